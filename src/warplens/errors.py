@@ -1,0 +1,35 @@
+"""The one error root. Every expected failure has an exit code, one line to say and, where one helps, a hint."""
+
+from __future__ import annotations
+
+
+class WarplensError(Exception):
+    """An expected failure: shown as one line and a hint, never as a traceback."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class FormatError(WarplensError):
+    """A file that cannot be read as a profile; `where` says which file and, if known, which place in it."""
+
+    def __init__(self, message: str, *, where: str = "", hint: str | None = None) -> None:
+        super().__init__(f"{where}: {message}" if where else message, hint=hint)
+        self.where = where
+
+
+class UsageError(WarplensError):
+    """A request that makes no sense: unknown table, bad option, an output that would be overwritten."""
+
+    exit_code = 2
+
+
+class MissingExtra(WarplensError):  # noqa: N818 - named for what is missing, as users read it
+    """An optional package is needed and absent; the hint is the command that installs it."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}", hint=f"pip install 'warplens[{extra}]'")

@@ -1,0 +1,32 @@
+"""The closed list of event kinds; a kind's code in numpy arrays is its place in `KINDS`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KINDS: Final = (
+    "python",
+    "module",
+    "op",
+    "annotation",
+    "runtime",
+    "kernel",
+    "memcpy",
+    "memset",
+    "comm",
+    "sync",
+    "gpu_annotation",
+    "overhead",
+    "counter",
+    "other",
+)
+CODE: Final = {kind: code for code, kind in enumerate(KINDS)}
+
+GPU_WORK: Final = ("kernel", "memcpy", "memset")
+"""What occupies a GPU; everything the timeline and the kernel tables count."""
+
+NESTED: Final = ("annotation", "module", "python", "op", "comm", "runtime", "other")
+"""Host kinds that form the call tree, outermost first where two cover the same interval."""
+
+NONE: Final = -1
+"""Marks "absent" in integer columns (no parent, no stream, no correlation …)."""

@@ -1,0 +1,83 @@
+"""`Quality`: what a trace can and cannot tell. Shown first, never hidden."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+INFO: Final = "info"
+WARNING: Final = "warning"
+
+MESSAGES: Final[dict[str, tuple[str, str]]] = {
+    # code: (severity, what it means for the reader of the report; {count} and {detail} are filled in)
+    "no_gpu": (INFO, "no GPU work in this trace: CPU only"),
+    "no_host": (WARNING, "no CPU side: kernels cannot be tied to ops, modules or lines"),
+    "no_stacks": (INFO, "no Python stacks: no module or line tables (record with with_stack=True)"),
+    "no_shapes": (INFO, "no shapes: ops cannot be split by size (record with record_shapes=True)"),
+    "no_steps": (INFO, "no steps marked: totals are for the whole trace (call prof.step() each iteration)"),
+    "steps_guessed": (INFO, "steps are taken from {detail}, not from ProfilerStep marks"),
+    "unlinked_kernels": (WARNING, "{count} GPU events have no recorded launch ({detail} of GPU time)"),
+    "no_op_kernels": (INFO, "{count} GPU events were launched outside any op ({detail} of GPU time)"),
+    "graph_mode": (INFO, "{count} GPU events come from graph launches ({detail} of GPU time): no op inside"),
+    "overlap": (INFO, "{count} GPU events overlap another on the same stream: sums can exceed busy time"),
+    "improper_nesting": (INFO, "{count} host events overlap their caller's end by up to {detail}; kept"),
+    "duplicate_correlation": (
+        WARNING,
+        "{count} launches share a correlation id; the nearest earlier one is used",
+    ),
+    "missing_devices": (INFO, "{detail}: listed in the file but without work in it"),
+    "truncated": (WARNING, "the file ends early: {detail}; what is intact is reported"),
+    "damaged": (WARNING, "{count} damaged places in the file were skipped ({detail})"),
+    "bad_text": (WARNING, "invalid UTF-8 was replaced"),
+    "bad_args": (WARNING, "{count} events had unreadable fields; those fields were left out ({detail})"),
+    "header": (WARNING, "the facts beside the events (devices, rank, versions) are damaged; some may be missing"),
+    "not_events": (WARNING, "{count} entries are not events (no ph or not an object); skipped"),
+    "unnamed": (WARNING, "{count} events have no name"),
+    "missing_duration": (WARNING, "{count} events have no duration; counted as 0"),
+    "negative_duration": (WARNING, "{count} events have a negative duration; counted as 0"),
+    "out_of_range": (
+        WARNING,
+        "{count} events have impossible times (missing, NaN, infinite or off by years); skipped",
+    ),
+    "unclosed": (WARNING, "{count} begin/end events have no partner; skipped"),
+    "chrome": (
+        WARNING,
+        "a plain Chrome trace, not a PyTorch profile: kinds are guessed from names ({detail})",
+    ),
+    "mangled": (INFO, "{count} kernel names stay mangled (pip install 'warplens[demangle]')"),
+    "zip_members": (INFO, "the archive holds several files; read {detail}"),
+}
+
+
+@dataclass(frozen=True)
+class Note:
+    """One thing to know about the trace: a stable code, how many events it touches, a detail."""
+
+    code: str
+    count: int = 0
+    detail: str = ""
+
+    @property
+    def severity(self) -> str:
+        return MESSAGES[self.code][0]
+
+    @property
+    def message(self) -> str:
+        return MESSAGES[self.code][1].format(count=f"{self.count:,}", detail=self.detail)
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The notes of a trace, warnings first."""
+
+    notes: tuple[Note, ...] = ()
+
+    def __post_init__(self) -> None:
+        ordered = sorted(self.notes, key=lambda note: (note.severity != WARNING, note.code))
+        object.__setattr__(self, "notes", tuple(ordered))
+
+    def with_notes(self, *notes: Note) -> Quality:
+        return Quality((*self.notes, *notes))
+
+    def has(self, code: str) -> bool:
+        return any(note.code == code for note in self.notes)

@@ -1,0 +1,180 @@
+"""`Trace`: one profile, frozen and columnar.
+
+`events` holds every timed event of the file, one row each. Rows are sorted: host threads first, then GPU
+streams, each by start and, for equal starts, outermost first; a row's number is the event's `id`. Integer
+columns use -1 for "absent". Columns:
+
+id, kind (code: place in `KINDS`), name (row of `names`), start_ns (since the first event), dur_ns, lane (row of
+`lanes`: a host thread or GPU stream), device, stream, correlation, external_id, sequence, forward_thread, spec (row
+of `specs`), geometry (row of `geometries`), and, filled in by the passes: parent, depth, step, launch (GPU event →
+host call), op (→ innermost op), forward (backward op → the forward op that made it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from warplens.model.kinds import CODE, GPU_WORK, KINDS
+from warplens.model.quality import Note, Quality
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+EVENT_COLUMNS: dict[str, Any] = {
+    "id": pl.UInt32,
+    "kind": pl.UInt8,
+    "name": pl.UInt32,
+    "start_ns": pl.Int64,
+    "dur_ns": pl.Int64,
+    "lane": pl.Int32,
+    "device": pl.Int32,
+    "stream": pl.Int64,
+    "correlation": pl.Int64,
+    "external_id": pl.Int64,
+    "sequence": pl.Int64,
+    "forward_thread": pl.Int64,
+    "spec": pl.Int32,
+    "geometry": pl.Int32,
+    "parent": pl.Int32,
+    "depth": pl.Int32,
+    "step": pl.Int32,
+    "launch": pl.Int32,
+    "op": pl.Int32,
+    "forward": pl.Int32,
+}
+
+SIDE_FRAMES: dict[str, dict[str, Any]] = {
+    "lanes": {"process": pl.String, "thread": pl.String, "process_name": pl.String, "thread_name": pl.String},
+    "specs": {
+        "input_dims": pl.String,
+        "input_types": pl.String,
+        "input_strides": pl.String,
+        "concrete_inputs": pl.String,
+    },
+    "geometries": {
+        "grid": pl.String,
+        "block": pl.String,
+        "registers": pl.Int64,
+        "shared_memory_bytes": pl.Int64,
+        "occupancy_percent": pl.Float64,
+    },
+    "copies": {"id": pl.UInt32, "bytes": pl.Int64},
+    "collectives": {
+        "id": pl.UInt32,
+        "collective": pl.String,
+        "dtype": pl.String,
+        "in_elements": pl.Int64,
+        "out_elements": pl.Int64,
+        "group_size": pl.Int64,
+        "group": pl.String,
+        "ranks": pl.String,
+    },
+    "memory": {
+        "start_ns": pl.Int64,
+        "lane": pl.Int32,
+        "device": pl.String,
+        "bytes": pl.Int64,
+        "allocated_bytes": pl.Int64,
+        "reserved_bytes": pl.Int64,
+    },
+    "flows": {"source": pl.Int32, "target": pl.Int32},
+    "steps": {"step": pl.Int32, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
+}
+
+
+class Device(msgspec.Struct, frozen=True):
+    """A GPU as the trace's own header describes it."""
+
+    id: int
+    name: str = ""
+    memory_bytes: int = 0
+    multiprocessors: int = 0
+    compute: str = ""
+
+
+class Distributed(msgspec.Struct, frozen=True):
+    """Which rank of which job this trace is."""
+
+    backend: str = ""
+    rank: int = 0
+    world_size: int = 1
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """Facts about the file and the run that made it."""
+
+    source: str
+    format: str
+    size_bytes: int = 0
+    content_hash: str = ""
+    devices: tuple[Device, ...] = ()
+    distributed: Distributed | None = None
+    facts: dict[str, str] = {}
+    events_in_file: int = 0
+    phases: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """See the module's text for the columns of `events`."""
+
+    meta: Meta
+    names: list[str]
+    events: pl.DataFrame
+    lanes: pl.DataFrame
+    specs: pl.DataFrame
+    geometries: pl.DataFrame
+    copies: pl.DataFrame
+    collectives: pl.DataFrame
+    memory: pl.DataFrame
+    flows: pl.DataFrame
+    steps: pl.DataFrame
+    quality: Quality = field(default_factory=Quality)
+
+    def __len__(self) -> int:
+        return self.events.height
+
+    def ints(self, column: str) -> Any:
+        """A column of `events` as a numpy array."""
+        return self.events[column].to_numpy()
+
+    @cached_property
+    def gpu_rows(self) -> Ints:
+        """Row numbers of the events that occupy a GPU, in row order."""
+        return self.rows_of(*GPU_WORK)
+
+    def is_kind(self, *kinds: str) -> Bools:
+        """Which rows are of one of these kinds."""
+        wanted = np.zeros(len(KINDS), bool)
+        wanted[[CODE[kind] for kind in kinds]] = True
+        chosen: Bools = wanted[self.ints("kind")]
+        return chosen
+
+    def rows_of(self, *kinds: str) -> Ints:
+        return np.flatnonzero(self.is_kind(*kinds))
+
+    def with_columns(self, *notes: Note, **columns: npt.NDArray[Any]) -> Trace:
+        """This trace with some of the columns of `events` replaced and notes added."""
+        series = [pl.Series(name, values).cast(EVENT_COLUMNS[name]) for name, values in columns.items()]
+        return replace(self, events=self.events.with_columns(series), quality=self.quality.with_notes(*notes))
+
+    def named_events(self) -> pl.DataFrame:
+        """`events` with kinds and names written out, for people and SQL."""
+        kinds, names = pl.Series("kind", KINDS), pl.Series("name", self.names, dtype=pl.String)
+        return self.events.with_columns(
+            kinds.gather(self.events["kind"]).alias("kind"), names.gather(self.events["name"]).alias("name")
+        )
+
+
+def empty_trace() -> Trace:
+    """A trace without events, for what depends on the shape of things only."""
+    frames = {"events": pl.DataFrame(schema=EVENT_COLUMNS)}
+    frames |= {name: pl.DataFrame(schema=schema) for name, schema in SIDE_FRAMES.items()}
+    return Trace(meta=Meta(source="", format=""), names=[], quality=Quality(), **frames)

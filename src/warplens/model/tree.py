@@ -1,0 +1,125 @@
+"""`Tree`: call paths with metrics, aggregated: equal paths are one node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from warplens.model.trace import Ints
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Nodes in depth-first order, parents before children; node 0 is the root, which stands for everything.
+
+    `self_ns` and `self_count` are what a node has besides its children; `total_ns` and `total_count` include
+    them.
+    """
+
+    name: list[str]
+    kind: list[str]
+    parent: Ints
+    depth: Ints
+    self_ns: Ints
+    self_count: Ints
+    total_ns: Ints
+    total_count: Ints
+    weight: str = "GPU time"
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def children(self) -> list[list[int]]:
+        """The children of every node, heaviest first."""
+        lists: list[list[int]] = [[] for _ in self.name]
+        for node in np.argsort(-self.total_ns, kind="stable").tolist():
+            if self.parent[node] >= 0:
+                lists[int(self.parent[node])].append(node)
+        return lists
+
+    def walk(self) -> Iterator[tuple[int, int]]:
+        """(node, depth) depth first, heaviest child first."""
+        children = self.children()
+        stack = [(0, 0)] if len(self) else []
+        while stack:
+            node, depth = stack.pop()
+            yield node, depth
+            stack.extend((child, depth + 1) for child in reversed(children[node]))
+
+    def path(self, node: int) -> list[str]:
+        """Names from below the root down to the node."""
+        names = []
+        while node > 0:
+            names.append(self.name[node])
+            node = int(self.parent[node])
+        return names[::-1]
+
+    def self_check(self) -> None:
+        """Each node's total is its own plus its children's, and the leaves add up to the root."""
+        totals = self.self_ns.copy()
+        for node in range(len(self) - 1, 0, -1):
+            totals[self.parent[node]] += totals[node]
+        if len(self) and not np.array_equal(totals, self.total_ns):
+            raise AssertionError("a node's total is not its own time plus its children's")
+
+
+def build_tree(parent: Ints, name: list[str], kind: list[str], self_ns: Ints, self_count: Ints, weight: str) -> Tree:
+    """A tree from nodes whose parents come before them; totals are added up here."""
+    total_ns, total_count = self_ns.copy(), self_count.copy()
+    depth = np.zeros(len(parent), np.int64)
+    for node in range(len(parent) - 1, 0, -1):
+        total_ns[parent[node]] += total_ns[node]
+        total_count[parent[node]] += total_count[node]
+    for node in range(1, len(parent)):
+        depth[node] = depth[parent[node]] + 1
+    return Tree(name, kind, parent, depth, self_ns, self_count, total_ns, total_count, weight)
+
+
+def without(tree: Tree, pattern: re.Pattern[str]) -> Tree:
+    """The tree less the nodes whose names match; what they called moves up to their callers."""
+    return _rebuilt(tree, [node > 0 and pattern.search(name) is not None for node, name in enumerate(tree.name)])
+
+
+def keep_paths(tree: Tree, pattern: re.Pattern[str]) -> Tree:
+    """Only the paths that hold a matching name: time outside them is left out of every total."""
+    below = np.zeros(len(tree), bool)
+    for node in range(1, len(tree)):
+        below[node] = below[tree.parent[node]] or pattern.search(tree.name[node]) is not None
+    kept = below.copy()
+    for node in range(len(tree) - 1, 0, -1):
+        if kept[node]:
+            kept[tree.parent[node]] = True
+    kept[0] = True
+    own = np.where(below, tree.self_ns, 0), np.where(below, tree.self_count, 0)
+    rows = np.flatnonzero(kept)
+    number = np.cumsum(kept) - 1
+    parent = np.where(tree.parent[rows] >= 0, number[tree.parent[rows]], -1)
+    names, kinds = [tree.name[row] for row in rows], [tree.kind[row] for row in rows]
+    return build_tree(parent, names, kinds, own[0][rows], own[1][rows], tree.weight)
+
+
+def _rebuilt(tree: Tree, dropped: list[bool]) -> Tree:
+    """The tree with dropped nodes folded into their parents; equal siblings become one."""
+    index: dict[tuple[int, str], int] = {}
+    place = [0]
+    parent, name, kind = [-1], [tree.name[0]], [tree.kind[0]]
+    self_ns, count = [int(tree.self_ns[0])], [int(tree.self_count[0])]
+    for node in range(1, len(tree)):
+        above = place[int(tree.parent[node])]
+        if dropped[node]:
+            target = above
+        else:
+            target = index.setdefault((above, tree.name[node]), len(name))
+            if target == len(name):
+                parent.append(above)
+                name.append(tree.name[node])
+                kind.append(tree.kind[node])
+                self_ns.append(0)
+                count.append(0)
+        self_ns[target] += int(tree.self_ns[node])
+        count[target] += int(tree.self_count[node])
+        place.append(target)
+    return build_tree(np.array(parent), name, kind, np.array(self_ns), np.array(count), tree.weight)
