@@ -1,0 +1,19 @@
+"""Kernel categories: what a kernel does, told from its name by ordered rules that users can extend."""
+
+from warplens.categories.demangling import demangle
+from warplens.categories.matching import OTHER, Categorizer, KernelClass, category_names, load_categorizer
+from warplens.categories.op_names import op_category
+from warplens.categories.rules import Rule
+from warplens.categories.short_names import short_name
+
+__all__ = [
+    "OTHER",
+    "Categorizer",
+    "KernelClass",
+    "Rule",
+    "category_names",
+    "demangle",
+    "load_categorizer",
+    "op_category",
+    "short_name",
+]

@@ -1,0 +1,100 @@
+"""A kernel's name taken apart once, so that every rule looks at the same three views of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from warplens.categories.demangling import demangle, is_mangled, mangled_arguments, mangled_function
+
+# Longer names are cut: the start says what the kernel is, and the time to match stays bounded.
+MAX_CHARS = 16_384
+_MAX_TEXT_CHARS = 4_096  # what the patterns see; quadratic searches stay below a tenth of a second
+
+_ANONYMOUS = ("(anonymous namespace)::", "<unnamed>::", "`anonymous-namespace'::")
+# Not an end of template arguments: an arrow, and the comparison in enable_if<((8) > (0)), …>.
+_ANGLES = re.compile(r"<|(?<![-=])>(?! \(\d)")
+# Names of a library and of a model family that hold the word gemm and say nothing about the kernel.
+_MISLEADING = re.compile(r"fbgemm_gpu::|(?<![a-z])gemma(?=[\d_]|rms|norm)")
+_RETURN_TYPE = re.compile(r"^(?:static |inline |__global__ )*void\s+")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+@dataclass
+class KernelName:
+    """One name in the views the rules use; not changed after it is made."""
+
+    raw: str  # as the trace has it
+    text: str  # readable, with template arguments, without return type and parameter list
+    function: str  # the kernel's own qualified name, without template arguments
+    lower_text: str
+    lower_function: str
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The lower-case words of `function`: split at _, ::, digits and capitals."""
+        return frozenset(" ".join(_WORD.findall(self.function)).lower().split())
+
+
+@lru_cache(maxsize=4096)
+def parse_kernel_name(raw: str) -> KernelName:
+    """Takes a name apart; works on any text, however odd."""
+    name = demangle(raw[:MAX_CHARS])[:MAX_CHARS]
+    if is_mangled(name):
+        function = mangled_function(name) or name
+        text = function + mangled_arguments(name)
+    else:
+        text, function = _split_cpp(name)
+    text, function = text[:_MAX_TEXT_CHARS], function[:_MAX_TEXT_CHARS]
+    lower_text, lower_function = text.lower(), function.lower()
+    if "gemm" in lower_function:
+        lower_text, lower_function = _MISLEADING.sub("", lower_text), _MISLEADING.sub("", lower_function)
+    return KernelName(raw, text, function, lower_text, lower_function)
+
+
+def _split_cpp(name: str) -> tuple[str, str]:
+    text = name.split(" [clone ", 1)[0].strip().removesuffix(".kd")
+    if "(" not in text and "<" not in text:
+        return text, text
+    for spelling in _ANONYMOUS:
+        text = text.replace(spelling, "")
+    text = _RETURN_TYPE.sub("", text)
+    text, function = _outside_brackets(text)
+    # What precedes the last blank outside of brackets is a return type (std::enable_if<…>::type f<…>).
+    return text, function.strip().rsplit(" ", 1)[-1] or text
+
+
+def _outside_brackets(text: str) -> tuple[str, str]:
+    """The text up to the parameter list, and the same without its template arguments."""
+    position = 0
+    kept: list[str] = []
+    while True:
+        template, parameters = text.find("<", position), text.find("(", position)
+        if parameters > 0 and (template < 0 or parameters < template):
+            kept.append(text[position:parameters])
+            return text[:parameters].rstrip(), "".join(kept)
+        if template < 0:
+            kept.append(text[position:])
+            return text, "".join(kept)
+        kept.append(text[position:template])
+        position = _end_of_template(text, template)
+
+
+def _end_of_template(text: str, start: int) -> int:
+    # Parentheses and braces inside template arguments never part a < from its >, so only these count.
+    depth = 0
+    for match in _ANGLES.finditer(text, start):
+        depth += 1 if match.group() == "<" else -1
+        if depth == 0:
+            return match.end()
+    return len(text)
+
+
+def any_in(parts: tuple[str, ...], text: str) -> bool:
+    """Whether the text holds any of the parts."""
+    # Not any(…): this is the inner loop of matching, and a generator costs more than the few searches.
+    for part in parts:  # noqa: SIM110
+        if part in text:
+            return True
+    return False

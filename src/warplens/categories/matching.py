@@ -1,0 +1,94 @@
+"""From a kernel's name to its category: the first rule that takes the name decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from warplens.categories.facts import find_arch, find_direction, find_dtype, known_dtype
+from warplens.categories.fusions import inductor_fusion
+from warplens.categories.kernel_name import MAX_CHARS, KernelName, parse_kernel_name
+from warplens.categories.rules import (
+    CompiledRule,
+    Rule,
+    builtin_categories,
+    builtin_rules,
+    compile_rule,
+    read_rules,
+)
+
+OTHER = "Other"
+
+
+@dataclass(frozen=True)
+class KernelClass:
+    """What a kernel's name says about it; an empty text means the name does not say."""
+
+    category: str
+    library: str = ""
+    dtype: str = ""
+    arch: str = ""
+    direction: str = ""
+    fuses: str = ""
+
+
+class Categorizer:
+    """Compiled rules; each name is matched once."""
+
+    def __init__(self, builtin: Sequence[CompiledRule], own: Sequence[CompiledRule] = ()) -> None:
+        self._builtin = tuple(builtin)
+        self._own = tuple(own)
+        self._known: dict[str, KernelClass] = {}
+
+    def classify(self, name: str) -> KernelClass:
+        """The class of one kernel name, as the trace has it (mangled or not)."""
+        key = name[:MAX_CHARS]
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._match(parse_kernel_name(key))
+        return known
+
+    def classify_all(self, names: Sequence[str]) -> list[KernelClass]:
+        """The classes of many names, in order."""
+        classes = {name: self.classify(name) for name in dict.fromkeys(names)}
+        return [classes[name] for name in names]
+
+    def _match(self, name: KernelName) -> KernelClass:
+        # People write rules from what they see in the trace, which may be the mangled name.
+        as_seen = KernelName(name.raw, name.raw, name.function, name.raw.lower(), name.lower_function)
+        for rule in self._own:
+            match = rule.match(name) or rule.match(as_seen)
+            if match:
+                return _describe(rule.rule, match, name)
+        for rule in self._builtin:
+            match = rule.match(name)
+            if match:
+                return _describe(rule.rule, match, name)
+        return _describe(Rule(OTHER), True, name)
+
+
+def _describe(rule: Rule, match: re.Match[str] | bool, name: KernelName) -> KernelClass:
+    groups = {} if isinstance(match, bool) else {key: text or "" for key, text in match.groupdict().items()}
+    return KernelClass(
+        category=rule.category,
+        library=rule.library or groups.get("library", ""),
+        dtype=rule.dtype or known_dtype(groups.get("dtype", "")) or find_dtype(name),
+        arch=rule.arch or groups.get("arch", "") or find_arch(name),
+        direction=rule.direction or find_direction(name),
+        fuses=rule.fuses or groups.get("fuses", "") or inductor_fusion(name.lower_function),
+    )
+
+
+def load_categorizer(user_rules: Sequence[Path | str] = (), extra: Sequence[Rule] = ()) -> Categorizer:
+    """The built-in rules, with the user's before them: `extra` first, then the files in their order."""
+    own = [(rule, f"extra rule {number}") for number, rule in enumerate(extra, start=1)]
+    for path in user_rules:
+        own += read_rules(Path(path))
+    return Categorizer(builtin_rules(), [compile_rule(rule, where) for rule, where in own])
+
+
+def category_names() -> tuple[str, ...]:
+    """All built-in categories, in the order in which they are shown."""
+    return tuple(builtin_categories())

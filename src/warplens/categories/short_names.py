@@ -1,0 +1,124 @@
+"""A short readable name for a kernel: a table of (which names, how to say them), and a plain fallback."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from warplens.categories.facts import find_dtype, known_dtype
+from warplens.categories.kernel_name import MAX_CHARS, KernelName, parse_kernel_name
+from warplens.categories.short_products import (
+    display_dtype,
+    join,
+    short_attention,
+    short_convolution,
+    short_gemm,
+    short_nvjet,
+    short_tensile,
+)
+from warplens.categories.short_torch import (
+    short_cat,
+    short_elementwise,
+    short_foreach,
+    short_inductor,
+    short_reduce,
+    short_softmax,
+)
+
+MAX_SHORT_CHARS = 60
+
+_MEMCPY = re.compile(r"^\W*(?:CUDA |HIP )?(mem(?:cpy|set))\s*([DHP])?(?:2|to)?([DHP])?", re.IGNORECASE)
+_HOST_MEMORY = re.compile(r"\b(pageable|pinned|managed)\b", re.IGNORECASE)
+_NCCL = re.compile(r"^(?:nccl|rccl|msccl)\w*?kernel(?:debug)?_(\w+)", re.IGNORECASE)
+_NCCL_OPERATIONS = ("sum", "prod", "min", "max", "minmax", "premulsum", "sumpostdiv")
+_NCCL_ALGORITHMS = ("RING", "TREE", "NVLS", "COLLNET", "PAT", "LL", "LL128", "SIMPLE", "DIRECT", "CHAIN")
+_WRAPPED = re.compile(
+    r"(?:kentry|kernel2?|device_kernel|_kernel_agent)<(?:\w+\)?\w*, ?)?(?:[\w]+::)*(\w+)", re.IGNORECASE
+)
+_TAIL = re.compile(r"_?kernel$", re.IGNORECASE)
+
+
+def _short_memcpy(name: KernelName) -> str:
+    match = _MEMCPY.match(name.raw)
+    if not match:
+        return ""
+    ways = {"d": "D", "h": "H", "p": "P"}
+    source, target = (ways.get((match.group(group) or "").lower(), "") for group in (2, 3))
+    host = _HOST_MEMORY.search(name.raw[:200])
+    direction = f"{source}to{target}" if source and target else ""
+    return join(match.group(1).lower(), direction, host.group(1).lower() if host else "")
+
+
+def _short_nccl(name: KernelName) -> str:
+    match = _NCCL.match(name.function)
+    if not match:
+        return ""
+    tokens = match.group(1).split("_")
+    operation = next((token.lower() for token in tokens if token.lower() in _NCCL_OPERATIONS), "")
+    algorithm = "_".join(token for token in tokens if token.upper() in _NCCL_ALGORITHMS)
+    dtype = next((dtype for dtype in map(known_dtype, tokens) if dtype), "")
+    if not dtype:
+        dtype = next((token for token in tokens if re.fullmatch(r"u?int\d+|[ui]\d+", token)), "")
+    library = "msccl" if name.lower_function.startswith("msccl") else "nccl"
+    collective = "" if tokens[0].lower() in _NCCL_OPERATIONS else tokens[0]
+    return join(library, collective, operation, display_dtype(dtype), algorithm)
+
+
+def _short_rocclr(name: KernelName) -> str:
+    return join("rocclr", name.function.removeprefix("__amd_rocclr_"))
+
+
+# Tried in turn on the lower-case text; a formatter that finds too little answers with nothing.
+_TABLE: tuple[tuple[re.Pattern[str], Callable[[KernelName], str]], ...] = (
+    (re.compile(r"^\W*(?:cuda |hip )?mem(?:cpy|set)(?!_)"), _short_memcpy),
+    (re.compile(r"^__amd_rocclr_"), _short_rocclr),
+    (re.compile(r"^(?:nccl|rccl|msccl)"), _short_nccl),
+    (re.compile(r"^triton_[a-z]{2,4}_fused"), short_inductor),
+    (re.compile(r"^cijk_"), short_tensile),
+    (re.compile(r"nvjet_"), short_nvjet),
+    (re.compile(r"^(?!.{0,80}(?:index|gather)_elem)[\w:]{0,200}elementwise_kernel"), short_elementwise),
+    (re.compile(r"^[\w:]{0,200}multi_tensor_apply"), short_foreach),
+    (re.compile(r"^at::(?:native::)?reduce_kernel"), short_reduce),
+    (re.compile(r"softmax_warp_|cunn_softmax(?:forward|backward)"), short_softmax),
+    (re.compile(r"catarraybatchedcopy"), short_cat),
+    (re.compile(r"flash_(?:fwd|bwd|fprop|bprop)|flashattn(?:fwd|bwd)|fmha|cudnn::fusion::"), short_attention),
+    (re.compile(r"implicit_gemm|xmma_[fdw](?:prop|grad)|^igemm_|scudnn|conv_fwd"), short_convolution),
+    (re.compile(r"cutlass_\d+_\w*gemm|splitkreduce|gemv|gemm_\w{0,60}?\d+x\d+|gemmuniversal"), short_gemm),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=8192)
+def _short(raw: str) -> str:
+    name = parse_kernel_name(raw)
+    for pattern, formatter in _TABLE:
+        if pattern.search(name.lower_text):
+            text = formatter(name)
+            if text:
+                return _clip(text)
+    return _clip(_plain(name))
+
+
+def _plain(name: KernelName) -> str:
+    """The function's own name and its number type."""
+    wrapped = _WRAPPED.search(name.text) if "<" in name.text else None
+    leaf = name.function.rsplit("::", 1)[-1]
+    if wrapped and leaf.lower() in ("kentry", "kernel", "kernel2", "device_kernel", "_kernel_agent"):
+        leaf = wrapped.group(1)
+    elif leaf.lower() == "kernel":  # `gemvx::kernel`: only the namespace tells
+        leaf = "::".join(name.function.split("::")[-2:])
+    leaf = _TAIL.sub("", leaf).strip("_ ") or leaf.strip()
+    if name.text == name.function:  # no template arguments: the name already holds its type
+        return " ".join(leaf.split()) or name.raw.strip() or "(no name)"
+    return join(leaf, display_dtype(find_dtype(name)))
+
+
+def _clip(text: str) -> str:
+    printable = "".join(letter if letter.isprintable() else " " for letter in text[: 4 * MAX_SHORT_CHARS])
+    text = " ".join(printable.split()) or "(no name)"
+    return text if len(text) <= MAX_SHORT_CHARS else text[: MAX_SHORT_CHARS - 1] + "…"
+
+
+def short_name(name: str) -> str:
+    """A readable name of at most 60 characters: `gemm bf16 128x128 tn align1 sm75`; never empty."""
+    return _short(name[:MAX_CHARS])
