@@ -1,0 +1,26 @@
+"""Trace → Trace: plain functions in a list, checked by the model's own laws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from warplens.model.check import self_check
+from warplens.model.trace import Trace
+from warplens.passes.autograd import join_backward
+from warplens.passes.link import link_launches
+from warplens.passes.nest import nest
+from warplens.passes.steps import mark_steps
+from warplens.passes.survey import survey
+
+PASSES: Final[tuple[Callable[[Trace], Trace], ...]] = (nest, link_launches, join_backward, mark_steps, survey)
+
+
+def run_passes(trace: Trace, *, check_each: bool = False) -> Trace:
+    """The linked trace; checked at the end, or after every pass, as the tests ask."""
+    for step in PASSES:
+        trace = step(trace)
+        if check_each:
+            self_check(trace)
+    self_check(trace)
+    return trace

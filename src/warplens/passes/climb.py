@@ -1,0 +1,41 @@
+"""Walking up the call tree, many rows at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from warplens.model.trace import Bools, Ints
+
+
+def climb(rows: Ints, parent: Ints, stop: Bools) -> Ints:
+    """For each row the nearest row at or above it where `stop` is true, -1 where there is none."""
+    found = rows.astype(np.int64)
+    active = np.flatnonzero(found >= 0)
+    while len(active):
+        active = active[~stop[found[active]]]
+        found[active] = parent[found[active]]
+        active = active[found[active] >= 0]
+    return found
+
+
+class Context(NamedTuple):
+    """Where a walk ended, and whether it crossed from a backward op to the forward op that made it."""
+
+    row: Ints
+    backward: Bools
+
+
+def climb_context(rows: Ints, parent: Ints, forward: Ints, stop: Bools) -> Context:
+    """Like `climb`, but a backward op's caller is the forward op that created it."""
+    found = rows.astype(np.int64)
+    backward = np.zeros(len(rows), bool)
+    active = np.flatnonzero(found >= 0)
+    while len(active):
+        active = active[~stop[found[active]]]
+        jump = forward[found[active]]
+        backward[active[jump >= 0]] = True
+        found[active] = np.where(jump >= 0, jump, parent[found[active]])
+        active = active[found[active] >= 0]
+    return Context(found, backward)

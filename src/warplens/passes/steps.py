@@ -1,0 +1,127 @@
+"""Steps: from `ProfilerStep#` marks, else from an annotation that repeats, else none."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from warplens.model.kinds import NESTED, NONE
+from warplens.model.quality import Note
+from warplens.model.trace import SIDE_FRAMES, Ints, Trace
+
+PROFILER_STEP = re.compile(r"ProfilerStep#([0-9]{1,10})")
+OPTIMIZER_STEP = re.compile(r"Optimizer\.step#")
+NOT_STEPS = re.compile(
+    r"## Call CompiledFxGraph|Optimizer\.|nccl:|Torch-Compiled|enumerate\(|ProfilerStep|.*Parallel\."
+)
+"""Annotations that frameworks add by themselves; they repeat, but not once per step."""
+MIN_COVER = 0.5
+"""A repeating annotation counts as the step only if it covers at least half of its thread's time."""
+
+
+class Marks(NamedTuple):
+    numbers: list[int]
+    names: list[str]
+    start: Ints
+    end: Ints
+    origin: str
+
+
+def mark_steps(trace: Trace) -> Trace:
+    marks = _profiler_steps(trace) or _repeating_annotation(trace) or _optimizer_steps(trace)
+    if marks is None:
+        return trace.with_columns(Note("no_steps"))
+    # Steps of several threads could overlap; a later one never starts before the earlier one ends.
+    end = np.minimum(marks.end, np.append(marks.start[1:], marks.end[-1]))
+    frame = pl.DataFrame(
+        {"step": marks.numbers, "name": marks.names, "start_ns": marks.start, "end_ns": end},
+        schema=SIDE_FRAMES["steps"],
+    )
+    notes = [Note("steps_guessed", detail=marks.origin)] if marks.origin else []
+    assigned = trace.with_columns(*notes, step=_assign(trace, marks.numbers, marks.start, end))
+    return replace(assigned, steps=frame)
+
+
+def _assign(trace: Trace, numbers: list[int], start: Ints, end: Ints) -> Ints:
+    """A host event belongs to the step it starts in, GPU work to the step that launched it."""
+    moment = trace.ints("start_ns").copy()
+    launch = trace.ints("launch")
+    launched = np.flatnonzero(launch >= 0)
+    moment[launched] = trace.ints("start_ns")[launch[launched]]
+    place = np.searchsorted(start, moment, side="right") - 1
+    inside = (place >= 0) & (moment < end[np.maximum(place, 0)])
+    return np.where(inside, np.array(numbers)[np.maximum(place, 0)], NONE)
+
+
+def _annotations(trace: Trace) -> tuple[Ints, list[str]]:
+    rows = trace.rows_of("annotation")
+    rows = rows[np.argsort(trace.ints("start_ns")[rows], kind="stable")]
+    names = trace.ints("name")[rows]
+    return rows, [trace.names[name] for name in names.tolist()]
+
+
+def _marks(trace: Trace, rows: Ints, numbers: list[int], names: list[str], origin: str) -> Marks:
+    start = trace.ints("start_ns")[rows]
+    return Marks(numbers, names, start, start + trace.ints("dur_ns")[rows], origin)
+
+
+def _profiler_steps(trace: Trace) -> Marks | None:
+    rows, names = _annotations(trace)
+    found: dict[int, int] = {}
+    for index, name in enumerate(names):
+        match = PROFILER_STEP.fullmatch(name)
+        if match and int(match[1]) < 2**31:
+            found.setdefault(int(match[1]), index)
+    if not found:
+        return None
+    chosen = list(found.values())
+    return _marks(trace, rows[chosen], list(found), [names[index] for index in chosen], "")
+
+
+def _repeating_annotation(trace: Trace) -> Marks | None:
+    """The annotation (numbers in its name aside) that repeats on one thread and covers most of its time."""
+    rows, names = _annotations(trace)
+    groups: dict[tuple[int, str], list[int]] = {}
+    for index, name in enumerate(names):
+        if not NOT_STEPS.match(name):
+            lane = int(trace.ints("lane")[rows[index]])
+            groups.setdefault((lane, re.sub(r"\d+", "#", name)), []).append(index)
+    best: tuple[float, list[int]] = (MIN_COVER, [])
+    for (lane, _), members in groups.items():
+        cover = _cover(trace, rows[members], lane)
+        if len(members) > 1 and cover >= best[0]:
+            best = (cover, members)
+    if not best[1]:
+        return None
+    chosen = best[1]
+    origin = f"the annotation {names[chosen[0]]!r}"
+    numbers = list(range(len(chosen)))
+    return _marks(trace, rows[chosen], numbers, [names[index] for index in chosen], origin)
+
+
+def _cover(trace: Trace, rows: Ints, lane: int) -> float:
+    """Share of the thread's time under these annotations; 0 where they overlap each other."""
+    start = trace.ints("start_ns")[rows]
+    end = start + trace.ints("dur_ns")[rows]
+    if (start[1:] < end[:-1]).any():
+        return 0.0
+    on_lane = np.flatnonzero(trace.ints("lane") == lane)
+    first = trace.ints("start_ns")[on_lane]
+    span = (first + trace.ints("dur_ns")[on_lane]).max() - first.min()
+    return float((end - start).sum() / max(1, span))
+
+
+def _optimizer_steps(trace: Trace) -> Marks | None:
+    """Training without marks: a step ends where the optimizer's step ends."""
+    rows, names = _annotations(trace)
+    chosen = [index for index, name in enumerate(names) if OPTIMIZER_STEP.match(name)]
+    if len(chosen) < 2 or len({names[index] for index in chosen}) > 1:
+        return None
+    host = trace.ints("start_ns")[trace.rows_of(*NESTED)]
+    marks = _marks(trace, rows[chosen], list(range(len(chosen))), [names[index] for index in chosen], "")
+    start = np.append(host.min(), marks.end[:-1])
+    return marks._replace(start=start, origin=f"the ends of {names[chosen[0]]!r}")

@@ -1,0 +1,84 @@
+"""The last pass: what the linked trace can and cannot tell, as Quality notes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplens.model.kinds import CODE
+from warplens.model.quality import Note
+from warplens.model.trace import Ints, Trace
+from warplens.units import format_percent
+
+GRAPH_LAUNCH = "GraphLaunch"
+
+
+def survey(trace: Trace) -> Trace:
+    notes = [*_host_notes(trace), *_gpu_notes(trace)]
+    return trace.with_columns(*notes)
+
+
+def _host_notes(trace: Trace) -> list[Note]:
+    kinds = np.bincount(trace.ints("kind"), minlength=len(CODE))
+    has_host = any(kinds[CODE[kind]] for kind in ("op", "annotation", "python", "module"))
+    notes = []
+    if not has_host:
+        notes.append(Note("no_host"))
+    elif not (kinds[CODE["python"]] or kinds[CODE["module"]]):
+        notes.append(Note("no_stacks"))
+    if kinds[CODE["op"]] and not (trace.specs["input_dims"].str.len_bytes() > 0).any():
+        notes.append(Note("no_shapes"))
+    return notes
+
+
+def _gpu_notes(trace: Trace) -> list[Note]:
+    gpu = trace.gpu_rows
+    if len(gpu) == 0:
+        return [Note("no_gpu")]
+    launch, op = trace.ints("launch")[gpu], trace.ints("op")[gpu]
+    graph = is_graph_launch(trace, launch)
+    unlinked = (launch < 0) & (op < 0)
+    outside = (launch >= 0) & (op < 0) & ~graph
+    has_ops = len(trace.rows_of("op")) > 0
+    notes = [
+        _share(trace, "unlinked_kernels", gpu[unlinked]),
+        _share(trace, "no_op_kernels", gpu[outside] if has_ops else gpu[:0]),
+        _share(trace, "graph_mode", gpu[graph]),
+    ]
+    overlapping = count_overlaps(trace, gpu)
+    if overlapping:
+        notes.append(Note("overlap", overlapping))
+    return [note for note in notes if note.count] + _missing_devices(trace, gpu)
+
+
+def is_graph_launch(trace: Trace, launch: Ints) -> Ints:
+    """Which of these launches replay a captured graph."""
+    is_graph = np.fromiter((GRAPH_LAUNCH in name for name in trace.names), bool, len(trace.names))
+    names = trace.ints("name")[np.maximum(launch, 0)]
+    found: Ints = is_graph[names] & (launch >= 0)
+    return found
+
+
+def count_overlaps(trace: Trace, gpu: Ints) -> int:
+    """GPU events that start before the previous one on their stream has ended."""
+    lane, start = trace.ints("lane")[gpu], trace.ints("start_ns")[gpu]
+    end = start + trace.ints("dur_ns")[gpu]
+    overlapping = 0
+    for own in np.split(np.arange(len(gpu)), np.flatnonzero(np.diff(lane)) + 1):
+        latest = np.maximum.accumulate(end[own])
+        overlapping += int((start[own][1:] < latest[:-1]).sum())
+    return overlapping
+
+
+def _share(trace: Trace, code: str, rows: Ints) -> Note:
+    duration = trace.ints("dur_ns")
+    whole = max(1, int(duration[trace.gpu_rows].sum()))
+    return Note(code, len(rows), format_percent(100 * int(duration[rows].sum()) / whole))
+
+
+def _missing_devices(trace: Trace, gpu: Ints) -> list[Note]:
+    used = set(np.unique(trace.ints("device")[gpu]).tolist())
+    listed = [device.id for device in trace.meta.devices]
+    missing = [device for device in listed if device not in used]
+    if not missing or (not trace.meta.distributed and len(listed) == 1):
+        return []
+    return [Note("missing_devices", len(missing), "GPUs " + ", ".join(map(str, missing)))]
