@@ -1,0 +1,40 @@
+"""The verdict: one sentence on where the time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from warplens.advice.facts import TAKING_TURNS, Facts
+from warplens.model.table import Table
+
+IDLE_BOUND_PERCENT = 40.0
+COMMUNICATION_BOUND_PERCENT = 30.0
+BECAUSE = {
+    "host busy": "the host is still preparing the next launch",
+    "host sync": "the host waits for the GPU and only then goes on",
+    "memory allocation": "the host is allocating memory",
+    "kernel loading": "the host is loading kernels",
+    "data loading": "the host waits for data",
+    "launch call": "launch calls take long",
+    "dependency": "work waits on other streams or on launch latency",
+    "short gaps": "of many short gaps between kernels",
+    "unknown": "of reasons this trace does not record",
+    TAKING_TURNS: "one GPU works after the other",
+}
+
+
+def verdict(tables: Mapping[str, Table]) -> str:
+    facts = Facts(tables)
+    if not facts.measures:
+        return "CPU only: this trace holds no GPU work."
+    if not facts.has_gpu:
+        return "No GPU time: every GPU event of this trace lasts 0 ns."
+    idle, exposed = facts.percent("idle"), facts.percent("exposed_communication")
+    if idle >= IDLE_BOUND_PERCENT:
+        cause = BECAUSE[facts.main_idle_cause]
+        return f"Host-bound: the GPU is idle {idle:.1f} % of the time, mostly because {cause}."
+    if exposed >= COMMUNICATION_BOUND_PERCENT:
+        return f"Communication-bound: {exposed:.1f} % of the time is communication that nothing hides."
+    top = facts.categories[0]
+    kinds = f"{top['kernel_category']} takes {top['percent']:.0f} % of the GPU time"
+    return f"GPU-bound: the GPU is busy {facts.percent('busy'):.1f} % of the time; {kinds}."

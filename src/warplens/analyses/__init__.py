@@ -1,0 +1,46 @@
+"""Trace → Table. `TABLES` is the list of all tables in the order of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from warplens.analyses.activity import activity
+from warplens.analyses.comm import comm
+from warplens.analyses.durations import kernel_durations, short_kernels
+from warplens.analyses.gaps import gaps, idle
+from warplens.analyses.kernels import kernel_categories, kernels, launch_categories
+from warplens.analyses.memory import memory, memory_ops
+from warplens.analyses.modules import modules, python_lines
+from warplens.analyses.ops import op_shapes, ops
+from warplens.analyses.quality import quality
+from warplens.analyses.steps import steps
+from warplens.analyses.timeline import timeline
+from warplens.analyses.workspace import Options, Workspace
+from warplens.model.table import Table
+
+TABLES: Final[dict[str, Callable[[Workspace], Table]]] = {
+    analysis.__name__: analysis
+    for analysis in (
+        quality,
+        timeline,
+        kernel_categories,
+        kernels,
+        launch_categories,
+        ops,
+        op_shapes,
+        modules,
+        python_lines,
+        steps,
+        idle,
+        gaps,
+        short_kernels,
+        kernel_durations,
+        activity,
+        comm,
+        memory,
+        memory_ops,
+    )
+}
+
+__all__ = ["TABLES", "Options", "Workspace"]

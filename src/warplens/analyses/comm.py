@@ -1,0 +1,110 @@
+"""`comm`: collectives by kind, group, dtype and size, with their bandwidths and how much nothing hides."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.timeline import device_work
+from warplens.analyses.workspace import COMMUNICATION, Workspace
+from warplens.model.intervals import covered_until
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Ints
+from warplens.passes.climb import climb
+
+ELEMENT_BYTES = {
+    "float": 4, "float32": 4, "double": 8, "float64": 8, "half": 2, "float16": 2, "bfloat16": 2, "int": 4,
+    "int32": 4, "long": 8, "int64": 8, "short": 2, "int16": 2, "char": 1, "int8": 1, "byte": 1, "uint8": 1,
+    "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1,
+    "complexfloat": 8, "complexdouble": 16,
+}  # fmt: skip
+UNKNOWN = "(unknown)"
+COLUMNS = (
+    Column("collective", "kind of collective; the op or kernel where the trace does not say"),
+    Column("group", "process group"),
+    Column("group_size", "ranks in it"),
+    Column("dtype", "element type"),
+    Column("message_bytes", "bytes of the larger side of the message on one rank", "bytes"),
+    Column("count", "GPU events"),
+    Column("total_us", "sum of their durations", "us"),
+    Column("mean_us", "mean duration", "us"),
+    Column("min_us", "shortest: the least waiting for other ranks", "us"),
+    Column("max_us", "longest", "us"),
+    Column("exposed_us", "part of total_us that no computation on the same GPU hides", "us"),
+    Column("algbw_gbps", "message_bytes over mean duration", "GB/s"),
+    Column("busbw_gbps", "algbw times the collective's factor: comparable with the links' speed", "GB/s"),
+    Column("percent", "share of the summed duration of all GPU events", "%"),
+)
+
+
+def comm(work: Workspace) -> Table:
+    keys = ["collective", "group", "group_size", "dtype", "message_bytes"]
+    us = pl.col("dur_ns") / 1000
+    frame = (
+        _described(work)
+        .group_by(keys)
+        .agg(
+            pl.len().alias("count"),
+            (pl.col("dur_ns").sum() / 1000).alias("total_us"),
+            us.mean().alias("mean_us"),
+            us.min().alias("min_us"),
+            us.max().alias("max_us"),
+            (pl.col("exposed_ns").sum() / 1000).alias("exposed_us"),
+        )
+        .with_columns(
+            pl.when((pl.col("message_bytes") > 0) & (pl.col("mean_us") > 0))
+            .then(pl.col("message_bytes") / pl.col("mean_us") / 1e3)
+            .alias("algbw_gbps"),
+            (pl.col("total_us") * (1e5 / max(1, work.gpu_total_ns))).round(6).alias("percent"),
+        )
+        .sort("total_us", *keys, descending=[True, *[False] * len(keys)])
+    )
+    factors = [_bus_factor(*row) for row in frame.select("collective", "group_size").iter_rows()]
+    factor = pl.Series("factor", factors, dtype=pl.Float64)
+    frame = frame.with_columns((pl.col("algbw_gbps") * factor).alias("busbw_gbps"))
+    return table("comm", "one row per collective, group, dtype and size", COLUMNS, frame)
+
+
+def _described(work: Workspace) -> pl.DataFrame:
+    """Communication kernels with what their own or their op's record says about the collective."""
+    trace = work.trace
+    frame = work.gpu.filter(pl.col("kernel_category") == COMMUNICATION)
+    recorded = np.zeros(len(trace), bool)
+    recorded[trace.collectives["id"].to_numpy()] = True
+    own = frame["id"].to_numpy().astype(np.int64)
+    around = climb(frame["owner"].to_numpy(), trace.ints("parent"), recorded)
+    record = np.where(recorded[own], own, around)
+    known = trace.collectives.unique("id", keep="first").with_columns(pl.col("id").cast(pl.Int64).alias("record"))
+    frame = frame.with_columns(pl.Series("record", record), pl.Series("exposed_ns", _exposed(work, frame)))
+    frame = frame.join(known.drop("id"), on="record", how="left", maintain_order="left")
+    elements = pl.max_horizontal("in_elements", "out_elements")
+    sizes = pl.col("dtype").str.to_lowercase().str.replace("c10::", "").replace_strict(ELEMENT_BYTES, default=None)
+    return frame.with_columns(
+        pl.col("collective").fill_null(pl.when(pl.col("op_row") >= 0).then("op").otherwise("kernel_short")),
+        pl.col("group").fill_null(UNKNOWN),
+        pl.col("dtype").fill_null(UNKNOWN),
+        pl.when(elements >= 0).then(elements * sizes).cast(pl.Int64).alias("message_bytes"),
+    )
+
+
+def _exposed(work: Workspace, frame: pl.DataFrame) -> Ints:
+    start, duration = frame["start_ns"].to_numpy(), frame["dur_ns"].to_numpy()
+    exposed: Ints = duration.copy()
+    for device in frame["device"].unique().to_list():
+        computing = device_work(work, device).computation
+        own = (frame["device"] == device).to_numpy()
+        end = start[own] + duration[own]
+        exposed[own] -= covered_until(computing, end) - covered_until(computing, start[own])
+    return exposed
+
+
+def _bus_factor(collective: str, size: int | None) -> float | None:
+    """How many times each byte of the message crosses a link, as nccl-tests counts it."""
+    if size is None or size < 1:
+        return None
+    name = collective.lower().replace("_", "").replace(" ", "")
+    if "allreduce" in name:
+        return 2 * (size - 1) / size
+    if any(kind in name for kind in ("allgather", "reducescatter", "alltoall")):
+        return (size - 1) / size
+    return 1.0

@@ -1,0 +1,219 @@
+"""`gaps` and `idle`: when each GPU had nothing to do, and what the host was doing meanwhile.
+
+A gap is a stretch in which no stream of a GPU runs anything. It ends with the launch of the next GPU event; the
+thread that made this launch is the one the GPU waited for, and what that thread was doing is the cause.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.host import innermost_at, name_of
+from warplens.analyses.modules import user_frames
+from warplens.analyses.workspace import Workspace
+from warplens.model.intervals import complement, covered_until, union
+from warplens.model.kinds import CODE, NONE
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Bools, Ints, Trace
+from warplens.passes.climb import climb
+from warplens.units import format_ns
+
+CAUSES: Final = {
+    # cause: what it means and, after the colon, what usually helps
+    "host sync": "the host waited for the GPU to drain and only then went on: avoid .item(), .cpu(), synchronize()",
+    "host busy": "the host was still preparing the next launch: fewer or fused ops, torch.compile, CUDA graphs",
+    "memory allocation": "the host was inside cudaMalloc/cudaFree or the like: warm the caching allocator up",
+    "kernel loading": "the host was loading or compiling a kernel: warm up before measuring",
+    "data loading": "the host was waiting for the data loader: more workers, prefetching",
+    "launch call": "the host was inside the launch call itself: a full queue, or slow drivers",
+    "dependency": "the launch was queued in time; the GPU waited for another stream, an event or its own latency",
+    "unknown": "the next GPU event has no recorded launch",
+    "short gaps": "gaps below the threshold, together",
+}
+SYNC = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$")
+ALLOCATION = re.compile(
+    r"(?:cuda|hip)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|MallocHost|FreeHost)|cuMem(?:Alloc|Free|Create|Map)"
+)
+LOADING = re.compile(
+    r"cuModuleLoad|cuLibraryLoad|hipModuleLoad|cuLinkComplete|cudaFuncGetAttributes|cudaGraphInstantiate"
+)
+DATA_LOADING = re.compile(r"enumerate\(DataLoader\)|.*dataloader\.py\(\d+\): __next__")
+GAP_COLUMNS = (
+    Column("device", "GPU number"),
+    Column("start_ms", "start of the gap, since the trace's start", "ms"),
+    Column("gap_us", "its length", "us"),
+    Column("cause", "why, as far as the host side tells; `warplens explain gaps` lists the causes"),
+    Column("host_activity", "innermost host event in the middle of the wait"),
+    Column("host_op", "framework op around it"),
+    Column("host_frame", "innermost Python frame of the user's own around it"),
+    Column("before", "GPU event that ended before the gap"),
+    Column("after", "GPU event that ended the gap"),
+    Column("after_op", "op of that event"),
+    Column("step", "step of that event, -1 if none"),
+    Column("percent_of_idle", "share of the GPU's idle time", "%"),
+)
+IDLE_COLUMNS = (
+    Column("device", "GPU number"),
+    Column("cause", "why the GPU was idle; `warplens explain idle` lists the causes"),
+    Column("count", "gaps"),
+    Column("total_us", "their summed length", "us"),
+    Column("percent_of_idle", "share of the GPU's idle time", "%"),
+    Column("percent", "share of the GPU's total time", "%"),
+)
+
+
+def gaps(work: Workspace) -> Table:
+    frame = _all_gaps(work).filter(pl.col("gap_ns") >= work.options.gap_ns)
+    idle = pl.col("gap_ns").sum().over("device")
+    frame = frame.with_columns(
+        (pl.col("start_ns") / 1e6).alias("start_ms"),
+        (pl.col("gap_ns") / 1e3).alias("gap_us"),
+        (100 * pl.col("gap_ns") / pl.max_horizontal(idle, "idle_ns")).round(6).alias("percent_of_idle"),
+    ).sort("gap_us", "device", "start_ms", descending=[True, False, False])
+    note = f"gaps of at least {format_ns(work.options.gap_ns)}; shorter ones are summed in the table idle"
+    return table("gaps", "one row per idle gap of a GPU", GAP_COLUMNS, frame, note)
+
+
+def idle(work: Workspace) -> Table:
+    short = pl.col("gap_ns") < work.options.gap_ns
+    frame = (
+        _all_gaps(work)
+        .with_columns(pl.when(short).then(pl.lit("short gaps")).otherwise("cause").alias("cause"))
+        .group_by("device", "cause")
+        .agg(pl.len().alias("count"), pl.col("gap_ns").sum(), pl.col("idle_ns", "total_ns").first())
+        .with_columns(
+            (pl.col("gap_ns") / 1e3).alias("total_us"),
+            (100 * pl.col("gap_ns") / pl.col("idle_ns")).round(6).alias("percent_of_idle"),
+            (100 * pl.col("gap_ns") / pl.col("total_ns")).round(6).alias("percent"),
+        )
+        .sort("device", "total_us", "cause", descending=[False, True, False])
+    )
+    return table("idle", "one row per GPU and cause of idleness", IDLE_COLUMNS, frame)
+
+
+def _all_gaps(work: Workspace) -> pl.DataFrame:
+    found: pl.DataFrame | None = work.memo.get("gaps")
+    if found is None:
+        devices = sorted(work.gpu["device"].unique().to_list())
+        parts = [_device_gaps(work, device) for device in devices]
+        found = pl.concat(parts) if parts else _no_gaps(work, 0)
+        work.memo["gaps"] = found
+    return found
+
+
+def _device_gaps(work: Workspace, device: int) -> pl.DataFrame:
+    frame = work.gpu.filter(pl.col("device") == device)
+    start = frame["start_ns"].to_numpy()
+    end = start + frame["dur_ns"].to_numpy()
+    busy = union(start, end)
+    if len(busy.starts) == 0:
+        return _no_gaps(work, device)
+    free = complement(busy, int(busy.starts[0]), int(busy.ends[-1]))
+    rows = frame["id"].to_numpy().astype(np.int64)
+    by_start, by_end = np.argsort(start, kind="stable"), np.argsort(end, kind="stable")
+    after = rows[by_start[np.searchsorted(start[by_start], free.ends)]]
+    before = rows[by_end[np.searchsorted(end[by_end], free.starts, side="right") - 1]]
+    order = work.gpu["id"].to_numpy()
+    total = int(busy.ends[-1] - busy.starts[0])
+    return _gap_frame(
+        work,
+        device,
+        free.starts,
+        free.ends,
+        np.searchsorted(order, before),
+        np.searchsorted(order, after),
+        after,
+        total,
+    )
+
+
+def _no_gaps(work: Workspace, device: int) -> pl.DataFrame:
+    none = np.empty(0, np.int64)
+    return _gap_frame(work, device, none, none, none, none, none, 0)
+
+
+def _gap_frame(
+    work: Workspace,
+    device: int,
+    start: Ints,
+    end: Ints,
+    before: Ints,
+    after: Ints,
+    after_row: Ints,
+    total: int,
+) -> pl.DataFrame:
+    trace, gpu = work.trace, work.gpu
+    launch = trace.ints("launch")[after_row]
+    lane = np.where(launch >= 0, trace.ints("lane")[np.maximum(launch, 0)], NONE)
+    launched = np.where(launch >= 0, trace.ints("start_ns")[np.maximum(launch, 0)], end)
+    middle = (start + np.clip(launched, start, end)) // 2
+    activity = innermost_at(trace, lane, middle)
+    return pl.DataFrame(
+        {
+            "device": np.full(len(start), device, np.int32),
+            "start_ns": start,
+            "gap_ns": end - start,
+            "idle_ns": np.full(len(start), int((end - start).sum())),
+            "total_ns": np.full(len(start), total),
+            "cause": _causes(trace, start, end, launch, lane, activity),
+            "host_activity": name_of(trace, activity),
+            "host_op": name_of(trace, _around(trace, activity, "op")),
+            "host_frame": name_of(trace, climb(activity, trace.ints("parent"), user_frames(work))),
+            "before": gpu["kernel_short"].gather(before),
+            "after": gpu["kernel_short"].gather(after),
+            "after_op": gpu["op"].gather(after),
+            "step": gpu["step"].gather(after),
+        }
+    )
+
+
+def _causes(trace: Trace, start: Ints, end: Ints, launch: Ints, lane: Ints, activity: Ints) -> pl.Series:
+    """The first cause that holds, most specific first."""
+    begun = trace.ints("start_ns")[np.maximum(launch, 0)]
+    done = begun + trace.ints("dur_ns")[np.maximum(launch, 0)]
+    tests: list[tuple[str, Bools]] = [
+        ("unknown", launch < 0),
+        ("dependency", done <= start),
+        ("launch call", begun <= start),
+        ("data loading", _inside(trace, activity, DATA_LOADING)),
+        ("memory allocation", _called(trace, ALLOCATION, lane, start, end, 0.3)),
+        ("kernel loading", _called(trace, LOADING, lane, start, end, 0.3)),
+        ("host sync", _called(trace, SYNC, lane, start, end, 0.0)),
+    ]
+    names = [cause for cause, _ in tests]
+    code = np.select([test for _, test in tests], list(range(len(tests))), len(tests))
+    return pl.Series([*names, "host busy"]).gather(code)
+
+
+def _called(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, end: Ints, share: float) -> Bools:
+    """Whether calls of this kind on the waiting thread reach into the gap and fill this share of it."""
+    matching = np.fromiter((pattern.match(name) is not None for name in trace.names), bool, len(trace.names))
+    calls = trace.rows_of("runtime")
+    calls = calls[matching[trace.ints("name")[calls]]]
+    result = np.zeros(len(start), bool)
+    for each in np.unique(lane[lane >= 0]).tolist():
+        own = calls[trace.ints("lane")[calls] == each]
+        asked = np.flatnonzero(lane == each)
+        if len(own) == 0:
+            continue
+        begun = trace.ints("start_ns")[own]
+        spent = union(begun, begun + trace.ints("dur_ns")[own])
+        inside = covered_until(spent, end[asked]) - covered_until(spent, start[asked])
+        result[asked] = (inside > 0) & (inside >= share * (end[asked] - start[asked]))
+    return result
+
+
+def _inside(trace: Trace, rows: Ints, pattern: re.Pattern[str]) -> Bools:
+    matching = np.fromiter((pattern.match(name) is not None for name in trace.names), bool, len(trace.names))
+    if not matching.any():
+        return np.zeros(len(rows), bool)
+    inside: Bools = climb(rows, trace.ints("parent"), matching[trace.ints("name")]) >= 0
+    return inside
+
+
+def _around(trace: Trace, rows: Ints, kind: str) -> Ints:
+    return climb(rows, trace.ints("parent"), trace.ints("kind") == CODE[kind])

@@ -1,0 +1,37 @@
+"""What a host thread was doing at a given moment."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from warplens.model.kinds import NESTED, NONE
+from warplens.model.trace import Ints, Trace
+
+
+def innermost_at(trace: Trace, lane: Ints, moment: Ints) -> Ints:
+    """The innermost host event running on each lane at each moment, -1 where there is none."""
+    start, parent = trace.ints("start_ns"), trace.ints("parent")
+    end = start + trace.ints("dur_ns")
+    nested = trace.is_kind(*NESTED)
+    found = np.full(len(moment), NONE, np.int64)
+    for each in np.unique(lane[lane >= 0]).tolist():
+        asked = np.flatnonzero(lane == each)
+        own = np.flatnonzero((trace.ints("lane") == each) & nested)
+        if len(own) == 0:
+            continue
+        place = np.searchsorted(start[own], moment[asked], side="right") - 1
+        row = np.where(place >= 0, own[np.maximum(place, 0)], NONE)
+        while True:
+            over = (row >= 0) & (end[row] <= moment[asked])
+            if not over.any():
+                break
+            row = np.where(over, parent[row], row)
+        found[asked] = row
+    return found
+
+
+def name_of(trace: Trace, rows: Ints) -> pl.Series:
+    """Names of rows, empty where the row is absent."""
+    code = np.where(rows >= 0, trace.ints("name")[np.maximum(rows, 0)] if len(trace) else 0, len(trace.names))
+    return pl.Series([*trace.names, ""], dtype=pl.String).gather(code)

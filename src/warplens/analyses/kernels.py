@@ -1,0 +1,82 @@
+"""`kernel_categories`, `kernels` and `launch_categories`: GPU time by what ran and who launched it."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from warplens.analyses.workspace import Workspace, percent_of
+from warplens.model.table import Column, Table, table
+
+US = pl.col("dur_ns") / 1000
+TOTAL_US = (pl.col("dur_ns").sum() / 1000).alias("total_us")
+"""Summed in whole nanoseconds, so that parts add up exactly."""
+CATEGORY = Column("kernel_category", "what the kernel does, told from its name")
+COUNT = Column("count", "GPU events (kernels, copies, memsets)")
+TOTAL = Column("total_us", "sum of their durations", "us")
+PERCENT = Column("percent", "share of the summed duration of all GPU events", "%")
+OP = Column("op", "innermost framework op around the launch; the launching call where there is no op")
+OP_CATEGORY = Column("op_category", "kind of op, from its name or else from its kernels")
+
+
+def kernel_categories(work: Workspace) -> Table:
+    frame = (
+        work.gpu.group_by("kernel_category")
+        .agg(pl.len().alias("count"), TOTAL_US)
+        .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
+        .sort("total_us", "kernel_category", descending=[True, False])
+    )
+    return table("kernel_categories", "one row per kernel category", (CATEGORY, COUNT, TOTAL, PERCENT), frame)
+
+
+def kernels(work: Workspace) -> Table:
+    order = ["op", "kernel", "device", "stream"]
+    frame = (
+        # By the name's number: the names themselves have hundreds of characters each.
+        work.gpu.group_by("op", "op_category", "name", "device", "stream")
+        .agg(
+            pl.len().alias("count"),
+            TOTAL_US,
+            US.mean().alias("mean_us"),
+            US.min().alias("min_us"),
+            US.max().alias("max_us"),
+        )
+        .join(work.kernel_facts, on="name", how="left")
+        .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
+        .sort("total_us", *order, descending=[True, *[False] * len(order)])
+    )
+    columns = (
+        OP,
+        OP_CATEGORY,
+        CATEGORY,
+        Column("kernel", "name as recorded"),
+        Column("stream", "GPU stream (queue)"),
+        COUNT,
+        TOTAL,
+        Column("mean_us", "mean duration", "us"),
+        Column("min_us", "shortest", "us"),
+        Column("max_us", "longest", "us"),
+        PERCENT,
+        Column("kernel_short", "readable short form of the name"),
+        Column("device", "GPU number"),
+    )
+    return table("kernels", "one row per op, kernel, stream and GPU", columns, frame)
+
+
+def launch_categories(work: Workspace) -> Table:
+    keys = ["op", "kernel_category"]
+    frame = (
+        work.gpu.group_by(keys)
+        .agg(pl.len().alias("count"), TOTAL_US, pl.col("in_graph").any().alias("is_graph"))
+        .with_columns(pl.col("total_us").sum().over("op").alias("op_us"))
+        .with_columns((100 * pl.col("total_us") / pl.col("op_us")).fill_nan(0).round(6).alias("percent_of_op"))
+        .sort("op_us", "op", "total_us", "kernel_category", descending=[True, False, True, False])
+    )
+    columns = (
+        OP,
+        CATEGORY,
+        COUNT,
+        TOTAL,
+        Column("percent_of_op", "share of the op's GPU time; for a graph launch, of the graph's time", "%"),
+        Column("is_graph", "the op is a CUDA or HIP graph launch"),
+    )
+    return table("launch_categories", "one row per op (or graph launch) and kernel category", columns, frame)

@@ -1,0 +1,31 @@
+"""`quality`: what this trace can and cannot tell."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from warplens.analyses.workspace import Workspace
+from warplens.categories import demangle
+from warplens.model.quality import Note
+from warplens.model.table import Column, Table, table
+
+COLUMNS = (
+    Column("code", "stable name of the note"),
+    Column("severity", "warning: numbers are affected; info: something is not recorded"),
+    Column("count", "events touched, 0 where that makes no sense"),
+    Column("message", "what it means"),
+)
+
+
+def quality(work: Workspace) -> Table:
+    notes = work.trace.quality.with_notes(*_mangled_names(work)).notes
+    rows = [(note.code, note.severity, note.count, note.message) for note in notes]
+    schema = {"code": pl.String, "severity": pl.String, "count": pl.Int64, "message": pl.String}
+    return table("quality", "one row per note on the trace", COLUMNS, pl.DataFrame(rows, schema, orient="row"))
+
+
+def _mangled_names(work: Workspace) -> list[Note]:
+    """Names that no demangler at hand could read: categories then rest on parts of them."""
+    names = work.kernel_facts["kernel"].to_list()
+    mangled = sum(demangle(name).startswith("_Z") for name in names if name.startswith("_Z"))
+    return [Note("mangled", mangled)] if mangled else []

@@ -1,0 +1,96 @@
+"""`timeline`: how each GPU spent its time (docs/concepts/numbers.md defines the measures)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.workspace import COMMUNICATION, Workspace
+from warplens.model.intervals import Union, clip, length, subtract, union
+from warplens.model.kinds import CODE
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Bools, Ints
+
+ALL_DEVICES = "all"
+MEANINGS = {
+    "computation": "union of everything but communication and copies (memsets count as computation)",
+    "communication": "union of kernels of the category Communication",
+    "memcpy": "union of memory copies recorded as such",
+    "exposed_communication": "communication while no computation runs",
+    "exposed_memcpy": "copies while neither computation nor communication runs",
+    "busy": "union of all GPU work",
+    "idle": "total minus busy",
+    "total": "from the first start of GPU work to its last end",
+}
+COLUMNS = (
+    Column("device", "GPU number, or 'all': any GPU of the trace"),
+    Column("measure", "what the time was spent on; `warplens explain timeline` defines each"),
+    Column("time_ms", "length of the union of the intervals", "ms"),
+    Column("percent", "share of total", "%"),
+)
+
+
+class Work(NamedTuple):
+    """A device's work as three unions of intervals."""
+
+    computation: Union
+    communication: Union
+    memcpy: Union
+
+
+def timeline(work: Workspace) -> Table:
+    frame = work.gpu
+    devices = sorted(frame["device"].unique().to_list())
+    rows: list[tuple[str, str, float, float]] = []
+    measured = {str(device): measure(device_work(work, device)) for device in devices}
+    if devices:
+        measured[ALL_DEVICES] = next(iter(measured.values())) if len(devices) == 1 else measure(device_work(work, None))
+    for device, measures in measured.items():
+        whole = max(1, measures["total"])
+        rows += [(device, name, measures[name] / 1e6, 100 * measures[name] / whole) for name in MEANINGS]
+    schema = {"device": pl.String, "measure": pl.String, "time_ms": pl.Float64, "percent": pl.Float64}
+    return table("timeline", "one row per GPU and measure", COLUMNS, pl.DataFrame(rows, schema, orient="row"))
+
+
+def device_work(work: Workspace, device: int | None) -> Work:
+    """The work of one GPU, or of all of them for None; computed once."""
+    known: Work | None = work.memo.get(("work", device))
+    if known is None:
+        chosen = np.ones(len(work.gpu), bool) if device is None else (work.gpu["device"] == device).to_numpy()
+        known = work.memo["work", device] = _split_work(work.gpu, chosen)
+    return known
+
+
+def _split_work(frame: pl.DataFrame, chosen: Bools) -> Work:
+    start, duration = frame["start_ns"].to_numpy(), frame["dur_ns"].to_numpy()
+    is_comm = (frame["kernel_category"] == COMMUNICATION).to_numpy()
+    is_copy = (frame["kind"] == CODE["memcpy"]).to_numpy()
+    comm, copy = chosen & is_comm & ~is_copy, chosen & is_copy
+    return Work(*(_union(start, duration, part) for part in (chosen & ~comm & ~copy, comm, copy)))
+
+
+def measure(work: Work, window: tuple[int, int] | None = None) -> dict[str, int]:
+    """The measures in ns, within a window or from the first start to the last end."""
+    if window is not None:
+        work = Work(*(clip(part, *window) for part in work))
+    everything = union(np.concatenate([part.starts for part in work]), np.concatenate([part.ends for part in work]))
+    if window is None:
+        window = (int(everything.starts[0]), int(everything.ends[-1])) if len(everything.starts) else (0, 0)
+    not_computing = subtract(work.memcpy, work.computation)
+    measures = {
+        "computation": length(work.computation),
+        "communication": length(work.communication),
+        "memcpy": length(work.memcpy),
+        "exposed_communication": length(subtract(work.communication, work.computation)),
+        "exposed_memcpy": length(subtract(not_computing, work.communication)),
+        "busy": length(everything),
+        "total": window[1] - window[0],
+    }
+    measures["idle"] = measures["total"] - measures["busy"]
+    return measures
+
+
+def _union(start: Ints, duration: Ints, chosen: Bools) -> Union:
+    return union(start[chosen], start[chosen] + duration[chosen])

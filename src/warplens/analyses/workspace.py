@@ -1,0 +1,122 @@
+"""What the analyses share: the trace, the categories of its kernels and where each kernel belongs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from warplens.categories import Categorizer, KernelClass, load_categorizer, op_category, short_name
+from warplens.model.arrays import sorted_unique
+from warplens.model.kinds import CODE, NONE
+from warplens.model.trace import Ints, Trace
+from warplens.passes.climb import climb
+from warplens.passes.survey import is_graph_launch
+
+NO_LAUNCH = "(no launch recorded)"
+COMMUNICATION = "Communication"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Thresholds a user may set; everything else is defined by the trace."""
+
+    gap_ns: int = 10_000
+    short_ns: int = 10_000
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A trace with everything that several analyses need, computed once and on demand."""
+
+    trace: Trace
+    categorizer: Categorizer = field(default_factory=load_categorizer)
+    options: Options = field(default_factory=Options)
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """Results that several analyses share, by a key of their own."""
+
+    @cached_property
+    def gpu_names(self) -> Ints:
+        """The distinct name codes of GPU work."""
+        return sorted_unique(self.trace.ints("name")[self.trace.gpu_rows])
+
+    @cached_property
+    def kernel_classes(self) -> dict[int, KernelClass]:
+        names = [self.trace.names[code] for code in self.gpu_names.tolist()]
+        return dict(zip(self.gpu_names.tolist(), self.categorizer.classify_all(names), strict=True))
+
+    @cached_property
+    def gpu(self) -> pl.DataFrame:
+        """One row per GPU event: its names, category, op, place and time."""
+        trace, rows = self.trace, self.trace.gpu_rows
+        frame = trace.events[rows].select(
+            "id", "name", "kind", "device", "stream", "start_ns", "dur_ns", "step", "launch", "op", "geometry"
+        )
+        owner, label = self._owners(rows)
+        graph = is_graph_launch(trace, trace.ints("launch")[rows])
+        frame = frame.rename({"op": "op_row"}).with_columns(
+            pl.Series("op", label), pl.Series("owner", owner), pl.Series("in_graph", graph)
+        )
+        frame = frame.join(self.kernel_facts, on="name", how="left", maintain_order="left")
+        return frame.join(self._op_categories(frame), on="op", how="left", maintain_order="left")
+
+    def _owners(self, rows: Ints) -> tuple[Ints, pl.Series]:
+        """The host event each GPU event is booked on (its op, else its launch) and that event's name."""
+        trace = self.trace
+        op, launch = trace.ints("op")[rows], trace.ints("launch")[rows]
+        owner = np.where(op >= 0, op, launch)
+        names = pl.Series([*trace.names, NO_LAUNCH], dtype=pl.String)
+        code = np.where(owner >= 0, trace.ints("name")[np.maximum(owner, 0)], len(trace.names))
+        return owner, names.gather(code)
+
+    @cached_property
+    def kernel_facts(self) -> pl.DataFrame:
+        """Per kernel name: the text, a short form of it and the category."""
+        texts = [self.trace.names[code] for code in self.kernel_classes]
+        return pl.DataFrame(
+            {
+                "name": list(self.kernel_classes),
+                "kernel": texts,
+                "kernel_short": [short_name(text) for text in texts],
+                "kernel_category": [found.category for found in self.kernel_classes.values()],
+            },
+            schema={
+                "name": pl.UInt32,
+                "kernel": pl.String,
+                "kernel_short": pl.String,
+                "kernel_category": pl.String,
+            },
+        )
+
+    def _op_categories(self, frame: pl.DataFrame) -> pl.DataFrame:
+        times = frame.group_by("op", "kernel_category").agg(pl.col("dur_ns").sum())
+        shares: dict[str, dict[str, float]] = {}
+        for op, category, duration in times.iter_rows():
+            shares.setdefault(op, {})[category] = duration
+        rows = {"op": list(shares), "op_category": [op_category(op, share) for op, share in shares.items()]}
+        return pl.DataFrame(rows, schema={"op": pl.String, "op_category": pl.String})
+
+    @cached_property
+    def gpu_total_ns(self) -> int:
+        """Σ durations of all GPU work; what percentages of kernel time are of."""
+        return int(self.gpu["dur_ns"].sum())
+
+    @cached_property
+    def enclosing_op(self) -> Ints:
+        """For each event the row of the nearest op strictly around it."""
+        trace = self.trace
+        is_op = trace.ints("kind") == CODE["op"]
+        parent = trace.ints("parent")
+        enclosing = np.full(len(trace), NONE, np.int64)
+        ops = np.flatnonzero(is_op)
+        enclosing[ops] = climb(parent[ops], parent, is_op)
+        return enclosing
+
+
+def percent_of(column_us: str, whole_ns: int) -> pl.Expr:
+    """A column of µs as percent of a whole in ns; 0 where there is nothing to share."""
+    # Six decimals: enough for any table, and 100 % stays 100 % whatever the floats say.
+    return (pl.col(column_us) * (1000 * 100.0 / whole_ns if whole_ns else 0.0)).round(6)
