@@ -1,0 +1,82 @@
+"""A call tree for flame-graph viewers: folded stacks and speedscope's JSON.
+
+Folded stacks: one line per path, frames joined by `;`, then the weight in ns. Speedscope: the "sampled" profile
+of https://www.speedscope.app/file-format-schema.json, one sample per path with its own time as weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from warplens.errors import UsageError
+from warplens.model.tree import Tree
+from warplens.outputs.files import check_file, write_file
+from warplens.outputs.text import clean
+
+
+def folded_bytes(tree: Tree, name: str) -> bytes:
+    lines = []
+    for node in range(len(tree)):
+        if tree.self_ns[node] > 0:
+            path = tree.path(node) or [tree.name[0]]
+            lines.append(";".join(clean(part).replace(";", ":") for part in path) + f" {tree.self_ns[node]}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def speedscope_bytes(tree: Tree, name: str) -> bytes:
+    frames: dict[str, int] = {}
+    samples, weights = [], []
+    for node in range(len(tree)):
+        if tree.self_ns[node] > 0:
+            path = tree.path(node) or [tree.name[0]]
+            samples.append([frames.setdefault(part, len(frames)) for part in path])
+            weights.append(int(tree.self_ns[node]))
+    document = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "name": name,
+        "exporter": "warplens",
+        "shared": {"frames": [{"name": frame} for frame in frames]},
+        "profiles": [
+            {
+                "type": "sampled",
+                "name": f"{tree.weight} of {name}",
+                "unit": "nanoseconds",
+                "startValue": 0,
+                "endValue": sum(weights),
+                "samples": samples,
+                "weights": weights,
+            }
+        ],
+    }
+    return msgspec.json.encode(document)
+
+
+FORMATS: dict[str, Callable[[Tree, str], bytes]] = {
+    ".folded": folded_bytes,
+    ".speedscope.json": speedscope_bytes,
+}
+
+
+@dataclass(frozen=True)
+class FlamegraphTarget:
+    """A checked place for a flame graph and the function that makes its bytes."""
+
+    path: Path
+    render: Callable[[Tree, str], bytes]
+
+
+def plan_flamegraph(path: str, *, force: bool) -> FlamegraphTarget:
+    """The target a path asks for, or a `UsageError` before anything is computed."""
+    for suffix, render in FORMATS.items():
+        if path.endswith(suffix):
+            check_file(Path(path), force=force)
+            return FlamegraphTarget(Path(path), render)
+    raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {' or '.join(FORMATS)}")
+
+
+def write_flamegraph(target: FlamegraphTarget, tree: Tree, *, name: str) -> None:
+    write_file(target.path, target.render(tree, name))

@@ -1,0 +1,72 @@
+"""The outputs a path can choose. Each declares what it is; nothing else in the program lists them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from warplens.errors import UsageError
+from warplens.outputs.document import Document
+from warplens.outputs.json_text import json_bytes
+from warplens.outputs.markdown import markdown_bytes
+from warplens.outputs.tabular import csv_bytes, parquet_bytes
+from warplens.outputs.workbook import workbook_bytes
+
+
+@dataclass(frozen=True)
+class Output:
+    """One kind of file: how its name ends, what it holds, and the function that makes its bytes.
+
+    `one_table` outputs hold exactly one table; with `directory`, each table gets such a file of its own.
+    """
+
+    name: str
+    suffix: str
+    writes: str
+    render: Callable[[Document], bytes]
+    binary: bool = False
+    one_table: bool = False
+    directory: bool = False
+
+
+_CSV = Output("csv", ".csv", "one table as CSV", csv_bytes, one_table=True)
+_PARQUET = Output("parquet", ".parquet", "one table as Parquet", parquet_bytes, binary=True, one_table=True)
+
+OUTPUTS = (
+    Output("xlsx", ".xlsx", "a workbook with one sheet per table", workbook_bytes, binary=True),
+    Output("json", ".json", "one JSON object with every table", json_bytes),
+    Output("markdown", ".md", "a page to paste into an issue", markdown_bytes),
+    _CSV,
+    _PARQUET,
+    replace(_CSV, writes="a directory with one CSV file per table", directory=True),
+    replace(_PARQUET, writes="a directory with one Parquet file per table", directory=True),
+)
+TABLE_FORMATS = tuple(output.name for output in OUTPUTS if output.directory)
+
+
+def choose_output(path: str, tables: str = "csv") -> Output:
+    """The output a path asks for: by its suffix, or a directory of `tables` files for `dir/`.
+
+    >>> choose_output("report.xlsx").writes, choose_output("out/", tables="parquet").writes
+    ('a workbook with one sheet per table', 'a directory with one Parquet file per table')
+    """
+    if tables not in TABLE_FORMATS:
+        raise UsageError(f"unknown table format {tables!r}", hint=f"one of: {', '.join(TABLE_FORMATS)}")
+    if names_directory(path):
+        return next(output for output in OUTPUTS if output.directory and output.name == tables)
+    suffix = Path(path).suffix.lower()
+    for output in OUTPUTS:
+        if output.suffix == suffix and not output.directory:
+            return output
+    known = ", ".join(output.suffix for output in OUTPUTS if not output.directory)
+    raise UsageError(
+        f"cannot tell what to write to {path!r}", hint=f"end it in {known}, or in / for a directory of tables"
+    )
+
+
+def names_directory(path: str) -> bool:
+    """Whether a path means a directory: it says so with its last character, or it already is one."""
+    separators = ("/", os.sep)
+    return path.endswith(separators) or (bool(path) and Path(path).is_dir())

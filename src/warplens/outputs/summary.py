@@ -1,0 +1,230 @@
+"""The one-screen summary of a report: what the file is, the verdict, where the time goes, what to do next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from textwrap import wrap
+from typing import Any
+
+import polars as pl
+
+from warplens.model.table import Table
+from warplens.model.trace import Meta
+from warplens.outputs.document import Document
+from warplens.outputs.terminal import TableText
+from warplens.outputs.text import cell_width, clean, elide
+from warplens.units import format_bytes, format_count, format_ms, format_percent
+
+Line = tuple[str, str]
+LABEL = 10
+SPARKS = " ▁▂▃▄▅▆▇█"
+BARS = " ▏▎▍▌▋▊▉█"
+MAX_QUALITY = 3
+MAX_CATEGORIES = 9
+MAX_FINDINGS = 4
+MAX_KERNELS = 6
+
+
+def render_summary(document: Document, meta: Meta, *, width: int, written: Sequence[str] = ()) -> TableText:
+    tables = {table.name: table for table in document.tables}
+    lines = [
+        *_headline(document, meta, width),
+        *_quality(tables["quality"], width),
+        *_labelled("verdict", document.facts["verdict"], width, "bold"),
+        *_times(tables, width),
+        *_categories(tables["kernel_categories"], width),
+        *_findings(tables["findings"], tables["steps"], width),
+        *(_kernels(tables["kernels"], width) if len(tables["kernels"]) else _host_ops(tables["ops"], width)),
+        ("", "none"),
+        *_next(document, written, tables, width),
+    ]
+    return TableText(tuple(lines))
+
+
+def _labelled(label: str, text: str, width: int, style: str = "none") -> list[Line]:
+    """A label and its text; the second and last line of a long one is cut."""
+    first, *rest = wrap(clean(text), max(20, width - LABEL)) or [""]
+    lines = [first, " ".join(rest)] if rest else [first]
+    return [
+        (elide(f"{label if number == 0 else '':<{LABEL}}{line}", width), style) for number, line in enumerate(lines)
+    ]
+
+
+def _headline(document: Document, meta: Meta, width: int) -> list[Line]:
+    parts = [document.source.rpartition("/")[2], document.facts["device"], meta.format]
+    if "rank" in document.facts:
+        parts.append(f"rank {document.facts['rank']}")
+    parts += [f"{format_count(meta.events_in_file)} events", format_bytes(meta.size_bytes)]
+    return [(elide(clean(" · ".join(parts)), width), "bold")]
+
+
+def _quality(quality: Table, width: int) -> list[Line]:
+    rows = quality.to_dicts()
+    if not rows:
+        return _labelled("quality", "complete: stacks, shapes, steps and launches are all there", width)
+    lines: list[Line] = []
+    for number, row in enumerate(rows[:MAX_QUALITY]):
+        mark = "! " if row["severity"] == "warning" else ""
+        style = "yellow" if mark else "none"
+        lines += _labelled("quality" if number == 0 else "", mark + row["message"], width, style)
+    if len(rows) > MAX_QUALITY:
+        lines += _labelled("", f"… {len(rows) - MAX_QUALITY} more notes: warplens show TRACE quality", width, "dim")
+    return lines
+
+
+def _times(tables: dict[str, Table], width: int) -> list[Line]:
+    measures = _measures(tables["timeline"])
+    if not measures:
+        return _step_line(tables["steps"], width)
+    busy, idle, total = (measures[name] for name in ("busy", "idle", "total"))
+    parts = [f"{format_ms(total)} on the GPU", f"busy {_share(busy, total)}", f"idle {_share(idle, total)}"]
+    causes = tables["idle"].frame.group_by("cause").agg(pl.col("total_us").sum()).sort("total_us", descending=True)
+    if idle and len(causes):
+        parts[-1] += f" (mostly {causes['cause'][0]})"
+    for measure, words in (("exposed_communication", "exposed comm"), ("exposed_memcpy", "exposed copies")):
+        if measures[measure] > 0.001 * total:
+            parts.append(f"{words} {_share(measures[measure], total)}")
+    lines = _labelled("time", " · ".join(parts), width)
+    return [*lines, *_step_line(tables["steps"], width), *_sparkline(tables["activity"], width)]
+
+
+def _measures(timeline: Table) -> dict[str, float]:
+    whole = timeline.frame.filter(pl.col("device") == "all")
+    return dict(whole.select("measure", "time_ms").iter_rows())
+
+
+def _share(part: float, whole: float) -> str:
+    return format_percent(100 * part / whole if whole else 0.0)
+
+
+def _step_line(steps: Table, width: int) -> list[Line]:
+    if not len(steps):
+        return []
+    column = "gpu_ms" if steps.frame["gpu_ms"].sum() else "host_ms"
+    times = steps.frame[column].sort()
+    where = "GPU" if column == "gpu_ms" else "host"
+    text = f"{len(times)} · median {format_ms(_number(times.median()))} on the {where}"
+    if len(times) > 1:
+        text += f" ({format_ms(times[0])} to {format_ms(times[-1])})"
+    return _labelled("steps", text, width)
+
+
+def _number(value: Any) -> float:
+    return float(value or 0.0)
+
+
+def _sparkline(activity: Table, width: int) -> list[Line]:
+    if not len(activity):
+        return []
+    cells = max(10, min(len(activity), width - LABEL - 24))
+    shares = activity.frame["busy_percent"].to_list()
+    bounds = [round(cell * len(shares) / cells) for cell in range(cells + 1)]
+    means = [sum(shares[a:b]) / max(1, b - a) for a, b in pairwise(bounds)]
+    # Rounded up: only a slice without any work looks empty.
+    line = "".join(SPARKS[math.ceil(min(mean, 100.0) / 100 * (len(SPARKS) - 1))] for mean in means)
+    return [(f"{'activity':<{LABEL}}{line}| busy over time", "cyan")]
+
+
+def _categories(categories: Table, width: int) -> list[Line]:
+    rows = categories.to_dicts()
+    if not rows:
+        return []
+    shown, rest = rows[:MAX_CATEGORIES], rows[MAX_CATEGORIES:]
+    if rest:
+        total = {key: sum(row[key] for row in rest) for key in ("count", "total_us", "percent")}
+        shown.append({"kernel_category": f"{len(rest)} more categories", **total})
+    longest = max(row["percent"] for row in shown)
+    room = max(8, width - 70)
+    header = f"{'GPU time by kernel category':<{30 + room}}    share         time    events"
+    lines: list[Line] = [("", "none"), (header, "bold")]
+    for row in shown:
+        bar = _bar(100 * row["percent"] / max(longest, 1e-9), room)
+        name = elide(row["kernel_category"], 28)
+        time = format_ms(row["total_us"] / 1e3)
+        lines.append(
+            (
+                f"{name:<28}  {bar}  {row['percent']:6.1f}%  {time:>11}  {format_count(row['count']):>8}",
+                "none",
+            )
+        )
+    return lines
+
+
+def _bar(percent: float, room: int) -> str:
+    eighths = round(percent / 100 * room * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + (BARS[part] if part else "")).ljust(room)[:room]
+
+
+def _findings(findings: Table, steps: Table, width: int) -> list[Line]:
+    rows = findings.to_dicts()
+    if not rows:
+        return []
+    lines: list[Line] = [("", "none"), ("findings", "bold")]
+    for row in rows[:MAX_FINDINGS]:
+        gain = ""
+        if row["gain_ms"] > 0:
+            sign = "≤ " if row["bound"] else ""
+            gain = f" · {sign}{format_ms(row['gain_ms'])}{' per step' if len(steps) else ''}"
+        lines.append((elide(clean(f"{row['code']}  {row['title']}{gain}"), width), "none"))
+        place = f"{row['place']}: " if row["place"] else ""
+        lines.append((elide(clean(f"       {place}{row['advice']}"), width), "dim"))
+    return lines
+
+
+def _kernels(kernels: Table, width: int) -> list[Line]:
+    keys = ["kernel_short", "op"]
+    frame = kernels.frame.group_by(keys).agg(pl.col("total_us", "count", "percent").sum())
+    rows = frame.sort("total_us", *keys, descending=[True, False, False]).head(MAX_KERNELS).to_dicts()
+    room = max(20, width - 34 - 30)
+    header = f"{'share':>7}  {'time':>11}  {'events':>8}  {'top kernels':<{room}}  op"
+    lines: list[Line] = [("", "none"), (elide(header, width), "bold")]
+    for row in rows:
+        name = elide(clean(row["kernel_short"]), room, middle=True)
+        padding = " " * (room - cell_width(name))
+        op = elide(clean(row["op"]), 30, middle=True)
+        time = format_ms(row["total_us"] / 1e3)
+        text = f"{row['percent']:6.1f}%  {time:>11}  {format_count(row['count']):>8}  {name}{padding}  {op}"
+        lines.append((text, "none"))
+    return lines
+
+
+def _host_ops(ops: Table, width: int) -> list[Line]:
+    """Without GPU work: where the host's time goes, by op."""
+    rows = ops.frame.sort("cpu_self_us", "op", descending=[True, False]).head(2 * MAX_KERNELS).to_dicts()
+    if not rows:
+        return []
+    whole = float(ops.frame["cpu_self_us"].sum()) or 1.0
+    lines: list[Line] = [
+        ("", "none"),
+        (f"{'share':>7}  {'host time':>11}  {'calls':>8}  top ops, inner ops not counted", "bold"),
+    ]
+    for row in rows:
+        time, share = format_ms(row["cpu_self_us"] / 1e3), 100 * row["cpu_self_us"] / whole
+        text = f"{share:6.1f}%  {time:>11}  {format_count(row['count']):>8}  {clean(row['op'])}"
+        lines.append((elide(text, width), "none"))
+    return lines
+
+
+def _next(document: Document, written: Sequence[str], tables: dict[str, Table], width: int) -> list[Line]:
+    lines: list[Line] = []
+    if written:
+        lines += _labelled("wrote", ", ".join(written), width)
+    trace = document.source
+    if not len(tables["kernels"]):
+        suggestion = f"warplens show {trace} ops --sort cpu_self_us --top 10"
+    elif len(tables["gaps"]) and _idle_matters(tables):
+        suggestion = f"warplens show {trace} gaps --top 10"
+    elif len(tables["modules"]) > 1:
+        suggestion = f"warplens tree {trace} --context module"
+    else:
+        suggestion = f"warplens show {trace} op_shapes --top 10"
+    lines += _labelled("try", f"{suggestion}   |   warplens explain", width, "dim")
+    return lines
+
+
+def _idle_matters(tables: dict[str, Table]) -> bool:
+    measures = _measures(tables["timeline"])
+    return measures.get("idle", 0.0) > 0.1 * measures.get("total", 0.0)

@@ -1,0 +1,64 @@
+"""One table as CSV or Parquet. Names and values are a contract: nothing is renamed, rounded or escaped."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from warplens.errors import WarplensError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from warplens.model.table import Table
+    from warplens.outputs.document import Document
+
+
+def csv_bytes(document: Document) -> bytes:
+    """UTF-8, one header line; lists and structs as JSON text; a null is empty, an empty string is `""`."""
+    (table,) = document.tables
+    frame = with_json_text(table.frame)
+    if not frame.width:
+        # Polars refuses rows without columns, and CSV could not tell them from none.
+        frame = frame.clear()
+    with explained(table, "CSV"):
+        return frame.write_csv().encode()
+
+
+def parquet_bytes(document: Document) -> bytes:
+    """Polars' own Parquet, types kept, lists and structs included."""
+    (table,) = document.tables
+    buffer = io.BytesIO()
+    with explained(table, "Parquet"):
+        table.frame.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def with_json_text(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with every list, array, struct and duration column as JSON text."""
+    import polars as pl
+
+    wide = [name for name, dtype in frame.schema.items() if dtype.is_nested() or dtype == pl.Duration]
+    if not wide:
+        return frame
+    import msgspec
+
+    def as_text(series: pl.Series) -> pl.Series:
+        texts = [None if value is None else msgspec.json.encode(value).decode() for value in series.to_list()]
+        return pl.Series(series.name, texts, dtype=pl.String)
+
+    return frame.with_columns([as_text(frame[name]) for name in wide])
+
+
+@contextmanager
+def explained(table: Table, form: str) -> Iterator[None]:
+    """Polars' reason for refusing a column, as one line that names the table."""
+    import polars as pl
+
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).partition("\n")[0]
+        raise WarplensError(f"table {table.name} cannot be written as {form}: {reason}") from error

@@ -1,0 +1,171 @@
+"""A table as terminal text: aligned, fitted to a width, readable without colour.
+
+The grid is laid out here: rich's own table wraps cells and takes seconds for 10,000 rows, and its text
+objects forget that they must not be wrapped once a console prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from warplens.errors import UsageError
+from warplens.outputs.cells import cell_texts, shown_columns
+from warplens.outputs.text import cell_width, clean, elide
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
+
+    from warplens.model.table import Table
+
+GAP = "  "
+MIN_TEXT_WIDTH = 18
+# Columns that go first when the width does not suffice, in this order; then the rightmost ones follow.
+# A share and the first column, which says what the row is about, stay.
+# Each is a column's name or one word of it, as in `min_us` and `kernel_us_min`.
+EXPENDABLE = (
+    *("min", "max", "std", "median", "mean", "stream", "depth", "device"),
+    *("concrete_inputs", "input_strides", "op_category", "kernel_category"),
+)
+# Names keep their ends when cut; prose keeps its beginning.
+NAME_COLUMNS = frozenset({"kernel", "kernel_short", "op", "module", "function", "place", "file", "path"})
+
+
+@dataclass(frozen=True)
+class _Block:
+    """One column laid out: its header, its cells as text, and the width it gets."""
+
+    name: str
+    cells: list[str]
+    numeric: bool
+    width: int
+
+    @property
+    def floor(self) -> int:
+        """The width below which the column stops being useful; numbers are never cut."""
+        return self.width if self.numeric else min(self.width, max(MIN_TEXT_WIDTH, len(self.name)))
+
+
+@dataclass(frozen=True)
+class TableText:
+    """Finished lines, each with the name of its style: rich prints them, and `str()` gives them plain.
+
+    Nothing in them is markup. Print with `soft_wrap=True`: then a narrower console cuts nothing.
+    """
+
+    lines: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return "\n".join(line for line, _ in self.lines)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        from rich.segment import Segment
+
+        for line, style in self.lines:
+            yield Segment(line, console.get_style(style))
+            yield Segment.line()
+
+
+def render_table(
+    table: Table, *, top: int | None, width: int, columns: Sequence[str] | None = None, title: bool = True
+) -> TableText:
+    """The first `top` rows (all for None) in at most `width` cells a line, with what was left out said below.
+
+    Columns that do not fit are hidden and named, unless `columns` asks for them: then names are cut shorter.
+    """
+    shown = len(table) if top is None else max(0, min(top, len(table)))
+    blocks = _blocks(table, shown_columns(table, columns), shown, width)
+    hidden: list[str] = []
+    if columns is None:
+        blocks, hidden = _hide(blocks, width)
+    header, *rows = _grid(_shrink(blocks, width))
+    lines = [(header, "bold"), *((row, "none") for row in rows)]
+    if title:
+        lines.insert(0, (elide(f"{clean(table.name)}: {clean(table.meaning)}", width), "bold"))
+    for footer in _footers(table, shown, hidden):
+        lines += [(line, "dim") for line in wrap(footer, max(width, 20), subsequent_indent=GAP)]
+    return TableText(tuple(lines))
+
+
+def _blocks(table: Table, names: Sequence[str], rows: int, width: int) -> list[_Block]:
+    unknown = [name for name in names if name not in table.frame.columns]
+    if unknown:
+        known = ", ".join(table.frame.columns)
+        raise UsageError(f"table {table.name} has no column {unknown[0]!r}", hint=f"its columns: {known}")
+    head = table.frame.head(rows)
+    blocks = []
+    for name in names:
+        cells = cell_texts(head[name], table.column(name))
+        numeric = head[name].dtype.is_numeric()
+        widest = max((cell_width(cell) for cell in cells), default=0)
+        # One name of 4,000 characters must not make the fitting below count down from there.
+        wanted = widest if numeric else min(widest, width)
+        blocks.append(_Block(name, cells, numeric, max(wanted, cell_width(name))))
+    return blocks
+
+
+def _hide(blocks: list[_Block], width: int) -> tuple[list[_Block], list[str]]:
+    """The blocks that fit when texts are at their narrowest, and the names of the others."""
+    kept, hidden = list(blocks), []
+    while len(kept) > 1 and _total([block.floor for block in kept]) > width:
+        victim = _least_telling(kept[1:])
+        kept.remove(victim)
+        hidden.append(victim.name)
+    return kept, hidden
+
+
+def _least_telling(blocks: list[_Block]) -> _Block:
+    for word in EXPENDABLE:
+        for block in reversed(blocks):
+            if block.name == word or word in block.name.split("_"):
+                return block
+    others = [block for block in blocks if "percent" not in block.name.split("_")]
+    return (others or blocks)[-1]
+
+
+def _shrink(blocks: list[_Block], width: int) -> list[_Block]:
+    """Text columns made narrower, the widest first: to their floors, and below them only if that fails."""
+    widths = [block.width for block in blocks]
+    for floors in ([block.floor for block in blocks], [b.width if b.numeric else 4 for b in blocks]):
+        while _total(widths) > width:
+            room = [have - floor for have, floor in zip(widths, floors, strict=True)]
+            candidates = [index for index, spare in enumerate(room) if spare > 0]
+            if not candidates:
+                break
+            widths[max(candidates, key=widths.__getitem__)] -= 1
+    return [replace(block, width=given) for block, given in zip(blocks, widths, strict=True)]
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * max(0, len(widths) - 1)
+
+
+def _grid(blocks: list[_Block]) -> list[str]:
+    if not blocks:
+        return ["(no columns)"]
+    columns = [[_fit(text, block) for text in (clean(block.name), *block.cells)] for block in blocks]
+    return [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
+
+
+def _fit(text: str, block: _Block) -> str:
+    fitted, limit = text, block.width
+    while cell_width(fitted) > block.width and limit:
+        fitted = elide(text, limit, middle=block.name in NAME_COLUMNS)
+        limit -= 1  # again only where wide characters take two cells each
+    padding = " " * (block.width - cell_width(fitted))
+    return padding + fitted if block.numeric else fitted + padding
+
+
+def _footers(table: Table, shown: int, hidden: list[str]) -> list[str]:
+    lines = []
+    if not len(table):
+        lines.append("(no rows)")
+    if shown < len(table):
+        left = len(table) - shown
+        lines.append(f"… {left:,} more row{'s' if left > 1 else ''}")
+    if hidden:
+        lines.append(f"hidden to fit: {', '.join(hidden)}")
+    return lines + [f"note: {clean(note)}" for note in table.notes]

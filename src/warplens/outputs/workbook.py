@@ -1,0 +1,156 @@
+"""A document as an Excel workbook: a cover, one sheet per table, and what every column means."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from warplens.errors import WarplensError
+from warplens.outputs.cells import number_style
+from warplens.outputs.tabular import explained, with_json_text
+from warplens.outputs.text import encodable, unique_names
+
+if TYPE_CHECKING:
+    import polars as pl
+    from xlsxwriter import Workbook
+    from xlsxwriter.format import Format
+    from xlsxwriter.worksheet import Worksheet
+
+    from warplens.model.table import Column, Table
+    from warplens.outputs.document import Document
+
+MAX_ROWS = 1_048_575
+"""Rows below the header that a sheet can hold."""
+MAX_TEXT = 32_767
+"""UTF-16 units that a cell can hold."""
+MAX_EXACT = 10**15
+"""Excel keeps 15 digits: larger integers (addresses, hashes) are written as text."""
+MAX_SHEET_NAME = 31
+# What Excel or XML forbids in a sheet's name, and the one name that Excel keeps to itself. An apostrophe may
+# stand in the middle, but a cut could make it the end; a character beyond U+FFFF counts as two.
+FORBIDDEN_IN_SHEET_NAME = r"[\[\]:*?/\\'\x00-\x1f\ud800-\udfff\ufffe-\U0010ffff]|(?i:^(?=history$))"
+_NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+# A name like `=cmd()` stays text. In memory, every part of the package is dated 1980 whatever the clock says.
+_PLAIN_TEXT = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
+_OPTIONS = _PLAIN_TEXT | {"in_memory": True}
+_CREATED = datetime(1980, 1, 1)
+
+
+def workbook_bytes(document: Document) -> bytes:
+    """The whole workbook; the same document gives the same bytes."""
+    import xlsxwriter
+    from xlsxwriter.exceptions import FileSizeError
+
+    tables = [_about(document), *document.tables, _columns(document)]
+    titles = [table.name for table in tables]
+    names = unique_names(titles, forbidden=FORBIDDEN_IN_SHEET_NAME, limit=MAX_SHEET_NAME)
+    buffer = io.BytesIO()
+    try:
+        with xlsxwriter.Workbook(buffer, _OPTIONS) as book:
+            book.set_properties({"created": _CREATED})
+            for name, table in zip(names, tables, strict=True):
+                with explained(table, "an Excel sheet"):
+                    _write_table(book, book.add_worksheet(name), table)
+    except FileSizeError as error:
+        # Larger files need ZIP64, and Excel offers to repair a package that uses it.
+        raise WarplensError("a table is too large for Excel", hint="write a directory: -o tables/") from error
+    return buffer.getvalue()
+
+
+def _write_table(book: Workbook, sheet: Worksheet, table: Table) -> None:
+    if not table.columns:
+        return
+    frame = with_json_text(table.frame.head(MAX_ROWS))
+    bold = book.add_format({"bold": True})
+    for at, (column, series) in enumerate(zip(table.columns, frame, strict=True)):
+        stored = _storable(series)
+        sheet.set_column(at, at, _width(stored), _number_format(book, column, stored))
+        sheet.write_string(0, at, _text(column.name), bold)
+        _write_cells(sheet, at, stored)
+    sheet.freeze_panes(1, 0)
+    sheet.autofilter(0, 0, frame.height, frame.width - 1)
+
+
+def _number_format(book: Workbook, column: Column, series: pl.Series) -> Format | None:
+    if not series.dtype.is_numeric():
+        return None
+    return book.add_format({"num_format": number_style(column, series.dtype).excel})
+
+
+def _storable(series: pl.Series) -> pl.Series:
+    """The column as something a cell can hold: booleans, finite numbers or texts."""
+    import polars as pl
+
+    dtype = series.dtype
+    if dtype == pl.Boolean or (dtype.is_integer() and not series.cast(pl.Float64).abs().gt(MAX_EXACT).any()):
+        return series
+    if dtype.is_float() or dtype.is_decimal():
+        numbers: pl.Series = series.cast(pl.Float64)
+        return numbers.to_frame().select(pl.when(pl.first().is_finite()).then(pl.first())).to_series()
+    texts = [None if text is None else _text(text) for text in series.cast(pl.String).to_list()]
+    return pl.Series(series.name, texts, dtype=pl.String)
+
+
+def _width(series: pl.Series) -> int:
+    """Wide enough for the header with its filter button and for most cells; names end at 60 characters."""
+    if series.dtype.is_numeric():
+        largest = series.cast(float).abs().max()
+        content = len(f"{largest:,.1f}") + 2 if isinstance(largest, float) and largest < 1e18 else 0
+    else:
+        longest = series.cast(str).str.len_chars().max()
+        content = longest + 2 if isinstance(longest, int) else 0
+    return min(60, max(8, len(series.name) + 4, content))
+
+
+def _write_cells(sheet: Worksheet, at: int, series: pl.Series) -> None:
+    """One typed cell per value below the header; a null leaves its cell empty."""
+    import polars as pl
+
+    write = sheet.write_number
+    if series.dtype == pl.Boolean:
+        write = sheet.write_boolean
+    elif series.dtype == pl.String:
+        write = sheet.write_string
+    for row, value in enumerate(series.to_list(), start=1):
+        if value is not None:
+            write(row, at, value)
+
+
+def _text(text: str) -> str:
+    """What a cell can hold of a text: characters that XML allows, no markup, and not too many."""
+    text = _NOT_XML.sub("", text)
+    if text.startswith("<r>") and text.endswith("</r>"):
+        # xlsxwriter takes such a text for a rich string and would write it into the XML as it is.
+        text += "\N{ZERO WIDTH SPACE}"
+    # Every character takes at most two UTF-16 units, so only long texts need the exact count.
+    if len(text) <= MAX_TEXT // 2 or len(units := text.encode("utf-16-le")) <= 2 * MAX_TEXT:
+        return text
+    return units[: 2 * (MAX_TEXT - 1)].decode("utf-16-le", "ignore") + "…"
+
+
+def _about(document: Document) -> Table:
+    rows = [("title", document.title), ("source", document.source), *document.facts.items()]
+    for table in document.tables:
+        rows += [(f"note on {table.name}", note) for note in table.notes]
+        if len(table) > MAX_ROWS:
+            rows.append((f"note on {table.name}", f"a sheet holds {MAX_ROWS:,} of its {len(table):,} rows"))
+    return _text_table("about", ("fact", "value"), rows)
+
+
+def _columns(document: Document) -> Table:
+    rows = [(table.name, it.name, it.unit, it.meaning) for table in document.tables for it in table.columns]
+    return _text_table("columns", ("table", "column", "unit", "meaning"), rows)
+
+
+def _text_table(name: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
+    import polars as pl
+
+    from warplens.model.table import Column, Table
+
+    encoded = [tuple(map(encodable, row)) for row in rows]
+    frame = pl.DataFrame(encoded, schema=dict.fromkeys(columns, pl.String), orient="row")
+    return Table(name, "", tuple(Column(column, "") for column in columns), frame)
