@@ -1,0 +1,70 @@
+"""Warplens: from a GPU trace to a proven fix.
+
+>>> import warplens
+>>> profile = warplens.open("samples/kineto/gpt2_train_step.json.gz")
+>>> profile.table("kernel_categories").to_dicts()[0]["kernel_category"]
+'GEMM'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from warplens.api import Profile, open, report
+    from warplens.categories import Rule
+    from warplens.compat import TreePerfAnalyzer, generate_perf_report_pytorch
+    from warplens.errors import FormatError, MissingExtra, UsageError, WarplensError
+    from warplens.model.finding import Finding
+    from warplens.model.table import Table
+    from warplens.model.trace import Trace
+    from warplens.model.tree import Tree
+
+_HOMES = {
+    # public name: the module it lives in; nothing is imported before it is asked for
+    "open": "warplens.api",
+    "report": "warplens.api",
+    "Profile": "warplens.api",
+    "Rule": "warplens.categories",
+    "TreePerfAnalyzer": "warplens.compat",
+    "generate_perf_report_pytorch": "warplens.compat",
+    "FormatError": "warplens.errors",
+    "MissingExtra": "warplens.errors",
+    "UsageError": "warplens.errors",
+    "WarplensError": "warplens.errors",
+    "Finding": "warplens.model.finding",
+    "Table": "warplens.model.table",
+    "Trace": "warplens.model.trace",
+    "Tree": "warplens.model.tree",
+}
+
+__all__ = [  # noqa: RUF022 - in the order a reader meets them
+    "open",
+    "report",
+    "Profile",
+    "Trace",
+    "Table",
+    "Tree",
+    "Finding",
+    "Rule",
+    "TreePerfAnalyzer",
+    "generate_perf_report_pytorch",
+    "WarplensError",
+    "FormatError",
+    "UsageError",
+    "MissingExtra",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'warplens' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

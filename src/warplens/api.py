@@ -1,0 +1,140 @@
+"""The Python way in: `open` a profile, ask it for tables, a tree or a report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from warplens.advice import NEEDED_TABLES, findings, verdict
+from warplens.analyses import TABLES, Options, Workspace
+from warplens.analyses.call_tree import call_tree
+from warplens.categories import Rule, load_categorizer
+from warplens.errors import UsageError
+from warplens.model.table import Table
+from warplens.model.trace import Meta, Trace
+from warplens.model.tree import Tree
+from warplens.outputs import Document, plan_outputs, write
+from warplens.passes import run_passes
+from warplens.readers import cache as trace_cache
+from warplens.readers import registry, source
+
+FINDINGS = "findings"
+TABLE_NAMES = ("quality", FINDINGS, *(name for name in TABLES if name != "quality"))
+
+
+class Profile:
+    """An opened profile: its `trace`, and the tables and trees made from it on demand."""
+
+    def __init__(self, trace: Trace, rules: Sequence[Rule | str | Path] = (), options: Options | None = None) -> None:
+        files = [rule for rule in rules if not isinstance(rule, Rule)]
+        extra = [rule for rule in rules if isinstance(rule, Rule)]
+        self.trace = trace
+        self._work = Workspace(trace, load_categorizer(files, extra), options or Options())
+        self._tables: dict[str, Table] = {}
+
+    def table(self, name: str) -> Table:
+        """One table by name; `warplens explain tables` lists them."""
+        if name not in TABLE_NAMES:
+            raise UsageError(f"no table {name!r}", hint=f"one of: {', '.join(TABLE_NAMES)}")
+        if name not in self._tables:
+            if name == FINDINGS:
+                self._tables[name] = findings({needed: self.table(needed) for needed in NEEDED_TABLES})
+            else:
+                self._tables[name] = TABLES[name](self._work)
+        return self._tables[name]
+
+    def tables(self) -> list[Table]:
+        """Every table, in the order of a report."""
+        return [self.table(name) for name in TABLE_NAMES]
+
+    def tree(self, context: str = "python", *, short_names: bool = True) -> Tree:
+        """GPU time by call path; `context` is python, module, op or annotation."""
+        return call_tree(self._work, context, short_names=short_names)
+
+    def verdict(self) -> str:
+        """One sentence on where the time goes."""
+        return verdict({name: self.table(name) for name in NEEDED_TABLES})
+
+    def document(self, tables: Iterable[str] | None = None) -> Document:
+        """The tables with the facts about the file, as the outputs take them."""
+        meta = self.trace.meta
+        return Document(
+            title=f"Warplens report: {Path(meta.source).name}",
+            source=meta.source,
+            facts=describe(meta, self.verdict()),
+            tables=[self.table(name) for name in (TABLE_NAMES if tables is None else tables)],
+        )
+
+    def gpu_events(self) -> pl.DataFrame:
+        """One row per GPU event: names, category, op, device, stream, times in ns, step."""
+        return self._work.gpu
+
+
+def describe(meta: Meta, sentence: str) -> dict[str, str]:
+    """The facts about a file that belong on top of every report."""
+    facts = {"verdict": sentence, "device": device_line(meta), "format": meta.format}
+    if meta.distributed is not None:
+        facts["rank"] = f"{meta.distributed.rank} of {meta.distributed.world_size}"
+    facts |= {"events in file": f"{meta.events_in_file:,}", "content hash": meta.content_hash}
+    return facts | dict(meta.facts)
+
+
+def device_line(meta: Meta) -> str:
+    """The GPUs of the trace in a few words."""
+    names = [device.name or "unnamed GPU" for device in meta.devices]
+    counted = [f"{names.count(name)} × {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
+    return ", ".join(counted) or "no GPU named in the file"
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    cache: bool = True,
+    rules: Sequence[Rule | str | Path] = (),
+    gap_us: float = 10.0,
+    short_us: float = 10.0,
+) -> Profile:
+    """Open a profile (PyTorch/Kineto or Chrome trace: .json, .json.gz, .zip).
+
+    `rules` are kernel-category rules that come before the built-in ones: `Rule` values or TOML files.
+    """
+    options = Options(gap_ns=round(gap_us * 1000), short_ns=round(short_us * 1000))
+    return Profile(read(Path(path), cache=cache), rules, options)
+
+
+def read(path: Path, *, cache: bool = True) -> Trace:
+    """The linked trace of a file, from the cache where it is there."""
+    loaded = source.load(path)
+    known = trace_cache.load(loaded.content_hash, str(path)) if cache else None
+    if known is not None:
+        return known
+    content_hash = loaded.content_hash
+    text, notes = loaded.unwrap()
+    meta = Meta(source=str(path), format="", size_bytes=len(loaded.stored), content_hash=content_hash)
+    del loaded
+    trace = run_passes(registry.read(text, meta, notes))
+    del text
+    if cache:
+        trace_cache.save(trace)
+    return trace
+
+
+def report(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    *,
+    tables: str = "csv",
+    force: bool = False,
+    **options: Any,
+) -> Profile:
+    """Open a profile and write its report; outputs are chosen by path (`x.xlsx`, `x.json`, `x.md`, `dir/`)."""
+    paths = [output] if isinstance(output, (str, os.PathLike)) else list(output)
+    targets = plan_outputs([os.fspath(each) for each in paths], tables=tables, force=force, names=TABLE_NAMES)
+    profile = open(path, **options)
+    for target in targets:
+        write(target, profile.document())
+    return profile

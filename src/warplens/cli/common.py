@@ -1,0 +1,79 @@
+"""What the verbs share: the options that open a trace, and how they print."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warplens.api import Profile
+    from warplens.outputs.terminal import TableText
+
+PIPED_WIDTH = 200
+"""Without a terminal nothing should be cut hard; `COLUMNS` still decides where it is set."""
+SLOW_BYTES = 1_500_000
+"""Files from this size on may take over a second, so their opening shows progress."""
+
+
+def add_trace_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("trace", metavar="TRACE", help="profile to open (.json, .json.gz, .zip)")
+    parser.add_argument("--rules", action="append", default=[], metavar="FILE", help="own kernel-category rules (TOML)")
+    parser.add_argument("--gap", default="10us", metavar="TIME", help="shortest idle gap to list (default 10us)")
+    parser.add_argument("--short", default="10us", metavar="TIME", help="kernels below this are short (default 10us)")
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of parsed traces")
+
+
+def open_profile(args: argparse.Namespace) -> Profile:
+    from warplens.units import parse_duration
+
+    gap, short = parse_duration(args.gap), parse_duration(args.short)
+    with progress(f"reading {args.trace}", Path(args.trace)):
+        import warplens
+
+        return warplens.open(
+            args.trace, cache=not args.no_cache, rules=args.rules, gap_us=gap / 1e3, short_us=short / 1e3
+        )
+
+
+@contextmanager
+def progress(text: str, path: Path) -> Iterator[None]:
+    """A spinner on stderr while something slow runs; nothing where nobody looks."""
+    slow = path.is_file() and path.stat().st_size > SLOW_BYTES
+    if not (slow and sys.stderr.isatty()):
+        yield
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status(escape(text)):
+        yield
+
+
+def width() -> int:
+    if sys.stdout.isatty() or os.environ.get("COLUMNS"):
+        return shutil.get_terminal_size((100, 40)).columns
+    return PIPED_WIDTH
+
+
+def show_text(text: TableText) -> None:
+    """Finished lines to stdout: styled on a terminal, plain where piped (and then without importing rich)."""
+    # NO_COLOR asks for no escape codes at all; rich would still send those for bold.
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        print(text)
+        return
+    from rich.console import Console
+
+    Console(highlight=False, soft_wrap=True).print(text)
+
+
+def write_bytes(data: bytes) -> None:
+    """Data to stdout as it is, ending in a newline."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data if data.endswith(b"\n") else data + b"\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,42 @@
+"""Report where the time of a trace goes: a summary here, and every table in the files you name.
+
+Outputs are chosen by path and may be given several times: x.xlsx, x.json, x.md, or a directory ending in /
+with one file per table (CSV, or Parquet with --tables parquet).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from warplens.cli.common import add_trace_options, open_profile, show_text, width, write_bytes
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_trace_options(parser)
+    parser.add_argument(
+        "-o", "--output", action="append", default=[], metavar="PATH", help="file or directory/ to write"
+    )
+    parser.add_argument("--tables", choices=("csv", "parquet"), default="csv", help="files of a directory output")
+    parser.add_argument("--force", action="store_true", help="overwrite existing outputs")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON instead of the summary")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no summary, only the outputs")
+
+
+def run(args: argparse.Namespace) -> int:
+    from warplens.api import TABLE_NAMES
+    from warplens.outputs import plan_outputs, rows_to_json, write
+
+    targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=TABLE_NAMES)
+    profile = open_profile(args)
+    written = [path for target in targets for path in write(target, profile.document())]
+    if args.json:
+        write_bytes(rows_to_json(profile.table("findings")))
+    elif not args.quiet:
+        from warplens.outputs.summary import render_summary
+
+        summary = render_summary(profile.document(), profile.trace.meta, width=min(width(), 120), written=args.output)
+        show_text(summary)
+    if written and (args.quiet or args.json):
+        print(f"wrote {len(written)} files", file=sys.stderr)
+    return 0

@@ -1,0 +1,72 @@
+"""The texts behind `warplens explain`, all taken from where the thing itself is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warplens.advice import EXPLAIN, explain
+from warplens.analyses.gaps import CAUSES
+from warplens.analyses.timeline import MEANINGS
+from warplens.api import TABLE_NAMES, Profile
+from warplens.categories import category_names
+from warplens.categories.rules import builtin_categories
+from warplens.model.quality import MESSAGES
+from warplens.model.table import Table
+from warplens.model.trace import empty_trace
+
+
+def list_topics() -> Iterator[str]:
+    yield "tables (warplens explain TABLE, or TABLE.COLUMN, or COLUMN):"
+    for table in _tables():
+        yield f"  {table.name:20} {table.meaning}"
+    yield "measures of the timeline: " + ", ".join(MEANINGS)
+    yield "finding codes: " + ", ".join(EXPLAIN)
+    yield "quality notes: " + ", ".join(MESSAGES)
+    yield "kernel categories: " + ", ".join(category_names())
+
+
+def findings_topic(topic: str) -> Iterator[str]:
+    if topic.upper() in EXPLAIN:
+        yield f"{topic.upper()}: {explain(topic.upper())}"
+
+
+def quality_topic(topic: str) -> Iterator[str]:
+    if topic in MESSAGES:
+        severity, message = MESSAGES[topic]
+        yield f"{topic} ({severity}): {message.format(count='N', detail='…')}"
+
+
+def timeline_topic(topic: str) -> Iterator[str]:
+    for measure, meaning in MEANINGS.items():
+        if topic in (measure, "timeline"):
+            yield f"{measure}: {meaning}"
+
+
+def category_topic(topic: str) -> Iterator[str]:
+    for category, meaning in builtin_categories().items():
+        if topic.lower() == category.lower():
+            yield f"{category}: {meaning}"
+
+
+def table_topics(topic: str) -> Iterator[str]:
+    table_name, _, column_name = topic.partition(".")
+    for table in _tables():
+        if table.name == table_name:
+            yield f"{table.name}: {table.meaning}"
+        for column in table.columns:
+            if (table.name == table_name and column_name in ("", column.name)) or topic == column.name:
+                unit = f" [{column.unit}]" if column.unit else ""
+                yield f"  {table.name}.{column.name}{unit}: {column.meaning}"
+    if topic in ("idle", "gaps"):
+        yield "causes:"
+        yield from (f"  {cause}: {meaning}" for cause, meaning in CAUSES.items())
+
+
+def _tables() -> list[Table]:
+    """Every table of a trace without events: no rows, but all columns with their meanings."""
+    profile = Profile(empty_trace())
+    return [profile.table(name) for name in TABLE_NAMES]
+
+
+TOPICS = (findings_topic, quality_topic, timeline_topic, category_topic, table_topics)
+"""Whoever knows a topic explains it; several can."""
