@@ -1,0 +1,45 @@
+"""Writes docs/reference/tables.md from the tables' own columns; a test keeps the two equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warplens.advice import EXPLAIN, explain
+from warplens.analyses.gaps import CAUSES
+from warplens.analyses.timeline import MEANINGS
+from warplens.api import Profile
+from warplens.model.quality import MESSAGES
+from warplens.model.trace import empty_trace
+
+TARGET = Path(__file__).parent / "reference" / "tables.md"
+HEAD = """# Tables
+
+Every table and column; `warplens explain NAME` prints the same. CSV, Parquet, JSON and Excel carry these names
+verbatim; a column is added, never renamed. Written by docs/make_reference.py.
+"""
+
+
+def reference() -> str:
+    parts = [HEAD]
+    for table in Profile(empty_trace()).tables():
+        parts.append(f"## {table.name}\n\n{table.meaning[0].upper()}{table.meaning[1:]}.\n")
+        rows = [f"| `{column.name}` | {column.unit} | {_cell(column.meaning)} |" for column in table.columns]
+        parts.append("\n".join(["| column | unit | meaning |", "|---|---|---|", *rows]) + "\n")
+    parts.append(_listing("Measures of the timeline", MEANINGS))
+    parts.append(_listing("Causes of idleness", CAUSES))
+    parts.append(_listing("Finding codes", {code: explain(code) for code in EXPLAIN}))
+    notes = {code: f"{message} ({severity})" for code, (severity, message) in MESSAGES.items()}
+    parts.append(_listing("Quality notes", notes))
+    return "\n".join(parts)
+
+
+def _listing(title: str, entries: dict[str, str]) -> str:
+    return f"## {title}\n\n" + "\n".join(f"- `{name}`: {text}" for name, text in entries.items()) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    TARGET.write_text(reference())
