@@ -1,15 +1,18 @@
 """Parsed traces on disk, so that the second open is instant.
 
 One directory per trace, named by the hash of the file's bytes and of everything that shapes the result (this
-package's version and the columns). Arrow files, uncompressed: they load as fast as the disk reads. Written whole
-or not at all; anything unreadable counts as absent. The oldest entries go when the cache is over its size.
+package's version and code, and the columns). Arrow files, uncompressed: they load as fast as the disk reads, and
+their checksums are compared first, because a damaged Arrow file can take the process down. Written whole or not at
+all; anything unreadable counts as absent. The oldest entries go when the cache is over its size.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,17 +21,21 @@ import msgspec
 import polars as pl
 
 from warplens import __version__
+from warplens.errors import UsageError
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Meta, Trace
+from warplens.units import parse_bytes
 
-CACHE_VERSION = 1
 DEFAULT_LIMIT_BYTES = 2 << 30
 FRAMES = ("events", *SIDE_FRAMES)
+ENTRY = re.compile(r"[0-9a-f]{32}-[0-9a-f]{8}|writing-\w+")
+"""What our own entries are called: nothing else in the directory is ever removed."""
 
 
 class _Head(msgspec.Struct):
     meta: Meta
     notes: list[tuple[str, int, str]]
+    checksums: dict[str, int]
 
 
 def cache_directory() -> Path:
@@ -41,8 +48,16 @@ def cache_directory() -> Path:
 
 
 def key(content_hash: str) -> str:
-    shape = f"{CACHE_VERSION} {__version__} {sorted(EVENT_COLUMNS)} {SIDE_FRAMES}"
-    return f"{content_hash}-{hashlib.blake2b(shape.encode(), digest_size=4).hexdigest()}"
+    return f"{content_hash}-{_shape()}"
+
+
+def _shape() -> str:
+    """Changes with whatever could make the same file read differently."""
+    rooms = Path(__file__).parents[1]
+    files = sorted(file for room in ("model", "readers", "passes") for file in (rooms / room).glob("*.py"))
+    code = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    text = f"{__version__} {code} {sorted(EVENT_COLUMNS)} {SIDE_FRAMES}"
+    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
 
 def load(content_hash: str, source: str) -> Trace | None:
@@ -50,12 +65,10 @@ def load(content_hash: str, source: str) -> Trace | None:
     folder = cache_directory() / key(content_hash)
     try:
         head = msgspec.json.decode((folder / "head.json").read_bytes(), type=_Head)
-        frames = {name: pl.read_ipc(folder / f"{name}.arrow") for name in FRAMES}
-        names = pl.read_ipc(folder / "names.arrow")["name"].to_list()
+        frames = {name: _read_frame(folder, name, head.checksums) for name in FRAMES}
+        names = _read_frame(folder, "names", head.checksums)["name"].to_list()
         os.utime(folder)
-    except (OSError, msgspec.DecodeError, pl.exceptions.PolarsError):
-        return None
-    if any(frames[name].columns != list(schema) for name, schema in SIDE_FRAMES.items()):
+    except (OSError, ValueError, KeyError, pl.exceptions.PolarsError):
         return None
     meta = msgspec.structs.replace(head.meta, source=source)
     return Trace(meta=meta, names=names, quality=Quality(tuple(Note(*note) for note in head.notes)), **frames)
@@ -78,18 +91,46 @@ def save(trace: Trace) -> None:
 
 
 def _write(trace: Trace, folder: Path) -> None:
-    for name in FRAMES:
-        getattr(trace, name).write_ipc(folder / f"{name}.arrow")
-    pl.DataFrame({"name": pl.Series(trace.names, dtype=pl.String)}).write_ipc(folder / "names.arrow")
+    frames = {name: getattr(trace, name) for name in FRAMES}
+    frames["names"] = pl.DataFrame({"name": pl.Series(trace.names, dtype=pl.String)})
+    checksums = {name: _write_frame(folder, name, frame) for name, frame in frames.items()}
     notes = [(note.code, note.count, note.detail) for note in trace.quality.notes]
-    (folder / "head.json").write_bytes(msgspec.json.encode(_Head(trace.meta, notes)))
+    (folder / "head.json").write_bytes(msgspec.json.encode(_Head(trace.meta, notes, checksums)))
+
+
+def _write_frame(folder: Path, name: str, frame: pl.DataFrame) -> int:
+    buffer = io.BytesIO()
+    frame.write_ipc(buffer)
+    content = buffer.getbuffer()
+    (folder / f"{name}.arrow").write_bytes(content)
+    return _checksum(content)
+
+
+def _read_frame(folder: Path, name: str, checksums: dict[str, int]) -> pl.DataFrame:
+    content = (folder / f"{name}.arrow").read_bytes()
+    if _checksum(content) != checksums[name]:
+        raise ValueError(f"{name} is damaged")
+    return pl.read_ipc(io.BytesIO(content))
+
+
+def _checksum(content: bytes | memoryview) -> int:
+    from isal import isal_zlib
+
+    return int(isal_zlib.crc32(content))
+
+
+def _limit_bytes() -> int:
+    try:
+        return parse_bytes(os.environ.get("WARPLENS_CACHE_BYTES") or "") or DEFAULT_LIMIT_BYTES
+    except UsageError:
+        return DEFAULT_LIMIT_BYTES
 
 
 def _evict(directory: Path, newest: Path) -> None:
-    limit = int(os.environ.get("WARPLENS_CACHE_BYTES") or DEFAULT_LIMIT_BYTES)
-    entries = sorted(directory.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
+    limit = _limit_bytes()
+    entries = [entry for entry in directory.iterdir() if ENTRY.fullmatch(entry.name) and entry.is_dir()]
     used = 0
-    for entry in entries:
-        used += sum(file.stat().st_size for file in entry.iterdir()) if entry.is_dir() else 0
-        if used > limit and entry != newest and entry.is_dir():
+    for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True):
+        used += sum(file.stat().st_size for file in entry.iterdir())
+        if used > limit and entry != newest:
             shutil.rmtree(entry, ignore_errors=True)

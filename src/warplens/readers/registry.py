@@ -35,8 +35,8 @@ FORMATS = (
     Format("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), None),
     Format("a Proton call tree (.hatchet)", _has(rb'\A\s*\[\s*\{\s*"(?:children|frame|metrics)"'), None),
     Format("an Nsight Compute CSV file", _has(rb'\A(?:==PROF==[^\n]*\n)*"ID","Process ID"'), None),
-    Format("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), kineto.read),
     Format("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), None),
+    Format("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), kineto.read),
 )
 
 
