@@ -114,7 +114,7 @@ def _subtree(work: Workspace) -> pl.DataFrame:
 def op_shapes(work: Workspace) -> Table:
     trace = work.trace
     calls = (
-        work.gpu.filter(pl.col("op_row") >= 0)
+        work.gpu.filter((pl.col("op_row") >= 0) & (pl.col("op_row") == pl.col("owner")))
         .group_by("op_row", maintain_order=True)
         .agg(pl.col("op", "op_category").first(), pl.col("dur_ns").sum(), pl.col("kernel_short"))
     )

@@ -12,7 +12,7 @@ import polars as pl
 from warplens.categories import Categorizer, KernelClass, load_categorizer, op_category, short_name
 from warplens.model.arrays import sorted_unique
 from warplens.model.kinds import CODE, NONE
-from warplens.model.trace import Ints, Trace
+from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import climb
 from warplens.passes.survey import is_graph_launch
 
@@ -55,19 +55,19 @@ class Workspace:
         frame = trace.events[rows].select(
             "id", "name", "kind", "device", "stream", "start_ns", "dur_ns", "step", "launch", "op", "geometry"
         )
-        owner, label = self._owners(rows)
         graph = is_graph_launch(trace, trace.ints("launch")[rows])
+        owner, label = self._owners(rows, graph)
         frame = frame.rename({"op": "op_row"}).with_columns(
             pl.Series("op", label), pl.Series("owner", owner), pl.Series("in_graph", graph)
         )
         frame = frame.join(self.kernel_facts, on="name", how="left", maintain_order="left")
         return frame.join(self._op_categories(frame), on="op", how="left", maintain_order="left")
 
-    def _owners(self, rows: Ints) -> tuple[Ints, pl.Series]:
-        """The host event each GPU event is booked on (its op, else its launch) and that event's name."""
+    def _owners(self, rows: Ints, graph: Bools) -> tuple[Ints, pl.Series]:
+        """The host event each GPU event is booked on and its name: the op, else, and for graphs, the launch."""
         trace = self.trace
         op, launch = trace.ints("op")[rows], trace.ints("launch")[rows]
-        owner = np.where(op >= 0, op, launch)
+        owner = np.where((op >= 0) & ~graph, op, launch)
         names = pl.Series([*trace.names, NO_LAUNCH], dtype=pl.String)
         code = np.where(owner >= 0, trace.ints("name")[np.maximum(owner, 0)], len(trace.names))
         return owner, names.gather(code)

@@ -6,7 +6,7 @@ import numpy as np
 
 from warplens.model.kinds import CODE
 from warplens.model.quality import Note
-from warplens.model.trace import Ints, Trace
+from warplens.model.trace import Bools, Ints, Trace
 from warplens.units import format_percent
 
 GRAPH_LAUNCH = "GraphLaunch"
@@ -50,11 +50,11 @@ def _gpu_notes(trace: Trace) -> list[Note]:
     return [note for note in notes if note.count] + _missing_devices(trace, gpu)
 
 
-def is_graph_launch(trace: Trace, launch: Ints) -> Ints:
+def is_graph_launch(trace: Trace, launch: Ints) -> Bools:
     """Which of these launches replay a captured graph."""
     is_graph = np.fromiter((GRAPH_LAUNCH in name for name in trace.names), bool, len(trace.names))
     names = trace.ints("name")[np.maximum(launch, 0)]
-    found: Ints = is_graph[names] & (launch >= 0)
+    found: Bools = is_graph[names] & (launch >= 0)
     return found
 
 
