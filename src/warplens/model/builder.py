@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,10 @@ class RawColumns:
 
 
 def to_ns(microseconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Float µs → integer ns, exact to the ns for any epoch: the whole µs never pass through a product."""
+    """Float µs → integer ns: to the ns up to 4e12 µs, beyond that to what a float still tells apart.
+
+    The whole µs never pass through a product, which would round them once more.
+    """
     whole = np.floor(microseconds)
     part = np.rint((microseconds - whole) * 1000)
     return whole.astype(np.int64) * 1000 + part.astype(np.int64)
@@ -65,6 +68,7 @@ def build(raw: RawColumns, meta: Meta, damage: Counter[str], notes: list[Note]) 
     start, duration = to_ns(raw.ts_us[keep]), to_ns(raw.dur_us[keep])
     origin = int(start.min()) if len(start) else 0
     start -= origin
+    _drop_unused_lanes(raw)
     lane, lanes = _lanes(raw, keep)
     order = _row_order(raw.kind[keep], lane, start, duration)
     rows = keep[order]
@@ -112,6 +116,21 @@ def _median(values: npt.NDArray[np.float64]) -> float:
     """numpy's own imports its masked arrays first, which takes as long as reading a small trace."""
     middle = len(values) // 2
     return float(np.partition(values, middle)[middle])
+
+
+def _drop_unused_lanes(raw: RawColumns) -> None:
+    """Forget the process and thread ids of GPU work: its lanes are named by device and stream."""
+    used = np.zeros(len(raw.lanes), bool)
+    used[raw.lane[~np.isin(raw.kind, [CODE[kind] for kind in GPU_WORK])]] = True
+    if raw.flows is not None:
+        used[raw.flows.lane] = True
+    allocating = {(row[1], row[2]) for row in raw.memory}
+    used |= np.array([lane in allocating for lane in raw.lanes], bool)
+    number = (np.cumsum(used) - 1).astype(np.int32)
+    raw.lane = number[raw.lane]
+    raw.lanes = [lane for lane, is_used in zip(raw.lanes, used.tolist(), strict=True) if is_used]
+    if raw.flows is not None:
+        raw.flows = replace(raw.flows, lane=number[raw.flows.lane])
 
 
 def _lanes(raw: RawColumns, keep: npt.NDArray[np.int64]) -> tuple[Array, pl.DataFrame]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 GAP = "  "
 MIN_TEXT_WIDTH = 18
+MIN_NAME_WIDTH = 30
 # Columns that go first when the width does not suffice, in this order; then the rightmost ones follow.
 # A share and the first column, which says what the row is about, stay.
 # Each is a column's name or one word of it, as in `min_us` and `kernel_us_min`.
@@ -46,7 +47,8 @@ class _Block:
     @property
     def floor(self) -> int:
         """The width below which the column stops being useful; numbers are never cut."""
-        return self.width if self.numeric else min(self.width, max(MIN_TEXT_WIDTH, len(self.name)))
+        useful = MIN_NAME_WIDTH if self.name in NAME_COLUMNS else MIN_TEXT_WIDTH
+        return self.width if self.numeric else min(self.width, max(useful, len(self.name)))
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,9 @@ def _hide(blocks: list[_Block], width: int) -> tuple[list[_Block], list[str]]:
 
 
 def _least_telling(blocks: list[_Block]) -> _Block:
+    for block in reversed(blocks):
+        if not any(block.cells):
+            return block
     for word in EXPENDABLE:
         for block in reversed(blocks):
             if block.name == word or word in block.name.split("_"):

@@ -65,7 +65,10 @@ class Columns:
         self.parts: list[dict[str, npt.NDArray[Any]]] = []
         self.rows = 0
         self.phases: Counter[str] = Counter()
-        self.flows: list[tuple[bool, int, float, int]] = []
+        self.flow_opens: list[bool] = []
+        self.flow_key: list[int] = []
+        self.flow_ts: list[float] = []
+        self.flow_lane: list[int] = []
         self.flow_keys = Codes()
         self.labels: list[Event] = []
         self.memory: list[Event] = []
@@ -135,8 +138,10 @@ class Columns:
         for event in events:
             if event.ph in FLOW_PHASES:
                 if event.cat == "fwdbwd":
-                    key, lane = self.flow_keys[event.id], self.lanes[event.pid, event.tid]
-                    self.flows.append((event.ph == "s", key, event.ts, lane))
+                    self.flow_opens.append(event.ph == "s")
+                    self.flow_key.append(self.flow_keys[event.id])
+                    self.flow_ts.append(event.ts)
+                    self.flow_lane.append(self.lanes[event.pid, event.tid])
             elif event.ph == "M":
                 self.labels.append(event)
             elif event.name == "[memory]":
@@ -147,7 +152,7 @@ class Columns:
     def compact(self) -> None:
         """One part instead of thousands, to be sent or kept."""
         dtypes = {name: values.dtype for part in self.parts for name, values in part.items()}
-        self.parts = [{name: self.column(name, dtype) for name, dtype in dtypes.items()}]
+        self.parts = [{name: self.column(name, dtype) for name, dtype in dtypes.items()}] if dtypes else []
         self.threads = {}
 
     def append(self, later: Columns) -> None:
@@ -159,7 +164,10 @@ class Columns:
         for part in later.parts:
             self.parts.append({name: _recode(recoded.get(name), values) for name, values in part.items()})
         keys, lanes = [self.flow_keys[value] for value in later.flow_keys], recoded["lane"].tolist()
-        self.flows += [(opens, keys[key], ts, lanes[lane]) for opens, key, ts, lane in later.flows]
+        self.flow_opens += later.flow_opens
+        self.flow_key += [keys[key] for key in later.flow_key]
+        self.flow_ts += later.flow_ts
+        self.flow_lane += [lanes[lane] for lane in later.flow_lane]
         self.collectives += [(self.rows + row, args) for row, args in later.collectives]
         self.copies += [(self.rows + row, size) for row, size in later.copies]
         self.labels += later.labels

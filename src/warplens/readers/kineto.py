@@ -218,8 +218,12 @@ def _collective(args: Args) -> tuple[Any, ...]:
 
 def _flows(columns: Columns) -> Flows:
     """The ends of forward–backward arrows as columns."""
-    opens, key, ts, lane = zip(*columns.flows, strict=True) if columns.flows else ((), (), (), ())
-    return Flows(np.array(opens, bool), np.array(key, np.int32), np.array(ts, np.float64), np.array(lane, np.int32))
+    return Flows(
+        opens=np.array(columns.flow_opens, bool),
+        key=np.array(columns.flow_key, np.int32),
+        ts_us=np.array(columns.flow_ts, np.float64),
+        lane=np.array(columns.flow_lane, np.int32),
+    )
 
 
 def _memory_row(event: Event) -> tuple[float, Any, Any, str, int, int, int]:
