@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support import write_trace
+
+if TYPE_CHECKING:
+    import warplens
+
+FIRST_TS = 3_843_680_428_000
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test reads or fills the user's cache."""
+    monkeypatch.setenv("WARPLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Callable[..., warplens.Profile]:
+    """Opens events made by hand: `opened([kernel(...)], gap_us=1)`; `header` stands beside the events.
+
+    Their times are written as a real profiler would, far from 0, so that nothing relies on where a trace starts.
+    """
+
+    def open_events(
+        events: list[dict[str, Any]], header: dict[str, Any] | None = None, **options: Any
+    ) -> warplens.Profile:
+        import warplens
+
+        moved = [{**event, "ts": event["ts"] + FIRST_TS} if "ts" in event else event for event in events]
+        return warplens.open(write_trace(tmp_path / "trace.json", moved, **(header or {})), cache=False, **options)
+
+    return open_events
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> object:
+    """Compares a text with its golden file, or rewrites the file with --update-golden."""
+
+    def compare(name: str, text: str) -> None:
+        path = Path(__file__).parent / "golden" / "expected" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        assert text == path.read_text(), f"{name} differs; `make golden` rewrites it if that is meant"
+
+    return compare

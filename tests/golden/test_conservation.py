@@ -1,0 +1,88 @@
+"""The conservation laws on every real trace at hand: what is counted is counted once, and parts add up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import warplens
+from support import raw_events, real_traces
+from warplens.analyses.call_tree import CONTEXTS
+from warplens.model.check import self_check
+
+
+@pytest.fixture(params=real_traces(), ids=lambda path: f"{path.parent.name}/{path.name}")
+def trace_file(request: pytest.FixtureRequest) -> Path:
+    return Path(request.param)
+
+
+def test_everything_adds_up(trace_file: Path) -> None:
+    profile = warplens.open(trace_file, cache=False)
+    self_check(profile.trace)
+    _every_event_is_there(profile, trace_file)
+    _sums_agree(profile)
+    _time_is_busy_or_idle(profile)
+    _no_percentage_is_over_100(profile)
+    _idle_causes_are_all_of_the_idle_time(profile)
+
+
+def _every_event_is_there(profile: warplens.Profile, path: Path) -> None:
+    complete = sum(event.get("ph") == "X" for event in raw_events(path))
+    assert len(profile.trace) == complete
+    assert profile.trace.meta.phases["X"] == complete
+
+
+def _sums_agree(profile: warplens.Profile) -> None:
+    events = profile.gpu_events()
+    total_us, count = events["dur_ns"].sum() / 1000, len(events)
+    for name, column in (
+        ("kernel_categories", "total_us"),
+        ("kernels", "total_us"),
+        ("launch_categories", "total_us"),
+        ("ops", "kernel_us"),
+        ("modules", "kernel_us"),
+        ("python_lines", "kernel_us"),
+        ("kernel_durations", "total_us"),
+    ):
+        frame = profile.table(name).frame
+        assert frame[column].sum() == pytest.approx(total_us, rel=1e-9, abs=1e-6), name
+        if name != "ops":
+            assert frame["count"].sum() == count, name
+    in_ops = events.filter(pl.col("op_row") == pl.col("owner"), pl.col("op_row") >= 0)["dur_ns"].sum() / 1000
+    assert profile.table("op_shapes").frame["kernel_us"].sum() == pytest.approx(in_ops, rel=1e-9, abs=1e-6)
+    for context in CONTEXTS:
+        tree = profile.tree(context)
+        tree.self_check()
+        assert int(tree.total_ns[0]) == events["dur_ns"].sum()
+        assert int(tree.total_count[0]) == count
+
+
+def _time_is_busy_or_idle(profile: warplens.Profile) -> None:
+    for _, rows in profile.table("timeline").frame.group_by("device"):
+        measures = dict(rows.select("measure", "time_ms").iter_rows())
+        assert measures["busy"] + measures["idle"] == pytest.approx(measures["total"], abs=1e-9)
+        assert measures["busy"] <= measures["total"] + 1e-9
+        assert measures["exposed_communication"] <= measures["communication"] + 1e-9
+        parts = measures["computation"] + measures["exposed_communication"] + measures["exposed_memcpy"]
+        assert parts == pytest.approx(measures["busy"], abs=1e-9)
+    steps = profile.table("steps").frame
+    if len(steps):
+        assert (steps["busy_ms"] + steps["idle_ms"] - steps["gpu_ms"]).abs().max() < 1e-6  # type: ignore[operator]
+
+
+def _no_percentage_is_over_100(profile: warplens.Profile) -> None:
+    for table in profile.tables():
+        for column in table.columns:
+            if "percent" in column.name and len(table):
+                values = table.frame[column.name].drop_nulls()
+                assert values.is_finite().all(), (table.name, column.name)
+                assert values.max() <= 100.0, (table.name, column.name)  # type: ignore[operator]
+                assert values.min() >= 0.0, (table.name, column.name)  # type: ignore[operator]
+
+
+def _idle_causes_are_all_of_the_idle_time(profile: warplens.Profile) -> None:
+    timeline = profile.table("timeline").frame.filter(pl.col("measure") == "idle", pl.col("device") != "all")
+    idle_us = profile.table("idle").frame["total_us"].sum()
+    assert idle_us == pytest.approx(timeline["time_ms"].sum() * 1000, abs=1e-3)

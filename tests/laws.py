@@ -1,0 +1,57 @@
+"""What holds for every trace that opens, however damaged its file was."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import warplens
+from warplens.analyses.call_tree import CONTEXTS
+from warplens.model.check import self_check
+
+SUMS = {
+    # table: its column that adds up to the duration of all GPU events
+    "kernel_categories": "total_us",
+    "kernels": "total_us",
+    "launch_categories": "total_us",
+    "modules": "kernel_us",
+    "python_lines": "kernel_us",
+    "kernel_durations": "total_us",
+}
+
+
+def assert_adds_up(profile: warplens.Profile) -> None:
+    """Every table and tree computes, and none contradicts another."""
+    self_check(profile.trace)
+    events = profile.gpu_events()
+    total_us, count = events["dur_ns"].sum() / 1000, len(events)
+    for table in profile.tables():
+        _percentages_are_shares(table)
+    for name, column in SUMS.items():
+        frame = profile.table(name).frame
+        assert frame[column].sum() == pytest.approx(total_us, rel=1e-9, abs=1e-6), name
+        assert frame["count"].sum() == count, name
+    assert profile.table("ops").frame["kernel_us"].sum() == pytest.approx(total_us, rel=1e-9, abs=1e-6)
+    _time_is_busy_or_idle(profile)
+    for context in CONTEXTS:
+        tree = profile.tree(context)
+        tree.self_check()
+        assert int(tree.total_ns[0]) == pytest.approx(events["dur_ns"].sum(), rel=1e-12)
+        assert int(tree.total_count[0]) == count
+    assert profile.verdict()
+
+
+def _percentages_are_shares(table: warplens.Table) -> None:
+    for column in table.columns:
+        if "percent" in column.name:
+            values = table.frame[column.name].drop_nulls().cast(pl.Float64)
+            assert values.is_between(0.0, 100.0).all(), (table.name, column.name, values.to_list())
+
+
+def _time_is_busy_or_idle(profile: warplens.Profile) -> None:
+    for device, rows in profile.table("timeline").frame.group_by("device"):
+        measures = dict(rows.select("measure", "time_ms").iter_rows())
+        assert measures["busy"] + measures["idle"] == pytest.approx(measures["total"], rel=1e-9, abs=1e-9), device
+        assert measures["busy"] <= measures["total"] * (1 + 1e-9), device
+        parts = measures["computation"] + measures["exposed_communication"] + measures["exposed_memcpy"]
+        assert parts == pytest.approx(measures["busy"], rel=1e-9, abs=1e-9), device

@@ -1,0 +1,218 @@
+"""Damaged copies of real traces: each opens and adds up, or is refused with one line; nothing else, and soon.
+
+Every mutant is told by its seed: `-k` with the test's id and the seed in the message bring it back.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from time import process_time
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import warplens
+from laws import assert_adds_up
+from mutations import (
+    GPU_CATEGORIES,
+    TEXT_MUTATIONS,
+    Document,
+    delete_slice,
+    flip_bytes,
+    gzip_of,
+    mutated,
+    packed,
+    piece,
+    text_of,
+    truncate,
+    written,
+    zip_of,
+)
+from support import SAMPLES
+
+CPU_SECONDS_PER_MUTANT = 3.0
+"""A mutant takes some 40 ms. Processor time: on a busy machine the clock on the wall says little."""
+SECONDS_TO_GIVE_UP = 60.0
+PIECES = [pytest.param(path, id=path.name.removesuffix(".json.gz")) for path in SAMPLES]
+SMALLEST = sorted(SAMPLES, key=lambda path: path.stat().st_size)[:2]
+
+
+@contextmanager
+def time_limit(what: str) -> Iterator[None]:
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"{what}: no end in sight")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS_TO_GIVE_UP)
+    began = process_time()
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    assert process_time() - began < CPU_SECONDS_PER_MUTANT, what
+
+
+def opened(content: bytes, folder: Path, what: str) -> warplens.Profile | None:
+    """The checked profile of a mutant; None where it was refused, in words that name the file."""
+    path = folder / "mutant"
+    path.write_bytes(content)
+    with time_limit(what):
+        try:
+            profile = warplens.open(path, cache=False)
+        except warplens.FormatError as error:
+            assert str(error).startswith(str(path)), what
+            assert "\n" not in str(error), what
+            return None
+        assert_adds_up(profile)
+    return profile
+
+
+@pytest.mark.parametrize("path", PIECES)
+@pytest.mark.parametrize("mutate", TEXT_MUTATIONS, ids=lambda mutate: mutate.__name__)
+def test_damaged_text_opens_and_adds_up_or_is_refused(
+    path: Path, mutate: Callable[[bytes, Random], bytes], tmp_path: Path
+) -> None:
+    text = text_of(piece(path))
+    for seed in range(24):
+        opened(mutate(text, Random(seed)), tmp_path, f"{mutate.__name__}, seed {seed}")
+
+
+@pytest.mark.parametrize("path", PIECES)
+@pytest.mark.parametrize("pack", [gzip_of, zip_of], ids=lambda pack: pack.__name__)
+def test_damaged_archives_open_and_add_up_or_are_refused(
+    path: Path, pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    stored = pack(text_of(piece(path)))
+    for seed in range(40):
+        rng = Random(seed)
+        mutate = rng.choice(TEXT_MUTATIONS)
+        opened(mutate(stored, rng), tmp_path, f"{mutate.__name__}, seed {seed}")
+
+
+@pytest.mark.parametrize("path", PIECES)
+@pytest.mark.parametrize("batch", range(8))
+def test_wrong_values_open_and_add_up_and_no_event_is_lost_uncounted(path: Path, batch: int, tmp_path: Path) -> None:
+    for seed in range(30 * batch, 30 * (batch + 1)):
+        rng = Random(seed)
+        document = mutated(piece(path), rng)
+        profile = opened(packed(written(document, rng), rng), tmp_path, f"seed {seed}")
+        if profile is not None:
+            _every_event_is_there_or_counted(profile, document, f"seed {seed}")
+
+
+def _every_event_is_there_or_counted(profile: warplens.Profile, document: Document, what: str) -> None:
+    """Against a count that goes through no code of ours; wrong values may be dropped, but never in silence."""
+    entries = document["traceEvents"]
+    timed = [entry for entry in entries if isinstance(entry, dict) and entry.get("ph") == "X"]
+    noted = {note.code: note.count for note in profile.trace.quality.notes}
+    dropped = noted.get("out_of_range", 0)
+    assert profile.trace.meta.phases["X"] == len(timed), what
+    begun = sum(isinstance(entry, dict) and entry.get("ph") == "B" for entry in entries)
+    assert len(timed) - dropped <= len(profile.trace) <= len(timed) + begun, what
+    if profile.trace.meta.format == "kineto" and not begun:
+        work = sum(str(entry.get("cat")).lower() in GPU_CATEGORIES for entry in timed)
+        assert work - dropped <= len(profile.gpu_events()) <= work, what
+    strangers = [entry for entry in entries if not isinstance(entry, dict) or not isinstance(entry.get("ph"), str)]
+    assert not strangers or noted.get("not_events", 0) or noted.get("bad_args", 0), what
+
+
+@pytest.mark.parametrize("path", PIECES)
+def test_a_cut_file_keeps_every_event_before_the_cut_and_says_so(path: Path, tmp_path: Path) -> None:
+    document = piece(path)
+    text, ends = _with_ends(document)
+    for seed in range(30):
+        cut = Random(seed).randrange(ends[-1])
+        profile = opened(text[:cut], tmp_path, f"seed {seed}")
+        whole = [event for event, end in zip(document["traceEvents"], ends, strict=True) if end <= cut]
+        timed = sum(event["ph"] == "X" for event in whole)
+        assert (profile is None) == (timed == 0), f"seed {seed}"
+        if profile is not None:
+            assert len(profile.trace) == timed, f"seed {seed}"
+            assert profile.trace.quality.has("truncated"), f"seed {seed}"
+
+
+def _with_ends(document: Document) -> tuple[bytes, list[int]]:
+    """The text of a document and where in it each event ends."""
+    header = {key: value for key, value in document.items() if key != "traceEvents"}
+    text, ends = json.dumps(header)[:-1] + ', "traceEvents": [', []
+    for event in document["traceEvents"]:
+        text += json.dumps(event)
+        ends.append(len(text))
+        text += ", "
+    return (text.removesuffix(", ") + "]}").encode(), ends
+
+
+@pytest.mark.parametrize("path", PIECES)
+@pytest.mark.parametrize("mutate", [flip_bytes, delete_slice], ids=lambda mutate: mutate.__name__)
+def test_one_damaged_place_costs_few_events_or_is_noted(
+    path: Path, mutate: Callable[[bytes, Random], bytes], tmp_path: Path
+) -> None:
+    document = piece(path)
+    text, ends = _with_ends(document)
+    timed = sum(event["ph"] == "X" for event in document["traceEvents"])
+    start = text.index(b'"traceEvents"') + len('"traceEvents": [')
+    for seed in range(20):
+        damaged = text[:start] + mutate(text[start : ends[-1]], Random(seed)) + text[ends[-1] :]
+        profile = opened(damaged, tmp_path, f"seed {seed}")
+        assert profile is not None, f"seed {seed}"
+        warned = any(note.severity == "warning" for note in profile.trace.quality.notes)
+        assert warned or len(profile.trace) >= timed - 2, f"seed {seed}"
+
+
+@pytest.mark.parametrize("path", SMALLEST, ids=lambda path: path.name.removesuffix(".json.gz"))
+def test_whole_files_damaged_anywhere_open_or_are_refused(path: Path, tmp_path: Path) -> None:
+    stored = path.read_bytes()
+    for seed in range(8):
+        rng = Random(seed)
+        mutate = rng.choice((flip_bytes, truncate, delete_slice))
+        opened(mutate(stored, rng), tmp_path, f"{mutate.__name__}, seed {seed}")
+
+
+@pytest.mark.parametrize("path", PIECES)
+def test_mutants_that_open_can_be_written_in_every_format_and_come_back_from_the_cache(
+    path: Path, tmp_path: Path
+) -> None:
+    targets: list[Any] = [f"{tmp_path}/out/", *(f"{tmp_path}/report.{suffix}" for suffix in ("json", "md", "xlsx"))]
+    for seed in range(1000, 1008):
+        rng = Random(seed)
+        mutant = tmp_path / "mutant"
+        mutant.write_bytes(packed(written(mutated(piece(path), rng), rng), rng))
+        with time_limit(f"seed {seed}"):
+            try:
+                fresh = warplens.report(mutant, targets, force=True)
+            except warplens.FormatError:
+                continue
+            again = warplens.open(mutant)
+        assert again.trace.events.equals(fresh.trace.events), f"seed {seed}"
+        assert again.table("quality").to_dicts() == fresh.table("quality").to_dicts(), f"seed {seed}"
+
+
+@pytest.mark.parametrize("path", PIECES)
+def test_damaged_files_read_in_halves_give_what_they_give_in_one_go(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant = tmp_path / "mutant"
+    for seed in range(12):
+        rng = Random(seed)
+        mutant.write_bytes(rng.choice(TEXT_MUTATIONS)(text_of(piece(path)), rng))
+        results = []
+        for smallest in (0, len(mutant.read_bytes()) + 1):
+            monkeypatch.setattr("warplens.readers.halves.MIN_BYTES", smallest)
+            results.append(_facts(mutant))
+        assert results[0] == results[1], f"seed {seed}"
+
+
+def _facts(path: Path) -> Any:
+    """What a file says, without the numbers that depend on the order of reading; the message where it is refused."""
+    try:
+        trace = warplens.open(path, cache=False).trace
+    except warplens.FormatError as error:
+        return str(error)
+    events = trace.named_events().drop("spec", "geometry")
+    return events.rows(), [(note.code, note.count, note.detail) for note in trace.quality.notes], trace.meta.phases

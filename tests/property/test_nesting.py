@@ -1,0 +1,148 @@
+"""`nest_lane` recovers call trees from intervals alone, and makes a tree of anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from warplens.passes.nest import Nesting, _sequential, nest_lane
+
+checked = settings(max_examples=300, derandomize=True, deadline=None)
+Forest = list[Any]
+"""Trees as nested lists: each entry is the list of its children."""
+
+forests: st.SearchStrategy[Forest] = st.recursive(
+    st.just([]), lambda children: st.lists(children, max_size=4), max_leaves=30
+)
+gaps = st.integers(1, 5)
+any_events = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12), st.booleans()), min_size=1, max_size=40)
+NONE = -1
+
+
+def placed(forest: Forest, gap: int, length: int = 0) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Intervals for a forest, callers first, and each one's parent: `gap` ns around calls, `length` ns inside leaves."""
+    starts: list[int] = []
+    ends: list[int] = []
+    parents: list[int] = []
+    now = 0
+
+    def place(tree: Forest, parent: int) -> None:
+        nonlocal now
+        row = len(starts)
+        starts.append(now)
+        ends.append(0)
+        parents.append(parent)
+        now += gap if tree else gap + length
+        for child in tree:
+            place(child, row)
+        ends[row] = now
+        now += gap
+
+    for tree in forest:
+        place(tree, NONE)
+    return np.array(starts, np.int64), np.array(ends, np.int64), parents
+
+
+def in_order(events: list[tuple[int, int, bool]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Starts, ends and softness, sorted as a trace sorts its rows."""
+    events = sorted(events, key=lambda event: (event[0], -event[1]))
+    start, duration, soft = (np.array(column) for column in zip(*events, strict=True))
+    return start.astype(np.int64), (start + duration).astype(np.int64), soft.astype(bool)
+
+
+def hard(count: int) -> np.ndarray:
+    return np.zeros(count, bool)
+
+
+def assert_is_forest(nesting: Nesting, count: int) -> None:
+    parent, depth = nesting.parent, nesting.depth
+    assert len(parent) == len(depth) == count, "an event was dropped"
+    child = parent >= 0
+    assert (parent < count).all()
+    # A depth of one more than the parent's leaves no room for a cycle.
+    assert (depth[child] == depth[parent[child]] + 1).all()
+    assert (depth[~child] == 0).all()
+
+
+@checked
+@given(forests, gaps)
+def test_calls_that_nest_get_exactly_the_parents_they_were_made_with(forest: Forest, gap: int) -> None:
+    start, end, parents = placed(forest, gap)
+    nesting = nest_lane(start, end, hard(len(start)))
+    assert nesting.parent.tolist() == parents
+    assert nesting.improper == 0
+    assert_is_forest(nesting, len(start))
+
+
+@checked
+@given(forests, st.integers(1, 4))
+def test_calls_whose_edges_coincide_get_their_parents_too(forest: Forest, length: int) -> None:
+    """Callers start and end with their first and last callee, and the next call starts where the last one ends."""
+    start, end, parents = placed(forest, 0, length)
+    nesting = nest_lane(start, end, hard(len(start)))
+    assert nesting.parent.tolist() == parents
+    assert nesting.improper == 0
+
+
+@checked
+@given(forests, gaps)
+def test_the_vectorised_way_equals_the_sequential_one_on_calls_that_nest(forest: Forest, gap: int) -> None:
+    start, end, _ = placed(forest, gap)
+    assume(len(start))
+    parent, depth = _sequential(start, end)
+    nesting = nest_lane(start, end, hard(len(start)))
+    assert nesting.parent.tolist() == parent.tolist()
+    assert nesting.depth.tolist() == depth.tolist()
+
+
+@checked
+@given(any_events)
+def test_any_intervals_become_a_forest_that_keeps_every_event(events: list[tuple[int, int, bool]]) -> None:
+    start, end, soft = in_order(events)
+    assert_is_forest(nest_lane(start, end, soft), len(start))
+
+
+@checked
+@given(any_events)
+def test_the_sequential_way_makes_a_forest_of_any_intervals(events: list[tuple[int, int, bool]]) -> None:
+    start, end, _ = in_order(events)
+    assert_is_forest(Nesting(*_sequential(start, end), 0, 0), len(start))
+
+
+@checked
+@given(any_events)
+def test_a_parent_is_running_when_its_child_starts_or_the_crossing_is_counted(
+    events: list[tuple[int, int, bool]],
+) -> None:
+    start, end, _ = in_order(events)
+    nesting = nest_lane(start, end, hard(len(start)))
+    child = np.flatnonzero(nesting.parent >= 0)
+    parent = nesting.parent[child]
+    inside = (start[parent] <= start[child]) & (start[child] <= end[parent]) & (end[child] <= end[parent])
+    assert nesting.improper or inside.all()
+
+
+@checked
+@given(forests, gaps, st.data())
+def test_an_annotation_over_whole_calls_becomes_their_parent(forest: Forest, gap: int, data: st.DataObject) -> None:
+    """An annotation that opens inside the first call and closes inside the last takes in what lies between."""
+    roots = [[], *forest, []]
+    start, end, parents = placed(roots, 4 * gap)
+    first, last = 0, len(start) - 1
+    opens = data.draw(st.integers(int(start[first]) + 1, int(end[first]) - 1))
+    closes = data.draw(st.integers(int(start[last]) + 1, int(end[last]) - 1))
+    starts, ends = np.append(start, opens), np.append(end, closes)
+    order = np.lexsort((-ends, starts))
+    annotation = int(np.flatnonzero(order == len(start))[0])
+    nesting = nest_lane(starts[order], ends[order], order == len(start))
+    assert nesting.parent[annotation] == NONE
+    for row in range(len(start)):
+        place = int(np.flatnonzero(order == row)[0])
+        if row in (first, last):
+            assert nesting.parent[place] == NONE
+        elif parents[row] == NONE:
+            assert nesting.parent[place] == annotation
+    assert_is_forest(nesting, len(order))

@@ -1,0 +1,138 @@
+"""What the tests share: where the real traces are, and traces made by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import warplens
+
+Opened = Callable[..., "warplens.Profile"]
+"""What the fixture `opened` gives: events made by hand → an opened profile."""
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = sorted((ROOT / "samples" / "kineto").glob("*.json.gz"))
+SHARED = ROOT.parent / "shared"
+ORACLES = sorted((SHARED / "oracles").glob("*.json"))
+NOT_TRACE_EVENTS = (".et.json.gz", "/et.json.gz", "rocprofv3_results.json.gz")
+
+
+def shared_traces() -> list[Path]:
+    """Every trace-event file beside the checkout; none where that folder is absent."""
+    found = [*(SHARED / "traces").rglob("*.json.gz"), *(SHARED / "traces").rglob("*.chrome_trace.gz")]
+    return sorted(path for path in found if not str(path).endswith(NOT_TRACE_EVENTS))
+
+
+def real_traces() -> list[Path]:
+    return [*SAMPLES, *shared_traces()]
+
+
+def raw_events(path: Path) -> list[dict[str, Any]]:
+    """The events as plain JSON says them, through no code of ours."""
+    with gzip.open(path) as stream:
+        document = json.load(stream)
+    events = document["traceEvents"] if isinstance(document, dict) else document
+    return [event for event in events if isinstance(event, dict)]
+
+
+def differences(first: warplens.Trace, second: warplens.Trace) -> list[str]:
+    """The parts in which two traces differ; where a trace lies on disk and how it is packed are no parts of it."""
+    from warplens.model.trace import SIDE_FRAMES
+
+    frames = [name for name in ("events", *SIDE_FRAMES) if not getattr(first, name).equals(getattr(second, name))]
+    lists = [name for name in ("names", "quality") if getattr(first, name) != getattr(second, name)]
+    facts = ("format", "devices", "distributed", "facts", "events_in_file", "phases")
+    return frames + lists + [fact for fact in facts if getattr(first.meta, fact) != getattr(second.meta, fact)]
+
+
+def write_trace(path: Path, events: list[dict[str, Any]], **header: Any) -> Path:
+    """A trace file of the object form."""
+    path.write_text(json.dumps({**header, "traceEvents": events}))
+    return path
+
+
+def op(name: str, ts: float, dur: float, *, tid: int = 1, pid: int = 1, **args: Any) -> dict[str, Any]:
+    return _event("cpu_op", name, ts, dur, pid, tid, args)
+
+
+def annotation(name: str, ts: float, dur: float, *, tid: int = 1, pid: int = 1, **args: Any) -> dict[str, Any]:
+    return _event("user_annotation", name, ts, dur, pid, tid, args)
+
+
+def frame(name: str, ts: float, dur: float, *, tid: int = 1, pid: int = 1, **args: Any) -> dict[str, Any]:
+    return _event("python_function", name, ts, dur, pid, tid, args)
+
+
+def launch(
+    ts: float, dur: float, correlation: int, *, name: str = "cudaLaunchKernel", tid: int = 1, pid: int = 1
+) -> dict[str, Any]:
+    return _event("cuda_runtime", name, ts, dur, pid, tid, {"correlation": correlation})
+
+
+def kernel(
+    name: str, ts: float, dur: float, correlation: int = 0, *, device: int = 0, stream: int = 7, **args: Any
+) -> dict[str, Any]:
+    place = {"device": device, "stream": stream, "correlation": correlation}
+    return _event("kernel", name, ts, dur, device, stream, {**place, **args})
+
+
+def memcpy(
+    ts: float,
+    dur: float,
+    correlation: int = 0,
+    *,
+    name: str = "Memcpy HtoD (Pinned -> Device)",
+    stream: int = 7,
+    device: int = 0,
+    bytes: int = 0,
+) -> dict[str, Any]:
+    args = {"device": device, "stream": stream, "correlation": correlation, "bytes": bytes}
+    return _event("gpu_memcpy", name, ts, dur, device, stream, args)
+
+
+def memset(ts: float, dur: float, correlation: int = 0, *, stream: int = 7, device: int = 0) -> dict[str, Any]:
+    args = {"device": device, "stream": stream, "correlation": correlation, "bytes": 4}
+    return _event("gpu_memset", "Memset (Device)", ts, dur, device, stream, args)
+
+
+def fwdbwd(source: tuple[float, int], target: tuple[float, int], number: int) -> list[dict[str, Any]]:
+    """The two ends of a forward–backward arrow, each given as (ts, tid)."""
+    ends = (("s", *source), ("f", *target))
+    return [
+        {"ph": ph, "cat": "fwdbwd", "name": "fwdbwd", "id": number, "pid": 1, "tid": tid, "ts": ts}
+        for ph, ts, tid in ends
+    ]
+
+
+def memory(
+    ts: float, size: int, allocated: int, reserved: int, *, device: int = 0, device_type: int = 1, tid: int = 1
+) -> dict[str, Any]:
+    """An allocation, or with a negative size a free, as profile_memory=True records it."""
+    args = {
+        "Bytes": size,
+        "Total Allocated": allocated,
+        "Total Reserved": reserved,
+        "Device Id": device,
+        "Device Type": device_type,
+    }
+    return {
+        "ph": "i",
+        "cat": "cpu_instant_event",
+        "s": "t",
+        "name": "[memory]",
+        "pid": 1,
+        "tid": tid,
+        "ts": ts,
+        "args": args,
+    }
+
+
+def process_name(pid: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+
+
+def _event(category: str, name: str, ts: float, dur: float, pid: int, tid: int, args: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}

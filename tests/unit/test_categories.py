@@ -1,0 +1,270 @@
+"""Kernel names of many libraries land in the category of what the kernel does."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warplens.categories import (
+    OTHER,
+    KernelClass,
+    Rule,
+    category_names,
+    demangle,
+    demangling,
+    load_categorizer,
+    short_name,
+)
+from warplens.errors import FormatError, UsageError, WarplensError
+
+SHARED = Path(__file__).parents[2].parent / "shared" / "traces"
+TABLE = Path(__file__).parent / "data" / "kernel_categories.txt"
+GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
+CATEGORIZER = load_categorizer()
+GOOD_RULE = '[[rule]]\ncategory = "A"\ncontains = "x"\n'
+
+
+def expected_classes() -> Iterator[tuple[str, str, str]]:
+    category = ""
+    for line in TABLE.read_text("utf-8").splitlines():
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("[") and line.strip("[]") in category_names():
+            category = line.strip("[]")
+            continue
+        direction = {"< ": "backward", "> ": "forward"}.get(line[:2], "")
+        yield category, direction, line[2:] if direction else line
+
+
+@pytest.mark.parametrize(("category", "direction", "name"), list(expected_classes()))
+def test_name_has_its_category(category: str, direction: str, name: str) -> None:
+    found = CATEGORIZER.classify(name)
+    assert found.category == category
+    if direction:
+        assert found.direction == direction
+
+
+def test_the_table_covers_every_category_with_many_names() -> None:
+    rows = list(expected_classes())
+    assert len(rows) > 500
+    assert {category for category, _, _ in rows} == set(category_names())
+
+
+def test_every_rule_names_a_listed_category() -> None:
+    from warplens.categories.rules import builtin_rules
+
+    assert {rule.rule.category for rule in builtin_rules()} <= set(category_names())
+    assert category_names()[-1] == OTHER
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_tn_align1>(int)",
+            KernelClass("GEMM", "cutlass", "bf16", "sm75"),
+        ),
+        ("nvjet_sm90_hsh_128x64_64x8_1x2_h_bz_NNT", KernelClass("GEMM", "cublas", "fp16", "sm90")),
+        ("volta_sgemm_128x64_nn", KernelClass("GEMM", "cublas", "fp32", "sm70")),
+        (
+            "Cijk_Alik_Bljk_BBS_BH_MT256x192x64_MI16x16x1_ISA942_IU1",
+            KernelClass("GEMM", "tensile", "bf16", "gfx942"),
+        ),
+        (
+            "sm80_xmma_wgrad_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x64x32",
+            KernelClass("Convolution", "cudnn", "fp16", "sm80", "backward"),
+        ),
+        (
+            "triton_red_fused_native_layer_norm_7",
+            KernelClass("Triton Fused", "inductor", fuses="normalization"),
+        ),
+        ("triton_poi_fused__to_copy_1", KernelClass("Triton Fused", "inductor", fuses="copy")),
+        (
+            "triton_red_fused__log_softmax_nll_loss_forward_2",
+            KernelClass("Triton Fused", "inductor", direction="forward", fuses="loss"),
+        ),
+        ("_matmul_ogs_NNT_bf16xbf16xmxfp4_16x128x256x1", KernelClass("GEMM", "triton_kernels", "bf16")),
+    ],
+)
+def test_sub_kinds_are_read_from_the_name(name: str, expected: KernelClass) -> None:
+    assert CATEGORIZER.classify(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "category"),
+    [
+        ("my_property_kernel", OTHER),
+        ("europe_data", OTHER),
+        ("normal_kernel_xyz", OTHER),
+        ("upsample_nearest_kernel", "Pooling"),
+        ("fused_allreduce_rmsnorm", "Communication"),
+        ("rotary_embedding_kernel", "RoPE"),
+        ("bilinear_kernel", "Pooling"),
+    ],
+)
+def test_false_friends(name: str, category: str) -> None:
+    assert CATEGORIZER.classify(name).category == category
+
+
+def test_a_cut_off_mangled_name_is_still_read() -> None:
+    cut = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_13BUnaryFunctorIfffNS0_15binary_inter"
+    assert CATEGORIZER.classify(cut).category == "Elementwise"
+
+
+MANGLED = "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfEEEEvT1_"
+
+
+def test_demangle_and_unchanged_names() -> None:
+    assert demangle(MANGLED).startswith("void at::native::reduce_kernel<512, 1,")
+    for name in ("attn_fwd", "_Zoo", "_Z", "", "_ZNgarbage"):
+        assert demangle(name) == name
+
+
+def test_demangling_without_pydemumble(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydemumble", None)
+    demangling._demangler.cache_clear()
+    try:
+        assert "reduce_kernel" in demangle(MANGLED)
+        assert demangle("_ZNgarbage") == "_ZNgarbage"
+        monkeypatch.setattr(demangling, "_RUNTIME_LIBRARIES", ())
+        demangling._demangler.cache_clear()
+        assert demangle(MANGLED) == MANGLED
+        assert load_categorizer().classify(MANGLED).category == "Reduction"
+    finally:
+        demangling._demangler.cache_clear()
+
+
+def test_the_users_rules_come_first(tmp_path: Path) -> None:
+    rules = tmp_path / "mine.toml"
+    rules.write_text(
+        '[[rule]]\ncategory = "My Solver"\npattern = "attn_(?P<dtype>bf16|f16)"\nlibrary = "mine"\n'
+        '[[rule]]\ncategory = "Mangled"\ncontains = "ZN4mine"\ncase = true\n'
+        '[[rule]]\ncategory = "Words"\nwords = ["frobnicate"]\nunless = "fast"\n'
+    )
+    own = load_categorizer([rules], extra=[Rule("Mine", contains=["ATTN_FWD"])])
+    assert own.classify("attn_fwd").category == "Mine"
+    assert own.classify("attn_f16_fwd") == KernelClass("My Solver", "mine", "fp16", direction="forward")
+    assert own.classify("_ZN4mine3runEv").category == "Mangled"
+    assert own.classify("frobnicate_slow").category == "Words"
+    assert own.classify("frobnicate_fast").category == OTHER
+    assert own.classify("frobnicated").category == OTHER
+    assert own.classify("matmul_kernel").category == "GEMM"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('[[rule]]\npattern = "a"\n', "rule 1: category is missing"),
+        (f"{GOOD_RULE}[[rule]]\ncategory = \"B\"\npattern = \"(\"\n", "rule 2: pattern '('"),
+        ('[[rule]]\ncategory = "A"\n', "rule 1: a rule needs pattern"),
+        ('[[rule]]\ncategory = "A"\npatern = "x"\n', "rule 1: unknown key 'patern'"),
+        ('[[rule]]\ncategory = "A"\ncontains = [3]\n', "rule 1: contains is a text"),
+        ('[[rule]]\ncategory = "A"\ncontains = ""\n', "rule 1: contains is a text"),
+        ('[[rule]]\ncategory = 3\ncontains = "x"\n', "rule 1: category is a str"),
+        ('[[rule]]\ncategory = "A"\ncontains = "x"\ndirection = "up"\n', "rule 1: direction is forward"),
+        ("this is not toml", "not a TOML file"),
+        ('category = "A"\n', "no [[rule]] in the file"),
+        ("rule = [1]\n", "rule 1: a rule is a table"),
+    ],
+)  # fmt: skip
+def test_a_bad_rules_file_gives_one_clear_error(tmp_path: Path, content: str, said: str) -> None:
+    rules = tmp_path / "bad.toml"
+    rules.write_text(content)
+    with pytest.raises((UsageError, FormatError)) as raised:
+        load_categorizer([rules])
+    assert str(rules) in raised.value.message
+    assert said in raised.value.message
+
+
+def test_an_absent_rules_file_and_a_bad_extra_rule_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(WarplensError, match=r"absent\.toml"):
+        load_categorizer([tmp_path / "absent.toml"])
+    with pytest.raises(UsageError, match="extra rule 1"):
+        load_categorizer(extra=[Rule("A", pattern="[")])
+
+
+def test_classify_all_keeps_the_order() -> None:
+    names = ["attn_fwd", "matmul_kernel", "attn_fwd"]
+    assert CATEGORIZER.classify_all(names) == [CATEGORIZER.classify(name) for name in names]
+
+
+@given(st.text() | st.text(alphabet="_ZNIiEL0123456789<>(){}[]:,abgemfls ").map("_Z".__add__))
+def test_any_text_is_classified_and_shortened(name: str) -> None:
+    assert CATEGORIZER.classify(name).category in category_names()
+    assert 0 < len(short_name(name)) <= 60
+    assert isinstance(demangle(name), str)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "_ZN",
+        "a",
+        "reduce_",
+        "<",
+        "void f<",
+        "triton_poi_fused_copy_",
+        "::",
+        "(",
+        "1a",
+        "loop_reduce",
+        "cub::",
+        "x1x",
+    ],
+)
+def test_absurdly_long_names_take_bounded_time(unit: str) -> None:
+    name = unit * (10_000_000 // len(unit))
+    started = time.perf_counter()
+    assert CATEGORIZER.classify(name).category in category_names()
+    assert len(short_name(name)) <= 60
+    demangle(name)
+    assert time.perf_counter() - started < 2.0
+
+
+def test_importing_stays_light() -> None:
+    heavy = "[name for name in ('polars', 'numpy', 'pydemumble') if name in sys.modules]"
+    code = f"import sys, warplens.categories; print({heavy})"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def gpu_time_by_name(path: Path) -> dict[str, float]:
+    content = json.loads(gzip.decompress(path.read_bytes()))
+    if not isinstance(content, dict) or "traceEvents" not in content:
+        return {}
+    times: dict[str, float] = {}
+    for event in content["traceEvents"]:
+        if event.get("cat") in GPU_KINDS:
+            times[event["name"]] = times.get(event["name"], 0.0) + float(event.get("dur", 0))
+    return times
+
+
+@pytest.mark.parametrize("path", sorted(SHARED.glob("**/*.json.gz")), ids=lambda path: path.name)
+def test_other_is_at_most_one_percent_of_real_traces(path: Path) -> None:
+    times = gpu_time_by_name(path)
+    if not sum(times.values()):
+        pytest.skip("no GPU events in this file")
+    other = sum(time for name, time in times.items() if CATEGORIZER.classify(name).category == OTHER)
+    assert other <= 0.01 * sum(times.values())
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared traces are not here")
+def test_names_of_other_tools_are_known() -> None:
+    rows = csv.DictReader(io.StringIO(gzip.decompress((SHARED / "ncu/ncu_raw.csv.gz").read_bytes()).decode()))
+    names = {row["Kernel Name"] for row in rows if row["Kernel Name"]}
+    symbols = json.loads(gzip.decompress((SHARED / "public/rocprofv3_results.json.gz").read_bytes()))
+    symbols = symbols["rocprofiler-sdk-tool"][0]["kernel_symbols"]
+    names |= {symbol["kernel_name"] for symbol in symbols if symbol["kernel_name"]}
+    unknown = {name for name in names if CATEGORIZER.classify(name).category == OTHER}
+    assert all("_assert_async" in name for name in unknown)

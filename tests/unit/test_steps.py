@@ -1,0 +1,168 @@
+"""Steps: where they are taken from, what belongs to each, and how they share the GPU's time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import warplens
+from support import Opened, annotation, kernel, launch, op
+
+
+def marks(profile: warplens.Profile) -> list[tuple[int, str, int, int]]:
+    """(number, name, start in µs, end in µs) of every step."""
+    return [(number, name, start // 1000, end // 1000) for number, name, start, end in profile.trace.steps.iter_rows()]
+
+
+def step_of(profile: warplens.Profile) -> dict[str, int]:
+    return dict(profile.gpu_events().select("kernel", "step").iter_rows())
+
+
+def detail_of(profile: warplens.Profile, code: str) -> str | None:
+    return next((note.detail for note in profile.trace.quality.notes if note.code == code), None)
+
+
+def work(ts: float, correlation: int, name: str, gpu_ts: float, gpu_dur: float) -> list[dict[str, Any]]:
+    """An op that launches one kernel."""
+    return [op("aten::mm", ts, 10), launch(ts + 2, 1, correlation), kernel(name, gpu_ts, gpu_dur, correlation)]
+
+
+TWO_STEPS = [
+    annotation("ProfilerStep#4", 0, 100),
+    *work(10, 1, "a", 30, 40),
+    *work(50, 2, "b", 90, 60),
+    annotation("ProfilerStep#5", 100, 100),
+    *work(110, 3, "c", 160, 20),
+    *work(120, 4, "d", 200, 30),
+    *work(250, 5, "after", 260, 40),
+]
+
+
+def test_profiler_marks_are_steps_with_their_own_numbers(opened: Opened) -> None:
+    profile = opened(TWO_STEPS)
+    assert marks(profile) == [(4, "ProfilerStep#4", 0, 100), (5, "ProfilerStep#5", 100, 200)]
+    assert not profile.trace.quality.has("no_steps")
+    assert not profile.trace.quality.has("steps_guessed")
+
+
+def test_a_kernel_belongs_to_the_step_that_launched_it_not_to_the_one_it_runs_in(opened: Opened) -> None:
+    """`b` runs from 90 to 150 and `d` from 200 to 230: launched before, running into or after the next mark."""
+    assert step_of(opened(TWO_STEPS)) == {"a": 4, "b": 4, "c": 5, "d": 5, "after": -1}
+
+
+def test_a_step_holds_its_start_but_not_its_end(opened: Opened) -> None:
+    """Launched at 100, where step 5 begins, and at 200, where it ends."""
+    edges = [*work(98, 8, "at its start", 300, 1), *work(198, 9, "at its end", 310, 1)]
+    found = step_of(opened([*TWO_STEPS, *edges]))
+    assert (found["at its start"], found["at its end"]) == (5, -1)
+
+
+def test_a_kernel_without_a_launch_belongs_to_the_step_it_runs_in(opened: Opened) -> None:
+    assert step_of(opened([*TWO_STEPS, kernel("lost", 120, 1, stream=9)]))["lost"] == 5
+
+
+def test_the_windows_of_the_steps_tile_the_gpu_time(opened: Opened) -> None:
+    """Step 4 lasts from `a` (30) to `c` (160); the last one to the last end (300)."""
+    rows = opened(TWO_STEPS).table("steps").to_dicts()
+    first, second = rows
+    assert (first["start_ms"], first["host_ms"]) == (0.0, 0.1)
+    assert first["gpu_ms"] == pytest.approx(0.130)
+    assert first["busy_ms"] == pytest.approx(0.040 + 0.060)
+    assert first["idle_ms"] == pytest.approx(0.030)
+    assert first["busy_percent"] == pytest.approx(100 * 100 / 130)
+    assert (first["count"], first["kernel_us"]) == (2, 100.0)
+    assert second["gpu_ms"] == pytest.approx(0.140)
+    assert second["busy_ms"] == pytest.approx(0.020 + 0.030 + 0.040)
+    assert (second["count"], second["kernel_us"]) == (2, 50.0)
+    assert first["gpu_ms"] + second["gpu_ms"] == pytest.approx(0.300 - 0.030)
+
+
+def test_work_of_the_step_before_counts_for_the_window_it_reaches_into(opened: Opened) -> None:
+    events = [annotation("ProfilerStep#0", 0, 50), annotation("ProfilerStep#1", 50, 50)]
+    events += [*work(0, 1, "long", 10, 100), *work(60, 2, "next", 80, 60)]
+    rows = opened(events).table("steps").to_dicts()
+    assert [row["gpu_ms"] for row in rows] == pytest.approx([0.070, 0.060])
+    assert [row["busy_ms"] for row in rows] == pytest.approx([0.070, 0.060])
+
+
+def test_a_step_without_gpu_work_has_no_window(opened: Opened) -> None:
+    events = [annotation("ProfilerStep#0", 0, 50), annotation("ProfilerStep#1", 50, 50), *work(0, 1, "a", 10, 20)]
+    rows = opened(events).table("steps").to_dicts()
+    assert [(row["gpu_ms"], row["count"]) for row in rows] == [(0.02, 1), (0.0, 0)]
+
+
+def test_an_annotation_that_repeats_and_covers_its_thread_is_the_step(opened: Opened) -> None:
+    events = [
+        event
+        for number in range(3)
+        for event in (
+            annotation(f"iteration {number}", 100 * number, 80),
+            *work(100 * number + 5, number + 1, f"k{number}", 100 * number + 20, 10),
+        )
+    ]
+    profile = opened(events)
+    assert marks(profile) == [(0, "iteration 0", 0, 80), (1, "iteration 1", 100, 180), (2, "iteration 2", 200, 280)]
+    assert step_of(profile) == {"k0": 0, "k1": 1, "k2": 2}
+    assert detail_of(profile, "steps_guessed") == "the annotation 'iteration 0'"
+
+
+def test_a_repeating_annotation_that_covers_less_than_half_is_no_step(opened: Opened) -> None:
+    events = [
+        event
+        for number in range(3)
+        for event in (annotation("loss", 100 * number, 40), op("aten::mm", 100 * number, 95))
+    ]
+    profile = opened(events)
+    assert marks(profile) == []
+    assert profile.trace.quality.has("no_steps")
+
+
+def test_annotations_that_frameworks_add_are_no_steps(opened: Opened) -> None:
+    events = [annotation(f"## Call CompiledFxGraph {number} ##", 100 * number, 95) for number in range(3)]
+    assert marks(opened([*events, op("aten::mm", 0, 10)])) == []
+
+
+def test_profiler_marks_win_over_a_repeating_annotation(opened: Opened) -> None:
+    repeated = [annotation("batch", 50 * number, 48) for number in range(4)]
+    assert [name for _, name, _, _ in marks(opened([*repeated, *TWO_STEPS]))] == ["ProfilerStep#4", "ProfilerStep#5"]
+
+
+def test_without_marks_a_step_ends_where_the_optimizer_step_ends(opened: Opened) -> None:
+    name = "Optimizer.step#AdamW.step"
+    events = [annotation(name, 80, 20), annotation(name, 180, 20)]
+    events += [
+        *work(10, 1, "first", 30, 20),
+        *work(85, 2, "update", 95, 20),
+        *work(110, 3, "second", 130, 20),
+        *work(220, 4, "after", 240, 5),
+    ]
+    profile = opened(events)
+    assert marks(profile) == [(0, name, 0, 90), (1, name, 90, 190)]
+    assert step_of(profile) == {"first": 0, "update": 0, "second": 1, "after": -1}
+    assert detail_of(profile, "steps_guessed") == f"the ends of '{name}'"
+
+
+def test_a_single_optimizer_step_says_nothing_about_steps(opened: Opened) -> None:
+    profile = opened([op("aten::mm", 0, 10), annotation("Optimizer.step#SGD.step", 80, 20)])
+    assert marks(profile) == []
+
+
+def test_without_any_mark_there_are_no_steps_and_the_notes_say_so(opened: Opened) -> None:
+    profile = opened(work(10, 1, "k", 30, 20))
+    assert profile.trace.quality.has("no_steps")
+    assert step_of(profile) == {"k": -1}
+    table = profile.table("steps")
+    assert len(table) == 0
+    assert any("no steps marked" in note for note in table.notes)
+
+
+def test_a_mark_recorded_on_two_threads_is_one_step(opened: Opened) -> None:
+    profile = opened(
+        [
+            annotation("ProfilerStep#1", 0, 50),
+            annotation("ProfilerStep#1", 5, 40, tid=2),
+            annotation("ProfilerStep#2", 50, 50),
+        ]
+    )
+    assert [number for number, *_ in marks(profile)] == [1, 2]

@@ -1,0 +1,132 @@
+"""`gaps` and `idle`: one gap of 100 µs each time, from 20 to 120, and what the host did meanwhile decides the cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import warplens
+from support import Opened, annotation, frame, kernel, launch, op
+from warplens.analyses.gaps import CAUSES
+
+BEFORE = [op("aten::mm", 0, 10), launch(2, 1, 1), kernel("before", 10, 10, 1)]
+
+
+def after(launch_ts: float = 117, launch_dur: float = 2) -> list[dict[str, Any]]:
+    """The kernel that ends the gap and its launch, in an op that spans the whole wait."""
+    return [op("aten::add", 11, 110), launch(launch_ts, launch_dur, 2), kernel("after", 120, 10, 2)]
+
+
+def runtime_call(name: str, ts: float, dur: float, tid: int = 1) -> dict[str, Any]:
+    return launch(ts, dur, 1000 + int(ts), name=name, tid=tid)
+
+
+def gap(profile: warplens.Profile) -> dict[str, Any]:
+    (row,) = profile.table("gaps").to_dicts()
+    assert row["gap_us"] == 100.0
+    return row
+
+
+CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "nothing but Python and ops": ("host busy", after()),
+    "queued before the gap began": ("dependency", after(launch_ts=15)),
+    "the launch call itself lasts": ("launch call", after(launch_ts=15, launch_dur=100)),
+    "the launch call begins with the gap": ("launch call", after(launch_ts=20, launch_dur=90)),
+    "queued by the first event of the trace": ("dependency", [launch(-5, 1, 2), kernel("after", 120, 10, 2)]),
+    "the stream is drained first": ("host sync", [*after(), runtime_call("cudaStreamSynchronize", 12, 10)]),
+    "the device is drained first": ("host sync", [*after(), runtime_call("hipDeviceSynchronize", 12, 10)]),
+    "a copy that blocks": ("host sync", [*after(), runtime_call("cudaMemcpy", 12, 10)]),
+    "an allocation for half of the gap": ("memory allocation", [*after(), runtime_call("cudaMalloc", 30, 50)]),
+    "a free for half of the gap": ("memory allocation", [*after(), runtime_call("hipFree", 30, 50)]),
+    "a long and then a short allocation": ("memory allocation", [*after(), runtime_call("cudaMalloc", 30, 50), runtime_call("cudaMalloc", 90, 1)]),
+    "many allocations for half of the gap": ("memory allocation", [*after(), *(runtime_call("cudaMalloc", ts, 5) for ts in range(25, 115, 9))]),
+    "an allocation for a tenth of the gap": ("host busy", [*after(), runtime_call("cudaMalloc", 30, 10)]),
+    "a kernel is loaded": ("kernel loading", [*after(), runtime_call("cuModuleLoadData", 30, 50)]),
+    "the data loader is asked": ("data loading", [*after(), frame("torch/utils/data/dataloader.py(708): __next__", 12, 100)]),
+    "the data loader's own mark": ("data loading", [*after(), annotation("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 12, 100)]),
+    "no launch recorded": ("unknown", [kernel("after", 120, 10, 99)]),
+    "another thread drains the device": ("host busy", [*after(), runtime_call("cudaDeviceSynchronize", 12, 10, tid=9)]),
+    "an asynchronous copy": ("host busy", [*after(), runtime_call("cudaMemcpyAsync", 12, 10)]),
+    "a wait that was over before": ("host busy", [*after(), runtime_call("cudaStreamSynchronize", 12, 7)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_cause_of_a_gap(opened: Opened, case: str) -> None:
+    cause, events = CASES[case]
+    profile = opened([*BEFORE, *events])
+    assert gap(profile)["cause"] == cause
+    assert [(row["cause"], row["count"], row["total_us"]) for row in profile.table("idle").to_dicts()] == [
+        (cause, 1, 100.0)
+    ]
+
+
+def test_every_cause_has_a_case() -> None:
+    assert {cause for cause, _ in CASES.values()} == set(CAUSES) - {"short gaps"}
+
+
+def test_a_gap_says_what_the_host_was_doing_and_what_stood_around_it(opened: Opened) -> None:
+    events = [
+        annotation("ProfilerStep#3", 0, 130),
+        frame("train.py(9): step", 10.5, 115),
+        frame("torch/nn/functional.py(7): add", 10.6, 114),
+        runtime_call("cudaStreamIsCapturing", 60, 30),
+    ]
+    row = gap(opened([*BEFORE, *after(), *events]))
+    assert row == {
+        "device": 0,
+        "start_ms": 0.020,
+        "gap_us": 100.0,
+        "cause": "host busy",
+        "host_activity": "cudaStreamIsCapturing",
+        "host_op": "aten::add",
+        "host_frame": "train.py(9): step",
+        "before": "before",
+        "after": "after",
+        "after_op": "aten::add",
+        "step": 3,
+        "percent_of_idle": 100.0,
+    }
+
+
+def three_gaps() -> list[dict[str, Any]]:
+    """Gaps of 5, 12 and 40 µs on GPU 0, one of 20 µs on GPU 1; nothing has a launch."""
+    starts = [(0, 10), (15, 10), (37, 10), (87, 13)]
+    first = [kernel("k", ts, dur) for ts, dur in starts]
+    return [*first, kernel("k", 0, 30, device=1), kernel("k", 50, 30, device=1)]
+
+
+def test_gaps_below_the_threshold_are_summed_but_not_listed(opened: Opened) -> None:
+    profile = opened(three_gaps(), gap_us=10)
+    assert [(row["device"], row["gap_us"]) for row in profile.table("gaps").to_dicts()] == [
+        (0, 40.0),
+        (1, 20.0),
+        (0, 12.0),
+    ]
+    assert [row["percent_of_idle"] for row in profile.table("gaps").to_dicts()] == pytest.approx(
+        [4000 / 57, 100, 1200 / 57], abs=1e-6
+    )
+    columns = ("device", "cause", "count", "total_us", "percent_of_idle", "percent")
+    assert profile.table("idle").frame.select(columns).rows() == [
+        (0, "unknown", 2, 52.0, pytest.approx(100 * 52 / 57, abs=1e-6), 52.0),
+        (0, "short gaps", 1, 5.0, pytest.approx(100 * 5 / 57, abs=1e-6), 5.0),
+        (1, "unknown", 1, 20.0, 100.0, 25.0),
+    ]
+
+
+@pytest.mark.parametrize(("threshold", "listed"), [(5, 4), (12, 3), (12.001, 2), (41, 0)])
+def test_the_threshold_is_the_shortest_gap_listed(opened: Opened, threshold: float, listed: int) -> None:
+    profile = opened(three_gaps(), gap_us=threshold)
+    assert len(profile.table("gaps")) == listed
+    assert profile.table("idle").frame["total_us"].sum() == 57 + 20
+
+
+def test_work_on_any_stream_fills_a_gap(opened: Opened) -> None:
+    profile = opened([*BEFORE, *after(), kernel("filler", 20, 100, stream=9)])
+    assert len(profile.table("gaps")) == 0
+    assert len(profile.table("idle")) == 0
+
+
+def test_kernels_that_touch_leave_no_gap(opened: Opened) -> None:
+    assert len(opened([kernel("a", 0, 10), kernel("b", 10, 10)], gap_us=0.001).table("gaps")) == 0
