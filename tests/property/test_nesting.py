@@ -126,11 +126,12 @@ def test_a_parent_is_running_when_its_child_starts_or_the_crossing_is_counted(
 
 
 @checked
-@given(forests, gaps, st.data())
+@given(forests, st.integers(0, 5), st.data())
 def test_an_annotation_over_whole_calls_becomes_their_parent(forest: Forest, gap: int, data: st.DataObject) -> None:
     """An annotation that opens inside the first call and closes inside the last takes in what lies between."""
+    assume(forest)
     roots = [[], *forest, []]
-    start, end, parents = placed(roots, 4 * gap)
+    start, end, parents = placed(roots, gap, 4)
     first, last = 0, len(start) - 1
     opens = data.draw(st.integers(int(start[first]) + 1, int(end[first]) - 1))
     closes = data.draw(st.integers(int(start[last]) + 1, int(end[last]) - 1))
@@ -139,6 +140,7 @@ def test_an_annotation_over_whole_calls_becomes_their_parent(forest: Forest, gap
     annotation = int(np.flatnonzero(order == len(start))[0])
     nesting = nest_lane(starts[order], ends[order], order == len(start))
     assert nesting.parent[annotation] == NONE
+    assert nesting.improper == 0
     for row in range(len(start)):
         place = int(np.flatnonzero(order == row)[0])
         if row in (first, last):

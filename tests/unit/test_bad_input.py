@@ -180,6 +180,14 @@ def test_a_damaged_event_is_skipped_and_the_next_one_is_read(tmp_path: Path, dam
     assert warnings_of(profile) == {"damaged": 1}
 
 
+def test_damage_of_the_last_event_costs_neither_the_others_nor_the_header(tmp_path: Path) -> None:
+    text = text_of(work()).replace(b'"name": "relu"', b'"name" "relu"')
+    profile = read(tmp_path, text[:-1] + b', "deviceProperties": [{"id": 0, "name": "H100"}]}')
+    assert figures(profile) == WITHOUT_LAST_KERNEL
+    assert warnings_of(profile) == {"damaged": 1}
+    assert [device.name for device in profile.trace.meta.devices] == ["H100"]
+
+
 def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
     text = json.dumps({"traceEvents": work()}, indent=2).replace("\n", "\r\n")
     profile = read(tmp_path, b"\xef\xbb\xbf" + text.encode())
@@ -194,8 +202,8 @@ def test_zeros_at_the_end_of_a_file_that_was_being_written_do_no_harm(tmp_path: 
 
 
 def test_one_damaged_event_does_not_keep_a_long_file_from_being_read(tmp_path: Path) -> None:
-    kernels = [kernel(f"kernel_{number}", 100 + 10 * number, 1, 1) for number in range(20_000)]
-    profile = read(tmp_path, text_of(kernels).replace(b'"kernel_9"', b"NaN x"))
+    kernels = [kernel("gemm", 100 + 10 * number, 1, 1) for number in range(20_000)]
+    profile = read(tmp_path, text_of(kernels).replace(b'"ts": 5100,', b'"ts" 5100,'))
     assert figures(profile)["gpu"] == 19_999
     assert warnings_of(profile)["damaged"] == 1
 

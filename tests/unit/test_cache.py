@@ -242,9 +242,7 @@ def test_a_flipped_bit_in_an_entry_is_noticed(trace_file: Path, reads: list[str]
     assert len(reads) == 2
 
 
-def test_only_entries_of_our_own_are_evicted(
-    trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_entries_of_our_own_are_evicted(trace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPLENS_CACHE", str(tmp_path))
     monkeypatch.setenv("WARPLENS_CACHE_BYTES", "1")
     foreign = tmp_path / "thesis"

@@ -30,3 +30,6 @@ NESTED: Final = ("annotation", "module", "python", "op", "comm", "runtime", "oth
 
 NONE: Final = -1
 """Marks "absent" in integer columns (no parent, no stream, no correlation …)."""
+
+MODULE_PREFIX: Final = "nn.Module: "
+"""How PyTorch's profiler names the call of a module among the Python frames."""

@@ -28,6 +28,8 @@ from warplens.units import parse_bytes
 
 DEFAULT_LIMIT_BYTES = 2 << 30
 FRAMES = ("events", *SIDE_FRAMES)
+NO_PLACE = (OSError, RuntimeError)
+"""A `RuntimeError` is what Python has for a user without a home, as in many a container."""
 ENTRY = re.compile(r"[0-9a-f]{32}-[0-9a-f]{8}|writing-\w+")
 """What our own entries are called: nothing else in the directory is ever removed."""
 
@@ -62,13 +64,13 @@ def _shape() -> str:
 
 def load(content_hash: str, source: str) -> Trace | None:
     """The cached trace, or None."""
-    folder = cache_directory() / key(content_hash)
     try:
+        folder = cache_directory() / key(content_hash)
         head = msgspec.json.decode((folder / "head.json").read_bytes(), type=_Head)
         frames = {name: _read_frame(folder, name, head.checksums) for name in FRAMES}
         names = _read_frame(folder, "names", head.checksums)["name"].to_list()
         os.utime(folder)
-    except (OSError, ValueError, KeyError, pl.exceptions.PolarsError):
+    except (*NO_PLACE, ValueError, KeyError, msgspec.DecodeError, pl.exceptions.PolarsError):
         return None
     meta = msgspec.structs.replace(head.meta, source=source)
     return Trace(meta=meta, names=names, quality=Quality(tuple(Note(*note) for note in head.notes)), **frames)
@@ -76,9 +78,9 @@ def load(content_hash: str, source: str) -> Trace | None:
 
 def save(trace: Trace) -> None:
     """Keep a trace; a full disk or a read-only home is no reason to fail."""
-    directory = cache_directory()
-    target = directory / key(trace.meta.content_hash)
-    with contextlib.suppress(OSError, pl.exceptions.PolarsError):
+    with contextlib.suppress(*NO_PLACE, pl.exceptions.PolarsError):
+        directory = cache_directory()
+        target = directory / key(trace.meta.content_hash)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         staging = Path(tempfile.mkdtemp(prefix="writing-", dir=directory))
         try:
@@ -95,7 +97,9 @@ def _write(trace: Trace, folder: Path) -> None:
     frames["names"] = pl.DataFrame({"name": pl.Series(trace.names, dtype=pl.String)})
     checksums = {name: _write_frame(folder, name, frame) for name, frame in frames.items()}
     notes = [(note.code, note.count, note.detail) for note in trace.quality.notes]
-    (folder / "head.json").write_bytes(msgspec.json.encode(_Head(trace.meta, notes, checksums)))
+    # Where the file lay is said anew at each load; its name may hold what no JSON can.
+    meta = msgspec.structs.replace(trace.meta, source="")
+    (folder / "head.json").write_bytes(msgspec.json.encode(_Head(meta, notes, checksums)))
 
 
 def _write_frame(folder: Path, name: str, frame: pl.DataFrame) -> int:

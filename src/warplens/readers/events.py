@@ -28,6 +28,7 @@ CUT = re.compile(rb"\}\s*,\s*\{")
 ARRAY_START = re.compile(rb'"traceEvents"\s*:\s*\[')
 NEXT_EVENT = re.compile(r"\}\s*,\s*\{")
 SEPARATORS = re.compile(r"[\s,\0\]]*")
+LAST_EVENT = re.compile(r'\}\s*\](?=\s*(?:,\s*"|\}\s*\Z))')
 END_OF_ARRAY = re.compile(r'\]\s*(?:,\s*"|\}|\0*\Z)')
 MISSING = math.nan
 NO_RAW = Raw()
@@ -233,7 +234,7 @@ def _decode_header(text: bytes) -> tuple[Header, str]:
     try:  # the standard library takes NaN
         return msgspec.convert(json.loads(lenient, strict=False), Header, strict=False), ""
     except (ValueError, RecursionError) as error:
-        return Header(), "truncated" if _is_cut(error, len(lenient)) else "header"
+        return Header(), "truncated" if _is_cut(error) else "header"
 
 
 def _closings(text: bytes, position: int, tries: int = 4) -> list[int]:
@@ -286,7 +287,8 @@ class SlowScan:
 
     def _recover(self, start: int, error: Exception, final: bool) -> bool:
         """Step to the next event after a damaged one; False where the rest of the text has none."""
-        following = -1 if _is_cut(error, len(self.text)) else self._next_event(start)
+        goes_on = self.text[start] == "{" and _is_cut(error)
+        following = -1 if goes_on else self._next_event(start)
         if following < 0 and not final:
             self.wants_more = True
             return False
@@ -299,9 +301,10 @@ class SlowScan:
         return True
 
     def _next_event(self, start: int) -> int:
+        """Where the next event, or else the array's end, may stand; -1 where neither is to be seen."""
         if self.text[start] != "{":
             return self.text.find("{", start)
-        following = NEXT_EVENT.search(self.text, start + 1)
+        following = NEXT_EVENT.search(self.text, start + 1) or LAST_EVENT.search(self.text, start + 1)
         return following.end() - 1 if following else -1
 
     def _keep(self, value: Any, text: str, events: list[Event]) -> None:
@@ -333,15 +336,14 @@ class SlowScan:
 
 NAMES_AND_IDS = ("name", "pid", "tid", "id")
 TOO_DEEP = "(nested too deep)"
-LONGEST_TOKEN = 16
+PART_OF_TOKEN = re.compile(r"[\w.+-]*\Z")
 
 
-def _is_cut(error: Exception, size: int) -> bool:
+def _is_cut(error: Exception) -> bool:
     """Whether all was well up to the end of the text: then the entry goes on beyond it."""
-    return isinstance(error, json.JSONDecodeError) and (
-        (error.pos >= size - LONGEST_TOKEN and not error.msg.startswith("Extra data"))
-        or error.msg.startswith("Unterminated string")
-    )
+    if not isinstance(error, json.JSONDecodeError) or error.msg.startswith("Extra data"):
+        return False
+    return error.msg.startswith("Unterminated string") or PART_OF_TOKEN.match(error.doc, error.pos) is not None
 
 
 def _salvage(value: dict[str, Any]) -> tuple[Event, bool]:

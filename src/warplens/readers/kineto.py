@@ -20,7 +20,7 @@ import polars as pl
 
 from warplens.errors import FormatError
 from warplens.model.builder import Flows, RawColumns, build
-from warplens.model.kinds import CODE, NONE
+from warplens.model.kinds import CODE, MODULE_PREFIX, NONE
 from warplens.model.quality import Note
 from warplens.model.trace import SIDE_FRAMES, Device, Distributed, Meta, Trace
 from warplens.readers.columns import ALL_INTS, Columns
@@ -62,8 +62,8 @@ ARGS_GROUP = {
     "memcpy": "gpu",
     "memset": "gpu",
 }
-MODULE_PREFIX = "nn.Module: "
-MEMORY_DEVICE_TYPES = {0: "CPU", 1: "GPU"}
+MEMORY_DEVICE_TYPES = {0: "CPU", 1: "GPU", 6: "GPU"}  # c10::DeviceType: CPU, CUDA, HIP
+EXPORT = "a trace comes from torch.profiler: prof.export_chrome_trace('trace.json.gz')"
 FACTS = ("with_stack", "record_shapes", "profile_memory")
 VERSIONS = ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version", "hip_driver_version")
 
@@ -72,11 +72,11 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     """The trace of a trace-event JSON text; `notes` are what unwrapping it had to say."""
     reader = EventReader(text)
     if not reader.is_trace:
-        raise FormatError("JSON, but not a trace: no traceEvents", where=meta.source)
+        raise FormatError("JSON, but not a trace: no traceEvents", where=meta.source, hint=EXPORT)
     columns = read_columns(reader, _args_group)
     _close_begin_end(columns, reader.damage)
     if columns.rows == 0:
-        raise FormatError(_why_empty(columns, reader.damage), where=meta.source)
+        raise FormatError(_why_empty(columns, reader.damage), where=meta.source, hint=EXPORT)
     is_kineto = any(category.lower() in KIND_OF_CATEGORY for category in columns.categories)
     raw = _raw_columns(columns, reader.damage, is_kineto)
     if not is_kineto:
@@ -84,7 +84,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     meta = _with_header(meta, reader.header, columns, is_kineto)
     trace = build(raw, meta, _damage_counts(reader.damage, columns), _damage_notes(notes, reader.damage))
     if len(trace) == 0:
-        raise FormatError("no event has a usable time", where=meta.source)
+        raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
     return trace
 
 
@@ -260,8 +260,8 @@ def _is_gpu_process(name: str) -> bool:
 
 
 def _chrome_detail(raw: RawColumns) -> str:
-    kernels = int((raw.kind == CODE["kernel"]).sum())
-    return f"{kernels:,} events lie on processes named after a GPU" if kernels else "no GPU process named"
+    on_gpu = int(np.isin(raw.kind, [CODE["kernel"], CODE["memcpy"], CODE["memset"]]).sum())
+    return f"{on_gpu:,} events lie on processes named after a GPU" if on_gpu else "no process is named after a GPU"
 
 
 def _place_on_devices(raw: RawColumns) -> None:
@@ -270,10 +270,16 @@ def _place_on_devices(raw: RawColumns) -> None:
     for place, column in enumerate(("device", "stream")):
         lost = gpu & (raw.ints[column] < 0)
         if lost.any():
-            numbers = np.array([_number(lane[place]) for lane in raw.lanes], np.int64)
+            numbers = np.array([_place_number(raw, lane, place) for lane in raw.lanes], np.int64)
             raw.ints[column][lost] = numbers[raw.lane[lost]]
     too_large = raw.ints["device"] > np.iinfo(np.int32).max
     raw.ints["device"][too_large] = 0
+
+
+def _place_number(raw: RawColumns, lane: tuple[Any, Any], place: int) -> int:
+    """A device's number from its process's name ("/device:GPU:0") where there is one, else the id itself."""
+    named = re.fullmatch(r"/device:\w+:(\d{1,9})", raw.process_names.get(lane[0], "")) if place == 0 else None
+    return int(named[1]) if named else _number(lane[place])
 
 
 def _number(value: Any) -> int:

@@ -22,6 +22,7 @@ ZIP_MAGIC = b"PK\x03\x04"
 MAX_TEXT_BYTES = 32 << 30
 """A bomb guard: a wrapped file that unpacks to more than this is refused."""
 
+UNFINISHED = "was the export finished, and the file copied whole?"
 GZIP_WBITS = 31
 STEP_BYTES = 1 << 16
 PADDING = re.compile(rb"\0*")
@@ -67,15 +68,15 @@ def load(path: Path) -> Source:
     except IsADirectoryError:
         raise FormatError("is a directory", where=str(path), hint="name one trace file in it") from None
     except FileNotFoundError:
-        raise FormatError("no such file", where=str(path)) from None
+        raise FormatError("no such file", where=str(path), hint="check the path") from None
     except PermissionError:
-        raise FormatError("no permission to read it", where=str(path)) from None
+        raise FormatError("no permission to read it", where=str(path), hint="chmod +r, or ask its owner") from None
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
     except ValueError as error:  # a NUL in the name
         raise FormatError(f"cannot be read: {error}", where=str(path)) from None
     if not stored:
-        raise FormatError("is empty", where=str(path))
+        raise FormatError("is empty", where=str(path), hint=UNFINISHED)
     return Source(path, stored)
 
 
@@ -125,7 +126,7 @@ def _joined(members: list[bytes], where: str) -> bytes:
     if size >= MAX_TEXT_BYTES:
         raise FormatError(f"unpacks to more than {MAX_TEXT_BYTES >> 30} GiB", where=where)
     if size == 0:
-        raise FormatError("gzip file without readable content", where=where)
+        raise FormatError("gzip file without readable content", where=where, hint=UNFINISHED)
     return members[0] if len(members) == 1 else b"".join(members)
 
 
