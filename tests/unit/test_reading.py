@@ -282,3 +282,20 @@ def test_a_trace_on_disk_is_never_written_to(tmp_path: Path) -> None:
     warplens.open(path)
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
     assert [file.name for file in tmp_path.iterdir()] == ["t.json"]
+
+
+def test_the_headline_names_the_gpu_that_worked(opened: Opened) -> None:
+    listed = [{"id": number, "name": "MI300X"} for number in range(8)]
+    profile = opened([kernel("a", 0, 1, device=2)], {"deviceProperties": listed})
+    assert profile.document(()).facts["device"] == "MI300X (GPU 2 of 8 listed)"
+
+
+def test_a_jax_process_name_gives_the_device_number(opened: Opened) -> None:
+    events = [process_name(5, "/device:GPU:0"), {"ph": "X", "name": "fusion_1", "pid": 5, "tid": 14, "ts": 1, "dur": 2}]
+    assert opened(events).gpu_events()["device"].to_list() == [0]
+
+
+def test_a_cut_file_is_not_told_to_record_what_its_header_says_it_had(opened: Opened) -> None:
+    profile = opened([op("aten::mm", 0, 1)], {"with_stack": 1, "record_shapes": 1})
+    assert not profile.trace.quality.has("no_stacks")
+    assert not profile.trace.quality.has("no_shapes")

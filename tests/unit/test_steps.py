@@ -58,8 +58,9 @@ def test_a_step_holds_its_start_but_not_its_end(opened: Opened) -> None:
     assert (found["at its start"], found["at its end"]) == (5, -1)
 
 
-def test_a_kernel_without_a_launch_belongs_to_the_step_it_runs_in(opened: Opened) -> None:
-    assert step_of(opened([*TWO_STEPS, kernel("lost", 120, 1, stream=9)]))["lost"] == 5
+def test_a_kernel_without_a_launch_belongs_to_no_step(opened: Opened) -> None:
+    """It may have been launched long before it runs: a guess by time would make steps overlap."""
+    assert step_of(opened([*TWO_STEPS, kernel("lost", 120, 1, stream=9)]))["lost"] == -1
 
 
 def test_the_windows_of_the_steps_tile_the_gpu_time(opened: Opened) -> None:

@@ -130,3 +130,30 @@ def test_work_on_any_stream_fills_a_gap(opened: Opened) -> None:
 
 def test_kernels_that_touch_leave_no_gap(opened: Opened) -> None:
     assert len(opened([kernel("a", 0, 10), kernel("b", 10, 10)], gap_us=0.001).table("gaps")) == 0
+
+
+def test_a_gap_after_a_sync_names_the_call_that_synchronised_and_its_line(opened: Opened) -> None:
+    events = [
+        frame("train.py(7): log_loss", 11, 12),
+        runtime_call("cudaStreamSynchronize", 12, 10),
+        frame("train.py(40): prepare", 24, 90),
+    ]
+    row = gap(opened([*BEFORE, launch(117, 2, 2), kernel("after", 120, 10, 2), *events]))
+    assert (row["cause"], row["host_activity"], row["host_frame"]) == (
+        "host sync",
+        "cudaStreamSynchronize",
+        "train.py(7): log_loss",
+    )
+
+
+def test_a_gap_in_backward_names_the_forward_line(opened: Opened) -> None:
+    forward = [frame("model.py(3): forward", 0, 9), op("aten::mm", 1, 7, **{"Sequence number": 5, "Fwd thread id": 0})]
+    number = {"Sequence number": 5, "Fwd thread id": 1}
+    backward = [op("MmBackward0", 15, 105, tid=2, **number), launch(117, 2, 2, tid=2)]
+    row = gap(opened([*forward, launch(2, 1, 1), kernel("before", 10, 10, 1), *backward, kernel("after", 120, 10, 2)]))
+    assert (row["host_op"], row["host_frame"]) == ("MmBackward0", "model.py(3): forward")
+
+
+def test_a_wait_between_recorded_events_is_called_that(opened: Opened) -> None:
+    row = gap(opened([*BEFORE, launch(117, 2, 2), kernel("after", 120, 10, 2)]))
+    assert row["host_activity"] == "(between recorded events)"

@@ -38,12 +38,28 @@ class Facts:
         return 100 * self.measures.get(measure, 0.0) / total if total else 0.0
 
     @cached_property
-    def steps(self) -> int:
-        """How many steps a gain is divided by; 1 where none are marked."""
-        return max(1, len(self.tables["steps"]))
+    def has_steps(self) -> bool:
+        """Whether gains are per step: steps are marked, and the GPU worked in them."""
+        return float(self.frame("steps")["gpu_ms"].sum()) > 0
 
-    def per_step(self, ms: float) -> float:
-        return ms / self.steps
+    def gain_ms(self, measure: str) -> float:
+        """What would be won if this measure were 0: per step its mean over the steps, else the whole."""
+        if self.has_steps:
+            return _mean(self.frame("steps")[f"{measure}_ms"])
+        return self.measures[measure]
+
+    def gap_gain_ms(self, chosen: pl.Expr) -> float:
+        """The same for some of the gaps; never more than all idle time."""
+        gaps = self.frame("gaps").filter(chosen)
+        if not self.has_steps:
+            return min(float(gaps["gap_us"].sum()) / 1e3, self.measures["idle"])
+        inside = float(gaps.filter(pl.col("step") >= 0)["gap_us"].sum()) / 1e3
+        return min(inside / len(self.tables["steps"]), self.gain_ms("idle"))
+
+    def share_of_time(self, gain_ms: float) -> float:
+        """A gain as percent of a step, else of the whole."""
+        whole = _mean(self.frame("steps")["gpu_ms"]) if self.has_steps else self.measures["total"]
+        return min(100.0, 100 * gain_ms / whole) if whole else 0.0
 
     @cached_property
     def idle_causes(self) -> list[dict[str, Any]]:
@@ -61,3 +77,7 @@ class Facts:
     @cached_property
     def categories(self) -> list[dict[str, Any]]:
         return self.frame("kernel_categories").to_dicts()
+
+
+def _mean(column: pl.Series) -> float:
+    return float(column.sum()) / max(1, len(column))

@@ -21,7 +21,12 @@ THRESHOLDS: Final = {
     "short_share_percent": 50.0,
     "exposed_communication_percent": 10.0,
     "exposed_memcpy_percent": 5.0,
+    "stall_percent_of_idle": 10.0,
 }
+LONG_GAP_US: Final = 1000.0
+"""A gap no launch explains."""
+LAUNCH_GAP_US: Final = 100.0
+"""The most that preparing one launch should take; fewer launches do not help against longer gaps."""
 
 EXPLAIN: Final = {
     "WL101": (
@@ -41,13 +46,20 @@ EXPLAIN: Final = {
     "WL104": (
         "Most GPU events are shorter than the threshold (10 µs unless set), about what a launch costs the host. Many "
         "short kernels leave the GPU waiting; fusing them (torch.compile) or replaying them as a graph removes the "
-        "launches. The gain is bounded by the idle time in which the host was preparing a launch. Reported when over "
+        "launches. The gain is bounded by the gaps of up to 100 µs in which the host was preparing a launch; they are "
+        "part of what WL101 counts. Reported when over "
         "{short_share_percent:g} % of the events are short and that time is over {idle_percent:g} % of the total."
     ),
     "WL105": (
         "Communication runs while the GPU computes nothing. If computation hid all of it, the trace would be shorter "
         "by at most the exposed time; time spent waiting for a slower rank is in it too. Reported from "
         "{exposed_communication_percent:g} % of the total on."
+    ),
+    "WL107": (
+        "A few gaps of over 1 ms with the host in one place make up a large part of the idle time: a kernel or a "
+        "graph being compiled, a plan being searched, data being waited for, a call that blocks. They are part of "
+        "what WL101 counts. Reported from {stall_percent_of_idle:g} % of the idle time on, if the GPU is idle for over "
+        "{idle_percent:g} %."
     ),
     "WL106": (
         "Copies between host and GPU run while the GPU does nothing else. Pinned memory, non_blocking copies and a "
@@ -68,25 +80,54 @@ def idle(facts: Facts) -> Finding | None:
     if percent < THRESHOLDS["idle_percent"]:
         return None
     main = facts.main_idle_cause
+    place, share = _gap_place(facts, pl.lit(True))
+    causes = ", ".join(f"{cause['cause']} {cause['percent_of_idle']:.0f} %" for cause in facts.idle_causes[:3])
     return Finding(
         code="WL101",
         title=f"GPU idle {percent:.1f} % of the time, mostly: {main}",
-        gain_ms=facts.per_step(facts.measures["idle"]),
-        gain_percent=percent,
+        gain_ms=facts.gain_ms("idle"),
+        gain_percent=facts.share_of_time(facts.gain_ms("idle")),
         bound=True,
-        place=_gap_place(facts),
-        evidence=", ".join(f"{cause['cause']} {cause['percent_of_idle']:.0f} %" for cause in facts.idle_causes[:3]),
+        place=place,
+        evidence=f"{causes}; {share:.0f} % of it under this place" if place else causes,
         advice=CAUSES.get(main, "one GPU works after the other: let them work at the same time"),
     )
 
 
-def _gap_place(facts: Facts) -> str:
-    """The line, else the op, under which the GPU waited longest."""
-    frame = facts.frame("gaps")
-    place = pl.when(pl.col("host_frame") != "").then("host_frame").otherwise("host_op").alias("place")
-    by_place = frame.group_by(place).agg(pl.col("gap_us").sum()).filter(pl.col("place") != "")
-    top = by_place.sort("gap_us", "place", descending=[True, False])
-    return str(top["place"][0]) if len(top) else ""
+PLACE: Final = pl.when(pl.col("host_frame") != "").then("host_frame").otherwise("host_op")
+"""Where the host was during a gap: the user's line, else the op."""
+
+
+def _gap_place(facts: Facts, chosen: pl.Expr) -> tuple[str, float]:
+    """The place under which the GPU waited longest in some of the gaps, and its share of all idle time."""
+    frame = facts.frame("gaps").filter(chosen)
+    by_place = frame.group_by(PLACE.alias("place")).agg(pl.col("gap_us").sum()).filter(pl.col("place") != "")
+    top = by_place.sort("gap_us", "place", descending=[True, False]).head(1)
+    if not len(top):
+        return "", 0.0
+    whole = max(float(facts.frame("idle")["total_us"].sum()), 1e-9)
+    return str(top["place"][0]), 100 * float(top["gap_us"][0]) / whole
+
+
+def long_stalls(facts: Facts) -> Finding | None:
+    """A few long gaps in one place are a cause of their own: compilation, data, a slow call."""
+    is_long = pl.col("gap_us") >= LONG_GAP_US
+    place, share = _gap_place(facts, is_long)
+    if facts.percent("idle") < THRESHOLDS["idle_percent"] or share < THRESHOLDS["stall_percent_of_idle"]:
+        return None
+    here = is_long & (place == PLACE)
+    found = facts.frame("gaps").filter(here)
+    gain = facts.gap_gain_ms(here)
+    return Finding(
+        code="WL107",
+        title=f"{share:.0f} % of the idle time is {len(found)} gap{'s' * (len(found) > 1)} of over 1 ms in one place",
+        gain_ms=gain,
+        gain_percent=facts.share_of_time(gain),
+        bound=True,
+        place=place,
+        evidence=f"longest {float(found['gap_us'].max() or 0) / 1e3:.1f} ms, before {found['after'][0]}",  # type: ignore[arg-type]
+        advice="look at what runs there: compilation or autotuning, data, a blocking call; warm up, or do it once",
+    )
 
 
 def graph_heavy(facts: Facts) -> Finding | None:
@@ -132,15 +173,14 @@ def short_kernels(facts: Facts) -> Finding | None:
     frame = facts.frame("short_kernels")
     launches = sum(row["count"] for row in facts.categories)
     share = 100 * frame["count"].sum() / launches if launches else 0.0
-    waiting = sum(row["total_us"] for row in facts.idle_causes if row["cause"] in LAUNCH_CAUSES) / 1e3
-    waiting = min(waiting, facts.measures["idle"])
-    percent = 100 * waiting / facts.measures["total"]
+    gain = facts.gap_gain_ms(pl.col("cause").is_in(LAUNCH_CAUSES) & (pl.col("gap_us") <= LAUNCH_GAP_US))
+    percent = facts.share_of_time(gain)
     if share < THRESHOLDS["short_share_percent"] or percent < THRESHOLDS["idle_percent"]:
         return None
     return Finding(
         code="WL104",
         title=f"{share:.0f} % of GPU events are short, and the GPU waits for their launches",
-        gain_ms=facts.per_step(waiting),
+        gain_ms=gain,
         gain_percent=percent,
         bound=True,
         place=str(frame["op"][0]),
@@ -156,8 +196,8 @@ def _exposed(facts: Facts, measure: str, code: str, title: str, advice: str) -> 
     return Finding(
         code=code,
         title=title.format(percent=percent),
-        gain_ms=facts.per_step(facts.measures[measure]),
-        gain_percent=percent,
+        gain_ms=facts.gain_ms(measure),
+        gain_percent=facts.share_of_time(facts.gain_ms(measure)),
         bound=True,
         place=_place_of_exposed(facts, measure),
         evidence=f"{facts.measures[measure]:.2f} of {facts.measures['total']:.2f} ms",
@@ -195,6 +235,7 @@ def exposed_copies(facts: Facts) -> Finding | None:
 
 RULES: Final[tuple[Callable[[Facts], Finding | None], ...]] = (
     idle,
+    long_stalls,
     graph_heavy,
     unknown_kernels,
     short_kernels,
@@ -203,6 +244,7 @@ RULES: Final[tuple[Callable[[Facts], Finding | None], ...]] = (
 )
 NEEDED_TABLES: Final = (
     "timeline", "steps", "idle", "gaps", "kernel_categories", "kernels", "launch_categories", "short_kernels", "comm",
+    "quality",
 )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ BECAUSE = {
 def verdict(tables: Mapping[str, Table]) -> str:
     facts = Facts(tables)
     if not facts.measures:
-        return "CPU only: this trace holds no GPU work."
+        return _without_gpu(tables["quality"])
     if not facts.has_gpu:
         return "No GPU time: every GPU event of this trace lasts 0 ns."
     idle, exposed = facts.percent("idle"), facts.percent("exposed_communication")
@@ -38,3 +38,13 @@ def verdict(tables: Mapping[str, Table]) -> str:
     top = facts.categories[0]
     kinds = f"{top['kernel_category']} takes {top['percent']:.0f} % of the GPU time"
     return f"GPU-bound: the GPU is busy {facts.percent('busy'):.1f} % of the time; {kinds}."
+
+
+def _without_gpu(quality: Table) -> str:
+    """Not the same: a run without a GPU, a file whose rest is lost, and one whose kinds are guessed."""
+    codes = set(quality.frame["code"].to_list())
+    if codes & {"truncated", "damaged"}:
+        return "No GPU work in what could be read of this trace."
+    if "chrome" in codes:
+        return "No GPU work recognised: nothing in this Chrome trace is named after a GPU."
+    return "CPU only: this trace holds no GPU work."

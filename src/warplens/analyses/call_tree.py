@@ -11,10 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from warplens.analyses.modules import MODULE_PREFIX
 from warplens.analyses.workspace import NO_LAUNCH, Workspace
 from warplens.errors import UsageError
-from warplens.model.kinds import CODE, KINDS, NONE
+from warplens.model.kinds import CODE, KINDS, MODULE_PREFIX, NONE
 from warplens.model.trace import Bools, Ints
 from warplens.model.tree import Tree, build_tree
 
@@ -101,5 +100,12 @@ def _node_of(
         # The event kernels are booked on is always shown, so that a launch without an op is seen.
         if shown[event] or event == row:
             kind = "op" if kinds[event] == CODE["runtime"] else KINDS[kinds[event]]
-            node = nodes.child(node, texts[names[event]].removeprefix(MODULE_PREFIX), kind)
+            node = nodes.child(node, _label(texts[names[event]]), kind)
         known[event] = node
+
+
+def _label(name: str) -> str:
+    """Modules without their prefix, and all steps under one name: a tree is about code, not about time."""
+    if name.startswith("ProfilerStep#"):
+        return "ProfilerStep"
+    return name.removeprefix(MODULE_PREFIX)

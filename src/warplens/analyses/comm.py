@@ -62,7 +62,8 @@ def comm(work: Workspace) -> Table:
     factors = [_bus_factor(*row) for row in frame.select("collective", "group_size").iter_rows()]
     factor = pl.Series("factor", factors, dtype=pl.Float64)
     frame = frame.with_columns((pl.col("algbw_gbps") * factor).alias("busbw_gbps"))
-    return table("comm", "one row per collective, group, dtype and size", COLUMNS, frame)
+    notes = () if len(frame) else ("no communication kernels in this trace",)
+    return table("comm", "one row per collective, group, dtype and size", COLUMNS, frame, *notes)
 
 
 def _described(work: Workspace) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from warplens.model.intervals import complement, covered_until, union
 from warplens.model.kinds import CODE, NONE
 from warplens.model.table import Column, Table, table
 from warplens.model.trace import Bools, Ints, Trace
-from warplens.passes.climb import climb
+from warplens.passes.climb import climb, climb_context
 from warplens.units import format_ns
 
 CAUSES: Final = {
@@ -32,7 +32,7 @@ CAUSES: Final = {
     "launch call": "the host was inside the launch call itself: a full queue, or slow drivers",
     "dependency": "the launch was queued in time; the GPU waited for another stream, an event or its own latency",
     "unknown": "the next GPU event has no recorded launch",
-    "short gaps": "gaps below the threshold, together",
+    "short gaps": "gaps below the threshold, together, mostly launch latency: fewer, larger kernels, CUDA graphs",
 }
 SYNC = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$")
 ALLOCATION = re.compile(
@@ -47,7 +47,9 @@ GAP_COLUMNS = (
     Column("start_ms", "start of the gap, since the trace's start", "ms"),
     Column("gap_us", "its length", "us"),
     Column("cause", "why, as far as the host side tells; `warplens explain gaps` lists the causes"),
-    Column("host_frame", "innermost Python frame of the user's own that the host was in"),
+    Column(
+        "host_frame", "innermost Python frame of the user's own that the host was in; in backward, of the forward code"
+    ),
     Column("host_op", "framework op that the host was in"),
     Column("after", "GPU event that ended the gap"),
     Column("before", "GPU event that ended before the gap"),
@@ -152,6 +154,10 @@ def _gap_frame(
     launched = np.where(launch >= 0, trace.ints("start_ns")[np.maximum(launch, 0)], end)
     middle = (start + np.clip(launched, start, end)) // 2
     activity = innermost_at(trace, lane, middle)
+    causes = _causes(trace, start, end, launch, lane, activity)
+    # What the GPU waited for is the call that synchronised, not what the host did once it was back.
+    activity = np.where((causes == "host sync").to_numpy(), _last_call(trace, SYNC, lane, start, end), activity)
+    frames = climb_context(activity, trace.ints("parent"), trace.ints("forward"), user_frames(work)).row
     return pl.DataFrame(
         {
             "device": np.full(len(start), device, np.int32),
@@ -159,10 +165,10 @@ def _gap_frame(
             "gap_ns": end - start,
             "idle_ns": np.full(len(start), int((end - start).sum())),
             "total_ns": np.full(len(start), total),
-            "cause": _causes(trace, start, end, launch, lane, activity),
-            "host_activity": name_of(trace, activity),
+            "cause": causes,
+            "host_activity": name_of(trace, activity, absent="(between recorded events)"),
             "host_op": name_of(trace, _around(trace, activity, "op")),
-            "host_frame": name_of(trace, climb(activity, trace.ints("parent"), user_frames(work))),
+            "host_frame": name_of(trace, frames),
             "before": gpu["kernel_short"].gather(before),
             "after": gpu["kernel_short"].gather(after),
             "after_op": gpu["op"].gather(after),
@@ -205,6 +211,24 @@ def _called(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, end
         inside = covered_until(spent, end[asked]) - covered_until(spent, start[asked])
         result[asked] = (inside > 0) & (inside >= share * (end[asked] - start[asked]))
     return result
+
+
+def _last_call(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, end: Ints) -> Ints:
+    """The latest call of this kind on the waiting thread that reaches into the gap, -1 where none does."""
+    matching = np.fromiter((pattern.match(name) is not None for name in trace.names), bool, len(trace.names))
+    calls = trace.rows_of("runtime")
+    calls = calls[matching[trace.ints("name")[calls]]]
+    begun, duration = trace.ints("start_ns"), trace.ints("dur_ns")
+    found = np.full(len(start), NONE, np.int64)
+    for each in np.unique(lane[lane >= 0]).tolist():
+        own = calls[trace.ints("lane")[calls] == each]
+        asked = np.flatnonzero(lane == each)
+        place = np.searchsorted(begun[own], end[asked]) - 1
+        asked, place = asked[place >= 0], place[place >= 0]
+        call = own[place]
+        reaches = begun[call] + duration[call] > start[asked]
+        found[asked[reaches]] = call[reaches]
+    return found
 
 
 def _inside(trace: Trace, rows: Ints, pattern: re.Pattern[str]) -> Bools:

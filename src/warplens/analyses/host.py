@@ -31,7 +31,7 @@ def innermost_at(trace: Trace, lane: Ints, moment: Ints) -> Ints:
     return found
 
 
-def name_of(trace: Trace, rows: Ints) -> pl.Series:
-    """Names of rows, empty where the row is absent."""
+def name_of(trace: Trace, rows: Ints, absent: str = "") -> pl.Series:
+    """Names of rows, and a word where the row is absent."""
     code = np.where(rows >= 0, trace.ints("name")[np.maximum(rows, 0)] if len(trace) else 0, len(trace.names))
-    return pl.Series([*trace.names, ""], dtype=pl.String).gather(code)
+    return pl.Series([*trace.names, absent], dtype=pl.String).gather(code)

@@ -44,7 +44,7 @@ def memory(work: Workspace) -> Table:
         Column("peak_ms", "when the peak was reached, since the trace's start", "ms"),
         Column("peak_op", "op that reached it"),
     )
-    return table("memory", "one row per device", columns, per_device, *(() if len(frame) else (ABSENT,)))
+    return table("memory", "one row per device", columns, per_device, *_absent(frame))
 
 
 def memory_ops(work: Workspace) -> Table:
@@ -65,7 +65,11 @@ def memory_ops(work: Workspace) -> Table:
         Column("requested_bytes", "their sum", "bytes"),
         Column("largest_bytes", "the largest", "bytes"),
     )
-    return table("memory_ops", "one row per device and op that allocates", columns, frame)
+    return table("memory_ops", "one row per device and op that allocates", columns, frame, *_absent(frame))
+
+
+def _absent(frame: pl.DataFrame) -> tuple[str, ...]:
+    return () if len(frame) else (ABSENT,)
 
 
 def _with_ops(work: Workspace) -> pl.DataFrame:

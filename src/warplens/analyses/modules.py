@@ -9,14 +9,13 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.kernels import PERCENT
-from warplens.analyses.workspace import Workspace, percent_of
+from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of
 from warplens.model.arrays import sorted_unique
-from warplens.model.kinds import CODE
+from warplens.model.kinds import CODE, MODULE_PREFIX
 from warplens.model.table import Column, Table, table
 from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import Context, climb, climb_context
 
-MODULE_PREFIX = "nn.Module: "
 OUTSIDE = "(outside any module)"
 NO_FRAME = "(no Python frame)"
 FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)", re.DOTALL)
@@ -36,7 +35,10 @@ def modules(work: Workspace) -> Table:
     is_module = trace.ints("kind") == CODE["module"]
     context = _context(work, is_module)
     paths = _module_paths(work, is_module, context.row)
-    frame = _by_key(work, context, [paths.get(row, OUTSIDE) for row in context.row.tolist()], "module")
+    owners = work.gpu["owner"].to_list()
+    missing = [OUTSIDE if owner >= 0 else NO_LAUNCH for owner in owners]
+    keys = [paths.get(row, other) for row, other in zip(context.row.tolist(), missing, strict=True)]
+    frame = _by_key(work, context, keys, "module")
     frame = _with_outer_modules(frame)
     frame = frame.with_columns(
         percent_of("kernel_us", work.gpu_total_ns).alias("percent"),

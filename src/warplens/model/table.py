@@ -61,6 +61,17 @@ class Table:
 
 
 def table(name: str, meaning: str, columns: Iterable[Column], frame: pl.DataFrame, *notes: str) -> Table:
-    """A `Table` with the frame's columns put in the declared order."""
+    """A `Table` with the frame's columns put in the declared order.
+
+    Measured numbers keep six decimals (ms to the ns, µs to the fs): more are the noise of binary fractions.
+    """
     listed = tuple(columns)
-    return Table(name, meaning, listed, frame.select([column.name for column in listed]), notes)
+    chosen = frame.select(
+        pl.col(column.name).round(6) if _is_measured(column, frame.schema[column.name]) else pl.col(column.name)
+        for column in listed
+    )
+    return Table(name, meaning, listed, chosen, notes)
+
+
+def _is_measured(column: Column, dtype: pl.DataType) -> bool:
+    return bool(column.unit) and dtype.is_float()

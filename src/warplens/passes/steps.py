@@ -47,11 +47,12 @@ def mark_steps(trace: Trace) -> Trace:
 
 
 def _assign(trace: Trace, numbers: list[int], start: Ints, end: Ints) -> Ints:
-    """A host event belongs to the step it starts in, GPU work to the step that launched it."""
-    moment = trace.ints("start_ns").copy()
-    launch = trace.ints("launch")
-    launched = np.flatnonzero(launch >= 0)
-    moment[launched] = trace.ints("start_ns")[launch[launched]]
+    """A host event belongs to the step it starts in, GPU work to the step that launched it, if that is recorded."""
+    begun = trace.ints("start_ns")
+    moment = begun.copy()
+    gpu = trace.gpu_rows
+    cause = np.where(trace.ints("launch")[gpu] >= 0, trace.ints("launch")[gpu], trace.ints("op")[gpu])
+    moment[gpu] = np.where(cause >= 0, begun[np.maximum(cause, 0)], NONE)
     place = np.searchsorted(start, moment, side="right") - 1
     inside = (place >= 0) & (moment < end[np.maximum(place, 0)])
     return np.where(inside, np.array(numbers)[np.maximum(place, 0)], NONE)

@@ -23,9 +23,11 @@ def _host_notes(trace: Trace) -> list[Note]:
     notes = []
     if not has_host:
         notes.append(Note("no_host"))
-    elif not (kinds[CODE["python"]] or kinds[CODE["module"]]):
+    # A cut file may have lost what its header says was recorded; advice to record it would be wrong.
+    elif not (kinds[CODE["python"]] or kinds[CODE["module"]] or "with_stack" in trace.meta.facts):
         notes.append(Note("no_stacks"))
-    if kinds[CODE["op"]] and not (trace.specs["input_dims"].str.len_bytes() > 0).any():
+    has_shapes = "record_shapes" in trace.meta.facts or (trace.specs["input_dims"].str.len_bytes() > 0).any()
+    if kinds[CODE["op"]] and not has_shapes:
         notes.append(Note("no_shapes"))
     return notes
 
