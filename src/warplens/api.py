@@ -13,7 +13,7 @@ from warplens.advice import NEEDED_TABLES, findings, verdict
 from warplens.analyses import TABLES, Options, Workspace
 from warplens.analyses.call_tree import call_tree
 from warplens.categories import Rule, load_categorizer
-from warplens.errors import UsageError
+from warplens.errors import FormatError, UsageError
 from warplens.model.table import Table
 from warplens.model.trace import Meta, Trace
 from warplens.model.tree import Tree
@@ -65,7 +65,7 @@ class Profile:
         return Document(
             title=f"Warplens report: {Path(meta.source).name}",
             source=meta.source,
-            facts=describe(meta, self.verdict()),
+            facts=describe(self.trace, self.verdict()),
             tables=[self.table(name) for name in (TABLE_NAMES if tables is None else tables)],
         )
 
@@ -74,18 +74,24 @@ class Profile:
         return self._work.gpu
 
 
-def describe(meta: Meta, sentence: str) -> dict[str, str]:
+def describe(trace: Trace, sentence: str) -> dict[str, str]:
     """The facts about a file that belong on top of every report."""
-    facts = {"verdict": sentence, "device": device_line(meta), "format": meta.format}
+    meta = trace.meta
+    facts = {"verdict": sentence, "device": device_line(trace), "format": meta.format}
     if meta.distributed is not None:
         facts["rank"] = f"{meta.distributed.rank} of {meta.distributed.world_size}"
     facts |= {"events in file": f"{meta.events_in_file:,}", "content hash": meta.content_hash}
     return facts | dict(meta.facts)
 
 
-def device_line(meta: Meta) -> str:
-    """The GPUs of the trace in a few words."""
-    names = [device.name or "unnamed GPU" for device in meta.devices]
+def device_line(trace: Trace) -> str:
+    """The GPUs of the trace in a few words; of those its header lists, the ones that worked."""
+    used = set(trace.ints("device")[trace.gpu_rows].tolist())
+    listed = trace.meta.devices
+    worked = [device for device in listed if device.id in used]
+    if len(worked) == 1 and len(listed) > 1:
+        return f"{worked[0].name or 'unnamed GPU'} (GPU {worked[0].id} of {len(listed)} listed)"
+    names = [device.name or "unnamed GPU" for device in worked or listed]
     counted = [f"{names.count(name)} × {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
     return ", ".join(counted) or "no GPU named in the file"
 
@@ -116,7 +122,10 @@ def read(path: Path, *, cache: bool = True) -> Trace:
     text, notes = loaded.unwrap()
     meta = Meta(source=str(path), format="", size_bytes=len(loaded.stored), content_hash=content_hash)
     del loaded
-    trace = run_passes(registry.read(text, meta, notes))
+    try:
+        trace = run_passes(registry.read(text, meta, notes))
+    except pl.exceptions.PanicException as error:  # no subclass of Exception: nobody else would catch it
+        raise FormatError(f"cannot be read: an internal error of Polars ({error})", where=str(path)) from error
     del text
     if cache:
         trace_cache.save(trace)

@@ -16,6 +16,8 @@ from warplens.cli import explain, report, show, sql, tree
 from warplens.errors import WarplensError
 
 VERBS = (report, show, tree, sql, explain)
+POLARS_PANIC = "PanicException"
+"""No subclass of `Exception`; told by its name, because Polars is not imported before a verb needs it."""
 DESCRIPTION = "Warplens opens a GPU trace and shows where the time goes."
 EPILOG = """examples:
   warplens report trace.json.gz                    where the time goes, on one screen
@@ -48,6 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+    except MemoryError:
+        return _fail(WarplensError("not enough memory", hint="a trace needs about five times its unpacked size"))
+    except BaseException as error:
+        if type(error).__name__ != POLARS_PANIC:
+            raise
+        return _fail(WarplensError(f"an internal error of Polars: {error}"))
 
 
 def entry() -> None:
@@ -90,7 +98,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _fail(error: WarplensError) -> int:
-    message = " ".join(str(error).split())
+    # A file's name may hold anything, also what would move the cursor of a terminal.
+    message = "".join(char if char.isprintable() else "?" for char in " ".join(str(error).split()))
     print(f"error: {message}", file=sys.stderr)
     if error.hint:
         print(f"\nhint: {error.hint}", file=sys.stderr)

@@ -29,6 +29,14 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of parsed traces")
 
 
+def positive(text: str) -> int:
+    """A count of rows or levels for argparse."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
 def open_profile(args: argparse.Namespace) -> Profile:
     from warplens.units import parse_duration
 
@@ -44,8 +52,7 @@ def open_profile(args: argparse.Namespace) -> Profile:
 @contextmanager
 def progress(text: str, path: Path) -> Iterator[None]:
     """A spinner on stderr while something slow runs; nothing where nobody looks."""
-    slow = path.is_file() and path.stat().st_size > SLOW_BYTES
-    if not (slow and sys.stderr.isatty()):
+    if not (sys.stderr.isatty() and _is_slow(path)):
         yield
         return
     from rich.console import Console
@@ -53,6 +60,13 @@ def progress(text: str, path: Path) -> Iterator[None]:
 
     with Console(stderr=True).status(escape(text)):
         yield
+
+
+def _is_slow(path: Path) -> bool:
+    try:
+        return path.stat().st_size > SLOW_BYTES
+    except (OSError, ValueError):
+        return False  # opening it will say what is wrong
 
 
 def width() -> int:

@@ -38,5 +38,5 @@ def run(args: argparse.Namespace) -> int:
         summary = render_summary(profile.document(), profile.trace.meta, width=min(width(), 120), written=args.output)
         show_text(summary)
     if written and (args.quiet or args.json):
-        print(f"wrote {len(written)} files", file=sys.stderr)
+        print(f"wrote {', '.join(args.output)} ({len(written)} file{'s' * (len(written) != 1)})", file=sys.stderr)
     return 0

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from warplens.cli.common import add_trace_options, open_profile, show_text, width, write_bytes
+from warplens.cli.common import add_trace_options, open_profile, positive, show_text, width, write_bytes
 
 if TYPE_CHECKING:
     from warplens.model.table import Table
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trace_options(parser)
     parser.add_argument("table", metavar="TABLE", help="name of the table (see: warplens explain tables)")
-    parser.add_argument("--top", type=int, default=None, metavar="N", help="first N rows (30 on a terminal, else all)")
+    parser.add_argument("--top", type=positive, default=None, metavar="N", help="first N rows (terminal: 30, else all)")
     parser.add_argument("--sort", metavar="COLUMN", help="largest first; smallest first with --sort=-COLUMN")
     parser.add_argument("--where", metavar="SQL", help="keep rows for which this SQL condition holds")
     parser.add_argument("--columns", metavar="A,B,…", help="only these columns")
-    parser.add_argument("--json", action="store_true", help="one JSON array of row objects")
-    parser.add_argument("--csv", action="store_true", help="CSV")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON array of row objects")
+    form.add_argument("--csv", action="store_true", help="CSV")
 
 
 def run(args: argparse.Namespace) -> int:

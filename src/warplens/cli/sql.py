@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trace_options(parser)
     parser.add_argument("query", metavar="SQL", help='for example: "select * from kernels limit 5"')
-    parser.add_argument("--json", action="store_true", help="one JSON array of row objects")
-    parser.add_argument("--csv", action="store_true", help="CSV")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON array of row objects")
+    form.add_argument("--csv", action="store_true", help="CSV")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +52,8 @@ def query(profile: Profile, text: str) -> Table:
     try:
         frame = pl.SQLContext(frames, eager=True).execute(text)
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
-        raise UsageError(f"SQL: {error}", hint=f"tables: {', '.join(_sources(profile))}") from None
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UsageError(f"SQL: {reason}", hint=f"tables: {', '.join(_sources(profile))}") from None
     return Table("query", text, tuple(Column(name, "") for name in frame.columns), frame)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplens.advice import EXPLAIN, explain
+from warplens.advice.verdict import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT
 from warplens.analyses.gaps import CAUSES
 from warplens.analyses.timeline import MEANINGS
 from warplens.api import TABLE_NAMES, Profile
@@ -18,7 +19,7 @@ from warplens.model.trace import empty_trace
 def list_topics() -> Iterator[str]:
     yield "tables (warplens explain TABLE, or TABLE.COLUMN, or COLUMN):"
     for table in _tables():
-        yield f"  {table.name:20} {table.meaning}"
+        yield f"  {table.name}: {table.meaning}"
     yield "measures of the timeline: " + ", ".join(MEANINGS)
     yield "finding codes: " + ", ".join(EXPLAIN)
     yield "quality notes: " + ", ".join(MESSAGES)
@@ -48,6 +49,14 @@ def category_topic(topic: str) -> Iterator[str]:
             yield f"{category}: {meaning}"
 
 
+def verdict_topic(topic: str) -> Iterator[str]:
+    if topic == "verdict":
+        yield (
+            f"verdict: Host-bound from {IDLE_BOUND_PERCENT:g} % idle on; else Communication-bound from "
+            f"{COMMUNICATION_BOUND_PERCENT:g} % exposed communication on; else GPU-bound"
+        )
+
+
 def table_topics(topic: str) -> Iterator[str]:
     table_name, _, column_name = topic.partition(".")
     for table in _tables():
@@ -68,5 +77,5 @@ def _tables() -> list[Table]:
     return [profile.table(name) for name in TABLE_NAMES]
 
 
-TOPICS = (findings_topic, quality_topic, timeline_topic, category_topic, table_topics)
+TOPICS = (verdict_topic, findings_topic, quality_topic, timeline_topic, category_topic, table_topics)
 """Whoever knows a topic explains it; several can."""

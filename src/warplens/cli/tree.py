@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.common import add_trace_options, open_profile, show_text, width, write_bytes
+from warplens.cli.common import add_trace_options, open_profile, positive, show_text, width, write_bytes
 
 if TYPE_CHECKING:
     from warplens.model.tree import Tree
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-c", "--context", default="python", help="python, module, op or annotation")
     parser.add_argument("-i", "--include", metavar="REGEX", help="only paths that hold a matching name")
     parser.add_argument("-e", "--exclude", metavar="REGEX", help="leave out matching names; their callees move up")
-    parser.add_argument("-d", "--depth", type=int, default=None, metavar="N", help="at most N levels")
+    parser.add_argument("-d", "--depth", type=positive, default=None, metavar="N", help="at most N levels")
     parser.add_argument("-t", "--threshold", type=float, default=1.0, metavar="PERCENT",
                         help="leave out nodes below this share of the total (default 1)")  # fmt: skip
     parser.add_argument(
@@ -53,8 +54,11 @@ def run(args: argparse.Namespace) -> int:
     tree = _filtered(profile.tree(args.context, short_names=not args.full_names), include, exclude)
     if target is not None:
         write_flamegraph(target, tree, name=Path(args.trace).name)
+        print(f"wrote {args.output}", file=sys.stderr)
     if args.json:
         write_bytes(tree_rows(tree, view))
+    elif target is None and not tree.total_count[0]:
+        print("no GPU work on any path" if args.include else "no GPU work in this trace", file=sys.stderr)
     elif target is None:
         show_text(render_tree(tree, view, width=width()))
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from shlex import quote
 from textwrap import wrap
 from typing import Any
 
@@ -23,7 +24,7 @@ SPARKS = " ▁▂▃▄▅▆▇█"
 BARS = " ▏▎▍▌▋▊▉█"
 MAX_QUALITY = 3
 MAX_CATEGORIES = 9
-MAX_FINDINGS = 4
+MAX_FINDINGS = 3
 MAX_KERNELS = 6
 
 
@@ -170,7 +171,8 @@ def _findings(findings: Table, steps: Table, width: int) -> list[Line]:
             gain = f" · {sign}{format_ms(row['gain_ms'])}{' per step' if len(steps) else ''}"
         lines.append((elide(clean(f"{row['code']}  {row['title']}{gain}"), width), "none"))
         place = f"{row['place']}: " if row["place"] else ""
-        lines.append((elide(clean(f"       {place}{row['advice']}"), width), "dim"))
+        told = wrap(clean(place + row["advice"]), max(20, width - 7))[:2]
+        lines += [(elide(f"       {line}", width), "dim") for line in told]
     return lines
 
 
@@ -212,7 +214,7 @@ def _next(document: Document, written: Sequence[str], tables: dict[str, Table], 
     lines: list[Line] = []
     if written:
         lines += _labelled("wrote", ", ".join(written), width)
-    trace = document.source
+    trace = quote(document.source)
     if not len(tables["kernels"]):
         suggestion = f"warplens show {trace} ops --sort cpu_self_us --top 10"
     elif len(tables["gaps"]) and _idle_matters(tables):
@@ -221,8 +223,10 @@ def _next(document: Document, written: Sequence[str], tables: dict[str, Table], 
         suggestion = f"warplens tree {trace} --context module"
     else:
         suggestion = f"warplens show {trace} op_shapes --top 10"
-    lines += _labelled("try", f"{suggestion}   |   warplens explain", width, "dim")
-    return lines
+    # A command to copy stays whole: where the path is too long for the line, TRACE stands for it.
+    if LABEL + len(suggestion) > width:
+        suggestion = suggestion.replace(trace, "TRACE")
+    return [*lines, (f"{'try':<{LABEL}}{clean(suggestion)}", "dim"), (f"{'':<{LABEL}}warplens explain", "dim")]
 
 
 def _idle_matters(tables: dict[str, Table]) -> bool:

@@ -29,8 +29,10 @@ MIN_NAME_WIDTH = 30
 # Each is a column's name or one word of it, as in `min_us` and `kernel_us_min`.
 EXPENDABLE = (
     *("min", "max", "std", "median", "mean", "stream", "depth", "device"),
-    *("concrete_inputs", "input_strides", "op_category", "kernel_category"),
+    *("concrete_inputs", "input_strides", "op_category", "kernel_category", "forward", "backward"),
 )
+# What a row is about, wherever it stands.
+PINNED = frozenset({"kernel_short", "message", "title"})
 # Names keep their ends when cut; prose keeps its beginning.
 NAME_COLUMNS = frozenset({"kernel", "kernel_short", "op", "module", "function", "place", "file", "path"})
 
@@ -127,7 +129,7 @@ def _least_telling(blocks: list[_Block]) -> _Block:
         for block in reversed(blocks):
             if block.name == word or word in block.name.split("_"):
                 return block
-    others = [block for block in blocks if "percent" not in block.name.split("_")]
+    others = [block for block in blocks if "percent" not in block.name.split("_") and block.name not in PINNED]
     return (others or blocks)[-1]
 
 

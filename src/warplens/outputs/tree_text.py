@@ -87,7 +87,8 @@ def tree_rows(tree: Tree, view: TreeView) -> bytes:
     rows = []
     for node, depth in visible(tree, view):
         parent = number.get(int(tree.parent[node])) if node else None
-        metrics = {name: float(METRICS[name][0](tree, node)) for name in METRICS}
+        metrics: dict[str, float] = {name: float(METRICS[name][0](tree, node)) for name in METRICS}
+        metrics["count"] = int(tree.total_count[node])
         rows.append({"node": number[node], "parent": parent, "depth": depth, "name": tree.name[node],
                      "kind": tree.kind[node], **metrics})  # fmt: skip
     return msgspec.json.encode(rows)
