@@ -293,6 +293,15 @@ def test_arrows_that_form_a_circle_with_the_call_tree_end_the_walk(opened: Read)
     assert profile.table("modules").frame["kernel_us"].sum() == 5.0
 
 
+def test_a_time_months_away_does_not_loosen_the_arrows_of_hundreds_of_threads(opened: Read) -> None:
+    far, tids = 2.5e13, range(500)
+    calls = [op("forward", tid, 1, tid=tid) for tid in tids] + [op("backward", far + tid, 1, tid=tid) for tid in tids]
+    arrows = [end for tid in tids for end in fwdbwd((tid, tid), (far + tid, tid), tid)]
+    trace = opened([*calls, *arrows, *work()]).trace
+    backward = trace.named_events().filter(name="backward")
+    assert trace.named_events()["name"].gather(backward["forward"]).to_list() == ["forward"] * 500
+
+
 def test_duplicated_events_count_as_often_as_they_are_there(opened: Read) -> None:
     profile = opened(work() * 2)
     assert figures(profile) == {**WHOLE, "events": 10, "gpu": 4, "gpu_us": 60.0, "in_op_us": 60.0}
