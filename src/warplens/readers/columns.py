@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warplens.readers.events import Args, Event
+from warplens.readers.records import Args, Event
 
 NO_ARGS = Args()
 FLOW_PHASES = ("s", "f")

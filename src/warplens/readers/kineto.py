@@ -24,8 +24,9 @@ from warplens.model.kinds import CODE, MODULE_PREFIX, NONE
 from warplens.model.quality import Note
 from warplens.model.trace import SIDE_FRAMES, Device, Distributed, Meta, Trace
 from warplens.readers.columns import ALL_INTS, Columns
-from warplens.readers.events import Args, Event, EventReader, Header
+from warplens.readers.events import EventReader
 from warplens.readers.halves import read_columns
+from warplens.readers.records import Args, Event, Header
 
 KIND_OF_CATEGORY = {
     "cpu_op": "op",
