@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
+import mmap
 import os
 import re
 import shutil
@@ -103,24 +103,23 @@ def _write(trace: Trace, folder: Path) -> None:
 
 
 def _write_frame(folder: Path, name: str, frame: pl.DataFrame) -> int:
-    buffer = io.BytesIO()
-    frame.write_ipc(buffer)
-    content = buffer.getbuffer()
-    (folder / f"{name}.arrow").write_bytes(content)
-    return _checksum(content)
+    path = folder / f"{name}.arrow"
+    frame.write_ipc(path)
+    return _checksum(path)
 
 
 def _read_frame(folder: Path, name: str, checksums: dict[str, int]) -> pl.DataFrame:
-    content = (folder / f"{name}.arrow").read_bytes()
-    if _checksum(content) != checksums[name]:
+    path = folder / f"{name}.arrow"
+    if _checksum(path) != checksums[name]:
         raise ValueError(f"{name} is damaged")
-    return pl.read_ipc(io.BytesIO(content))
+    return pl.read_ipc(path)
 
 
-def _checksum(content: bytes | memoryview) -> int:
+def _checksum(path: Path) -> int:
     from isal import isal_zlib
 
-    return int(isal_zlib.crc32(content))
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return int(isal_zlib.crc32(content))
 
 
 def _limit_bytes() -> int:
