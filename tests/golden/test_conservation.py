@@ -10,7 +10,9 @@ import pytest
 import warplens
 from support import raw_events, real_traces
 from warplens.analyses.call_tree import CONTEXTS
-from warplens.model.check import self_check
+from warplens.model.trace import Meta
+from warplens.passes import run_passes
+from warplens.readers import registry, source
 
 
 @pytest.fixture(params=real_traces(), ids=lambda path: f"{path.parent.name}/{path.name}")
@@ -19,8 +21,9 @@ def trace_file(request: pytest.FixtureRequest) -> Path:
 
 
 def test_everything_adds_up(trace_file: Path) -> None:
-    profile = warplens.open(trace_file, cache=False)
-    self_check(profile.trace)
+    text, notes = source.load(trace_file).unwrap()
+    read = registry.read(text, Meta(source=str(trace_file), format=""), notes)
+    profile = warplens.Profile(run_passes(read, check_each=True))
     _every_event_is_there(profile, trace_file)
     _sums_agree(profile)
     _time_is_busy_or_idle(profile)

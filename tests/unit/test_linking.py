@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import warplens
 from support import Opened, annotation, frame, fwdbwd, kernel, launch, op
-from warplens.model.check import self_check
+from warplens import passes
+from warplens.model.check import BrokenLawError, self_check
 
 ENGINE = "autograd::engine::evaluate_function: "
 
@@ -387,3 +389,14 @@ def test_a_graph_launch_inside_an_op_stays_the_op_of_its_kernels(opened: Opened)
     assert ops["cudaGraphLaunch"]["kernel_us"] == 15
     assert (ops["CompiledFunction"]["kernel_us"], ops["CompiledFunction"]["subtree_kernel_us"]) == (0, 15)
     assert len(profile.table("op_shapes")) == 0
+
+
+def test_a_pass_that_breaks_a_law_is_caught_after_it(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = opened([op("aten::mm", 0, 10), launch(2, 1, 1), kernel("a", 5, 5, 1)]).trace
+
+    def breaking(trace: warplens.Trace) -> warplens.Trace:
+        return trace.with_columns(parent=np.arange(len(trace)))
+
+    monkeypatch.setattr(passes, "PASSES", (breaking,))
+    with pytest.raises(BrokenLawError, match="own parent"):
+        passes.run_passes(trace, check_each=True)

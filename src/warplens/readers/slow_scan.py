@@ -149,7 +149,8 @@ def _assign(target: Struct, attribute: str, kind: Any, value: Any) -> bool:
     for candidate in (value, str(value)) if as_text else (value,):
         try:
             setattr(target, attribute, msgspec.convert(candidate, kind, strict=False))
-        except (msgspec.ValidationError, RecursionError, OverflowError):
+        except (msgspec.ValidationError, RecursionError, OverflowError, SystemError):
+            # SystemError: msgspec 0.19 on an integer that no float can hold
             continue
         return True
     return False
