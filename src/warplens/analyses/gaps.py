@@ -197,9 +197,7 @@ def _causes(trace: Trace, start: Ints, end: Ints, launch: Ints, lane: Ints, acti
 
 def _called(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, end: Ints, share: float) -> Bools:
     """Whether calls of this kind on the waiting thread reach into the gap and fill this share of it."""
-    matching = np.fromiter((pattern.match(name) is not None for name in trace.names), bool, len(trace.names))
-    calls = trace.rows_of("runtime")
-    calls = calls[matching[trace.ints("name")[calls]]]
+    calls = _calls(trace, pattern)
     result = np.zeros(len(start), bool)
     for each in np.unique(lane[lane >= 0]).tolist():
         own = calls[trace.ints("lane")[calls] == each]
@@ -215,9 +213,7 @@ def _called(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, end
 
 def _last_call(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, end: Ints) -> Ints:
     """The latest call of this kind on the waiting thread that reaches into the gap, -1 where none does."""
-    matching = np.fromiter((pattern.match(name) is not None for name in trace.names), bool, len(trace.names))
-    calls = trace.rows_of("runtime")
-    calls = calls[matching[trace.ints("name")[calls]]]
+    calls = _calls(trace, pattern)
     begun, duration = trace.ints("start_ns"), trace.ints("dur_ns")
     found = np.full(len(start), NONE, np.int64)
     for each in np.unique(lane[lane >= 0]).tolist():
@@ -231,8 +227,19 @@ def _last_call(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, 
     return found
 
 
+def _calls(trace: Trace, pattern: re.Pattern[str]) -> Ints:
+    """The runtime calls whose names match."""
+    calls = trace.rows_of("runtime")
+    chosen: Bools = _matching_names(trace, pattern)[trace.ints("name")[calls]]
+    return calls[chosen]
+
+
+def _matching_names(trace: Trace, pattern: re.Pattern[str]) -> Bools:
+    return np.array([pattern.match(name) is not None for name in trace.names], bool)
+
+
 def _inside(trace: Trace, rows: Ints, pattern: re.Pattern[str]) -> Bools:
-    matching = np.fromiter((pattern.match(name) is not None for name in trace.names), bool, len(trace.names))
+    matching = _matching_names(trace, pattern)
     if not matching.any():
         return np.zeros(len(rows), bool)
     inside: Bools = climb(rows, trace.ints("parent"), matching[trace.ints("name")]) >= 0

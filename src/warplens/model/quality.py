@@ -10,7 +10,7 @@ WARNING: Final = "warning"
 
 MESSAGES: Final[dict[str, tuple[str, str]]] = {
     # code: (severity, what it means for the reader of the report; {count} and {detail} are filled in)
-    "no_gpu": (INFO, "no GPU work in this trace: CPU only"),
+    "no_gpu": (INFO, "no GPU work in what was read: only the host's side is reported"),
     "no_host": (WARNING, "no CPU side: kernels cannot be tied to ops, modules or lines"),
     "no_stacks": (INFO, "no Python stacks: no module or line tables (record with with_stack=True)"),
     "no_shapes": (INFO, "no shapes: ops cannot be split by size (record with record_shapes=True)"),

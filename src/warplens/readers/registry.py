@@ -40,10 +40,6 @@ FORMATS = (
 )
 
 
-def readable() -> tuple[str, ...]:
-    return tuple(entry.name for entry in FORMATS if entry.read)
-
-
 def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     """The trace of an unwrapped file, by the first format whose marks its head bears."""
     head = text[:HEAD_BYTES]
