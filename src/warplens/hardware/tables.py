@@ -1,0 +1,144 @@
+"""TOML tables to `Gpu`s: every key known, every number positive and finite, every complaint with its place."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from warplens.errors import UsageError
+from warplens.hardware.gpus import DTYPES, UNITS, Gpu, Rates
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_TEXTS = ("name", "vendor", "architecture", "source")
+_LISTS = ("match", "aliases")
+_WHOLE_NUMBERS = ("multiprocessors", "max_threads_per_multiprocessor")
+_NUMBERS = ("memory_gb", "l2_mb", "infinity_cache_mb", "host_link_gbps")
+_RATES = ("bandwidth_tbps", *UNITS)
+_KNOWN = (*_TEXTS, *_LISTS, *_WHOLE_NUMBERS, *_NUMBERS, *_RATES, "max_achievable")
+_REQUIRED = ("name", "bandwidth_tbps")
+
+
+@dataclass(frozen=True)
+class Fields:
+    """One TOML table and where it stands; an absent key reads as its type's empty value."""
+
+    table: Mapping[str, Any]
+    where: str
+    path: str = ""
+
+    def allow(self, *known: str) -> None:
+        for key in self.table:
+            if key not in known:
+                raise UsageError(f"{self.where}: unknown key {self.path + key!r}", hint="known: " + ", ".join(known))
+
+    def text(self, key: str) -> str:
+        value = self.table.get(key, "")
+        if not isinstance(value, str) or (key in self.table and not value.strip()):
+            raise self._wrong(key, "a text")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        value = self.table.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            raise self._wrong(key, "a list of texts")
+        return tuple(value)
+
+    def number(self, key: str) -> float:
+        value = self.table.get(key)
+        if value is None:
+            return 0.0
+        # True counts as an int in Python; the upper bound keeps out inf, nan and whole numbers too long for a float.
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < value <= sys.float_info.max:
+            raise self._wrong(key, "a positive number")
+        return float(value)
+
+    def whole_number(self, key: str) -> int:
+        number = self.number(key)
+        if number != int(number):
+            raise self._wrong(key, "a whole number")
+        return int(number)
+
+    def inside(self, key: str) -> Fields:
+        value = self.table.get(key, {})
+        if not isinstance(value, Mapping):
+            raise self._wrong(key, "a table")
+        return Fields(value, self.where, f"{self.path}{key}.")
+
+    def _wrong(self, key: str, expected: str) -> UsageError:
+        return UsageError(f"{self.where}: {self.path}{key} is {expected}, not {reprlib.repr(self.table[key])}")
+
+
+def parse_toml(content: str, where: str) -> dict[str, Any]:
+    try:
+        table: dict[str, Any] = tomllib.loads(content)
+    except (ValueError, RecursionError) as error:  # more than TOMLDecodeError: a number of 5,000 digits is a ValueError
+        raise UsageError(f"{where}: not a TOML file: {error}") from error
+    return table
+
+
+def gpu_from_table(table: Mapping[str, Any], where: str) -> Gpu:
+    """One GPU, checked; `where` names the file and, if it has several, the entry."""
+    fields = Fields(table, where)
+    fields.allow(*_KNOWN)
+    for key in _REQUIRED:
+        if key not in table:
+            raise UsageError(f"{where}: {key} is missing", hint='or build on a known GPU: base = "H100 SXM"')
+    measured = fields.inside("max_achievable")
+    measured.allow(*_RATES, "measured")
+    achievable = _rates(measured)
+    plain: dict[str, Any] = {key: fields.text(key) for key in _TEXTS}
+    plain |= {key: fields.whole_number(key) for key in _WHOLE_NUMBERS}
+    plain |= {key: fields.number(key) for key in _NUMBERS}
+    return Gpu(
+        **plain,
+        match=_patterns(fields),
+        aliases=fields.texts("aliases"),
+        datasheet=_rates(fields),
+        achievable=achievable,
+        measured=measured.text("measured") if achievable != Rates() else "",
+    )
+
+
+def _rates(fields: Fields) -> Rates:
+    by_unit = {unit: fields.inside(unit) for unit in UNITS}
+    for rates in by_unit.values():
+        rates.allow(*DTYPES)
+    return Rates(
+        bandwidth_tbps=fields.number("bandwidth_tbps"),
+        **{unit: {dtype: rates.number(dtype) for dtype in rates.table} for unit, rates in by_unit.items()},
+    )
+
+
+def _patterns(fields: Fields) -> tuple[str, ...]:
+    patterns = fields.texts("match")
+    for pattern in patterns:
+        try:
+            re.compile(pattern, re.IGNORECASE)
+        except (re.error, RecursionError, OverflowError) as error:
+            message = f"{fields.where}: match {pattern!r} is not a regular expression: {error}"
+            raise UsageError(message) from error
+    return patterns
+
+
+@lru_cache(maxsize=1)
+def builtin_tables() -> dict[str, dict[str, Any]]:
+    """The tables shipped with the package, by the GPU's name."""
+    content = Path(__file__).with_name("gpus.toml").read_text("utf-8")
+    return {table["name"]: table for table in parse_toml(content, "gpus.toml")["gpu"]}
+
+
+@lru_cache(maxsize=1)
+def all_gpus() -> tuple[Gpu, ...]:
+    """Every known GPU, in the order of the file: by vendor, oldest first."""
+    return tuple(gpu_from_table(table, f"gpus.toml, {name}") for name, table in builtin_tables().items())

@@ -1,0 +1,71 @@
+"""A user's own GPU: a TOML file with the fields of gpus.toml, whole or as changes to a known GPU (`base`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from warplens.errors import UsageError
+from warplens.hardware.gpus import Gpu
+from warplens.hardware.lookup import gpu_named
+from warplens.hardware.tables import Fields, builtin_tables, gpu_from_table, parse_toml
+
+_HINT = 'a TOML file with the fields of one GPU, for example: base = "H100 SXM" and bandwidth_tbps = 3.0'
+
+
+def load_gpu_file(path: str | Path) -> Gpu:
+    """The one GPU that a TOML file describes, at top level or as its only [[gpu]]."""
+    where = str(path)
+    table = _only_entry(parse_toml(_read(path), where), where)
+    if "base" not in table:
+        return gpu_from_table(table, where)
+    changes = {key: value for key, value in table.items() if key != "base"}
+    return gpu_from_table(_changed(_base(table, where), changes), where)
+
+
+def _read(path: str | Path) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot read the GPU file {path}: {error.strerror or error}", hint=_HINT) from error
+    except ValueError as error:  # not UTF-8, or a path that no file can have
+        raise UsageError(f"cannot read the GPU file {path}: {error}", hint=_HINT) from error
+
+
+def _only_entry(content: dict[str, Any], where: str) -> Mapping[str, Any]:
+    if "gpu" not in content:
+        return content
+    Fields(content, where).allow("gpu")
+    entries = content["gpu"] if isinstance(content["gpu"], list) else [content["gpu"]]
+    if len(entries) != 1 or not isinstance(entries[0], Mapping):
+        raise UsageError(f"{where}: one [[gpu]] is needed, found {len(entries)}", hint=_HINT)
+    return entries[0]
+
+
+def _base(table: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    name = Fields(table, where).text("base")
+    try:
+        return builtin_tables()[gpu_named(name).name]
+    except UsageError as error:
+        raise UsageError(f"{where}: base: {error.message}", hint=error.hint) from error
+
+
+def _changed(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    # A measured ceiling of the base would win over the figure that the user has just put in its place.
+    measured = _without(base.get("max_achievable", {}), changes)
+    return _merged({**base, "max_achievable": measured}, changes)
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    inner = {key: _merged(base[key], changes[key]) for key in changes if _both_tables(base, changes, key)}
+    return {**base, **changes, **inner}
+
+
+def _without(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    inner = {key: _without(base[key], changes[key]) for key in base if _both_tables(base, changes, key)}
+    return {key: value for key, value in base.items() if key not in changes} | inner
+
+
+def _both_tables(base: Mapping[str, Any], changes: Mapping[str, Any], key: str) -> bool:
+    return isinstance(base.get(key), Mapping) and isinstance(changes.get(key), Mapping)
