@@ -403,7 +403,7 @@ def test_well_known_figures() -> None:
 def test_a_measured_ceiling_is_preferred() -> None:
     h200 = gpu_named("H200")
     assert h200.peak_tflops("matrix", "bf16") == Peak(790, measured=True)
-    assert h200.peak_tflops("matrix", "fp8") == Peak(1978.9, measured=False)
+    assert h200.peak_tflops("vector", "fp64") == Peak(33.5, measured=False)
     assert h200.bandwidth_tbps() == Peak(4.3, measured=True)
     assert h200.datasheet.matrix["bf16"] == 989.4 and "H200" in h200.measured
 
@@ -490,7 +490,9 @@ def test_a_changed_figure_replaces_the_base_s_measured_one(tmp_path: Path) -> No
     gpu = load_gpu_file(written(tmp_path, 'base = "H200"\n[matrix]\nbf16 = 900\n'))
     assert gpu.peak_tflops("matrix", "bf16") == Peak(900, measured=False)
     assert gpu.bandwidth_tbps() == Peak(4.3, measured=True) and gpu.measured
-    gpu = load_gpu_file(written(tmp_path, 'base = "H200"\nbandwidth_tbps = 4.5\n[matrix]\nbf16 = 900\n'))
+    assert gpu.peak_tflops("matrix", "tf32") == Peak(409, measured=True)
+    every = "bandwidth_tbps = 4.5\n[matrix]\nfp64 = 60\ntf32 = 400\nbf16 = 900\nfp16 = 900\nfp8 = 1800\nint8 = 1800\n"
+    gpu = load_gpu_file(written(tmp_path, f'base = "H200"\n{every}[vector]\nfp32 = 60\n'))
     assert gpu.bandwidth_tbps() == Peak(4.5, measured=False) and gpu.measured == ""
 
 
