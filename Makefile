@@ -44,7 +44,7 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 $(VENV)/dev: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dev-torch]'
 	@touch $@ $(VENV)/installed
 
 clean:

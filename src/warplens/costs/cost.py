@@ -1,0 +1,36 @@
+"""`Cost`: what an op call must do at least, whatever kernel does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+MATRIX: Final = "matrix"
+VECTOR: Final = "vector"
+NO_ARITHMETIC: Final = ""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Floating-point operations (a multiply–add is 2) and bytes (each input read once, each output written once).
+
+    `unit` says which kind of arithmetic unit does the work, `dtype` in which number type; `params` are the sizes that
+    the family's formula took, in order. `approximate` says why the figures are no exact count; empty where they are.
+    """
+
+    family: str
+    flop: float
+    bytes: float
+    dtype: str
+    unit: str = VECTOR
+    params: tuple[tuple[str, int | str], ...] = ()
+    approximate: str = ""
+
+    @property
+    def intensity(self) -> float:
+        """FLOP per byte."""
+        return self.flop / self.bytes if self.bytes else 0.0
+
+    @property
+    def params_text(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.params)

@@ -1,0 +1,157 @@
+"""Matrix products: mm, addmm, bmm, linear, scaled and grouped ones, and mixtures of experts built from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warplens.costs.cost import MATRIX, Cost
+from warplens.costs.pointwise import broadcast
+from warplens.costs.tensors import ITEM_BYTES, SCALAR_TYPES, Call, Tensor, product
+
+FAMILY = "gemm"
+GROUPED = "grouped gemm"
+MOE = "moe"
+
+
+def gemm_flop(batch: int, m: int, n: int, k: int, *, bias: bool = False) -> int:
+    """Multiply–adds count 2; adding a bias or another matrix to the product is one more per element.
+
+    >>> gemm_flop(1, 2, 3, 4)
+    48
+    >>> gemm_flop(1, 2, 3, 4, bias=True)
+    54
+    """
+    return batch * m * n * (2 * k + bool(bias))
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """Which arguments are the factors `a` (…, M, K) and `b` (…, K, N), or (N, K) where `b_is_nk`."""
+
+    a: int
+    b: int
+    bias: int | None = None
+    out_dtype: int | None = None
+    """Argument that holds the result's ScalarType."""
+    b_is_nk: bool = False
+    out: int | None = None
+    """Argument that is the place for the result."""
+    scales: tuple[int, ...] = ()
+
+    def cost(self, call: Call) -> Cost | None:
+        a, b = call.tensor(self.a), call.tensor(self.b)
+        if a is None or b is None or not a.shape or not b.shape:
+            return None
+        sizes = _sizes(a, b, self.b_is_nk)
+        if sizes is None:
+            return None
+        batch, m, n, k = sizes
+        bias = call.tensor(self.bias)
+        out = call.tensor(self.out)
+        written = batch * m * n * ITEM_BYTES[out.dtype if out else _result_dtype(call, a, self.out_dtype)]
+        read = sum(tensor.bytes for tensor in (a, b, bias, *map(call.tensor, self.scales)) if tensor)
+        return Cost(
+            FAMILY,
+            gemm_flop(batch, m, n, k, bias=bias is not None),
+            read + written,
+            a.dtype,
+            MATRIX,
+            (("B", batch), ("M", m), ("N", n), ("K", k), ("layout", layout(a, b))),
+        )
+
+
+def _sizes(a: Tensor, b: Tensor, b_is_nk: bool) -> tuple[int, int, int, int] | None:
+    k, rows, columns = a.shape[-1], product(a.shape[:-1]), b.shape[-1]
+    if b_is_nk:
+        return (1, rows, b.shape[0], values(a, k)) if len(b.shape) == 2 and b.shape[1] == k else None
+    if len(b.shape) == 1:  # a matrix times a vector, or two vectors
+        return (1, rows, 1, values(a, k)) if b.shape[0] == k else None
+    if b.shape[-2] != k:
+        return None
+    outer = [a.shape[:-2], b.shape[:-2]]
+    shape = broadcast(outer)
+    if any(size not in (1, whole) for each in outer for size, whole in zip(each[::-1], shape[::-1], strict=False)):
+        return None
+    return product(shape), 1 if len(a.shape) == 1 else a.shape[-2], columns, values(a, k)
+
+
+def values(tensor: Tensor, stored: int) -> int:
+    """Numbers along the inner dimension: fp4 keeps two in one stored element."""
+    return 2 * stored if tensor.dtype == "fp4" else stored
+
+
+def _result_dtype(call: Call, a: Tensor, out_dtype: int | None) -> str:
+    named = SCALAR_TYPES.get(call.text(out_dtype), "")
+    if named:
+        return named
+    # The 8-bit products are never returned in 8 bits unless asked for.
+    return {"fp8": "bf16", "fp4": "bf16", "int8": "int32"}.get(a.dtype, a.dtype)
+
+
+def layout(a: Tensor, b: Tensor) -> str:
+    """`tn` and the like, as BLAS names a product: n where rows are contiguous, t where columns are."""
+    return _order(a) + _order(b)
+
+
+def _order(tensor: Tensor) -> str:
+    if len(tensor.strides) < 2:
+        return "n"
+    return "n" if tensor.strides[-1] == 1 else "t" if tensor.strides[-2] == 1 else "s"
+
+
+@dataclass(frozen=True)
+class GroupedGemm:
+    """One product per group. A factor with three dimensions has one matrix per group; one with two is cut by offsets:
+
+    `a` along M, `b` along N, or both along K, where each group has a result of its own.
+    """
+
+    offsets: int
+    out_dtype: int
+    bias: int
+    scales: tuple[int, ...] = ()
+
+    def cost(self, call: Call) -> Cost | None:
+        a, b, offsets = call.tensor(0), call.tensor(1), call.tensor(self.offsets)
+        if a is None or b is None or {len(a.shape), len(b.shape)} - {2, 3} or b.shape[-2] != a.shape[-1]:
+            return None
+        m, n, k = a.shape[-2], b.shape[-1], values(a, a.shape[-1])
+        stacked = [each.shape[0] for each in (a, b) if len(each.shape) == 3]
+        groups = stacked[0] if stacked else offsets.numel if offsets else 1
+        # Two stacks, or two factors cut along K, give one whole result per group.
+        results = groups if len(stacked) != 1 else 1
+        bias = call.tensor(self.bias)
+        read = sum(tensor.bytes for tensor in (a, b, bias, *map(call.tensor, self.scales)) if tensor)
+        written = results * m * n * ITEM_BYTES[_result_dtype(call, a, self.out_dtype)]
+        flop = gemm_flop(groups if len(stacked) == 2 else 1, m, n, k) + (results * m * n if bias else 0)
+        params = (("G", groups), ("M", m), ("N", n), ("K", k))
+        return Cost(GROUPED, flop, read + written, a.dtype, MATRIX, params)
+
+
+@dataclass(frozen=True)
+class FusedExperts:
+    """A mixture of experts in one op: every token passes `top_k` experts of two products each.
+
+    w1 is (experts, 2·I or I, H), w2 (experts, H, I). The weights of at most tokens × top_k experts are read.
+    """
+
+    hidden: int
+    w1: int
+    w2: int
+    top_k: int
+    """Argument of shape (tokens, top_k)."""
+
+    def cost(self, call: Call) -> Cost | None:
+        hidden, w1, w2, chosen = (call.tensor(place) for place in (self.hidden, self.w1, self.w2, self.top_k))
+        if hidden is None or w1 is None or w2 is None or chosen is None:
+            return None
+        if len(hidden.shape) != 2 or len(w1.shape) != 3 or len(w2.shape) != 3 or len(chosen.shape) != 2:
+            return None
+        (tokens, width), (experts, up, _), inner, top_k = hidden.shape, w1.shape, w2.shape[2], chosen.shape[1]
+        visits = tokens * top_k
+        flop = gemm_flop(1, visits, up, width) + gemm_flop(1, visits, width, inner)
+        share = min(1.0, visits / experts) if experts else 0.0
+        moved = 2 * hidden.bytes + share * (w1.bytes + w2.bytes)
+        params = (("tokens", tokens), ("experts", experts), ("top_k", top_k), ("H", width), ("I", inner))
+        why = "" if share == 1.0 else "each visit is taken to need an expert of its own"
+        return Cost(MOE, flop, moved, w1.dtype if w1.dtype in ("fp8", "fp4") else hidden.dtype, MATRIX, params, why)
