@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from warplens.errors import UsageError
 from warplens.hardware.gpus import Gpu
-from warplens.hardware.tables import all_gpus
+from warplens.hardware.tables import all_gpus, gpus_alike
 
 Words = tuple[str, ...]
 
@@ -80,7 +80,7 @@ def gpu_of_device(name: str, multiprocessors: int = 0, memory_bytes: int = 0, co
 
 
 def _matching(name: str) -> list[Gpu]:
-    return [gpu for gpu in all_gpus() if any(re.search(pattern, name, re.IGNORECASE) for pattern in gpu.match)]
+    return [gpu for gpu in gpus_alike(name) if any(re.search(pattern, name, re.IGNORECASE) for pattern in gpu.match)]
 
 
 def _is_whole(gpu: Gpu, multiprocessors: int) -> bool:
