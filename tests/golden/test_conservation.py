@@ -79,7 +79,12 @@ def _no_percentage_is_over_100(profile: warplens.Profile) -> None:
     for table in profile.tables():
         for column in table.columns:
             if "percent" in column.name and len(table):
-                values = table.frame[column.name].drop_nulls()
+                frame = table.frame
+                if column.name == "percent_of_roofline":  # a share of what is thought possible, and flagged if over
+                    frame = frame.filter(pl.col("flag") == "")
+                values = frame[column.name].drop_nulls()
+                if not len(values):
+                    continue
                 assert values.is_finite().all(), (table.name, column.name)
                 assert values.max() <= 100.0, (table.name, column.name)  # type: ignore[operator]
                 assert values.min() >= 0.0, (table.name, column.name)  # type: ignore[operator]

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from typing import Final
 
 from warplens.analyses.activity import activity
+from warplens.analyses.chains import chains
 from warplens.analyses.comm import comm
 from warplens.analyses.durations import kernel_durations, short_kernels
 from warplens.analyses.gaps import gaps, idle
 from warplens.analyses.kernels import kernel_categories, kernels, launch_categories
+from warplens.analyses.launches import launches
 from warplens.analyses.memory import memory, memory_ops
 from warplens.analyses.modules import modules, python_lines
 from warplens.analyses.ops import op_shapes, ops
+from warplens.analyses.phases import phases
 from warplens.analyses.quality import quality
+from warplens.analyses.roofline import PARAMS, ceilings, cost_coverage, family_table, roofline
 from warplens.analyses.steps import steps
 from warplens.analyses.timeline import timeline
 from warplens.analyses.workspace import Options, Workspace
@@ -29,6 +33,13 @@ TABLES: Final[dict[str, Callable[[Workspace], Table]]] = {
         launch_categories,
         ops,
         op_shapes,
+        roofline,
+        *(family_table(family) for family in PARAMS),
+        cost_coverage,
+        ceilings,
+        chains,
+        launches,
+        phases,
         modules,
         python_lines,
         steps,

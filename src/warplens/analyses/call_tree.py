@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import polars as pl
 
 from warplens.analyses.workspace import NO_LAUNCH, Workspace
 from warplens.errors import UsageError
@@ -47,29 +48,32 @@ class _Nodes:
         return node
 
 
-def call_tree(work: Workspace, context: str = "python", *, short_names: bool = True) -> Tree:
-    """GPU time by call path; `context` chooses which callers are shown."""
+def call_tree(
+    work: Workspace, context: str = "python", *, short_names: bool = True, chosen: Bools | None = None
+) -> Tree:
+    """GPU time by call path; `context` chooses which callers are shown, `chosen` which GPU events count."""
     if context not in CONTEXTS:
         raise UsageError(f"no context {context!r}", hint=f"one of: {', '.join(CONTEXTS)}")
+    gpu = work.gpu if chosen is None else work.gpu.filter(pl.Series(chosen))
     nodes = _Nodes()
-    owner_node = _owner_nodes(work, nodes, context)
-    label = work.gpu["kernel_short" if short_names else "kernel"].to_list()
+    owner_node = _owner_nodes(work, gpu, nodes, context)
+    label = gpu["kernel_short" if short_names else "kernel"].to_list()
     leaf = np.empty(len(label), np.int64)
-    fallback = nodes.child(0, NO_LAUNCH, "other") if (work.gpu["owner"] < 0).any() else 0
-    for row, (owner, name) in enumerate(zip(work.gpu["owner"].to_list(), label, strict=True)):
+    fallback = nodes.child(0, NO_LAUNCH, "other") if (gpu["owner"] < 0).any() else 0
+    for row, (owner, name) in enumerate(zip(gpu["owner"].to_list(), label, strict=True)):
         leaf[row] = nodes.child(owner_node[owner] if owner >= 0 else fallback, name, "kernel")
     size = len(nodes.name)
-    self_ns = np.bincount(leaf, weights=work.gpu["dur_ns"].to_numpy(), minlength=size).astype(np.int64)
+    self_ns = np.bincount(leaf, weights=gpu["dur_ns"].to_numpy(), minlength=size).astype(np.int64)
     count = np.bincount(leaf, minlength=size).astype(np.int64)
     return build_tree(np.array(nodes.parent), nodes.name, nodes.kind, self_ns, count, "GPU time")
 
 
-def _owner_nodes(work: Workspace, nodes: _Nodes, context: str) -> dict[int, int]:
+def _owner_nodes(work: Workspace, gpu: pl.DataFrame, nodes: _Nodes, context: str) -> dict[int, int]:
     """The tree node of each host event that kernels are booked on."""
     trace = work.trace
     shown = trace.is_kind(*CONTEXTS[context])
     parent, forward, names = trace.ints("parent"), trace.ints("forward"), trace.ints("name")
-    owners = np.unique(work.gpu["owner"].filter(work.gpu["owner"] >= 0).to_numpy())
+    owners = np.unique(gpu["owner"].filter(gpu["owner"] >= 0).to_numpy())
     known: dict[int, int] = {}
     for owner in owners.tolist():
         _node_of(owner, nodes, known, parent, forward, shown, names, work)

@@ -7,6 +7,7 @@ import polars as pl
 
 from warplens.analyses.timeline import device_work
 from warplens.analyses.workspace import COMMUNICATION, Workspace
+from warplens.costs.collective import bus_factor
 from warplens.model.intervals import covered_until
 from warplens.model.table import Column, Table, table
 from warplens.model.trace import Ints
@@ -41,7 +42,7 @@ def comm(work: Workspace) -> Table:
     keys = ["collective", "group", "group_size", "dtype", "message_bytes"]
     us = pl.col("dur_ns") / 1000
     frame = (
-        _described(work)
+        described_collectives(work)
         .group_by(keys)
         .agg(
             pl.len().alias("count"),
@@ -59,15 +60,22 @@ def comm(work: Workspace) -> Table:
         )
         .sort("total_us", *keys, descending=[True, *[False] * len(keys)])
     )
-    factors = [_bus_factor(*row) for row in frame.select("collective", "group_size").iter_rows()]
+    factors = [_factor(*row) for row in frame.select("collective", "group_size").iter_rows()]
     factor = pl.Series("factor", factors, dtype=pl.Float64)
     frame = frame.with_columns((pl.col("algbw_gbps") * factor).alias("busbw_gbps"))
     notes = () if len(frame) else ("no communication kernels in this trace",)
     return table("comm", "one row per collective, group, dtype and size", COLUMNS, frame, *notes)
 
 
+def described_collectives(work: Workspace) -> pl.DataFrame:
+    """Communication kernels with what their own or their op's record says about the collective; computed once."""
+    known: pl.DataFrame | None = work.memo.get("collectives")
+    if known is None:
+        known = work.memo["collectives"] = _described(work)
+    return known
+
+
 def _described(work: Workspace) -> pl.DataFrame:
-    """Communication kernels with what their own or their op's record says about the collective."""
     trace = work.trace
     frame = work.gpu.filter(pl.col("kernel_category") == COMMUNICATION)
     recorded = np.zeros(len(trace), bool)
@@ -99,13 +107,5 @@ def _exposed(work: Workspace, frame: pl.DataFrame) -> Ints:
     return exposed
 
 
-def _bus_factor(collective: str, size: int | None) -> float | None:
-    """How many times each byte of the message crosses a link, as nccl-tests counts it."""
-    if size is None or size < 1:
-        return None
-    name = collective.lower().replace("_", "").replace(" ", "")
-    if "allreduce" in name:
-        return 2 * (size - 1) / size
-    if any(kind in name for kind in ("allgather", "reducescatter", "alltoall")):
-        return (size - 1) / size
-    return 1.0
+def _factor(collective: str, ranks: int | None) -> float | None:
+    return None if ranks is None else bus_factor(collective, ranks)

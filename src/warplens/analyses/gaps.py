@@ -14,6 +14,7 @@ import polars as pl
 
 from warplens.analyses.host import innermost_at, name_of
 from warplens.analyses.modules import user_frames
+from warplens.analyses.phases import phase_of
 from warplens.analyses.workspace import Workspace
 from warplens.model.intervals import complement, covered_until, union
 from warplens.model.kinds import CODE, NONE
@@ -57,6 +58,8 @@ GAP_COLUMNS = (
     Column("after_op", "op of the event that ended the gap"),
     Column("step", "step of the event that ended the gap, -1 if none"),
     Column("percent_of_idle", "share of the GPU's idle time", "%"),
+    Column("phase", "part of the step that the event which ended the gap belongs to"),
+    Column("between_steps", "the events before and after the gap belong to different steps"),
 )
 IDLE_COLUMNS = (
     Column("device", "GPU number"),
@@ -69,7 +72,7 @@ IDLE_COLUMNS = (
 
 
 def gaps(work: Workspace) -> Table:
-    frame = _all_gaps(work).filter(pl.col("gap_ns") >= work.options.gap_ns)
+    frame = all_gaps(work).filter(pl.col("gap_ns") >= work.options.gap_ns)
     idle = pl.col("gap_ns").sum().over("device")
     frame = frame.with_columns(
         (pl.col("start_ns") / 1e6).alias("start_ms"),
@@ -83,7 +86,7 @@ def gaps(work: Workspace) -> Table:
 def idle(work: Workspace) -> Table:
     short = pl.col("gap_ns") < work.options.gap_ns
     frame = (
-        _all_gaps(work)
+        all_gaps(work)
         .with_columns(pl.when(short).then(pl.lit("short gaps")).otherwise("cause").alias("cause"))
         .group_by("device", "cause")
         .agg(pl.len().alias("count"), pl.col("gap_ns").sum(), pl.col("idle_ns", "total_ns").first())
@@ -97,7 +100,7 @@ def idle(work: Workspace) -> Table:
     return table("idle", "one row per GPU and cause of idleness", IDLE_COLUMNS, frame)
 
 
-def _all_gaps(work: Workspace) -> pl.DataFrame:
+def all_gaps(work: Workspace) -> pl.DataFrame:
     found: pl.DataFrame | None = work.memo.get("gaps")
     if found is None:
         devices = sorted(work.gpu["device"].unique().to_list())
@@ -173,6 +176,8 @@ def _gap_frame(
             "after": gpu["kernel_short"].gather(after),
             "after_op": gpu["op"].gather(after),
             "step": gpu["step"].gather(after),
+            "phase": phase_of(work).gather(after),
+            "between_steps": gpu["step"].gather(before) != gpu["step"].gather(after),
         }
     )
 
@@ -229,7 +234,7 @@ def _last_call(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, 
 
 def _calls(trace: Trace, pattern: re.Pattern[str]) -> Ints:
     """The runtime calls whose names match."""
-    calls = trace.rows_of("runtime")
+    calls = trace.runtime_rows
     chosen: Bools = _matching_names(trace, pattern)[trace.ints("name")[calls]]
     return calls[chosen]
 

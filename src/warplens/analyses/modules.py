@@ -31,14 +31,15 @@ BACKWARD = Column("backward_us", "GPU time of backward ops that this forward cod
 
 
 def modules(work: Workspace) -> Table:
-    trace = work.trace
-    is_module = trace.ints("kind") == CODE["module"]
-    context = _context(work, is_module)
-    paths = _module_paths(work, is_module, context.row)
-    owners = work.gpu["owner"].to_list()
-    missing = [OUTSIDE if owner >= 0 else NO_LAUNCH for owner in owners]
-    keys = [paths.get(row, other) for row, other in zip(context.row.tolist(), missing, strict=True)]
-    frame = _by_key(work, context, keys, "module")
+    is_module = work.trace.ints("kind") == CODE["module"]
+    context = module_context(work)
+    paths = module_paths(work)
+    # Calls of one module share a number; the last two stand for what is in none.
+    texts = {path: number for number, path in enumerate(dict.fromkeys(paths.values()))}
+    calls, place = np.unique(context.row, return_inverse=True)
+    of_call = np.array([texts[paths[call]] if call >= 0 else len(texts) for call in calls.tolist()], np.int64)
+    codes = of_call[place] + ((context.row < 0) & (work.gpu["owner"].to_numpy() < 0))
+    frame = _by_code(work, context, codes, [*texts, OUTSIDE, NO_LAUNCH], "module")
     frame = _with_outer_modules(frame)
     frame = frame.with_columns(
         percent_of("kernel_us", work.gpu_total_ns).alias("percent"),
@@ -62,11 +63,9 @@ def modules(work: Workspace) -> Table:
 
 def python_lines(work: Workspace) -> Table:
     trace = work.trace
-    is_user_frame = user_frames(work)
-    context = _context(work, is_user_frame)
+    context = line_context(work)
     codes = np.where(context.row >= 0, trace.ints("name")[np.maximum(context.row, 0)], len(trace.names))
-    names = pl.Series([*trace.names, NO_FRAME], dtype=pl.String).gather(codes)
-    frame = _by_key(work, context, names.to_list(), "frame")
+    frame = _by_code(work, context, codes, [*trace.names, NO_FRAME], "frame")
     parts = [_frame_parts(text) for text in frame["frame"].to_list()]
     frame = frame.with_columns(
         pl.Series("file", [part[0] for part in parts], dtype=pl.String),
@@ -84,7 +83,7 @@ def python_lines(work: Workspace) -> Table:
         Column("kernel_us", "GPU time, forward and backward", "us"),
         PERCENT,
     )
-    notes = () if is_user_frame.any() else ("no Python frames in this trace: record with with_stack=True",)
+    notes = () if user_frames(work).any() else ("no Python frames in this trace: record with with_stack=True",)
     return table("python_lines", "one row per Python function (file:line)", columns, frame, *notes)
 
 
@@ -100,30 +99,49 @@ def user_frames(work: Workspace) -> Bools:
     return known
 
 
-def _context(work: Workspace, stop: Bools) -> Context:
-    trace = work.trace
-    owner = work.gpu["owner"].to_numpy()
-    return climb_context(owner, trace.ints("parent"), trace.ints("forward"), stop)
+def line_context(work: Workspace) -> Context:
+    """For each GPU event the nearest Python frame of the user's own."""
+    return _context(work, "line", user_frames(work))
 
 
-def _by_key(work: Workspace, context: Context, keys: list[str], name: str) -> pl.DataFrame:
+def module_context(work: Workspace) -> Context:
+    """For each GPU event the nearest nn.Module call."""
+    return _context(work, "module", work.trace.ints("kind") == CODE["module"])
+
+
+def _context(work: Workspace, key: str, stop: Bools) -> Context:
+    known: Context | None = work.memo.get(("context", key))
+    if known is None:
+        trace, owner = work.trace, work.gpu["owner"].to_numpy()
+        known = climb_context(owner, trace.ints("parent"), trace.ints("forward"), stop)
+        work.memo["context", key] = known
+    return known
+
+
+def _by_code(work: Workspace, context: Context, codes: Ints, texts: list[str], name: str) -> pl.DataFrame:
+    """GPU time by code, with the code's text as the column `name`."""
     us = pl.col("dur_ns") / 1000
-    frame = pl.DataFrame({name: pl.Series(keys, dtype=pl.String), "dur_ns": work.gpu["dur_ns"]})
-    return (
-        frame.with_columns(pl.Series("backward", context.backward))
-        .group_by(name)
-        .agg(
-            pl.len().alias("count"),
-            us.filter(~pl.col("backward")).sum().alias("forward_us"),
-            us.filter("backward").sum().alias("backward_us"),
-            (pl.col("dur_ns").sum() / 1000).alias("kernel_us"),
-        )
+    frame = pl.DataFrame({"code": codes, "dur_ns": work.gpu["dur_ns"], "backward": context.backward})
+    summed = frame.group_by("code").agg(
+        pl.len().alias("count"),
+        us.filter(~pl.col("backward")).sum().alias("forward_us"),
+        us.filter("backward").sum().alias("backward_us"),
+        (pl.col("dur_ns").sum() / 1000).alias("kernel_us"),
     )
+    return summed.with_columns(pl.Series(name, [texts[code] for code in summed["code"].to_list()], dtype=pl.String))
 
 
-def _module_paths(work: Workspace, is_module: Bools, rows: Ints) -> dict[int, str]:
-    """Path of every module call that GPU work hangs under."""
+def module_paths(work: Workspace) -> dict[int, str]:
+    """Path of every module call that GPU work hangs under; computed once."""
+    known: dict[int, str] | None = work.memo.get("module paths")
+    if known is None:
+        known = work.memo["module paths"] = _module_paths(work, module_context(work).row)
+    return known
+
+
+def _module_paths(work: Workspace, rows: Ints) -> dict[int, str]:
     trace = work.trace
+    is_module = trace.ints("kind") == CODE["module"]
     parent, names = trace.ints("parent"), trace.ints("name")
     calls = np.flatnonzero(is_module)
     outer = dict(zip(calls.tolist(), climb(parent[calls], parent, is_module).tolist(), strict=True))

@@ -6,11 +6,12 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.kernels import OP, OP_CATEGORY, PERCENT
+from warplens.analyses.roofline import COLUMNS as ROOFLINE_COLUMNS
+from warplens.analyses.roofline import ROOFLINE_SET, roofline_by_inputs
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.categories import op_category
-from warplens.model.arrays import sorted_unique
 from warplens.model.table import Column, Table, table
-from warplens.model.trace import Ints
+from warplens.model.trace import Bools
 
 SPEC_COLUMNS = (
     Column("input_dims", "shapes of the inputs, as recorded"),
@@ -59,7 +60,7 @@ def _host_side(work: Workspace) -> pl.DataFrame:
     frame = pl.DataFrame(
         {
             "name": names[rows],
-            "cpu_us": np.where(_is_recursive(rows, enclosing, names), 0, duration[rows]) / 1000,
+            "cpu_us": np.where(_recursive_calls(work)[rows], 0, duration[rows]) / 1000,
             "cpu_self_us": np.maximum(duration[rows] - inner[rows], 0) / 1000,
         }
     )
@@ -68,18 +69,21 @@ def _host_side(work: Workspace) -> pl.DataFrame:
     return counted.with_columns(texts.alias("op"))
 
 
-def _is_recursive(rows: Ints, enclosing: Ints, names: Ints) -> Ints:
-    """Which calls run inside a call of the same op."""
-    recursive = np.zeros(len(rows), bool)
-    outer = enclosing[rows]
-    active = np.flatnonzero(outer >= 0)
-    while len(active):
-        same = names[outer[active]] == names[rows[active]]
-        recursive[active[same]] = True
-        active = active[~same]
-        outer[active] = enclosing[outer[active]]
-        active = active[outer[active] >= 0]
-    return recursive
+def _recursive_calls(work: Workspace) -> Bools:
+    """Which events are op calls inside a call of the same op; computed once."""
+    known: Bools | None = work.memo.get("recursive calls")
+    if known is None:
+        trace = work.trace
+        rows, names, enclosing = trace.rows_of("op"), trace.ints("name"), work.enclosing_op
+        known = np.zeros(len(trace), bool)
+        row, outer = rows[enclosing[rows] >= 0], enclosing[rows[enclosing[rows] >= 0]]
+        while len(row):
+            same = names[outer] == names[row]
+            known[row[same]] = True
+            row, outer = row[~same], enclosing[outer[~same]]
+            row, outer = row[outer >= 0], outer[outer >= 0]
+        work.memo["recursive calls"] = known
+    return known
 
 
 def _direct(work: Workspace) -> pl.DataFrame:
@@ -91,24 +95,28 @@ def _direct(work: Workspace) -> pl.DataFrame:
 
 
 def _subtree(work: Workspace) -> pl.DataFrame:
-    """GPU time under each op name; a kernel counts once per name however often the name is on its path."""
+    """GPU time under each op name; a kernel counts once per name however often the name is on its path.
+
+    It counts for the outermost call of each name, the one that is inside no other of that name.
+    """
     trace = work.trace
-    op = work.gpu["op_row"].to_numpy().astype(np.int64)
+    at = work.gpu["op_row"].to_numpy().astype(np.int64)
     duration = work.gpu["dur_ns"].to_numpy()
     names, enclosing = trace.ints("name").astype(np.int64), work.enclosing_op
-    index = np.flatnonzero(op >= 0)
-    at = op[index]
-    pairs = []
-    while len(index):
-        pairs.append(index * len(trace.names) + names[at])
+    inner = _recursive_calls(work)
+    totals, counts = np.zeros(len(trace.names)), np.zeros(len(trace.names), np.int64)
+    duration, at = duration[at >= 0], at[at >= 0]
+    while len(at):
+        own = ~inner[at]
+        totals += np.bincount(names[at[own]], weights=duration[own], minlength=len(totals))
+        counts += np.bincount(names[at[own]], minlength=len(totals))
         at = enclosing[at]
-        index, at = index[at >= 0], at[at >= 0]
-    if not pairs:
-        return pl.DataFrame(schema={"op": pl.String, "subtree_kernel_us": pl.Float64})
-    event, name = np.divmod(sorted_unique(np.concatenate(pairs)), len(trace.names))
-    totals = np.bincount(name, weights=duration[event], minlength=len(trace.names))
-    found = np.flatnonzero(np.bincount(name, minlength=len(trace.names)))
-    return pl.DataFrame({"op": [trace.names[code] for code in found], "subtree_kernel_us": totals[found] / 1000})
+        duration, at = duration[at >= 0], at[at >= 0]
+    found = np.flatnonzero(counts)
+    return pl.DataFrame(
+        {"op": [trace.names[code] for code in found], "subtree_kernel_us": totals[found] / 1000},
+        schema={"op": pl.String, "subtree_kernel_us": pl.Float64},
+    )
 
 
 def op_shapes(work: Workspace) -> Table:
@@ -153,5 +161,7 @@ def op_shapes(work: Workspace) -> Table:
         Column("kernels_per_call", "GPU events per call (the most seen)"),
         Column("kernels", "the sequence of kernels most calls launch"),
         PERCENT,
+        *(column for column in ROOFLINE_COLUMNS if column.name in ROOFLINE_SET),
     )
+    frame = frame.join(roofline_by_inputs(work), on=["op", "spec"], how="left", maintain_order="left")
     return table("op_shapes", "one row per op, shapes, dtypes, strides and scalar inputs", columns, frame)

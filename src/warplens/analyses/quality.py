@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 def quality(work: Workspace) -> Table:
-    notes = work.trace.quality.with_notes(*_mangled_names(work)).notes
+    notes = work.trace.quality.with_notes(*_mangled_names(work), *_unknown_gpu(work)).notes
     rows = [(note.code, note.severity, note.count, note.message) for note in notes]
     schema = {"code": pl.String, "severity": pl.String, "count": pl.Int64, "message": pl.String}
     return table("quality", "one row per note on the trace", COLUMNS, pl.DataFrame(rows, schema, orient="row"))
@@ -29,3 +29,10 @@ def _mangled_names(work: Workspace) -> list[Note]:
     names = work.kernel_facts["kernel"].to_list()
     mangled = sum(demangle(name).startswith("_Z") for name in names if name.startswith("_Z"))
     return [Note("mangled", mangled)] if mangled else []
+
+
+def _unknown_gpu(work: Workspace) -> list[Note]:
+    if work.hardware is not None or not len(work.gpu):
+        return []
+    names = [device.name for device in work.trace.meta.devices if device.name]
+    return [Note("unknown_gpu", detail=", ".join(dict.fromkeys(names)) or "the trace does not name it")]

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from warplens.categories import Categorizer, KernelClass, load_categorizer, op_category, short_name
+from warplens.hardware import Gpu
 from warplens.model.arrays import sorted_unique
 from warplens.model.kinds import CODE, NONE
 from warplens.model.trace import Bools, Ints, Trace
@@ -26,6 +27,7 @@ class Options:
 
     gap_ns: int = 10_000
     short_ns: int = 10_000
+    min_gain_percent: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Workspace:
     trace: Trace
     categorizer: Categorizer = field(default_factory=load_categorizer)
     options: Options = field(default_factory=Options)
+    hardware: Gpu | None = None
+    """The GPU that worked, as the table of hardware knows it; None where it does not."""
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
     """Results that several analyses share, by a key of their own."""
 
@@ -90,6 +94,11 @@ class Workspace:
                 "kernel_category": pl.String,
             },
         )
+
+    @cached_property
+    def short_names(self) -> dict[int, str]:
+        """The short form of each kernel name, by its code."""
+        return dict(self.kernel_facts.select("name", "kernel_short").iter_rows())
 
     def _op_categories(self, frame: pl.DataFrame) -> pl.DataFrame:
         times = frame.group_by("op", "kernel_category").agg(pl.col("dur_ns").sum())

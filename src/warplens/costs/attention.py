@@ -6,7 +6,7 @@ affair, not work the op asks for. A causal mask halves a square; the softmax is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from warplens.costs.cost import MATRIX, Cost
 from warplens.costs.tensors import Call, Tensor
@@ -17,8 +17,7 @@ NO_FLAG = "whether a causal mask holds is not recorded"
 TOP_LEFT = "top-left"
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """Sizes of an attention: batch, query and key/value heads, query and key/value length, head widths."""
 
     batch: int
@@ -52,8 +51,7 @@ def attention_flop(shape: Shape, mask: str = "", *, backward: bool = False) -> f
     return pairs * 2 * (shape.width_qk + shape.width_v) * (2 if backward else 1)
 
 
-@dataclass(frozen=True)
-class Attention:
+class Attention(Struct, frozen=True):
     """Where an op keeps its arguments. `order` is `bhnd`, `bnhd`, or `nhd` for packed sequences without a batch."""
 
     q: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from warplens.costs.cost import MATRIX, Cost
 from warplens.costs.tensors import MAX_ELEMENTS, Call, Tensor, product
@@ -34,8 +34,7 @@ def convolution_flop(positions: int, weight: tuple[int, ...], *, bias: int = 0) 
     return 2 * positions * product(weight) + bias
 
 
-@dataclass(frozen=True)
-class Convolution:
+class Convolution(Struct, frozen=True):
     """Which arguments are which; `backward` ops start with the output's gradient."""
 
     x: int = 0

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 MATRIX: Final = "matrix"
 VECTOR: Final = "vector"
 NO_ARITHMETIC: Final = ""
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """Floating-point operations (a multiply–add is 2) and bytes (each input read once, each output written once).
 
     `unit` says which kind of arithmetic unit does the work, `dtype` in which number type; `params` are the sizes that

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from warplens.costs.cost import MATRIX, Cost
 from warplens.costs.pointwise import broadcast
@@ -24,8 +24,7 @@ def gemm_flop(batch: int, m: int, n: int, k: int, *, bias: bool = False) -> int:
     return batch * m * n * (2 * k + bool(bias))
 
 
-@dataclass(frozen=True)
-class Gemm:
+class Gemm(Struct, frozen=True):
     """Which arguments are the factors `a` (…, M, K) and `b` (…, K, N), or (N, K) where `b_is_nk`."""
 
     a: int
@@ -99,8 +98,7 @@ def _order(tensor: Tensor) -> str:
     return "n" if tensor.strides[-1] == 1 else "t" if tensor.strides[-2] == 1 else "s"
 
 
-@dataclass(frozen=True)
-class GroupedGemm:
+class GroupedGemm(Struct, frozen=True):
     """One product per group. A factor with three dimensions has one matrix per group; one with two is cut by offsets:
 
     `a` along M, `b` along N, or both along K, where each group has a result of its own.
@@ -128,8 +126,7 @@ class GroupedGemm:
         return Cost(GROUPED, flop, read + written, a.dtype, MATRIX, params)
 
 
-@dataclass(frozen=True)
-class FusedExperts:
+class FusedExperts(Struct, frozen=True):
     """A mixture of experts in one op: every token passes `top_k` experts of two products each.
 
     w1 is (experts, 2·I or I, H), w2 (experts, H, I). The weights of at most tokens × top_k experts are read.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from warplens.costs.cost import Cost
 from warplens.costs.tensors import Call, Tensor, product
@@ -17,8 +17,7 @@ def _cost(index: Tensor, moved_elements: int, table: Tensor, sides: float, flop:
     return Cost(FAMILY, flop, moved, table.dtype, params=params)
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """Whole slices along one dimension, picked by a list of indices: `embedding`, `index_select`."""
 
     table: int
@@ -33,8 +32,7 @@ class Rows:
         return _cost(index, table.numel // max(1, size) * index.numel, table, 2)
 
 
-@dataclass(frozen=True)
-class Elements:
+class Elements(Struct, frozen=True):
     """One element per index (`gather`), or written or added to one place per index (`scatter`)."""
 
     table: int = 0
@@ -49,8 +47,7 @@ class Elements:
         return _cost(index, index.numel, table, self.sides, flop=index.numel * self.adds)
 
 
-@dataclass(frozen=True)
-class AddedRows:
+class AddedRows(Struct, frozen=True):
     """Rows of a source added into a table: `index_add_`, where the touched rows are read and written."""
 
     table: int
@@ -64,8 +61,7 @@ class AddedRows:
         return _cost(index, source.numel, source, 3, flop=source.numel)
 
 
-@dataclass(frozen=True)
-class EmbeddingBackward:
+class EmbeddingBackward(Struct, frozen=True):
     """Reads the gradient and the indices; writes the whole table's gradient, as many rows as `rows` says."""
 
     gradient: int = 0

@@ -7,8 +7,9 @@ blocks tell the elements, to within the last chunk of each tensor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from warplens.costs.cost import Cost
 from warplens.costs.tensors import Call
@@ -19,8 +20,7 @@ FROM_GRID: Final = "elements are counted from the launch grids, to within one ch
 SIZE_UNKNOWN: Final = "element size is taken as 4 bytes"
 
 
-@dataclass(frozen=True)
-class Joined:
+class Joined(Struct, frozen=True):
     """`cat` and `stack`: every element is read and written once."""
 
     tensors: int = 0
@@ -37,8 +37,7 @@ class Joined:
         return Cost("cat", 0.0, (read + elements) * size, "", unit="", params=params, approximate=why)
 
 
-@dataclass(frozen=True)
-class MultiTensor:
+class MultiTensor(Struct, frozen=True):
     """A foreach op or a fused optimizer: `reads` and `writes` are passes over the whole list."""
 
     reads: int = 1

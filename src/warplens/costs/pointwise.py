@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from warplens.costs.cost import Cost
 from warplens.costs.tensors import ITEM_BYTES, MAX_ELEMENTS, Call, Tensor, product
@@ -61,8 +61,7 @@ def _widest(dtypes: list[str]) -> str:
     return max(found, key=KINDS[kind].index)
 
 
-@dataclass(frozen=True)
-class Pointwise:
+class Pointwise(Struct, frozen=True):
     """The first `inputs` arguments are the operands; a tensor after them is the place for the result."""
 
     inputs: int = 1

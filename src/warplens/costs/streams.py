@@ -7,7 +7,8 @@ results look like, so they are data: see the op table.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from warplens.costs.cost import Cost
 from warplens.costs.tensors import ITEM_BYTES, MAX_ELEMENTS, SCALAR_TYPES, Call, Tensor, product
@@ -16,8 +17,7 @@ FORWARD = "forward"
 BACKWARD = "backward"
 
 
-@dataclass(frozen=True)
-class Like:
+class Like(Struct, frozen=True):
     """A result shaped like an argument, of another dtype where one is named, found in a scalar or in another tensor."""
 
     arg: int
@@ -37,8 +37,7 @@ class Like:
         return tensor.numel * self.share * item_bytes
 
 
-@dataclass(frozen=True)
-class Resized:
+class Resized(Struct, frozen=True):
     """A result whose last dimensions are those that an argument lists: what a pooling to a given size writes."""
 
     arg: int
@@ -52,8 +51,7 @@ class Resized:
         return numel * tensor.item_bytes if numel <= MAX_ELEMENTS else 0.0
 
 
-@dataclass(frozen=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """`main` is the argument whose elements are counted; the op has no cost where it is not recorded."""
 
     family: str
@@ -92,8 +90,7 @@ class Stream:
 WHOLE_NUMBERS = ("bool", "uint8", "int8", "int16", "int32")
 
 
-@dataclass(frozen=True)
-class Reduction:
+class Reduction(Struct, frozen=True):
     """Reads a tensor and keeps the dimensions that are not reduced; `results` are the dtypes of what it writes."""
 
     dim: int | None = 1
@@ -126,8 +123,7 @@ def _kept(source: Tensor, dims: tuple[int, ...]) -> int:
     return product(size for place, size in enumerate(source.shape) if place not in reduced)
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """`copy_(destination, source)`: a cast where the dtypes differ, a transposition where the strides do."""
 
     destination: int = 0
@@ -155,8 +151,7 @@ def _strides(destination: Tensor, source: Tensor) -> str:
     return "broadcast" if 0 in orders[1] else "other"
 
 
-@dataclass(frozen=True)
-class Arange:
+class Arange(Struct, frozen=True):
     """Writes (end − start) / step elements into the tensor that is the last argument."""
 
     def cost(self, call: Call) -> Cost | None:
@@ -179,8 +174,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-@dataclass(frozen=True)
-class Pooling:
+class Pooling(Struct, frozen=True):
     """Windows of `kernel` elements over two dimensions, one result each.
 
     `extra` is the dtype of indices written beside the result.
@@ -227,8 +221,7 @@ def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int
     return max(0, count - (ceil and (count - 1) * stride >= size + padding))
 
 
-@dataclass(frozen=True)
-class TopK:
+class TopK(Struct, frozen=True):
     """The `k` largest of each row: their values and places are written."""
 
     k: int = 1

@@ -7,10 +7,10 @@ need not doubt their inputs again.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 MAX_ELEMENTS: Final = 1 << 46
 """No tensor of a real run is larger (64 TiB of bytes); a larger product is damage."""
@@ -60,8 +60,7 @@ SCALAR_TYPES: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """A dense or strided tensor; `strides` is empty where the profile does not say."""
 
     shape: tuple[int, ...]
@@ -88,8 +87,7 @@ class Tensor:
         return self.stored * self.item_bytes
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """What was recorded of one op call. `args[i]` is a tensor, a tuple of tensors, a plain value's text or None."""
 
     op: str

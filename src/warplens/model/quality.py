@@ -44,6 +44,10 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         WARNING,
         "a plain Chrome trace, not a PyTorch profile: kinds are guessed from names ({detail})",
     ),
+    "unknown_gpu": (
+        INFO,
+        "no roofline: the limits of this GPU are not known ({detail}); name it with --gpu or --gpu-file",
+    ),
     "mangled": (INFO, "{count} kernel names stay mangled (pip install 'warplens[demangle]')"),
     "zip_members": (INFO, "the archive holds several files; read {detail}"),
 }

@@ -97,6 +97,10 @@ class Device(msgspec.Struct, frozen=True):
     memory_bytes: int = 0
     multiprocessors: int = 0
     compute: str = ""
+    threads_per_multiprocessor: int = 0
+    registers_per_multiprocessor: int = 0
+    shared_bytes_per_multiprocessor: int = 0
+    warp_size: int = 0
 
 
 class Distributed(msgspec.Struct, frozen=True):
@@ -149,6 +153,11 @@ class Trace:
     def gpu_rows(self) -> Ints:
         """Row numbers of the events that occupy a GPU, in row order."""
         return self.rows_of(*GPU_WORK)
+
+    @cached_property
+    def runtime_rows(self) -> Ints:
+        """Row numbers of the calls into the GPU's runtime."""
+        return self.rows_of("runtime")
 
     def is_kind(self, *kinds: str) -> Bools:
         """Which rows are of one of these kinds."""

@@ -8,15 +8,28 @@ import numpy as np
 
 from warplens.model.trace import Bools, Ints
 
+MERGE_LEVELS = 4
+"""How many levels to walk before looking whether rows have met; most launches of one op call have by then."""
+FEW = 500
+"""Below this, walking all of them costs less than sorting them."""
+
 
 def climb(rows: Ints, parent: Ints, stop: Bools) -> Ints:
     """For each row the nearest row at or above it where `stop` is true, -1 where there is none."""
     found = rows.astype(np.int64)
     active = np.flatnonzero(found >= 0)
+    level = 0
     while len(active):
         active = active[~stop[found[active]]]
         found[active] = parent[found[active]]
         active = active[found[active] >= 0]
+        level += 1
+        if level % MERGE_LEVELS == 0 and len(active) > FEW:
+            # Many rows have met in the same callers by now: walk on once for all of them.
+            callers, place = np.unique(found[active], return_inverse=True)
+            if 2 * len(callers) < len(active):
+                found[active] = climb(callers, parent, stop)[place]
+                break
     return found
 
 
@@ -32,10 +45,19 @@ def climb_context(rows: Ints, parent: Ints, forward: Ints, stop: Bools) -> Conte
     found = rows.astype(np.int64)
     backward = np.zeros(len(rows), bool)
     active = np.flatnonzero(found >= 0)
+    level = 0
     while len(active):
         active = active[~stop[found[active]]]
         jump = forward[found[active]]
         backward[active[jump >= 0]] = True
         found[active] = np.where(jump >= 0, jump, parent[found[active]])
         active = active[found[active] >= 0]
+        level += 1
+        if level % MERGE_LEVELS == 0 and len(active) > FEW:
+            callers, place = np.unique(found[active], return_inverse=True)
+            if 2 * len(callers) < len(active):
+                above = climb_context(callers, parent, forward, stop)
+                found[active] = above.row[place]
+                backward[active] |= above.backward[place]
+                break
     return Context(found, backward)

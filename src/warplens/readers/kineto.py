@@ -330,6 +330,10 @@ def _device(entry: dict[str, Any]) -> Device:
         memory_bytes=_number(entry.get("totalGlobalMem")),
         multiprocessors=_number(entry.get("numSms")),
         compute="" if major is None else f"{_text(major)}.{_text(minor)}",
+        threads_per_multiprocessor=_number(entry.get("maxThreadsPerMultiprocessor")),
+        registers_per_multiprocessor=_number(entry.get("regsPerMultiprocessor")),
+        shared_bytes_per_multiprocessor=_number(entry.get("sharedMemPerMultiprocessor")),
+        warp_size=_number(entry.get("warpSize")),
     )
 
 
