@@ -9,11 +9,13 @@ from typing import Any
 
 import polars as pl
 
-from warplens.advice import NEEDED_TABLES, findings, verdict
+from warplens.advice import NEEDED_TABLES, THRESHOLDS, find, verdict
 from warplens.analyses import TABLES, Options, Workspace
 from warplens.analyses.call_tree import call_tree
 from warplens.categories import Rule, load_categorizer
 from warplens.errors import FormatError, UsageError
+from warplens.hardware import Gpu, gpu_named, gpu_of_device, load_gpu_file
+from warplens.model.finding import Finding, evidence_table, findings_table
 from warplens.model.table import Table
 from warplens.model.trace import Meta, Trace
 from warplens.model.tree import Tree
@@ -22,30 +24,47 @@ from warplens.passes import run_passes
 from warplens.readers import cache as trace_cache
 from warplens.readers import registry, source
 
-FINDINGS = "findings"
-TABLE_NAMES = ("quality", FINDINGS, *(name for name in TABLES if name != "quality"))
+ADVICE = {"findings": findings_table, "evidence": evidence_table}
+TABLE_NAMES = ("quality", *ADVICE, *(name for name in TABLES if name != "quality"))
 
 
 class Profile:
     """An opened profile: its `trace`, and the tables and trees made from it on demand."""
 
-    def __init__(self, trace: Trace, rules: Sequence[Rule | str | Path] = (), options: Options | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        rules: Sequence[Rule | str | Path] = (),
+        options: Options | None = None,
+        gpu: Gpu | None = None,
+    ) -> None:
         files = [rule for rule in rules if not isinstance(rule, Rule)]
         extra = [rule for rule in rules if isinstance(rule, Rule)]
         self.trace = trace
-        self._work = Workspace(trace, load_categorizer(files, extra), options or Options())
+        self._work = Workspace(trace, load_categorizer(files, extra), options or Options(), gpu or find_gpu(trace))
         self._tables: dict[str, Table] = {}
+        self._findings: list[Finding] | None = None
 
     def table(self, name: str) -> Table:
         """One table by name; `warplens explain tables` lists them."""
         if name not in TABLE_NAMES:
             raise UsageError(f"no table {name!r}", hint=f"one of: {', '.join(TABLE_NAMES)}")
         if name not in self._tables:
-            if name == FINDINGS:
-                self._tables[name] = findings({needed: self.table(needed) for needed in NEEDED_TABLES})
-            else:
-                self._tables[name] = TABLES[name](self._work)
+            made = ADVICE[name](self.findings()) if name in ADVICE else TABLES[name](self._work)
+            self._tables[name] = made
         return self._tables[name]
+
+    @property
+    def min_gain_percent(self) -> float:
+        """Findings that win less of a step than this are left out."""
+        return self._work.options.min_gain_percent
+
+    def findings(self) -> list[Finding]:
+        """What is worth changing, largest gain first, each with the rows behind it."""
+        if self._findings is None:
+            tables = {name: self.table(name) for name in NEEDED_TABLES}
+            self._findings = find(tables, self._work.options.min_gain_percent)
+        return self._findings
 
     def tables(self) -> list[Table]:
         """Every table, in the order of a report."""
@@ -72,6 +91,17 @@ class Profile:
     def gpu_events(self) -> pl.DataFrame:
         """One row per GPU event: names, category, op, device, stream, times in ns, step."""
         return self._work.gpu
+
+
+def find_gpu(trace: Trace) -> Gpu | None:
+    """The GPU that worked, from what the trace's header says of it."""
+    used = set(trace.ints("device")[trace.gpu_rows].tolist())
+    listed = trace.meta.devices
+    for device in [device for device in listed if device.id in used] or listed:
+        found = gpu_of_device(device.name, device.multiprocessors, device.memory_bytes, device.compute)
+        if found is not None:
+            return found
+    return None
 
 
 def describe(trace: Trace, sentence: str) -> dict[str, str]:
@@ -103,13 +133,19 @@ def open(
     rules: Sequence[Rule | str | Path] = (),
     gap_us: float = 10.0,
     short_us: float = 10.0,
+    gpu: str = "",
+    gpu_file: str | os.PathLike[str] = "",
+    min_gain_percent: float = THRESHOLDS["min_gain_percent"],
 ) -> Profile:
     """Open a profile (PyTorch/Kineto or Chrome trace: .json, .json.gz, .zip).
 
-    `rules` are kernel-category rules that come before the built-in ones: `Rule` values or TOML files.
+    `rules` are kernel-category rules that come before the built-in ones: `Rule` values or TOML files. `gpu` names the
+    GPU whose ceilings hold, `gpu_file` a TOML file that describes one; without them the trace's own header decides.
+    Findings that win less than `min_gain_percent` of a step are left out.
     """
-    options = Options(gap_ns=round(gap_us * 1000), short_ns=round(short_us * 1000))
-    return Profile(read(Path(path), cache=cache), rules, options)
+    chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
+    options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent)
+    return Profile(read(Path(path), cache=cache), rules, options, chosen)
 
 
 def read(path: Path, *, cache: bool = True) -> Trace:

@@ -276,7 +276,7 @@ def test_options_that_make_no_sense_are_usage_errors(small: Path, words: tuple[s
 def test_explain_has_rows_for_scripts(rows: Rows) -> None:
     (explained,) = rows("explain", "WL101")
     assert explained["name"] == "WL101"
-    assert explained["meaning"].startswith("The GPU is idle")
+    assert explained["meaning"].startswith("The host cannot launch work as fast as the GPU does it.")
 
 
 def topics() -> list[str]:

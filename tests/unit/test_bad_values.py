@@ -332,7 +332,9 @@ def test_gpus_that_are_idle_together_but_never_alone_are_found_to_take_turns(ope
     """Each GPU works once: neither has a gap of its own, both together have."""
     profile = opened([kernel("a", 0, 5, device=0), kernel("b", 100, 5, device=1)])
     assert figures(profile)["idle_us"] == 95.0
-    assert "taking turns" in profile.table("findings").to_dicts()[0]["title"]
+    finding = profile.table("findings").to_dicts()[0]
+    assert (finding["code"], finding["evidence"]) == ("WL109", "GPUs taking turns")
+    assert finding["title"].endswith("one GPU works after the other")
 
 
 @pytest.mark.parametrize("streams", [1, 3000])

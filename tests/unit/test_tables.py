@@ -43,12 +43,13 @@ def test_every_column_says_what_it_means_and_its_unit_ends_its_name(name: str) -
     assert table.meaning.startswith("one row per ")
     assert all(column.meaning for column in table.columns)
     of_unit = {"us": "_us", "ms": "_ms", "bytes": "bytes", "%": "percent", "GB/s": "_gbps"}
+    of_unit |= {"TFLOP/s": "tflops", "TB/s": "tbps"}
     for column in table.columns:
         assert not column.unit or of_unit[column.unit] in column.name, column
 
 
 def test_the_report_holds_every_analysis_and_the_findings() -> None:
-    assert set(TABLE_NAMES) == {*TABLES, "findings"}
+    assert set(TABLE_NAMES) == {*TABLES, "findings", "evidence"}
     assert TABLE_NAMES[0] == "quality"
 
 
@@ -390,6 +391,7 @@ def test_quality_lists_warnings_first_with_counts_and_plain_words(opened: Opened
         ("info", "no_shapes", 0),
         ("info", "no_stacks", 0),
         ("info", "no_steps", 0),
+        ("info", "unknown_gpu", 0),
     ]
     assert rows[1]["message"] == "2 GPU events have no recorded launch (100.0% of GPU time)"
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import polars as pl
 
+from warplens.advice.thresholds import THRESHOLDS
+from warplens.analyses.roofline import params_of
+from warplens.model.finding import Finding
 from warplens.model.table import Table
 
 TAKING_TURNS = "GPUs taking turns"
+FEW_ON_PURPOSE = ("Communication", "Memory Ops")
+"""Kernels that use few blocks on purpose."""
+is_underfilled = (
+    (pl.col("waves") <= 1)
+    & (pl.col("unused_percent") >= THRESHOLDS["few_blocks_percent"])
+    & (pl.col("mean_us") >= THRESHOLDS["least_tail_us"])
+    & ~pl.col("kernel_category").is_in(FEW_ON_PURPOSE)
+)
+
+
+Rule = Callable[["Facts"], Iterator[Finding]]
 
 
 @dataclass(frozen=True)
@@ -19,6 +33,14 @@ class Facts:
     """The tables of a trace and what the rules ask of them."""
 
     tables: Mapping[str, Table]
+    memo: dict[str, Any] = field(default_factory=dict, repr=False)
+    _found: dict[Rule, tuple[Finding, ...]] = field(default_factory=dict, repr=False)
+
+    def found(self, rule: Rule) -> tuple[Finding, ...]:
+        """What a rule finds; asked once, since some rules leave to others what those count."""
+        if rule not in self._found:
+            self._found[rule] = tuple(rule(self))
+        return self._found[rule]
 
     def frame(self, name: str) -> pl.DataFrame:
         return self.tables[name].frame
@@ -38,9 +60,52 @@ class Facts:
         return 100 * self.measures.get(measure, 0.0) / total if total else 0.0
 
     @cached_property
+    def steps(self) -> int:
+        """Steps in which the GPU worked; 0 where gains are of the whole trace."""
+        frame = self.frame("steps")
+        return len(frame) if float(frame["gpu_ms"].sum()) > 0 else 0
+
+    @property
     def has_steps(self) -> bool:
-        """Whether gains are per step: steps are marked, and the GPU worked in them."""
-        return float(self.frame("steps")["gpu_ms"].sum()) > 0
+        return self.steps > 0
+
+    @property
+    def per_step_text(self) -> str:
+        """What a count is of, where that is a step."""
+        return " per step" if self.has_steps else ""
+
+    @cached_property
+    def first_step(self) -> int:
+        """Number of the first step in which the GPU worked."""
+        return int(self.frame("steps").filter(pl.col("count") > 0)["step"][0])
+
+    @cached_property
+    def kernel_ms(self) -> float:
+        """Σ durations of all GPU events."""
+        return float(self.frame("kernel_categories")["total_us"].sum()) / 1e3
+
+    @cached_property
+    def whole_ms(self) -> float:
+        """What a gain is a share of: the mean step on the GPU, else the GPU's total time.
+
+        The last step ends with its last kernel, without the wait for a next one, so it does not count if there are
+        others.
+        """
+        if not self.has_steps:
+            return self.measures["total"]
+        lengths = self.frame("steps")["gpu_ms"]
+        return _mean(lengths.head(len(lengths) - 1) if len(lengths) > 1 else lengths)
+
+    def per_step_ms(self, microseconds: float) -> float:
+        """GPU time of the whole trace as time per step.
+
+        Tables of kernels hold what ran outside the marked steps too; it is taken to be spread alike.
+        """
+        if not self.has_steps:
+            return microseconds / 1e3
+        inside = float(self.frame("steps")["kernel_us"].sum()) / 1e3
+        share = min(1.0, inside / self.kernel_ms) if self.kernel_ms else 0.0
+        return microseconds / 1e3 * share / self.steps
 
     def gain_ms(self, measure: str) -> float:
         """What would be won if this measure were 0: per step its mean over the steps, else the whole."""
@@ -48,18 +113,24 @@ class Facts:
             return _mean(self.frame("steps")[f"{measure}_ms"])
         return self.measures[measure]
 
-    def gap_gain_ms(self, chosen: pl.Expr) -> float:
-        """The same for some of the gaps; never more than all idle time."""
-        gaps = self.frame("gaps").filter(chosen)
+    def gap_gain_ms(self, gaps: pl.DataFrame) -> float:
+        """The same for some of the gaps; never more than all idle time, nor than the whole step.
+
+        Of n steps a trace holds n − 1 gaps between two of them; the gap before the first step belongs to none.
+        """
         if not self.has_steps:
             return min(float(gaps["gap_us"].sum()) / 1e3, self.measures["idle"])
-        inside = float(gaps.filter(pl.col("step") >= 0)["gap_us"].sum()) / 1e3
-        return min(inside / len(self.tables["steps"]), self.gain_ms("idle"))
+        step, joint = gaps["step"].to_numpy(), gaps["between_steps"].to_numpy()
+        length = gaps["gap_us"].to_numpy() / 1e3
+        within = float(length[(step >= 0) & ~joint].sum())
+        between = float(length[(step >= 0) & joint & (step != self.first_step)].sum())
+        joints = max(1, self.steps - 1)
+        idle = self.gain_ms("idle") * self.steps / joints
+        return min(within / self.steps + between / joints, idle, self.whole_ms)
 
     def share_of_time(self, gain_ms: float) -> float:
         """A gain as percent of a step, else of the whole."""
-        whole = _mean(self.frame("steps")["gpu_ms"]) if self.has_steps else self.measures["total"]
-        return min(100.0, 100 * gain_ms / whole) if whole else 0.0
+        return min(100.0, 100 * gain_ms / self.whole_ms) if self.whole_ms else 0.0
 
     @cached_property
     def idle_causes(self) -> list[dict[str, Any]]:
@@ -77,6 +148,67 @@ class Facts:
     @cached_property
     def categories(self) -> list[dict[str, Any]]:
         return self.frame("kernel_categories").to_dicts()
+
+    @cached_property
+    def launches(self) -> int:
+        return sum(row["count"] for row in self.categories)
+
+    @cached_property
+    def ceilings(self) -> dict[tuple[str, str], tuple[float, bool]]:
+        """(unit, dtype) → the most it does, and whether that was measured; empty for an unknown GPU."""
+        frame = self.frame("ceilings")
+        return {(row["unit"], row["dtype"]): (row["value"], row["measured"]) for row in frame.iter_rows(named=True)}
+
+    @property
+    def architecture(self) -> str:
+        frame = self.frame("ceilings")
+        return str(frame["architecture"][0]) if len(frame) else ""
+
+    @cached_property
+    def roofline(self) -> list[dict[str, Any]]:
+        """The rows of the roofline, with each parameter as an entry of its own."""
+        rows = self.frame("roofline").iter_rows(named=True)
+        return [row | params_of(row["params"]) for row in rows]
+
+    @cached_property
+    def score_sizes(self) -> set[int]:
+        """Sizes of score matrices: what a softmax works on and at least two batched products make or read."""
+        sizes = {int(row["elements"]) for row in self.roofline if row["family"] == "softmax"}
+        products = [row for row in self.roofline if row["family"] == "gemm"]
+        return {size for size in sizes if sum(touches(row, size) for row in products) >= 2}
+
+    @cached_property
+    def underfilled_ops(self) -> set[str]:
+        """Ops most of whose time is in kernels with too few blocks for the GPU."""
+        frame = self.frame("launches").with_columns(pl.col("total_us").sum().over("op").alias("op_us"))
+        found = frame.filter(is_underfilled).group_by("op").agg(pl.col("total_us").sum(), pl.col("op_us").first())
+        return set(found.filter(2 * pl.col("total_us") > pl.col("op_us"))["op"].to_list())
+
+    @cached_property
+    def chain_lines(self) -> set[str]:
+        """Lines with chains of elementwise ops that are worth fusing."""
+        frame = self.frame("chains").filter(pl.col("length") >= THRESHOLDS["chain_length"])
+        return set(frame.filter(pl.col("line") != "")["line"].to_list())
+
+    def reachable_tflops(self, dtype: str) -> float:
+        """What a well-made matrix kernel reaches on this GPU; 0 where there is no such unit."""
+        value, measured = self.ceilings.get(("matrix", dtype), (0.0, False))
+        return value * reachable_share(measured)
+
+    @property
+    def reachable_tbps(self) -> float:
+        value, measured = self.ceilings.get(("memory", ""), (0.0, False))
+        return value * (1.0 if measured else THRESHOLDS["reachable_bandwidth"])
+
+
+def touches(row: dict[str, Any], elements: int) -> bool:
+    """Whether a batched product makes or reads a matrix of this many elements."""
+    batch, m, n, k = (int(row[name]) for name in ("B", "M", "N", "K"))
+    return batch > 1 and elements in (batch * m * n, batch * m * k, batch * k * n)
+
+
+def reachable_share(measured: bool) -> float:
+    return THRESHOLDS["reachable_of_measured" if measured else "reachable_of_datasheet"]
 
 
 def _mean(column: pl.Series) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warplens.advice.facts import TAKING_TURNS, Facts
+from warplens.advice.thresholds import THRESHOLDS
 from warplens.model.table import Table
 
 IDLE_BOUND_PERCENT = 40.0
@@ -37,7 +38,15 @@ def verdict(tables: Mapping[str, Table]) -> str:
         return f"Communication-bound: {exposed:.1f} % of the time is communication that nothing hides."
     top = facts.categories[0]
     kinds = f"{top['kernel_category']} takes {top['percent']:.0f} % of the GPU time"
-    return f"GPU-bound: the GPU is busy {facts.percent('busy'):.1f} % of the time; {kinds}."
+    return f"GPU-bound: the GPU is busy {facts.percent('busy'):.1f} % of the time; {kinds}{_in_graphs(facts)}."
+
+
+def _in_graphs(facts: Facts) -> str:
+    """Inside graphs there are no ops to book time on; the reader should know why most rows say GraphLaunch."""
+    frame = facts.frame("launch_categories")
+    inside, whole = float(frame.filter("is_graph")["total_us"].sum()), float(frame["total_us"].sum())
+    percent = 100 * inside / whole if whole else 0.0
+    return f" ({percent:.0f} % of it inside graph launches)" if percent >= THRESHOLDS["graph_percent"] else ""
 
 
 def _without_gpu(quality: Table) -> str:

@@ -26,6 +26,15 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rules", action="append", default=[], metavar="FILE", help="own kernel-category rules (TOML)")
     parser.add_argument("--gap", default="10us", metavar="TIME", help="shortest idle gap to list (default 10us)")
     parser.add_argument("--short", default="10us", metavar="TIME", help="kernels below this are short (default 10us)")
+    parser.add_argument("--gpu", default="", metavar="NAME", help="GPU whose limits hold (default: the trace's own)")
+    parser.add_argument("--gpu-file", default="", metavar="FILE", help="TOML file that describes the GPU")
+    parser.add_argument(
+        "--min-gain",
+        type=float,
+        default=None,
+        metavar="PCT",
+        help="least gain of a finding, in %% of a step (default 1)",
+    )
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of parsed traces")
 
 
@@ -37,6 +46,14 @@ def positive(text: str) -> int:
     return number
 
 
+def percentage(text: str) -> float:
+    """A share in percent for argparse."""
+    number = float(text)
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is not a percentage from 0 to 100")
+    return number
+
+
 def open_profile(args: argparse.Namespace) -> Profile:
     from warplens.units import parse_duration
 
@@ -45,7 +62,14 @@ def open_profile(args: argparse.Namespace) -> Profile:
         import warplens
 
         return warplens.open(
-            args.trace, cache=not args.no_cache, rules=args.rules, gap_us=gap / 1e3, short_us=short / 1e3
+            args.trace,
+            cache=not args.no_cache,
+            rules=args.rules,
+            gap_us=gap / 1e3,
+            short_us=short / 1e3,
+            gpu=args.gpu,
+            gpu_file=args.gpu_file,
+            **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),
         )
 
 

@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sort", metavar="COLUMN", help="largest first; smallest first with --sort=-COLUMN")
     parser.add_argument("--where", metavar="SQL", help="keep rows for which this SQL condition holds")
     parser.add_argument("--columns", metavar="A,B,…", help="only these columns")
+    parser.add_argument("--roofline", action="store_true", help="the columns that say how far from the limit")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON array of row objects")
     form.add_argument("--csv", action="store_true", help="CSV")
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         write_bytes(with_json_text(_head(table, args.top).frame).write_csv().encode())
     else:
         top = args.top if args.top is not None or not sys.stdout.isatty() else 30
-        show_text(render_table(table, top=top, width=width(), columns=_columns(args)))
+        show_text(render_table(table, top=top, width=width(), columns=_columns(args, table.frame.columns)))
     return 0
 
 
@@ -65,16 +66,29 @@ def _chosen(table: Table, args: argparse.Namespace) -> Table:
         _require(frame.columns, [column], table.name)
         frame = frame.sort(column, descending=descending, nulls_last=True, maintain_order=True)
     columns = table.columns
-    names = _columns(args)
+    names = _columns(args, frame.columns)
     if names:
         _require(frame.columns, names, table.name)
         frame, columns = frame.select(names), tuple(table.column(name) for name in names)
     return replace(table, frame=frame, columns=columns)
 
 
-def _columns(args: argparse.Namespace) -> list[str] | None:
+ROOFLINE = (
+    "op", "params", "input_dims", "dtype", "count", "kernel_us_mean", "flop", "bytes", "tflops", "tbps", "bound",
+    "roofline_us", "percent_of_roofline", "flag",
+)  # fmt: skip
+"""What `--roofline` shows of a table that has roofline columns."""
+
+
+def _columns(args: argparse.Namespace, known: list[str]) -> list[str] | None:
     """The columns asked for, each once; None for all."""
     names = [name.strip() for name in (args.columns or "").split(",")]
+    if args.roofline:
+        from warplens.errors import UsageError
+
+        if "percent_of_roofline" not in known:
+            raise UsageError(f"table {args.table} has no roofline", hint="op_shapes, roofline, gemm, attention … have")
+        names = [*(name for name in ROOFLINE if name in known), *names]
     return list(dict.fromkeys(filter(None, names))) or None
 
 

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from warplens.advice import EXPLAIN, explain
 from warplens.advice.verdict import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT
 from warplens.analyses.gaps import CAUSES
+from warplens.analyses.phases import MEANINGS as PHASES
 from warplens.analyses.timeline import MEANINGS
 from warplens.api import TABLE_NAMES, Profile
 from warplens.categories import category_names
 from warplens.categories.rules import builtin_categories
+from warplens.comparison import compare_profiles
+from warplens.costs.families import FAMILIES
+from warplens.hardware import Gpu, all_gpus
 from warplens.model.quality import MESSAGES
 from warplens.model.table import Table
 from warplens.model.trace import empty_trace
@@ -22,6 +26,7 @@ def list_topics() -> Iterator[str]:
         yield f"  {table.name}: {table.meaning}"
     yield "measures of the timeline: " + ", ".join(MEANINGS)
     yield "finding codes: " + ", ".join(EXPLAIN)
+    yield "more: verdict, gpus (those whose limits are known), costs (families of FLOP and byte counts)"
     yield "quality notes: " + ", ".join(MESSAGES)
     yield "kernel categories: " + ", ".join(category_names())
 
@@ -57,6 +62,32 @@ def verdict_topic(topic: str) -> Iterator[str]:
         )
 
 
+def gpu_topic(topic: str) -> Iterator[str]:
+    if topic.lower() in ("gpus", "gpu", "ceilings"):
+        yield "GPUs whose limits are known (--gpu NAME; a file of your own with --gpu-file):"
+        yield from (f"  {gpu.name}: {_gpu_line(gpu)}" for gpu in all_gpus())
+
+
+def _gpu_line(gpu: Gpu) -> str:
+    peak, bandwidth = gpu.peak_tflops("matrix", "bf16") or gpu.peak_tflops("matrix", "fp16"), gpu.bandwidth_tbps()
+    rate = f"{peak.value:g} TFLOP/s in 16 bits{' (measured)' * peak.measured}, " if peak else ""
+    return f"{rate}{bandwidth.value:g} TB/s{' (measured)' * bandwidth.measured}, {gpu.memory_gb:g} GB"
+
+
+def cost_topic(topic: str) -> Iterator[str]:
+    if topic.lower() in ("costs", "cost", "family"):
+        yield "FLOPs: a multiply-add is 2. Bytes: each input read once and each output written once, at true sizes."
+    for family, meaning in FAMILIES.items():
+        if topic.lower() in (family, "costs", "cost", "family"):
+            yield f"  {family}: {meaning}"
+
+
+def phase_topic(topic: str) -> Iterator[str]:
+    for phase, meaning in PHASES.items():
+        if topic in (phase, "phases"):
+            yield f"{phase}: {meaning}"
+
+
 def table_topics(topic: str) -> Iterator[str]:
     table_name, _, column_name = topic.partition(".")
     for table in _tables():
@@ -72,10 +103,20 @@ def table_topics(topic: str) -> Iterator[str]:
 
 
 def _tables() -> list[Table]:
-    """Every table of a trace without events: no rows, but all columns with their meanings."""
+    """Every table of a trace without events, and of two: no rows, but all columns with their meanings."""
     profile = Profile(empty_trace())
-    return [profile.table(name) for name in TABLE_NAMES]
+    return [*(profile.table(name) for name in TABLE_NAMES), *compare_profiles(profile, profile).tables()]
 
 
-TOPICS = (verdict_topic, findings_topic, quality_topic, timeline_topic, category_topic, table_topics)
+TOPICS = (
+    verdict_topic,
+    findings_topic,
+    quality_topic,
+    timeline_topic,
+    category_topic,
+    gpu_topic,
+    cost_topic,
+    phase_topic,
+    table_topics,
+)
 """Whoever knows a topic explains it; several can."""

@@ -34,9 +34,10 @@ def render_summary(document: Document, meta: Meta, *, width: int, written: Seque
         *_headline(document, meta, width),
         *_quality(tables["quality"], width),
         *_labelled("verdict", document.facts["verdict"], width, "bold"),
+        *_findings(tables["findings"], tables["steps"], width),
+        ("", "none"),
         *_times(tables, width),
         *_categories(tables["kernel_categories"], width),
-        *_findings(tables["findings"], tables["steps"], width),
         *(_kernels(tables["kernels"], width) if len(tables["kernels"]) else _host_ops(tables["ops"], width)),
         ("", "none"),
         *_next(document, written, tables, width),
@@ -173,6 +174,8 @@ def _findings(findings: Table, steps: Table, width: int) -> list[Line]:
         place = f"{row['place']}: " if row["place"] else ""
         told = wrap(clean(place + row["advice"]), max(20, width - 7))[:2]
         lines += [(elide(f"       {line}", width), "dim") for line in told]
+    if len(rows) > MAX_FINDINGS:
+        lines.append((f"       … {len(rows) - MAX_FINDINGS} more: warplens advise TRACE", "dim"))
     return lines
 
 

@@ -1,0 +1,252 @@
+"""Rules on idle time. Each gap belongs to one of them, so their gains add up to no more than the idle time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from warplens.advice.facts import TAKING_TURNS, Facts
+from warplens.advice.memory_rules import many_launch_optimizer, slowed_by_stacks
+from warplens.advice.thresholds import LAUNCH_GAP_US, LONG_GAP_US, THRESHOLDS
+from warplens.analyses.gaps import CAUSES
+from warplens.analyses.places import place_text
+from warplens.model.finding import Evidence, Finding
+from warplens.units import format_count
+
+PLACE: Final = (
+    pl.when(pl.col("host_frame") != "")
+    .then("host_frame")
+    .when(pl.col("host_op") != "")
+    .then("host_op")
+    .otherwise("after_op")
+)
+"""Where the host was during a gap: the user's line, else the op, else the op that it launched next."""
+LADDER: Final = (
+    "fewer, larger launches: replay the step as a CUDA graph (torch.compile mode='reduce-overhead'), "
+    "else fuse with torch.compile, else give each launch more work (a larger batch)"
+)
+
+KIND_OF_CAUSE: Final = {
+    "data loading": "data",
+    "host sync": "sync",
+    "memory allocation": "setup",
+    "kernel loading": "setup",
+    "host busy": "launch",
+    "launch call": "launch",
+}
+"""Which rule a gap belongs to; a gap before a graph launch is the graph rule's, whatever the host did."""
+
+
+NEEDED: Final = (
+    "device", "start_ms", "gap_us", "cause", "host_frame", "host_op", "host_activity", "after", "after_op", "step",
+    "phase", "between_steps",
+)  # fmt: skip
+"""The columns that the rules read; the gaps of a large trace are many."""
+
+
+def gaps_of(facts: Facts, kind: str) -> pl.DataFrame:
+    """The gaps of one kind (data, sync, setup, launch, graph, other), without those that WL208 counts."""
+    known = facts.memo.get("gaps")
+    if known is None:
+        frame = facts.frame("gaps").select(NEEDED)
+        if facts.found(many_launch_optimizer):
+            frame = frame.filter(pl.col("phase") != "optimizer")
+        causes = pl.col("cause").replace_strict(KIND_OF_CAUSE, default="other")
+        is_graph = pl.col("after_op").str.contains("GraphLaunch", literal=True) & (causes != "other")
+        frame = frame.with_columns(pl.when(is_graph).then(pl.lit("graph")).otherwise(causes).alias("kind"))
+        known = facts.memo["gaps"] = (frame.clear(), frame.partition_by("kind", as_dict=True))
+    none, by_kind = known
+    found: pl.DataFrame = by_kind.get((kind,), none)
+    return found
+
+
+is_stall = pl.col("gap_us") >= LONG_GAP_US
+is_short = pl.col("gap_us") <= LAUNCH_GAP_US
+
+
+def gap_rows(facts: Facts, gaps: pl.DataFrame, top: int = 5) -> tuple[Evidence, ...]:
+    """The places under which the GPU waited longest in some of the gaps."""
+    placed = gaps.with_columns(PLACE.alias("place"))
+    sums = placed.group_by("place").agg(pl.col("gap_us").sum())
+    places = sums.sort("gap_us", "place", descending=[True, False]).head(top)["place"]
+    own = placed.filter(pl.col("place").is_in(places.implode())).partition_by("place", as_dict=True)
+    return tuple(_gap_row(facts, own[(place,)], place) for place in places.to_list())
+
+
+def _gap_row(facts: Facts, gaps: pl.DataFrame, place: str) -> Evidence:
+    cause, activity, after = gaps.select("cause", "host_activity", "after").row(0)
+    waited = facts.gap_gain_ms(gaps)
+    what = f"gap of up to {max(gaps['gap_us'].to_list()) / 1e3:.2f} ms"
+    return Evidence(what, f"{cause}: {activity}, before {after}", len(gaps), waited, waited, place_text(place))
+
+
+def _finding(
+    facts: Facts, code: str, title: str, advice: str, gaps: pl.DataFrame, gain_ms: float, evidence: str
+) -> Finding:
+    rows = gap_rows(facts, gaps)
+    place = next((row.place for row in rows if row.place), "")
+    # What a synchronisation costs does not end with its gap: later launches start with an empty queue.
+    bound = code != "WL301"
+    return Finding(code, title, gain_ms, facts.share_of_time(gain_ms), bound, place, evidence, advice, rows=rows)
+
+
+def _counted(gaps: pl.DataFrame) -> str:
+    longest = max(gaps["gap_us"].to_list(), default=0.0) / 1e3
+    return f"{format_count(len(gaps))} gap{'s' * (len(gaps) != 1)}, longest {longest:.2f} ms"
+
+
+def host_bound(facts: Facts) -> Iterator[Finding]:
+    """Gaps in which the host was still preparing the next launch; short ones go to WL104 where kernels are short."""
+    if facts.percent("idle") < THRESHOLDS["idle_percent"]:
+        return
+    gaps = gaps_of(facts, "launch").join(stalls_in_one_place(facts), on=["device", "start_ms"], how="anti")
+    if _has_short_kernels(facts):
+        gaps = gaps.filter(~is_short)
+    gain = facts.gap_gain_ms(gaps)
+    if facts.share_of_time(gain) < THRESHOLDS["cause_percent"]:
+        return
+    evidence = f"{_counted(gaps)}; {launch_rate(facts)}"
+    evidence += slowed_by_stacks(facts)
+    title = f"host-bound: the GPU waits {facts.share_of_time(gain):.0f} % of the time for its next launch"
+    yield _finding(facts, "WL101", title, LADDER, gaps, gain, evidence)
+
+
+def short_kernels(facts: Facts) -> Iterator[Finding]:
+    """Kernels shorter than the launch of the next one."""
+    if not _has_short_kernels(facts):
+        return
+    frame = _short(facts)
+    gaps = gaps_of(facts, "launch").filter(is_short)
+    gain = facts.gap_gain_ms(gaps) + _short_gaps_ms(facts)
+    gain = min(gain, facts.gain_ms("idle"))
+    if facts.share_of_time(gain) < THRESHOLDS["idle_percent"]:
+        return
+    share = 100 * int(frame["count"].sum()) / max(1, facts.launches)
+    title = f"host-bound: {share:.0f} % of GPU events are short, and the GPU waits for their launches"
+    evidence = f"{format_count(int(frame['count'].sum()))} of {format_count(facts.launches)} GPU events; "
+    evidence += launch_rate(facts)
+    evidence += slowed_by_stacks(facts)
+    rows = tuple(
+        Evidence(row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"]), place=row["op"])
+        for row in frame.head(5).iter_rows(named=True)
+    )
+    yield Finding(
+        "WL104", title, gain, facts.share_of_time(gain), True, str(frame["op"][0]), evidence, LADDER, rows=rows
+    )
+
+
+def launch_rate(facts: Facts) -> str:
+    rate = facts.launches / facts.measures["total"]
+    return f"{rate:.0f} launches per ms, one every {1e3 / max(rate, 1e-9):.1f} µs"
+
+
+def _short(facts: Facts) -> pl.DataFrame:
+    """Short kernels that have a launch of their own: inside a graph none is waited for."""
+    return facts.frame("short_kernels").filter(~pl.col("op").str.contains("GraphLaunch", literal=True))
+
+
+def _has_short_kernels(facts: Facts) -> bool:
+    count = int(_short(facts)["count"].sum())
+    return 100 * count >= THRESHOLDS["short_share_percent"] * max(1, facts.launches)
+
+
+def _short_gaps_ms(facts: Facts) -> float:
+    """Gaps below the threshold of the table gaps, per step where steps are known."""
+    short = facts.frame("idle").filter(pl.col("cause") == "short gaps")
+    whole = max(float(facts.frame("idle")["total_us"].sum()), 1e-9)
+    return facts.gain_ms("idle") * float(short["total_us"].sum()) / whole
+
+
+def long_stalls(facts: Facts) -> Iterator[Finding]:
+    """A few long gaps in one place are a cause of their own: compilation, data, a slow call."""
+    gaps = stalls_in_one_place(facts)
+    if not len(gaps):
+        return
+    share = 100 * float(gaps["gap_us"].sum()) / max(float(facts.frame("idle")["total_us"].sum()), 1e-9)
+    title = f"{share:.0f} % of the idle time is {len(gaps)} gap{'s' * (len(gaps) > 1)} of over 1 ms in one place"
+    advice = "look at what runs there: compilation or autotuning, data, a blocking call; warm up, or do it once"
+    evidence = f"longest {max(gaps['gap_us'].to_list()) / 1e3:.1f} ms, before {gaps['after'][0]}"
+    yield _finding(facts, "WL107", title, advice, gaps, facts.gap_gain_ms(gaps), evidence)
+
+
+def stalls_in_one_place(facts: Facts) -> pl.DataFrame:
+    """The long gaps of the place that has most of them, if that is a large part of the idle time; else none."""
+    gaps = gaps_of(facts, "launch").filter(is_stall)
+    if facts.percent("idle") < THRESHOLDS["idle_percent"] or not len(gaps):
+        return gaps.clear()
+    by_place = gaps.group_by(PLACE.alias("place")).agg(pl.col("gap_us").sum())
+    place, longest = by_place.sort("gap_us", "place", descending=[True, False]).row(0)
+    whole = max(float(facts.frame("idle")["total_us"].sum()), 1e-9)
+    return gaps.filter(place == PLACE) if 100 * longest / whole >= THRESHOLDS["stall_percent_of_idle"] else gaps.clear()
+
+
+def other_idle(facts: Facts) -> Iterator[Finding]:
+    """Idle time that the host side does not explain: other streams, missing launches, GPUs that take turns."""
+    if facts.percent("idle") < THRESHOLDS["idle_percent"]:
+        return
+    if not facts.idle_causes:
+        gain = facts.gain_ms("idle")
+        title = f"GPU idle {facts.percent('idle'):.1f} % of the time: one GPU works after the other"
+        advice = "let the GPUs work at the same time"
+        yield Finding("WL109", title, gain, facts.share_of_time(gain), True, "", TAKING_TURNS, advice)
+        return
+    gaps = gaps_of(facts, "other")
+    gain = facts.gap_gain_ms(gaps) + (0.0 if _has_short_kernels(facts) else _short_gaps_ms(facts))
+    if facts.share_of_time(gain) < THRESHOLDS["idle_percent"]:
+        return
+    causes = ", ".join(f"{cause['cause']} {cause['percent_of_idle']:.0f} %" for cause in facts.idle_causes[:3])
+    title = f"GPU idle {facts.share_of_time(gain):.0f} % of the time for no reason that the host side shows"
+    if len(gaps):
+        advice = CAUSES.get(facts.main_idle_cause, CAUSES["dependency"])
+        yield _finding(facts, "WL109", title, advice, gaps, gain, f"idle causes: {causes}")
+        return
+    short = next(cause for cause in facts.idle_causes if cause["cause"] == "short gaps")
+    place = str(facts.frame("launch_categories")["op"][0])
+    rows = (Evidence("short gaps", "each below the threshold", short["count"], gain, gain, place),)
+    advice = "fewer, larger kernels (fused ops, torch.compile): each start costs microseconds, inside graphs as well"
+    share, evidence = facts.share_of_time(gain), f"idle causes: {causes}"
+    yield Finding("WL109", title, gain, share, True, place, evidence, advice, rows=rows)
+
+
+GAP_RULES: Final = (
+    # code, which gaps, title, advice
+    (
+        "WL301",
+        "sync",
+        "synchronising calls leave the GPU idle {percent:.0f} % of the time",
+        "keep the value on the GPU: no .item(), .cpu(), nonzero or boolean indexing, print or Python `if` on a tensor "
+        "in the step; read it once per many steps",
+    ),
+    (
+        "WL303",
+        "data",
+        "the GPU waits {percent:.0f} % of the time for the data loader",
+        "more workers, persistent_workers=True, a larger prefetch_factor, pin_memory=True; move decoding out of the "
+        "loop",
+    ),
+    (
+        "WL304",
+        "graph",
+        "graph replays are {percent:.0f} % of the time apart",
+        "launch the next replay before the last has ended: no synchronisation and little host work between them, or "
+        "put that work into the graph",
+    ),
+    (
+        "WL108",
+        "setup",
+        "the GPU waits {percent:.0f} % of the time for memory or kernels to be set up",
+        "warm up before measuring; keep allocations in the caching allocator (expandable_segments:True, no "
+        "empty_cache)",
+    ),
+)
+
+
+def gap_rules(facts: Facts) -> Iterator[Finding]:
+    for code, kind, title, advice in GAP_RULES:
+        gaps = gaps_of(facts, kind)
+        gain = facts.gap_gain_ms(gaps)
+        percent = facts.share_of_time(gain)
+        if percent >= THRESHOLDS["cause_percent"]:
+            yield _finding(facts, code, title.format(percent=percent), advice, gaps, gain, _counted(gaps))

@@ -1,0 +1,210 @@
+"""Rules on matrix work: products, convolutions and attention that run below what the GPU's matrix units do."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from warplens.advice.facts import Facts, reachable_share, touches
+from warplens.advice.thresholds import ALIGNMENT, GOOD_MULTIPLE, THRESHOLDS
+from warplens.model.finding import Evidence, Finding
+
+MOST_PADDING: Final = 1.125
+"""Padding to a multiple of 64 is not advised where it makes a size larger than this."""
+MATRIX_FAMILIES: Final = ("gemm", "grouped gemm", "convolution", "attention", "moe")
+Row = dict[str, Any]
+
+
+def slow_matrix_rows(facts: Facts) -> list[Row]:
+    """Matrix work that is long enough to matter and below half of its limit; products on scores are WL204's."""
+    return [
+        row
+        for row in facts.roofline
+        if row["family"] in MATRIX_FAMILIES
+        and row["percent_of_roofline"] is not None
+        and row["percent_of_roofline"] < THRESHOLDS["slow_matrix_percent"]
+        and row["roofline_us"] >= THRESHOLDS["least_matrix_us"]
+        and not (row["family"] == "gemm" and any(touches(row, size) for size in facts.score_sizes))
+    ]
+
+
+def row_place(row: Row) -> str:
+    """A line of the user's, else the module, else the op."""
+    return str(row["line"] or row["module"] or row["op"])
+
+
+def to_evidence(facts: Facts, row: Row, gain_us: float, detail: str = "") -> Evidence:
+    rate = f"{row['tflops']:.0f} TFLOP/s" if row["flop"] and row["bound"] != "memory" else f"{row['tbps']:.2f} TB/s"
+    share = f", {row['percent_of_roofline']:.0f} % of the limit" if row["percent_of_roofline"] is not None else ""
+    return Evidence(
+        what=f"{row['op']} {row['params']}",
+        detail=detail or f"{row['dtype']} {rate}{share}: {row['kernel_short']}".lstrip(),
+        count=row["count"],
+        time_ms=facts.per_step_ms(row["total_us"]),
+        gain_ms=facts.per_step_ms(gain_us),
+        place=row_place(row),
+    )
+
+
+def summed(rows: Iterable[Evidence]) -> float:
+    return sum(row.gain_ms for row in rows)
+
+
+def reachable_us(row: Row) -> float:
+    """The time one call would take close to its limit."""
+    return float(row["roofline_us"]) / reachable_share(row["ceiling"] == "measured")
+
+
+def contiguous_sizes(row: Row) -> dict[str, int]:
+    """The sizes along which memory is contiguous: those a kernel loads in vectors."""
+    if row["family"] == "convolution":
+        return {name: int(row[name]) for name in ("Cin", "Cout") if int(row[name]) > 8}
+    layout = str(row["layout"])
+    names = {"K" if layout[:1] == "n" else "M", "N" if layout[1:] == "n" else "K", "N"}
+    return {name: int(row[name]) for name in sorted(names)}
+
+
+def odd_sizes(row: Row) -> dict[str, int]:
+    """The contiguous sizes that the dtype's vectors do not divide."""
+    need = ALIGNMENT.get(row["dtype"], 1)
+    if row["family"] not in ("gemm", "convolution") or (row["dtype"] == "fp32" and row["unit"] != "matrix tf32"):
+        return {}
+    return {name: size for name, size in contiguous_sizes(row).items() if size % need and size > 1}
+
+
+def misaligned(facts: Facts) -> Iterator[Finding]:
+    """One finding per odd size: the products that share it share its cause."""
+    by_size: dict[tuple[int, str], list[Row]] = {}
+    for row in slow_matrix_rows(facts):
+        sizes = odd_sizes(row)
+        if sizes:
+            by_size.setdefault((max(sizes.values()), row["dtype"]), []).append(row)
+    for (size, dtype), rows in by_size.items():
+        yield _misaligned(facts, size, dtype, rows)
+
+
+def _misaligned(facts: Facts, size: int, dtype: str, rows: list[Row]) -> Finding:
+    need = ALIGNMENT[dtype]
+    padded, good = (math.ceil(size / multiple) * multiple for multiple in (need, GOOD_MULTIPLE))
+    if good > MOST_PADDING * size:
+        good = padded
+    evidence = [
+        to_evidence(facts, row, row["total_us"] - row["count"] * reachable_us(row) * good / size) for row in rows
+    ]
+    gain = summed(evidence)
+    slowest, fastest = min(row["tflops"] for row in rows), max(row["tflops"] for row in rows)
+    expected = sum(row["flop"] for row in rows) / sum(reachable_us(row) for row in rows) / 1e6
+    choices = f"{padded}, a multiple of {need}"
+    choices += f", or {good}, a multiple of {GOOD_MULTIPLE}" if good != padded else ""
+    kind = "GEMM" if rows[0]["family"] == "gemm" else "convolution"
+    return Finding(
+        "WL201",
+        f"{len(rows)} {kind}{'s' * (len(rows) > 1)} with the odd size {size} "
+        f"run{'s' * (len(rows) == 1)} on slow kernels",
+        gain,
+        facts.share_of_time(gain),
+        False,
+        row_place(rows[0]),
+        f"{facts.per_step_ms(sum(row['total_us'] for row in rows)):.2f} ms at {slowest:.0f}–{fastest:.0f} TFLOP/s "
+        f"where {expected:.0f} can be reached: {rows[0]['kernel_short']}",
+        f"pad {size} to {choices}: then {dtype} kernels can load 16 bytes at a time",
+        rows=tuple(evidence),
+    )
+
+
+def plain_fp32(facts: Facts) -> Iterator[Finding]:
+    """fp32 products on the vector units of a GPU whose matrix units do TF32."""
+    rate = facts.reachable_tflops("tf32")
+    evidence = []
+    for row in facts.roofline:
+        if row["family"] not in MATRIX_FAMILIES or row["unit"] not in ("vector fp32", "matrix fp32"):
+            continue
+        least = max(row["flop"] / rate / 1e6, row["bytes"] / facts.reachable_tbps / 1e6) if rate else math.inf
+        gain = row["total_us"] - row["count"] * least
+        if gain > 0:
+            evidence.append(to_evidence(facts, row, gain))
+    gain = summed(evidence)
+    if not evidence:
+        return
+    time = sum(row.time_ms for row in evidence)
+    yield Finding(
+        "WL202",
+        f"fp32 matrix products without TF32 take {facts.share_of_time(time):.0f} % of the time",
+        gain,
+        facts.share_of_time(gain),
+        False,
+        evidence[0].place,
+        f"{time:.2f} ms; TF32 would reach about {rate:.0f} TFLOP/s here",
+        "torch.set_float32_matmul_precision('high') lets products run in TF32; bf16 autocast is twice as fast again",
+        rows=tuple(evidence[:8]),
+    )
+
+
+def legacy_kernels(facts: Facts) -> Iterator[Finding]:
+    """Kernels built for an older architecture, on matrix work, without another reason to be slow."""
+    own = _sm(facts.architecture)
+    rows = []
+    for row in slow_matrix_rows(facts):
+        built_for = _sm(row["arch"])
+        explained = row["unit"].endswith("fp32") or odd_sizes(row)
+        if own and built_for and built_for // 10 < own // 10 and not explained:
+            rows.append(row)
+    if not rows:
+        return
+    evidence = [to_evidence(facts, row, row["total_us"] - row["count"] * reachable_us(row)) for row in rows]
+    gain = summed(evidence)
+    built = ", ".join(sorted({row["arch"] for row in rows}))
+    yield Finding(
+        "WL203",
+        f"kernels built for {built} run on {facts.architecture}",
+        gain,
+        facts.share_of_time(gain),
+        True,
+        row_place(rows[0]),
+        f"{len(rows)} products or convolutions, {facts.per_step_ms(sum(row['total_us'] for row in rows)):.2f} ms, "
+        f"e.g. {rows[0]['kernel_short']}",
+        "a newer cuBLAS, cuDNN or PyTorch may have kernels for this GPU; sizes that are multiples of 64 and bf16 or "
+        "fp16 also reach them; for convolutions try torch.backends.cudnn.benchmark = True",
+        rows=tuple(evidence[:8]),
+    )
+
+
+def _sm(arch: str) -> int:
+    match = re.fullmatch(r"sm_?(\d{2,3})", arch)
+    return int(match[1]) if match else 0
+
+
+ON_SCORES: Final = ("softmax", "pointwise", "cast", "copy")
+"""Families of the ops that work on a stored score matrix."""
+
+
+def unfused_attention(facts: Facts) -> Iterator[Finding]:
+    """Products, scaling, mask, softmax, dropout on one and the same score matrix: a fused kernel never stores it."""
+    for elements in sorted(facts.score_sizes, reverse=True):
+        products = [row for row in facts.roofline if row["family"] == "gemm" and touches(row, elements)]
+        others = [row for row in facts.roofline if row["family"] in ON_SCORES and row.get("elements") == str(elements)]
+        yield _attention(facts, elements, products, others)
+
+
+def _attention(facts: Facts, elements: int, products: list[Row], others: list[Row]) -> Finding:
+    rate = facts.ceilings.get(("matrix", products[0]["dtype"]), (0.0, False))[0] * THRESHOLDS["reachable_attention"]
+    total = sum(row["total_us"] for row in products + others)
+    flop = sum(row["flop"] * row["count"] for row in products)
+    # Without a known GPU: the products stay, everything on the score matrix goes.
+    fused = flop / rate / 1e6 if rate else sum(row["total_us"] for row in products)
+    gain = facts.per_step_ms(max(0.0, total - fused))
+    largest = sorted(products + others, key=lambda row: -row["total_us"])
+    return Finding(
+        "WL204",
+        "attention is computed in parts: products and softmax on stored scores",
+        gain,
+        facts.share_of_time(gain),
+        False,
+        row_place(largest[0]),
+        f"{facts.per_step_ms(total):.2f} ms over {len(products)} products and {len(others)} ops on {elements:,} scores",
+        "call torch.nn.functional.scaled_dot_product_attention (attn_implementation='sdpa'): a fused kernel keeps the "
+        "scores on the chip",
+        rows=tuple(to_evidence(facts, row, 0.0) for row in largest[:8]),
+    )

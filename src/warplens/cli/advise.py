@@ -1,0 +1,33 @@
+"""Advise what to change: findings by gain, each with its place, its evidence and what to do."""
+
+from __future__ import annotations
+
+import argparse
+
+from warplens.cli.common import add_trace_options, open_profile, positive, show_text, width, write_bytes
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_trace_options(parser)
+    parser.add_argument("--top", type=positive, default=None, metavar="N", help="only the N largest findings")
+    parser.add_argument("--json", action="store_true", help="findings with their evidence rows as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    from warplens.outputs.advice_text import advice_json, render_advice
+
+    profile = open_profile(args)
+    found = profile.findings()[: args.top]
+    if args.json:
+        write_bytes(advice_json(found))
+        return 0
+    per_step = bool(len(profile.table("steps")))
+    text = render_advice(
+        found,
+        profile.verdict(),
+        per_step=per_step,
+        min_gain_percent=profile.min_gain_percent,
+        width=min(width(), 120),
+    )
+    show_text(text)
+    return 0

@@ -1,0 +1,81 @@
+"""Findings as terminal text and as JSON, each with the rows behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from warplens.outputs.terminal import TableText
+from warplens.outputs.text import clean, elide, encodable
+from warplens.units import format_count, format_ms
+
+if TYPE_CHECKING:
+    from warplens.model.finding import Evidence, Finding
+
+Line = tuple[str, str]
+INDENT = "       "
+MAX_ROWS = 4
+
+
+def gain_text(finding: Finding, *, per_step: bool) -> str:
+    """`≤ 1.2 ms per step (3.4 %)`; empty where there is nothing to win."""
+    if finding.gain_ms <= 0:
+        return ""
+    bound = "≤ " if finding.bound else ""
+    return f"{bound}{format_ms(finding.gain_ms)}{' per step' if per_step else ''} ({finding.gain_percent:.1f} %)"
+
+
+def render_advice(
+    findings: Sequence[Finding], verdict: str, *, per_step: bool, min_gain_percent: float, width: int
+) -> TableText:
+    """The verdict, then one block per finding: what, how much, where, why, what to do, and the rows behind it."""
+    lines: list[Line] = [(line, "bold") for line in wrap(clean(verdict), max(20, width))]
+    for number, finding in enumerate(findings, start=1):
+        gain = gain_text(finding, per_step=per_step)
+        title = f"{number}. {finding.code}  {finding.title}{f' · {gain}' if gain else ''}"
+        lines += [("", "none"), (elide(clean(title), width), "bold")]
+        for label, text in (("where", finding.place), ("why", finding.evidence), ("do", finding.advice)):
+            lines += _paragraph(label, text, width)
+        lines += [_row(row, width) for row in finding.rows[:MAX_ROWS]]
+        if len(finding.rows) > MAX_ROWS:
+            lines.append((f"{INDENT}… {len(finding.rows) - MAX_ROWS} more: warplens show TRACE evidence", "dim"))
+    if not findings:
+        text = f"no findings: nothing to win that is worth {min_gain_percent:g} % of the time or more"
+        lines += [("", "none"), (text, "none")]
+    return TableText(tuple(lines))
+
+
+def _paragraph(label: str, text: str, width: int) -> list[Line]:
+    wrapped = wrap(clean(text), max(20, width - len(INDENT) - 7))
+    return [(f"{INDENT}{label if number == 0 else '':<7}{line}", "none") for number, line in enumerate(wrapped)]
+
+
+def _row(row: Evidence, width: int) -> Line:
+    parts = [row.what]
+    if row.time_ms:
+        parts.append(f"{format_ms(row.time_ms)} in {format_count(row.count)}")
+    if row.detail:
+        parts.append(row.detail)
+    return (elide(f"{INDENT}- {clean(' · '.join(parts))}", width), "dim")
+
+
+def advice_json(findings: Sequence[Finding]) -> bytes:
+    """The rows of the table `findings`, each with its `evidence_rows`."""
+    import msgspec
+
+    rows = []
+    for finding in findings:
+        row = asdict(finding)
+        evidence = row.pop("rows")
+        rows.append({**_encodable(row), "evidence_rows": [_encodable(each) for each in evidence]})
+    return msgspec.json.encode(rows)
+
+
+def _encodable(row: dict[str, object]) -> dict[str, object]:
+    """Rounded as the tables are; text that holds half a character cannot be encoded."""
+    return {
+        name: encodable(value) if isinstance(value, str) else round(value, 6) if isinstance(value, float) else value
+        for name, value in row.items()
+    }

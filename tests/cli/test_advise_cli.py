@@ -1,0 +1,126 @@
+"""`warplens advise`: the verdict, then findings that say where, why and what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warplens
+from finding_traces import GEMM, H200, Call, back_to_back, filler, geometry, product
+from support import op, write_trace
+from warplens.cli import main
+from warplens.model.finding import EVIDENCE_SCHEMA, SCHEMA
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An odd vocabulary that costs 0.53 of 2 ms, and a kernel with too few blocks that costs 0.1."""
+    monkeypatch.setenv("COLUMNS", "100")
+    few = Call("mine::few", GEMM, 200, kernel_args=geometry(66))
+    return write_trace(tmp_path / "t.json", back_to_back(product(1000, 4096, 50257, 768), few, filler(800)), **H200)
+
+
+def printed(capsys: Captured, *args: str | Path) -> str:
+    assert main(["advise", *map(str, args)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def array(capsys: Captured, *args: str | Path) -> list[dict[str, Any]]:
+    found = json.loads(printed(capsys, *args, "--json"))
+    assert isinstance(found, list)
+    return found
+
+
+def test_the_verdict_comes_first_then_the_numbered_findings(trace: Path, capsys: Captured) -> None:
+    lines = printed(capsys, trace).splitlines()
+    assert lines[0] == "GPU-bound: the GPU is busy 100.0 % of the time; GEMM takes 100 % of the GPU time."
+    titles = [line for line in lines if re.match(r"\d+\. WL", line)]
+    assert titles == [
+        "1. WL201  1 GEMM with the odd size 50257 runs on slow kernels · 528.7 µs (26.4 %)",
+        "2. WL210  kernels have fewer blocks than the GPU has multiprocessors · ≤ 100.0 µs (5.0 %)",
+    ]
+    assert max(map(len, lines)) <= 100
+
+
+def test_each_finding_says_where_why_and_what_to_do_and_lists_its_evidence(trace: Path, capsys: Captured) -> None:
+    blocks = printed(capsys, trace).split("\n\n")[1:]
+    assert len(blocks) == 2
+    for block in blocks:
+        labels = re.findall(r"^ {7}(where|why|do|-) ", block, re.MULTILINE)
+        assert labels == ["where", "why", "do", "-"]
+    assert "where  train.py:4 step" in blocks[0]
+    assert "do     pad 50257 to 50264" in blocks[0]
+
+
+def test_json_is_one_array_with_the_columns_of_the_table_and_the_evidence(trace: Path, capsys: Captured) -> None:
+    found = array(capsys, trace)
+    assert [row["code"] for row in found] == ["WL201", "WL210"]
+    profile = warplens.open(trace, cache=False)
+    for row, expected in zip(found, profile.table("findings").to_dicts(), strict=True):
+        evidence = row.pop("evidence_rows")
+        assert list(row) == list(SCHEMA)
+        assert row == expected
+        assert [list(each) for each in evidence] == [
+            [name for name in EVIDENCE_SCHEMA if name not in ("finding", "code")]
+        ]
+    assert "\n" not in printed(capsys, trace, "--json").rstrip("\n")
+
+
+def test_top_keeps_the_largest(trace: Path, capsys: Captured) -> None:
+    assert [row["code"] for row in array(capsys, trace, "--top", "1")] == ["WL201"]
+    assert "WL210" not in printed(capsys, trace, "--top", "1")
+
+
+def test_min_gain_moves_the_threshold(trace: Path, capsys: Captured) -> None:
+    assert [row["code"] for row in array(capsys, trace, "--min-gain", "5.1")] == ["WL201"]
+    assert [row["code"] for row in array(capsys, trace, "--min-gain", "0")] == ["WL201", "WL210"]
+
+
+def test_without_findings_it_says_so(trace: Path, tmp_path: Path, capsys: Captured) -> None:
+    healthy = write_trace(tmp_path / "healthy.json", back_to_back(filler(100), filler(100)), **H200)
+    lines = printed(capsys, healthy).splitlines()
+    assert lines[0].startswith("GPU-bound: ")
+    assert lines[-1].startswith("no findings")
+    assert array(capsys, healthy) == []
+    alone = write_trace(tmp_path / "cpu.json", [op("aten::mm", 0, 5)])
+    lines = printed(capsys, alone).splitlines()
+    assert lines[0] == "CPU only: this trace holds no GPU work."
+    assert lines[-1].startswith("no findings")
+
+
+def test_gpu_says_whose_limits_hold(trace: Path, capsys: Captured) -> None:
+    """On an A100 the same 0.32 TFLOP in 1 ms are no slow product."""
+    assert "WL201" not in {row["code"] for row in array(capsys, trace, "--gpu", "A100 SXM 80GB")}
+
+
+def test_an_unknown_gpu_is_one_line_and_the_closest_names(trace: Path, capsys: Captured) -> None:
+    assert main(["advise", str(trace), "--gpu", "H2000"]) == 2
+    captured = capsys.readouterr()
+    error, empty, hint = captured.err.splitlines()
+    assert (captured.out, error, empty) == ("", "error: no GPU is known as 'H2000'", "")
+    assert hint.startswith("hint: ")
+    assert "H200" in hint
+
+
+def test_gpu_file_says_whose_limits_hold(trace: Path, tmp_path: Path, capsys: Captured) -> None:
+    """With half of an H200's matrix units the product is at 80 % of its limit."""
+    (tmp_path / "mine.toml").write_text('base = "H200"\n[matrix]\nbf16 = 395\n')
+    assert [row["code"] for row in array(capsys, trace, "--gpu-file", tmp_path / "mine.toml")] == ["WL210"]
+    assert main(["advise", str(trace), "--gpu-file", str(tmp_path / "absent.toml")]) == 2
+    assert capsys.readouterr().err.startswith(f"error: cannot read the GPU file {tmp_path / 'absent.toml'}")
+
+
+@pytest.mark.parametrize("words", [("--top", "0"), ("--top", "x"), ("--min-gain", "x")])
+def test_options_that_make_no_sense_are_usage_errors(trace: Path, words: tuple[str, ...], capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["advise", str(trace), *words])
+    assert stopped.value.code == 2
+    assert words[0] in capsys.readouterr().err

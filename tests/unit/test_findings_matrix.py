@@ -1,0 +1,197 @@
+"""Findings on matrix work: each against what the product could take, worked out by hand for an H200."""
+
+from __future__ import annotations
+
+import pytest
+
+from finding_traces import (
+    BF16_TFLOPS,
+    GEMM,
+    H200,
+    LEGACY_GEMM,
+    MEMORY_TBPS,
+    PLACE,
+    PLAIN_GEMM,
+    REACHABLE,
+    SOFTMAX,
+    TF32_GEMM,
+    TF32_TFLOPS,
+    Call,
+    back_to_back,
+    by_code,
+    elementwise,
+    filler,
+    inputs,
+    product,
+    rows_gain_ms,
+)
+from support import Opened
+
+VOCABULARY, PADDED = 50257, 50304
+HEAD_US = 2 * 4096 * 768 * VOCABULARY / BF16_TFLOPS / 1e6
+"""The least time of a language model's head: 400 µs."""
+
+
+def head(dur: float, size: int = VOCABULARY) -> Call:
+    return product(dur, 4096, size, 768, kernel=LEGACY_GEMM)
+
+
+def test_wl201_fires_for_an_odd_size_on_a_slow_kernel(opened: Opened) -> None:
+    profile = opened(back_to_back(head(1000), filler(500)), H200)
+    found = by_code(profile)
+    finding = found["WL201"]
+    assert finding.title == f"1 GEMM with the odd size {VOCABULARY} runs on slow kernels"
+    assert finding.gain_ms == pytest.approx((1000 - HEAD_US / REACHABLE * PADDED / VOCABULARY) / 1e3)
+    assert finding.gain_percent == pytest.approx(100 * finding.gain_ms / 1.5)
+    assert (finding.bound, finding.place) == (False, PLACE)
+    assert finding.advice.startswith("pad 50257 to 50264, a multiple of 8, or 50304, a multiple of 64")
+    assert "1.00 ms at 316–316 TFLOP/s where 671 can be reached" in finding.evidence
+    (row,) = finding.rows
+    assert (row.count, row.time_ms, row.gain_ms) == (1, pytest.approx(1.0), pytest.approx(finding.gain_ms))
+    assert "WL203" not in found
+
+
+def test_wl201_fires_once_for_all_products_with_the_same_odd_size(opened: Opened) -> None:
+    """The odd size is N, K and M; of a product of row-major matrices M is no contiguous one."""
+    calls = [head(1000), product(1100, 4096, 768, VOCABULARY), product(1200, VOCABULARY, 768, 4096), filler(500)]
+    finding = by_code(opened(back_to_back(*calls), H200))["WL201"]
+    assert len(finding.rows) == 2
+    assert "2 GEMMs" in finding.title
+    assert finding.gain_ms == pytest.approx(rows_gain_ms(finding))
+    assert finding.gain_ms <= sum(row.time_ms for row in finding.rows) == pytest.approx(2.1)
+
+
+def test_wl201_fires_for_the_channels_of_a_convolution(opened: Opened) -> None:
+    """2 · 32 · 67 · 67 · 9 · 56² FLOPs; 67 is padded to 72, for a multiple of 64 would nearly double it."""
+    images, weights = [32, 67, 56, 56], [67, 67, 3, 3]
+    call = Call("aten::cudnn_convolution", GEMM, 100, inputs(images, weights))
+    concrete = ["", "", "[1, 1]", "[1, 1]", "[1, 1]", "1", "False", "False", "True"]
+    call.args["Input Dims"] += [[]] * 7
+    call.args["Input type"] += ["ScalarList"] * 3 + ["Scalar"] * 4
+    call.args["Concrete Inputs"] = concrete
+    finding = by_code(opened(back_to_back(call), H200))["WL201"]
+    flop = 2 * 32 * 67 * 67 * 9 * 56 * 56
+    assert finding.title == "1 convolution with the odd size 67 runs on slow kernels"
+    assert finding.gain_ms == pytest.approx(0.1 - flop / BF16_TFLOPS / REACHABLE / 1e9 * 72 / 67)
+    assert finding.advice.startswith("pad 67 to 72, a multiple of 8: ")
+
+
+def test_wl201_is_silent_for_padded_sizes_and_for_kernels_that_are_fast_all_the_same(opened: Opened) -> None:
+    assert "WL201" not in by_code(opened(back_to_back(head(1000, PADDED)), H200))
+    assert "WL201" in by_code(opened(back_to_back(head(2.01 * HEAD_US)), H200))
+    assert "WL201" not in by_code(opened(back_to_back(head(1.99 * HEAD_US)), H200))
+
+
+def test_wl201_is_silent_for_products_that_are_over_in_five_microseconds(opened: Opened) -> None:
+    """2 · 1253³ FLOPs take 4.98 µs at the limit, 2 · 1257³ take 5.03."""
+    assert "WL201" in by_code(opened(back_to_back(product(50, 1257, 1257, 1257)), H200))
+    assert "WL201" not in by_code(opened(back_to_back(product(50, 1253, 1253, 1253)), H200))
+
+
+def test_less_is_expected_of_a_data_sheet_than_of_a_measured_ceiling(opened: Opened) -> None:
+    """H100: 989.4 TFLOP/s, of which 0.7 are taken to be reachable."""
+    finding = by_code(opened(back_to_back(head(1000)), gpu="H100 SXM"))["WL201"]
+    expected = HEAD_US * BF16_TFLOPS / 989.4 / 0.7 * PADDED / VOCABULARY
+    assert finding.gain_ms == pytest.approx((1000 - expected) / 1e3)
+
+
+CUBE = 4096
+CUBE_FLOP = 2 * CUBE**3
+
+
+def test_wl202_fires_for_fp32_products_on_the_vector_units(opened: Opened) -> None:
+    call = product(3000, CUBE, CUBE, CUBE, kernel=PLAIN_GEMM, dtype="float")
+    found = by_code(opened(back_to_back(call, filler(1000)), H200))
+    finding = found["WL202"]
+    least = CUBE_FLOP / (REACHABLE * TF32_TFLOPS) / 1e6
+    assert least > 3 * 4 * CUBE**2 / MEMORY_TBPS / 1e6
+    assert finding.gain_ms == pytest.approx((3000 - least) / 1e3)
+    assert finding.title == "fp32 matrix products without TF32 take 75 % of the time"
+    assert (finding.bound, finding.place) == (False, PLACE)
+    assert finding.evidence == "3.00 ms; TF32 would reach about 348 TFLOP/s here"
+    assert rows_gain_ms(finding) == pytest.approx(finding.gain_ms)
+    assert "WL203" not in found
+
+
+@pytest.mark.parametrize(("gpu", "reachable_tbps"), [("H200", MEMORY_TBPS), ("H100 SXM", 0.8 * 3.35)])
+def test_wl202_never_promises_more_than_the_bytes_allow(opened: Opened, gpu: str, reachable_tbps: float) -> None:
+    """A narrow product: TF32 would do its FLOPs in 0.1 ms, but its matrix of 1 GiB takes longer to read."""
+    call = product(1500, 16384, 64, 16384, kernel=PLAIN_GEMM, dtype="float")
+    moved = 4 * (16384 * 16384 + 2 * 16384 * 64)
+    finding = by_code(opened(back_to_back(call), gpu=gpu))["WL202"]
+    assert finding.gain_ms == pytest.approx((1500 - moved / reachable_tbps / 1e6) / 1e3)
+
+
+def test_wl202_is_silent_for_tf32_and_for_bf16(opened: Opened) -> None:
+    tf32 = product(3000, CUBE, CUBE, CUBE, kernel=TF32_GEMM, dtype="float")
+    assert "WL202" not in by_code(opened(back_to_back(tf32), H200))
+    assert "WL202" not in by_code(opened(back_to_back(product(3000, CUBE, CUBE, CUBE)), H200))
+
+
+def test_wl203_fires_for_slow_kernels_of_an_older_architecture(opened: Opened) -> None:
+    least = CUBE_FLOP / BF16_TFLOPS / 1e6
+    finding = by_code(opened(back_to_back(product(500, CUBE, CUBE, CUBE, kernel=LEGACY_GEMM)), H200))["WL203"]
+    assert finding.title == "kernels built for sm80 run on sm_90"
+    assert finding.gain_ms == pytest.approx((500 - least / REACHABLE) / 1e3)
+    assert (finding.bound, finding.place) == (True, PLACE)
+    assert rows_gain_ms(finding) == pytest.approx(finding.gain_ms)
+
+
+def test_wl203_is_silent_for_kernels_of_this_gpu_and_for_fast_ones(opened: Opened) -> None:
+    least = CUBE_FLOP / BF16_TFLOPS / 1e6
+    assert "WL203" not in by_code(opened(back_to_back(product(500, CUBE, CUBE, CUBE)), H200))
+    fast = product(1.99 * least, CUBE, CUBE, CUBE, kernel=LEGACY_GEMM)
+    assert "WL203" not in by_code(opened(back_to_back(fast), H200))
+
+
+HEADS, LENGTH, WIDTH = 64, 1024, 64
+SCORES = [HEADS, LENGTH, LENGTH]
+
+
+def attention(scores: list[int], *, odd: int = 0) -> list[Call]:
+    heads, length, keys = scores
+    width = WIDTH + odd
+    return [
+        Call("aten::bmm", GEMM, 100, inputs([heads, length, width], [heads, width, keys])),
+        elementwise("mul", 110, scores, []),
+        Call("aten::_softmax", SOFTMAX, 120, inputs(scores, [], [])),
+        Call("aten::bmm", GEMM, 90, inputs([heads, length, keys], [heads, keys, width])),
+    ]
+
+
+def test_wl204_fires_for_products_and_a_softmax_on_stored_scores(opened: Opened) -> None:
+    """420 µs in parts; fused, the products' FLOPs at half of the ceiling."""
+    finding = by_code(opened(back_to_back(*attention(SCORES), filler(80)), H200))["WL204"]
+    flop = 2 * (2 * HEADS * LENGTH * LENGTH * WIDTH)
+    assert finding.gain_ms == pytest.approx((420 - flop / (0.5 * BF16_TFLOPS) / 1e6) / 1e3)
+    assert finding.gain_percent == pytest.approx(100 * finding.gain_ms / 0.5)
+    assert (finding.bound, finding.place) == (False, PLACE)
+    assert finding.evidence == "0.42 ms over 2 products and 2 ops on 67,108,864 scores"
+    assert sum(row.time_ms for row in finding.rows) == pytest.approx(0.42)
+
+
+def test_wl204_fires_without_a_known_gpu_for_what_works_on_the_scores(opened: Opened) -> None:
+    assert by_code(opened(back_to_back(*attention(SCORES))))["WL204"].gain_ms == pytest.approx(0.110 + 0.120)
+
+
+def test_wl204_is_silent_without_a_softmax_on_the_scores(opened: Opened) -> None:
+    first, scale, _, second = attention(SCORES)
+    other = Call("aten::_softmax", SOFTMAX, 120, inputs([4096, 50304], [], []))
+    assert "WL204" not in by_code(opened(back_to_back(first, scale, other, second), H200))
+
+
+def test_wl204_is_silent_for_products_that_are_no_batch(opened: Opened) -> None:
+    """The loss of a language model: head, softmax, and the head's backward."""
+    calls = [
+        product(300, 4096, PADDED, 768),
+        Call("aten::_log_softmax", SOFTMAX, 200, inputs([4096, PADDED], [], [])),
+        product(300, 4096, 768, PADDED),
+    ]
+    assert "WL204" not in by_code(opened(back_to_back(*calls), H200))
+
+
+def test_products_on_scores_are_counted_once(opened: Opened) -> None:
+    """With a head of 65 both products have an odd size and run slowly; the fused kernel mends that as well."""
+    found = by_code(opened(back_to_back(*attention(SCORES, odd=1)), H200))
+    assert "WL204" in found
+    assert not {"WL201", "WL203", "WL205", "WL211"} & set(found)
