@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from warplens.api import Profile, open, report
     from warplens.categories import Rule
+    from warplens.comparison import diff
     from warplens.compat import TreePerfAnalyzer, generate_perf_report_pytorch
     from warplens.errors import FormatError, MissingExtra, UsageError, WarplensError
     from warplens.model.finding import Finding
@@ -27,6 +28,7 @@ _HOMES = {
     "open": "warplens.api",
     "report": "warplens.api",
     "Profile": "warplens.api",
+    "diff": "warplens.comparison",
     "Rule": "warplens.categories",
     "TreePerfAnalyzer": "warplens.compat",
     "generate_perf_report_pytorch": "warplens.compat",
@@ -43,6 +45,7 @@ _HOMES = {
 __all__ = [  # noqa: RUF022 - in the order a reader meets them
     "open",
     "report",
+    "diff",
     "Profile",
     "Trace",
     "Table",

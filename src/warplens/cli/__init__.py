@@ -6,24 +6,27 @@ stdout carries data, stderr the rest. Nothing heavy is imported before a verb ru
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import os
 import sys
 from collections.abc import Sequence
 
 from warplens import __version__
-from warplens.cli import explain, report, show, sql, tree
+from warplens.cli import advise, diff, explain, report, show, sql, tree
 from warplens.errors import WarplensError
 
-VERBS = (report, show, tree, sql, explain)
+VERBS = (report, advise, show, tree, diff, sql, explain)
 POLARS_PANIC = "PanicException"
 """No subclass of `Exception`; told by its name, because Polars is not imported before a verb needs it."""
 DESCRIPTION = "Warplens opens a GPU trace and shows where the time goes."
 EPILOG = """examples:
   warplens report trace.json.gz                    where the time goes, on one screen
   warplens report trace.json.gz -o out/ -o r.xlsx  every table as CSV, and as a workbook
+  warplens advise trace.json.gz                    what to change, and what it would win
   warplens show trace.json.gz kernels --top 20     one table
   warplens tree trace.json.gz --context module     GPU time by call path
+  warplens diff before.json.gz after.json.gz       what changed, and where it comes from
   warplens sql trace.json.gz "select kernel_category, sum(total_us) from kernels group by 1"
   warplens explain kernels                         what every column means
 """
@@ -37,6 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.verb is None:
         parser.print_help()
         return 2
+    if args.verb != "sql":
+        # Frames are small: waking threads for them costs more than they save, on 64 cores most of all.
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")
     try:
         code: int = args.run(args)
         sys.stdout.flush()
@@ -68,6 +74,8 @@ def entry() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that knows no µ and no bars shows question marks instead of a traceback.
             stream.reconfigure(errors="replace")
+    # A process this short leaves nothing for the collector of cycles to do but look, 2 % of a large report.
+    gc.disable()
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,0 +1,130 @@
+"""Two traces side by side: which of their GPU work is compared, and what a time is divided by.
+
+Times are per step where both traces have steps in which a GPU worked: the mean over these steps, of the work they
+launched. Otherwise they are of the whole trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.workspace import Workspace
+from warplens.model.kinds import CODE
+from warplens.model.trace import Bools, Ints
+
+LEFT_OUT_PERCENT = 1.0
+"""Work outside all steps is mentioned from this share of the GPU time on."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two traces; `steps` are the steps that are averaged, none for the whole trace."""
+
+    work: Workspace
+    label: str
+    steps: tuple[int, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """What sums are divided by."""
+        return max(1, len(self.steps))
+
+    @property
+    def complete_steps(self) -> tuple[int, ...]:
+        """The steps whose length on the GPU is known: the last one has no next one to end it.
+
+        It lacks the idle time before that (8.5 instead of 25 ms where a data loader stalls), so that it is left out
+        wherever two others remain.
+        """
+        return self.steps[:-1] if len(self.steps) > 2 else self.steps
+
+    @cached_property
+    def chosen(self) -> Bools:
+        """Which GPU events are compared."""
+        if not self.steps:
+            return np.ones(len(self.work.gpu), bool)
+        return np.isin(self.work.gpu["step"].to_numpy(), self.steps)
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        """The GPU events that are compared; `step` is one and the same for a whole trace."""
+        return self.in_steps(self.work.gpu.filter(pl.Series(self.chosen)))
+
+    @cached_property
+    def host_rows(self) -> Ints:
+        """The host's op calls that are compared."""
+        trace = self.work.trace
+        rows = np.flatnonzero(trace.ints("kind") == CODE["op"])
+        return rows[np.isin(trace.ints("step")[rows], self.steps)] if self.steps else rows
+
+    def in_steps(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return frame if self.steps else frame.with_columns(pl.lit(0, pl.Int32).alias("step"))
+
+    @cached_property
+    def gpu_us(self) -> float:
+        """Summed duration of the compared GPU work, per step or of the whole."""
+        return float(self.events["dur_ns"].sum()) / 1000 / self.runs
+
+    @property
+    def percent_left_out(self) -> float:
+        """Share of the GPU time that belongs to no step and is not compared."""
+        whole = self.work.gpu_total_ns
+        return 100 * (1 - float(self.events["dur_ns"].sum()) / whole) if whole else 0.0
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What is compared with what."""
+
+    a: Side
+    b: Side
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def per_step(self) -> bool:
+        return bool(self.a.steps)
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        return self.a, self.b
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What every table of this pair has to say about its times."""
+        return (self.basis, *(_left_out(side) for side in self.sides if side.percent_left_out >= LEFT_OUT_PERCENT))
+
+    @property
+    def basis(self) -> str:
+        if self.per_step:
+            return f"times are per step: means over {len(self.a.steps)} (A) and {len(self.b.steps)} (B) steps"
+        counts = [len(_gpu_steps(side.work)) for side in self.sides]
+        if any(counts) and not all(counts):
+            missing = "B" if counts[0] else "A"
+            return f"times are of the whole traces, because {missing} has no steps with GPU work"
+        return "times are of the whole traces"
+
+
+def pair(a: Workspace, b: Workspace, *, whole: bool = False) -> Pair:
+    """The two traces, per step where both have steps, unless `whole` asks for all of them."""
+    steps = (_gpu_steps(a), _gpu_steps(b))
+    if whole or not all(steps):
+        steps = ((), ())
+    return Pair(Side(a, "A", steps[0]), Side(b, "B", steps[1]))
+
+
+def _gpu_steps(work: Workspace) -> tuple[int, ...]:
+    """The steps that launched GPU work, in the order of their marks; on the CPU alone, all steps."""
+    marked = [int(step) for step in work.trace.steps["step"]]
+    if not len(work.gpu):
+        return tuple(marked)
+    busy = set(work.gpu["step"].unique().to_list())
+    return tuple(step for step in marked if step in busy)
+
+
+def _left_out(side: Side) -> str:
+    return f"{side.percent_left_out:.0f} % of {side.label}'s GPU time was launched outside its steps and is left out"

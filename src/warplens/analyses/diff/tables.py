@@ -1,0 +1,127 @@
+"""Two tables of the same name compared, whatever they hold: rows are joined on what names them, numbers subtracted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import polars as pl
+
+from warplens.analyses.diff.rows import BOTH, ONLY_A, ONLY_B
+from warplens.model.table import Column, Table
+
+NUMBER_KEYS: Final = frozenset({"step", "stream", "device", "line", "depth", "rank", "process", "group_size"})
+"""Numbers that say which row it is."""
+RESULTS: Final = frozenset(
+    {"kernels", "evidence", "advice", "proof", "title", "place", "places", "message", "bound", "peak_op", "modules",
+     "lines", "before", "after", "host_activity", "host_op", "host_frame", "after_op"}
+)  # fmt: skip
+"""Texts that are findings about a row and may differ between two runs of it."""
+UNITS: Final = {"us": "us", "ms": "ms", "percent": "%", "bytes": "bytes", "tflops": "TFLOP/s", "tbps": "TB/s"}
+REPEAT: Final = "repeat"
+REPORT_TABLES: Final = "report_tables"
+
+
+def diff_of_tables(name: str, a: pl.DataFrame, b: pl.DataFrame) -> Table:
+    """A, B and B − A for each number of two tables; equal keys are paired in their order."""
+    a, b = _same_types(a, b)
+    shared = [column for column in a.columns if column in b.columns]
+    keys = _keys([column for column in shared if _is_key(column, a.schema[column])], a, b)
+    numbers = [column for column in shared if column not in NUMBER_KEYS and a.schema[column].is_numeric()]
+    numbers.sort(key=lambda number: not _is_time(number))
+    first, second = (_prepared(frame, keys, numbers, side) for frame, side in ((a, "a"), (b, "b")))
+    joined = first.join(second, on=[*keys, REPEAT], how="full", coalesce=True, nulls_equal=True)
+    in_a, in_b = pl.col("in_a").is_not_null(), pl.col("in_b").is_not_null()
+    status = pl.when(in_a & in_b).then(pl.lit(BOTH)).when(in_a).then(pl.lit(ONLY_A)).otherwise(pl.lit(ONLY_B))
+    deltas = [
+        (pl.col(f"b_{number}").fill_null(0) - pl.col(f"a_{number}").fill_null(0)).alias(f"delta_{number}")
+        for number in numbers
+    ]
+    frame = joined.with_columns(status.alias("status"), *deltas).sort("in_a", "in_b", nulls_last=True)
+    columns = [
+        *(Column(key, "names the row") for key in keys),
+        *_repeat(frame),
+        Column("status", "which of them have it"),
+    ]
+    columns += [column for number in numbers for column in _number_columns(number)]
+    frame = _sorted(frame.select(column.name for column in columns), numbers)
+    missing = sorted(set(a.columns) ^ set(b.columns))
+    notes = (f"not in both: {', '.join(missing)}",) if missing else ()
+    return Table(name, f"{name}: A against B", tuple(columns), frame, notes)
+
+
+def summary_of(tables: Sequence[Table]) -> Table:
+    """One row per compared table: how many of its rows differ, and in what."""
+    rows = [(table.name, len(table), *_counts(table.frame)) for table in tables]
+    columns = (
+        Column("table", "name of the table"),
+        Column("rows", "rows in either"),
+        Column("only_in_a", "rows that only A has"),
+        Column("only_in_b", "rows that only B has"),
+        Column("differing", "rows of both with any other number"),
+    )
+    schema = {column.name: pl.String if column.name == "table" else pl.Int64 for column in columns}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    return Table(REPORT_TABLES, "one row per table that both reports hold", columns, frame)
+
+
+def _counts(frame: pl.DataFrame) -> tuple[int, int, int]:
+    deltas = [pl.col(name).fill_null(0) != 0 for name in frame.columns if name.startswith("delta_")]
+    differs = frame.filter(pl.col("status") == BOTH, pl.any_horizontal(deltas) if deltas else pl.lit(False))
+    only = [int((frame["status"] == status).sum()) for status in (ONLY_A, ONLY_B)]
+    return only[0], only[1], len(differs)
+
+
+def _keys(candidates: list[str], a: pl.DataFrame, b: pl.DataFrame) -> list[str]:
+    """The first columns that tell all rows apart in both: what follows them are facts about a row."""
+    for count in range(1, len(candidates)):
+        keys = candidates[:count]
+        if not any(frame.select(keys).is_duplicated().any() for frame in (a, b)):
+            return keys
+    return candidates
+
+
+def _is_time(number: str) -> bool:
+    return bool({"us", "ms"} & set(number.split("_")))
+
+
+def _is_key(column: str, dtype: pl.DataType) -> bool:
+    return (dtype == pl.String and column not in RESULTS) or column in NUMBER_KEYS
+
+
+def _prepared(frame: pl.DataFrame, keys: list[str], numbers: list[str], side: str) -> pl.DataFrame:
+    place = pl.int_range(pl.len(), dtype=pl.Int64)
+    repeat = place.over(keys) if keys else place
+    renamed = [pl.col(number).alias(f"{side}_{number}") for number in numbers]
+    return frame.select(*keys, repeat.alias(REPEAT), place.alias(f"in_{side}"), *renamed)
+
+
+def _repeat(frame: pl.DataFrame) -> list[Column]:
+    return [Column(REPEAT, "tells rows of equal names apart")] if frame[REPEAT].max() else []
+
+
+def _number_columns(number: str) -> list[Column]:
+    unit = next((UNITS[word] for word in reversed(number.split("_")) if word in UNITS), "")
+    texts = {"a": "in A", "b": "in B", "delta": "B less A"}
+    return [Column(f"{side}_{number}", f"{number} {text}", unit) for side, text in texts.items()]
+
+
+def _sorted(frame: pl.DataFrame, numbers: list[str]) -> pl.DataFrame:
+    """By the first time there is, largest difference first; tables without times keep their order."""
+    if not numbers or not _is_time(numbers[0]):
+        return frame
+    return frame.sort(pl.col(f"delta_{numbers[0]}").abs(), descending=True, nulls_last=True, maintain_order=True)
+
+
+def _same_types(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """CSV guesses types by what it sees: a column that is empty in one run is text there."""
+    shared = [name for name in a.columns if name in b.columns and a.schema[name] != b.schema[name]]
+    casts = [pl.col(name).cast(_common_type(a[name], b[name]), strict=False) for name in shared]
+    return a.with_columns(casts), b.with_columns(casts)
+
+
+def _common_type(a: pl.Series, b: pl.Series) -> type[pl.DataType]:
+    numbers = all(each.dtype.is_numeric() or each.null_count() == len(each) for each in (a, b))
+    if numbers and a.name not in NUMBER_KEYS:
+        return pl.Float64
+    return pl.String

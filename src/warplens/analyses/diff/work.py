@@ -1,0 +1,92 @@
+"""GPU work compared by kernel category, kernel, module and host op."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.diff.rows import COUNTS, TIMES, compare
+from warplens.analyses.diff.sides import Pair, Side
+from warplens.analyses.kernels import CATEGORY
+from warplens.analyses.modules import OUTSIDE, module_context, module_paths
+from warplens.analyses.places import pattern_of
+from warplens.analyses.workspace import NO_LAUNCH
+from warplens.model.table import Column, Table, table
+
+KERNEL = Column("kernel_short", "readable short form of the kernel's name")
+
+
+def diff_categories(pair: Pair) -> Table:
+    frame = compare(pair, [side.events for side in pair.sides], ["kernel_category"])
+    return table(
+        "diff_categories", "one row per kernel category, A against B", (CATEGORY, *TIMES, *COUNTS), frame, *pair.notes
+    )
+
+
+def diff_kernels(pair: Pair) -> Table:
+    keys = ["kernel_category", "kernel_short"]
+    frame = compare(pair, [side.events for side in pair.sides], keys)
+    columns = (CATEGORY, KERNEL, *TIMES, *COUNTS)
+    return table("diff_kernels", "one row per kernel (short name), A against B", columns, frame, *pair.notes)
+
+
+def diff_modules(pair: Pair) -> Table:
+    """By path; paths that only one side has are matched without their instances' numbers, where that helps."""
+    a, b = (_with_modules(side) for side in pair.sides)
+    exact = set(a["module"].unique()) & set(b["module"].unique())
+    loose = set(a["pattern"].filter(~a["module"].is_in(list(exact))).unique())
+    loose &= set(b["pattern"].filter(~b["module"].is_in(list(exact))).unique())
+    as_pattern = ~pl.col("module").is_in(list(exact)) & pl.col("pattern").is_in(list(loose))
+    key = pl.when(as_pattern).then("pattern").otherwise("module").alias("module")
+    frame = compare(pair, [a.with_columns(key), b.with_columns(key)], ["module"])
+    columns = (
+        Column("module", "path of nn.Module instances; * for their numbers where only so the paths match"),
+        *TIMES,
+        *COUNTS,
+    )
+    return table("diff_modules", "one row per nn.Module path, A against B", columns, frame, *_module_notes(pair))
+
+
+def diff_layers(pair: Pair) -> Table:
+    frame = compare(pair, [_with_modules(side) for side in pair.sides], ["pattern"]).rename({"pattern": "layer"})
+    columns = (Column("layer", "path of nn.Modules, * for the numbers of inner instances"), *TIMES, *COUNTS)
+    return table("diff_layers", "one row per kind of nn.Module, A against B", columns, frame, *_module_notes(pair))
+
+
+def _module_notes(pair: Pair) -> tuple[str, ...]:
+    without = [side.label for side in pair.sides if not side.work.trace.is_kind("module").any()]
+    return (*pair.notes, *(f"{label} holds no nn.Module frames: record with with_stack=True" for label in without))
+
+
+def _with_modules(side: Side) -> pl.DataFrame:
+    """The compared events with the path of the innermost module around each, and its pattern."""
+    rows = module_context(side.work).row[side.chosen]
+    paths = module_paths(side.work)
+    calls, place = np.unique(rows, return_inverse=True)
+    texts = [paths.get(call, OUTSIDE) for call in calls.tolist()]
+    module = pl.Series("module", texts, dtype=pl.String).gather(place)
+    pattern = pl.Series("pattern", [pattern_of(text) for text in texts], dtype=pl.String).gather(place)
+    lost = pl.col("owner") < 0
+    return side.events.with_columns(module, pattern).with_columns(
+        pl.when(lost).then(pl.lit(NO_LAUNCH)).otherwise(name).alias(name) for name in ("module", "pattern")
+    )
+
+
+def diff_host(pair: Pair) -> Table:
+    frame = compare(pair, [_host_ops(side) for side in pair.sides], ["op"])
+    meanings = {"a_us": "host time inside the op but in no inner op, in A", "a_count": "calls in A"}
+    times = [Column(c.name, meanings.get(c.name, c.meaning), c.unit) for c in (*TIMES, *COUNTS)]
+    columns = (Column("op", "framework op"), *times)
+    return table("diff_host", "host time: one row per op name, A against B", columns, frame, *pair.notes[:1])
+
+
+def _host_ops(side: Side) -> pl.DataFrame:
+    """One row per op call: its name, step and the host time in no inner op."""
+    trace, rows = side.work.trace, side.host_rows
+    duration, enclosing = trace.ints("dur_ns"), side.work.enclosing_op
+    ops = trace.rows_of("op")
+    nested = ops[enclosing[ops] >= 0]
+    inner = np.bincount(enclosing[nested], weights=duration[nested], minlength=len(trace))
+    names = pl.Series("op", trace.names, dtype=pl.String).gather(trace.ints("name")[rows])
+    own = np.maximum(duration[rows] - inner[rows], 0).astype(np.int64)
+    return side.in_steps(pl.DataFrame({"op": names, "step": trace.ints("step")[rows], "dur_ns": own}))

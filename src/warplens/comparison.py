@@ -1,0 +1,180 @@
+"""The Python way to compare: `diff` two profiles, or two directories of report tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from warplens.advice.comparison import NEEDED, caveat, comparison_verdict, noise_line, reports_verdict
+from warplens.analyses.diff import DIFF_TABLES, Pair, pair, shares_matched
+from warplens.analyses.diff.tables import REPORT_TABLES, diff_of_tables, summary_of
+from warplens.analyses.diff.tree import diff_tree
+from warplens.api import Profile, device_line, open
+from warplens.errors import FormatError, UsageError
+from warplens.model.table import Table
+from warplens.outputs import Document
+
+TREE = "diff_tree"
+DIFF_TABLE_NAMES = (*DIFF_TABLES, TREE)
+SUFFIXES = (".csv", ".parquet")
+Source = str | os.PathLike[str] | Profile
+
+
+class Comparison:
+    """Two profiles (or reports) side by side, and the tables made from them on demand."""
+
+    def __init__(
+        self,
+        makers: Mapping[str, Callable[[], Table]],
+        sources: tuple[str, str],
+        facts: Callable[[Comparison], dict[str, str]],
+        compared: Pair | None = None,
+    ) -> None:
+        self.sources = sources
+        self._makers, self._facts, self._pair = makers, facts, compared
+        self._tables: dict[str, Table] = {}
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return tuple(self._makers)
+
+    def table(self, name: str) -> Table:
+        """One table by name."""
+        if name not in self._makers:
+            raise UsageError(f"no table {name!r}", hint=f"one of: {', '.join(self._makers)}")
+        if name not in self._tables:
+            self._tables[name] = self._makers[name]()
+        return self._tables[name]
+
+    def tables(self) -> list[Table]:
+        """Every table, in the order of a report."""
+        return [self.table(name) for name in self._makers]
+
+    def verdict(self) -> str:
+        """A few sentences: which is faster, by how much, and where that comes from."""
+        return self.facts()["verdict"]
+
+    def facts(self) -> dict[str, str]:
+        """What belongs on top of a report: the verdict, what was compared, how much of it matched, the noise."""
+        return self._facts(self)
+
+    def tree(self, context: str | None = None) -> Table:
+        """GPU time by call path in both; `context` is python, module, op or annotation."""
+        if self._pair is None:
+            raise UsageError("reports hold no call paths to compare", hint="give the two traces instead")
+        return diff_tree(self._pair, context)
+
+    def document(self, tables: Iterable[str] | None = None) -> Document:
+        """The tables (all, or these) with the facts, as the outputs take them."""
+        names = [Path(source).name for source in self.sources]
+        return Document(
+            title=f"Warplens comparison: {names[0]} and {names[1]}",
+            source=" and ".join(self.sources),
+            facts=self.facts(),
+            tables=[self.table(name) for name in (self._makers if tables is None else tables)],
+        )
+
+
+def diff(a: Source, b: Source, *, whole: bool = False, **options: Any) -> Comparison:
+    """What changed from A to B: two profiles (paths, or opened), or two directories of report tables.
+
+    Times are per step where both have steps with GPU work, unless `whole` asks for the whole traces; `options` are
+    those of `warplens.open`.
+    """
+    folders = [not isinstance(each, Profile) and Path(each).is_dir() for each in (a, b)]
+    if all(folders):
+        return _of_reports(Path(_path(a)), Path(_path(b)))
+    if any(folders):
+        folder = _path(a if folders[0] else b)
+        raise UsageError(f"{folder} is a directory and the other is none", hint="give two traces or two directories")
+    first, second = (each if isinstance(each, Profile) else open(each, **options) for each in (a, b))
+    return compare_profiles(first, second, whole=whole)
+
+
+def _path(source: Source) -> str:
+    return source.trace.meta.source if isinstance(source, Profile) else os.fspath(source)
+
+
+def compare_profiles(a: Profile, b: Profile, *, whole: bool = False) -> Comparison:
+    compared = pair(a._work, b._work, whole=whole)
+    makers: dict[str, Callable[[], Table]] = {name: partial(make, compared) for name, make in DIFF_TABLES.items()}
+    makers[TREE] = partial(diff_tree, compared)
+    sources = (a.trace.meta.source, b.trace.meta.source)
+    return Comparison(makers, sources, partial(_trace_facts, (a, b), compared), compared)
+
+
+def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: Comparison) -> dict[str, str]:
+    needed = {name: comparison.table(name) for name in NEEDED}
+    matched = shares_matched(compared)
+    a, b = (f"{Path(each.trace.meta.source).name} · {device_line(each.trace)}" for each in profiles)
+    notes = comparison.table("diff_ops").notes
+    facts = {
+        "verdict": comparison_verdict(needed, matched, per_step=compared.per_step),
+        "A": a,
+        "B": b,
+        "matched": notes[-1],
+        "times": "; ".join(compared.notes).removeprefix("times are "),
+        "noise": noise_line(needed, per_step=compared.per_step),
+    }
+    if note := caveat(needed):
+        facts["mind"] = note
+    if not any(len(side.events) for side in compared.sides):
+        del facts["matched"]
+    return facts
+
+
+def _of_reports(a: Path, b: Path) -> Comparison:
+    """Two directories that `warplens report T -o dir/` wrote, table by table."""
+    files = [_report_files(folder) for folder in (a, b)]
+    shared = [name for name in files[0] if name in files[1]]
+    if not shared:
+        raise UsageError(f"{a} and {b} have no table in common", hint="write both with: warplens report TRACE -o dir/")
+    pairs = {name: partial(_table_diff, name, files[0][name], files[1][name]) for name in shared}
+    summary = partial(_summary, pairs)
+    makers: dict[str, Callable[[], Table]] = {REPORT_TABLES: summary, **pairs}
+    only = tuple(tuple(sorted(set(files[side]) - set(shared))) for side in (0, 1))
+    return Comparison(makers, (str(a), str(b)), partial(_report_facts, (a, b), only))
+
+
+def _report_facts(
+    folders: tuple[Path, Path], only: tuple[tuple[str, ...], ...], comparison: Comparison
+) -> dict[str, str]:
+    facts = {
+        "verdict": reports_verdict(comparison.tables()[1:]),
+        "A": str(folders[0]),
+        "B": str(folders[1]),
+    }
+    for label, names in zip("AB", only, strict=True):
+        if names:
+            facts[f"only in {label}"] = ", ".join(names)
+    return facts
+
+
+def _summary(pairs: Mapping[str, Callable[[], Table]]) -> Table:
+    return summary_of([make() for make in pairs.values()])
+
+
+def _report_files(folder: Path) -> dict[str, Path]:
+    found = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES}
+    if not found:
+        hint = "a report's directory is written with: warplens report TRACE -o dir/"
+        raise UsageError(f"{folder} holds no report tables (.csv or .parquet)", hint=hint)
+    return found
+
+
+def _table_diff(name: str, a: Path, b: Path) -> Table:
+    return diff_of_tables(name, _read_table(a), _read_table(b))
+
+
+def _read_table(path: Path) -> pl.DataFrame:
+    try:
+        return pl.read_csv(path, infer_schema_length=None) if path.suffix == ".csv" else pl.read_parquet(path)
+    except pl.exceptions.NoDataError:
+        return pl.DataFrame()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise FormatError(f"cannot be read as a table ({str(error).splitlines()[0]})", where=str(path)) from error

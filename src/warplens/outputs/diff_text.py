@@ -1,0 +1,180 @@
+"""A comparison on one screen, the verdict first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from shlex import quote
+from textwrap import wrap
+from typing import Any
+
+from warplens.model.table import Table
+from warplens.outputs.document import Document
+from warplens.outputs.terminal import TableText
+from warplens.outputs.text import cell_width, clean, elide
+
+Line = tuple[str, str]
+Row = dict[str, Any]
+LABEL = 10
+SCREEN = 40
+MAX_PARTS = 6
+MAX_OPS = 6
+MAX_LAYERS = 3
+MAX_REPORT_TABLES = 26
+MEASURES = {
+    "total": "total",
+    "busy": "GPU busy",
+    "idle": "GPU idle",
+    "exposed_communication": "exposed communication",
+    "exposed_memcpy": "exposed copies",
+}
+SCREEN_TABLES = ("diff_summary", "diff_timeline", "diff_categories", "diff_ops", "diff_layers", "diff_host")
+TINY_US = 0.5
+FASTER, SLOWER = "green", "red"
+
+
+def render_comparison(
+    document: Document, sources: tuple[str, str], *, width: int, written: Sequence[str] = ()
+) -> TableText:
+    """The verdict, what was compared, and the largest differences; under 40 lines."""
+    tables = {table.name: table for table in document.tables}
+    head = [line for label, text in document.facts.items() for line in _labelled(label, text, width)]
+    tail = _labelled("wrote", ", ".join(written), width) if written else []
+    tail = [("", "none"), *tail, *_next(tables, sources, width)]
+    room = SCREEN - len(head) - len(tail)
+    blocks = (
+        _trace_blocks(tables, width, room) if "diff_summary" in tables else _report_block(document.tables[1:], width)
+    )
+    return TableText((*head, *blocks, *tail))
+
+
+def _labelled(label: str, text: str, width: int) -> list[Line]:
+    style = "bold" if label == "verdict" else "none"
+    parts = wrap(clean(text), max(20, width - LABEL)) or [""]
+    return [(f"{label if number == 0 else '':<{LABEL}}{part}", style) for number, part in enumerate(parts)]
+
+
+def _trace_blocks(tables: dict[str, Table], width: int, room: int) -> list[Line]:
+    timeline = tables["diff_timeline"].to_dicts()
+    whole = max((row[side] for row in timeline for side in ("a_us", "b_us")), default=0.0)
+    grid = _Grid(whole, width)
+    measures = [row for row in timeline if row["measure"] in MEASURES and max(row["a_us"], row["b_us"]) > 0.001 * whole]
+    if not any(row["measure"] == "total" for row in measures):
+        return grid.block("host time by op", tables["diff_host"].to_dicts()[: 2 * MAX_OPS], lambda row: row["op"])
+    parts = [row for row in tables["diff_summary"].to_dicts() if row["kind"] != "total"][:MAX_PARTS]
+    layers = tables["diff_layers"].to_dicts()
+    # Without modules on both sides there is only one heap against the other.
+    in_both = any(row["status"] == "both" and not row["layer"].startswith("(") for row in layers)
+    layers = layers[:MAX_LAYERS] if in_both else []
+    blocks = [
+        grid.block("time", measures, lambda row: MEASURES[row["measure"]]),
+        grid.block("where it comes from", parts, _part_name, lambda row: row["what_changed"]),
+        grid.block("modules", layers, lambda row: row["layer"]),
+    ]
+    most = max(2, min(MAX_OPS, room - 2 - sum(map(len, blocks))))
+    blocks.insert(2, grid.block("ops", tables["diff_ops"].to_dicts()[:most], _op_name, _op_remark))
+    return [line for block in blocks for line in block]
+
+
+def _part_name(row: Row) -> str:
+    return f"idle: {row['part']}" if row["kind"] == "idle" else str(row["part"])
+
+
+def _op_name(row: Row) -> str:
+    return str(row["op"]).replace("aten::", "")
+
+
+def _op_remark(row: Row) -> str:
+    """The shapes without the scalars; where it has none, the kernels."""
+    return str(row["input_dims"]).replace(", []", "") or str(row["a_kernels"] or row["b_kernels"])
+
+
+class _Grid:
+    """Rows with A, B, Δ and ratio in one unit, and a name and a remark in what is left of the width."""
+
+    def __init__(self, whole_us: float, width: int) -> None:
+        self.unit, self.factor = ("ms", 1e3) if whole_us >= 500 else ("µs", 1.0)
+        self.width = width
+        self.name = 26 if width >= 90 else 20
+
+    def block(
+        self,
+        title: str,
+        rows: Sequence[Row],
+        name: Callable[[Row], str],
+        remark: Callable[[Row], str] = lambda row: "",
+    ) -> list[Line]:
+        if not rows:
+            return []
+        head = f"{title:<{self.name}}  {'A ' + self.unit:>8}  {'B ' + self.unit:>8}  {'Δ':>9}  {'B/A':>7}"
+        lines = [self.line(row, name(row), remark(row)) for row in rows]
+        return [("", "none"), (elide(head, self.width), "bold"), *lines]
+
+    def line(self, row: Row, name: str, remark: str) -> Line:
+        fitted = elide(clean(name), self.name, middle=True)
+        fitted += " " * (self.name - cell_width(fitted))
+        a, b = (f"{row[side] / self.factor:,.2f}" for side in ("a_us", "b_us"))
+        mark = "~" if row["within_noise"] else " "
+        delta = signed(row["delta_us"] / self.factor, 2)
+        text = f"{fitted}  {a:>8}  {b:>8}  {delta:>9} {mark}{ratio_text(row):>7}"
+        room = self.width - len(text) - 2
+        if remark and room >= 12:
+            text += "  " + elide(clean(remark), room)
+        return elide(text.rstrip(), self.width), colour(row)
+
+
+def signed(value: float, decimals: int) -> str:
+    return f"{value:+,.{decimals}f}".replace("-", "−")
+
+
+def ratio_text(row: Row) -> str:
+    """B over A, or what there is to say where one of them has none."""
+    if row["status"] != "both":
+        return "gone" if row["status"] == "only in A" else "new"
+    if row["ratio"] is None:
+        return ""
+    return f"{row['ratio']:.2f}×" if row["ratio"] < 100 else f"{row['ratio']:,.0f}×"
+
+
+def colour(row: Row) -> str:
+    if row.get("within_noise") or abs(row["delta_us"]) < TINY_US:
+        return "none"
+    return FASTER if row["delta_us"] < 0 else SLOWER
+
+
+def _report_block(tables: Sequence[Table], width: int) -> list[Line]:
+    """Of two directories of reports: one line per table."""
+    head = f"{'table':<22}  {'rows':>6}  {'only A':>6}  {'only B':>6}  largest difference"
+    lines: list[Line] = [("", "none"), (elide(head, width), "bold")]
+    for table in tables[:MAX_REPORT_TABLES]:
+        status = table.frame["status"].to_list()
+        counts = [len(status), status.count("only in A"), status.count("only in B")]
+        text = f"{table.name:<22}  " + "  ".join(f"{count:>6,}" for count in counts) + f"  {_largest(table)}"
+        lines.append((elide(clean(text), width), "none"))
+    if len(tables) > MAX_REPORT_TABLES:
+        lines.append((f"… {len(tables) - MAX_REPORT_TABLES} more tables", "dim"))
+    return lines
+
+
+def _largest(table: Table) -> str:
+    """The first row, which holds the largest difference of time: its names and the number."""
+    columns = table.frame.columns
+    timed = [name for name in columns if name.startswith("delta_") and {"us", "ms"} & set(name.split("_"))]
+    if not timed or not len(table):
+        return ""
+    row = table.frame.row(0, named=True)
+    if not row[timed[0]]:
+        return "none"
+    texts = [str(row[name]) for name in columns[: columns.index("status")] if isinstance(row[name], str)]
+    return f"{timed[0].removeprefix('delta_')} {signed(row[timed[0]], 1)}: {' · '.join(texts)}"
+
+
+def _next(tables: dict[str, Table], sources: tuple[str, str], width: int) -> list[Line]:
+    """Commands to copy stay whole: where the paths are too long for the line, A and B stand for them."""
+    pair = " ".join(quote(source) for source in sources)
+    options = ["--table TABLE"]
+    if "diff_summary" in tables:
+        options = ["--tree", "--table diff_ops"] if len(tables["diff_categories"]) else ["--table diff_host"]
+    if LABEL + len(f"warplens diff {pair} {options[-1]}") > width:
+        pair = "A B"
+    texts = [f"warplens diff {pair} {option}" for option in options]
+    return [(f"{'try' if number == 0 else '':<{LABEL}}{clean(text)}", "dim") for number, text in enumerate(texts)]

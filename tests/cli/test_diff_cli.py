@@ -1,0 +1,171 @@
+"""`warplens diff` as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import ROOT, SAMPLES, annotation, kernel, launch, op, write_trace
+from warplens.cli import main
+from warplens.comparison import DIFF_TABLE_NAMES
+
+GEMM_A = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
+GEMM_B = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
+ESCAPE = "\x1b"
+BY_NAME = {path.name.split(".")[0]: path for path in SAMPLES}
+Printed = Callable[..., str]
+
+
+def run(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "COLUMNS": "100", **environment}
+    command = [sys.executable, "-m", "warplens", "diff", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, cwd=ROOT)
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Printed:
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run_inside(*args: str | Path) -> str:
+        assert main(["diff", *(str(arg) for arg in args)]) == 0
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        return captured.out
+
+    return run_inside
+
+
+def made(path: Path, name: str, us: float) -> Path:
+    events: list[dict[str, Any]] = []
+    for step in range(3):
+        at = step * (us + 60)
+        dims = {"Input Dims": [[64, 64], [64, 64]], "Input type": ["float", "float"]}
+        events += [annotation(f"ProfilerStep#{step}", at, us + 59), op("aten::mm", at + 1, 9, **dims)]
+        events += [launch(at + 2, 1, step + 1), kernel(name, at + 20, us + step, step + 1)]
+    return write_trace(path, events)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("pair")
+    return made(folder / "before.json", GEMM_A, 900.0), made(folder / "after.json", GEMM_B, 300.0)
+
+
+def test_the_screen_begins_with_the_verdict_and_says_what_was_compared(
+    printed: Printed, pair: tuple[Path, Path]
+) -> None:
+    lines = printed(*pair).splitlines()
+    assert lines[0].startswith("verdict   B is 2.67× faster: 0.96 → 0.36 ms a step. ")
+    labels = [line.split()[0] for line in lines if line and not line.startswith(" ")]
+    assert labels[:6] == ["verdict", "A", "B", "matched", "times", "noise"]
+    assert "100 % of A's and 100 % of B's GPU time" in "\n".join(lines)
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+
+
+PAIRS = [
+    ("gpt2_train_step", "gpt2_train_compiled"),
+    ("bloom_prefill", "resnet50_train"),
+    ("cudagraph_infer", "cudagraph_infer"),
+    ("cpu_mlp_train", "cpu_mlp_train"),
+    ("cpu_mlp_train", "gpt2_train_step"),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_any_two_traces_fit_one_screen_and_exit_with_0(printed: Printed, a: str, b: str) -> None:
+    lines = printed(BY_NAME[a], BY_NAME[b]).splitlines()
+    assert lines[0].startswith("verdict   ")
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    assert not any(ESCAPE in line for line in lines)
+
+
+def test_unlike_traces_say_what_share_matched(printed: Printed) -> None:
+    text = " ".join(printed(BY_NAME["bloom_prefill"], BY_NAME["resnet50_train"]).split())
+    assert "are these the same work?" in text
+    assert "matched 0 % of A's and 0 % of B's GPU time" in text
+
+
+def test_json_is_one_array_of_rows(printed: Printed, pair: tuple[Path, Path]) -> None:
+    parts = json.loads(printed(*pair, "--json"))
+    assert (parts[0]["kind"], parts[0]["part"]) == ("total", "step")
+    ops = json.loads(printed(*pair, "--table", "diff_ops", "--json"))
+    assert [row["op"] for row in ops] == ["aten::mm"]
+    tree = json.loads(printed(*pair, "--tree", "--context", "op", "--json"))
+    assert [row["name"] for row in tree][:2] == ["all", "aten::mm"]
+    assert len(json.loads(printed(*pair, "--table", "diff_summary", "--json", "--top", "2"))) == 2
+
+
+def test_one_table_and_the_tree_as_text(printed: Printed, pair: tuple[Path, Path]) -> None:
+    assert "matched_by" in printed(*pair, "--table", "diff_ops")
+    lines = printed(*pair, "--tree").splitlines()
+    assert lines[0].split()[:2] == ["Δ", "µs"]
+    assert lines[1].split()[-1] == "all"
+    assert lines[1].startswith("      −600.0")
+    assert "… " in printed(*pair, "--tree", "--depth", "1")
+
+
+def test_every_output_holds_every_table(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    targets = [f"{tmp_path}/{name}" for name in ("t/", "d.xlsx", "d.json", "d.md")]
+    finished = run(*pair, *(part for target in targets for part in ("-o", target)))
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert "wrote" in finished.stdout
+    assert {path.stem for path in (tmp_path / "t").iterdir()} == set(DIFF_TABLE_NAMES)
+    document = json.loads((tmp_path / "d.json").read_text())
+    assert set(document["tables"]) == set(DIFF_TABLE_NAMES)
+    assert (tmp_path / "d.xlsx").read_bytes().startswith(b"PK")
+    assert "2.67× faster" in (tmp_path / "d.md").read_text()
+    with (tmp_path / "t" / "diff_ops.csv").open() as stream:
+        (row,) = csv.DictReader(stream)
+    assert (row["op"], float(row["a_us"]), float(row["b_us"])) == ("aten::mm", 901.0, 301.0)
+    refused = run(*pair, "-o", f"{tmp_path}/d.md")
+    assert refused.returncode == 2
+    assert "--force" in refused.stderr
+
+
+def test_directories_of_reports(printed: Printed, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    for name, trace in zip("ab", pair, strict=True):
+        assert main(["report", str(trace), "-q", "-o", f"{tmp_path}/{name}/"]) == 0
+    finished = run(tmp_path / "a", tmp_path / "b")
+    assert finished.stdout.startswith("verdict   ")
+    assert "kernel_categories" in finished.stdout
+    found = json.loads(run(tmp_path / "a", tmp_path / "b", "--json").stdout)
+    assert {"kernels", "steps"} <= {row["table"] for row in found}
+    kernels = json.loads(run(tmp_path / "a", tmp_path / "b", "--table", "kernel_categories", "--json").stdout)
+    assert kernels[0]["delta_total_us"] == -1800.0
+
+
+FAILURES: dict[str, tuple[int, list[str], str]] = {
+    "no such file": (1, ["{a}", "/nonexistent/trace.json"], "no such file"),
+    "no trace": (1, ["{bad}", "{a}"], "text, but not JSON"),
+    "a directory and a trace": (2, ["{folder}", "{a}"], "is a directory"),
+    "a directory without tables": (2, ["{folder}", "{folder}"], "no report tables"),
+    "no such table": (2, ["{a}", "{b}", "--table", "kernelz"], "no table 'kernelz'"),
+    "no such context": (2, ["{a}", "{b}", "--tree", "--context", "line"], "no context 'line'"),
+    "two things at once": (2, ["{a}", "{b}", "--tree", "--table", "diff_ops"], "exclude"),
+    "no such output": (2, ["{a}", "{b}", "-o", "x.docx"], "x.docx"),
+    "only one trace": (2, ["{a}"], "required"),
+}
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_failures_say_one_line_and_set_the_exit_code(pair: tuple[Path, Path], tmp_path: Path, what: str) -> None:
+    code, arguments, message = FAILURES[what]
+    bad = tmp_path / "bad.json"
+    bad.write_text("hello, world")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    values = {"a": pair[0], "b": pair[1], "bad": bad, "folder": folder}
+    finished = run(*(argument.format(**values) for argument in arguments))
+    assert (finished.returncode, finished.stdout) == (code, "")
+    assert message in finished.stderr
+    assert "Traceback" not in finished.stderr

@@ -1,0 +1,391 @@
+"""Two traces compared: matching, per-step means, noise, the verdict, the tree, and directories of reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import warplens
+from support import annotation, frame, kernel, launch, op, write_trace
+from warplens.analyses.diff.match import blanked, first_inputs, plain_name
+from warplens.analyses.diff.noise import noise_us
+from warplens.analyses.diff.tables import diff_of_tables
+from warplens.comparison import DIFF_TABLE_NAMES, Comparison
+from warplens.model.trace import empty_trace
+
+GEMM_A = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
+GEMM_B = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 11, false, false>()"
+FLASH = "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>(flash::Flash_fwd_params)"
+STEP_US = 1000.0
+
+
+class Run:
+    """A made training run: the same calls every step, each an op (with outer ops) that launches one kernel."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.files = folder, 0
+
+    def __call__(
+        self,
+        *calls: dict[str, Any],
+        steps: int = 3,
+        marked: bool = True,
+        gap: float = 10.0,
+        jitter: tuple[float, ...] = (),
+    ) -> warplens.Profile:
+        events: list[dict[str, Any]] = []
+        correlation = 0
+        for number in range(steps):
+            at = number * STEP_US
+            if marked:
+                events.append(annotation(f"ProfilerStep#{number}", at, STEP_US - 1))
+            host, gpu = at + 1, at + 20
+            for call in calls:
+                correlation += 1
+                long = call["us"] + (jitter[number] if jitter else 0.0)
+                names = [*call.get("outer", []), (call["op"], call.get("dims"))]
+                for depth, (name, dims) in enumerate(names):
+                    args = {} if dims is None else {"Input Dims": dims, "Input type": ["float"] * len(dims)}
+                    events.append(op(name, host + depth * 0.1, 8 - 0.2 * depth, **args))
+                if "module" in call:
+                    events.append(frame(f"nn.Module: {call['module']}", host - 0.1, 9))
+                events.append(launch(host + 2, 1, correlation))
+                events.append(kernel(call["kernel"], gpu, long, correlation))
+                host, gpu = host + 10, gpu + long + gap
+        self.files += 1
+        return warplens.open(write_trace(self.folder / f"run{self.files}.json", events), cache=False)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def call(name: str, kernel_name: str, us: float, dims: Any = None, **more: Any) -> dict[str, Any]:
+    return {"op": name, "kernel": kernel_name, "us": us, "dims": dims, **more}
+
+
+def rows(comparison: Comparison, table: str) -> list[dict[str, Any]]:
+    return comparison.table(table).to_dicts()
+
+
+def by(comparison: Comparison, table: str, key: str) -> dict[str, dict[str, Any]]:
+    return {row[key]: row for row in rows(comparison, table)}
+
+
+def test_times_are_means_over_the_steps_and_the_parts_add_up(run: Run) -> None:
+    a = run(call("aten::mm", GEMM_A, 100, [[8, 8]]), call("aten::add", ADD, 50, [[8]]), steps=3)
+    b = run(call("aten::mm", GEMM_B, 40, [[8, 8]]), call("aten::add", ADD, 50, [[8]]), steps=2)
+    comparison = warplens.diff(a, b)
+    assert comparison.table("diff_ops").notes[0] == "times are per step: means over 3 (A) and 2 (B) steps"
+    ops = by(comparison, "diff_ops", "op")
+    assert (ops["aten::mm"]["a_us"], ops["aten::mm"]["b_us"], ops["aten::mm"]["delta_us"]) == (100, 40, -60)
+    assert ops["aten::mm"]["ratio"] == pytest.approx(0.4)
+    assert ops["aten::mm"]["percent_of_change"] == pytest.approx(100)
+    assert (ops["aten::mm"]["a_count"], ops["aten::mm"]["b_count"]) == (1, 1)
+    assert ops["aten::mm"]["a_kernels"] != ops["aten::mm"]["b_kernels"]
+    summary = comparison.table("diff_summary").frame
+    assert summary["kind"][0] == "total"
+    for column in ("a_us", "b_us", "delta_us"):
+        assert summary[column][0] == pytest.approx(summary[column][1:].sum())
+
+
+@pytest.mark.parametrize("table", ["diff_ops", "diff_kernels", "diff_categories", "diff_modules", "diff_layers"])
+def test_no_time_is_lost_or_counted_twice(run: Run, table: str) -> None:
+    a = run(call("aten::mm", GEMM_A, 100, [[8, 8]]), call("aten::add", ADD, 50, [[8]]), call("aten::mul", ADD, 7))
+    b = run(call("aten::mm", GEMM_B, 40, [[8, 9]]), call("aten::sub", ADD, 30, [[8]]), call("aten::mul", ADD, 7))
+    found = warplens.diff(a, b).table(table).frame
+    assert (found["a_us"].sum(), found["b_us"].sum()) == pytest.approx((157, 77))
+
+
+def test_whole_traces_are_compared_where_one_has_no_steps_or_it_is_asked_for(run: Run) -> None:
+    a, b = run(call("aten::mm", GEMM_A, 100), steps=3), run(call("aten::mm", GEMM_A, 100), steps=1, marked=False)
+    comparison = warplens.diff(a, b)
+    assert "whole traces, because B has no steps" in comparison.table("diff_ops").notes[0]
+    assert rows(comparison, "diff_ops")[0]["a_us"] == 300
+    assert rows(comparison, "diff_ops")[0]["within_noise"] is None
+    assert rows(warplens.diff(a, a, whole=True), "diff_ops")[0]["a_us"] == 300
+
+
+MATCHES: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
+    # level: (call in A, call in B, op of the row, its shapes)
+    "op and shapes": (
+        call("aten::mm", GEMM_A, 10, [[8, 8], [8, 4]]),
+        call("aten::mm", GEMM_B, 5, [[8, 8], [8, 4], [8, 4]]),  # compiled code hands the result in
+        "aten::mm",
+        "[[8, 8], [8, 4]]",
+    ),
+    "outer op and shapes": (
+        call("aten::_flash_attention_forward", "flash_fwd", 10, [[2, 8]], outer=[("aten::sdpa", [[2, 8, 4]])]),
+        call("aten::_cudnn_attention_forward", "cudnn_fwd", 5, [[2, 4]], outer=[("aten::sdpa", [[2, 8, 4]])]),
+        "aten::sdpa",
+        "[[2, 8, 4]]",
+    ),
+    "outer op and shapes ": (
+        call("aten::miopen_convolution", "miopenSp3AsmConv", 10, [[2, 8], []], outer=[("aten::conv2d", [[2, 8]])]),
+        call("aten::cudnn_convolution", "cudnn_conv", 5, [[2, 8], [], []], outer=[("aten::conv2d", [[2, 8]])]),
+        "aten::conv2d",
+        "[[2, 8]]",
+    ),
+    "op, one size differs": (
+        call("aten::mm", GEMM_A, 10, [[8, 50257], [50257, 4]]),
+        call("aten::mm", GEMM_B, 5, [[8, 50304], [50304, 4]]),
+        "aten::mm",
+        "[[8, 50257], [50257, 4]] → [[8, 50304], [50304, 4]]",
+    ),
+    "op": (call("aten::mm", GEMM_A, 10, [[8, 9]]), call("aten::mm", GEMM_A, 5, [[3, 7, 1]]), "aten::mm", ""),
+}
+
+
+@pytest.mark.parametrize("level", MATCHES)
+def test_ops_match_by_the_strictest_level_that_holds(run: Run, level: str) -> None:
+    a, b, name, dims = MATCHES[level]
+    (row,) = rows(warplens.diff(run(a), run(b)), "diff_ops")
+    assert (row["matched_by"], row["op"], row["input_dims"]) == (level.strip(), name, dims)
+    assert (row["a_us"], row["b_us"], row["status"]) == (10, 5, "both")
+
+
+def test_backward_ops_match_by_their_node_whatever_its_version(run: Run) -> None:
+    engine = "autograd::engine::evaluate_function: "
+    a = call(
+        "aten::_flash_bwd", "bwd_a", 10, [[2]], outer=[(f"{engine}SdpaBackward0", None), ("SdpaBackward0", [[2, 4]])]
+    )
+    b = call(
+        "aten::_cudnn_bwd", "bwd_b", 5, [[3]], outer=[(f"{engine}SdpaBackward1", None), ("SdpaBackward1", [[2, 4]])]
+    )
+    (row,) = rows(warplens.diff(run(a), run(b)), "diff_ops")
+    assert (row["matched_by"], row["op"]) == ("outer op and shapes", "SdpaBackward0 → SdpaBackward1")
+
+
+def test_another_dtype_of_the_same_shapes_is_the_same_work(run: Run, tmp_path: Path) -> None:
+    profiles = []
+    for dtype in ("float", "c10::BFloat16"):
+        events = [
+            op("aten::mm", 0, 10, **{"Input Dims": [[8, 8], [8, 8]], "Input type": [dtype, dtype]}),
+            launch(1, 1, 1),
+            kernel(GEMM_A, 20, 10, 1),
+        ]
+        profiles.append(warplens.open(write_trace(tmp_path / f"{len(profiles)}.json", events), cache=False))
+    (row,) = rows(warplens.diff(*profiles), "diff_ops")
+    assert row["matched_by"] == "op and shapes, other dtype"
+
+
+def test_what_has_no_counterpart_says_so(run: Run) -> None:
+    a = run(call("aten::mm", GEMM_A, 10, [[8, 8]]), call("aten::softmax", "softmax_warp_forward", 90, [[4]]))
+    b = run(call("aten::mm", GEMM_A, 10, [[8, 8]]), call("aten::sdpa", "flash_fwd_kernel", 30, [[4]]))
+    comparison = warplens.diff(a, b)
+    ops = by(comparison, "diff_ops", "op")
+    assert (ops["aten::softmax"]["status"], ops["aten::softmax"]["matched_by"]) == ("only in A", "")
+    assert (ops["aten::sdpa"]["status"], ops["aten::sdpa"]["ratio"]) == ("only in B", None)
+    assert "10 % of A's and 25 % of B's GPU time" in comparison.facts()["matched"]
+    assert "are these the same work?" in comparison.verdict()
+
+
+def test_work_without_ops_matches_by_its_kernels(tmp_path: Path) -> None:
+    """An eager run and one that replays a graph have nothing but kernels in common."""
+    eager = [op("aten::mm", 0, 10), launch(1, 1, 1), kernel(GEMM_A, 20, 30, 1)]
+    graph = [launch(1, 1, 1, name="cudaGraphLaunch"), kernel(GEMM_A, 20, 20, 1), kernel(ADD, 41, 5, 1)]
+    a, b = (
+        warplens.open(write_trace(tmp_path / name, events), cache=False)
+        for name, events in (("a.json", eager), ("b.json", graph))
+    )
+    comparison = warplens.diff(a, b)
+    ops = by(comparison, "diff_ops", "matched_by")
+    assert (ops["kernel"]["op"], ops["kernel"]["a_us"], ops["kernel"]["b_us"]) == ("aten::mm → cudaGraphLaunch", 30, 20)
+    assert ops[""]["status"] == "only in B"
+
+
+def test_module_numbers_are_dropped_only_where_paths_do_not_match(run: Run) -> None:
+    first = call("aten::mm", GEMM_A, 10, [[8]], module="Linear_0")
+    a = run(first, call("aten::add", ADD, 20, [[8]], module="Block_3"))
+    b = run(first, call("aten::add", ADD, 30, [[8]], module="Block_15"))
+    modules = by(warplens.diff(a, b), "diff_modules", "module")
+    assert (modules["Linear_0"]["a_us"], modules["Linear_0"]["b_us"]) == (10, 10)
+    assert (modules["Block"]["a_us"], modules["Block"]["b_us"]) == (20, 30)
+
+
+def test_differences_inside_the_spread_of_the_steps_are_noise(run: Run) -> None:
+    mm = call("aten::mm", GEMM_A, 100, [[8, 8]])
+    shaky, shifted = run(mm, steps=4, jitter=(0, 20, 3, 11)), run(mm, steps=4, jitter=(9, 1, 24, 8))
+    (row,) = rows(warplens.diff(shaky, shifted), "diff_ops")
+    assert row["within_noise"] is True
+    assert abs(row["delta_us"]) <= row["noise_us"]
+    steady = run(call("aten::mm", GEMM_A, 160, [[8, 8]]), steps=4, jitter=(0, 20, 3, 11))
+    assert rows(warplens.diff(shaky, steady), "diff_ops")[0]["within_noise"] is False
+
+
+def test_noise_is_unknown_below_two_steps(run: Run) -> None:
+    one = run(call("aten::mm", GEMM_A, 100), steps=1)
+    comparison = warplens.diff(one, one)
+    assert rows(comparison, "diff_ops")[0]["noise_us"] is None
+    assert "noise is unknown" in comparison.table("diff_timeline").notes[-1]
+    assert comparison.facts()["noise"].startswith("unknown")
+
+
+def test_noise_follows_welch() -> None:
+    """s = 2 over 5 steps on both sides: √(4/5 + 4/5) times Student's 2.31 for 8 degrees of freedom."""
+    (found,) = noise_us(np.array([4.0]), np.array([4.0]), 5, 5)
+    assert found == pytest.approx(2.31 * np.sqrt(1.6), abs=0.002)
+    assert np.isnan(noise_us(np.array([4.0]), np.array([4.0]), 1, 5)).all()
+    assert noise_us(np.array([0.0]), np.array([0.0]), 3, 3)[0] == pytest.approx(0.001)
+
+
+def test_the_verdict_names_ratio_category_and_kernels(run: Run) -> None:
+    add = call("aten::add", ADD, 50, [[8]])
+    a = run(call("aten::mm", GEMM_A, 600, [[8, 8]]), add, steps=1)
+    b = run(call("aten::mm", GEMM_B, 300, [[8, 8]]), add, steps=1)
+    old, new = "gemm bf16 128x128 32x5 tn sm80", "gemm bf16 128x128x64 tn sm90 xmma"
+    faster = "B is 1.83× faster: 0.66 → 0.36 ms a step. 100 % of it from GEMM: "
+    assert warplens.diff(a, b).verdict() == f"{faster}{old} → {new}."
+    assert warplens.diff(b, a).verdict().startswith("B is 1.83× slower: 0.36 → 0.66 ms a step. 100 % of it from GEMM")
+
+
+def test_gains_that_idleness_eats_are_told_apart(run: Run) -> None:
+    """Steps of 1 ms each, whatever the GPU does in them."""
+    a, b = run(call("aten::mm", GEMM_A, 600, [[8, 8]])), run(call("aten::mm", GEMM_B, 300, [[8, 8]]))
+    text = warplens.diff(a, b).verdict()
+    assert text.startswith("B's GPU work is 2.00× faster: 0.60 → 0.30 ms a step. 100 % of it from GEMM: ")
+    assert "But no difference in step time beyond the runs' own spread: 1.00 → 1.00 ms a step" in text
+    assert "idle time +300 µs (host busy 0.40 → 0.70 ms)" in text
+
+
+def test_attention_that_is_fused_on_one_side_only_is_named(run: Run) -> None:
+    a = run(call("aten::_softmax", SOFTMAX, 300, [[4, 8, 64, 64]]))
+    b = run(call("aten::_flash_attention_forward", FLASH, 50, [[4, 64, 8, 64]]))
+    assert (
+        "Attention is fused in B (Flash Attention Forward), in parts with a Softmax in A."
+        in warplens.diff(a, b).verdict()
+    )
+    assert (
+        "Attention is fused in A (Flash Attention Forward), in parts with a Softmax in B."
+        in warplens.diff(b, a).verdict()
+    )
+    assert "Attention is fused" not in warplens.diff(a, a).verdict()
+
+
+def test_gains_that_idleness_eats_show_as_more_idle_time(run: Run) -> None:
+    a, b = run(call("aten::mm", GEMM_A, 600, [[8, 8]])), run(call("aten::mm", GEMM_B, 300, [[8, 8]]))
+    whole = warplens.diff(a, b, whole=True).verdict()
+    assert "GPU work −0.90 ms, idle time +0.60 ms (host busy" in whole
+    assert "100 % of the former from GEMM" in whole
+
+
+def test_the_verdict_blames_idleness(tmp_path: Path) -> None:
+    """The same kernels, once 5 ms apart and once back to back."""
+    profiles = []
+    for number, pause in enumerate((5000.0, 10.0)):
+        events = []
+        for index in range(6):
+            at = index * (pause + 100)
+            events += [op("aten::mm", at, 5), launch(at + 1, 1, index + 1), kernel(GEMM_A, at + 10, 100, index + 1)]
+        profiles.append(warplens.open(write_trace(tmp_path / f"{number}.json", events), cache=False))
+    text = warplens.diff(*profiles).verdict()
+    assert text.startswith("B is 39.3")
+    assert "% of it from idle time −24.95 ms (host busy" in text
+    back = warplens.diff(*reversed(profiles)).verdict()
+    assert "slower" in back
+    assert "idle time +24.95 ms" in back
+
+
+def test_the_same_profile_twice_is_no_difference(run: Run) -> None:
+    profile = run(call("aten::mm", GEMM_A, 100, [[8, 8]]))
+    comparison = warplens.diff(profile, profile)
+    assert comparison.verdict().startswith("No difference")
+    assert comparison.table("diff_ops").frame["delta_us"].to_list() == [0.0]
+    assert comparison.table("diff_ops").frame["percent_of_change"].to_list() == [None]
+
+
+def test_traces_without_events_have_every_table_and_a_verdict() -> None:
+    empty = warplens.Profile(empty_trace())
+    comparison = warplens.diff(empty, empty)
+    assert comparison.verdict() == "Neither trace holds GPU work."
+    assert [table.name for table in comparison.tables()] == list(DIFF_TABLE_NAMES)
+
+
+def test_one_sided_gpu_work_is_said(run: Run) -> None:
+    empty = warplens.Profile(empty_trace())
+    full = run(call("aten::mm", GEMM_A, 100))
+    assert warplens.diff(empty, full).verdict().startswith("Only B holds GPU work")
+    assert warplens.diff(full, empty).verdict().startswith("Only A holds GPU work")
+
+
+def test_the_tree_keeps_totals_and_pairs_kernels_that_replace_each_other(run: Run) -> None:
+    a, b = run(call("aten::mm", GEMM_A, 100, [[8, 8]])), run(call("aten::mm", GEMM_B, 40, [[8, 8]]))
+    tree = warplens.diff(a, b).tree("op")
+    assert tree.frame["name"].to_list()[:2] == ["all", "aten::mm"]
+    leaf = tree.to_dicts()[2]
+    assert " → " in leaf["name"]
+    assert (leaf["a_us"], leaf["b_us"], leaf["delta_us"], leaf["status"]) == (100, 40, -60, "both")
+    for row in tree.to_dicts():
+        below = tree.frame.filter(pl.col("parent") == row["node"])
+        assert not len(below) or below["a_us"].sum() == pytest.approx(row["a_us"])
+    with pytest.raises(warplens.UsageError):
+        warplens.diff(a, b).tree("line")
+
+
+def test_steps_are_compared_in_their_order(run: Run) -> None:
+    mm = call("aten::mm", GEMM_A, 100)
+    found = rows(warplens.diff(run(mm, steps=3), run(mm, steps=2)), "diff_steps")
+    assert [row["status"] for row in found] == ["both", "both", "only in A"]
+    assert [row["b_step"] for row in found] == [0, 1, None]
+
+
+def test_tables_of_reports_are_joined_on_what_names_their_rows() -> None:
+    a = pl.DataFrame({"op": ["mm", "add"], "kernels": ["x", "y"], "count": [1, 2], "total_us": [10.0, 1.0]})
+    b = pl.DataFrame({"op": ["mm", "mul"], "kernels": ["z", "y"], "count": [1, 4], "total_us": [4.0, 3.0]})
+    found = diff_of_tables("ops", a, b)
+    assert found.frame.columns[:2] == ["op", "status"]
+    assert found.to_dicts()[0] == {
+        "op": "mm", "status": "both", "a_total_us": 10.0, "b_total_us": 4.0, "delta_total_us": -6.0,
+        "a_count": 1, "b_count": 1, "delta_count": 0,
+    }  # fmt: skip
+    assert {row["op"]: row["status"] for row in found.to_dicts()} == {
+        "mm": "both", "add": "only in A", "mul": "only in B",
+    }  # fmt: skip
+
+
+def test_equal_names_are_paired_in_their_order_and_empty_columns_do_not_matter() -> None:
+    a = pl.DataFrame({"cause": ["x", "x"], "gap_us": [1.0, 2.0], "place": pl.Series([None, None], dtype=pl.String)})
+    b = pl.DataFrame({"cause": ["x"], "gap_us": [5], "place": [3]})
+    found = diff_of_tables("gaps", a, b)
+    assert sorted(found.frame["delta_gap_us"].to_list()) == [-2.0, 4.0]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_directories_of_reports_compare_table_by_table(run: Run, tmp_path: Path, form: str) -> None:
+    paths = []
+    for name, us in (("a", 100.0), ("b", 40.0)):
+        source = run(call("aten::mm", GEMM_A, us, [[8, 8]])).trace.meta.source
+        warplens.report(source, f"{tmp_path}/{name}/", tables=form, cache=False)
+        paths.append(tmp_path / name)
+    (paths[1] / f"steps.{form}").unlink()
+    comparison = warplens.diff(*paths)
+    assert "tables differ; the total on the GPU" in comparison.verdict()
+    assert comparison.facts()["only in A"] == "steps"
+    (row,) = rows(comparison, "ops")
+    assert (row["op"], row["delta_kernel_us"]) == ("aten::mm", -180.0)
+    with pytest.raises(warplens.UsageError, match="call paths"):
+        comparison.tree()
+
+
+def test_a_directory_and_a_trace_are_not_compared(run: Run, tmp_path: Path) -> None:
+    trace = run(call("aten::mm", GEMM_A, 100)).trace.meta.source
+    with pytest.raises(warplens.UsageError, match="is a directory"):
+        warplens.diff(tmp_path, trace)
+    with pytest.raises(warplens.UsageError, match="no report tables"):
+        (tmp_path / "empty").mkdir()
+        warplens.diff(tmp_path / "empty", tmp_path / "empty")
+
+
+def test_small_texts() -> None:
+    assert plain_name("autograd::engine::evaluate_function: AddmmBackward0") == "AddmmBackward"
+    assert plain_name("triton_poi_fused_add_3") == "triton_poi_fused_add"
+    assert plain_name("aten::conv2d") == "aten::conv2d"
+    assert first_inputs("not a list", 2) == "not a list"
+    assert blanked("[[1, 1]]") == []
