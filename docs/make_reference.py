@@ -8,6 +8,7 @@ from warplens.advice import EXPLAIN, explain
 from warplens.analyses.gaps import CAUSES
 from warplens.analyses.timeline import MEANINGS
 from warplens.api import Profile
+from warplens.comparison import compare_profiles
 from warplens.model.quality import MESSAGES
 from warplens.model.trace import empty_trace
 
@@ -21,7 +22,8 @@ verbatim; a column is added, never renamed. Written by docs/make_reference.py.
 
 def reference() -> str:
     parts = [HEAD]
-    for table in Profile(empty_trace()).tables():
+    profile = Profile(empty_trace())
+    for table in [*profile.tables(), *compare_profiles(profile, profile).tables()]:
         parts.append(f"## {table.name}\n\n{table.meaning[0].upper()}{table.meaning[1:]}.\n")
         rows = [f"| `{column.name}` | {column.unit} | {_cell(column.meaning)} |" for column in table.columns]
         parts.append("\n".join(["| column | unit | meaning |", "|---|---|---|", *rows]) + "\n")
