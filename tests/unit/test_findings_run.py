@@ -229,13 +229,23 @@ def unlinked(share: float) -> list[dict[str, Any]]:
 
 def test_wl901_fires_when_a_twentieth_of_gpu_time_has_no_launch(opened: Opened) -> None:
     finding = by_code(opened(unlinked(5)))["WL901"]
-    assert finding.evidence == "5 % of GPU time has no recorded launch, so no op, line or step"
+    assert finding.evidence == "5 % of GPU time has no recorded launch amid work that has, so no op, line or step"
     assert (finding.place, finding.gain_ms, finding.gain_percent, finding.bound) == ("quality", 0.0, 0.0, False)
 
 
 def test_wl901_fires_for_events_that_cannot_be_right(opened: Opened) -> None:
     finding = by_code(opened([*unlinked(0.1), annotation("backwards", 3, -1)]))["WL901"]
     assert "negative" in finding.evidence
+
+
+def test_wl901_is_silent_for_work_queued_before_the_recording_began(opened: Opened) -> None:
+    """Half of the GPU time, but before the first launch that is recorded."""
+    profile = opened(
+        [kernel(GEMM, 0, 1000), *([{**event, "ts": event["ts"] + 2000} for event in back_to_back(filler(1000))])]
+    )
+    assert "WL901" not in by_code(profile)
+    phases = {row["phase"]: row["percent"] for row in profile.table("phases").to_dicts()}
+    assert phases == {"earlier": 50.0, "forward": 50.0}
 
 
 def test_wl901_is_silent_for_a_few_launches_missing_and_for_gpu_only_traces(opened: Opened) -> None:

@@ -159,9 +159,9 @@ EXPLAIN: Final = {
         "step on."
     ),
     "WL901": (
-        "The trace is damaged, cut, or begins while work launched earlier still runs: sums, shares and steps miss "
-        "something. `warplens show TRACE quality` has all notes. Reported for damage, and when over "
-        "{unlinked_percent:g} % of GPU time has no recorded launch."
+        "The trace is damaged or cut, or launches are missing from its midst: sums, shares and steps miss something. "
+        "`warplens show TRACE quality` has all notes. Reported for damage, and when over {unlinked_percent:g} % of GPU "
+        "time has no recorded launch although work before it has. Work queued before the recording began is no fault."
     ),
 }
 

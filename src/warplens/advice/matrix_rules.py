@@ -75,43 +75,74 @@ def odd_sizes(row: Row) -> dict[str, int]:
 
 
 def misaligned(facts: Facts) -> Iterator[Finding]:
-    """One finding per odd size: the products that share it share its cause."""
-    by_size: dict[tuple[int, str], list[Row]] = {}
+    """One finding per odd size, or sizes that meet in one product: those are mended together."""
+    groups: list[tuple[set[int], list[Row]]] = []
     for row in slow_matrix_rows(facts):
-        sizes = odd_sizes(row)
-        if sizes:
-            by_size.setdefault((max(sizes.values()), row["dtype"]), []).append(row)
-    for (size, dtype), rows in by_size.items():
-        yield _misaligned(facts, size, dtype, rows)
+        sizes = set(odd_sizes(row).values())
+        if not sizes:
+            continue
+        touching = [group for group in groups if group[0] & sizes and group[1][0]["dtype"] == row["dtype"]]
+        groups = [group for group in groups if group not in touching]
+        rows = [member for group in touching for member in group[1]]
+        groups.append((sizes.union(*(group[0] for group in touching)), [*rows, row]))
+    for sizes, rows in groups:
+        yield _misaligned(facts, sorted(sizes, reverse=True), rows)
 
 
-def _misaligned(facts: Facts, size: int, dtype: str, rows: list[Row]) -> Finding:
-    need = ALIGNMENT[dtype]
-    padded, good = (math.ceil(size / multiple) * multiple for multiple in (need, GOOD_MULTIPLE))
-    if good > MOST_PADDING * size:
-        good = padded
-    evidence = [
-        to_evidence(facts, row, row["total_us"] - row["count"] * reachable_us(row) * good / size) for row in rows
-    ]
+def _misaligned(facts: Facts, sizes: list[int], rows: list[Row]) -> Finding:
+    dtype, need = rows[0]["dtype"], ALIGNMENT[rows[0]["dtype"]]
+    evidence = [to_evidence(facts, row, row["total_us"] - row["count"] * _padded_us(row)) for row in rows]
     gain = summed(evidence)
-    slowest, fastest = min(row["tflops"] for row in rows), max(row["tflops"] for row in rows)
-    expected = sum(row["flop"] for row in rows) / sum(reachable_us(row) for row in rows) / 1e6
-    choices = f"{padded}, a multiple of {need}"
-    choices += f", or {good}, a multiple of {GOOD_MULTIPLE}" if good != padded else ""
+    listed = ", ".join(map(str, sizes))
     kind = "GEMM" if rows[0]["family"] == "gemm" else "convolution"
     return Finding(
         "WL201",
-        f"{len(rows)} {kind}{'s' * (len(rows) > 1)} with the odd size {size} "
+        f"{len(rows)} {kind}{'s' * (len(rows) > 1)} with the odd size{'s' * (len(sizes) > 1)} {listed} "
         f"run{'s' * (len(rows) == 1)} on slow kernels",
         gain,
         facts.share_of_time(gain),
         False,
         row_place(rows[0]),
-        f"{facts.per_step_ms(sum(row['total_us'] for row in rows)):.2f} ms at {slowest:.0f}–{fastest:.0f} TFLOP/s "
-        f"where {expected:.0f} can be reached: {rows[0]['kernel_short']}",
-        f"pad {size} to {choices}: then {dtype} kernels can load 16 bytes at a time",
+        f"{facts.per_step_ms(sum(row['total_us'] for row in rows)):.2f} ms at {_rates(rows)} can be reached: "
+        f"{rows[0]['kernel_short']}",
+        f"pad {_paddings(sizes, need)}: then {dtype} kernels can load 16 bytes at a time",
         rows=tuple(evidence),
     )
+
+
+def _padded_us(row: Row) -> float:
+    """The time one call would take with its odd sizes padded."""
+    need = ALIGNMENT[row["dtype"]]
+    grown = 1.0
+    for size in odd_sizes(row).values():
+        grown *= _padded(size, need)[-1] / size
+    return reachable_us(row) * grown
+
+
+def _padded(size: int, need: int) -> list[int]:
+    """The next multiple of `need`, and that of 64 where it is near enough."""
+    padded, good = (math.ceil(size / multiple) * multiple for multiple in (need, GOOD_MULTIPLE))
+    return [padded, good] if padded < good <= MOST_PADDING * size else [padded]
+
+
+def _paddings(sizes: list[int], need: int) -> str:
+    if len(sizes) == 1:
+        texts = zip(_padded(sizes[0], need), (need, GOOD_MULTIPLE), strict=False)
+        return f"{sizes[0]} to " + ", or ".join(f"{size}, a multiple of {multiple}" for size, multiple in texts)
+    each = [f"{size} to {' or '.join(map(str, _padded(size, need)))}" for size in sizes]
+    return f"{', '.join(each[:-1])} and {each[-1]} (multiples of {need} or {GOOD_MULTIPLE})"
+
+
+def _rates(rows: list[Row]) -> str:
+    """What the rows reach and what they could, as FLOPs or, where memory is the limit of all, as bytes."""
+    name, amount, unit = ("tflops", "flop", "TFLOP/s")
+    if all(row["bound"] == "memory" for row in rows):
+        name, amount, unit = ("tbps", "bytes", "TB/s")
+    digits = 0 if unit == "TFLOP/s" else 2
+    slowest, fastest = (f"{limit(row[name] for row in rows):.{digits}f}" for limit in (min, max))
+    expected = sum(row[amount] for row in rows) / sum(reachable_us(row) for row in rows) / 1e6
+    seen = slowest if slowest == fastest else f"{slowest}–{fastest}"
+    return f"{seen} {unit} where {expected:.{digits}f}"
 
 
 def plain_fp32(facts: Facts) -> Iterator[Finding]:

@@ -27,7 +27,8 @@ MEANINGS: Final = {
     "recompute": "forward work done again during backward (activation checkpointing)",
     "backward": "launched by the autograd engine",
     "optimizer": "launched inside Optimizer.step",
-    "unknown": "no launch recorded",
+    "earlier": "no launch recorded, before the first work that has one: queued before the recording began",
+    "unknown": "no launch recorded, in the midst of work that has one",
 }
 COLUMNS = (
     Column("phase", "part of the step; `warplens explain phases` defines each"),
@@ -69,7 +70,11 @@ def _phases(work: Workspace) -> Ints:
     phase = np.where(nearest >= 0, marks[np.maximum(nearest, 0)], names.index("forward"))
     # Compiled backward code has no mark of its own, but its ops point to the forward ops that made them.
     phase[(nearest < 0) & line_context(work).backward] = names.index("backward")
+    start = work.gpu["start_ns"].to_numpy()
+    recorded = start[owner >= 0].min(initial=np.iinfo(np.int64).max)
+    queued = start < recorded if (owner >= 0).any() else np.zeros(len(start), bool)
     phase[owner < 0] = names.index("unknown")
+    phase[(owner < 0) & queued] = names.index("earlier")
     return phase
 
 
