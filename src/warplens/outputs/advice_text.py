@@ -33,10 +33,10 @@ def render_advice(
     """The verdict, then one block per finding: what, how much, where, why, what to do, and the rows behind it."""
     lines: list[Line] = [(line, "bold") for line in wrap(clean(verdict), max(20, width))]
     for number, finding in enumerate(findings, start=1):
+        lines += [("", "none"), (elide(clean(f"{number}. {finding.code}  {finding.title}"), width), "bold")]
         gain = gain_text(finding, per_step=per_step)
-        title = f"{number}. {finding.code}  {finding.title}{f' · {gain}' if gain else ''}"
-        lines += [("", "none"), (elide(clean(title), width), "bold")]
-        for label, text in (("where", finding.place), ("why", finding.evidence), ("do", finding.advice)):
+        parts = (("gain", gain), ("where", finding.place), ("why", finding.evidence), ("do", finding.advice))
+        for label, text in parts:
             lines += _paragraph(label, text, width)
         lines += [_row(row, width) for row in finding.rows[:MAX_ROWS]]
         if len(finding.rows) > MAX_ROWS:

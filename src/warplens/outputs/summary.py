@@ -169,8 +169,8 @@ def _findings(findings: Table, steps: Table, width: int) -> list[Line]:
         gain = ""
         if row["gain_ms"] > 0:
             sign = "≤ " if row["bound"] else ""
-            gain = f" · {sign}{format_ms(row['gain_ms'])}{' per step' if len(steps) else ''}"
-        lines.append((elide(clean(f"{row['code']}  {row['title']}{gain}"), width), "none"))
+            gain = f"{sign}{format_ms(row['gain_ms'])}{' per step' if len(steps) else ''} · "
+        lines.append((elide(clean(f"{row['code']}  {gain}{row['title']}"), width), "none"))
         place = f"{row['place']}: " if row["place"] else ""
         told = wrap(clean(place + row["advice"]), max(20, width - 7))[:2]
         lines += [(elide(f"       {line}", width), "dim") for line in told]
