@@ -143,6 +143,8 @@ def open(
     GPU whose ceilings hold, `gpu_file` a TOML file that describes one; without them the trace's own header decides.
     Findings that win less than `min_gain_percent` of a step are left out.
     """
+    if gpu and gpu_file:
+        raise UsageError("--gpu and --gpu-file name two GPUs", hint="give one of them")
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
     options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent)
     return Profile(read(Path(path), cache=cache), rules, options, chosen)

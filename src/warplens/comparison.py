@@ -10,7 +10,15 @@ from typing import Any
 
 import polars as pl
 
-from warplens.advice.comparison import NEEDED, caveat, comparison_verdict, noise_line, reports_verdict
+from warplens.advice.comparison import (
+    NEEDED,
+    caveat,
+    comparison_verdict,
+    noise_line,
+    reports_verdict,
+    unequal_work,
+)
+from warplens.analyses.costing import COSTED
 from warplens.analyses.diff import DIFF_TABLES, Pair, pair, shares_matched
 from warplens.analyses.diff.tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.analyses.diff.tree import diff_tree
@@ -18,6 +26,7 @@ from warplens.api import Profile, device_line, open
 from warplens.errors import FormatError, UsageError
 from warplens.model.table import Table
 from warplens.outputs import Document
+from warplens.units import format_flop
 
 TREE = "diff_tree"
 DIFF_TABLE_NAMES = (*DIFF_TABLES, TREE)
@@ -123,9 +132,33 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
     }
     if note := caveat(needed):
         facts["mind"] = note
+    flop = [_flop(profile, per_step=compared.per_step) for profile in profiles]
+    if flop[0] and flop[1]:
+        facts["work"] = f"{format_flop(flop[0])} (A) and {format_flop(flop[1])} (B){' a step' * compared.per_step}"
+        facts["verdict"] += unequal_work(flop[0], flop[1])
+    for label, profile in zip("AB", profiles, strict=True):
+        warnings = profile.table("quality").frame.filter(pl.col("severity") == "warning")["message"].to_list()
+        if warnings:
+            facts[f"quality {label}"] = "; ".join(warnings)
     if not any(len(side.events) for side in compared.sides):
         del facts["matched"]
     return facts
+
+
+KNOWN_PERCENT = 80.0
+"""Only where costs are known for this much of the GPU time do FLOPs tell how much work there was."""
+
+
+def _flop(profile: Profile, *, per_step: bool) -> float:
+    """FLOPs of a step or of the whole trace; 0 where too little of them is known."""
+    coverage = profile.table("cost_coverage").frame.filter(pl.col("reason") == COSTED)
+    if float(coverage["percent"].sum()) < KNOWN_PERCENT:
+        return 0.0
+    frame = profile.table("roofline").frame
+    share = pl.col("step_us") / pl.col("total_us") if per_step else pl.lit(1.0)
+    whole = float(frame.filter(pl.col("total_us") > 0).select((pl.col("flop") * pl.col("count") * share).sum()).item())
+    steps = int((profile.table("steps").frame["count"] > 0).sum()) if per_step else 1
+    return whole / max(1, steps)
 
 
 def _of_reports(a: Path, b: Path) -> Comparison:

@@ -53,8 +53,9 @@ def test_the_verdict_comes_first_then_the_numbered_findings(trace: Path, capsys:
 
 
 def test_each_finding_says_where_why_and_what_to_do_and_lists_its_evidence(trace: Path, capsys: Captured) -> None:
-    blocks = printed(capsys, trace).split("\n\n")[1:]
+    *blocks, ending = printed(capsys, trace).split("\n\n")[1:]
     assert len(blocks) == 2
+    assert ending.startswith("≤: at most, if the cause vanished altogether.")
     for block in blocks:
         labels = re.findall(r"^ {7}(gain|where|why|do|-) ", block, re.MULTILINE)
         assert labels == ["gain", "where", "why", "do", "-"]

@@ -90,7 +90,8 @@ def test_compiled_products_match_although_their_result_is_handed_in() -> None:
 @shared_only
 def test_unlike_traces_are_told_apart() -> None:
     comparison = compared(PUBLIC / "mi300_qwen_infer.json.gz", H200 / "vicuna7b_infer.json.gz")
-    assert comparison.verdict().endswith("are these the same work?")
+    assert "are these the same work?" in comparison.verdict()
+    assert "× the FLOPs of" in comparison.verdict()
 
 
 @shared_only

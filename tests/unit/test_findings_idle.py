@@ -25,7 +25,7 @@ def test_wl101_fires_from_a_tenth_of_idle_time_on(opened: Opened) -> None:
     finding = by_code(opened(waits([40, 60], dur=300)))["WL101"]
     assert finding.gain_ms == pytest.approx(0.100)
     assert (finding.gain_percent, finding.bound) == (pytest.approx(10.0), True)
-    assert finding.title == "host-bound: the GPU waits 10 % of the time for its next launch"
+    assert finding.title == "the GPU waits 10 % of the time for its next launch"
     assert finding.place == PLACE
     assert finding.evidence.startswith("2 gaps, longest 0.06 ms; 3 launches per ms, one every 333.3 µs; recorded with")
     for step in ("CUDA graph", "torch.compile", "larger batch"):
@@ -57,14 +57,14 @@ def test_wl101_says_that_recorded_stacks_slow_the_host_only_where_there_are_any(
 def test_gains_are_per_step_where_steps_are_marked(opened: Opened) -> None:
     """Four kernels, three gaps of 100 µs between them, two steps: one gap each within, one between the two.
 
-    A step is (100 + 100 + 100 + 100) µs long where another follows it; the gap between is won once a step as well.
+    The steps are 400 and 300 µs long, since the last ends with its last kernel; the gap between is won once a step.
     """
     events = [*waits([100, 100, 100]), *step_marks(0, 300, 800)]
     profile = opened(events)
     assert profile.table("gaps").frame["between_steps"].to_list().count(True) == 1
     finding = by_code(profile)["WL101"]
     assert finding.gain_ms == pytest.approx((0.1 + 0.1) / 2 + 0.1 / 1)
-    assert finding.gain_percent == pytest.approx(50.0)
+    assert finding.gain_percent == pytest.approx(100 * 0.2 / 0.35)
     assert rows_gain_ms(finding) == pytest.approx(finding.gain_ms)
 
 
@@ -131,16 +131,11 @@ def test_wl104_is_silent_about_kernels_inside_graphs_which_wait_for_no_launch(op
     assert "CUDA graph" not in found["WL109"].advice
 
 
-def test_wl104_is_silent_about_gaps_longer_than_a_launch_takes(opened: Opened) -> None:
-    found = by_code(opened(waits([600] * 3, dur=5, name=ELEMENTWISE)))
-    assert "WL104" not in found
-    assert found["WL101"].gain_ms == pytest.approx(1.8)
-
-
-def test_short_and_long_gaps_are_divided_between_wl104_and_wl101(opened: Opened) -> None:
+def test_wl104_takes_all_gaps_that_launches_explain_and_wl101_is_silent_then(opened: Opened) -> None:
     profile = opened(waits([50, 50, 200, 200], dur=5, name=ELEMENTWISE))
     found = by_code(profile)
-    assert (found["WL104"].gain_ms, found["WL101"].gain_ms) == (pytest.approx(0.1), pytest.approx(0.4))
+    assert found["WL104"].gain_ms == pytest.approx(0.5)
+    assert "WL101" not in found
     assert_no_more_than_idle(profile)
 
 
@@ -174,17 +169,17 @@ def test_wl107_is_silent_about_gaps_of_less_than_a_millisecond_and_small_parts_o
 
 
 @pytest.mark.parametrize("name", ["cudaMalloc", "cuModuleLoadData"])
-def test_wl108_fires_from_two_percent_of_waiting_for_memory_or_kernels_on(opened: Opened, name: str) -> None:
-    profile = opened([*waits([20], dur=490), call(name, 501, 12)])
+def test_wl108_fires_from_one_percent_of_waiting_for_memory_or_kernels_on(opened: Opened, name: str) -> None:
+    profile = opened([*waits([20], dur=990), call(name, 1001, 12)])
     finding = by_code(profile)["WL108"]
     assert finding.gain_ms == pytest.approx(0.020)
-    assert (finding.gain_percent, finding.bound, finding.place) == (pytest.approx(2.0), True, PLACE)
+    assert (finding.gain_percent, finding.bound, finding.place) == (pytest.approx(1.0), True, PLACE)
     assert finding.evidence == "1 gap, longest 0.02 ms"
     assert_no_more_than_idle(profile)
 
 
-def test_wl108_is_silent_below_two_percent(opened: Opened) -> None:
-    assert "WL108" not in by_code(opened([*waits([19.9], dur=490), call("cudaMalloc", 501, 12)]))
+def test_wl108_is_silent_below_one_percent(opened: Opened) -> None:
+    assert "WL108" not in by_code(opened([*waits([19.9], dur=990), call("cudaMalloc", 1001, 12)]))
 
 
 def queued(gap: float) -> list[dict[str, Any]]:
@@ -215,38 +210,38 @@ def test_wl109_fires_where_gpus_take_turns_without_a_gap_of_their_own(opened: Op
 
 def reading(gap: float, *, name: str = "cudaStreamSynchronize") -> list[dict[str, Any]]:
     """`.item()` in line 9 waits for the first kernel; then the host takes its time."""
-    return [*waits([gap], dur=490), frame("train.py(9): log", 15, 490), op("aten::item", 16, 488), call(name, 17, 486)]
+    return [*waits([gap], dur=990), frame("train.py(9): log", 15, 990), op("aten::item", 16, 988), call(name, 17, 986)]
 
 
 @pytest.mark.parametrize("name", ["cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMemcpy"])
-def test_wl301_fires_from_two_percent_of_waiting_after_a_synchronisation_on(opened: Opened, name: str) -> None:
+def test_wl301_fires_from_one_percent_of_waiting_after_a_synchronisation_on(opened: Opened, name: str) -> None:
     profile = opened(reading(20, name=name))
     finding = by_code(profile)["WL301"]
     assert finding.gain_ms == pytest.approx(0.020)
-    assert (finding.gain_percent, finding.bound, finding.place) == (pytest.approx(2.0), False, "train.py:9 log")
+    assert (finding.gain_percent, finding.bound, finding.place) == (pytest.approx(1.0), False, "train.py:9 log")
     assert finding.rows[0].detail.startswith(f"host sync: {name}, before ")
     assert_no_more_than_idle(profile)
 
 
-def test_wl301_is_silent_below_two_percent_and_where_nothing_synchronises(opened: Opened) -> None:
+def test_wl301_is_silent_below_one_percent_and_where_nothing_synchronises(opened: Opened) -> None:
     assert "WL301" not in by_code(opened(reading(19.9)))
     assert "WL301" not in by_code(opened(reading(20, name="cudaEventQuery")))
 
 
 def loading(gap: float, name: str) -> list[dict[str, Any]]:
-    return [*waits([gap], dur=490), frame(name, 15, 485 + gap - 8)]
+    return [*waits([gap], dur=990), frame(name, 15, 985 + gap - 8)]
 
 
 def test_wl303_fires_where_the_host_waits_for_the_data_loader(opened: Opened) -> None:
     profile = opened(loading(20, "torch/utils/data/dataloader.py(708): __next__"))
     finding = by_code(profile)["WL303"]
-    assert (finding.gain_ms, finding.gain_percent) == (pytest.approx(0.020), pytest.approx(2.0))
+    assert (finding.gain_ms, finding.gain_percent) == (pytest.approx(0.020), pytest.approx(1.0))
     assert (finding.bound, finding.place) == (True, PLACE)
     assert "workers" in finding.advice
     assert_no_more_than_idle(profile)
 
 
-def test_wl303_is_silent_below_two_percent_and_elsewhere(opened: Opened) -> None:
+def test_wl303_is_silent_below_one_percent_and_elsewhere(opened: Opened) -> None:
     assert "WL303" not in by_code(opened(loading(19.9, "torch/utils/data/dataloader.py(708): __next__")))
     assert "WL303" not in by_code(opened(loading(20, "data.py(3): __next__")))
 
@@ -254,20 +249,28 @@ def test_wl303_is_silent_below_two_percent_and_elsewhere(opened: Opened) -> None
 def replays(gap: float) -> list[dict[str, Any]]:
     """Two replays; the host synchronises before the second."""
     graph = "cudaGraphLaunch"
-    return [frame(LINE, 0, 1100), launch(1, 2, 1, name=graph), kernel(GEMM, 10, 490, 1),
-            call("cudaStreamSynchronize", 5, 496), launch(500 + gap - 4, 2, 2, name=graph),
-            kernel(GEMM, 500 + gap, 490, 2)]  # fmt: skip
+    return [frame(LINE, 0, 2100), launch(1, 2, 1, name=graph), kernel(GEMM, 10, 990, 1),
+            call("cudaStreamSynchronize", 5, 996), launch(1000 + gap - 4, 2, 2, name=graph),
+            kernel(GEMM, 1000 + gap, 990, 2)]  # fmt: skip
 
 
 def test_wl304_fires_for_the_gaps_between_graph_replays(opened: Opened) -> None:
     profile = opened(replays(20))
     found = by_code(profile)
     assert found["WL304"].gain_ms == pytest.approx(0.020)
-    assert (found["WL304"].gain_percent, found["WL304"].bound) == (pytest.approx(2.0), True)
+    assert (found["WL304"].gain_percent, found["WL304"].bound) == (pytest.approx(1.0), True)
     assert found["WL304"].place == PLACE
     assert "WL301" not in found
     assert_no_more_than_idle(profile)
 
 
-def test_wl304_is_silent_below_two_percent(opened: Opened) -> None:
+def test_wl304_is_silent_below_one_percent(opened: Opened) -> None:
     assert "WL304" not in by_code(opened(replays(19.9)))
+
+
+def test_wl301_is_silent_where_the_host_pauses_long_after_the_call_has_returned(opened: Opened) -> None:
+    """The call returns 2 µs into a gap of 5 ms; the rest is the host's own."""
+    events = [*waits([5000], dur=990), frame("train.py(9): log", 15, 992), call("cudaStreamSynchronize", 17, 985)]
+    found = by_code(opened(events))
+    assert "WL301" not in found
+    assert found["WL107"].gain_ms == pytest.approx(5.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from finding_traces import (
+    BF16,
     BF16_TFLOPS,
     GEMM,
     H200,
@@ -204,3 +205,28 @@ def test_products_on_scores_are_counted_once(opened: Opened) -> None:
     found = by_code(opened(back_to_back(*attention(SCORES, odd=1)), H200))
     assert "WL204" in found
     assert not {"WL201", "WL203", "WL205", "WL211"} & set(found)
+
+
+FLASH = "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4>>(flash::Flash_fwd_params)"
+
+
+def masked(mask: list[int], *, causal: str = "False", queries: int = 1024) -> Call:
+    """`_cudnn_attention_forward` of 12 heads of 64."""
+    q, k = [8, 12, queries, 64], [8, 12, 1024, 64]
+    types = [BF16] * 3 + ([BF16] if mask else [""]) + ["", ""] + ["Scalar"] * 7
+    args = inputs(q, k, k, mask, *[[]] * 9, types=types)
+    args["Concrete Inputs"] = [""] * 6 + ["1024", "1024", "False", "0.", causal, "False", "0.125"]
+    return Call("aten::_cudnn_attention_forward", FLASH, 500, args)
+
+
+def test_wl213_fires_for_attention_with_a_square_mask_tensor(opened: Opened) -> None:
+    profile = opened(back_to_back(masked([8, 1, 1024, 1024]), filler(500)), H200)
+    finding = by_code(profile)["WL213"]
+    assert (finding.gain_ms, finding.bound, finding.place) == (pytest.approx(0.25), True, PLACE)
+    assert "is_causal=True" in finding.advice
+    assert profile.table("attention").frame["mask"].to_list() == ["tensor"]
+
+
+def test_wl213_is_silent_without_a_mask_with_a_flag_and_for_single_queries(opened: Opened) -> None:
+    for call in (masked([]), masked([], causal="True"), masked([8, 1, 1, 1024], queries=1)):
+        assert "WL213" not in by_code(opened(back_to_back(call, filler(500)), H200))

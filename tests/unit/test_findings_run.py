@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -193,6 +194,19 @@ def test_wl305_fires_for_one_step_that_takes_longer(opened: Opened) -> None:
     assert finding.gain_ms == pytest.approx(0.040 / 4)
     assert (finding.bound, finding.place) == (True, "ProfilerStep#2")
     assert rows_gain_ms(finding) == pytest.approx(finding.gain_ms)
+
+
+def test_wl305_names_the_step_whose_host_part_took_long(opened: Opened) -> None:
+    """Step 2 sleeps before its first launch: on the GPU step 1 lasts until then."""
+    events = []
+    starts = [0, 100, 200, 400, 500]
+    for number, (start, end) in enumerate(pairwise([*starts, 600])):
+        at = start + (100 if number == 2 else 0)
+        events += [annotation(f"ProfilerStep#{number}", start, end - start), op("aten::mm", at + 1, 20)]
+        events += [launch(at + 2, 1, number + 1), kernel(GEMM, at + 10, 80, number + 1)]
+    finding = by_code(opened(events))["WL305"]
+    assert finding.place == "ProfilerStep#2"
+    assert finding.rows[0].detail.startswith("ProfilerStep#1: 0.20 ms on the GPU")
 
 
 def test_wl305_is_silent_for_even_steps_few_steps_and_many_slow_ones(opened: Opened) -> None:

@@ -27,6 +27,8 @@ NOTABLE: Final = 0.1
 HOST_BUSY: Final = "host busy"
 MANY: Final = 0.2
 """The number of GPU events is named if it changed by more than this share."""
+UNEQUAL: Final = 1.1
+"""FLOPs that differ by more than this factor are named: the runs do not do the same work, or not all of it."""
 SAME: Final = 1.005
 """Ratios below this one are no difference to speak of."""
 MOST: Final = 0.6
@@ -229,6 +231,13 @@ def _matching(reading: Reading) -> list[str]:
     share = f"Only {least:.0f} %" if least >= 0.5 else "Nothing"
     text = f"{share} of {of}'s GPU time has a counterpart with the same op and shapes"
     return [f"{text}: are these the same work?" if max(reading.matched) < UNLIKE_PERCENT else f"{text}."]
+
+
+def unequal_work(a_flop: float, b_flop: float) -> str:
+    """A sentence where one run does clearly more arithmetic than the other: a faster run may just do less."""
+    more, less = ("A", "B") if a_flop > b_flop else ("B", "A")
+    ratio = max(a_flop, b_flop) / min(a_flop, b_flop)
+    return f" {more} does {ratio:.2f}× the FLOPs of {less}." if ratio > UNEQUAL else ""
 
 
 def _without_gpu(reading: Reading) -> str:

@@ -28,9 +28,9 @@ EXPLAIN: Final = {
     "WL104": (
         "Most GPU events are shorter than the threshold (10 µs unless set), about what a launch costs the host. Many "
         "short kernels leave the GPU waiting; fusing them (torch.compile) or replaying them as a graph removes the "
-        "launches. The gain is bounded by the gaps of up to 100 µs in which the host was preparing a launch, and the "
-        "gaps too short to list. Reported when over {short_share_percent:g} % of the events are short and that time is "
-        "over {idle_percent:g} % of the total."
+        "launches. The gain is bounded by the gaps in which the host was preparing a launch and those too short to "
+        "list; WL101 is then not reported. Reported when over {short_share_percent:g} % of the events are short and "
+        "that time is over {idle_percent:g} % of the total."
     ),
     "WL105": (
         "Communication runs while the GPU computes nothing. If computation hid all of it, the trace would be shorter "
@@ -93,7 +93,8 @@ EXPLAIN: Final = {
     "WL206": (
         "Tensors of the same size are converted from one type to another and elsewhere back again. Each cast reads and "
         "writes the whole tensor. The estimate is the time of those casts: some may be needed for accuracy, while the "
-        "ops between them would move fewer bytes in the smaller type. Chains (WL205) can contain the same casts."
+        "ops between them would move fewer bytes in the smaller type. Casts inside chains "
+        "of other ops are WL205's."
     ),
     "WL207": (
         "Convolution kernels for matrix units want NHWC; with NCHW tensors the library transposes inputs and outputs "
@@ -120,14 +121,20 @@ EXPLAIN: Final = {
         "communication and copy kernels use few blocks on purpose and are left out."
     ),
     "WL211": (
-        "Ops that are limited by memory but reach less than {slow_memory_percent:g} % of its bandwidth: usually "
-        "strided or gathered access, a reduction along the wrong dimension, or a kernel not made for the shape. The "
-        "gain is bounded by the time above {reachable_bandwidth:g} of the bandwidth. Ops of under {least_memory_us:g} "
-        "µs at the limit are left out: they are limited by their start-up."
+        "Ops that are limited by memory but reach less than {slow_memory_percent:g} % of its bandwidth (half of that "
+        "where the bytes are no exact count): usually strided or gathered access, a reduction along the wrong "
+        "dimension, or a kernel not made for the shape. The gain is bounded by the time above the roofline. Ops of "
+        "under {least_memory_us:g} µs at the limit are left out: they are limited by their start-up."
     ),
     "WL212": (
         "Activation checkpointing runs parts of the forward pass again during the backward pass. That buys memory with "
         "time: the gain is bounded by the recomputed work. Selective checkpointing keeps the expensive results."
+    ),
+    "WL213": (
+        "Attention is given a mask as a tensor: the kernel reads it for every head or sample and computes all scores, "
+        "also the masked ones. Where the mask is causal, is_causal=True lets it skip half of them and read nothing. "
+        "The gain is bounded by half of the time of attention with a square mask tensor. Padding masks need the "
+        "tensor; sequences of equal length, or packed ones, do not."
     ),
     "WL301": (
         "Calls that wait for the GPU (.item(), .cpu(), nonzero, boolean indexing, synchronize, blocking copies) let "

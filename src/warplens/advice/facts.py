@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -80,32 +80,26 @@ class Facts:
         return int(self.frame("steps").filter(pl.col("count") > 0)["step"][0])
 
     @cached_property
-    def kernel_ms(self) -> float:
-        """Σ durations of all GPU events."""
-        return float(self.frame("kernel_categories")["total_us"].sum()) / 1e3
-
-    @cached_property
     def whole_ms(self) -> float:
         """What a gain is a share of: the mean step on the GPU, else the GPU's total time.
 
-        The last step ends with its last kernel, without the wait for a next one, so it does not count if there are
-        others.
+        The last step ends with its last kernel, without the wait for a next one, so of three or more it does not count.
         """
         if not self.has_steps:
             return self.measures["total"]
         lengths = self.frame("steps")["gpu_ms"]
-        return _mean(lengths.head(len(lengths) - 1) if len(lengths) > 1 else lengths)
+        return _mean(lengths.head(len(lengths) - 1) if len(lengths) > 2 else lengths)
 
-    def per_step_ms(self, microseconds: float) -> float:
-        """GPU time of the whole trace as time per step.
-
-        Tables of kernels hold what ran outside the marked steps too; it is taken to be spread alike.
-        """
+    def per_step_ms(self, microseconds: float, row: Mapping[str, Any]) -> float:
+        """GPU time of a row of the whole trace as time per step: the row says which part of it belongs to steps."""
         if not self.has_steps:
             return microseconds / 1e3
-        inside = float(self.frame("steps")["kernel_us"].sum()) / 1e3
-        share = min(1.0, inside / self.kernel_ms) if self.kernel_ms else 0.0
-        return microseconds / 1e3 * share / self.steps
+        share = row["step_us"] / row["total_us"] if row["total_us"] else 0.0
+        return float(microseconds / 1e3 * share / self.steps)
+
+    def total_ms(self, rows: Iterable[Mapping[str, Any]]) -> float:
+        """The time of some rows, per step where steps are known."""
+        return sum(self.per_step_ms(row["total_us"], row) for row in rows)
 
     def gain_ms(self, measure: str) -> float:
         """What would be won if this measure were 0: per step its mean over the steps, else the whole."""
@@ -187,7 +181,8 @@ class Facts:
     @cached_property
     def chain_lines(self) -> set[str]:
         """Lines with chains of elementwise ops that are worth fusing."""
-        frame = self.frame("chains").filter(pl.col("length") >= THRESHOLDS["chain_length"])
+        long = (pl.col("length") >= THRESHOLDS["chain_length"]) & (3 * pl.col("casts") < pl.col("length"))
+        frame = self.frame("chains").filter(long)
         return set(frame.filter(pl.col("line") != "")["line"].to_list())
 
     def reachable_tflops(self, dtype: str) -> float:

@@ -9,7 +9,7 @@ import polars as pl
 
 from warplens.advice.facts import TAKING_TURNS, Facts
 from warplens.advice.memory_rules import many_launch_optimizer, slowed_by_stacks
-from warplens.advice.thresholds import LAUNCH_GAP_US, LONG_GAP_US, THRESHOLDS
+from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LONG_GAP_US, THRESHOLDS
 from warplens.analyses.gaps import CAUSES
 from warplens.analyses.places import place_text
 from warplens.model.finding import Evidence, Finding
@@ -63,7 +63,6 @@ def gaps_of(facts: Facts, kind: str) -> pl.DataFrame:
 
 
 is_stall = pl.col("gap_us") >= LONG_GAP_US
-is_short = pl.col("gap_us") <= LAUNCH_GAP_US
 
 
 def gap_rows(facts: Facts, gaps: pl.DataFrame, top: int = 5) -> tuple[Evidence, ...]:
@@ -98,18 +97,16 @@ def _counted(gaps: pl.DataFrame) -> str:
 
 
 def host_bound(facts: Facts) -> Iterator[Finding]:
-    """Gaps in which the host was still preparing the next launch; short ones go to WL104 where kernels are short."""
-    if facts.percent("idle") < THRESHOLDS["idle_percent"]:
+    """Gaps in which the host was still preparing the next launch, unless WL104 counts them."""
+    if facts.percent("idle") < THRESHOLDS["idle_percent"] or facts.found(short_kernels):
         return
-    gaps = gaps_of(facts, "launch").join(stalls_in_one_place(facts), on=["device", "start_ms"], how="anti")
-    if _has_short_kernels(facts):
-        gaps = gaps.filter(~is_short)
+    gaps = _launch_gaps(facts)
     gain = facts.gap_gain_ms(gaps)
     if facts.share_of_time(gain) < THRESHOLDS["cause_percent"]:
         return
     evidence = f"{_counted(gaps)}; {launch_rate(facts)}"
     evidence += slowed_by_stacks(facts)
-    title = f"host-bound: the GPU waits {facts.share_of_time(gain):.0f} % of the time for its next launch"
+    title = f"{_host_bound(facts)}the GPU waits {facts.share_of_time(gain):.0f} % of the time for its next launch"
     yield _finding(facts, "WL101", title, LADDER, gaps, gain, evidence)
 
 
@@ -118,23 +115,33 @@ def short_kernels(facts: Facts) -> Iterator[Finding]:
     if not _has_short_kernels(facts):
         return
     frame = _short(facts)
-    gaps = gaps_of(facts, "launch").filter(is_short)
+    gaps = _launch_gaps(facts)
     gain = facts.gap_gain_ms(gaps) + _short_gaps_ms(facts)
     gain = min(gain, facts.gain_ms("idle"))
     if facts.share_of_time(gain) < THRESHOLDS["idle_percent"]:
         return
     share = 100 * int(frame["count"].sum()) / max(1, facts.launches)
-    title = f"host-bound: {share:.0f} % of GPU events are short, and the GPU waits for their launches"
+    title = f"{_host_bound(facts)}{share:.0f} % of GPU events are short, and the GPU waits for their launches"
     evidence = f"{format_count(int(frame['count'].sum()))} of {format_count(facts.launches)} GPU events; "
     evidence += launch_rate(facts)
     evidence += slowed_by_stacks(facts)
     rows = tuple(
-        Evidence(row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"]), place=row["op"])
+        Evidence(row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"], row), place=row["op"])
         for row in frame.head(5).iter_rows(named=True)
     )
     yield Finding(
         "WL104", title, gain, facts.share_of_time(gain), True, str(frame["op"][0]), evidence, LADDER, rows=rows
     )
+
+
+def _launch_gaps(facts: Facts) -> pl.DataFrame:
+    """Gaps that launches explain, without the long ones that WL107 counts."""
+    return gaps_of(facts, "launch").join(stalls_in_one_place(facts), on=["device", "start_ms"], how="anti")
+
+
+def _host_bound(facts: Facts) -> str:
+    """Said where the verdict says it."""
+    return "host-bound: " if facts.percent("idle") >= IDLE_BOUND_PERCENT else ""
 
 
 def launch_rate(facts: Facts) -> str:
@@ -216,8 +223,8 @@ GAP_RULES: Final = (
         "WL301",
         "sync",
         "synchronising calls leave the GPU idle {percent:.0f} % of the time",
-        "keep the value on the GPU: no .item(), .cpu(), nonzero or boolean indexing, print or Python `if` on a tensor "
-        "in the step; read it once per many steps",
+        "keep the value on the GPU: no .item(), .cpu(), synchronize(), nonzero, boolean indexing, print or Python `if` "
+        "on a tensor in the step; read it once per many steps",
     ),
     (
         "WL303",

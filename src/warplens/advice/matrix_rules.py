@@ -42,8 +42,8 @@ def to_evidence(facts: Facts, row: Row, gain_us: float, detail: str = "") -> Evi
         what=f"{row['op']} {row['params']}",
         detail=detail or f"{row['dtype']} {rate}{share}: {row['kernel_short']}".lstrip(),
         count=row["count"],
-        time_ms=facts.per_step_ms(row["total_us"]),
-        gain_ms=facts.per_step_ms(gain_us),
+        time_ms=facts.per_step_ms(row["total_us"], row),
+        gain_ms=facts.per_step_ms(gain_us, row),
         place=row_place(row),
     )
 
@@ -103,8 +103,7 @@ def _misaligned(facts: Facts, sizes: list[int], rows: list[Row]) -> Finding:
         facts.share_of_time(gain),
         False,
         row_place(rows[0]),
-        f"{facts.per_step_ms(sum(row['total_us'] for row in rows)):.2f} ms at {_rates(rows)} can be reached: "
-        f"{rows[0]['kernel_short']}",
+        f"{facts.total_ms(rows):.2f} ms at {_rates(rows)} can be reached: {rows[0]['kernel_short']}",
         f"pad {_paddings(sizes, need)}: then {dtype} kernels can load 16 bytes at a time",
         rows=tuple(evidence),
     )
@@ -194,8 +193,7 @@ def legacy_kernels(facts: Facts) -> Iterator[Finding]:
         facts.share_of_time(gain),
         True,
         row_place(rows[0]),
-        f"{len(rows)} products or convolutions, {facts.per_step_ms(sum(row['total_us'] for row in rows)):.2f} ms, "
-        f"e.g. {rows[0]['kernel_short']}",
+        f"{len(rows)} products or convolutions, {facts.total_ms(rows):.2f} ms, e.g. {rows[0]['kernel_short']}",
         "a newer cuBLAS, cuDNN or PyTorch may have kernels for this GPU; sizes that are multiples of 64 and bf16 or "
         "fp16 also reach them; for convolutions try torch.backends.cudnn.benchmark = True",
         rows=tuple(evidence[:8]),
@@ -225,7 +223,7 @@ def _attention(facts: Facts, elements: int, products: list[Row], others: list[Ro
     flop = sum(row["flop"] * row["count"] for row in products)
     # Without a known GPU: the products stay, everything on the score matrix goes.
     fused = flop / rate / 1e6 if rate else sum(row["total_us"] for row in products)
-    gain = facts.per_step_ms(max(0.0, total - fused))
+    gain = facts.total_ms(products + others) * max(0.0, 1 - fused / total) if total else 0.0
     largest = sorted(products + others, key=lambda row: -row["total_us"])
     return Finding(
         "WL204",
@@ -234,8 +232,31 @@ def _attention(facts: Facts, elements: int, products: list[Row], others: list[Ro
         facts.share_of_time(gain),
         False,
         row_place(largest[0]),
-        f"{facts.per_step_ms(total):.2f} ms over {len(products)} products and {len(others)} ops on {elements:,} scores",
+        f"{facts.total_ms(products + others):.2f} ms over {len(products)} products and {len(others)} ops "
+        f"on {elements:,} scores",
         "call torch.nn.functional.scaled_dot_product_attention (attn_implementation='sdpa'): a fused kernel keeps the "
         "scores on the chip",
         rows=tuple(to_evidence(facts, row, 0.0) for row in largest[:8]),
+    )
+
+
+def mask_tensor(facts: Facts) -> Iterator[Finding]:
+    """Attention that reads a square mask, which a flag could say if it is causal."""
+    rows = [row for row in facts.roofline if row["family"] == "attention" and row["mask"] == "tensor"]
+    square = [row for row in rows if row["Nq"] == row["Nkv"] and int(row["Nq"]) > 1]
+    if not square:
+        return
+    evidence = [to_evidence(facts, row, row["total_us"] / 2) for row in square]
+    gain = summed(evidence)
+    yield Finding(
+        "WL213",
+        "attention is given its mask as a tensor",
+        gain,
+        facts.share_of_time(gain),
+        True,
+        row_place(square[0]),
+        f"{facts.total_ms(square):.2f} ms in attention on {square[0]['Nq']} × {square[0]['Nkv']} scores with a mask",
+        "if the mask is causal, pass is_causal=True and no mask: half of the scores, and the mask itself, are never "
+        "touched",
+        rows=tuple(evidence[:8]),
     )

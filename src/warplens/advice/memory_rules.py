@@ -22,12 +22,18 @@ OPTIMIZER_OPS: Final = "addcdiv_|addcmul_"
 """Ops that only optimizers call: their chains are WL208's."""
 
 
-def pointwise_chains(facts: Facts) -> Iterator[Finding]:
-    """One finding per place: the forward and backward chains of one line are mended together."""
-    frame = facts.frame("chains").filter(pl.col("length") >= THRESHOLDS["chain_length"])
+def _fusable_chains(facts: Facts) -> pl.DataFrame:
+    """Chains worth fusing; those on scores are WL204's, with a third of casts WL206's, an optimizer's WL208's."""
+    long = pl.col("length") >= THRESHOLDS["chain_length"]
+    frame = facts.frame("chains").filter(long & (3 * pl.col("casts") < pl.col("length")))
     if facts.found(many_launch_optimizer):
         frame = frame.filter(~pl.col("ops").str.contains(OPTIMIZER_OPS))
-    frame = frame.filter(~pl.col("elements").is_in(list(facts.score_sizes)))  # those are WL204's
+    return frame.filter(~pl.col("elements").is_in(list(facts.score_sizes)))
+
+
+def pointwise_chains(facts: Facts) -> Iterator[Finding]:
+    """One finding per place: the forward and backward chains of one line are mended together."""
+    frame = _fusable_chains(facts)
     place = pl.when(pl.col("line") != "").then("line").otherwise("module")
     for (known,), rows in frame.with_columns(place.alias("where")).group_by("where", maintain_order=True):
         where = str(known) or str(rows["ops"][0])
@@ -37,8 +43,8 @@ def pointwise_chains(facts: Facts) -> Iterator[Finding]:
                 detail=f"{row['length']} ops on {row['elements']:,} elements; fusing saves up to "
                 f"{100 * row['saved_bytes'] / max(1.0, row['bytes']):.0f} % of the bytes",
                 count=row["count"],
-                time_ms=facts.per_step_ms(row["total_us"]),
-                gain_ms=facts.per_step_ms(row["saved_us"]),
+                time_ms=facts.per_step_ms(row["total_us"], row),
+                gain_ms=facts.per_step_ms(row["saved_us"], row),
                 place=where,
             )
             for row in rows.iter_rows(named=True)
@@ -67,7 +73,12 @@ def cast_ping_pong(facts: Facts) -> Iterator[Finding]:
     both = [row for row in rows if (row["elements"], "→".join(reversed(row["dtypes"].split("→")))) in ways]
     if not both:
         return
-    evidence = [to_evidence(facts, row, row["total_us"], f"{row['dtypes']}, {row['tbps']:.2f} TB/s") for row in both]
+    time = facts.total_ms(both)
+    in_chains = sum(facts.per_step_ms(row["cast_us"], row) for row in _fusable_chains(facts).iter_rows(named=True))
+    share = max(0.0, 1 - in_chains / time) if time else 0.0
+    evidence = [
+        to_evidence(facts, row, share * row["total_us"], f"{row['dtypes']}, {row['tbps']:.2f} TB/s") for row in both
+    ]
     gain = summed(evidence)
     yield Finding(
         "WL206",
@@ -99,7 +110,7 @@ def layout_changes(facts: Facts) -> Iterator[Finding]:
     )
     if not len(frame):
         return
-    gain = facts.per_step_ms(float(frame["total_us"].sum()))
+    gain = facts.total_ms(frame.iter_rows(named=True))
     if facts.share_of_time(gain) < THRESHOLDS["layout_percent"]:
         return
     rows = [_layout_row(facts, row) for row in frame.iter_rows(named=True)]
@@ -129,7 +140,7 @@ def layout_changes(facts: Facts) -> Iterator[Finding]:
 
 
 def _layout_row(facts: Facts, row: dict[str, Any]) -> Evidence:
-    time = facts.per_step_ms(row["total_us"])
+    time = facts.per_step_ms(row["total_us"], row)
     return Evidence(row["kernel_short"], row["op"], row["count"], time, time, row["op"])
 
 
@@ -150,7 +161,7 @@ def many_launch_optimizer(facts: Facts) -> Iterator[Finding]:
         return
     foreach = "_foreach_" in row["ops"]
     # A fused step reads and writes each state once; unfused ones make about three times as many passes.
-    gain = facts.per_step_ms(max(0.0, (row["span_us"] or 0.0) - row["total_us"] / 3))
+    gain = facts.per_step_ms(max(0.0, (row["span_us"] or 0.0) - row["total_us"] / 3), row)
     yield Finding(
         "WL208",
         f"the optimizer launches {per_step:,.0f} kernels{facts.per_step_text}",
@@ -158,20 +169,21 @@ def many_launch_optimizer(facts: Facts) -> Iterator[Finding]:
         facts.share_of_time(gain),
         True,
         "Optimizer.step",
-        f"{facts.per_step_ms(row['span_us'] or 0.0):.2f} ms from its first to its last kernel, "
-        f"{facts.per_step_ms(row['total_us']):.2f} ms of them busy: {row['ops']}{slowed_by_stacks(facts)}",
+        f"{facts.per_step_ms(row['span_us'] or 0.0, row):.2f} ms from its first to its last kernel, "
+        f"{facts.per_step_ms(row['total_us'], row):.2f} ms of them busy: {row['ops']}{slowed_by_stacks(facts)}",
         "pass fused=True to the optimizer"
         + ("" if foreach else " (or foreach=True)")
         + ": one pass over all parameters",
-        rows=(Evidence(row["ops"], "", row["count"], facts.per_step_ms(row["total_us"]), gain, "Optimizer.step"),),
+        rows=(Evidence(row["ops"], "", row["count"], facts.per_step_ms(row["total_us"], row), gain, "Optimizer.step"),),
     )
 
 
 def _is_slow(row: dict[str, Any]) -> bool:
+    """A recorded tensor that is read and written counts once only: such rows must be slow by twice the margin."""
     return bool(
         row["bound"] == "memory"
         and row["family"] in MEMORY_FAMILIES
-        and row["percent_of_roofline"] < THRESHOLDS["slow_memory_percent"]
+        and row["percent_of_roofline"] < THRESHOLDS["slow_memory_percent"] / (2 if row["approximate"] else 1)
         and row["roofline_us"] >= THRESHOLDS["least_memory_us"]
     )
 

@@ -21,6 +21,7 @@ RULES: Final[tuple[Rule, ...]] = (
     matrix_rules.plain_fp32,
     matrix_rules.legacy_kernels,
     matrix_rules.unfused_attention,
+    matrix_rules.mask_tensor,
     memory_rules.pointwise_chains,
     memory_rules.cast_ping_pong,
     memory_rules.layout_changes,

@@ -47,7 +47,7 @@ def unknown_kernels(facts: Facts) -> Iterator[Finding]:
         return
     frame = facts.frame("kernels").filter(pl.col("kernel_category") == OTHER)
     rows = tuple(
-        Evidence(row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"]), place=row["op"])
+        Evidence(row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"], row), place=row["op"])
         for row in frame.head(5).iter_rows(named=True)
     )
     yield Finding(
@@ -130,8 +130,8 @@ def _collective_row(facts: Facts, row: dict[str, Any]) -> Evidence:
         f"{row['collective']} of {format_bytes(size)}" if size else row["collective"],
         f"{row['algbw_gbps']:.2f} GB/s" if row["algbw_gbps"] else "",
         row["count"],
-        facts.per_step_ms(row["total_us"]),
-        facts.per_step_ms(row["exposed_us"]),
+        facts.per_step_ms(row["total_us"], row),
+        facts.per_step_ms(row["exposed_us"], row),
         f"group {row['group']}",
     )
 
@@ -152,7 +152,9 @@ def exposed_copies(facts: Facts) -> Iterator[Finding]:
         str(host["op"][0]) if len(host) else "",
         "use pinned memory with non_blocking=True, prefetch on a copy stream, keep data on the GPU",
         tuple(
-            Evidence(row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"]), place=row["op"])
+            Evidence(
+                row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"], row), place=row["op"]
+            )
             for row in host.head(8).iter_rows(named=True)
         ),
     )
@@ -166,10 +168,10 @@ def pageable_copies(facts: Facts) -> Iterator[Finding]:
         if row["family"] != "transfer" or row["memory"] != "pageable":
             continue
         least = row["bytes"] / link / 1e6 if link else row["kernel_us_mean"] / 4
-        gain = facts.per_step_ms(row["total_us"] - row["count"] * least)
+        gain = facts.per_step_ms(row["total_us"] - row["count"] * least, row)
         if gain > 0:
             detail = f"{format_bytes(row['bytes'])} each at {1e3 * row['tbps']:.1f} GB/s"
-            time = facts.per_step_ms(row["total_us"])
+            time = facts.per_step_ms(row["total_us"], row)
             evidence.append(Evidence(row["kernel_short"], detail, row["count"], time, gain, row_place(row)))
     gain = summed(evidence)
     if facts.share_of_time(gain) < THRESHOLDS["min_gain_percent"]:
@@ -193,7 +195,7 @@ def small_collectives(facts: Facts) -> Iterator[Finding]:
     limit = THRESHOLDS["small_message_kib"] * 1024
     rows = facts.frame("comm").filter((pl.col("message_bytes") > 0) & (pl.col("message_bytes") < limit))
     per_step = float(rows["count"].sum()) / max(1, facts.steps)
-    exposed = facts.per_step_ms(float(rows["exposed_us"].sum()))
+    exposed = sum(facts.per_step_ms(row["exposed_us"], row) for row in rows.iter_rows(named=True))
     if per_step < THRESHOLDS["small_messages_per_step"] or not exposed:
         return
     evidence = tuple(_collective_row(facts, row) for row in rows.iter_rows(named=True))
@@ -248,8 +250,8 @@ def _unused(facts: Facts, code: str, chosen: pl.Expr, title: str, advice: str) -
             f"{row['blocks']} blocks, {row['waves']:.2f} waves of {row['blocks_per_multiprocessor']} per "
             f"multiprocessor (limited by {row['limited_by']})",
             row["count"],
-            facts.per_step_ms(row["total_us"]),
-            facts.per_step_ms(row["gain_us"]),
+            facts.per_step_ms(row["total_us"], row),
+            facts.per_step_ms(row["gain_us"], row),
             row["line"] or row["op"],
         )
         for row in frame.iter_rows(named=True)
@@ -265,7 +267,7 @@ def recompute(facts: Facts) -> Iterator[Finding]:
     if not len(frame):
         return
     row = frame.row(0, named=True)
-    gain = facts.per_step_ms(row["total_us"])
+    gain = facts.per_step_ms(row["total_us"], row)
     yield Finding(
         "WL212",
         f"recomputing activations takes {facts.share_of_time(gain):.0f} % of the time",
@@ -280,6 +282,17 @@ def recompute(facts: Facts) -> Iterator[Finding]:
     )
 
 
+def _slow_step(frame: pl.DataFrame, row: dict[str, Any]) -> str:
+    """The step to look into. On the GPU a step lasts until the next one's first kernel: where it waited for that, the
+    next step's host part is what took long."""
+    later = frame.filter(pl.col("start_ms") > row["start_ms"]).sort("start_ms").head(1)
+    usual = float(frame["host_ms"].median() or 0.0)  # type: ignore[arg-type]
+    limit = THRESHOLDS["straggler_ratio"] * usual
+    if len(later) and later["host_ms"][0] > limit and row["host_ms"] <= limit:
+        return str(later["name"][0])
+    return str(row["name"])
+
+
 def straggling_step(facts: Facts) -> Iterator[Finding]:
     """One step that takes much longer than the others."""
     frame = facts.frame("steps").filter(pl.col("gpu_ms") > 0)
@@ -292,8 +305,8 @@ def straggling_step(facts: Facts) -> Iterator[Finding]:
     gain = float((slow["gpu_ms"] - usual).sum()) / len(frame)
     rows = tuple(
         Evidence(
-            str(row["name"]),
-            f"{row['gpu_ms']:.2f} ms, of it idle {row['idle_ms']:.2f}; usual {usual:.2f}",
+            _slow_step(frame, row),
+            f"{row['name']}: {row['gpu_ms']:.2f} ms on the GPU, of it idle {row['idle_ms']:.2f}; usual {usual:.2f}",
             1,
             row["gpu_ms"],
             (row["gpu_ms"] - usual) / len(frame),

@@ -10,7 +10,7 @@ THRESHOLDS: Final = {
     "idle_percent": 10.0,
     "short_share_percent": 50.0,
     "stall_percent_of_idle": 10.0,
-    "cause_percent": 2.0,
+    "cause_percent": 1.0,
     # what is inside graphs, or unknown
     "graph_percent": 50.0,
     "other_percent": 1.0,
@@ -45,8 +45,8 @@ THRESHOLDS: Final = {
 }
 LONG_GAP_US: Final = 1000.0
 """A gap no launch explains."""
-LAUNCH_GAP_US: Final = 100.0
-"""The most that preparing one launch should take; fewer launches do not help against longer gaps."""
+IDLE_BOUND_PERCENT: Final = 40.0
+"""From this share of idle time on a run is called host-bound."""
 ALIGNMENT: Final = {"bf16": 8, "fp16": 8, "fp8": 16, "int8": 16, "fp32": 4}
 """Elements in 16 bytes: what the fast matrix kernels load at once, so what every contiguous size must divide by."""
 GOOD_MULTIPLE: Final = 64

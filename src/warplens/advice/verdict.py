@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warplens.advice.facts import TAKING_TURNS, Facts
-from warplens.advice.thresholds import THRESHOLDS
+from warplens.advice.thresholds import IDLE_BOUND_PERCENT, THRESHOLDS
 from warplens.model.table import Table
 
-IDLE_BOUND_PERCENT = 40.0
 COMMUNICATION_BOUND_PERCENT = 30.0
 BECAUSE = {
     "host busy": "the host is still preparing the next launch",

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.costing import Costing, costing
+from warplens.analyses.kernels import STEP_TIME
 from warplens.analyses.places import places_of
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.kinds import NONE
@@ -32,8 +33,10 @@ COLUMNS = (
     Column("saved_bytes", "of these, results written and read again that fusing would keep in registers", "bytes"),
     Column("saved_us", "time those bytes take, all chains together, at the chain's own speed", "us"),
     Column("casts", "ops of the chain that only change the type"),
+    Column("cast_us", "GPU time of those", "us"),
     Column("line", "Python line with most of the time"),
     Column("module", "nn.Module with most of the time"),
+    STEP_TIME,
 )
 
 
@@ -47,9 +50,10 @@ def chains(work: Workspace) -> Table:
             pl.col("code"),
             pl.col("elements").first(),
             pl.len().alias("length"),
-            pl.col("dur_ns", "bytes").sum(),
+            pl.col("dur_ns", "step_ns", "bytes").sum(),
             (2 * pl.col("written").head(pl.len() - 1).sum()).alias("saved_bytes"),
             pl.col("cast").sum().alias("casts"),
+            pl.col("dur_ns").filter("cast").sum().alias("cast_ns"),
         )
         .filter(pl.col("length") >= MIN_LENGTH)
         .with_columns(
@@ -62,7 +66,7 @@ def chains(work: Workspace) -> Table:
         .agg(
             pl.col("length", "bytes", "saved_bytes", "casts").first(),
             pl.len().alias("count"),
-            pl.col("dur_ns", "saved_ns").sum(),
+            pl.col("dur_ns", "step_ns", "saved_ns", "cast_ns").sum(),
             pl.col("run"),
         )
         .with_row_index("group")
@@ -76,6 +80,8 @@ def chains(work: Workspace) -> Table:
         pl.Series("module", places.modules, dtype=pl.String),
         (pl.col("dur_ns") / 1000).alias("total_us"),
         (pl.col("saved_ns") / 1000).alias("saved_us"),
+        (pl.col("step_ns") / 1000).alias("step_us"),
+        (pl.col("cast_ns") / 1000).alias("cast_us"),
     ).with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
     frame = frame.sort("saved_us", "ops", "elements", descending=[True, False, False])
     return table("chains", "one row per sequence of elementwise ops that could be one kernel", COLUMNS, frame)
@@ -102,6 +108,7 @@ def _links(work: Workspace, found: Costing) -> pl.DataFrame:
             "written": facts["written"].to_numpy()[cost],
             "cast": facts["cast"].to_numpy()[cost],
             "dur_ns": gpu["dur_ns"].to_numpy()[order],
+            "step_ns": np.where(gpu["step"].to_numpy() >= 0, gpu["dur_ns"].to_numpy(), 0)[order],
         }
     )
     return frame.filter(pl.col("elements") > 1)

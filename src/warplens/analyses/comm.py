@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from warplens.analyses.kernels import STEP_TIME, STEP_US
 from warplens.analyses.timeline import device_work
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.costs.collective import bus_factor
@@ -35,6 +36,7 @@ COLUMNS = (
     Column("algbw_gbps", "message_bytes over mean duration", "GB/s"),
     Column("busbw_gbps", "algbw times the collective's factor: comparable with the links' speed", "GB/s"),
     Column("percent", "share of the summed duration of all GPU events", "%"),
+    STEP_TIME,
 )
 
 
@@ -51,6 +53,7 @@ def comm(work: Workspace) -> Table:
             us.min().alias("min_us"),
             us.max().alias("max_us"),
             (pl.col("exposed_ns").sum() / 1000).alias("exposed_us"),
+            STEP_US,
         )
         .with_columns(
             pl.when((pl.col("message_bytes") > 0) & (pl.col("mean_us") > 0))

@@ -125,6 +125,7 @@ def _groups(work: Workspace, events: Events, group: Ints, count: int) -> pl.Data
             "count": number,
             "total_ns": _summed(duration, group, count),
             "union_ns": _summed(calls.union_ns, of_call, count),
+            "step_ns": _summed(np.where(gpu["step"].to_numpy() >= 0, duration, 0), group, count),
             "in_graph": gpu["in_graph"].to_numpy()[first],
             "kernel": _main_kernels(group, gpu["name"].to_numpy().astype(np.int64), duration, count),
             "blocks": _summed(blocks, group, count) // np.maximum(number, 1),

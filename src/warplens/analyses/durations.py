@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from warplens.analyses.kernels import CATEGORY, PERCENT, TOTAL, TOTAL_US, US
+from warplens.analyses.kernels import CATEGORY, PERCENT, STEP_TIME, STEP_US, TOTAL, TOTAL_US, US
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.table import Column, Table, table
 from warplens.units import format_ns
@@ -18,7 +18,7 @@ def short_kernels(work: Workspace) -> Table:
     short = work.gpu.filter(is_short)
     frame = (
         short.group_by("name")
-        .agg(pl.len().alias("count"), TOTAL_US, US.mean().alias("mean_us"), pl.col("op").mode().sort().first())
+        .agg(pl.len().alias("count"), TOTAL_US, US.mean().alias("mean_us"), pl.col("op").mode().sort().first(), STEP_US)
         .join(work.kernel_facts, on="name", how="left")
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
         .sort("count", "total_us", "kernel", descending=[True, True, False])
@@ -32,6 +32,7 @@ def short_kernels(work: Workspace) -> Table:
         PERCENT,
         Column("op", "op that launches it most often"),
         Column("kernel_short", "readable short form of the name"),
+        STEP_TIME,
     )
     share = 100 * len(short) / max(1, len(work.gpu))
     note = (

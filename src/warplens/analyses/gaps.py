@@ -32,7 +32,7 @@ CAUSES: Final = {
     "data loading": "the host was waiting for the data loader: more workers, prefetching",
     "launch call": "the host was inside the launch call itself: a full queue, or slow drivers",
     "dependency": "the launch was queued in time; the GPU waited for another stream, an event or its own latency",
-    "unknown": "the next GPU event has no recorded launch",
+    "unknown": "the next GPU event has no recorded launch: record the CPU side as well",
     "short gaps": "gaps below the threshold, together, mostly launch latency: fewer, larger kernels, CUDA graphs",
 }
 SYNC = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$")
@@ -42,6 +42,8 @@ ALLOCATION = re.compile(
 LOADING = re.compile(
     r"cuModuleLoad|cuLibraryLoad|hipModuleLoad|cuLinkComplete|cudaFuncGetAttributes|cudaGraphInstantiate"
 )
+LONG_PAUSE_NS: Final = 1_000_000
+"""After a synchronisation a host needs tens of µs to launch again; a pause of 1 ms has a reason of its own."""
 DATA_LOADING = re.compile(r"enumerate\(DataLoader\)|.*dataloader\.py\(\d+\): __next__")
 GAP_COLUMNS = (
     Column("device", "GPU number"),
@@ -157,9 +159,10 @@ def _gap_frame(
     launched = np.where(launch >= 0, trace.ints("start_ns")[np.maximum(launch, 0)], end)
     middle = (start + np.clip(launched, start, end)) // 2
     activity = innermost_at(trace, lane, middle)
-    causes = _causes(trace, start, end, launch, lane, activity)
+    synced = _last_call(trace, SYNC, lane, start, end)
+    causes = _causes(trace, start, end, launch, lane, activity, _explains(trace, synced, start, end))
     # What the GPU waited for is the call that synchronised, not what the host did once it was back.
-    activity = np.where((causes == "host sync").to_numpy(), _last_call(trace, SYNC, lane, start, end), activity)
+    activity = np.where((causes == "host sync").to_numpy(), synced, activity)
     frames = climb_context(activity, trace.ints("parent"), trace.ints("forward"), user_frames(work)).row
     return pl.DataFrame(
         {
@@ -182,7 +185,15 @@ def _gap_frame(
     )
 
 
-def _causes(trace: Trace, start: Ints, end: Ints, launch: Ints, lane: Ints, activity: Ints) -> pl.Series:
+def _explains(trace: Trace, synced: Ints, start: Ints, end: Ints) -> Bools:
+    """Whether a synchronising call explains a gap: not if the host, back from it, paused for most of a long one."""
+    returned = (trace.ints("start_ns") + trace.ints("dur_ns"))[np.maximum(synced, 0)]
+    pause = end - np.maximum(returned, start)
+    explains: Bools = (synced >= 0) & ~((pause >= LONG_PAUSE_NS) & (2 * pause >= end - start))
+    return explains
+
+
+def _causes(trace: Trace, start: Ints, end: Ints, launch: Ints, lane: Ints, activity: Ints, synced: Bools) -> pl.Series:
     """The first cause that holds, most specific first."""
     begun = trace.ints("start_ns")[np.maximum(launch, 0)]
     done = begun + trace.ints("dur_ns")[np.maximum(launch, 0)]
@@ -193,7 +204,7 @@ def _causes(trace: Trace, start: Ints, end: Ints, launch: Ints, lane: Ints, acti
         ("data loading", _inside(trace, activity, DATA_LOADING)),
         ("memory allocation", _called(trace, ALLOCATION, lane, start, end, 0.3)),
         ("kernel loading", _called(trace, LOADING, lane, start, end, 0.3)),
-        ("host sync", _called(trace, SYNC, lane, start, end, 0.0)),
+        ("host sync", synced),
     ]
     names = [cause for cause, _ in tests]
     code = np.select([test for _, test in tests], list(range(len(tests))), len(tests))

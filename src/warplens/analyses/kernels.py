@@ -14,6 +14,8 @@ CATEGORY = Column("kernel_category", "what the kernel does, told from its name")
 COUNT = Column("count", "GPU events (kernels, copies, memsets)")
 TOTAL = Column("total_us", "sum of their durations", "us")
 PERCENT = Column("percent", "share of the summed duration of all GPU events", "%")
+STEP_TIME = Column("step_us", "the part of the total time that belongs to a marked step", "us")
+STEP_US = (pl.col("dur_ns").filter(pl.col("step") >= 0).sum() / 1000).alias("step_us")
 OP = Column("op", "innermost framework op around the launch; the launching call where there is no op")
 OP_CATEGORY = Column("op_category", "kind of op, from its name or else from its kernels")
 
@@ -39,6 +41,7 @@ def kernels(work: Workspace) -> Table:
             US.mean().alias("mean_us"),
             US.min().alias("min_us"),
             US.max().alias("max_us"),
+            STEP_US,
         )
         .join(work.kernel_facts, on="name", how="left")
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
@@ -58,6 +61,7 @@ def kernels(work: Workspace) -> Table:
         PERCENT,
         Column("kernel_short", "readable short form of the name"),
         Column("device", "GPU number"),
+        STEP_TIME,
     )
     return table("kernels", "one row per op, kernel, stream and GPU", columns, frame)
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.costing import grid_blocks
-from warplens.analyses.kernels import PERCENT
+from warplens.analyses.kernels import PERCENT, STEP_TIME
 from warplens.analyses.places import places_of
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.kinds import CODE, NONE
@@ -43,6 +43,7 @@ COLUMNS = (
     Column("unused_percent", "multiprocessors without a block, over the time, if all blocks take equally long", "%"),
     PERCENT,
     Column("line", "Python line with most of the time"),
+    STEP_TIME,
 )  # fmt: skip
 
 
@@ -96,6 +97,7 @@ def launches(work: Workspace) -> Table:
     gpu = work.gpu
     rows, group, first = _grouped(work)
     duration = gpu["dur_ns"].to_numpy()[rows]
+    in_steps = np.where(gpu["step"].to_numpy()[rows] >= 0, duration, 0)
     count = np.bincount(group, minlength=len(first))
     total = np.bincount(group, weights=duration, minlength=len(first)) / 1000
     of_event = np.full(len(gpu), NONE, np.int64)
@@ -107,6 +109,7 @@ def launches(work: Workspace) -> Table:
             pl.Series("count", count),
             pl.Series("total_us", total),
             pl.Series("mean_us", total / np.maximum(count, 1)),
+            pl.Series("step_us", np.bincount(group, weights=in_steps, minlength=len(first)) / 1000),
             pl.Series("line", places_of(work, of_event, len(first)).lines, dtype=pl.String),
         )
     )

@@ -74,6 +74,8 @@ def unit_of(cost: Cost, gpu: Gpu, kernel_dtype: str, seen_tflops: float) -> tupl
 def flag_of(limit: Limit, cost: Cost, gpu: Gpu, kernel_us: float) -> str:
     """Why a share of the roofline is not to be taken at face value; empty where it is."""
     if kernel_us < limit.roofline_us:
+        if cost.approximate:
+            return f"over 100 %: no exact count ({cost.approximate})"
         if limit.bound == COMPUTE:
             return f"over 100 %: the {limit.unit} ceiling is too low for this GPU, or fewer operations were done"
         cache = max(gpu.l2_mb, gpu.infinity_cache_mb)

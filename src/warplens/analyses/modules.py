@@ -22,6 +22,7 @@ FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)", re.DOTAL
 INFRASTRUCTURE = re.compile(
     r"<built-in|<frozen|<string>|<eval|nn\.Module: "
     r"|(?:.*(?:site|dist)-packages/)?(?:torch|triton|torch_tb_profiler|torchvision/ops|functorch)/"
+    r"|(?:.*/)?torchinductor[^/]*/"
     r"|(?:.*/)?(?:contextlib|functools|threading|dataclasses|typing|abc|enum|copy|inspect|weakref)\.py\("
 )
 """Frames that no user would call their own line."""

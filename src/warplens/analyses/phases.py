@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.kernels import PERCENT
+from warplens.analyses.kernels import PERCENT, STEP_TIME, STEP_US
 from warplens.analyses.modules import line_context
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.kinds import NONE
@@ -37,14 +37,15 @@ COLUMNS = (
     PERCENT,
     Column("span_us", "from the first to the last GPU event of each optimizer step, idle time included", "us"),
     Column("ops", "ops with most of that time"),
+    STEP_TIME,
 )
 
 
 def phases(work: Workspace) -> Table:
-    frame = work.gpu.select("op", "dur_ns").with_columns(phase_of(work))
+    frame = work.gpu.select("op", "dur_ns", "step").with_columns(phase_of(work))
     summed = (
         frame.group_by("phase")
-        .agg(pl.len().alias("count"), (pl.col("dur_ns").sum() / 1000).alias("total_us"))
+        .agg(pl.len().alias("count"), (pl.col("dur_ns").sum() / 1000).alias("total_us"), STEP_US)
         .join(_top_ops(frame), on="phase", how="left")
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
         .sort("total_us", "phase", descending=[True, False])

@@ -9,6 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from warplens.analyses.costing import COSTED, REASONS, costing
+from warplens.analyses.kernels import STEP_TIME
 from warplens.analyses.limits import flag_of, limit_of
 from warplens.analyses.places import places_of
 from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of
@@ -37,6 +38,7 @@ COLUMNS = (
     Column("total_us", "summed duration of the GPU events of all calls", "us"),
     Column("percent", "share of the summed duration of all GPU events", "%"),
     Column("lost_us", "time above the roofline, all calls together", "us"),
+    STEP_TIME,
     Column("kernel_short", "kernel that takes most of the time"),
     Column("arch", "architecture that kernel was built for, where its name says so"),
     Column("line", "Python line with most of the time"),
@@ -67,7 +69,8 @@ MEANINGS = {
     "B": "batch", "M": "rows of the result", "N": "columns of the result", "K": "length of the inner sums",
     "layout": "memory order of the inputs", "pass": "forward or backward", "Hq": "query heads",
     "Hkv": "key and value heads", "Nq": "queries", "Nkv": "keys", "D": "width of a head", "Dv": "width of its values",
-    "mask": "causal mask", "Cin": "input channels", "Cout": "output channels", "in": "input size",
+    "mask": "causal from a corner, a tensor that is read, or none",
+    "Cin": "input channels", "Cout": "output channels", "in": "input size",
     "out": "output size", "kernel": "kernel size", "groups": "groups", "rows": "rows normalised",
     "columns": "elements per row", "elements": "elements", "way": "direction of the copy",
     "memory": "kind of host memory",
@@ -100,7 +103,7 @@ def _make_rows(work: Workspace) -> pl.DataFrame:
         _keyed_groups(work)
         .sort("total_ns", "group", descending=[True, False])
         .group_by("key", maintain_order=True)
-        .agg(pl.col("count", "total_ns", "union_ns").sum(), pl.col("op", "kernel", "cost", "group").first())
+        .agg(pl.col("count", "total_ns", "union_ns", "step_ns").sum(), pl.col("op", "kernel", "cost", "group").first())
     )
     places = places_of(work, found.event_group, len(found.groups))
     records = [
@@ -148,6 +151,7 @@ def _record(work: Workspace, cost: Cost, row: dict[str, Any], line: str, module:
         "unit": "",
         "ceiling": "",
         "total_us": row["total_ns"] / 1e3,
+        "step_us": row["step_ns"] / 1e3,
         "kernel_short": work.short_names[row["kernel"]],
         "arch": kernel.arch,
         "line": line,

@@ -14,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from warplens.outputs.advice_text import advice_json, render_advice
+    from warplens.outputs.advice_text import Setting, advice_json, render_advice
 
     profile = open_profile(args)
     found = profile.findings()[: args.top]
@@ -22,12 +22,15 @@ def run(args: argparse.Namespace) -> int:
         write_bytes(advice_json(found))
         return 0
     per_step = bool(len(profile.table("steps")))
-    text = render_advice(
-        found,
-        profile.verdict(),
-        per_step=per_step,
-        min_gain_percent=profile.min_gain_percent,
-        width=min(width(), 120),
-    )
-    show_text(text)
+    notes = [row["message"] for row in profile.table("quality").to_dicts() if _limits_advice(row)]
+    setting = Setting(profile.verdict(), per_step, profile.min_gain_percent, notes)
+    show_text(render_advice(found, setting, width=min(width(), 120)))
     return 0
+
+
+SILENCING = ("no_shapes", "no_host", "graph_mode", "unknown_gpu", "chrome")
+"""Notes that mean that whole groups of rules cannot speak."""
+
+
+def _limits_advice(note: dict[str, str]) -> bool:
+    return note["severity"] == "warning" or note["code"] in SILENCING

@@ -37,7 +37,11 @@ def run(args: argparse.Namespace) -> int:
         write_bytes(with_json_text(_head(table, args.top).frame).write_csv().encode())
     else:
         top = args.top if args.top is not None or not sys.stdout.isatty() else 30
-        show_text(render_table(table, top=top, width=width(), columns=_columns(args, table.frame.columns)))
+        show_text(
+            render_table(
+                table, top=top, width=width(), columns=_columns(args, table.frame.columns), keep=_sorted_by(args)
+            )
+        )
     return 0
 
 
@@ -90,6 +94,10 @@ def _columns(args: argparse.Namespace, known: list[str]) -> list[str] | None:
             raise UsageError(f"table {args.table} has no roofline", hint="op_shapes, roofline, gemm, attention … have")
         names = [*(name for name in ROOFLINE if name in known), *names]
     return list(dict.fromkeys(filter(None, names))) or None
+
+
+def _sorted_by(args: argparse.Namespace) -> list[str]:
+    return [args.sort.lstrip("-")] if args.sort else []
 
 
 def _require(known: list[str], names: list[str], table: str) -> None:

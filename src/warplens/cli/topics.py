@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplens.advice import EXPLAIN, explain
-from warplens.advice.verdict import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT
+from warplens.advice.thresholds import IDLE_BOUND_PERCENT
+from warplens.advice.verdict import COMMUNICATION_BOUND_PERCENT
 from warplens.analyses.gaps import CAUSES
 from warplens.analyses.phases import MEANINGS as PHASES
 from warplens.analyses.timeline import MEANINGS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warplens.costs.cost import MATRIX, VECTOR, Cost
 from warplens.costs.lists import MultiTensor
 from warplens.costs.ops import FOREACH_FLOP, OPS
-from warplens.costs.pointwise import Pointwise, is_in_place
+from warplens.costs.pointwise import SAME_TENSOR, Pointwise, is_in_place
 from warplens.costs.tensors import Call, Tensor, parse_call
 from warplens.costs.triton import PREFIX, triton_cost
 
@@ -44,7 +44,8 @@ def cost_of(call: Call, chunks: int = 0) -> Cost | None:
 def _foreach(call: Call, name: str) -> MultiTensor:
     """Every list is read; the first one, or a new one, is written."""
     lists = sum(isinstance(arg, tuple) for arg in call.args)
-    return MultiTensor(max(1, lists), 1, FOREACH_FLOP.get(name.removeprefix(FOREACH).rstrip("_"), 1.0))
+    kind = name.removeprefix(FOREACH).rstrip("_")
+    return MultiTensor(max(1, lists), 1, FOREACH_FLOP.get(kind, 1.0), note=SAME_TENSOR if kind == "addcmul" else "")
 
 
 def assumed_pointwise(call: Call) -> Cost | None:

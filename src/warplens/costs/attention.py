@@ -73,11 +73,12 @@ class Attention(Struct, frozen=True):
         if shape is None:
             return None
         mask = self._mask(call)
+        shown = "none" if call.tensor(self.bias) is None else "tensor"
         if not call.text(self.causal if self.mask_type is None else self.mask_type):
             approximate = NO_FLAG
         params = (
             ("B", shape.batch), ("Hq", shape.heads_q), ("Hkv", shape.heads_kv), ("Nq", shape.queries),
-            ("Nkv", shape.keys), ("D", shape.width_qk), ("Dv", shape.width_v), ("mask", mask or "none"),
+            ("Nkv", shape.keys), ("D", shape.width_qk), ("Dv", shape.width_v), ("mask", mask or shown),
             ("pass", "backward" if self.backward else "forward"),
         )  # fmt: skip
         flop = attention_flop(shape, mask, backward=self.backward)

@@ -46,6 +46,7 @@ class MultiTensor(Struct, frozen=True):
     family: str = "optimizer"
     one_more_if: int | None = None
     """Argument that says, by not being 0 or False, that one more state is read and written."""
+    note: str = ""
 
     def cost(self, call: Call, chunks: int = 0) -> Cost | None:
         members = call.tensors(0)
@@ -55,6 +56,7 @@ class MultiTensor(Struct, frozen=True):
         size = call.list_item_bytes or 4.0
         notes = [] if members else [FROM_GRID]
         notes += [] if call.list_item_bytes else [SIZE_UNKNOWN]
+        notes += [self.note] if self.note else []
         more = call.text(self.one_more_if) not in ("", "False", "0", "0.")
         passes = self.reads + self.writes + 2 * more
         params = (("elements", elements), ("passes", passes))

@@ -218,6 +218,7 @@ POINTWISE: Final[dict[str, Family]] = {
     for inputs, names in ((1, ONE_OPERAND), (2, TWO_OPERANDS), (3, THREE_OPERANDS))
     for name in names
 } | {
+    "aten::addcmul": Pointwise(3, 3.0, may_alias=True),
     "aten::native_dropout": Pointwise(1, 3.0, extra_result="bool"),
     "aten::elu_backward": Pointwise(6, 1.0),  # the saved tensor comes after three numbers and a flag
     "aten::polar": Pointwise(2, 4.0, "complex64"),

@@ -8,6 +8,7 @@ from warplens.costs.cost import Cost
 from warplens.costs.tensors import ITEM_BYTES, MAX_ELEMENTS, Call, Tensor, product
 
 FAMILY = "pointwise"
+SAME_TENSOR = "both factors are counted, also where they are one tensor"
 KINDS = (
     # narrowest to widest, from the kind that yields to the kind that prevails
     ("bool",),
@@ -72,6 +73,8 @@ class Pointwise(Struct, frozen=True):
     extra_result: str = ""
     """dtype of a second result of the same shape, such as a dropout's mask."""
     family: str = FAMILY
+    may_alias: bool = False
+    """Optimizers pass one tensor as the second and third operand; which, no profile tells."""
 
     def cost(self, call: Call) -> Cost | None:
         operands = [arg for arg in call.args[: self.inputs] if isinstance(arg, Tensor)]
@@ -85,7 +88,8 @@ class Pointwise(Struct, frozen=True):
         written = ITEM_BYTES[self._result_dtype(call, operands, dtype)]
         written += ITEM_BYTES[self.extra_result] if self.extra_result else 0
         moved = sum(operand.bytes for operand in operands) + numel * written
-        return Cost(self.family, numel * self.flop, moved, dtype, params=(("elements", numel),))
+        why = SAME_TENSOR if self.may_alias and len(operands) == 3 and operands[1] == operands[2] else ""
+        return Cost(self.family, numel * self.flop, moved, dtype, params=(("elements", numel),), approximate=why)
 
     def _result_dtype(self, call: Call, operands: list[Tensor], dtype: str) -> str:
         if is_in_place(call.op) and isinstance(call.args[0], Tensor):

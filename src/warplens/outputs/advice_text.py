@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -27,24 +27,43 @@ def gain_text(finding: Finding, *, per_step: bool) -> str:
     return f"{bound}{format_ms(finding.gain_ms)}{' per step' if per_step else ''} ({finding.gain_percent:.1f} %)"
 
 
-def render_advice(
-    findings: Sequence[Finding], verdict: str, *, per_step: bool, min_gain_percent: float, width: int
-) -> TableText:
+@dataclass(frozen=True)
+class Setting:
+    """What a reader must know of the findings as a whole."""
+
+    verdict: str
+    per_step: bool
+    min_gain_percent: float
+    notes: Sequence[str] = ()
+    """What this trace cannot tell, so that rules stay silent."""
+
+
+def render_advice(findings: Sequence[Finding], setting: Setting, *, width: int) -> TableText:
     """The verdict, then one block per finding: what, how much, where, why, what to do, and the rows behind it."""
-    lines: list[Line] = [(line, "bold") for line in wrap(clean(verdict), max(20, width))]
+    lines: list[Line] = [(line, "bold") for line in wrap(clean(setting.verdict), max(20, width))]
+    for note in setting.notes:
+        lines += [(line, "yellow") for line in wrap(clean(f"note: {note}"), max(20, width), subsequent_indent="      ")]
     for number, finding in enumerate(findings, start=1):
         lines += [("", "none"), (elide(clean(f"{number}. {finding.code}  {finding.title}"), width), "bold")]
-        gain = gain_text(finding, per_step=per_step)
+        gain = gain_text(finding, per_step=setting.per_step)
         parts = (("gain", gain), ("where", finding.place), ("why", finding.evidence), ("do", finding.advice))
         for label, text in parts:
             lines += _paragraph(label, text, width)
-        lines += [_row(row, width) for row in finding.rows[:MAX_ROWS]]
+        lines += [_row(row, setting.per_step, width) for row in finding.rows[:MAX_ROWS]]
         if len(finding.rows) > MAX_ROWS:
             lines.append((f"{INDENT}… {len(finding.rows) - MAX_ROWS} more: warplens show TRACE evidence", "dim"))
+    return TableText((*lines, ("", "none"), *_ending(findings, setting, width)))
+
+
+def _ending(findings: Sequence[Finding], setting: Setting, width: int) -> list[Line]:
     if not findings:
-        text = f"no findings: nothing to win that is worth {min_gain_percent:g} % of the time or more"
-        lines += [("", "none"), (text, "none")]
-    return TableText(tuple(lines))
+        limit = f"worth {setting.min_gain_percent:g} % of the time or more"
+        seen = "in what this trace records" if setting.notes else "to win"
+        return [(f"no findings: nothing {seen} that is {limit}", "none")]
+    text = "warplens explain CODE tells how a gain is estimated."
+    if any(finding.bound for finding in findings):
+        text = f"≤: at most, if the cause vanished altogether. {text}"
+    return [(line, "dim") for line in wrap(text, max(20, width))]
 
 
 def _paragraph(label: str, text: str, width: int) -> list[Line]:
@@ -52,10 +71,10 @@ def _paragraph(label: str, text: str, width: int) -> list[Line]:
     return [(f"{INDENT}{label if number == 0 else '':<7}{line}", "none") for number, line in enumerate(wrapped)]
 
 
-def _row(row: Evidence, width: int) -> Line:
+def _row(row: Evidence, per_step: bool, width: int) -> Line:
     parts = [row.what]
     if row.time_ms:
-        parts.append(f"{format_ms(row.time_ms)} in {format_count(row.count)}")
+        parts.append(f"{format_ms(row.time_ms)}{' per step' * per_step}, {format_count(row.count)} in the trace")
     if row.detail:
         parts.append(row.detail)
     return (elide(f"{INDENT}- {clean(' · '.join(parts))}", width), "dim")

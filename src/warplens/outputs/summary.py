@@ -172,7 +172,9 @@ def _findings(findings: Table, steps: Table, width: int) -> list[Line]:
             gain = f"{sign}{format_ms(row['gain_ms'])}{' per step' if len(steps) else ''} · "
         lines.append((elide(clean(f"{row['code']}  {gain}{row['title']}"), width), "none"))
         place = f"{row['place']}: " if row["place"] else ""
-        told = wrap(clean(place + row["advice"]), max(20, width - 7))[:2]
+        told = wrap(clean(place + row["advice"]), max(20, width - 7))
+        if len(told) > 2:  # the second line goes on beyond the edge, so that it is cut with a mark
+            told = [told[0], " ".join(told[1:])]
         lines += [(elide(f"       {line}", width), "dim") for line in told]
     if len(rows) > MAX_FINDINGS:
         lines.append((f"       … {len(rows) - MAX_FINDINGS} more: warplens advise TRACE", "dim"))

@@ -30,7 +30,10 @@ MIN_NAME_WIDTH = 30
 EXPENDABLE = (
     *("min", "max", "std", "median", "mean", "stream", "depth", "device"),
     *("concrete_inputs", "input_strides", "op_category", "kernel_category", "forward", "backward"),
+    *("approximate", "step_us", "ceiling", "arch", "unit", "intensity", "family", "module", "line", "lost_us"),
 )
+# Cells of a column that says nothing of any row.
+NOTHING = frozenset({"", "–", "0", "0.0", "0.000", "0 FLOP"})
 # What a row is about, wherever it stands.
 PINNED = frozenset({"kernel_short", "message", "title"})
 # Names keep their ends when cut; prose keeps its beginning.
@@ -74,17 +77,24 @@ class TableText:
 
 
 def render_table(
-    table: Table, *, top: int | None, width: int, columns: Sequence[str] | None = None, title: bool = True
+    table: Table,
+    *,
+    top: int | None,
+    width: int,
+    columns: Sequence[str] | None = None,
+    keep: Sequence[str] = (),
+    title: bool = True,
 ) -> TableText:
     """The first `top` rows (all for None) in at most `width` cells a line, with what was left out said below.
 
-    Columns that do not fit are hidden and named, unless `columns` asks for them: then names are cut shorter.
+    Columns that do not fit are hidden and named, unless `columns` asks for them: then names are cut shorter. Those in
+    `keep` are hidden last.
     """
     shown = len(table) if top is None else max(0, min(top, len(table)))
     blocks = _blocks(table, shown_columns(table, columns), shown, width)
     hidden: list[str] = []
     if columns is None:
-        blocks, hidden = _hide(blocks, width)
+        blocks, hidden = _hide(blocks, width, keep)
     header, *rows = _grid(_shrink(blocks, width))
     lines = [(header, "bold"), *((row, "none") for row in rows)]
     if title:
@@ -111,11 +121,11 @@ def _blocks(table: Table, names: Sequence[str], rows: int, width: int) -> list[_
     return blocks
 
 
-def _hide(blocks: list[_Block], width: int) -> tuple[list[_Block], list[str]]:
+def _hide(blocks: list[_Block], width: int, keep: Sequence[str]) -> tuple[list[_Block], list[str]]:
     """The blocks that fit when texts are at their narrowest, and the names of the others."""
     kept, hidden = list(blocks), []
     while len(kept) > 1 and _total([block.floor for block in kept]) > width:
-        victim = _least_telling(kept[1:])
+        victim = _least_telling([block for block in kept[1:] if block.name not in keep] or kept[1:])
         kept.remove(victim)
         hidden.append(victim.name)
     return kept, hidden
@@ -123,13 +133,15 @@ def _hide(blocks: list[_Block], width: int) -> tuple[list[_Block], list[str]]:
 
 def _least_telling(blocks: list[_Block]) -> _Block:
     for block in reversed(blocks):
-        if not any(block.cells):
+        if not any(block.cells) or (block.numeric and set(block.cells) <= NOTHING):
             return block
     for word in EXPENDABLE:
         for block in reversed(blocks):
             if block.name == word or word in block.name.split("_"):
                 return block
-    others = [block for block in blocks if "percent" not in block.name.split("_") and block.name not in PINNED]
+    # Where sizes say what a row is about, the kernel's name need not.
+    pinned = PINNED - {"kernel_short"} if any(block.name == "percent_of_roofline" for block in blocks) else PINNED
+    others = [block for block in blocks if "percent" not in block.name.split("_") and block.name not in pinned]
     return (others or blocks)[-1]
 
 
