@@ -24,6 +24,7 @@ CONTRACT = {
     "launch_categories": "op, kernel_category, count, total_us, percent_of_op",
     "ops": "op, op_category, count, kernel_us, subtree_kernel_us, cpu_us, percent",
     "op_shapes": "op, op_category, input_dims, input_types, input_strides, concrete_inputs, count, kernel_us",
+    "roofline": "op, family, params, dtype, flop, bytes, intensity, count, kernel_us_mean, tflops, tbps, bound, roofline_us, percent_of_roofline",
     "findings": "code, title, gain_ms, gain_percent, bound, place, evidence, advice, proof",
 }
 
