@@ -42,8 +42,8 @@ ALLOCATION = re.compile(
 LOADING = re.compile(
     r"cuModuleLoad|cuLibraryLoad|hipModuleLoad|cuLinkComplete|cudaFuncGetAttributes|cudaGraphInstantiate"
 )
-LONG_PAUSE_NS: Final = 1_000_000
-"""After a synchronisation a host needs tens of µs to launch again; a pause of 1 ms has a reason of its own."""
+LONG_PAUSE_NS: Final = 5_000_000
+"""After a synchronisation a host launches again within a few ms, even profiled; a longer pause has its own reason."""
 DATA_LOADING = re.compile(r"enumerate\(DataLoader\)|.*dataloader\.py\(\d+\): __next__")
 GAP_COLUMNS = (
     Column("device", "GPU number"),
