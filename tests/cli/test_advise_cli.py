@@ -127,3 +127,27 @@ def test_options_that_make_no_sense_are_usage_errors(trace: Path, words: tuple[s
         main(["advise", str(trace), *words])
     assert stopped.value.code == 2
     assert words[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", ["nan", "-1", "101", "inf"])
+def test_a_least_gain_that_is_no_percentage_is_refused(trace: Path, capsys: Captured, limit: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["advise", str(trace), f"--min-gain={limit}"])
+    assert stopped.value.code == 2
+    assert f"{limit} is not a percentage from 0 to 100" in capsys.readouterr().err
+
+
+def test_the_roofline_columns_of_a_table_fit_the_terminal_and_keep_its_sizes(trace: Path, capsys: Captured) -> None:
+    for table, sizes in (("gemm", "50257"), ("op_shapes", "[[4096, 768]"), ("roofline", "N=50257")):
+        assert main(["show", str(trace), table, "--roofline"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert "percent_of_roofline" in lines[1] and sizes[:6] in lines[2]
+        assert max(map(len, lines)) <= 100
+    assert main(["show", str(trace), "op_shapes", "--roofline", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)[0]
+    assert list(row)[:4] == ["op", "input_dims", "count", "kernel_us_mean"] and row["bound"] == "compute"
+
+
+def test_a_table_without_a_roofline_says_so(trace: Path, capsys: Captured) -> None:
+    assert main(["show", str(trace), "kernels", "--roofline"]) == 2
+    assert "table kernels has no roofline" in capsys.readouterr().err

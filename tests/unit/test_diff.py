@@ -255,6 +255,13 @@ def test_gains_that_idleness_eats_are_told_apart(run: Run) -> None:
     assert "idle time +300 µs (host busy 0.40 → 0.70 ms)" in text
 
 
+def test_ops_match_whatever_overload_of_them_ran(run: Run) -> None:
+    """Compiled code calls `aten::mm.out` where eager code calls `aten::mm`."""
+    a, b = run(call("aten::mm", GEMM_A, 600, [[8, 8]])), run(call("aten::mm.out", GEMM_A, 300, [[8, 8]]))
+    (row,) = rows(warplens.diff(a, b), "diff_ops")
+    assert (row["op"], row["matched_by"]) == ("aten::mm", "op and shapes")
+
+
 def test_attention_that_is_fused_on_one_side_only_is_named(run: Run) -> None:
     a = run(call("aten::_softmax", SOFTMAX, 300, [[4, 8, 64, 64]]))
     b = run(call("aten::_flash_attention_forward", FLASH, 50, [[4, 64, 8, 64]]))

@@ -178,6 +178,7 @@ def test_wl204_fires_for_products_and_a_softmax_on_stored_scores(opened: Opened)
     assert (finding.bound, finding.place) == (False, PLACE)
     assert finding.evidence == "0.42 ms over 2 products and 2 ops on 67,108,864 scores"
     assert sum(row.time_ms for row in finding.rows) == pytest.approx(0.42)
+    assert rows_gain_ms(finding) == pytest.approx(finding.gain_ms)
 
 
 def test_wl204_fires_without_a_known_gpu_for_what_works_on_the_scores(opened: Opened) -> None:

@@ -223,7 +223,8 @@ def _attention(facts: Facts, elements: int, products: list[Row], others: list[Ro
     flop = sum(row["flop"] * row["count"] for row in products)
     # Without a known GPU: the products stay, everything on the score matrix goes.
     fused = flop / rate / 1e6 if rate else sum(row["total_us"] for row in products)
-    gain = facts.total_ms(products + others) * max(0.0, 1 - fused / total) if total else 0.0
+    saved = max(0.0, 1 - fused / total) if total else 0.0
+    gain = saved * facts.total_ms(products + others)
     largest = sorted(products + others, key=lambda row: -row["total_us"])
     return Finding(
         "WL204",
@@ -236,7 +237,7 @@ def _attention(facts: Facts, elements: int, products: list[Row], others: list[Ro
         f"on {elements:,} scores",
         "call torch.nn.functional.scaled_dot_product_attention (attn_implementation='sdpa'): a fused kernel keeps the "
         "scores on the chip",
-        rows=tuple(to_evidence(facts, row, 0.0) for row in largest[:8]),
+        rows=tuple(to_evidence(facts, row, saved * row["total_us"]) for row in largest[:8]),
     )
 
 

@@ -30,7 +30,7 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpu-file", default="", metavar="FILE", help="TOML file that describes the GPU")
     parser.add_argument(
         "--min-gain",
-        type=float,
+        type=percentage,
         default=None,
         metavar="PCT",
         help="least gain of a finding, in %% of a step (default 1)",

@@ -37,11 +37,7 @@ def run(args: argparse.Namespace) -> int:
         write_bytes(with_json_text(_head(table, args.top).frame).write_csv().encode())
     else:
         top = args.top if args.top is not None or not sys.stdout.isatty() else 30
-        show_text(
-            render_table(
-                table, top=top, width=width(), columns=_columns(args, table.frame.columns), keep=_sorted_by(args)
-            )
-        )
+        show_text(render_table(table, top=top, width=width(), columns=_columns(args), keep=_sorted_by(args)))
     return 0
 
 
@@ -70,29 +66,31 @@ def _chosen(table: Table, args: argparse.Namespace) -> Table:
         _require(frame.columns, [column], table.name)
         frame = frame.sort(column, descending=descending, nulls_last=True, maintain_order=True)
     columns = table.columns
-    names = _columns(args, frame.columns)
+    names = _columns(args) or (_roofline_columns(args.table, frame.columns) if args.roofline else None)
     if names:
         _require(frame.columns, names, table.name)
         frame, columns = frame.select(names), tuple(table.column(name) for name in names)
     return replace(table, frame=frame, columns=columns)
 
 
-ROOFLINE = (
-    "op", "params", "input_dims", "dtype", "count", "kernel_us_mean", "flop", "bytes", "tflops", "tbps", "bound",
-    "roofline_us", "percent_of_roofline", "flag",
+BESIDE_SHAPES = (
+    "op", "input_dims", "count", "kernel_us_mean", "flop", "bytes", "tflops", "tbps", "bound", "roofline_us",
+    "percent_of_roofline", "flag",
 )  # fmt: skip
-"""What `--roofline` shows of a table that has roofline columns."""
+"""What `--roofline` shows of a table of shapes; the roofline's own tables begin with what it shows."""
 
 
-def _columns(args: argparse.Namespace, known: list[str]) -> list[str] | None:
+def _roofline_columns(table: str, known: list[str]) -> list[str]:
+    from warplens.errors import UsageError
+
+    if "percent_of_roofline" not in known:
+        raise UsageError(f"table {table} has no roofline", hint="op_shapes, roofline, gemm, attention … have")
+    return list(BESIDE_SHAPES) if "input_dims" in known else known[: known.index("flag") + 1]
+
+
+def _columns(args: argparse.Namespace) -> list[str] | None:
     """The columns asked for, each once; None for all."""
     names = [name.strip() for name in (args.columns or "").split(",")]
-    if args.roofline:
-        from warplens.errors import UsageError
-
-        if "percent_of_roofline" not in known:
-            raise UsageError(f"table {args.table} has no roofline", hint="op_shapes, roofline, gemm, attention … have")
-        names = [*(name for name in ROOFLINE if name in known), *names]
     return list(dict.fromkeys(filter(None, names))) or None
 
 

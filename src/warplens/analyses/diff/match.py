@@ -30,6 +30,7 @@ WRAPPER = re.compile(
 """Ops that hold whole models or passes; being inside one says nothing about the work."""
 VERSION = re.compile(r"(?<=[A-Za-z_])_?\d+$")
 """AddmmBackward0 and triton_poi_fused_add_3 carry counters that change with the version."""
+OVERLOAD = re.compile(r"^(\w+::\w+)\.\w+$")
 OPERANDS: Final = {
     "aten::mm": 2, "aten::bmm": 2, "aten::_int_mm": 2, "aten::addmm": 3, "aten::baddbmm": 3, "aten::addbmm": 3,
 }  # fmt: skip
@@ -158,13 +159,14 @@ def _event_units(side: Side) -> pl.DataFrame:
     outer = outermost_ops(work, op)
     dims, types = ([*trace.specs[name].fill_null(""), ""] for name in ("input_dims", "input_types"))
     spec, outer_spec = (np.where(row >= 0, trace.ints("spec")[np.maximum(row, 0)], -1) for row in (op, outer))
-    names = [*trace.names, ""]
+    names = [*map(without_overload, trace.names), ""]
     plain = [plain_name(name) for name in names]
     code = np.where(outer >= 0, trace.ints("name")[np.maximum(outer, 0)].astype(np.int64), len(names) - 1)
     op_code = np.where(op >= 0, trace.ints("name")[np.maximum(op, 0)].astype(np.int64), len(names) - 1)
     return (
         frame.select("op", "kernel_short", "kernel_category", "dur_ns", "owner", "step")
         .with_columns(
+            pl.when(pl.Series(op >= 0)).then(_gather("op", names, op_code)).otherwise("op").alias("op"),
             _gather("op_name", plain, op_code),
             _gather("input_dims", dims, spec),
             _gather("input_types", types, spec),
@@ -207,6 +209,15 @@ def first_inputs(text: str, count: int) -> str:
 def _gather(name: str, texts: list[str], code: Ints) -> pl.Series:
     last = len(texts) - 1
     return pl.Series(name, texts, dtype=pl.String).gather(np.where(code >= 0, code, last))
+
+
+def without_overload(op: str) -> str:
+    """Some profiles record which overload of an op ran; compiled code calls another one than eager code.
+
+    >>> without_overload("aten::mm.out"), without_overload("aten::mm"), without_overload("train.py(3): step")
+    ('aten::mm', 'aten::mm', 'train.py(3): step')
+    """
+    return OVERLOAD.sub(r"\1", op)
 
 
 def plain_name(op: str) -> str:
