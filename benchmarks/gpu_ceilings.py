@@ -21,11 +21,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import gpu_faults
-from gpu_faults import NeedsCudaError, Run, Step, attempt, need_triton, tf32, versions, warm
+from gpu_run import NeedsCudaError, Run, Step, attempt, need_triton, tf32, versions, warm
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
 
 BURSTS = 12
 REST_S = 0.25
+
+
+if triton is not None:
+
+    @triton.jit
+    def fma_chain(out, rounds, factor, shift, block: tl.constexpr):
+        """Nothing but fused multiply-adds; the store only keeps the compiler from dropping them."""
+        at = tl.program_id(0) * block + tl.arange(0, block)
+        x = at.to(tl.float32)
+        for _ in range(rounds):
+            x = x * factor + shift
+            x = x * factor + shift
+            x = x * factor + shift
+            x = x * factor + shift
+        tl.store(out + at, x)
 
 
 def burst_ms(run: Run, call: Step, calls: int = 3) -> float:
@@ -122,7 +142,7 @@ def vector_rate(run: Run) -> dict[str, Any]:
     """fp32 multiply-adds outside the tensor cores, two operations each."""
     programs, block, rounds = need_triton(run) * 64, 2048, 4096
     out = torch.empty(programs * block, device=run.device)
-    ms = median_ms(run, lambda: gpu_faults.fma_chain[(programs,)](out, rounds, 0.999, 0.001, block=block, num_warps=4))
+    ms = median_ms(run, lambda: fma_chain[(programs,)](out, rounds, 0.999, 0.001, block=block, num_warps=4))
     return {"ms": ms, "value": 2 * 4 * rounds * programs * block / ms / 1e9, "unit": "TFLOP/s"}
 
 

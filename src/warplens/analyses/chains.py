@@ -16,6 +16,7 @@ from warplens.analyses.costing import Costing, costing
 from warplens.analyses.kernels import STEP_TIME
 from warplens.analyses.places import places_of
 from warplens.analyses.workspace import Workspace, percent_of
+from warplens.costs.tensors import ITEM_BYTES
 from warplens.model.kinds import NONE
 from warplens.model.table import Column, Table, table
 from warplens.model.trace import Ints
@@ -116,13 +117,12 @@ def _links(work: Workspace, found: Costing) -> pl.DataFrame:
 
 def _cost_facts(found: Costing) -> pl.DataFrame:
     """Per cost the elements (-1 unless fusable), bytes, bytes written; the last row stands for "no cost"."""
-    sizes = {"bf16": 2, "fp16": 2, "fp8": 1, "fp64": 8, "bool": 1, "int64": 8, "int8": 1, "uint8": 1}
     rows = []
     for cost in found.costs:
         fusable = cost.family in FUSABLE
         elements = int(dict(cost.params).get("elements", NONE)) if fusable else NONE
         target = str(dict(cost.params).get("dtypes", cost.dtype)).rpartition("→")[2]
-        rows.append((elements, cost.bytes, max(elements, 0) * sizes.get(target, 4), cost.family == "cast"))
+        rows.append((elements, cost.bytes, max(elements, 0) * ITEM_BYTES.get(target, 0.0), cost.family == "cast"))
     rows.append((NONE, 0.0, 0, False))
     return pl.DataFrame(
         rows, {"elements": pl.Int64, "bytes": pl.Float64, "written": pl.Float64, "cast": pl.Boolean}, orient="row"

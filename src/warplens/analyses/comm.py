@@ -7,8 +7,8 @@ import polars as pl
 
 from warplens.analyses.kernels import STEP_TIME, STEP_US
 from warplens.analyses.timeline import device_work
-from warplens.analyses.workspace import COMMUNICATION, Workspace
-from warplens.costs.collective import bus_factor
+from warplens.analyses.workspace import COMMUNICATION, Workspace, percent_of
+from warplens.costs.collective import algbw_gbps, busbw_gbps
 from warplens.model.intervals import covered_until
 from warplens.model.table import Column, Table, table
 from warplens.model.trace import Ints
@@ -55,17 +55,15 @@ def comm(work: Workspace) -> Table:
             (pl.col("exposed_ns").sum() / 1000).alias("exposed_us"),
             STEP_US,
         )
-        .with_columns(
-            pl.when((pl.col("message_bytes") > 0) & (pl.col("mean_us") > 0))
-            .then(pl.col("message_bytes") / pl.col("mean_us") / 1e3)
-            .alias("algbw_gbps"),
-            (pl.col("total_us") * (1e5 / max(1, work.gpu_total_ns))).round(6).alias("percent"),
-        )
+        .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
         .sort("total_us", *keys, descending=[True, *[False] * len(keys)])
     )
-    factors = [_factor(*row) for row in frame.select("collective", "group_size").iter_rows()]
-    factor = pl.Series("factor", factors, dtype=pl.Float64)
-    frame = frame.with_columns((pl.col("algbw_gbps") * factor).alias("busbw_gbps"))
+    sent = frame.select("collective", "group_size", "message_bytes", "mean_us").rows()
+    rates = [algbw_gbps(size or 0, us) for _, _, size, us in sent]
+    on_links = [busbw_gbps(kind, ranks or 0, size or 0, us) for kind, ranks, size, us in sent]
+    frame = frame.with_columns(
+        pl.Series("algbw_gbps", rates, dtype=pl.Float64), pl.Series("busbw_gbps", on_links, dtype=pl.Float64)
+    )
     notes = () if len(frame) else ("no communication kernels in this trace",)
     return table("comm", "one row per collective, group, dtype and size", COLUMNS, frame, *notes)
 
@@ -108,7 +106,3 @@ def _exposed(work: Workspace, frame: pl.DataFrame) -> Ints:
         end = start[own] + duration[own]
         exposed[own] -= covered_until(computing, end) - covered_until(computing, start[own])
     return exposed
-
-
-def _factor(collective: str, ranks: int | None) -> float | None:
-    return None if ranks is None else bus_factor(collective, ranks)

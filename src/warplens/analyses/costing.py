@@ -16,6 +16,7 @@ from warplens.analyses.calls import call_times
 from warplens.analyses.comm import described_collectives
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.costs import Cost, assumed_pointwise, cost_of, has_model, parse_call
+from warplens.costs.tensors import ITEM_BYTES
 from warplens.model.kinds import CODE, NONE
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import climb
@@ -25,7 +26,6 @@ HOST_COPY: Final = re.compile(r"Memcpy (?P<way>HtoD|DtoH|Host -> Device|Device -
 PAGEABLE: Final = re.compile("pageable", re.IGNORECASE)
 TO_GPU: Final = ("htod", "host -> device")
 OPAQUE_SIZE: Final = re.compile(r"OpaqueType<(\d{1,2})u?>")
-LIST_SIZES: Final = {"bf16": 2.0, "fp16": 2.0, "fp32": 4.0, "fp64": 8.0, "fp8": 1.0, "int64": 8.0, "int32": 4.0}
 
 COSTED: Final = "costed"
 REASONS: Final = {
@@ -256,4 +256,4 @@ def _list_item_bytes(work: Workspace, kernel: int) -> float:
     opaque = OPAQUE_SIZE.search(work.trace.names[kernel])
     if opaque:
         return float(min(int(opaque[1]), 16))
-    return LIST_SIZES.get(work.kernel_classes[kernel].dtype, 0.0)
+    return ITEM_BYTES.get(work.kernel_classes[kernel].dtype, 0.0)

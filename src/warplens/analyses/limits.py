@@ -10,19 +10,16 @@ from warplens.hardware import Gpu
 COMPUTE: Final = "compute"
 MEMORY: Final = "memory"
 LINK: Final = "host link"
-NETWORK: Final = "network"
 TENSOR_DTYPES: Final = frozenset({"bf16", "fp16", "fp8", "fp4", "int8", "tf32"})
 LATENCY_US: Final = 2.0
 """Work below this is over before a kernel has started up: its share of the roofline says nothing."""
 
 
 class Limit(NamedTuple):
-    """`tflops` is the arithmetic ceiling (0 for none), `tbps` the one of the bytes."""
+    """What bounds a call, the ceiling that says so, the least time it takes, and whether that ceiling is measured."""
 
     bound: str
     unit: str
-    tflops: float
-    tbps: float
     roofline_us: float
     measured: bool
 
@@ -33,7 +30,7 @@ def limit_of(cost: Cost, gpu: Gpu, kernel_dtype: str, seen_tflops: float) -> Lim
         return None
     if cost.family == "transfer":
         seconds = cost.bytes / (gpu.host_link_gbps * 1e9) if gpu.host_link_gbps else 0.0
-        return Limit(LINK, LINK, 0.0, gpu.host_link_gbps / 1e3, seconds * 1e6, False) if seconds else None
+        return Limit(LINK, LINK, seconds * 1e6, False) if seconds else None
     unit, dtype = unit_of(cost, gpu, kernel_dtype, seen_tflops)
     peak = gpu.peak_tflops(unit, dtype) if cost.flop else None
     bandwidth = gpu.bandwidth_tbps()
@@ -43,8 +40,6 @@ def limit_of(cost: Cost, gpu: Gpu, kernel_dtype: str, seen_tflops: float) -> Lim
     return Limit(
         COMPUTE if is_compute else MEMORY,
         f"{unit} {dtype}" if is_compute else MEMORY,
-        peak.value if peak else 0.0,
-        bandwidth.value,
         max(compute_us, memory_us),
         peak.measured if is_compute and peak else bandwidth.measured,
     )

@@ -8,7 +8,6 @@ from msgspec import Struct
 
 MATRIX: Final = "matrix"
 VECTOR: Final = "vector"
-NO_ARITHMETIC: Final = ""
 
 
 class Cost(Struct, frozen=True):

@@ -65,11 +65,6 @@ class Side:
     def in_steps(self, frame: pl.DataFrame) -> pl.DataFrame:
         return frame if self.steps else frame.with_columns(pl.lit(0, pl.Int32).alias("step"))
 
-    @cached_property
-    def gpu_us(self) -> float:
-        """Summed duration of the compared GPU work, per step or of the whole."""
-        return float(self.events["dur_ns"].sum()) / 1000 / self.runs
-
     @property
     def percent_left_out(self) -> float:
         """Share of the GPU time that belongs to no step and is not compared."""
