@@ -40,7 +40,16 @@ def assert_adds_up(profile: warplens.Profile) -> None:
         tree.self_check()
         assert int(tree.total_ns[0]) == pytest.approx(events["dur_ns"].sum(), rel=1e-12)
         assert int(tree.total_count[0]) == count
+    _host_time_is_counted_once(profile)
     assert profile.verdict()
+
+
+def _host_time_is_counted_once(profile: warplens.Profile) -> None:
+    tree = profile.tree("python", weight="cpu")
+    tree.self_check()
+    assert (tree.self_ns >= 0).all()
+    durations = profile.trace.events.filter(pl.Series(profile.trace.is_kind(*CONTEXTS["python"], "runtime")))["dur_ns"]
+    assert int(tree.total_ns[0]) <= durations.sum()
 
 
 def _percentages_are_shares(table: warplens.Table) -> None:

@@ -70,9 +70,9 @@ class Profile:
         """Every table, in the order of a report."""
         return [self.table(name) for name in TABLE_NAMES]
 
-    def tree(self, context: str = "python", *, short_names: bool = True) -> Tree:
-        """GPU time by call path; `context` is python, module, op or annotation."""
-        return call_tree(self._work, context, short_names=short_names)
+    def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
+        """Time by call path, of the GPU or the host (`weight="cpu"`); `context`: python, module, op or annotation."""
+        return call_tree(self._work, context, weight=weight, short_names=short_names)
 
     def verdict(self) -> str:
         """One sentence on where the time goes."""

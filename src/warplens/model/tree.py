@@ -13,7 +13,7 @@ from warplens.model.trace import Ints
 
 @dataclass(frozen=True)
 class Tree:
-    """Nodes in depth-first order, parents before children; node 0 is the root, which stands for everything.
+    """Nodes with parents before their children; node 0 is the root, which stands for everything.
 
     `self_ns` and `self_count` are what a node has besides its children; `total_ns` and `total_count` include
     them.
