@@ -13,10 +13,10 @@ import sys
 from collections.abc import Sequence
 
 from warplens import __version__
-from warplens.cli import advise, diff, explain, report, show, sql, tree
+from warplens.cli import advise, diff, explain, flamegraph, gantt, report, show, sql, tree
 from warplens.errors import WarplensError
 
-VERBS = (report, advise, show, tree, diff, sql, explain)
+VERBS = (report, advise, show, tree, flamegraph, gantt, diff, sql, explain)
 POLARS_PANIC = "PanicException"
 """No subclass of `Exception`; told by its name, because Polars is not imported before a verb needs it."""
 DESCRIPTION = "Warplens opens a GPU trace and shows where the time goes."
@@ -26,6 +26,8 @@ EPILOG = """examples:
   warplens advise trace.json.gz                    what to change, and what it would win
   warplens show trace.json.gz kernels --top 20     one table
   warplens tree trace.json.gz --context module     GPU time by call path
+  warplens flamegraph trace.json.gz -o flame.svg   the same as a picture
+  warplens gantt trace.json.gz -o gantt.svg        kernels over time, stream by stream
   warplens diff before.json.gz after.json.gz       what changed, and where it comes from
   warplens sql trace.json.gz "select kernel_category, sum(total_us) from kernels group by 1"
   warplens explain kernels                         what every column means

@@ -1,4 +1,4 @@
-"""A call tree for flame-graph viewers: folded stacks and speedscope's JSON.
+"""A call tree for flame-graph viewers: folded stacks and speedscope's JSON; and as a picture, SVG.
 
 Folded stacks: one line per path, frames joined by `;`, then the weight in ns. Speedscope: the "sampled" profile
 of https://www.speedscope.app/file-format-schema.json, one sample per path with its own time as weight.
@@ -15,6 +15,7 @@ import msgspec
 from warplens.errors import UsageError
 from warplens.model.tree import Tree
 from warplens.outputs.files import check_file, write_file
+from warplens.outputs.flamegraph_svg import FlameLook, svg_bytes
 from warplens.outputs.text import clean
 
 
@@ -55,9 +56,11 @@ def speedscope_bytes(tree: Tree, name: str) -> bytes:
     return msgspec.json.encode(document)
 
 
-FORMATS: dict[str, Callable[[Tree, str], bytes]] = {
-    ".folded": folded_bytes,
-    ".speedscope.json": speedscope_bytes,
+Render = Callable[[Tree, str, FlameLook], bytes]
+FORMATS: dict[str, Render] = {
+    ".folded": lambda tree, name, look: folded_bytes(tree, name),
+    ".speedscope.json": lambda tree, name, look: speedscope_bytes(tree, name),
+    ".svg": svg_bytes,
 }
 
 
@@ -66,7 +69,7 @@ class FlamegraphTarget:
     """A checked place for a flame graph and the function that makes its bytes."""
 
     path: Path
-    render: Callable[[Tree, str], bytes]
+    render: Render
 
 
 def plan_flamegraph(path: str, *, force: bool) -> FlamegraphTarget:
@@ -78,5 +81,5 @@ def plan_flamegraph(path: str, *, force: bool) -> FlamegraphTarget:
     raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {' or '.join(FORMATS)}")
 
 
-def write_flamegraph(target: FlamegraphTarget, tree: Tree, *, name: str) -> None:
-    write_file(target.path, target.render(tree, name))
+def write_flamegraph(target: FlamegraphTarget, tree: Tree, *, name: str, look: FlameLook | None = None) -> None:
+    write_file(target.path, target.render(tree, name, look or FlameLook()))

@@ -1,0 +1,48 @@
+"""A Gantt chart as a file; the path's suffix chooses the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from warplens.errors import UsageError
+from warplens.outputs.files import check_file, write_file
+from warplens.outputs.gantt_chart import Chart
+from warplens.outputs.gantt_plot import GanttLook, plot_bytes, require_matplotlib
+
+
+@dataclass(frozen=True)
+class GanttFormat:
+    """How a kind of file is made, and what must be there before anything is computed."""
+
+    render: Callable[[Chart, GanttLook], bytes]
+    require: Callable[[], None]
+
+
+FORMATS = {
+    f".{kind}": GanttFormat(partial(plot_bytes, kind=kind), require_matplotlib) for kind in ("png", "svg", "pdf")
+}
+
+
+@dataclass(frozen=True)
+class GanttTarget:
+    """A checked place for a chart and how its bytes are made."""
+
+    path: Path
+    format: GanttFormat
+
+
+def plan_gantt(path: str, *, force: bool) -> GanttTarget:
+    """The target a path asks for, or an error before a trace is opened."""
+    for suffix, format in FORMATS.items():
+        if path.endswith(suffix):
+            check_file(Path(path), force=force)
+            format.require()
+            return GanttTarget(Path(path), format)
+    raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {' or '.join(FORMATS)}")
+
+
+def write_gantt(target: GanttTarget, chart: Chart, look: GanttLook) -> None:
+    write_file(target.path, target.format.render(chart, look))
