@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SAMPLE := samples/kineto/gpt2_train_step.json.gz
 DEMO := build/demo
 
-.PHONY: demo test lint types arrows unit golden picture clean
+.PHONY: demo test lint types arrows unit web page golden picture clean
 
 demo: $(VENV)/installed
 	@$(BIN)/warplens report $(SAMPLE) -o $(DEMO)/tables/ -o $(DEMO)/report.xlsx -o $(DEMO)/report.md --force
@@ -15,7 +15,7 @@ demo: $(VENV)/installed
 	@echo "wrote $(DEMO)/: $$(ls $(DEMO)/tables | wc -l) tables as CSV in tables/, report.xlsx, report.md"
 	@echo "next: $(BIN)/warplens --help"
 
-test: lint types arrows unit
+test: lint types arrows page unit
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -27,8 +27,19 @@ types: $(VENV)/dev
 arrows: $(VENV)/dev
 	$(BIN)/lint-imports
 
-unit: $(VENV)/dev
+unit: $(VENV)/dev $(VENV)/browser
 	$(BIN)/python -m pytest -n auto -q
+
+# The page's script and style are built from web/src and committed, so that installing needs no Node.
+web: web/node_modules/installed
+	cd web && npm run --silent check && npm run --silent build
+
+# Fails where the committed ones are not what the sources make; without Node that stays unknown, which CI does not accept.
+page:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web/node_modules/installed && \
+	  cd web && npm run --silent check && npm run --silent build -- --check; \
+	else echo "NOT CHECKED: no Node here, so whether the page is built from its sources is unknown" >&2; \
+	  test -z "$$WARPLENS_CI"; fi
 
 golden: $(VENV)/dev
 	$(BIN)/python -m pytest -q tests/golden --update-golden
@@ -47,5 +58,14 @@ $(VENV)/dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dev-torch]'
 	@touch $@ $(VENV)/installed
 
+# Where it can, this installs the browser that tests/browser needs; those tests say so themselves where it is missing.
+$(VENV)/browser: $(VENV)/dev
+	@sh tests/browser/install.sh
+	@touch $@
+
+web/node_modules/installed: web/package.json web/package-lock.json
+	cd web && npm ci --silent --no-audit --no-fund
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build web/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -9,17 +9,25 @@ from typing import Any
 
 import polars as pl
 
-from warplens.advice import NEEDED_TABLES, THRESHOLDS, find, verdict
+from warplens.advice import NEEDED_TABLES, THRESHOLDS, explain, find, verdict
 from warplens.analyses import TABLES, Options, Workspace
 from warplens.analyses.call_tree import call_tree
+from warplens.analyses.gaps import CAUSES
+from warplens.analyses.members import MEMBER_TABLES
+from warplens.analyses.phases import MEANINGS as PHASES
+from warplens.analyses.scene import scene
+from warplens.analyses.timeline import MEANINGS
 from warplens.categories import Rule, load_categorizer
+from warplens.categories.rules import builtin_categories
+from warplens.costs.families import FAMILIES
 from warplens.errors import FormatError, UsageError
 from warplens.hardware import Gpu, gpu_named, gpu_of_device, load_gpu_file
 from warplens.model.finding import Finding, evidence_table, findings_table
+from warplens.model.scene import Scene
 from warplens.model.table import Table
 from warplens.model.trace import Meta, Trace
 from warplens.model.tree import Tree
-from warplens.outputs import Document, plan_outputs, write
+from warplens.outputs import Document, Extras, plan_outputs, write
 from warplens.passes import run_passes
 from warplens.readers import cache as trace_cache
 from warplens.readers import registry, source
@@ -78,19 +86,47 @@ class Profile:
         """One sentence on where the time goes."""
         return verdict({name: self.table(name) for name in NEEDED_TABLES})
 
-    def document(self, tables: Iterable[str] | None = None) -> Document:
-        """The tables with the facts about the file, as the outputs take them."""
+    def document(
+        self, tables: Iterable[str] | None = None, *, command: str = "", mode: str = "report", start: str = ""
+    ) -> Document:
+        """The tables with the facts about the file, as the outputs take them.
+
+        For the page: the `command` that made it, its `mode` (report or gantt) and the view it opens with (`start`).
+        """
         meta = self.trace.meta
         return Document(
             title=f"Warplens report: {Path(meta.source).name}",
             source=meta.source,
             facts=describe(self.trace, self.verdict()),
             tables=[self.table(name) for name in (TABLE_NAMES if tables is None else tables)],
+            extras=lambda: self._extras(mode, command, start),
         )
+
+    def scene(self, *, tables: bool = True) -> Scene:
+        """The events as a picture needs them; with `tables`, also which rows of the tables each belongs to."""
+        meta = self.trace.meta
+        known = {name: self.table(name) for name in MEMBER_TABLES} if tables else {}
+        return scene(self._work, Path(meta.source).name, device_line(self.trace), known)
+
+    def _extras(self, mode: str, command: str, start: str) -> Extras:
+        codes = dict.fromkeys(finding.code for finding in self.findings())
+        explained = {code: explain(code) for code in codes}
+        return Extras(mode, [self.scene()], command, start, definitions(), explained)
 
     def gpu_events(self) -> pl.DataFrame:
         """One row per GPU event: names, category, op, device, stream, times in ns, step."""
         return self._work.gpu
+
+
+def definitions() -> dict[str, dict[str, str]]:
+    """What the words on a page mean, by subject."""
+    return {
+        "measures": MEANINGS,
+        "causes of idleness": CAUSES,
+        "kernel categories": builtin_categories(),
+        "phases": PHASES,
+        "cost families": dict(FAMILIES),
+    }
 
 
 def find_gpu(trace: Trace) -> Gpu | None:
@@ -178,7 +214,7 @@ def report(
     force: bool = False,
     **options: Any,
 ) -> Profile:
-    """Open a profile and write its report; outputs are chosen by path (`x.xlsx`, `x.json`, `x.md`, `dir/`)."""
+    """Open a profile and write its report; outputs are chosen by path (`x.html`, `x.xlsx`, `x.md`, `dir/` …)."""
     paths = [output] if isinstance(output, (str, os.PathLike)) else list(output)
     targets = plan_outputs([os.fspath(each) for each in paths], tables=tables, force=force, names=TABLE_NAMES)
     profile = open(path, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ from warplens.analyses.costing import COSTED
 from warplens.analyses.diff import DIFF_TABLES, Pair, pair, shares_matched
 from warplens.analyses.diff.tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.analyses.diff.tree import diff_tree
-from warplens.api import Profile, device_line, open
+from warplens.api import Profile, definitions, device_line, open
 from warplens.errors import FormatError, UsageError
 from warplens.model.table import Table
-from warplens.outputs import Document
+from warplens.outputs import Document, Extras
 from warplens.units import format_flop
 
 TREE = "diff_tree"
@@ -43,9 +43,10 @@ class Comparison:
         sources: tuple[str, str],
         facts: Callable[[Comparison], dict[str, str]],
         compared: Pair | None = None,
+        profiles: Sequence[Profile] = (),
     ) -> None:
         self.sources = sources
-        self._makers, self._facts, self._pair = makers, facts, compared
+        self._makers, self._facts, self._pair, self._profiles = makers, facts, compared, profiles
         self._tables: dict[str, Table] = {}
 
     @property
@@ -78,15 +79,20 @@ class Comparison:
             raise UsageError("reports hold no call paths to compare", hint="give the two traces instead")
         return diff_tree(self._pair, context)
 
-    def document(self, tables: Iterable[str] | None = None) -> Document:
-        """The tables (all, or these) with the facts, as the outputs take them."""
+    def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
+        """The tables (all, or these) with the facts, as the outputs take them; `command` is what made it."""
         names = [Path(source).name for source in self.sources]
         return Document(
             title=f"Warplens comparison: {names[0]} and {names[1]}",
             source=" and ".join(self.sources),
             facts=self.facts(),
             tables=[self.table(name) for name in (self._makers if tables is None else tables)],
+            extras=lambda: self._extras(command),
         )
+
+    def _extras(self, command: str) -> Extras:
+        scenes = [profile.scene(tables=False) for profile in self._profiles]
+        return Extras("diff", scenes, command, definitions=definitions())
 
 
 def diff(a: Source, b: Source, *, whole: bool = False, **options: Any) -> Comparison:
@@ -114,7 +120,7 @@ def compare_profiles(a: Profile, b: Profile, *, whole: bool = False) -> Comparis
     makers: dict[str, Callable[[], Table]] = {name: partial(make, compared) for name, make in DIFF_TABLES.items()}
     makers[TREE] = partial(diff_tree, compared)
     sources = (a.trace.meta.source, b.trace.meta.source)
-    return Comparison(makers, sources, partial(_trace_facts, (a, b), compared), compared)
+    return Comparison(makers, sources, partial(_trace_facts, (a, b), compared), compared, (a, b))
 
 
 def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: Comparison) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from page_reader import PageData
 from support import ROOT, SAMPLES, annotation, frame, kernel, launch, op, write_trace
 from warplens.cli import main
 
@@ -212,3 +213,12 @@ def test_the_commands_of_the_guide_work(run: Run, tmp_path: Path, monkeypatch: p
     written = [words[at + 1] for at, word in enumerate(words) if word == "-o"]
     assert written
     assert all((tmp_path / path).stat().st_size > 100 for path in written)
+
+
+def test_a_gantt_page_opens_at_the_chosen_step(run: Run, small: Path, tmp_path: Path) -> None:
+    page = tmp_path / "g.html"
+    code, _, error = run("gantt", small, "--step", "2", "--by", "kernel", "-o", page)
+    assert (code, error) == (0, f"wrote {page}\n")
+    header = PageData(page.read_text()).header
+    assert header["mode"] == "gantt"
+    assert header["start"] == "view=140000-160000&colour=kernel"

@@ -61,7 +61,7 @@ def test_a_trailing_slash_or_an_existing_directory_chooses_a_directory(tmp_path:
     assert choose_output(str(dotted), tables="parquet").suffix == ".parquet"
 
 
-@pytest.mark.parametrize("path", ["", "report", "report.html", "report.pdf", ".json.bak", "-"])
+@pytest.mark.parametrize("path", ["", "report", "report.htm", "report.pdf", ".json.bak", "-"])
 def test_an_unknown_suffix_is_refused_with_the_known_ones(path: str) -> None:
     with pytest.raises(UsageError) as caught:
         choose_output(path)

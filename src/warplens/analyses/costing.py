@@ -43,11 +43,13 @@ class Costing(NamedTuple):
     Columns: op (name code, -1 for none), spec (of the inputs), own (kernel name code, for events that carry their size
     themselves), count (calls), total_ns (Σ durations), union_ns (Σ over calls of the union of their intervals), kernel
     (name code that takes most of the time), cost (place in `costs`, -1 for none), reason (one of `REASONS`).
+    `event_call` says which events belong to one call.
     """
 
     groups: pl.DataFrame
     costs: list[Cost]
     event_group: Ints
+    event_call: Ints
 
 
 def costing(work: Workspace) -> Costing:
@@ -70,7 +72,7 @@ def _costing(work: Workspace) -> Costing:
         pl.Series("reason", [COSTED if isinstance(cost, Cost) else cost for cost in found], dtype=pl.String),
     )
     costs = [cost for cost in found if isinstance(cost, Cost)]
-    return Costing(groups, costs, event_group.astype(np.int64))
+    return Costing(groups, costs, event_group.astype(np.int64), events.call)
 
 
 class Events(NamedTuple):

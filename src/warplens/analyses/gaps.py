@@ -86,10 +86,8 @@ def gaps(work: Workspace) -> Table:
 
 
 def idle(work: Workspace) -> Table:
-    short = pl.col("gap_ns") < work.options.gap_ns
     frame = (
-        all_gaps(work)
-        .with_columns(pl.when(short).then(pl.lit("short gaps")).otherwise("cause").alias("cause"))
+        named_gaps(work)
         .group_by("device", "cause")
         .agg(pl.len().alias("count"), pl.col("gap_ns").sum(), pl.col("idle_ns", "total_ns").first())
         .with_columns(
@@ -100,6 +98,12 @@ def idle(work: Workspace) -> Table:
         .sort("device", "total_us", "cause", descending=[False, True, False])
     )
     return table("idle", "one row per GPU and cause of idleness", IDLE_COLUMNS, frame)
+
+
+def named_gaps(work: Workspace) -> pl.DataFrame:
+    """All gaps, those below the threshold under one cause of their own."""
+    short = pl.col("gap_ns") < work.options.gap_ns
+    return all_gaps(work).with_columns(pl.when(short).then(pl.lit("short gaps")).otherwise("cause").alias("cause"))
 
 
 def all_gaps(work: Workspace) -> pl.DataFrame:

@@ -15,7 +15,7 @@ import polars as pl
 from warplens.analyses.costing import grid_blocks
 from warplens.analyses.kernels import PERCENT, STEP_TIME
 from warplens.analyses.places import places_of
-from warplens.analyses.workspace import Workspace, percent_of
+from warplens.analyses.workspace import Workspace, percent_of, rows_of_groups
 from warplens.model.kinds import CODE, NONE
 from warplens.model.table import Column, Table, table
 from warplens.model.trace import Device, Ints
@@ -111,6 +111,7 @@ def launches(work: Workspace) -> Table:
             pl.Series("mean_us", total / np.maximum(count, 1)),
             pl.Series("step_us", np.bincount(group, weights=in_steps, minlength=len(first)) / 1000),
             pl.Series("line", places_of(work, of_event, len(first)).lines, dtype=pl.String),
+            pl.Series("group", np.arange(len(first))),
         )
     )
     fits = pl.DataFrame([_layout(work, *row) for row in frame.select("geometry", "device").iter_rows()], LAYOUT)
@@ -120,6 +121,7 @@ def launches(work: Workspace) -> Table:
         .join(work.kernel_facts, on="name", how="left", maintain_order="left")
         .sort("total_us", "kernel_short", "op", "grid", descending=[True, False, False, False])
     )
+    work.memo["rows", "launches"] = rows_of_groups(of_event, frame["group"].to_numpy())
     return table("launches", "one row per kernel, op and launch geometry", COLUMNS, frame)
 
 

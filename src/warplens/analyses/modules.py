@@ -33,14 +33,8 @@ BACKWARD = Column("backward_us", "GPU time of backward ops that this forward cod
 
 def modules(work: Workspace) -> Table:
     is_module = work.trace.ints("kind") == CODE["module"]
-    context = module_context(work)
-    paths = module_paths(work)
-    # Calls of one module share a number; the last two stand for what is in none.
-    texts = {path: number for number, path in enumerate(dict.fromkeys(paths.values()))}
-    calls, place = np.unique(context.row, return_inverse=True)
-    of_call = np.array([texts[paths[call]] if call >= 0 else len(texts) for call in calls.tolist()], np.int64)
-    codes = of_call[place] + ((context.row < 0) & (work.gpu["owner"].to_numpy() < 0))
-    frame = _by_code(work, context, codes, [*texts, OUTSIDE, NO_LAUNCH], "module")
+    codes, texts = module_codes(work)
+    frame = _by_code(work, module_context(work), codes, texts, "module")
     frame = _with_outer_modules(frame)
     frame = frame.with_columns(
         percent_of("kernel_us", work.gpu_total_ns).alias("percent"),
@@ -63,11 +57,9 @@ def modules(work: Workspace) -> Table:
 
 
 def python_lines(work: Workspace) -> Table:
-    trace = work.trace
-    context = line_context(work)
-    codes = np.where(context.row >= 0, trace.ints("name")[np.maximum(context.row, 0)], len(trace.names))
-    frame = _by_code(work, context, codes, [*trace.names, NO_FRAME], "frame")
-    parts = [_frame_parts(text) for text in frame["frame"].to_list()]
+    codes, texts = line_codes(work)
+    frame = _by_code(work, line_context(work), codes, texts, "frame")
+    parts = [frame_parts(text) for text in frame["frame"].to_list()]
     frame = frame.with_columns(
         pl.Series("file", [part[0] for part in parts], dtype=pl.String),
         pl.Series("line", [part[1] for part in parts], dtype=pl.Int64),
@@ -86,6 +78,22 @@ def python_lines(work: Workspace) -> Table:
     )
     notes = () if user_frames(work).any() else ("no Python frames in this trace: record with with_stack=True",)
     return table("python_lines", "one row per Python function (file:line)", columns, frame, *notes)
+
+
+def module_codes(work: Workspace) -> tuple[Ints, list[str]]:
+    """For each GPU event the number of its module, and the modules' paths; the last two stand for what is in none."""
+    row, paths = module_context(work).row, module_paths(work)
+    texts = {path: number for number, path in enumerate(dict.fromkeys(paths.values()))}
+    calls, place = np.unique(row, return_inverse=True)
+    of_call = np.array([texts[paths[call]] if call >= 0 else len(texts) for call in calls.tolist()], np.int64)
+    codes = of_call[place] + ((row < 0) & (work.gpu["owner"].to_numpy() < 0))
+    return codes, [*texts, OUTSIDE, NO_LAUNCH]
+
+
+def line_codes(work: Workspace) -> tuple[Ints, list[str]]:
+    """For each GPU event the number of its Python frame, and the frames' texts; the last stands for none."""
+    trace, row = work.trace, line_context(work).row
+    return np.where(row >= 0, trace.ints("name")[np.maximum(row, 0)], len(trace.names)), [*trace.names, NO_FRAME]
 
 
 def user_frames(work: Workspace) -> Bools:
@@ -165,9 +173,9 @@ def _with_outer_modules(frame: pl.DataFrame) -> pl.DataFrame:
     for module, us in frame.select("module", "kernel_us").iter_rows():
         parts = module.split("/")
         for depth in range(1, len(parts) + 1):
-            subtree["/".join(parts[:depth])] += us
+            subtree["/".join(parts[:depth])] += round(1000 * us)
     totals = pl.DataFrame(
-        {"module": list(subtree), "subtree_kernel_us": list(map(float, subtree.values()))},
+        {"module": list(subtree), "subtree_kernel_us": [ns / 1000 for ns in subtree.values()]},
         schema={"module": pl.String, "subtree_kernel_us": pl.Float64},
     )
     return totals.join(frame, on="module", how="left").with_columns(
@@ -175,7 +183,7 @@ def _with_outer_modules(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _frame_parts(text: str) -> tuple[str, int | None, str]:
+def frame_parts(text: str) -> tuple[str, int | None, str]:
     match = FRAME.fullmatch(text)
     if match is None:
         return text, None, ""

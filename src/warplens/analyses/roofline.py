@@ -6,16 +6,19 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from warplens.analyses.costing import COSTED, REASONS, costing
 from warplens.analyses.kernels import STEP_TIME
 from warplens.analyses.limits import flag_of, limit_of
 from warplens.analyses.places import places_of
-from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of
+from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of, rows_of_groups
 from warplens.costs import Cost
 from warplens.hardware import UNITS
+from warplens.model.kinds import NONE
 from warplens.model.table import Column, Table, table
+from warplens.model.trace import Ints
 
 COLUMNS = (
     Column("op", "the op whose inputs give the cost"),
@@ -114,6 +117,14 @@ def _make_rows(work: Workspace) -> pl.DataFrame:
     return result.with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent")).sort(
         "total_us", "op", "params", descending=[True, False, False]
     )
+
+
+def roofline_rows(work: Workspace) -> Ints:
+    """For each GPU event its row in the table `roofline`, -1 where its cost is not known."""
+    groups = _keyed_groups(work)
+    key_of_group = np.full(len(costing(work).groups), NONE, np.int64)
+    key_of_group[groups["group"].to_numpy()] = groups["key"].to_numpy()
+    return rows_of_groups(key_of_group[costing(work).event_group], _rows(work)["key"].to_numpy())
 
 
 def _keyed_groups(work: Workspace) -> pl.DataFrame:

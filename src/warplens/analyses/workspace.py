@@ -129,3 +129,14 @@ def percent_of(column_us: str, whole_ns: int) -> pl.Expr:
     """A column of µs as percent of a whole in ns; 0 where there is nothing to share."""
     # Six decimals: enough for any table, and 100 % stays 100 % whatever the floats say.
     return (pl.col(column_us) * (1000 * 100.0 / whole_ns if whole_ns else 0.0)).round(6)
+
+
+def rows_of_groups(group: Ints, order: Ints) -> Ints:
+    """For each event the row of its group in a table whose rows are the groups in this order; -1 for none.
+
+    >>> rows_of_groups(np.array([0, 2, -1, 0]), np.array([2, 0, 1])).tolist()
+    [1, 0, -1, 1]
+    """
+    place = np.full(int(max(group.max(initial=-1), order.max(initial=-1))) + 2, NONE, np.int64)
+    place[order] = np.arange(len(order))
+    return place[group]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -108,6 +109,11 @@ def show_text(text: TableText) -> None:
     from rich.console import Console
 
     Console(highlight=False, soft_wrap=True).print(text)
+
+
+def command_line() -> str:
+    """What was typed, for a file that says how it was made."""
+    return shlex.join(["warplens", *sys.argv[1:]])
 
 
 def write_bytes(data: bytes) -> None:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.common import positive, progress, show_text, width, write_bytes
+from warplens.cli.common import command_line, positive, progress, show_text, width, write_bytes
 
 if TYPE_CHECKING:
     from warplens.comparison import Comparison
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--table and --tree exclude each other", hint="give one of them")
     targets = plan_outputs(args.output, tables=args.tables, force=args.force)
     comparison = _open(args)
-    written = [path for target in targets for path in write(target, comparison.document())]
+    written = [path for target in targets for path in write(target, comparison.document(command=command_line()))]
     if args.table or args.tree or args.json:
         _show(args, comparison)
         if written:

@@ -1,7 +1,8 @@
 """Draw the kernels of each stream over time.
 
 One row per stream; kernels that overlap on it lie below each other, idle time is white. The path chooses the format:
-x.svg and x.pdf for papers, x.png for everything else. Needs matplotlib: pip install 'warplens[plot]'.
+x.svg and x.pdf for papers, x.png for everything else (these need matplotlib: pip install 'warplens[plot]'), x.html for
+a page to move about in.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from warplens.cli.common import add_trace_options, open_profile
+from warplens.cli.common import add_trace_options, command_line, open_profile
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from warplens.api import Profile
+    from warplens.outputs import Target
+    from warplens.outputs.gantt import GanttTarget
     from warplens.outputs.gantt_chart import Window
 
 Number = TypeVar("Number", int, float)
 MOST_KERNELS = 16
+PAGE = ".html"
 STEPS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 MOST_STEPS = 100_000
 
@@ -29,7 +34,7 @@ MOST_STEPS = 100_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trace_options(parser)
     parser.add_argument("-o", "--output", action="append", default=[], metavar="PATH",
-                        help="write x.svg, x.pdf or x.png; may come several times")  # fmt: skip
+                        help="write x.svg, x.pdf, x.png or x.html; may come several times")  # fmt: skip
     parser.add_argument("--by", default="category", help="category or kernel: what colours stand for")
     parser.add_argument("--top", type=_kernels, default=8, metavar="N",
                         help=f"with --by kernel: how many have a colour (default 8, up to {MOST_KERNELS})")  # fmt: skip
@@ -46,26 +51,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from warplens.outputs.gantt import plan_gantt, write_gantt
-    from warplens.outputs.gantt_chart import GROUPINGS, make_chart
-    from warplens.outputs.gantt_plot import GanttLook
+    from warplens.outputs import plan_outputs
+    from warplens.outputs.gantt import plan_gantt
+    from warplens.outputs.gantt_chart import GROUPINGS
 
     if not args.output:
-        raise UsageError("a Gantt chart needs a place", hint="name it: -o x.svg, x.pdf or x.png")
+        raise UsageError("a Gantt chart needs a place", hint="name it: -o x.svg, x.pdf, x.png or x.html")
     if args.by not in GROUPINGS:
         raise UsageError(f"no colours by {args.by!r}", hint=f"one of: {', '.join(GROUPINGS)}")
     stretch, steps = _range(args.range), _steps(args.step)
-    targets = {path: plan_gantt(path, force=args.force) for path in args.output}
-    events = open_profile(args).gpu_events()
-    window = _window(events, stretch, steps)
-    pixel_ns = window.span_ns / (args.width * args.dpi)
-    chart = make_chart(events, window, by=args.by, top=args.top, unseen_ns=pixel_ns)
-    title = Path(args.trace).name if args.title is None else args.title
-    look = GanttLook(title=title, width_in=args.width, height_in=args.height, dpi=args.dpi)
-    for path, target in targets.items():
-        write_gantt(target, chart, look)
+    paths = [path for path in args.output if path.lower().endswith(PAGE)]
+    pages = plan_outputs(paths, tables="csv", force=args.force)
+    pictures = [plan_gantt(path, force=args.force) for path in args.output if path not in paths]
+    profile = open_profile(args)
+    window = _window(profile.gpu_events(), stretch, steps)
+    _write_pages(args, pages, profile, window)
+    _write_pictures(args, pictures, profile, window)
+    for path in args.output:
         print(f"wrote {path}", file=sys.stderr)
     return 0
+
+
+def _write_pages(args: argparse.Namespace, targets: list[Target], profile: Profile, window: Window) -> None:
+    """The page's own timeline, opened at the window."""
+    from warplens.outputs import write
+
+    start = f"view={window.start_ns}-{window.end_ns}&colour={args.by}"
+    for target in targets:
+        write(target, profile.document(command=command_line(), mode="gantt", start=start))
+
+
+def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], profile: Profile, window: Window) -> None:
+    from warplens.outputs.gantt import write_gantt
+    from warplens.outputs.gantt_chart import make_chart
+    from warplens.outputs.gantt_plot import GanttLook
+
+    if not targets:
+        return
+    pixel_ns = window.span_ns / (args.width * args.dpi)
+    chart = make_chart(profile.gpu_events(), window, by=args.by, top=args.top, unseen_ns=pixel_ns)
+    title = Path(args.trace).name if args.title is None else args.title
+    for target in targets:
+        write_gantt(target, chart, GanttLook(title=title, width_in=args.width, height_in=args.height, dpi=args.dpi))
 
 
 def _window(events: pl.DataFrame, stretch: tuple[int, int] | None, steps: set[int]) -> Window:

@@ -1,6 +1,7 @@
 """Report where the time of a trace goes: a summary here, and every table in the files you name.
 
-Outputs are chosen by path and may be given several times: x.xlsx, x.json, x.md, or a directory ending in /
+Outputs are chosen by path and may be given several times: x.html (a page that opens
+from disk), x.xlsx, x.json, x.md, or a directory ending in /
 with one file per table (CSV, or Parquet with --tables parquet).
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from warplens.cli.common import add_trace_options, open_profile, show_text, width, write_bytes
+from warplens.cli.common import add_trace_options, command_line, open_profile, show_text, width, write_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 
     targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=TABLE_NAMES)
     profile = open_profile(args)
-    written = [path for target in targets for path in write(target, profile.document())]
+    written = [path for target in targets for path in write(target, profile.document(command=command_line()))]
     if args.json:
         write_bytes(rows_to_json(profile.table("findings")))
     elif not args.quiet:

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from warplens.model.scene import Scene
     from warplens.model.table import Table
 
 
 @dataclass(frozen=True)
+class Extras:
+    """What only the page shows: the events themselves, and the words that explain what is on it.
+
+    `mode` is report, diff or gantt; `start` the view it opens with, as the page's address spells it.
+    """
+
+    mode: str = "report"
+    scenes: Sequence[Scene] = ()
+    command: str = ""
+    start: str = ""
+    definitions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By subject (timeline, idle …): what each of its names means."""
+    explanations: Mapping[str, str] = field(default_factory=dict)
+    """By code: the explain page of each finding."""
+
+
+@dataclass(frozen=True)
 class Document:
-    """The tables of a run plus the facts about it (device, steps, time span …), ready to be written."""
+    """The tables of a run plus the facts about it (device, steps, time span …), ready to be written.
+
+    `extras` is a function, because only one output needs what it costs.
+    """
 
     title: str
     source: str
     facts: Mapping[str, str]
     tables: Sequence[Table]
+    extras: Callable[[], Extras] | None = None
 
     def __post_init__(self) -> None:
         names = [table.name for table in self.tables]

@@ -41,7 +41,7 @@ def plan_gantt(path: str, *, force: bool) -> GanttTarget:
             check_file(Path(path), force=force)
             format.require()
             return GanttTarget(Path(path), format)
-    raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {' or '.join(FORMATS)}")
+    raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {', '.join(FORMATS)} or .html")
 
 
 def write_gantt(target: GanttTarget, chart: Chart, look: GanttLook) -> None:

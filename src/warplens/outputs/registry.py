@@ -34,7 +34,15 @@ class Output:
 _CSV = Output("csv", ".csv", "one table as CSV", csv_bytes, one_table=True)
 _PARQUET = Output("parquet", ".parquet", "one table as Parquet", parquet_bytes, binary=True, one_table=True)
 
+
+def _page_bytes(document: Document) -> bytes:
+    from warplens.outputs.html import page_bytes
+
+    return page_bytes(document)
+
+
 OUTPUTS = (
+    Output("html", ".html", "a page that opens from disk: pictures and every table", _page_bytes),
     Output("xlsx", ".xlsx", "a workbook with one sheet per table", workbook_bytes, binary=True),
     Output("json", ".json", "one JSON object with every table", json_bytes),
     Output("markdown", ".md", "a page to paste into an issue", markdown_bytes),

@@ -1,0 +1,226 @@
+"""The events of a scene as columns of the page."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from warplens.model.kinds import GPU_WORK, KINDS, NESTED, NONE
+from warplens.model.scene import Scene
+from warplens.model.trace import Bools, Ints, Trace
+from warplens.outputs.html.pack import Packer, Spec
+
+MAX_EVENTS = 1_500_000
+"""A browser draws this many without trouble; beyond it the shortest host events are left out, and the page says so."""
+
+
+class Kept(NamedTuple):
+    """Which events are on the page: their rows, and for every event of the trace its new row, -1 if left out."""
+
+    rows: Ints
+    place: Ints
+    shortest_ns: int
+    """Host events shorter than this were left out, except those that GPU work hangs under; 0 where all are there."""
+
+
+def pack_scene(scene: Scene, packer: Packer, limit: int = MAX_EVENTS) -> dict[str, Any]:
+    trace = scene.trace
+    kept = choose_events(scene, limit)
+    parent = kept_parents(trace, kept)
+    return {
+        "label": scene.label,
+        "device": scene.device,
+        "events": len(kept.rows),
+        "leftOut": {"events": len(trace) - len(kept.rows), "shorterThanNs": kept.shortest_ns},
+        "lanes": _lanes(trace, kept),
+        "steps": [
+            {"step": number, "name": name, "start": start, "end": end}
+            for number, name, start, end in trace.steps.iter_rows()
+        ],
+        "columns": {
+            **_event_columns(trace, kept, parent, packer),
+            **_gpu_columns(scene, kept, packer),
+            **_gap_columns(scene.gaps, packer),
+        },
+        "labels": _labels(scene, packer),
+        "specs": [[packer.text(text or "") for text in row] for row in trace.specs.iter_rows()],
+        "geometries": [list(row) for row in trace.geometries.iter_rows()],
+        "copies": _copies(trace, kept, packer),
+        "members": _members(scene, packer),
+    }
+
+
+def choose_events(scene: Scene, limit: int) -> Kept:
+    """Everything, or, above the limit, all GPU work, what it hangs under, and the longest of the rest."""
+    trace = scene.trace
+    count = len(trace)
+    if count <= limit:
+        everything = np.arange(count)
+        return Kept(everything, everything, 0)
+    duration = trace.ints("dur_ns").astype(np.int64)
+    keep = _needed(trace, scene.owner)
+    room = max(0, limit - int(keep.sum()))
+    others = np.sort(duration[~keep])[::-1]
+    shortest = int(others[room - 1]) + 1 if 0 < room <= len(others) else int(others[0]) + 1 if len(others) else 0
+    keep |= duration >= shortest
+    place = np.where(keep, np.cumsum(keep) - 1, NONE)
+    return Kept(np.flatnonzero(keep), place, shortest)
+
+
+def _needed(trace: Trace, owner: Ints) -> Bools:
+    """GPU work, the host events it is linked to, and everything around those."""
+    keep = np.zeros(len(trace), bool)
+    keep[trace.gpu_rows] = True
+    parent, forward = trace.ints("parent").astype(np.int64), trace.ints("forward").astype(np.int64)
+    at = np.unique(np.concatenate([owner, trace.ints("launch")[trace.gpu_rows]]).astype(np.int64))
+    while len(at := at[at >= 0]):
+        at = at[~keep[at]]
+        keep[at] = True
+        at = np.unique(np.concatenate([parent[at], forward[at]]))
+    return keep
+
+
+def kept_parents(trace: Trace, kept: Kept) -> Ints:
+    """For each event on the page the nearest event around it that is there too."""
+    parent = trace.ints("parent").astype(np.int64)
+    found = parent[kept.rows]
+    while True:
+        missing = (found >= 0) & (kept.place[found] < 0)
+        if not missing.any():
+            return np.where(found >= 0, kept.place[found], NONE)
+        found = np.where(missing, parent[found], found)
+
+
+def _event_columns(trace: Trace, kept: Kept, parent: Ints, packer: Packer) -> dict[str, Spec]:
+    rows = kept.rows
+    depth = _depths(parent)
+    is_op = trace.is_kind("op")[rows]
+    odd = np.flatnonzero(expected_parents(trace, rows, depth) != parent)
+    forward = trace.ints("forward").astype(np.int64)[rows]
+    with_forward = np.flatnonzero((forward >= 0) & (kept.place[forward] >= 0))
+    return {
+        "label": packer.add_ints(_labelled(trace)[1][rows]),
+        "start": packer.add_ints(trace.ints("start_ns")[rows], delta=True),
+        "duration": packer.add_ints(trace.ints("dur_ns")[rows]),
+        "depth": packer.add_ints(depth),
+        "step": packer.add_ints(trace.ints("step")[rows], delta=True),
+        "spec": packer.add_ints(trace.ints("spec")[rows][is_op]),
+        "oddRow": packer.add_ints(odd, delta=True),
+        "oddParent": packer.add_ints(parent[odd], delta=True),
+        "forwardRow": packer.add_ints(with_forward, delta=True),
+        "forward": packer.add_ints(kept.place[forward[with_forward]], delta=True),
+    }
+
+
+def _depths(parent: Ints) -> Ints:
+    depth = np.zeros(len(parent), np.int64)
+    at = parent
+    while (inside := at >= 0).any():
+        depth += inside
+        at = np.where(inside, parent[at], NONE)
+    return depth
+
+
+def expected_parents(trace: Trace, rows: Ints, depth: Ints) -> Ints:
+    """What the page takes for an event's parent: the last event of its thread before it that is one level up."""
+    nested = trace.is_kind(*NESTED)[rows]
+    lane = trace.ints("lane")[rows]
+    expected = np.full(len(rows), NONE, np.int64)
+    own = np.flatnonzero(nested)
+    by_depth = own[np.argsort(depth[own], kind="stable")]
+    deepest = int(depth[own].max(initial=0))
+    bounds = np.searchsorted(depth[by_depth], np.arange(deepest + 2))
+    for level in range(1, deepest + 1):
+        outer, inner = by_depth[bounds[level - 1] : bounds[level]], by_depth[bounds[level] : bounds[level + 1]]
+        place = np.searchsorted(outer, inner) - 1
+        above = outer[np.maximum(place, 0)]
+        expected[inner] = np.where((place >= 0) & (lane[above] == lane[inner]), above, NONE)
+    return expected
+
+
+def _labelled(trace: Trace) -> tuple[Ints, Ints]:
+    """The distinct pairs of name and kind as one number each, and for every event the place of its pair among them."""
+    code = trace.ints("name").astype(np.int64) * len(KINDS) + trace.ints("kind")
+    pairs = np.flatnonzero(np.bincount(code)) if len(code) else code
+    place = np.zeros(int(pairs[-1]) + 1 if len(pairs) else 0, np.int64)
+    place[pairs] = np.arange(len(pairs))
+    return pairs, place[code]
+
+
+def _labels(scene: Scene, packer: Packer) -> dict[str, Any]:
+    """Per pair of name and kind: the name, its kind, and for kernels the short name and the category, as texts."""
+    short = dict(scene.kernels.select("name", "kernel_short").iter_rows())
+    category = dict(scene.kernels.select("name", "kernel_category").iter_rows())
+    names, kinds = np.divmod(_labelled(scene.trace)[0], len(KINDS))
+    on_gpu = [KINDS[kind] in GPU_WORK for kind in kinds.tolist()]
+    codes = list(zip(names.tolist(), on_gpu, strict=True))
+    return {
+        "name": [packer.text(scene.trace.names[name]) for name, _ in codes],
+        "kind": kinds.tolist(),
+        "short": [packer.text(short[name]) if gpu else NONE for name, gpu in codes],
+        "category": [packer.text(category[name]) if gpu else NONE for name, gpu in codes],
+    }
+
+
+def _gpu_columns(scene: Scene, kept: Kept, packer: Packer) -> dict[str, Spec]:
+    """One entry per GPU event. Links are written as the distance to the launch: mostly one and the same number."""
+    trace, rows = scene.trace, scene.trace.gpu_rows
+    launch = _placed(trace.ints("launch")[rows], kept)
+    owner = _placed(scene.owner, kept)
+    _, first, calls = np.unique(scene.call, return_index=True, return_inverse=True)
+    order = np.empty(len(first), np.int64)
+    order[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return {
+        "gpuRow": packer.add_ints(kept.place[rows], delta=True),
+        "launch": packer.add_ints(launch, delta=True),
+        "owner": packer.add_ints(owner - launch),
+        "call": packer.add_ints(order[calls], delta=True),
+        "geometry": packer.add_ints(trace.ints("geometry")[rows]),
+        "gpu": packer.add_ints(trace.ints("device")[rows]),
+        "stream": packer.add_ints(trace.ints("stream")[rows]),
+    }
+
+
+def _placed(rows: Ints, kept: Kept) -> Ints:
+    return np.where(rows >= 0, kept.place[np.maximum(rows, 0)], NONE)
+
+
+def _lanes(trace: Trace, kept: Kept) -> list[dict[str, Any]]:
+    """Threads and streams: what they are called, and how many events each has; rows come lane by lane."""
+    lane = trace.ints("lane")[kept.rows]
+    numbers, first, count = np.unique(lane, return_index=True, return_counts=True)
+    on_gpu = np.zeros(len(trace.lanes) + 1, bool)
+    on_gpu[trace.ints("lane")[trace.gpu_rows]] = True
+    described = trace.lanes.rows(named=True)
+    return [
+        {"first": int(start), "events": int(events), "gpu": bool(on_gpu[number]), **described[number]}
+        for number, start, events in zip(numbers, first, count, strict=True)
+    ]
+
+
+def _gap_columns(gaps: pl.DataFrame, packer: Packer) -> dict[str, Spec]:
+    """Why each GPU was idle, gap by gap in time; where the gaps are, the page sees from the events."""
+    return {"gapCause": packer.add_texts(gaps.sort("device", "start_ns")["cause"])}
+
+
+def _copies(trace: Trace, kept: Kept, packer: Packer) -> dict[str, Spec]:
+    copies = trace.copies.unique("id", keep="first").sort("id")
+    return {
+        "row": packer.add_ints(_placed(copies["id"].to_numpy().astype(np.int64), kept), delta=True),
+        "bytes": packer.add_ints(copies["bytes"].to_numpy()),
+    }
+
+
+def _members(scene: Scene, packer: Packer) -> dict[str, Any]:
+    """Events that agree in every table share a group: one small number per event, and each group's rows once."""
+    if not scene.members:
+        return {"group": packer.add_ints(np.empty(0, np.int64)), "rows": {}}
+    events = pl.DataFrame(dict(scene.members))
+    groups = events.unique(maintain_order=True)
+    group = events.join(groups.with_row_index("group"), on=groups.columns, how="left", maintain_order="left")["group"]
+    return {
+        "group": packer.add_ints(group.to_numpy()),
+        "rows": {name: packer.add_ints(groups[name].to_numpy()) for name in groups.columns},
+    }

@@ -1,0 +1,85 @@
+"""The HTML file: style, script and data in one, with nothing to fetch."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from warplens import __version__
+from warplens.model.kinds import KINDS
+from warplens.outputs.document import Document, Extras
+from warplens.outputs.html.events import pack_scene
+from warplens.outputs.html.pack import Packer
+from warplens.outputs.html.tables import pack_table
+from warplens.outputs.palette import CATEGORY_COLOURS, KIND_COLOURS, SPARE_COLOURS, category_colour
+
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'unsafe-inline' blob:",
+        "worker-src blob:",
+        "style-src 'unsafe-inline'",
+        "img-src data: blob:",
+    ]
+)
+"""The browser itself refuses every request: what is on the page came with the file."""
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<noscript>This report needs JavaScript, which runs from this file alone; it fetches nothing.</noscript>
+<div id="app"></div>
+<script type="text/plain" id="data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def page_bytes(document: Document) -> bytes:
+    """A document as a page. Text of the trace is only in the data, which is base64: none of it can become markup."""
+    assets = files("warplens.outputs") / "assets"
+    return PAGE.format(
+        policy=POLICY,
+        title=escape(document.title),
+        style=(assets / "page.css").read_text("utf-8"),
+        data=packed_document(document).decode("ascii"),
+        script=(assets / "page.js").read_text("utf-8"),
+    ).encode("utf-8", errors="replace")
+
+
+def packed_document(document: Document) -> bytes:
+    extras = document.extras() if document.extras is not None else Extras()
+    packer = Packer()
+    header: dict[str, Any] = {
+        "warplens": __version__,
+        "title": document.title,
+        "source": document.source,
+        "mode": extras.mode,
+        "start": extras.start,
+        "command": extras.command,
+        "facts": dict(document.facts),
+        "definitions": {name: dict(entries) for name, entries in extras.definitions.items()},
+        "explanations": dict(extras.explanations),
+        "kinds": KINDS,
+        "colours": _colours(extras),
+        "kindColours": KIND_COLOURS,
+        "spareColours": SPARE_COLOURS,
+        "scenes": [pack_scene(scene, packer) for scene in extras.scenes],
+        "tables": [pack_table(table, packer) for table in document.tables],
+    }
+    return packer.packed(header)
+
+
+def _colours(extras: Extras) -> dict[str, str]:
+    """Every built-in category's colour, and those of the user's own."""
+    own = {each for scene in extras.scenes for each in scene.kernels["kernel_category"].to_list()}
+    return {**CATEGORY_COLOURS, **{each: category_colour(each) for each in sorted(own)}}

@@ -1,0 +1,130 @@
+"""Pages in a real browser. Without one the tests are skipped with a word, and fail where CI runs them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warplens
+from support import ROOT, SHARED
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+READY = "html[data-ready]"
+
+
+def missing(what: str) -> Any:
+    text = f"{what}: the page is NOT tested (python -m pip install playwright; apt-get install chromium)"
+    if os.environ.get("WARPLENS_CI"):
+        pytest.fail(text)
+    pytest.skip(text)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError:
+        missing("Playwright is not installed")
+    path = next(filter(None, map(shutil.which, BROWSERS)), None) or missing("no Chromium on this machine")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield launched
+        launched.close()
+
+
+class Opened:
+    """A page in the browser, with everything it complained about or asked for."""
+
+    def __init__(self, page: Any, path: Path) -> None:
+        self.page, self.path = page, path
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", lambda message: self.complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("request", lambda request: self.requests.append(request.url))
+
+    def goto(self, state: str = "") -> Opened:
+        # A fresh address each time: changing only what follows # would not load the page again.
+        self.page.goto("about:blank")
+        self.requests.clear()
+        self.page.goto(f"file://{self.path}{'#' + state if state else ''}")
+        self.page.wait_for_selector(READY)
+        return self
+
+    def js(self, script: str, argument: Any = None) -> Any:
+        return self.page.evaluate(script, argument)
+
+    def state(self, **values: str) -> None:
+        self.js("values => warplens.store.set(values)", values)
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """A table as the page has it for the present selection: exact values by column."""
+        return self.js(TABLE, name)
+
+    def assert_quiet(self) -> None:
+        """No word on the console, and no request but for the file itself and the worker inside it."""
+        assert self.complaints == []
+        assert [url for url in self.requests if not url.startswith(("file://", "blob:"))] == []
+        assert sum(url.startswith("file://") for url in self.requests) == 1
+
+
+TABLE = """name => {
+  const table = warplens.table(name);
+  return Array.from({ length: table.rows }, (_, row) => Object.fromEntries(table.columns.map(column => {
+    const value = column.values[row];
+    if (column.kind === "text") return [column.name, value < 0 ? null : table.texts[value]];
+    if (Number.isNaN(value)) return [column.name, null];
+    return [column.name, column.kind === "bool" ? Boolean(value) : value];
+  })));
+}"""
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """The page of a trace, written once."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def write(trace: Path) -> Path:
+        path = folder / f"{trace.name}.html"
+        if not path.exists():
+            warplens.report(trace, path, cache=False)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Callable[..., Opened]]:
+    """Opens a page file: `show(path, "steps=3", width=1920, dark=True)`."""
+    contexts = []
+
+    def open_page(path: Path, state: str = "", *, width: int = 1280, height: int = 900, dark: bool = False) -> Opened:
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+        )
+        contexts.append(context)
+        return Opened(context.new_page(), path).goto(state)
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def sample(name: str) -> Path:
+    return ROOT / "samples" / f"{name}.json.gz"
+
+
+def shared(name: str) -> Path:
+    path = SHARED / "traces" / f"{name}.json.gz"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not beside this checkout")
+    return path

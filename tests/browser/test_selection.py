@@ -1,0 +1,104 @@
+"""A selection on the page gives the numbers that Warplens gives for that part of the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import warplens
+from support import ROOT, SAMPLES
+
+FOLLOWING = (
+    "timeline", "kernel_categories", "kernels", "launch_categories", "ops", "op_shapes", "roofline", "gemm",
+    "attention", "convolution", "norm", "transfer", "cost_coverage", "launches", "phases", "modules",
+    "python_lines", "steps", "idle", "gaps", "short_kernels", "kernel_durations", "activity", "comm",
+)  # fmt: skip
+NOT_OF_A_PART = {"phases": {"span_us"}}
+TRAIN = ROOT / "samples" / "faults" / "straggler_step.before.json.gz"
+
+
+def close(expected: Any, found: Any) -> bool:
+    if isinstance(expected, float) and isinstance(found, (int, float)):
+        return bool(found == pytest.approx(expected, rel=1e-5, abs=2e-6))
+    return bool(expected == found)
+
+
+@pytest.mark.parametrize("trace", [*SAMPLES, TRAIN], ids=lambda path: path.stem)
+def test_a_range_over_everything_gives_the_tables_of_the_report(
+    trace: Path, written: Callable[[Path], Path], show: Callable[..., Any]
+) -> None:
+    """Every table is made again from the events, and must come out as Python made it."""
+    page = show(written(trace))
+    profile = warplens.open(trace, cache=False)
+    for name in FOLLOWING:
+        # The GPU's measures are from its first to its last work; everything else also counts the host's calls.
+        span = "gpuSpan" if name in ("timeline", "idle") else "span"
+        page.js(
+            f"() => {{ const [a, b] = warplens.scene.{span}; "
+            f"warplens.store.set({{range: `${{a}}-${{b + {int(span == 'span')}}}`}}) }}"
+        )
+        expected, found = profile.table(name).to_dicts(), page.table(name)
+        if name == "timeline" and not len(profile.gpu_events()):
+            continue
+        assert len(found) == len(expected), name
+        for row, (want, have) in enumerate(zip(expected, found, strict=True)):
+            for column in want.keys() - NOT_OF_A_PART.get(name, set()):
+                assert close(want[column], have[column]), (name, row, column, want[column], have[column])
+    page.assert_quiet()
+
+
+def test_a_step_gives_the_numbers_of_that_step(written: Callable[[Path], Path], show: Callable[..., Any]) -> None:
+    page = show(written(TRAIN))
+    profile = warplens.open(TRAIN, cache=False)
+    for row in profile.table("steps").to_dicts():
+        page.state(steps=str(row["step"]), range="")
+        events = profile.gpu_events().filter(pl.col("step") == row["step"])
+        measures = {each["measure"]: each["time_ms"] for each in page.table("timeline") if each["device"] == "all"}
+        assert measures["busy"] == pytest.approx(row["busy_ms"], abs=1e-6)
+        assert measures["idle"] == pytest.approx(row["idle_ms"], abs=1e-6)
+        assert measures["total"] == pytest.approx(row["gpu_ms"], abs=1e-6)
+        assert sum(each["total_us"] for each in page.table("idle")) / 1e3 == pytest.approx(row["idle_ms"], abs=1e-6)
+        expected = dict(events.group_by("kernel_category").agg(pl.col("dur_ns").sum() / 1000).iter_rows())
+        found = {each["kernel_category"]: each["total_us"] for each in page.table("kernel_categories")}
+        assert found == pytest.approx(expected)
+        assert [each["step"] for each in page.table("steps")] == [row["step"]]
+        for name, column in (("kernels", "total_us"), ("ops", "kernel_us"), ("modules", "kernel_us")):
+            total = sum(each[column] for each in page.table(name))
+            assert total == pytest.approx(events["dur_ns"].sum() / 1000), name
+
+
+def test_steps_add_up_to_what_belongs_to_steps(written: Callable[[Path], Path], show: Callable[..., Any]) -> None:
+    page = show(written(TRAIN))
+    kernels = warplens.open(TRAIN, cache=False).table("kernels").frame
+    steps = page.js("() => warplens.scene.steps.map(each => String(each.step))")
+    page.state(steps=",".join(steps), range="")
+    assert sum(row["total_us"] for row in page.table("kernels")) == pytest.approx(kernels["step_us"].sum())
+
+
+def test_a_range_takes_the_gpu_events_that_start_in_it(
+    written: Callable[[Path], Path], show: Callable[..., Any]
+) -> None:
+    page = show(written(TRAIN))
+    events = warplens.open(TRAIN, cache=False).gpu_events()
+    first, last = events["start_ns"].min(), events["start_ns"].max()
+    assert isinstance(first, int) and isinstance(last, int)
+    start, end = first + (last - first) // 20, first + 9 * (last - first) // 10
+    page.state(range=f"{start}-{end}", steps="")
+    chosen = events.filter((pl.col("start_ns") >= start) & (pl.col("start_ns") < end))
+    assert 0 < len(chosen) < len(events)
+    assert sum(row["count"] for row in page.table("kernels")) == len(chosen)
+    assert sum(row["percent"] for row in page.table("kernels")) == pytest.approx(100)
+    measures = {each["measure"]: each["time_ms"] for each in page.table("timeline") if each["device"] == "all"}
+    assert measures["total"] == pytest.approx((end - start) / 1e6)
+    assert measures["busy"] + measures["idle"] == pytest.approx(measures["total"])
+
+
+def test_a_table_that_cannot_follow_says_so(written: Callable[[Path], Path], show: Callable[..., Any]) -> None:
+    page = show(written(TRAIN))
+    page.state(range="0-1000", steps="")
+    assert page.js("() => warplens.table('findings').followsSelection") is False
+    assert page.js("() => warplens.table('kernels').followsSelection") is True

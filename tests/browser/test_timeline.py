@@ -1,0 +1,187 @@
+"""The timeline by mouse and by keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warplens
+from support import ROOT
+
+Show = Callable[..., Any]
+Written = Callable[[Path], Path]
+EAGER = ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz"
+STAGE = "#timeline [role=application]"
+
+
+@pytest.fixture
+def page(written: Written, show: Show) -> Any:
+    opened = show(written(EAGER))
+    opened.page.locator(STAGE).scroll_into_view_if_needed()
+    return opened
+
+
+def view(page: Any) -> tuple[float, float]:
+    pair = page.js("() => warplens.store.pair('view') ?? warplens.extent()")
+    return pair[0], pair[1]
+
+
+def test_keys_zoom_and_move(page: Any) -> None:
+    page.page.locator(STAGE).focus()
+    first = view(page)
+    page.page.keyboard.press("w")
+    zoomed = view(page)
+    assert zoomed[1] - zoomed[0] < first[1] - first[0]
+    page.page.keyboard.press("d")
+    moved = view(page)
+    assert moved[0] > zoomed[0]
+    assert moved[1] - moved[0] == pytest.approx(zoomed[1] - zoomed[0], rel=1e-6)
+    page.page.keyboard.press("ArrowLeft")
+    assert view(page)[0] == pytest.approx(zoomed[0], abs=(zoomed[1] - zoomed[0]) / 100)
+    page.page.keyboard.press("s")
+    assert view(page)[1] - view(page)[0] > moved[1] - moved[0]
+    page.page.keyboard.press("f")
+    assert view(page) == pytest.approx(first, rel=0.2)
+    page.assert_quiet()
+
+
+def test_the_wheel_zooms_where_the_pointer_is(page: Any) -> None:
+    box = page.page.locator(STAGE).bounding_box()
+    x = box["x"] + box["width"] * 0.75
+    page.page.mouse.move(x, box["y"] + 40)
+    before = view(page)
+    page.page.keyboard.down("Control")
+    page.page.mouse.wheel(0, -400)
+    page.page.keyboard.up("Control")
+    page.page.wait_for_timeout(100)
+    after = view(page)
+    assert after[1] - after[0] < before[1] - before[0]
+    assert after[0] > before[0]
+    assert after[1] <= before[1] + 1
+
+
+def test_a_drag_moves_and_a_shift_drag_selects(page: Any) -> None:
+    page.page.locator(STAGE).focus()
+    for _ in range(4):
+        page.page.keyboard.press("w")
+    box = page.page.locator(STAGE).bounding_box()
+    y = box["y"] + 30
+
+    def drag(start: float, end: float) -> None:
+        page.page.mouse.move(box["x"] + start * box["width"], y)
+        page.page.mouse.down()
+        page.page.mouse.move(box["x"] + (start + end) / 2 * box["width"], y)
+        page.page.mouse.move(box["x"] + end * box["width"], y)
+        page.page.mouse.up()
+        page.page.wait_for_timeout(60)
+
+    before = view(page)
+    drag(0.4, 0.6)
+    assert view(page)[0] < before[0]
+    page.page.keyboard.down("Shift")
+    drag(0.3, 0.6)
+    page.page.keyboard.up("Shift")
+    chosen = page.js("() => warplens.store.pair('range')")
+    assert chosen
+    assert chosen[1] > chosen[0]
+    assert page.page.locator("#scope").is_visible()
+    share = page.js("() => warplens.selection.events.length / warplens.scene.data.gpuRow.length")
+    assert 0 < share < 1
+    page.page.keyboard.press("Escape")
+    assert page.js("() => warplens.store.get('range')") == ""
+    page.assert_quiet()
+
+
+def test_details_tell_everything_about_a_kernel(page: Any) -> None:
+    profile = warplens.open(EAGER, cache=False)
+    events = profile.gpu_events()
+    place = int(events["dur_ns"].arg_max() or 0)
+    row = events.row(place, named=True)
+    page.state(event=f"0:{row['id']}")
+    text = page.page.locator(".tl-details").inner_text()
+    assert row["kernel"] in text
+    assert row["kernel_category"] in text
+    assert row["op"] in text
+    grid, block, registers, _, _ = profile.trace.geometries.row(row["geometry"])
+    assert grid in text
+    assert block in text
+    assert str(registers) in text
+    spec = profile.trace.specs.row(profile.trace.events["spec"][row["op_row"]])
+    assert spec[0] in text
+    assert "Of the roofline" in text
+    launched = profile.trace.names[profile.trace.ints("name")[row["launch"]]]
+    assert launched in text
+
+
+def test_from_a_kernel_to_its_launch_and_back(page: Any) -> None:
+    kernel = page.js("() => warplens.scene.data.gpuRow[10]")
+    page.state(event=f"0:{kernel}")
+    page.page.locator(STAGE).focus()
+    page.page.keyboard.press("}")
+    launched = page.js("() => warplens.scene.data.launch[10]")
+    assert page.js("() => warplens.store.get('event')") == f"0:{launched}"
+    page.page.keyboard.press("{")
+    assert page.js("() => warplens.store.get('event')") == f"0:{kernel}"
+
+
+def test_a_click_selects_what_is_under_it(page: Any) -> None:
+    longest = page.js(
+        "() => warplens.scene.data.gpuRow.reduce((a, b) => "
+        "warplens.scene.data.duration[b] > warplens.scene.data.duration[a] ? b : a)"
+    )
+    start, end = page.js("row => [warplens.scene.start(row), warplens.scene.end(row)]", longest)
+    page.state(view=f"{start - (end - start)}-{end + (end - start)}")
+    page.page.wait_for_timeout(150)
+    box = page.page.locator(STAGE).bounding_box()
+    found = set()
+    for y in range(4, 160, 6):
+        page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + y)
+        found.add(page.js("() => warplens.store.get('event')"))
+    assert f"0:{longest}" in found
+
+
+def test_the_legend_hides_a_category(page: Any) -> None:
+    chip = page.page.locator("#timeline .tl-legend button", has_text="GEMM").first
+    chip.click()
+    page.page.wait_for_timeout(400)
+    assert page.js("() => warplens.store.list('hide', '|')") == ["GEMM"]
+    assert chip.get_attribute("aria-pressed") in ("false", "true")
+    chip.click()
+    page.page.wait_for_timeout(400)
+    assert page.js("() => warplens.store.list('hide', '|')") == []
+
+
+def test_search_goes_from_match_to_match(page: Any) -> None:
+    page.page.keyboard.press("/")
+    page.page.keyboard.type("softmax")
+    page.page.wait_for_timeout(200)
+    page.page.locator(STAGE).focus()
+    seen = []
+    for _ in range(3):
+        page.page.keyboard.press("n")
+        page.page.wait_for_timeout(50)
+        row = int(page.js("() => warplens.store.get('event')").split(":")[1])
+        assert "softmax" in page.js("row => warplens.scene.name(row) + warplens.scene.short(row)", row).lower()
+        seen.append(row)
+    assert len(set(seen)) == 3
+
+
+def test_the_address_reopens_the_view(page: Any, written: Written, show: Show) -> None:
+    row = page.js("() => warplens.scene.data.gpuRow[5]")
+    page.state(event=f"0:{row}", view="1000000-9000000", hide="GEMM", colour="kernel", theme="dark")
+    page.page.wait_for_timeout(400)
+    address = page.js("() => location.hash.slice(1)")
+    again = show(written(EAGER), address)
+    for key in ("event", "view", "hide", "colour", "theme"):
+        assert again.js("key => warplens.store.get(key)", key) == page.js("key => warplens.store.get(key)", key)
+    assert again.page.locator(".tl-details").is_visible()
+    assert again.js("() => document.documentElement.dataset.theme") == "dark"
+
+
+def test_idle_threads_start_folded_and_gpu_streams_come_first(page: Any) -> None:
+    titles = page.page.locator("#timeline .tl-gutter button, #timeline .tl-lane button").all_inner_texts()
+    joined = " ".join(titles) or page.page.locator("#timeline").inner_text()
+    assert joined.index("GPU 0") < joined.index("thread")

@@ -1,0 +1,46 @@
+// Builds the page's script and style into the Python package; the same sources give the same bytes.
+// `node build.mjs --check` only compares and fails where the committed files are not what the sources make.
+import { build } from "esbuild";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+
+const OUT = new URL(process.env.WEB_OUT ?? "../src/warplens/outputs/assets/", import.meta.url);
+const common = {
+  bundle: true,
+  minify: true,
+  write: false,
+  target: ["chrome105", "firefox113", "safari16.4"],
+  legalComments: "none",
+  charset: "utf8",
+  absWorkingDir: new URL(".", import.meta.url).pathname,
+};
+
+async function bundle(entry, extra = {}) {
+  const result = await build({ ...common, entryPoints: [entry], ...extra });
+  return result.outputFiles[0].text;
+}
+
+// The worker is a text inside the page's script: started from a Blob, it needs no file of its own.
+const worker = await bundle("src/data/worker.ts", { format: "iife" });
+const licences = await readFile(new URL("LICENCES.txt", import.meta.url), "utf8");
+const define = { WORKER_SOURCE: JSON.stringify(worker), LICENCES: JSON.stringify(licences) };
+const script = await bundle("src/main.ts", { format: "iife", define });
+const style = await bundle("src/style.css");
+// A closing tag inside the script would end it early in the page.
+const files = { "page.js": script.replaceAll("</script", "<\\/script"), "page.css": style };
+
+await mkdir(OUT, { recursive: true });
+let stale = false;
+for (const [name, text] of Object.entries(files)) {
+  const path = new URL(name, OUT);
+  const before = await readFile(path, "utf8").catch(() => "");
+  if (process.argv.includes("--check")) {
+    if (before !== text) {
+      stale = true;
+      console.error(`${name} is not what web/src makes: run \`make web\` and commit it`);
+    }
+  } else {
+    await writeFile(path, text);
+    console.log(`${name}: ${(text.length / 1000).toFixed(1)} kB`);
+  }
+}
+process.exitCode = stale ? 1 : 0;

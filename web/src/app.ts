@@ -1,0 +1,142 @@
+// What every view sees: the data, the reader's choices, and the way from one view to another.
+import { Palette } from "./colours";
+import type { Decoded } from "./data/decode";
+import { Scene } from "./data/scene";
+import { Table } from "./data/table";
+import { regroup } from "./regroup/index";
+import { select, stepWindows, type Selection } from "./selection";
+import type { Changed, Store } from "./state";
+
+/** A section of the page. `update` is called after each change of the state, with the keys that changed. */
+export interface View {
+  update(changed: Changed): void;
+}
+export type Mount = (host: HTMLElement, app: App) => View;
+
+/** Somewhere to go: an event, a stretch of time, a step, or the rows of a table. */
+export type Target =
+  | { to: "event"; scene: number; row: number }
+  | { to: "range"; from: number; until: number }
+  | { to: "step"; step: number }
+  | { to: "table"; table: string; filter?: string; sort?: string; row?: number };
+
+export class App {
+  readonly scenes: Scene[];
+  readonly palette: Palette;
+  readonly texts: string[];
+  private readonly whole: Map<string, Table>;
+  private made = new Map<string, Table>();
+  private chosen: Selection | null = null;
+
+  constructor(
+    readonly data: Decoded,
+    readonly store: Store,
+  ) {
+    const { header } = data;
+    this.texts = header.texts;
+    this.scenes = data.scenes.map((scene) => new Scene(scene, header.texts, header.kinds));
+    this.palette = new Palette(header);
+    this.whole = new Map(data.tables.map((table) => [table.name, new Table(table, header.texts)]));
+    store.listen((changed) => {
+      if (changed.has("steps") || changed.has("range")) {
+        this.chosen = null;
+        this.made.clear();
+      }
+    });
+  }
+
+  get header(): Decoded["header"] {
+    return this.data.header;
+  }
+  get isDiff(): boolean {
+    return this.header.mode === "diff";
+  }
+  /** The trace that selections are about: the only one, or none when two are compared. */
+  get scene(): Scene | null {
+    return this.isDiff ? null : (this.scenes[0] ?? null);
+  }
+  get selection(): Selection {
+    if (!this.scene) throw new Error("a comparison has no selection");
+    return (this.chosen ??= select(this.scene, this.store));
+  }
+  /** Where a scene's time begins on the timeline, in its own ns: two traces are laid over each other by their first step. */
+  origin(scene: number): number {
+    if (!this.isDiff) return 0;
+    const each = this.scenes[scene];
+    return stepWindows(each)[0]?.from ?? each.gpuSpan[0];
+  }
+  /** First and last moment of everything, on the timeline. */
+  extent(): [number, number] {
+    const spans = this.scenes.map((scene, number) => scene.span.map((time) => time - this.origin(number)));
+    return [Math.min(...spans.map(([from]) => from)), Math.max(...spans.map(([, to]) => to))];
+  }
+  get tableNames(): string[] {
+    return [...this.whole.keys()];
+  }
+  hasTable(name: string): boolean {
+    return this.whole.has(name);
+  }
+  /** The table as the report made it, whatever is selected. */
+  wholeTable(name: string): Table {
+    const table = this.whole.get(name);
+    if (!table) throw new Error(`no table ${name}`);
+    return table;
+  }
+  /** The table for what is selected. */
+  table(name: string): Table {
+    const whole = this.wholeTable(name);
+    if (!this.scene || this.selection.whole) return whole;
+    let table = this.made.get(name);
+    if (!table) {
+      table = regroup(whole, this.scene, this.selection, (other) => this.whole.get(other));
+      this.made.set(name, table);
+    }
+    return table;
+  }
+
+  /** Shows the target in its own section and brings that into sight. */
+  go(target: Target): void {
+    switch (target.to) {
+      case "event":
+        this.store.set({ event: `${target.scene}:${target.row}`, view: this.viewAround(target.scene, target.row) });
+        this.reveal("timeline");
+        break;
+      case "range":
+        this.store.set({ range: `${target.from}-${target.until}`, steps: "", view: widened(target.from, target.until) });
+        this.reveal("timeline");
+        break;
+      case "step":
+        this.store.set({ steps: String(target.step), range: "" });
+        this.reveal("steps");
+        break;
+      case "table":
+        this.store.set({
+          table: target.table,
+          filter: target.filter ?? "",
+          sort: target.sort ?? "",
+          row: target.row === undefined ? "" : String(target.row),
+        });
+        this.reveal("tables");
+        break;
+    }
+  }
+
+  reveal(section: string): void {
+    document.getElementById(section)?.scrollIntoView({ block: "start" });
+  }
+
+  /** The present view of the timeline where the event is well inside it, else one around the event. */
+  private viewAround(scene: number, row: number): string {
+    const { start, duration } = this.scenes[scene].data;
+    const from = start[row] - this.origin(scene);
+    const to = from + duration[row];
+    const view = this.store.pair("view") ?? this.extent();
+    const fits = from >= view[0] && to <= view[1] && to - from > (view[1] - view[0]) / 500;
+    return fits ? this.store.get("view") : widened(from, to, 10);
+  }
+}
+
+function widened(from: number, to: number, times = 0.1): string {
+  const margin = Math.max(1000, (to - from) * times);
+  return `${Math.round(from - margin)}-${Math.round(to + margin)}`;
+}

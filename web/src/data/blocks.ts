@@ -1,0 +1,101 @@
+// Reads what outputs/html/pack.py wrote: base64 → gzip → a header (JSON) and columns of numbers.
+
+export interface Spec {
+  at: number;
+  rows: number;
+  width?: number;
+  delta?: boolean;
+  scale?: number;
+  float?: boolean;
+  text?: boolean;
+  bool?: boolean;
+  nulls?: Spec;
+}
+
+export const FORMAT = "warplens-page";
+export const VERSION = 1;
+const DIGITS = 8;
+
+export interface Unpacked {
+  header: unknown;
+  bytes: Uint8Array;
+}
+
+export async function unpack(base64: string): Promise<Unpacked> {
+  const whole = await inflate(fromBase64(base64));
+  const length = Number(ascii(whole.subarray(0, DIGITS)));
+  const text = new TextDecoder().decode(whole.subarray(DIGITS, DIGITS + length));
+  const header = JSON.parse(text) as { format: string; version: number };
+  if (header.format !== FORMAT || header.version !== VERSION) {
+    throw new Error(`this page reads ${FORMAT} ${VERSION}, the data is ${header.format} ${header.version}`);
+  }
+  return { header, bytes: whole.subarray(DIGITS + length) };
+}
+
+async function inflate(packed: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
+
+function ascii(bytes: Uint8Array): string {
+  return String.fromCharCode(...bytes);
+}
+
+/** A column of integers that fit 32 bits. */
+export function readInts(spec: Spec, bytes: Uint8Array): Int32Array {
+  const values = new Int32Array(spec.rows);
+  const planes = planesOf(spec, bytes);
+  let last = 0;
+  for (let row = 0; row < spec.rows; row++) {
+    let folded = 0;
+    for (let plane = planes.length - 1; plane >= 0; plane--) folded = (folded << 8) | planes[plane][row];
+    const value = (folded >>> 1) ^ -(folded & 1);
+    last = spec.delta ? last + value : value;
+    values[row] = last;
+  }
+  return values;
+}
+
+/** A column of numbers of any size: times in ns, decimals; NaN where there is none. */
+export function readNumbers(spec: Spec, bytes: Uint8Array): Float64Array {
+  if (spec.float) return readDoubles(spec, bytes);
+  const values = new Float64Array(spec.rows);
+  const planes = planesOf(spec, bytes);
+  const scale = spec.scale ?? 1;
+  let last = 0;
+  for (let row = 0; row < spec.rows; row++) {
+    // Up to 53 bits: beyond 32 the shifts of JavaScript no longer hold, so multiply.
+    let folded = 0;
+    for (let plane = planes.length - 1; plane >= 0; plane--) folded = folded * 256 + planes[plane][row];
+    const half = Math.floor(folded / 2);
+    const value = folded % 2 ? -half - 1 : half;
+    last = spec.delta ? last + value : value;
+    values[row] = scale === 1 ? last : last / scale;
+  }
+  if (spec.nulls) for (const row of readInts(spec.nulls, bytes)) values[row] = NaN;
+  return values;
+}
+
+function readDoubles(spec: Spec, bytes: Uint8Array): Float64Array {
+  const planes = planesOf({ ...spec, width: 8 }, bytes);
+  const raw = new Uint8Array(8 * spec.rows);
+  for (let plane = 0; plane < 8; plane++) {
+    const source = planes[plane];
+    for (let row = 0; row < spec.rows; row++) raw[8 * row + plane] = source[row];
+  }
+  return new Float64Array(raw.buffer);
+}
+
+function planesOf(spec: Spec, bytes: Uint8Array): Uint8Array[] {
+  const width = spec.width ?? 1;
+  return Array.from({ length: width }, (_, plane) =>
+    bytes.subarray(spec.at + plane * spec.rows, spec.at + (plane + 1) * spec.rows),
+  );
+}

@@ -1,0 +1,163 @@
+// One trace: its events as typed arrays, and the questions that views ask of them.
+import type { DecodedScene } from "./decode";
+import type { LaneHeader, StepMark } from "./header";
+
+export const NONE = -1;
+const BACKWARD = "(backward)";
+
+export interface Lane extends LaneHeader {
+  number: number;
+  /** What the lane is called on the page. */
+  title: string;
+}
+
+export interface Launch {
+  grid: string;
+  block: string;
+  registers: number;
+  sharedBytes: number;
+  occupancyPercent: number;
+}
+
+export class Scene {
+  readonly count: number;
+  readonly lanes: Lane[];
+  readonly steps: StepMark[];
+  /** GPU event (place in gpuRow) of each event, -1 for host events. */
+  readonly gpuEvent: Int32Array;
+  /** First start and last end of anything, and of GPU work (equal to the former where there is none). */
+  readonly span: [number, number];
+  readonly gpuSpan: [number, number];
+  private launched: Map<number, number[]> | null = null;
+
+  constructor(
+    readonly data: DecodedScene,
+    readonly texts: string[],
+    readonly kinds: string[],
+  ) {
+    const { header } = data;
+    this.count = header.events;
+    this.steps = header.steps;
+    this.lanes = header.lanes.map((lane, number) => ({ ...lane, number, title: laneTitle(lane) }));
+    this.gpuEvent = new Int32Array(this.count).fill(NONE);
+    data.gpuRow.forEach((row, event) => (this.gpuEvent[row] = event));
+    this.span = spanOf(data, this.count, (i) => i);
+    this.gpuSpan = data.gpuRow.length ? spanOf(data, data.gpuRow.length, (i) => data.gpuRow[i]) : this.span;
+  }
+
+  get label(): string {
+    return this.data.header.label;
+  }
+  get hasGpu(): boolean {
+    return this.data.gpuRow.length > 0;
+  }
+
+  start(row: number): number {
+    return this.data.start[row];
+  }
+  end(row: number): number {
+    return this.data.start[row] + this.data.duration[row];
+  }
+  /** The name as recorded. */
+  name(row: number): string {
+    return this.texts[this.data.header.labels.name[this.data.label[row]]];
+  }
+  /** A readable name: kernels in short form, modules without their prefix. */
+  short(row: number): string {
+    return this.labelShort(this.data.label[row]);
+  }
+  labelShort(label: number): string {
+    const { short, name } = this.data.header.labels;
+    return short[label] >= 0 ? this.texts[short[label]] : this.texts[name[label]].replace(/^nn\.Module: /, "");
+  }
+  kind(row: number): string {
+    return this.kinds[this.data.header.labels.kind[this.data.label[row]]];
+  }
+  /** The kernel category of GPU work, "" for host events. */
+  category(row: number): string {
+    return this.labelCategory(this.data.label[row]);
+  }
+  labelCategory(label: number): string {
+    const code = this.data.header.labels.category[label];
+    return code >= 0 ? this.texts[code] : "";
+  }
+
+  /** The events around one, innermost first: its launch and callers; a backward op's caller is its forward op. */
+  context(row: number): number[] {
+    const event = this.gpuEvent[row];
+    const path: number[] = [];
+    let at = event >= 0 ? this.data.launch[event] : this.above(row);
+    while (at >= 0 && path.length < 1000) {
+      path.push(at);
+      at = this.above(at);
+    }
+    return path;
+  }
+  private above(row: number): number {
+    return this.data.forward[row] >= 0 ? this.data.forward[row] : this.data.parent[row];
+  }
+  /** What a backward op is shown under in a call tree. */
+  get backwardName(): string {
+    return BACKWARD;
+  }
+
+  /** GPU events (rows) that a host call launched itself. */
+  launchedBy(row: number): number[] {
+    if (!this.launched) {
+      this.launched = new Map();
+      this.data.launch.forEach((launch, event) => {
+        if (launch < 0) return;
+        const rows = this.launched!.get(launch);
+        if (rows) rows.push(this.data.gpuRow[event]);
+        else this.launched!.set(launch, [this.data.gpuRow[event]]);
+      });
+    }
+    return this.launched.get(row) ?? [];
+  }
+
+  launch(row: number): number {
+    const event = this.gpuEvent[row];
+    return event >= 0 ? this.data.launch[event] : NONE;
+  }
+  owner(row: number): number {
+    const event = this.gpuEvent[row];
+    return event >= 0 ? this.data.owner[event] : NONE;
+  }
+
+  /** Shapes, types, strides and scalar inputs of an op, where they are recorded. */
+  inputs(row: number): { dims: string; types: string; strides: string; values: string } | null {
+    const spec = this.data.spec[row];
+    if (spec < 0) return null;
+    const [dims, types, strides, values] = this.data.header.specs[spec].map((code) => this.texts[code]);
+    return { dims, types, strides, values };
+  }
+  geometry(row: number): Launch | null {
+    const event = this.gpuEvent[row];
+    const place = event >= 0 ? this.data.geometry[event] : NONE;
+    if (place < 0) return null;
+    const [grid, block, registers, sharedBytes, occupancyPercent] = this.data.header.geometries[place];
+    return { grid, block, registers, sharedBytes, occupancyPercent };
+  }
+  copiedBytes(row: number): number | null {
+    const place = this.data.copyRow.indexOf(row);
+    return place < 0 ? null : this.data.copyBytes[place];
+  }
+}
+
+function laneTitle(lane: LaneHeader): string {
+  const thread = lane.thread_name || lane.thread;
+  if (!lane.gpu) return `${lane.process_name ? `${lane.process_name} ` : ""}${lane.process} · ${thread}`;
+  const name = /stream/i.test(thread) ? thread.trim() : `stream ${thread}`;
+  return `${/^GPU/.test(lane.process) ? lane.process : `GPU ${lane.process}`} · ${name}`;
+}
+
+function spanOf(data: DecodedScene, count: number, rowOf: (i: number) => number): [number, number] {
+  let first = Infinity;
+  let last = -Infinity;
+  for (let i = 0; i < count; i++) {
+    const row = rowOf(i);
+    first = Math.min(first, data.start[row]);
+    last = Math.max(last, data.start[row] + data.duration[row]);
+  }
+  return count ? [first, last] : [0, 1];
+}

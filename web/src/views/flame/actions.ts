@@ -1,0 +1,55 @@
+// From a frame to the other sections: the rows of a table about it, or its longest event on the timeline.
+import type { App, Target } from "../../app";
+import { nameOf, toneOf, type Frames } from "./frames";
+
+const PYTHON_FRAME = /^(.+?)\((\d+)\): (.*)$/s;
+
+/** Tables that tell of a kind of frame, best first, and the column with its name. */
+const TABLES: Record<string, [table: string, column: string][]> = {
+  kernel: [
+    ["kernels", "kernel_short"],
+    ["diff_kernels", "kernel"],
+  ],
+  op: [
+    ["op_shapes", "op"],
+    ["ops", "op"],
+    ["diff_ops", "op"],
+  ],
+  module: [
+    ["modules", "module"],
+    ["diff_modules", "module"],
+  ],
+};
+
+/** Where "Show in tables" leads for a frame, null where no table has it. */
+export function tableTarget(app: App, frames: Frames, frame: number): Target | null {
+  const { kind } = toneOf(frames, frame);
+  // In a comparison the frame may be one kernel that another replaced.
+  const name = nameOf(frames, frame).split(" → ")[0];
+  if (kind === "python") return lineTarget(app, name);
+  const found = (TABLES[kind] ?? []).find(([table, column]) => holds(app, table, column, name));
+  return found ? { to: "table", table: found[0], filter: name } : null;
+}
+
+function holds(app: App, table: string, column: string, text: string): boolean {
+  if (!app.hasTable(table)) return false;
+  const whole = app.wholeTable(table);
+  if (!whole.has(column)) return false;
+  const cells = whole.column(column);
+  for (let row = 0; row < whole.rows; row++) if (whole.textOf(cells, row).includes(text)) return true;
+  return false;
+}
+
+/** The function where the table has it, else its file. */
+function lineTarget(app: App, name: string): Target | null {
+  const match = PYTHON_FRAME.exec(name);
+  if (!match) return null;
+  const [, file, , called] = match;
+  if (holds(app, "python_lines", "function", called)) return { to: "table", table: "python_lines", filter: called };
+  return holds(app, "python_lines", "file", file) ? { to: "table", table: "python_lines", filter: file } : null;
+}
+
+export function longestTarget(frames: Frames, frame: number): Target | null {
+  const row = frames.longest[frame];
+  return row >= 0 ? { to: "event", scene: 0, row } : null;
+}

@@ -1,0 +1,82 @@
+// Call paths for flame graph viewers: folded stacks, and speedscope's JSON; the same as outputs/flamegraph.py writes.
+import type { Table } from "../../data/table";
+import { nameOf, pathTo, type Frames } from "./frames";
+import { ROOT } from "./tree";
+
+/** One line per path: names joined by `;`, then the weight in ns. */
+export function foldedText(frames: Frames): string {
+  return lines(frames, (frame) => (frames.self[frame] > 0 ? `${Math.round(frames.self[frame])}` : ""));
+}
+
+/** The same for two traces, with the weights of A and of B, as difffolded.pl writes them. */
+export function foldedDiffText(frames: Frames, table: Table): string {
+  const [a, b] = [ownNs(table, "a_us"), ownNs(table, "b_us")];
+  return lines(frames, (frame) => {
+    const row = frames.node[frame];
+    return a[row] > 0 || b[row] > 0 ? `${a[row]} ${b[row]}` : "";
+  });
+}
+
+function lines(frames: Frames, weightOf: (frame: number) => string): string {
+  const all: string[] = [];
+  for (let frame = 0; frame < frames.size; frame++) {
+    const weight = weightOf(frame);
+    if (weight) all.push(`${namesTo(frames, frame).map(folded).join(";")} ${weight}`);
+  }
+  return `${all.join("\n")}\n`;
+}
+
+/** Names on one line without the separator. */
+export function folded(name: string): string {
+  return name.replace(/[\s\p{Cc}]+/gu, " ").replaceAll(";", ":");
+}
+
+function namesTo(frames: Frames, frame: number): string[] {
+  return frame === ROOT ? [nameOf(frames, ROOT)] : pathTo(frames, frame).map((each) => nameOf(frames, each));
+}
+
+export interface Profile {
+  name: string;
+  /** Per frame its own weight in ns. */
+  ns: (frame: number) => number;
+}
+
+export function diffProfiles(frames: Frames, table: Table): Profile[] {
+  return (["a", "b"] as const).map((side) => {
+    const own = ownNs(table, `${side}_us`);
+    return { name: `GPU time of ${side.toUpperCase()}`, ns: (frame) => own[frames.node[frame]] };
+  });
+}
+
+/** A "sampled" profile of https://www.speedscope.app/file-format-schema.json: one sample per path, in the frames' order. */
+export function speedscopeText(frames: Frames, name: string, profiles: Profile[]): string {
+  return JSON.stringify({
+    $schema: "https://www.speedscope.app/file-format-schema.json",
+    name,
+    exporter: "warplens",
+    shared: { frames: frames.names.map((each) => ({ name: each })) },
+    profiles: profiles.map((profile) => sampled(frames, profile)),
+  });
+}
+
+function sampled(frames: Frames, { name, ns }: Profile): object {
+  const samples: number[][] = [];
+  const weights: number[] = [];
+  for (let frame = 0; frame < frames.size; frame++) {
+    const weight = Math.round(ns(frame));
+    if (weight <= 0) continue;
+    samples.push((frame === ROOT ? [ROOT] : pathTo(frames, frame)).map((each) => frames.name[each]));
+    weights.push(weight);
+  }
+  const endValue = weights.reduce((sum, weight) => sum + weight, 0);
+  return { type: "sampled", name, unit: "nanoseconds", startValue: 0, endValue, samples, weights };
+}
+
+/** A comparison's table holds totals: a node's own is what its children leave. */
+function ownNs(table: Table, column: string): Float64Array {
+  const totals = (table.column(column).values as Float64Array).map((us) => us * 1000);
+  const own = totals.slice();
+  const parent = table.column("parent").values;
+  for (let row = 1; row < table.rows; row++) own[parent[row]] -= totals[row];
+  return own.map((ns) => Math.max(0, Math.round(ns)));
+}

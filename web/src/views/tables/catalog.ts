@@ -1,0 +1,30 @@
+// Which tables there are, in the order in which they are of use.
+import type { App } from "../../app";
+import { extraTables, knowsTable, wholeRows } from "./extra";
+
+const GROUPS: [title: string, tables: string[]][] = [
+  ["GPU time", ["kernels", "kernel_categories", "ops", "op_shapes", "modules", "python_lines", "phases", "launch_categories"]],
+  ["Limits", ["roofline", "gemm", "attention", "convolution", "norm", "transfer", "cost_coverage", "ceilings"]],
+  ["Launches", ["launches", "short_kernels", "kernel_durations", "chains"]],
+  ["Idle time and steps", ["gaps", "idle", "steps", "timeline", "activity"]],
+  ["Communication, memory", ["comm", "memory", "memory_ops"]],
+  ["Events", ["gpu_events", "host_events", "call_tree"]],
+  ["Report", ["findings", "evidence", "quality"]],
+];
+
+/** The groups with the tables that this page has; those that no group names come last. */
+export function catalog(app: App): [title: string, tables: string[]][] {
+  const all = [...app.tableNames, ...extraTables.keys()];
+  const compared = all.filter((name) => name.startsWith("diff_"));
+  const grouped = new Set([...GROUPS.flatMap(([, tables]) => tables), ...compared]);
+  const others = all.filter((name) => !grouped.has(name));
+  const groups: [string, string[]][] = [["Comparison", compared], ...GROUPS, ["Other", others]];
+  return groups
+    .map(([title, tables]): [string, string[]] => [title, tables.filter((name) => knowsTable(app, name))])
+    .filter(([, tables]) => tables.length);
+}
+
+export function defaultTable(app: App): string {
+  const names = catalog(app).flatMap(([, tables]) => tables);
+  return names.find((name) => wholeRows(app, name) > 0) ?? names[0];
+}

@@ -1,0 +1,111 @@
+// Which colour each label has, as small numbers that can be summed, and every shade of it that is drawn.
+import type { App } from "../../app";
+import { isDark } from "../../colours";
+import type { PageColours } from "./page-colours";
+
+export const SHADES = 8;
+const FAINTEST = 0.3; // of a colour, where a pixel is hardly busy: still to be seen
+const DIMMED = 0.16;
+const DIMMED_INK = 0.6;
+const OWN_COLOURS = 9; // kernels with a colour of their own; the page has no more that can be told apart
+
+export interface KernelColour {
+  name: string;
+  colour: string;
+  ns: number;
+}
+
+export class Colouring {
+  /** Per scene: the code of each label. A new array for each change, which is how others notice. */
+  readonly codes: Uint16Array[];
+  /** Per code: shades from hardly busy to busy all the time, what it looks like when dimmed, and the ink on it. */
+  readonly shades: string[][] = [];
+  readonly dimmed: string[] = [];
+  readonly inks: string[] = [];
+  /** The kernels with a colour of their own, where kernels are coloured. */
+  readonly kernels: KernelColour[];
+  private readonly dark = isDark();
+
+  constructor(
+    private readonly app: App,
+    private readonly page: PageColours,
+    readonly byKernel: boolean,
+  ) {
+    this.kernels = byKernel ? heaviestKernels(app) : [];
+    const ownColour = new Map(this.kernels.map(({ name, colour }) => [name, colour]));
+    const codeOf = new Map<string, number>();
+    this.codes = app.scenes.map((scene) => {
+      const labels = scene.data.header.labels.name.length;
+      return Uint16Array.from({ length: labels }, (_, label) => {
+        const colour = this.labelColour(scene, label, ownColour);
+        if (!codeOf.has(colour)) codeOf.set(colour, this.add(colour));
+        return codeOf.get(colour)!;
+      });
+    });
+  }
+
+  get dimmedInk(): string {
+    return mix(this.page.background, this.page.quiet, DIMMED_INK);
+  }
+  get count(): number {
+    return this.shades.length;
+  }
+
+  /** Of host events. They are pale, to stand back behind kernels: on a dark page that takes a darker tone. */
+  kind(kind: string): string {
+    const colour = this.app.palette.kind(kind);
+    return this.dark ? deepened(colour) : colour;
+  }
+  event(scene: App["scenes"][number], row: number): string {
+    const category = scene.category(row);
+    return category ? this.app.palette.category(category) : this.kind(scene.kind(row));
+  }
+
+  private labelColour(scene: App["scenes"][number], label: number, ownColour: Map<string, string>): string {
+    const category = scene.labelCategory(label);
+    if (!category) return this.kind(scene.kinds[scene.data.header.labels.kind[label]]);
+    if (!this.byKernel) return this.app.palette.category(category);
+    return ownColour.get(scene.labelShort(label)) ?? this.app.palette.category("");
+  }
+
+  private add(colour: string): number {
+    const shade = (_: unknown, step: number): string =>
+      mix(this.page.background, colour, FAINTEST + ((1 - FAINTEST) * (step + 1)) / SHADES);
+    this.shades.push(Array.from({ length: SHADES }, shade));
+    this.dimmed.push(mix(this.page.background, colour, DIMMED));
+    this.inks.push(this.app.palette.ink(colour));
+    return this.shades.length - 1;
+  }
+}
+
+function heaviestKernels(app: App): KernelColour[] {
+  const spent = new Map<string, number>();
+  for (const scene of app.scenes) {
+    for (const row of scene.data.gpuRow) {
+      const name = scene.short(row);
+      spent.set(name, (spent.get(name) ?? 0) + scene.data.duration[row]);
+    }
+  }
+  const sorted = [...spent].sort(([, a], [, b]) => b - a).slice(0, OWN_COLOURS);
+  return sorted.map(([name, ns]) => ({ name, ns, colour: app.palette.other(name) }));
+}
+
+/** A pale colour without most of its white, and with more of its hue. */
+function deepened(colour: string): string {
+  const channels = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  const white = Math.min(...channels);
+  return `#${channels.map((value) => hex(72 + (value - white) * 1.5)).join("")}`;
+}
+
+function hex(value: number): string {
+  return Math.min(255, Math.round(value)).toString(16).padStart(2, "0");
+}
+
+/** `share` of the second colour in the first; both as #rrggbb. */
+function mix(under: string, over: string, share: number): string {
+  const channel = (at: number): string => {
+    const [below, above] = [under, over].map((colour) => parseInt(colour.slice(at, at + 2), 16));
+    return hex(below + (above - below) * share);
+  };
+  return `#${channel(1)}${channel(3)}${channel(5)}`;
+}

@@ -1,0 +1,88 @@
+// The names of the lanes at the left of the picture, with a button each to open or close the lane.
+import { h, replace } from "../../dom";
+import { formatCount, formatNs, formatPercent } from "../../format";
+import type { Lane } from "./lanes";
+import type { Heading, Placed } from "./layout";
+import type { Model } from "./model";
+
+const REFRESH_MS = 100;
+
+export class Gutter {
+  private readonly shares = new Map<Lane, HTMLElement>();
+  private timer = 0;
+
+  constructor(
+    private readonly model: Model,
+    private readonly pinned: HTMLElement,
+    private readonly scrolled: HTMLElement,
+  ) {}
+
+  /** After a change of the layout. */
+  render(): void {
+    const { placed, headings, pinnedHeight, scrolledHeight } = this.model.layout;
+    const focused = (document.activeElement as HTMLElement | null)?.dataset["lane"];
+    this.shares.clear();
+    for (const [host, isPinned] of [[this.pinned, true], [this.scrolled, false]] as const) {
+      host.style.height = `${isPinned ? pinnedHeight : scrolledHeight}px`;
+      replace(
+        host,
+        ...headings.filter((each) => each.pinned === isPinned).map(heading),
+        ...placed.filter((each) => each.pinned === isPinned).map((each) => this.label(each)),
+      );
+    }
+    if (focused) document.querySelector<HTMLElement>(`.tl-stage [data-lane="${focused}"]`)?.focus();
+    this.writeShares();
+  }
+
+  /** After the view moved: soon, not for every frame. */
+  refresh(): void {
+    this.timer ||= window.setTimeout(() => {
+      this.timer = 0;
+      this.writeShares();
+    }, REFRESH_MS);
+  }
+
+  private label({ lane, open, top, height }: Placed): HTMLElement {
+    const share = h("span", { class: "tl-share" });
+    this.shares.set(lane, share);
+    const toggle = h(
+      "button",
+      {
+        title: [
+          lane.title,
+          `${formatCount(lane.source.events)} events, busy for ${formatNs(lane.busyNs)}`,
+          `Click to ${open ? "close" : "open"} the lane`,
+        ].join("\n"),
+        attrs: { type: "button", "aria-expanded": String(open), "data-lane": lane.key },
+        on: { click: () => this.model.toggle(lane) },
+      },
+      h("span", { class: "tl-twist", text: open ? "▾" : "▸", attrs: { "aria-hidden": "true" } }),
+      h("span", { class: "tl-name", text: lane.title }),
+    );
+    const label = h("div", { class: "tl-label" }, h("div", { class: "tl-stuck" }, toggle, share));
+    place(label, top, height);
+    return label;
+  }
+
+  private writeShares(): void {
+    const { viewport, origins } = this.model;
+    for (const [lane, element] of this.shares) {
+      const origin = origins[lane.sceneNumber];
+      const busy = lane.cover.busy(viewport.from + origin, viewport.to + origin);
+      const text = formatPercent((100 * busy) / viewport.span);
+      if (element.textContent !== text) element.textContent = text;
+      if (!element.title) element.title = "busy share of the time in view";
+    }
+  }
+}
+
+function heading({ text, top, height }: Heading): HTMLElement {
+  const element = h("div", { class: "tl-heading", text, title: text });
+  place(element, top, height);
+  return element;
+}
+
+function place(element: HTMLElement, top: number, height: number): void {
+  element.style.top = `${top}px`;
+  element.style.height = `${height}px`;
+}

@@ -1,0 +1,161 @@
+// The lanes: which there are, in which order, which start open, and how their events stack in rows.
+import type { App } from "../../app";
+import type { Lane as Source, Scene } from "../../data/scene";
+import { Cover } from "./cover";
+import { Track } from "./track";
+
+const MOST_STACKED = 8; // concurrent kernels drawn below each other; further ones share the row that frees first
+const IDLE_SHARE = 0.01;
+const FEW_EVENTS = 20;
+const PROFILER_PROCESS = "Spans"; // where PyTorch files the time it recorded
+
+export class Lane {
+  readonly scene: Scene;
+  /** As the address names it. */
+  readonly key: string;
+  readonly title: string;
+  /** Runs on a GPU, or annotates what does. */
+  readonly onGpu: boolean;
+  readonly cover: Cover;
+  readonly busyNs: number;
+  opensByDefault = true;
+  private rowOfEvent: ArrayLike<number> | null = null;
+  private stackedRows = 1;
+  private made: Track[] | null = null;
+  private flat: Track | null = null;
+  private madeFor: Uint8Array | null = null;
+
+  constructor(
+    app: App,
+    readonly sceneNumber: number,
+    readonly source: Source,
+  ) {
+    const scene = (this.scene = app.scenes[sceneNumber]);
+    this.key = app.scenes.length > 1 ? `${sceneNumber}.${source.number}` : String(source.number);
+    const kind = onlyKind(scene, source);
+    this.title = titleOf(scene, source, kind);
+    this.onGpu = source.gpu || kind === "gpu_annotation";
+    this.cover = Cover.ofSorted(scene.data.start, scene.data.duration, source.first, source.events);
+    this.busyNs = this.cover.busy(...scene.span);
+  }
+
+  get isGpu(): boolean {
+    return this.source.gpu;
+  }
+  get rows(): number {
+    this.stack();
+    return this.stackedRows;
+  }
+  /** The row of the open lane that an event is drawn in. */
+  rowOf(row: number): number {
+    return this.stack()[row - this.source.first];
+  }
+  /** The open lane's rows, without events whose label is hidden. */
+  tracks(hidden: Uint8Array): Track[] {
+    this.forget(hidden);
+    return (this.made ??= this.split(hidden));
+  }
+  /** All in one row, for a closed lane: of host threads only what nothing else encloses. */
+  strip(hidden: Uint8Array): Track {
+    this.forget(hidden);
+    const { depth } = this.scene.data;
+    return (this.flat ??= new Track(
+      this.scene,
+      this.pick((row) => !hidden[this.scene.data.label[row]] && (this.onGpu || depth[row] === 0)),
+    ));
+  }
+
+  private forget(hidden: Uint8Array): void {
+    if (this.madeFor === hidden) return;
+    this.madeFor = hidden;
+    this.made = this.flat = null;
+  }
+
+  private pick(wanted: (row: number) => boolean): Int32Array {
+    const { first, events } = this.source;
+    const found = new Int32Array(events);
+    let count = 0;
+    for (let row = first; row < first + events; row++) if (wanted(row)) found[count++] = row;
+    return found.slice(0, count);
+  }
+
+  private split(hidden: Uint8Array): Track[] {
+    const { first, events } = this.source;
+    const { label } = this.scene.data;
+    const places = this.stack();
+    const counts = new Uint32Array(this.stackedRows);
+    for (let i = 0; i < events; i++) if (!hidden[label[first + i]]) counts[places[i]]++;
+    const rows = Array.from(counts, (count) => new Int32Array(count));
+    counts.fill(0);
+    for (let i = 0; i < events; i++) if (!hidden[label[first + i]]) rows[places[i]][counts[places[i]]++] = first + i;
+    return rows.map((each) => new Track(this.scene, each));
+  }
+
+  /** The row of each event: host calls stack by their depth, what runs side by side goes to the first free row. */
+  private stack(): ArrayLike<number> {
+    if (this.rowOfEvent) return this.rowOfEvent;
+    const { first, events } = this.source;
+    const { start, duration, depth } = this.scene.data;
+    const places = this.onGpu ? packed(start, duration, first, events) : depth.subarray(first, first + events);
+    for (let i = 0; i < events; i++) if (places[i] >= this.stackedRows) this.stackedRows = places[i] + 1;
+    return (this.rowOfEvent = places);
+  }
+}
+
+function packed(start: Float64Array, duration: Float64Array, first: number, events: number): Uint16Array {
+  const places = new Uint16Array(events);
+  const ends: number[] = [];
+  for (let i = 0; i < events; i++) {
+    const row = first + i;
+    const place = firstFree(ends, start[row]);
+    places[i] = place;
+    ends[place] = Math.max(ends[place] ?? -Infinity, start[row] + duration[row]);
+  }
+  return places;
+}
+
+function firstFree(ends: number[], time: number): number {
+  let earliest = 0;
+  for (let i = 0; i < ends.length; i++) {
+    if (ends[i] <= time) return i;
+    if (ends[i] < ends[earliest]) earliest = i;
+  }
+  return ends.length < MOST_STACKED ? ends.length : earliest;
+}
+
+function onlyKind(scene: Scene, { first, events }: Source): string {
+  const kind = events ? scene.kind(first) : "";
+  for (let row = first; row < first + Math.min(events, 500); row++) if (scene.kind(row) !== kind) return "";
+  return kind;
+}
+
+/** A thread is named without its process where there is only one. */
+function titleOf(scene: Scene, source: Source, kind: string): string {
+  const thread = source.thread_name.trim() || `thread ${source.thread}`;
+  if (source.gpu) return source.title;
+  if (kind === "gpu_annotation") return `Annotations · ${thread}`;
+  if (kind === "overhead") return "Profiler overhead";
+  if (source.process === PROFILER_PROCESS) return `Recording · ${source.thread}`;
+  const processes = scene.lanes.filter((lane) => !lane.gpu && /^\d/.test(lane.process) && !isStream(lane)).map((lane) => lane.process);
+  return new Set(processes).size > 1 ? `${source.process} · ${thread}` : thread;
+}
+
+// PyTorch files annotations of a stream under the number of the GPU, which is no process.
+function isStream({ thread_name }: Source): boolean {
+  return /^stream /.test(thread_name);
+}
+
+/** All lanes with events: per scene GPU streams, their annotations, then threads from the busiest to the idlest. */
+export function lanesOf(app: App): Lane[] {
+  return app.scenes.flatMap((scene, number) => {
+    const lanes = scene.lanes.filter(({ events }) => events > 0).map((lane) => new Lane(app, number, lane));
+    const threads = lanes.filter((lane) => !lane.onGpu);
+    const least = (scene.span[1] - scene.span[0]) * IDLE_SHARE;
+    for (const lane of threads) lane.opensByDefault = lane.busyNs >= least && lane.source.events >= FEW_EVENTS;
+    threads.sort((a, b) => Number(b.opensByDefault) - Number(a.opensByDefault) || b.busyNs - a.busyNs);
+    if (threads.length && !threads[0].opensByDefault && !scene.hasGpu) threads[0].opensByDefault = true;
+    const rank = (lane: Lane): number => (lane.isGpu ? 0 : 1);
+    const gpu = lanes.filter((lane) => lane.onGpu).sort((a, b) => rank(a) - rank(b));
+    return [...gpu, ...threads];
+  });
+}

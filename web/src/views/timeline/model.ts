@@ -1,0 +1,164 @@
+// The timeline's state: what the reader chose, turned into what is drawn. Asks for a new drawing when it changes.
+import type { App } from "../../app";
+import { NONE } from "../../data/scene";
+import { stepWindows, type StepWindow } from "../../selection";
+import type { Changed } from "../../state";
+import { Colouring } from "./colouring";
+import { lanesOf, type Lane } from "./lanes";
+import { layOut, type Group, type Layout } from "./layout";
+import { launchedInside } from "./links";
+import { pageColours, type PageColours } from "./page-colours";
+import type { Picture } from "./picture";
+import { Search, type Found } from "./search";
+import { Viewport } from "./viewport";
+
+const MOST_LINKED = 300;
+
+export class Model implements Picture {
+  readonly viewport: Viewport;
+  readonly lanes: Lane[];
+  readonly steps: StepWindow[][];
+  readonly origins: number[];
+  layout: Layout;
+  page: PageColours;
+  colouring: Colouring;
+  search: Search;
+  hidden: Uint8Array[];
+  event: Found | null = null;
+  linked: number[] = [];
+  /** Which match was jumped to, counted in time from 1; 0: none yet. */
+  matchNumber = 0;
+  scrolled = 0;
+  height = 0;
+  /** Height that the lanes may take. */
+  available = 500;
+  private dragged: [number, number] | null = null;
+
+  constructor(
+    readonly app: App,
+    readonly redraw: () => void,
+  ) {
+    this.viewport = new Viewport(app.extent());
+    this.origins = app.scenes.map((_, scene) => app.origin(scene));
+    this.steps = app.scenes.map(stepWindows);
+    this.lanes = lanesOf(app);
+    this.page = pageColours();
+    this.colouring = new Colouring(app, this.page, app.store.get("colour") === "kernel");
+    this.hidden = this.hiddenLabels();
+    this.search = new Search(app, app.store.get("q"), this.hidden);
+    this.readView();
+    this.readEvent();
+    this.layout = this.laidOut();
+  }
+
+  /** Takes over what changed elsewhere on the page. */
+  update(changed: Changed): void {
+    if (changed.has("view") && this.app.store.get("view") !== this.viewport.text) this.readView();
+    if (changed.has("theme")) this.page = pageColours();
+    if (changed.has("theme") || changed.has("colour")) {
+      this.colouring = new Colouring(this.app, this.page, this.app.store.get("colour") === "kernel");
+    }
+    if (changed.has("hide")) this.hidden = this.hiddenLabels();
+    if (changed.has("hide") || changed.has("q")) this.matchNumber = 0;
+    if (changed.has("hide") || changed.has("q")) this.search = new Search(this.app, this.app.store.get("q"), this.hidden);
+    if (changed.has("event")) this.readEvent();
+    if (changed.has("lanes") || changed.has("event")) this.layout = this.laidOut();
+    this.redraw();
+  }
+
+  /** Selected stretches of time on the timeline. */
+  get windows(): [number, number][] {
+    if (this.dragged) return [this.dragged];
+    return this.app.scene && !this.app.selection.whole ? this.app.selection.windows : [];
+  }
+  get canSelect(): boolean {
+    return this.app.scene !== null;
+  }
+  /** Shows a range while it is dragged; null: no longer. */
+  drag(range: [number, number] | null): void {
+    this.dragged = range;
+    this.redraw();
+  }
+
+  /** After the view was moved: tells the address and draws. */
+  moved(): void {
+    this.app.store.set({ view: this.viewport.text });
+    this.redraw();
+  }
+  resized(width: number, available: number): void {
+    this.viewport.width = Math.max(50, width);
+    this.available = available;
+    this.layout = this.laidOut();
+    this.redraw();
+  }
+
+  /** Start and end of an event on the timeline. */
+  timesOf({ scene, row }: Found): [number, number] {
+    const each = this.app.scenes[scene];
+    return [each.start(row) - this.origins[scene], each.end(row) - this.origins[scene]];
+  }
+  select(event: Found | null): void {
+    this.app.store.set({ event: event ? `${event.scene}:${event.row}` : "" });
+  }
+  /** Selects an event and moves the view to it where it is out of sight. */
+  goTo(event: Found): void {
+    this.viewport.reach(...this.timesOf(event));
+    this.app.store.set({ event: `${event.scene}:${event.row}`, view: this.viewport.text });
+  }
+
+  isOpen(lane: Lane): boolean {
+    const chosen = this.app.store.list("lanes");
+    if (chosen.includes(`+${lane.key}`)) return true;
+    if (chosen.includes(`-${lane.key}`)) return false;
+    return lane.opensByDefault || this.holds(lane);
+  }
+  toggle(lane: Lane): void {
+    const others = this.app.store.list("lanes").filter((each) => each.slice(1) !== lane.key);
+    const open = !this.isOpen(lane);
+    if (open !== (lane.opensByDefault || this.holds(lane))) others.push(`${open ? "+" : "-"}${lane.key}`);
+    this.app.store.set({ lanes: others.join(",") });
+  }
+  private holds(lane: Lane): boolean {
+    const { event } = this;
+    return event?.scene === lane.sceneNumber && lane.scene.data.lane[event.row] === lane.source.number;
+  }
+
+  private laidOut(): Layout {
+    return layOut(this.groups(), (lane) => this.isOpen(lane), this.available);
+  }
+  /** Both traces' GPU lanes come first, to be compared; then both traces' threads. */
+  private groups(): Group[] {
+    const of = (gpu: boolean): Group[] =>
+      this.app.scenes.map((scene, number) => ({
+        gpu,
+        heading: this.app.isDiff ? `${"AB"[number]} · ${scene.label}${gpu ? "" : " · CPU threads"}` : "",
+        lanes: this.lanes.filter((lane) => lane.sceneNumber === number && lane.onGpu === gpu),
+      }));
+    return [...of(true), ...of(false)];
+  }
+
+  private readView(): void {
+    const view = this.app.store.pair("view");
+    if (view && view[1] > view[0]) this.viewport.show(...view);
+    else this.viewport.showEverything();
+  }
+  private readEvent(): void {
+    const match = /^(\d+):(\d+)$/.exec(this.app.store.get("event"));
+    const event = match && { scene: Number(match[1]), row: Number(match[2]) };
+    this.event = event && event.row < (this.app.scenes[event.scene]?.count ?? 0) ? event : null;
+    this.linked = this.event ? this.linksOf(this.event) : [];
+  }
+  private linksOf({ scene, row }: Found): number[] {
+    const each = this.app.scenes[scene];
+    const launch = each.launch(row);
+    if (each.gpuEvent[row] >= 0) return launch === NONE ? [] : [launch];
+    return launchedInside(each, row).slice(0, MOST_LINKED);
+  }
+
+  private hiddenLabels(): Uint8Array[] {
+    const hidden = new Set(this.app.store.list("hide", "|"));
+    return this.app.scenes.map((scene) =>
+      Uint8Array.from(scene.data.header.labels.name, (_, label) => (hidden.has(scene.labelCategory(label)) ? 1 : 0)),
+    );
+  }
+}

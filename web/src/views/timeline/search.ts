@@ -1,0 +1,84 @@
+// What the page's search finds on the timeline: flags per label, counts, and the next or previous match in time.
+import type { App } from "../../app";
+
+export interface Found {
+  scene: number;
+  row: number;
+}
+
+export class Search {
+  /** Per scene one flag per label, or null where nothing is searched for. */
+  readonly flags: Uint8Array[] | null;
+  readonly count: number;
+  readonly gpuCount: number;
+
+  constructor(
+    private readonly app: App,
+    readonly query: string,
+    hidden: Uint8Array[],
+  ) {
+    const wanted = query.trim().toLowerCase();
+    this.flags = wanted ? app.scenes.map((scene, number) => flagsOf(scene, wanted, hidden[number])) : null;
+    let [all, gpu] = [0, 0];
+    this.flags?.forEach((flags, number) => {
+      const { data, gpuEvent, count } = app.scenes[number];
+      for (let row = 0; row < count; row++) {
+        if (!flags[data.label[row]]) continue;
+        all++;
+        if (gpuEvent[row] >= 0) gpu++;
+      }
+    });
+    this.count = all;
+    this.gpuCount = gpu;
+  }
+
+  /** The match after (or before) a moment of the timeline, round the corner where none is left, and its number. */
+  next(time: number, from: Found | null, forward: boolean): (Found & { number: number }) | null {
+    let beyond: Candidate | null = null;
+    let first: Candidate | null = null;
+    const sign = forward ? 1 : -1;
+    const here = { time, scene: from?.scene ?? -1, row: from?.row ?? -1 };
+    this.each((candidate) => {
+      if (from && candidate.scene === from.scene && candidate.row === from.row) return;
+      if (sign * order(candidate, here) > 0 && (!beyond || sign * order(candidate, beyond) < 0)) beyond = candidate;
+      if (!first || sign * order(candidate, first) < 0) first = candidate;
+    });
+    const found = (beyond ?? first) as Candidate | null;
+    return found && { ...found, number: this.numberOf(found) };
+  }
+
+  private numberOf(found: Candidate): number {
+    let number = 1;
+    this.each((candidate) => {
+      if (order(candidate, found) < 0) number++;
+    });
+    return number;
+  }
+
+  private each(visit: (candidate: Candidate) => void): void {
+    this.flags?.forEach((flags, scene) => {
+      const { data, count } = this.app.scenes[scene];
+      const origin = this.app.origin(scene);
+      for (let row = 0; row < count; row++) {
+        if (flags[data.label[row]]) visit({ time: data.start[row] - origin, scene, row });
+      }
+    });
+  }
+}
+
+interface Candidate extends Found {
+  time: number;
+}
+
+function order(a: Candidate, b: Candidate): number {
+  return a.time - b.time || a.scene - b.scene || a.row - b.row;
+}
+
+function flagsOf(scene: App["scenes"][number], wanted: string, hidden: Uint8Array): Uint8Array {
+  const { name } = scene.data.header.labels;
+  return Uint8Array.from(name, (text, label) => {
+    if (hidden[label]) return 0;
+    const found = scene.texts[text].toLowerCase().includes(wanted) || scene.labelShort(label).toLowerCase().includes(wanted);
+    return found ? 1 : 0;
+  });
+}
