@@ -4,6 +4,7 @@ import type { Decoded } from "./data/decode";
 import type { Scene } from "./data/scene";
 
 const NONE = "#c4c4c4";
+const CALM = 0.31; // lightness of callers on a dark page
 const DARKEST = 0.12; // of luminance, on a dark page: what is darker is lightened
 
 export class Palette {
@@ -23,8 +24,10 @@ export class Palette {
   category(name: string): string {
     return this.shade(this.header.colours[name] ?? NONE);
   }
+  /** Of host events: pale, to stand back behind kernels; on a dark page dark. */
   kind(kind: string): string {
-    return this.shade(this.header.kindColours[kind] ?? NONE);
+    const colour = this.header.kindColours[kind] ?? NONE;
+    return this.dark ? darkened(colour) : colour;
   }
   /** A colour for anything else (a kernel by its name), the same as long as the page is open. */
   other(name: string): string {
@@ -74,5 +77,24 @@ function luminance(rgb: number[]): number {
 function lightened(colour: string): string {
   let rgb = channels(colour);
   for (let step = 0; step < 12 && luminance(rgb) < DARKEST; step++) rgb = rgb.map((value) => value + (1 - value) * 0.12);
-  return `#${rgb.map((value) => Math.round(value * 255).toString(16).padStart(2, "0")).join("")}`;
+  return spelled(rgb);
+}
+
+/** A pale colour for a dark page: the same hue, dark and calm. */
+function darkened(colour: string): string {
+  const rgb = channels(colour);
+  const middle = (Math.max(...rgb) + Math.min(...rgb)) / 2;
+  // Around the middle the channels of a pale colour differ little; on a dark page they may differ more.
+  return spelled(rgb.map((value) => CALM + 1.1 * (value - middle)));
+}
+
+/** `share` of the way from one colour to another, both #rrggbb. */
+export function mixed(from: string, to: string, share: number): string {
+  const [a, b] = [channels(from), channels(to)];
+  return spelled(a.map((value, at) => value + (b[at] - value) * share));
+}
+
+function spelled(rgb: number[]): string {
+  const hex = (value: number): string => Math.round(255 * Math.min(1, Math.max(0, value))).toString(16).padStart(2, "0");
+  return `#${rgb.map(hex).join("")}`;
 }

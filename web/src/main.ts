@@ -64,6 +64,10 @@ async function start(): Promise<void> {
     }
     for (const view of views) view.update(changed);
   });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    app.palette.refresh();
+    for (const view of views) view.update(new Set(["theme"]));
+  });
   installKeys(app);
   // For the console, and for whoever wants to script the page: warplens.table("kernels"), warplens.store.set(…).
   (window as unknown as { warplens: App }).warplens = app;

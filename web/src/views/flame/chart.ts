@@ -5,7 +5,7 @@ import { formatCount } from "../../format";
 import { boxOf, draw, frameUnder, NARROWEST_PX, ROW_PX, visit, type Bar, type Scope } from "./draw";
 import { fullName, type Look } from "./facts";
 import { MOVES } from "./moves";
-import { Tip } from "./tip";
+import { Tip } from "../../tip";
 import { bounded, isWhole, type Zoom } from "./zoom";
 
 export interface ChartEvents {
@@ -62,7 +62,6 @@ export class Chart {
     this.canvas.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.space = h("div", { class: "flame-space" }, this.canvas, this.hoverBox, this.cursorBox, this.dragBox);
     this.element = h("div", { class: "flame-scroll", on: { scroll: () => this.redraw() } }, this.space);
-    document.body.append(this.tip.element);
     new ResizeObserver(() => this.fit()).observe(this.element);
   }
 
@@ -156,8 +155,8 @@ export class Chart {
     const frame = bar ? -1 : this.frameAt(event);
     this.place(this.hoverBox, frame);
     const { look } = this.shown;
-    if (bar) this.tip.show(`${formatCount(bar.frames)} frames, each too narrow to draw; click to zoom in`, [], event.clientX, event.clientY);
-    else if (frame >= 0) this.tip.show(fullName(look, frame), look.facts(frame), event.clientX, event.clientY);
+    if (bar) this.tip.show(`${formatCount(bar.frames)} frames, each too narrow to draw; click to zoom in`, [], [], event.clientX, event.clientY);
+    else if (frame >= 0) this.tip.show(fullName(look, frame), [], look.facts(frame), event.clientX, event.clientY);
     else this.tip.hide();
   }
   private leave(): void {

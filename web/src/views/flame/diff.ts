@@ -1,10 +1,10 @@
 // Two call trees laid over each other: width by one of them or by the change, colour by the change.
-import { isDark } from "../../colours";
+import { isDark, mixed } from "../../colours";
 import type { Table } from "../../data/table";
 import { formatCount, formatNs } from "../../format";
-import { timeText, type Fact, type Look } from "./facts";
+import { timeText, type Look } from "./facts";
+import type { Fact } from "../../tip";
 import { layOut, type Frames } from "./frames";
-import { mixed } from "./mix";
 import { TreeBuilder, type Tree } from "./tree";
 
 export const WIDTHS = {

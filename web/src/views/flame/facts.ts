@@ -2,9 +2,9 @@
 import type { Frames } from "./frames";
 import { nameOf, toneOf } from "./frames";
 import { formatCount, formatNs, formatPercent } from "../../format";
+import type { Fact } from "../../tip";
 import { ROOT } from "./tree";
 
-export type Fact = [name: string, value: string];
 
 /** A frame's colour, words and width for a chart; a report and a comparison each have their own. */
 export interface Look {

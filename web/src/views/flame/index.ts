@@ -63,11 +63,6 @@ class FlameView implements View {
     new IntersectionObserver((entries) => this.watch(entries), { rootMargin: `${NEAR_PX}px` }).observe(host);
     // Not near yet, but soon: once the page has nothing else to do.
     whenIdle(() => this.isStale && !this.source.isSlow() && this.make());
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-      app.palette.refresh();
-      this.recolour();
-      this.refresh();
-    });
   }
 
   update(changed: Changed): void {

@@ -1,10 +1,9 @@
 // The look of a report's flame graph: kernels in the colours of their categories, callers pale.
-import { isDark, type Palette } from "../../colours";
+import type { Palette } from "../../colours";
 import { formatCount, formatPercent } from "../../format";
 import type { Weight } from "./build";
 import { shareOf, timeFacts, timeText, type Look } from "./facts";
 import { toneOf, type Frames } from "./frames";
-import { darkened } from "./mix";
 import { ROOT, type Tone } from "./tree";
 
 const LEGEND_CATEGORIES = 8;
@@ -34,10 +33,7 @@ export function reportLook(frames: Frames, weight: Weight, palette: Palette): Lo
 }
 
 function toneColour({ kind, category }: Tone, palette: Palette): string {
-  if (category) return palette.category(category);
-  const colour = palette.kind(kind);
-  // Pale callers would outshine the kernels on a dark page.
-  return isDark() ? darkened(colour) : colour;
+  return category ? palette.category(category) : palette.kind(kind);
 }
 
 /** Kinds of callers, then the categories with the most time. */

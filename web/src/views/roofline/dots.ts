@@ -4,7 +4,8 @@ import { s } from "../../dom";
 import { familyColour, familyPath } from "./families";
 import type { Layout } from "./layout";
 import { hasFlops, type Point } from "./points";
-import { spoken, type Tip } from "./tip";
+import type { Tip } from "../../tip";
+import { showTip, spoken } from "./words";
 
 const LARGEST = 17;
 const SMALLEST = 3.5;
@@ -52,7 +53,7 @@ export class Dots {
       tabindex: at ? -1 : 0,
       "aria-label": spoken(point),
     });
-    mark.addEventListener("pointerenter", () => this.tip.show(point, mark));
+    mark.addEventListener("pointerenter", () => showTip(this.tip, point, mark));
     mark.addEventListener("pointerleave", () => this.tip.hide());
     mark.addEventListener("focus", () => this.focused(at));
     mark.addEventListener("blur", () => this.tip.hide());
@@ -62,7 +63,7 @@ export class Dots {
 
   private focused(at: number): void {
     this.marks.forEach((mark, place) => mark.setAttribute("tabindex", place === at ? "0" : "-1"));
-    this.tip.show(this.points[at], this.marks[at]);
+    showTip(this.tip, this.points[at], this.marks[at]);
   }
 
   private key(event: KeyboardEvent): void {

@@ -10,7 +10,7 @@ import { layOut, type Layout } from "./layout";
 import { legend } from "./legend";
 import { losses } from "./losses";
 import { ceilingsOf, hasFlops, isCompute, movesData, pointsOf, usedCeilings, type Ceiling, type Point } from "./points";
-import { Tip } from "./tip";
+import { Tip } from "../../tip";
 
 export function mountRoofline(host: HTMLElement, app: App): View {
   if (!app.hasTable("roofline")) {
@@ -38,7 +38,7 @@ class RooflineView implements View {
   ) {
     this.ceilings = ceilingsOf(app);
     this.dots = new Dots(app.palette, this.tip, (point) => this.open(point));
-    this.plot.append(this.svg, this.tip.element);
+    this.plot.append(this.svg);
     new ResizeObserver(() => this.resized()).observe(this.plot);
     this.load();
   }

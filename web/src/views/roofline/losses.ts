@@ -2,7 +2,7 @@
 import { h } from "../../dom";
 import { formatNs, formatPercent } from "../../format";
 import type { Point } from "./points";
-import { sizesOf } from "./tip";
+import { sizesOf } from "./words";
 
 const SHOWN = 10;
 

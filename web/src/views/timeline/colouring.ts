@@ -1,6 +1,6 @@
 // Which colour each label has, as small numbers that can be summed, and every shade of it that is drawn.
 import type { App } from "../../app";
-import { isDark } from "../../colours";
+import { mixed } from "../../colours";
 import type { PageColours } from "./page-colours";
 
 export const SHADES = 8;
@@ -24,7 +24,6 @@ export class Colouring {
   readonly inks: string[] = [];
   /** The kernels with a colour of their own, where kernels are coloured. */
   readonly kernels: KernelColour[];
-  private readonly dark = isDark();
 
   constructor(
     private readonly app: App,
@@ -45,34 +44,25 @@ export class Colouring {
   }
 
   get dimmedInk(): string {
-    return mix(this.page.background, this.page.quiet, DIMMED_INK);
+    return mixed(this.page.background, this.page.quiet, DIMMED_INK);
   }
   get count(): number {
     return this.shades.length;
   }
 
-  /** Of host events. They are pale, to stand back behind kernels: on a dark page that takes a darker tone. */
-  kind(kind: string): string {
-    const colour = this.app.palette.kind(kind);
-    return this.dark ? deepened(colour) : colour;
-  }
-  event(scene: App["scenes"][number], row: number): string {
-    const category = scene.category(row);
-    return category ? this.app.palette.category(category) : this.kind(scene.kind(row));
-  }
 
   private labelColour(scene: App["scenes"][number], label: number, ownColour: Map<string, string>): string {
     const category = scene.labelCategory(label);
-    if (!category) return this.kind(scene.kinds[scene.data.header.labels.kind[label]]);
+    if (!category) return this.app.palette.kind(scene.kinds[scene.data.header.labels.kind[label]]);
     if (!this.byKernel) return this.app.palette.category(category);
     return ownColour.get(scene.labelShort(label)) ?? this.app.palette.category("");
   }
 
   private add(colour: string): number {
     const shade = (_: unknown, step: number): string =>
-      mix(this.page.background, colour, FAINTEST + ((1 - FAINTEST) * (step + 1)) / SHADES);
+      mixed(this.page.background, colour, FAINTEST + ((1 - FAINTEST) * (step + 1)) / SHADES);
     this.shades.push(Array.from({ length: SHADES }, shade));
-    this.dimmed.push(mix(this.page.background, colour, DIMMED));
+    this.dimmed.push(mixed(this.page.background, colour, DIMMED));
     this.inks.push(this.app.palette.ink(colour));
     return this.shades.length - 1;
   }
@@ -88,24 +78,4 @@ function heaviestKernels(app: App): KernelColour[] {
   }
   const sorted = [...spent].sort(([, a], [, b]) => b - a).slice(0, OWN_COLOURS);
   return sorted.map(([name, ns]) => ({ name, ns, colour: app.palette.other(name) }));
-}
-
-/** A pale colour without most of its white, and with more of its hue. */
-function deepened(colour: string): string {
-  const channels = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
-  const white = Math.min(...channels);
-  return `#${channels.map((value) => hex(72 + (value - white) * 1.5)).join("")}`;
-}
-
-function hex(value: number): string {
-  return Math.min(255, Math.round(value)).toString(16).padStart(2, "0");
-}
-
-/** `share` of the second colour in the first; both as #rrggbb. */
-function mix(under: string, over: string, share: number): string {
-  const channel = (at: number): string => {
-    const [below, above] = [under, over].map((colour) => parseInt(colour.slice(at, at + 2), 16));
-    return hex(below + (above - below) * share);
-  };
-  return `#${channel(1)}${channel(3)}${channel(5)}`;
 }

@@ -103,7 +103,7 @@ export class Details {
   private link(scene: Scene, number: number, row: number): HTMLElement {
     const backward = scene.data.forward[row] >= 0 ? ` ${scene.backwardName}` : "";
     const swatch = h("i", { class: "tl-swatch" });
-    swatch.style.background = this.model.colouring.event(scene, row);
+    swatch.style.background = this.model.app.palette.event(scene, row);
     return h(
       "button",
       {

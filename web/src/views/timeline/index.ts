@@ -16,7 +16,7 @@ import { listenToPointer } from "./pointer";
 import { paintRuler, rulerHeight } from "./ruler";
 import { sharpCanvas } from "./sharp";
 import { CanvasSurface } from "./surface";
-import { Tip } from "./tip";
+import { Tip } from "../../tip";
 import { Toolbar } from "./toolbar";
 
 const TALLEST = 0.6; // of the window
@@ -39,7 +39,7 @@ class Timeline {
   private readonly minimap: Minimap;
   private readonly gutter: Gutter;
   private readonly details: Details;
-  private readonly tip: Tip;
+  private readonly tip = new Tip();
   private readonly canvas = h("canvas", { attrs: { "aria-hidden": "true" } });
   private readonly rulerCanvas = h("canvas", { attrs: { "aria-hidden": "true" } });
   private readonly corner = h("div", { class: "tl-corner quiet", title: "Length of the time in view" });
@@ -52,7 +52,7 @@ class Timeline {
 
   constructor(
     host: HTMLElement,
-    private readonly app: App,
+    app: App,
   ) {
     this.model = new Model(app, () => this.request());
     this.toolbar = new Toolbar(this.model);
@@ -61,7 +61,6 @@ class Timeline {
     this.gutter = new Gutter(this.model, this.pinned, this.inner);
     this.details = new Details(this.model);
     this.stage = h("div", { class: "tl-stage", attrs: stageAttributes(app) }, this.canvas, this.pinned, this.scroller);
-    this.tip = new Tip(this.model);
     const main = h("div", { class: "tl-main" }, this.minimap.element, this.ruler, this.stage);
     host.classList.add("tl");
     host.append(
@@ -70,7 +69,6 @@ class Timeline {
       this.toolbar.element,
       this.toolbar.status,
       h("div", { class: "tl-body" }, main, this.details.element),
-      this.tip.element,
     );
     this.details.show();
     this.listen(main);
@@ -103,10 +101,6 @@ class Timeline {
     });
     new ResizeObserver(() => this.rulerWidth() !== model.viewport.width && this.resize()).observe(main);
     window.addEventListener("resize", () => this.resize());
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-      this.app.palette.refresh();
-      this.update(new Set(["theme"]));
-    });
   }
 
   /** Sizes everything to the room there is and to the lanes that are open. */

@@ -72,14 +72,14 @@ export class Legend {
     return [...keys, key(app.palette.category(""), "other kernels")];
   }
   private kindKeys(): Node[] {
-    const { app, colouring } = this.model;
+    const { app } = this.model;
     const kinds = new Set<string>();
     for (const { data, kinds: names } of app.scenes) {
       const { kind, category } = data.header.labels;
       kind.forEach((code, label) => category[label] < 0 && kinds.add(names[code]));
     }
     if (!kinds.size) return [];
-    return [h("span", { text: "Host:" }), ...[...kinds].map((kind) => key(colouring.kind(kind), kind.replaceAll("_", " ")))];
+    return [h("span", { text: "Host:" }), ...[...kinds].map((kind) => key(app.palette.kind(kind), kind.replaceAll("_", " ")))];
   }
 }
 

@@ -4,7 +4,8 @@ import type { Model } from "./model";
 import { panBy, selectRange, selectStep, zoomBy, zoomTo } from "./moves";
 import { bandsOf, BAND_HEIGHT } from "./ruler";
 import type { Found } from "./search";
-import type { Tip } from "./tip";
+import { formatCount, formatNs } from "../../format";
+import type { Tip } from "../../tip";
 
 const CLICK_PIXELS = 4;
 const ZOOM_PER_PIXEL = 0.002; // a notch of a common wheel is 100
@@ -107,7 +108,7 @@ function listenToDrags(model: Model, place: Place, tip: Tip, element: HTMLElemen
 function hover(model: Model, place: Place, tip: Tip, onPicture: boolean, event: PointerEvent, point: { x: number; y: number }): void {
   const hit = onPicture ? eventAt(model, point.x, point.y) : null;
   place.stage.style.cursor = hit ? "pointer" : "";
-  if (hit) tip.show(hit, event.clientX, event.clientY);
+  if (hit) tip.show(...wordsOf(model, hit), [], event.clientX, event.clientY);
   else tip.hide();
 }
 
@@ -146,4 +147,14 @@ function pointIn({ canvas }: Place, event: MouseEvent): { x: number; y: number }
 
 function ordered(a: number, b: number): [number, number] {
   return a < b ? [a, b] : [b, a];
+}
+
+/** What a tooltip says of an event: its name, then its time and what it is. */
+function wordsOf(model: Model, hit: Hit): [title: string, lines: string[]] {
+  const scene = model.app.scenes[hit.scene];
+  const [from, to] = model.timesOf(hit);
+  const what = scene.category(hit.row) || scene.kind(hit.row).replaceAll("_", " ");
+  const lines = [`${formatNs(to - from)} · ${what} · at ${formatNs(from)}`];
+  if (hit.near > 1) lines.push(`the longest of ${formatCount(hit.near)} events here: zoom in to tell them apart`);
+  return [scene.short(hit.row), lines];
 }
