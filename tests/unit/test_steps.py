@@ -167,3 +167,10 @@ def test_a_mark_recorded_on_two_threads_is_one_step(opened: Opened) -> None:
         ]
     )
     assert [number for number, *_ in marks(profile)] == [1, 2]
+
+
+def test_a_number_that_comes_again_is_noted(opened: Opened) -> None:
+    events = [annotation(f"ProfilerStep#{number}", 100.0 * place, 90) for place, number in enumerate([5, 6, 5, 6, 7])]
+    profile = opened([*events, op("aten::mm", 10, 20), launch(12, 5, 1), kernel("k", 30, 10, 1)])
+    assert [note.count for note in profile.trace.quality.notes if note.code == "repeated_steps"] == [2]
+    assert profile.trace.steps["step"].to_list() == [5, 6, 7]

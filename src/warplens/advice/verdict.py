@@ -9,6 +9,8 @@ from warplens.advice.thresholds import IDLE_BOUND_PERCENT, THRESHOLDS
 from warplens.model.table import Table
 
 COMMUNICATION_BOUND_PERCENT = 30.0
+UNKNOWN = "unknown"
+"""The cause of idleness where the host's side is missing."""
 BECAUSE = {
     "host busy": "the host is still preparing the next launch",
     "host sync": "the host waits for the GPU and only then goes on",
@@ -18,7 +20,6 @@ BECAUSE = {
     "launch call": "launch calls take long",
     "dependency": "work waits on other streams or on launch latency",
     "short gaps": "of many short gaps between kernels",
-    "unknown": "of reasons this trace does not record",
     TAKING_TURNS: "one GPU works after the other",
 }
 
@@ -31,6 +32,10 @@ def verdict(tables: Mapping[str, Table]) -> str:
         return "No GPU time: every GPU event of this trace lasts 0 ns."
     idle, exposed = facts.percent("idle"), facts.percent("exposed_communication")
     if idle >= IDLE_BOUND_PERCENT:
+        if facts.main_idle_cause == UNKNOWN:
+            return (
+                f"Mostly idle: the GPU has nothing to do {idle:.1f} % of the time, and this trace does not record why."
+            )
         cause = BECAUSE[facts.main_idle_cause]
         return f"Host-bound: the GPU is idle {idle:.1f} % of the time, mostly because {cause}."
     if exposed >= COMMUNICATION_BOUND_PERCENT:

@@ -16,6 +16,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "no_shapes": (INFO, "no shapes: ops cannot be split by size (record with record_shapes=True)"),
     "no_steps": (INFO, "no steps marked: totals are for the whole trace (call prof.step() each iteration)"),
     "steps_guessed": (INFO, "steps are taken from {detail}, not from ProfilerStep marks"),
+    "repeated_steps": (WARNING, "{count} step marks repeat an earlier number; only the first of each is a step"),
     "unlinked_kernels": (WARNING, "{count} GPU events have no recorded launch ({detail} of GPU time)"),
     "no_op_kernels": (INFO, "{count} GPU events were launched outside any op ({detail} of GPU time)"),
     "graph_mode": (INFO, "{count} GPU events come from graph launches ({detail} of GPU time): no op inside"),

@@ -29,6 +29,8 @@ class Marks(NamedTuple):
     start: Ints
     end: Ints
     origin: str
+    repeated: int = 0
+    """Later marks with the number of an earlier one."""
 
 
 def mark_steps(trace: Trace) -> Trace:
@@ -42,6 +44,8 @@ def mark_steps(trace: Trace) -> Trace:
         schema=SIDE_FRAMES["steps"],
     )
     notes = [Note("steps_guessed", detail=marks.origin)] if marks.origin else []
+    if marks.repeated:
+        notes.append(Note("repeated_steps", marks.repeated))
     assigned = trace.with_columns(*notes, step=_assign(trace, marks.numbers, marks.start, end))
     return replace(assigned, steps=frame)
 
@@ -73,14 +77,18 @@ def _marks(trace: Trace, rows: Ints, numbers: list[int], names: list[str], origi
 def _profiler_steps(trace: Trace) -> Marks | None:
     rows, names = _annotations(trace)
     found: dict[int, int] = {}
+    repeated = 0
+    end = (trace.ints("start_ns") + trace.ints("dur_ns"))[rows]
     for index, name in enumerate(names):
         match = PROFILER_STEP.fullmatch(name)
         if match and int(match[1]) < 2**31:
-            found.setdefault(int(match[1]), index)
+            first = found.setdefault(int(match[1]), index)
+            repeated += int(trace.ints("start_ns")[rows[index]] >= end[first] > 0 and first != index)
     if not found:
         return None
     chosen = list(found.values())
-    return _marks(trace, rows[chosen], list(found), [names[index] for index in chosen], "")
+    marks = _marks(trace, rows[chosen], list(found), [names[index] for index in chosen], "")
+    return marks._replace(repeated=repeated)
 
 
 def _repeating_annotation(trace: Trace) -> Marks | None:
