@@ -5,7 +5,7 @@ import { Scene } from "./data/scene";
 import { Table } from "./data/table";
 import { regroup } from "./regroup/index";
 import { select, stepWindows, type Selection } from "./selection";
-import type { Changed, Store } from "./state";
+import type { Changed, State, Store } from "./state";
 
 /** A section of the page. `update` is called after each change of the state, with the keys that changed. */
 export interface View {
@@ -19,6 +19,11 @@ export type Target =
   | { to: "range"; from: number; until: number }
   | { to: "step"; step: number }
   | { to: "table"; table: string; filter?: string; sort?: string; row?: number };
+
+const SECTION_OF = { event: "timeline", range: "timeline", step: "steps", table: "tables" } as const;
+/** What takes the keys of a section. */
+const KEYBOARD = "[role=application], [role=grid]";
+const LEAST_EXTENT = 1000; // ns: a trace of one empty event still has a width
 
 export class App {
   readonly scenes: Scene[];
@@ -68,7 +73,8 @@ export class App {
   /** First and last moment of everything, on the timeline. */
   extent(): [number, number] {
     const spans = this.scenes.map((scene, number) => scene.span.map((time) => time - this.origin(number)));
-    return [Math.min(...spans.map(([from]) => from)), Math.max(...spans.map(([, to]) => to))];
+    const [from, to] = [Math.min(...spans.map(([first]) => first)), Math.max(...spans.map(([, last]) => last))];
+    return [from, Math.max(to, from + LEAST_EXTENT)];
   }
   get tableNames(): string[] {
     return [...this.whole.keys()];
@@ -94,35 +100,34 @@ export class App {
     return table;
   }
 
-  /** Shows the target in its own section and brings that into sight. */
+  /** Shows the target in its own section, brings that into sight and gives it the keyboard. */
   go(target: Target): void {
+    const at = SECTION_OF[target.to];
+    this.store.jump({ ...this.stateFor(target), at });
+    this.reveal(at);
+  }
+
+  private stateFor(target: Target): Partial<State> {
     switch (target.to) {
       case "event":
-        this.store.set({ event: `${target.scene}:${target.row}`, view: this.viewAround(target.scene, target.row) });
-        this.reveal("timeline");
-        break;
+        return { event: `${target.scene}:${target.row}`, view: this.viewAround(target.scene, target.row) };
       case "range":
-        this.store.set({ range: `${target.from}-${target.until}`, steps: "", view: widened(target.from, target.until) });
-        this.reveal("timeline");
-        break;
+        return { range: `${target.from}-${target.until}`, steps: "", view: widened(target.from, target.until) };
       case "step":
-        this.store.set({ steps: String(target.step), range: "" });
-        this.reveal("steps");
-        break;
-      case "table":
-        this.store.set({
-          table: target.table,
-          filter: target.filter ?? "",
-          sort: target.sort ?? "",
-          row: target.row === undefined ? "" : String(target.row),
-        });
-        this.reveal("tables");
-        break;
+        return { steps: String(target.step), range: "" };
+      case "table": {
+        const row = target.row === undefined ? "" : String(target.row);
+        return { table: target.table, filter: target.filter ?? "", sort: target.sort ?? "", row };
+      }
     }
   }
 
   reveal(section: string): void {
-    document.getElementById(section)?.scrollIntoView({ block: "start" });
+    const element = document.getElementById(section);
+    if (!element) return;
+    element.scrollIntoView({ block: "start" });
+    const inside = element.querySelector<HTMLElement>(KEYBOARD) ?? element.querySelector<HTMLElement>("h2");
+    inside?.focus({ preventScroll: true });
   }
 
   /** The present view of the timeline where the event is well inside it, else one around the event. */

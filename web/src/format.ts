@@ -32,6 +32,17 @@ export function formatFlop(flop: number): string {
   return `${scaled(flop, 1000, COUNT_UNITS)}FLOP`;
 }
 
+/** "1 event", "2,345 events". */
+export function formatPlural(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A moment, with as many digits as tell it from one `span` ns later. */
+export function formatMoment(ns: number, span: number): string {
+  const decimals = Math.max(0, Math.min(6, Math.ceil(1 - Math.log10(Math.max(1, span) / 1e6))));
+  return `${(ns / 1e6).toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })} ms`;
+}
+
 export function formatCount(count: number): string {
   return count.toLocaleString("en-US");
 }

@@ -3,7 +3,8 @@ import type { App } from "./app";
 import { h } from "./dom";
 
 export const SHORTCUTS: [keys: string, meaning: string][] = [
-  ["/", "search kernels, ops, modules and lines"],
+  ["1 … 8", "to a section of the page"],
+  ["/", "search kernels, ops, modules and lines; Enter: next match"],
   ["n  N", "next, previous match on the timeline"],
   ["?", "this help"],
   ["Esc", "close help, clear the search, then the selection"],
@@ -18,16 +19,17 @@ export const SHORTCUTS: [keys: string, meaning: string][] = [
   ["M", "timeline: select the time that the event takes"],
   ["Enter", "timeline: details of the event; flame graph: zoom in; tables: show the row on the timeline"],
   ["Backspace", "flame graph: zoom out; its + and − widen and narrow around the frame"],
-  ["Ctrl+wheel", "timeline: zoom at the pointer; after a click on it the wheel alone zooms, Alt+wheel scrolls the lanes"],
+  ["Ctrl+wheel", "timeline: zoom at the pointer; over its ruler the wheel alone does"],
   ["Shift+wheel", "timeline: move left, right"],
   ["Shift+drag", "timeline: select a range of time (or drag on the ruler; click a step there to select it)"],
 ];
 
-export function installKeys(app: App): void {
+export function installKeys(app: App, sections: string[]): void {
   const dialog = helpDialog();
   document.body.append(dialog);
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    // The open help takes the keys itself: Escape closes it, and no more.
+    if (dialog.open || event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
     if (event.key === "Escape") back(app, event.target);
     else if (typing) return;
@@ -35,6 +37,10 @@ export function installKeys(app: App): void {
       event.preventDefault();
       (document.getElementById("search") as HTMLInputElement | null)?.focus();
     } else if (event.key === "?") dialog.showModal();
+    else if (sections[Number(event.key) - 1]) {
+      app.store.jump({ at: sections[Number(event.key) - 1] });
+      app.reveal(sections[Number(event.key) - 1]);
+    }
   });
 }
 
@@ -53,7 +59,7 @@ export function showHelp(): void {
 
 function helpDialog(): HTMLDialogElement {
   const rows = SHORTCUTS.map(([keys, meaning]) => h("tr", {}, h("th", { text: keys, attrs: { scope: "row" } }), h("td", { text: meaning })));
-  const close = h("button", { text: "Close", attrs: { type: "button", autofocus: "" } });
+  const close = h("button", { text: "Close", attrs: { type: "button" } });
   const dialog = h(
     "dialog",
     { id: "help", attrs: { "aria-labelledby": "help-title" } },

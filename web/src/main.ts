@@ -4,6 +4,7 @@ import { load } from "./data/load";
 import { h } from "./dom";
 import { installKeys } from "./keys";
 import { Store } from "./state";
+import { mountChanges } from "./views/changes";
 import { mountFindings } from "./views/findings";
 import { mountFlame, treeTable } from "./views/flame/index";
 import { applyTheme, mountHeader } from "./views/header";
@@ -23,6 +24,7 @@ interface Section {
 
 const SECTIONS: Section[] = [
   { id: "findings", title: "What to change", mount: mountFindings, modes: "report" },
+  { id: "changes", title: "What changed", mount: mountChanges, modes: "diff" },
   { id: "steps", title: "Steps and categories", mount: mountSteps, modes: "report" },
   { id: "timeline", title: "Timeline", mount: mountTimeline, modes: "report diff gantt" },
   { id: "flame", title: "Call tree", mount: mountFlame, modes: "report diff" },
@@ -48,14 +50,21 @@ async function start(): Promise<void> {
   root.replaceChildren();
   const header = h("header", { id: "top" });
   root.append(header);
-  const views = [mountHeader(header, app)];
   const main = h("main");
+  const sections = SECTIONS.filter(({ modes }) => modes.includes(decoded.header.mode));
+  root.append(contents(app, sections));
+  const views = [mountHeader(header, app)];
   root.append(main);
-  for (const section of SECTIONS.filter(({ modes }) => modes.includes(decoded.header.mode))) {
+  const bodies = sections.map(({ id, title }) => {
+    const heading = h("h2", { text: title, id: `${id}-title`, attrs: { tabindex: "-1" } });
     const body = h("div", { class: "body" });
-    const title = h("h2", { text: section.title, id: `${section.id}-title` });
-    main.append(h("section", { id: section.id, attrs: { "aria-labelledby": title.id } }, title, body));
-    views.push(section.mount(body, app));
+    main.append(h("section", { id, attrs: { "aria-labelledby": heading.id } }, heading, body));
+    return body;
+  });
+  for (const [place, { id, mount }] of sections.entries()) {
+    views.push(mount(bodies[place], app));
+    // What is seen first is drawn first; the rest follows in the next frame.
+    if (id === "timeline") await painted();
   }
   store.listen((changed) => {
     if (changed.has("theme")) {
@@ -68,10 +77,34 @@ async function start(): Promise<void> {
     app.palette.refresh();
     for (const view of views) view.update(new Set(["theme"]));
   });
-  installKeys(app);
+  installKeys(app, sections.map(({ id }) => id));
   // For the console, and for whoever wants to script the page: warplens.table("kernels"), warplens.store.set(…).
   (window as unknown as { warplens: App }).warplens = app;
+  if (store.get("at")) app.reveal(store.get("at"));
   document.documentElement.dataset["ready"] = "true";
+}
+
+function painted(): Promise<void> {
+  return new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+}
+
+/** The sections by name; the number is the key that leads there. */
+function contents(app: App, sections: Section[]): HTMLElement {
+  const links = sections.map(({ id, title }, place) =>
+    h("a", {
+      text: title,
+      title: `Key ${place + 1}`,
+      attrs: { href: `#at=${id}` },
+      on: {
+        click: (event) => {
+          event.preventDefault();
+          app.store.jump({ at: id });
+          app.reveal(id);
+        },
+      },
+    }),
+  );
+  return h("nav", { id: "contents", attrs: { "aria-label": "Sections" } }, ...links);
 }
 
 start().catch((error: unknown) => {

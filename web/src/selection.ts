@@ -1,5 +1,5 @@
 // Which part of a trace the sections describe: all of it, some steps, or a range of time.
-import { formatNs } from "./format";
+import { formatMoment, formatNs } from "./format";
 import type { Scene } from "./data/scene";
 import type { Store } from "./state";
 
@@ -18,8 +18,9 @@ export interface Selection {
 /** A step's GPU events are those it launched; a range's are those that start in it. */
 export function select(scene: Scene, store: Store): Selection {
   const range = store.pair("range");
-  if (range) return ofRange(scene, range);
-  const steps = new Set(store.list("steps").map(Number));
+  if (range && range[1] > range[0]) return ofRange(scene, range);
+  const known = new Set(scene.steps.map(({ step }) => step));
+  const steps = new Set(store.list("steps").map(Number).filter((step) => known.has(step)));
   return steps.size ? ofSteps(scene, steps) : everything(scene);
 }
 
@@ -32,7 +33,7 @@ function ofRange(scene: Scene, [from, to]: [number, number]): Selection {
   const inside = (row: number): boolean => scene.data.start[row] >= from && scene.data.start[row] < to;
   return {
     whole: false,
-    text: `${formatNs(from)} to ${formatNs(to)} (${formatNs(to - from)})`,
+    text: `${formatMoment(from, to - from)} to ${formatMoment(to, to - from)} (${formatNs(to - from)})`,
     windows: [[from, to]],
     events: eventsWhere(scene, inside),
     hasHost: inside,

@@ -18,6 +18,7 @@ export interface State {
   context: string; // flame graph: python, module, op or annotation
   zoom: string; // flame graph: path to the node that fills the width, one name per \u0001
   q: string; // what is searched for, everywhere
+  at: string; // the section that a link or a jump leads to
 }
 export type Key = keyof State;
 export type Changed = ReadonlySet<Key>;
@@ -40,6 +41,7 @@ export const DEFAULTS: State = {
   context: "",
   zoom: "",
   q: "",
+  at: "",
 };
 const KEYS = Object.keys(DEFAULTS) as Key[];
 const WRITE_AFTER_MS = 150;
@@ -86,6 +88,16 @@ export class Store {
     this.timer = window.setTimeout(() => this.write(), WRITE_AFTER_MS);
   }
 
+  /** The same as a step that the browser's Back takes back. */
+  jump(values: Partial<State>): void {
+    this.write();
+    this.set(values);
+    clearTimeout(this.timer);
+    const next = this.hash();
+    if (next !== this.written) history.pushState(null, "", `#${next}`);
+    this.written = next;
+  }
+
   listen(listener: (changed: Changed) => void): void {
     this.listeners.push(listener);
   }
@@ -97,6 +109,7 @@ export class Store {
   }
 
   private write(): void {
+    clearTimeout(this.timer);
     this.written = this.hash();
     history.replaceState(null, "", `#${this.written}`);
   }

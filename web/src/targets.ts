@@ -18,18 +18,29 @@ export function linksOf(app: App, evidence: Table, row: number): Link[] {
 
 type Resolver = (app: App, what: string, detail: string) => Link[];
 
+/** How long the longest gap of some evidence is, in ms as it is written; null where it is about something else. */
+export function gapOf(what: string): string | null {
+  return /^gap of up to ([\d.,]+) ms$/.exec(what)?.[1] ?? null;
+}
+
 const gap: Resolver = (app, what, detail) => {
-  const [, cause, after] = /^([^:]+): .*, before (.*)$/.exec(detail) ?? [];
-  if (!what.startsWith("gap of") || !cause || !app.hasTable("gaps")) return [];
+  const longest = gapOf(what);
+  const [, cause] = /^([^:]+): /.exec(detail) ?? [];
+  if (!longest || !cause || !app.hasTable("gaps")) return [];
   const gaps = app.wholeTable("gaps");
-  // Rows come longest first.
-  for (let row = 0; row < gaps.rows; row++) {
-    if (gaps.text("cause", row) !== cause || gaps.text("after", row) !== after) continue;
-    const from = gaps.number("start_ms", row) * 1e6;
-    const range: Target = { to: "range", from: Math.round(from), until: Math.round(from + gaps.number("gap_us", row) * 1e3) };
-    return [{ text: "longest gap", target: range }, { text: "gaps", target: { to: "table", table: "gaps", filter: `cause:"${cause}" after:"${after}"` } }];
-  }
-  return [];
+  const isIt = (row: number): boolean =>
+    gaps.text("cause", row) === cause && (gaps.number("gap_us", row) / 1e3).toFixed(2) === longest.replaceAll(",", "");
+  // What ended the gap tells two of equal length apart.
+  const ended = (row: number): boolean => detail.endsWith(`, before ${gaps.text("after", row)}`);
+  const exact = findRow(gaps, (row) => isIt(row) && ended(row));
+  const row = exact >= 0 ? exact : findRow(gaps, isIt);
+  if (row < 0) return [];
+  const from = gaps.number("start_ms", row) * 1e6;
+  const until = from + gaps.number("gap_us", row) * 1e3;
+  return [
+    { text: "longest gap", target: { to: "range", from: Math.round(from), until: Math.round(until) } },
+    { text: "gaps", target: { to: "table", table: "gaps", filter: `cause:"${cause}"` } },
+  ];
 };
 
 /** A row whose text is exactly this one, and the longest event behind it. */

@@ -70,6 +70,11 @@ export class Table {
     return origin >= 0 && origin < this.rows ? origin : -1;
   }
 
+  /** The same with one more note. */
+  noted(note: string): Table {
+    return note ? new Table({ ...this, notes: [...this.notes, note] }, this.texts, this.followsSelection, this.origin) : this;
+  }
+
   /** The same columns with other rows. */
   pick(rows: ArrayLike<number>): Table {
     const columns = this.columns.map((column) => ({ ...column, values: pickValues(column.values, rows) }));

@@ -8,6 +8,9 @@ import { ops } from "./host";
 import type { Maker, Tables } from "./sums";
 import { byTime, comm, idle, steps, timeline } from "./time";
 
+const GAPS_NOTE =
+  "gaps in the selected time; a step's time reaches to the next step's first kernel, so the gap between two steps is in the first, while the column step names the step of the event that ended it";
+
 const MAKERS: Record<string, Maker> = {
   timeline,
   kernel_categories: byEvents,
@@ -28,10 +31,10 @@ const MAKERS: Record<string, Maker> = {
   python_lines: contexts,
   steps,
   idle,
-  gaps: byTime((table, row) => table.number("start_ms", row) + table.number("gap_us", row) / 1e3),
+  gaps: byTime(GAPS_NOTE, (table, row) => table.number("start_ms", row) + table.number("gap_us", row) / 1e3),
   short_kernels: shortKernels,
   kernel_durations: durations,
-  activity: byTime((table, row) => table.number("end_ms", row)),
+  activity: byTime("", (table, row) => table.number("end_ms", row)),
   comm,
 };
 

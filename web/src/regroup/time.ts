@@ -6,13 +6,13 @@ import { columnsOf, finished, shares, sumsOf, US, type Columns, type Maker } fro
 
 /** Some rows of a table that is about moments: those whose time lies in the selection. */
 export const byTime =
-  (endMs: (table: Table, row: number) => number): Maker =>
+  (note: string, endMs: (table: Table, row: number) => number): Maker =>
   (whole, _, selection) => {
     const start = whole.column("start_ms").values;
     const rows = Array.from({ length: whole.rows }, (_, row) => row).filter((row) => {
       return touches(selection, start[row] * 1e6, endMs(whole, row) * 1e6);
     });
-    return whole.pick(rows);
+    return whole.pick(rows).noted(note);
   };
 
 export const steps: Maker = (whole, scene, selection) => {

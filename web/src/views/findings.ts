@@ -2,7 +2,7 @@
 import type { App, View } from "../app";
 import { h } from "../dom";
 import { formatCount, formatMs, formatPercent } from "../format";
-import { linksOf, type Link } from "../targets";
+import { gapOf, linksOf, type Link } from "../targets";
 
 export function mountFindings(host: HTMLElement, app: App): View {
   const findings = app.wholeTable("findings");
@@ -25,14 +25,27 @@ const NOTE = "Findings are about the whole trace, whatever is selected below. Ga
 
 function nothingFound(app: App): string {
   if (!app.scene?.hasGpu) return "No GPU work in this trace, so there is nothing to advise on it.";
-  return "No finding: nothing that Warplens looks for would win a noticeable share of the time.";
+  const quality = app.wholeTable("quality");
+  const missing = Object.keys(UNCHECKED).filter((code) => quality.find("code", code) >= 0).map((code) => UNCHECKED[code]);
+  const unknown = missing.length ? ` Not everything could be looked at: ${missing.join("; ")}.` : "";
+  return `No finding: nothing that could be checked would win a noticeable share of the time.${unknown}`;
 }
+
+const UNCHECKED: Record<string, string> = {
+  // What a trace lacks: which checks that rules out.
+  no_host: "without the host's side nobody can tell why the GPU waits",
+  no_shapes: "without shapes there are no costs, so slow products, casts and layouts go unseen",
+  unknown_gpu: "without the GPU's limits nothing can be measured against them",
+  unlinked_kernels: "work without a recorded launch belongs to no op or line",
+  graph_mode: "inside graphs no ops are recorded",
+};
 
 function card(app: App, row: number): HTMLElement {
   const findings = app.wholeTable("findings");
   const text = (column: string): string => findings.text(column, row);
   const rows = evidenceRows(app, row);
-  const first = rows[0]?.links[0];
+  const lead = leadOf(app, rows);
+  const first = lead?.links[0];
   const title = h("button", {
     class: "title",
     attrs: { type: "button" },
@@ -50,7 +63,7 @@ function card(app: App, row: number): HTMLElement {
     h("p", { text: text("evidence") }),
     h("p", { class: "advice" }, h("b", { text: "Do: " }), text("advice")),
     text("proof") ? h("p", {}, h("b", { text: "Proof: " }), text("proof")) : null,
-    rows.length ? h("p", { class: "links" }, ...linkButtons(app, rows[0].links)) : null,
+    lead ? h("p", { class: "links" }, ...linkButtons(app, lead.links)) : null,
     evidenceList(app, rows),
     explained ? h("details", {}, h("summary", { text: "What this means" }), h("p", { text: explained })) : null,
   );
@@ -82,6 +95,13 @@ function evidenceRows(app: App, finding: number): EvidenceRow[] {
   return Array.from({ length: evidence.rows }, (_, row) => row)
     .filter((row) => number[row] === finding + 1)
     .map((row) => ({ row, links: linksOf(app, evidence, row) }));
+}
+
+/** The row that the card leads to: the heaviest, or where it is about gaps, the one with the longest. */
+function leadOf(app: App, rows: EvidenceRow[]): EvidenceRow | undefined {
+  const evidence = app.wholeTable("evidence");
+  const length = ({ row }: EvidenceRow): number => Number(gapOf(evidence.text("what", row)) ?? 0);
+  return rows.reduce<EvidenceRow | undefined>((best, each) => (best && length(best) >= length(each) ? best : each), undefined);
 }
 
 function evidenceList(app: App, rows: EvidenceRow[]): HTMLElement | null {

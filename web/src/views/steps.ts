@@ -1,17 +1,21 @@
 // The steps strip, and where the selected time went: by kernel category while busy, by cause while idle.
 import type { App, View } from "../app";
 import { h, replace } from "../dom";
-import { measure, workOf } from "../data/measures";
-import { formatCount, formatMs, formatNs, formatPercent } from "../format";
+import { gpusOf, measure, workOf } from "../data/measures";
+import { formatMs, formatNs, formatPercent, formatPlural } from "../format";
 import type { Table } from "../data/table";
 
 const SHOWN_ROWS = 12;
+const LEAST_SCALE = 25; // percent: bars are no longer than their shares deserve
 
 export function mountSteps(host: HTMLElement, app: App): View {
   const strip = h("div", { class: "strip", attrs: { role: "group", "aria-label": "Steps; click to describe one alone, Shift or Ctrl for several" } });
   const bar = h("div", { class: "whole-bar", attrs: { role: "img" } });
   const lists = h("div", { class: "breakdown" });
-  host.append(strip, bar, lists);
+  const spread = h("p", { class: "quiet", text: stepsText(app) });
+  const caption = h("p", { class: "quiet caption", text: "All of the GPU's time: while busy by kernel category, in proportion to the kernels' time; hatched: idle, by cause." });
+  host.append(strip, spread, bar, caption, lists);
+  caption.hidden = !app.scene?.hasGpu;
   const show = (): void => {
     showStrip(strip, app);
     showBar(bar, app);
@@ -28,14 +32,29 @@ export function mountSteps(host: HTMLElement, app: App): View {
 function showStrip(strip: HTMLElement, app: App): void {
   const steps = app.wholeTable("steps");
   if (!steps.rows) {
-    replace(strip, h("p", { class: "empty", text: "No steps are marked in this trace: everything below is about all of it. (Call prof.step() each iteration.)" }));
+    replace(strip, h("p", { class: "empty", text: "No steps are marked in this trace (call prof.step() each iteration). A range of time can be selected on the timeline." }));
     return;
   }
   const focused = strip.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset["step"] : null;
   const column = app.scene?.hasGpu ? "gpu_ms" : "host_ms";
   const longest = Math.max(...steps.column(column).values, 1e-9);
   replace(strip, ...Array.from({ length: steps.rows }, (_, row) => stepButton(app, steps, row, column, longest)));
+  const chosen = strip.querySelector<HTMLElement>('[aria-pressed="true"]');
+  if (chosen) strip.scrollLeft = Math.max(0, chosen.offsetLeft - strip.offsetLeft - strip.clientWidth / 2);
   if (focused) strip.querySelector<HTMLElement>(`[data-step="${focused}"]`)?.focus();
+}
+
+/** How many steps there are, and how much they differ. */
+function stepsText(app: App): string {
+  const steps = app.wholeTable("steps");
+  if (!steps.rows) return "";
+  const column = app.scene?.hasGpu ? "gpu_ms" : "host_ms";
+  const times = Array.from(steps.column(column).values).filter((ms) => ms > 0).sort((a, b) => a - b);
+  if (!times.length) return "";
+  const middle = (times[(times.length - 1) >> 1] + times[times.length >> 1]) / 2;
+  const range = times.length > 1 ? ` (${formatMs(times[0])} to ${formatMs(times[times.length - 1])})` : "";
+  const median = `median ${formatMs(middle)} on the ${column === "gpu_ms" ? "GPU" : "host"}${range}`;
+  return `${formatPlural(times.length, "step")}, ${median}. Click one to describe it alone, with Shift or Ctrl several.`;
 }
 
 function stepButton(app: App, steps: Table, row: number, column: string, longest: number): HTMLElement {
@@ -93,11 +112,8 @@ function ink(app: App, colour: string): string {
 }
 
 function wholeParts(app: App): Part[] {
-  const { scene } = app;
-  if (!scene?.hasGpu) return [];
-  const measures = measure(workOf(scene, null), app.selection.windows);
-  if (!measures.total) return [];
-  const busy = (100 * measures.busy) / measures.total;
+  if (!app.scene?.hasGpu) return [];
+  const busy = meanPercent(app, "busy");
   const categories = app.table("kernel_categories");
   const shares = Array.from({ length: categories.rows }, (_, row): Part => {
     const name = categories.text("kernel_category", row);
@@ -109,10 +125,19 @@ function wholeParts(app: App): Part[] {
 
 const IDLE = "repeating-linear-gradient(45deg, var(--line) 0 4px, var(--panel) 4px 8px)";
 
+/** A measure's share of the time, the mean over the GPUs. */
+function meanPercent(app: App, measure: string): number {
+  const timeline = app.table("timeline");
+  const rows = Array.from({ length: timeline.rows }, (_, row) => row).filter(
+    (row) => timeline.text("measure", row) === measure && timeline.text("device", row) !== "all",
+  );
+  return rows.reduce((sum, row) => sum + timeline.number("percent", row), 0) / Math.max(1, rows.length);
+}
+
 function idleCauses(app: App): { name: string; percent: number; ms: number; count: number }[] {
   const idle = app.table("idle");
   const sums = new Map<string, { percent: number; ms: number; count: number }>();
-  const gpus = new Set(Array.from({ length: idle.rows }, (_, row) => idle.number("device", row))).size || 1;
+  const gpus = app.scene ? gpusOf(app.scene).length : 1;
   for (let row = 0; row < idle.rows; row++) {
     const known = sums.get(idle.text("cause", row)) ?? { percent: 0, ms: 0, count: 0 };
     known.percent += idle.number("percent", row) / gpus;
@@ -127,12 +152,19 @@ function breakdown(app: App): HTMLElement[] {
   const { scene } = app;
   if (!scene) return [];
   if (!scene.hasGpu) return [hostOps(app)];
-  const measures = measure(workOf(scene, null), app.selection.windows);
-  const share = (ns: number): string => formatPercent(measures.total ? (100 * ns) / measures.total : 0);
-  const sentence = `${formatNs(measures.total)} on the GPU: busy ${share(measures.busy)}, idle ${share(measures.idle)}`;
-  const exposed = measures.exposed_communication > 0 ? `, exposed communication ${share(measures.exposed_communication)}` : "";
-  return [categoryList(app), idleList(app, `${sentence}${exposed}.`)];
+  const { total } = measure(workOf(scene, null), app.selection.windows);
+  const gpus = gpusOf(scene).length;
+  const share = (name: string): string => formatPercent(meanPercent(app, name));
+  const where = gpus > 1 ? `on ${gpus} GPUs (shares are means over them)` : "on the GPU";
+  const parts = [`${formatNs(total)} ${where}: busy ${share("busy")}`, `idle ${share("idle")}`];
+  for (const [name, words] of EXPOSED) if (meanPercent(app, name) > 0.05) parts.push(`${words} ${share(name)}`);
+  return [categoryList(app), idleList(app, `${parts.join(", ")}.`)];
 }
+
+const EXPOSED = [
+  ["exposed_communication", "exposed communication"],
+  ["exposed_memcpy", "exposed copies"],
+] as const;
 
 interface Bar {
   name: string;
@@ -144,7 +176,7 @@ interface Bar {
 }
 
 function barList(title: string, note: string, bars: Bar[], empty: string, twin: () => void): HTMLElement {
-  const longest = Math.max(...bars.map(({ percent }) => percent), 1e-9);
+  const longest = Math.max(...bars.map(({ percent }) => percent), LEAST_SCALE);
   const rows = bars.slice(0, SHOWN_ROWS).map((bar) =>
     h(
       "tr",
@@ -175,7 +207,7 @@ function categoryList(app: App): HTMLElement {
       name,
       percent: table.number("percent", row),
       colour: app.palette.category(name),
-      figures: `${formatMs(table.number("total_us", row) / 1e3)} · ${formatCount(table.number("count", row))} events`,
+      figures: `${formatMs(table.number("total_us", row) / 1e3)} · ${formatPlural(table.number("count", row), "event")}`,
       title: meanings[name] ?? "",
       go: () => app.go({ to: "table", table: "kernels", filter: `kernel_category:"${name}"` }),
     };
@@ -191,7 +223,7 @@ function idleList(app: App, sentence: string): HTMLElement {
       name,
       percent,
       colour: "var(--quiet)",
-      figures: `${formatMs(ms)} · ${formatCount(count)} gaps`,
+      figures: `${formatMs(ms)} · ${formatPlural(count, "gap")}`,
       title: meanings[name] ?? "",
       go: () => app.go(name === "short gaps" ? { to: "table", table: "idle" } : { to: "table", table: "gaps", filter: `cause:"${name}"` }),
     }),
@@ -211,7 +243,7 @@ function hostOps(app: App): HTMLElement {
       name,
       percent: (100 * us) / whole,
       colour: "var(--accent)",
-      figures: `${formatMs(us / 1e3)} · ${formatCount(ops.number("count", row))} calls`,
+      figures: `${formatMs(us / 1e3)} · ${formatPlural(ops.number("count", row), "call")}`,
       title: name,
       go: () => app.go({ to: "table", table: "ops", filter: `op:"${name}"` }),
     };

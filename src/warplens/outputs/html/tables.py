@@ -16,7 +16,9 @@ STORED_BY_TIME = {
 def pack_table(table: Table, packer: Packer) -> dict[str, Any]:
     frame = table.frame
     stored, shown = STORED_BY_TIME.get(table.name, ((), ()))
-    if stored:
+    if not {name for name, _ in shown} <= set(frame.columns):  # a comparison's table of the same name
+        shown = ()
+    if shown:
         frame = frame.sort(*stored)
     return {
         "name": table.name,

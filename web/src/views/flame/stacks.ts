@@ -26,9 +26,17 @@ function lines(frames: Frames, weightOf: (frame: number) => string): string {
   return `${all.join("\n")}\n`;
 }
 
-/** Names on one line without the separator. */
+// CSI sequences, strings ended by BEL or ST, then every other escape pair; as outputs/text.py.
+// eslint-disable-next-line no-control-regex
+const ANSI = /(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]?/g;
+const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
+// eslint-disable-next-line no-control-regex
+const SPACE = /(?!\ufeff)[\s\x1c-\x1f\x85]/;
+
+/** Names on one line without the separator, letter by letter as Python writes them. */
 export function folded(name: string): string {
-  return name.replace(/[\s\p{Cc}]+/gu, " ").replaceAll(";", ":");
+  const bare = name.search(UNPRINTABLE) < 0 ? name : name.replace(ANSI, "").replace(UNPRINTABLE, (char) => (SPACE.test(char) ? " " : ""));
+  return bare.replaceAll(";", ":");
 }
 
 function namesTo(frames: Frames, frame: number): string[] {

@@ -5,6 +5,8 @@ import type { Layout } from "./layout";
 import { hasFlops, isCompute, type Ceiling, type Point } from "./points";
 import { powers, tickText, type LogScale } from "./scale";
 
+const STRIP_LABEL = 240; // px: about what the longest label takes
+
 type Line = [x1: number, y1: number, x2: number, y2: number];
 const LABEL_STEP = 27;
 
@@ -74,11 +76,16 @@ function diagonal(layout: Layout, bandwidth: Ceiling, highest: number, points: P
 export function stripLines(layout: Layout, limits: Ceiling[]): SVGElement[] {
   const { strip, right } = layout;
   if (!strip) return [];
-  return limits.flatMap((ceiling) => {
+  let free = right + STRIP_LABEL;
+  // From the right; a label that would run into the one before it stands at the foot of the strip instead.
+  return [...limits].sort((a, b) => b.value - a.value).flatMap((ceiling) => {
     const at = strip.x(ceiling.value);
+    const fits = at + STRIP_LABEL / 2 < free;
+    if (fits) free = at - STRIP_LABEL / 2;
+    const anchor = at > right - STRIP_LABEL / 2 ? "end" : "middle";
     return [
       line([at, strip.top, at, strip.bottom], lineClass(ceiling)),
-      text(Math.min(at, right), strip.top - 6, labelText(ceiling), at > right - 120 ? "end" : "middle", "", "rl-ceiling-label"),
+      text(Math.min(at, right), fits ? strip.top - 6 : strip.bottom - 4, labelText(ceiling), anchor, "", "rl-ceiling-label"),
     ];
   });
 }

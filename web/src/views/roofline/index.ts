@@ -3,7 +3,7 @@ import type { App, View } from "../../app";
 import { h, replace, s } from "../../dom";
 import { formatCount, formatPercent } from "../../format";
 import type { Changed } from "../../state";
-import { firstNote, uncosted, whyNoCosts } from "../tables/empty";
+import { firstNote, sentence, uncosted, whyNoCosts } from "../tables/empty";
 import { axes, ceilingLines, stripLines } from "./axes";
 import { Dots } from "./dots";
 import { layOut, type Layout } from "./layout";
@@ -158,7 +158,7 @@ class RooflineView implements View {
       "A dot is an op with its sizes; its area is its time, its shape its family. Solid lines are measured ceilings, dashed ones the data sheet's; hollow dots carry a flag.",
       ...(moving.length ? [`${opsText(moving.length)} (${share} of the time shown) without FLOPs: in the strip below the chart, by bandwidth.`] : []),
       ...(nowhere ? [`${opsText(nowhere)} with neither FLOPs nor bytes: only in the table.`] : []),
-      ...(unknown ? [`${unknown}.`] : []),
+      ...(unknown ? [sentence(unknown)] : []),
     ];
   }
 
@@ -167,7 +167,7 @@ class RooflineView implements View {
     const partial = app.scene && !app.selection.whole && app.wholeTable("roofline").rows > 0;
     const reasons = partial ? [`No op with a known cost is in ${app.selection.text}.`] : whyNoCosts(app);
     const unknown = firstNote(app, ["unknown_gpu"]);
-    const texts = [...reasons, ...(unknown ? [`${unknown}.`] : [])];
+    const texts = [...reasons, ...(unknown ? [sentence(unknown)] : [])];
     return [
       ...(texts.length ? texts : ["No op of this trace has known FLOPs and bytes."]).map((text) => h("p", { class: "empty", text })),
       ...(app.scene?.hasGpu ? [this.tableButton("cost_coverage", "Table cost_coverage")] : []),

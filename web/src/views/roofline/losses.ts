@@ -1,4 +1,4 @@
-// Where most time is lost: the ops furthest above their roofline, all calls together.
+// Where most time is lost: the ops that take most time beyond what their roofline asks for, all calls together.
 import { h } from "../../dom";
 import { formatNs, formatPercent } from "../../format";
 import type { Point } from "./points";
@@ -20,10 +20,10 @@ export function losses(points: Point[], open: (point: Point) => void): HTMLEleme
 }
 
 function summary(points: Point[], lossy: Point[]): string {
-  if (!lossy.length) return "No op here has a known limit that it stays above.";
+  if (!lossy.length) return "No op here has a known limit that it stays below.";
   const flagged = lossy.filter(({ flag }) => flag);
   const mind = flagged.length ? ` ${formatNs(1e3 * sum(flagged, "lostUs"))} of it is in ops marked ⚑: their share says little (see the flag).` : "";
-  return `${formatNs(1e3 * sum(lossy, "lostUs"))} of ${formatNs(1e3 * sum(points, "totalUs"))} is above the roofline.${mind}`;
+  return `${formatNs(1e3 * sum(lossy, "lostUs"))} of ${formatNs(1e3 * sum(points, "totalUs"))} is more than the roofline asks for.${mind}`;
 }
 
 function sum(points: Point[], key: "lostUs" | "totalUs"): number {

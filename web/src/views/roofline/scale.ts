@@ -18,8 +18,10 @@ export function logScale([from, to]: [number, number], [start, end]: [number, nu
 
 export function powers({ from, to }: { from: number; to: number }): number[] {
   const ticks: number[] = [];
-  for (let power = Math.ceil(Math.log10(from)); power <= Math.log10(to); power++) ticks.push(10 ** power);
-  return ticks;
+  for (let power = Math.floor(Math.log10(from)); power <= Math.log10(to); power++) ticks.push(10 ** power);
+  const inside = ticks.filter((tick) => tick >= from && tick <= to);
+  // Less than two decades: with powers alone an axis would have one mark or none.
+  return inside.length > 1 ? inside : ticks.flatMap((tick) => [tick, 2 * tick, 5 * tick]).filter((tick) => tick >= from && tick <= to);
 }
 
 /** 0.001 … 0.1, 1, 10, 1,000; smaller ones as powers. */

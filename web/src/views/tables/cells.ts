@@ -8,6 +8,14 @@ const MOMENTS = new Set(["start_ms", "end_ms", "peak_ms"]);
 const momentFormat = new Intl.NumberFormat("en-US", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
 // Long texts that are seldom read: shown last. Files keep the report's own order.
 const LAST = new Set(["op_category", "input_strides", "concrete_inputs"]);
+// What decides is shown without scrolling sideways.
+const COSTED = ["total_us", "percent", "percent_of_roofline", "lost_us", "tflops", "tbps", "bound", "count", "kernel_us_mean"];
+const FIRST: Record<string, string[]> = {
+  kernels: ["op", "kernel_short", "kernel_category", "total_us", "percent", "count", "mean_us"],
+  op_shapes: ["op", "input_dims", "input_types", "kernel_us", "percent", "count", "kernel_us_mean", "percent_of_roofline"],
+  roofline: ["op", "params", "dtype", ...COSTED],
+  launches: ["kernel_short", "op", "grid", "block", "total_us", "percent", "count", "occupancy_percent", "waves"],
+};
 const WIDEST_TEXT = 32;
 const WIDEST_FIRST = 34;
 const SAMPLED = 300;
@@ -19,7 +27,10 @@ export function shownColumns(table: Table): Column[] {
   const [short, kernel] = ["kernel_short", "kernel"].map((name) => table.columns.findIndex((column) => column.name === name));
   const columns = table.columns.slice();
   if (short >= 0 && kernel >= 0) [columns[short], columns[kernel]] = [columns[kernel], columns[short]];
-  return [...columns.filter(({ name }) => !late(name)), ...columns.filter(({ name }) => late(name))];
+  const first = FIRST[table.name] ?? [];
+  const rank = ({ name }: Column): number => (late(name) ? 2 : first.includes(name) ? 0 : 1);
+  const place = ({ name }: Column): number => (first.includes(name) ? first.indexOf(name) : 0);
+  return columns.sort((a, b) => rank(a) - rank(b) || place(a) - place(b));
 }
 
 export function cellText(table: Table, column: Column, row: number): string {

@@ -15,7 +15,7 @@ const NEEDS: Record<string, string[]> = {
   steps: ["no_steps"],
   ceilings: ["no_gpu", "unknown_gpu"],
   host_events: ["no_host"],
-  findings: [],
+  findings: ["no_gpu"],
   evidence: [],
   quality: [],
   memory: [],
@@ -26,6 +26,7 @@ const NOTHING: Record<string, string> = {
   findings: "Nothing was found that would be worth changing.",
   evidence: "There are no findings, so there is no evidence for any.",
   gaps: "The GPU has no idle gap of this length.",
+  short_kernels: "No kernel is this short.",
   chains: "No sequence of elementwise ops could be one kernel.",
   gemm: "No matrix product with known sizes is in this trace.",
   attention: "No fused attention with known sizes is in this trace.",
@@ -74,6 +75,6 @@ export function firstNote(app: App, codes: string[]): string {
   return row === undefined ? "" : notes.text("message", row);
 }
 
-function sentence(text: string): string {
+export function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }

@@ -50,7 +50,7 @@ export class Heads {
         on: { click: () => this.sortBy(column), focus: () => this.explain(at) },
       },
       h("span", { class: "tv-name", text: column.name }),
-      column.unit && h("span", { class: "tv-unit", text: column.unit }),
+      column.unit && !tellsUnit(column) && h("span", { class: "tv-unit", text: column.unit }),
       h("span", { class: "tv-arrow", attrs: { "aria-hidden": "true" } }),
     );
   }
@@ -83,4 +83,9 @@ export class Heads {
 
 export function helpText({ name, unit, meaning }: Column): string {
   return `${name}${unit ? ` [${unit}]` : ""}: ${meaning}`;
+}
+
+/** Most names end in their unit already: total_us, percent. */
+function tellsUnit({ name, unit }: Column): boolean {
+  return new RegExp(`(^|_)${unit === "%" ? "percent(_.*)?" : unit.replace(/\W/g, "")}$`, "i").test(name);
 }

@@ -25,14 +25,16 @@ export class Details {
     const scene = this.model.app.scenes[event.scene];
     const isGpu = scene.gpuEvent[event.row] >= 0;
     const basic = basicFacts(this.model.app, event, laneOf(this.model, event)?.title ?? "");
-    replace(
-      this.element,
+    const told = h(
+      "div",
+      { class: "tl-told" },
       this.title(scene, event),
       this.actions(event),
       list([...basic, ...(isGpu ? gpuFacts(scene, event.row) : [...hostFacts(scene, event.row), ...inputFacts(scene, event.row)])]),
       ...(isGpu ? [this.owner(scene, event), this.cost(scene, event)] : [this.kernels(scene, event)]),
       this.context(scene, event),
     );
+    replace(this.element, told);
     this.element.scrollTop = 0;
   }
 

@@ -24,7 +24,9 @@ const LEAST_TALL = 260;
 
 export function mountTimeline(host: HTMLElement, app: App): View {
   if (!app.scenes.some(({ count }) => count > 0)) {
-    const text = "The trace holds no events with a start and a duration, so there is nothing to draw over time.";
+    const text = app.scenes.length
+      ? "The trace holds no events with a start and a duration, so there is nothing to draw over time."
+      : "Reports hold no events to draw over time. Give the two traces to warplens diff instead of their reports.";
     host.append(h("p", { class: "empty", text }));
     return { update: () => undefined };
   }

@@ -4,6 +4,7 @@ import { boxOf, type Box, type Picture } from "./picture";
 import type { Surface } from "./surface";
 
 const MOST_ARROWS = 60;
+const LEAST_APART = 12;
 
 export function paintMarks(surface: Surface, picture: Picture): void {
   paintSteps(surface, picture);
@@ -20,7 +21,9 @@ function paintSteps(surface: Surface, picture: Picture): void {
     const top = Math.max(laneTop(layout, placed, scrolled), placed.pinned ? 0 : layout.pinnedHeight);
     const bottom = Math.min(height, laneTop(layout, placed, scrolled) + placed.height);
     if (bottom <= top) continue;
-    for (const begin of begins) {
+    // Lines closer than this would hide what they divide.
+    const apart = (begins[begins.length - 1] - begins[0]) / Math.max(1, begins.length - 1) / viewport.nsPerPixel;
+    for (const begin of begins.length > 1 && apart < LEAST_APART ? [] : begins) {
       const x = Math.round(viewport.x(begin - origins[scene]));
       if (x >= 0 && x <= viewport.width) surface.rect(x, top, 1, bottom - top, page.quiet);
     }

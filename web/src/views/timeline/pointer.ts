@@ -4,6 +4,7 @@ import type { Model } from "./model";
 import { panBy, selectRange, selectStep, zoomBy, zoomTo } from "./moves";
 import { bandsOf, BAND_HEIGHT } from "./ruler";
 import type { Found } from "./search";
+import { gapsOf, type Gap } from "../../data/measures";
 import { formatCount, formatNs } from "../../format";
 import type { Tip } from "../../tip";
 
@@ -108,8 +109,24 @@ function listenToDrags(model: Model, place: Place, tip: Tip, element: HTMLElemen
 function hover(model: Model, place: Place, tip: Tip, onPicture: boolean, event: PointerEvent, point: { x: number; y: number }): void {
   const hit = onPicture ? eventAt(model, point.x, point.y) : null;
   place.stage.style.cursor = hit ? "pointer" : "";
+  const idle = onPicture && !hit ? idleAt(model, point.x, point.y) : null;
   if (hit) tip.show(...wordsOf(model, hit), [], event.clientX, event.clientY);
+  else if (idle) tip.show(...idleWords(model, idle), [], event.clientX, event.clientY);
   else tip.hide();
+}
+
+/** The gap under a point of a GPU's lane. */
+function idleAt(model: Model, x: number, y: number): Gap | null {
+  const found = laneAt(model.layout, y, model.scrolled);
+  const lane = found?.placed.lane;
+  if (!lane?.source.gpu) return null;
+  const time = model.viewport.time(x) + model.origins[lane.sceneNumber];
+  return gapsOf(model.app.scenes[lane.sceneNumber]).find(({ start, end }) => time >= start && time < end) ?? null;
+}
+
+function idleWords(model: Model, { gpu, start, end, cause }: Gap): [title: string, lines: string[]] {
+  const meaning = model.app.header.definitions["causes of idleness"]?.[cause];
+  return [`GPU ${gpu} idle for ${formatNs(end - start)}: ${cause}`, meaning ? [meaning] : []];
 }
 
 function clickRuler(model: Model, event: PointerEvent, place: Place, x: number): void {
@@ -121,12 +138,12 @@ function clickRuler(model: Model, event: PointerEvent, place: Place, x: number):
   if (step) selectStep(model, step.step);
 }
 
-/** Without focus the wheel scrolls as anywhere on the page; with Ctrl, or once the picture has the focus, it zooms. */
+/** Over the lanes the wheel scrolls as anywhere on the page; with Ctrl, or over the ruler, it zooms. */
 function onWheel(model: Model, place: Place, event: WheelEvent): void {
   const { x } = pointIn(place, event);
   const unit = event.deltaMode === 1 ? 33 : event.deltaMode === 2 ? 400 : 1;
   const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY) ? event.deltaX : event.shiftKey ? event.deltaY : 0;
-  const zooms = event.ctrlKey || event.metaKey || (document.activeElement === place.stage && !event.altKey);
+  const zooms = event.ctrlKey || event.metaKey || place.ruler.contains(event.target as Node);
   if (sideways) panBy(model, sideways * unit);
   else if (zooms) zoomBy(model, Math.exp(event.deltaY * unit * ZOOM_PER_PIXEL), Math.max(0, x));
   else return;

@@ -1,4 +1,5 @@
 // Controls above the timeline, and the line that says what is selected and found.
+import type { App } from "../../app";
 import { choice, h, press, replace } from "../../dom";
 import { measure, workOf } from "../../data/measures";
 import { formatCount, formatNs, formatPercent } from "../../format";
@@ -11,7 +12,7 @@ const COLOURS = [
   ["kernel", "Kernel", "Colour the heaviest kernels each in its own colour"],
 ] as const;
 
-const HINT = "Drag to move · Ctrl+wheel zooms (after a click: the wheel alone) · ";
+const HINT = "Drag to move · Ctrl+wheel zooms · ";
 const HINT_SELECT = "Shift+drag, or a drag on the ruler, selects time · ";
 
 export class Toolbar {
@@ -63,7 +64,7 @@ export class Toolbar {
     if (!app.scene || !windows.length) return "";
     const { total, busy, idle, exposed_communication, exposed_memcpy } = measure(workOf(app.scene, null), windows);
     const share = (ns: number): string => `${formatNs(ns)} (${formatPercent(total ? (100 * ns) / total : 0)})`;
-    const parts = [`Selected: ${formatNs(total)}`, `GPU busy ${share(busy)}`, `idle ${share(idle)}`];
+    const parts = [`Selected: ${formatNs(total)}`, `GPU busy ${share(busy)}`, `idle ${share(idle)}${mainCause(app)}`];
     if (exposed_communication) parts.push(`exposed communication ${share(exposed_communication)}`);
     if (exposed_memcpy) parts.push(`exposed copies ${share(exposed_memcpy)}`);
     return app.scene.hasGpu ? parts.join(" · ") : parts[0];
@@ -87,4 +88,13 @@ export class Toolbar {
 
 function button(text: string, title: string, click: () => void, label = ""): HTMLButtonElement {
   return h("button", { text, title, attrs: { type: "button", ...(label ? { "aria-label": label } : {}) }, on: { click } });
+}
+
+/** Why the GPU was idle in the selection for most of that time. */
+function mainCause(app: App): string {
+  const idle = app.table("idle");
+  if (!idle.rows || app.selection.whole) return "";
+  const rows = Array.from({ length: idle.rows }, (_, row) => row);
+  const most = rows.reduce((best, row) => (idle.number("total_us", row) > idle.number("total_us", best) ? row : best));
+  return `, mostly ${idle.text("cause", most)}`;
 }

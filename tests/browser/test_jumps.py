@@ -1,0 +1,144 @@
+"""From one part of the page to another: links, keys, the browser's Back, and what a link to the page reopens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warplens
+from support import ROOT, kernel, launch, op, write_trace
+
+Show = Callable[..., Any]
+Written = Callable[[Path], Path]
+EAGER = ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz"
+SYNC = ROOT / "samples" / "faults" / "item_sync.before.json.gz"
+IN_SIGHT = "id => { const box = document.getElementById(id).getBoundingClientRect(); return box.top >= -2 && box.top < innerHeight / 2; }"
+
+
+def focused(page: Any) -> str:
+    return page.js("() => document.activeElement.closest('section')?.id ?? ''")
+
+
+def test_a_link_leads_there_takes_the_keyboard_along_and_back_returns(written: Written, show: Show) -> None:
+    page = show(written(EAGER))
+    page.page.locator(".card .link", has_text="longest on the timeline").first.click()
+    assert page.js(IN_SIGHT, "timeline")
+    assert focused(page) == "timeline"
+    event = page.js("() => warplens.store.get('event')")
+    page.page.keyboard.press("]")
+    assert page.js("() => warplens.store.get('event')") not in ("", event)
+    page.page.go_back()
+    page.page.wait_for_timeout(100)
+    assert page.js("() => warplens.store.get('event')") == ""
+    assert page.page.locator("h1").is_visible()
+    page.assert_quiet()
+
+
+def test_numbers_lead_to_sections(written: Written, show: Show) -> None:
+    page = show(written(EAGER))
+    names = page.page.locator("#contents a").all_inner_texts()
+    for key, name in enumerate(names[:-1], start=1):
+        page.page.keyboard.press(str(key))
+        assert page.js(IN_SIGHT, page.js("name => [...document.querySelectorAll('section')].find("
+                                         "each => each.querySelector('h2').textContent === name).id", name)), name  # fmt: skip
+
+
+def test_a_link_reopens_at_the_same_place(written: Written, show: Show) -> None:
+    page = show(written(EAGER))
+    page.js("() => warplens.go({to: 'table', table: 'ops', row: 3})")
+    page.page.wait_for_timeout(300)
+    again = show(written(EAGER), page.js("() => location.hash.slice(1)"))
+    assert again.js(IN_SIGHT, "tables")
+    assert again.js("() => warplens.store.get('row')") == "3"
+
+
+@pytest.mark.parametrize("trace", [EAGER, SYNC], ids=lambda path: path.stem)
+def test_the_longest_gap_is_the_one_the_card_tells_of(trace: Path, written: Written, show: Show) -> None:
+    page = show(written(trace))
+    cards = page.page.locator(".card", has=page.page.locator(".links .link", has_text="longest gap"))
+    assert cards.count() > 0
+    for place in range(cards.count()):
+        told = re.search(r"longest ([\d.,]+) ms", cards.nth(place).inner_text())
+        cards.nth(place).locator(".links .link", has_text="longest gap").click()
+        start, end = page.js("() => warplens.store.pair('range')")
+        if told:
+            assert (end - start) / 1e6 == pytest.approx(float(told[1].replace(",", "")), abs=0.006)
+
+
+def test_search_says_how_much_it_found_and_enter_goes_on(written: Written, show: Show) -> None:
+    page = show(written(EAGER))
+    page.page.keyboard.press("/")
+    page.page.keyboard.type("softmax")
+    events = warplens.open(EAGER, cache=False)
+    names = events.trace.named_events()["name"].str.to_lowercase()
+    short = dict(events.gpu_events().select("id", "kernel_short").iter_rows())
+    count = sum("softmax" in name or "softmax" in short.get(row, "").lower() for row, name in enumerate(names))
+    assert page.page.locator("#found").inner_text() == f"{count:,} events, Enter: next"
+    page.page.keyboard.press("Enter")
+    row = int(page.js("() => warplens.store.get('event')").split(":")[1])
+    assert "softmax" in page.js("row => warplens.scene.name(row) + warplens.scene.short(row)", row).lower()
+    page.page.keyboard.press("/")
+    page.page.keyboard.press("Control+a")
+    page.page.keyboard.type("no such kernel")
+    assert page.page.locator("#found").inner_text() == "no event matches"
+
+
+def test_shares_of_two_gpus_add_up(tmp_path: Path, show: Show) -> None:
+    events: list[dict[str, Any]] = []
+    for number in range(40):
+        at = 100.0 * number
+        events += [op("aten::mm", at, 20), launch(at + 2, 5, number + 1)]
+        events += [kernel("gemm_kernel", at + 30, 40 + 20 * (number % 2), number + 1, device=number % 2)]
+    path = tmp_path / "two.html"
+    warplens.report(write_trace(tmp_path / "two.json", events), path, cache=False)
+    page = show(path)
+    widths = page.js(
+        "() => [...document.querySelectorAll('.whole-bar span')].map(each => parseFloat(each.style.width))"
+    )
+    assert sum(widths) == pytest.approx(100, abs=0.5)
+    assert "on 2 GPUs" in page.page.locator(".breakdown").inner_text()
+
+
+def test_one_empty_kernel_makes_no_nonsense(tmp_path: Path, show: Show) -> None:
+    path = tmp_path / "one.html"
+    warplens.report(write_trace(tmp_path / "one.json", [kernel("k", 5, 0)]), path, cache=False)
+    page = show(path)
+    assert re.findall(r"NaN|undefined|Infinity|null", page.page.locator("body").inner_text()) == []
+    page.assert_quiet()
+
+
+def test_the_wheel_scrolls_the_page_also_after_a_click(written: Written, show: Show) -> None:
+    page = show(written(EAGER))
+    stage = page.page.locator("#timeline [role=application]")
+    stage.scroll_into_view_if_needed()
+    box = stage.bounding_box()
+    page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 20)
+    view = page.js("() => warplens.store.get('view')")
+    page.page.mouse.wheel(0, 300)
+    page.page.wait_for_timeout(150)
+    assert page.js("() => warplens.store.get('view')") == view
+
+
+def test_a_click_on_a_small_window_shows_the_details(written: Written, show: Show) -> None:
+    page = show(written(EAGER), width=1280, height=720)
+    row = page.js("() => warplens.scene.data.gpuRow[0]")
+    page.js("row => warplens.go({to: 'event', scene: 0, row})", row)
+    title = page.page.locator(".tl-details h3").bounding_box()
+    assert 0 < title["y"] < 700
+
+
+def test_idle_time_on_a_gpu_says_why(written: Written, show: Show) -> None:
+    page = show(written(SYNC))
+    gap = page.js("() => { const gaps = warplens.wholeTable('gaps'); "
+                  "return [gaps.number('start_ms', 0) * 1e6, gaps.number('gap_us', 0) * 1e3, gaps.text('cause', 0)]; }")  # fmt: skip
+    page.state(view=f"{gap[0] - gap[1]}-{gap[0] + 2 * gap[1]}")
+    stage = page.page.locator("#timeline [role=application]")
+    stage.scroll_into_view_if_needed()
+    page.page.wait_for_timeout(150)
+    box = page.page.locator("#timeline canvas").last.bounding_box()
+    page.page.mouse.move(box["x"] + box["width"] / 2, stage.bounding_box()["y"] + 12)
+    assert gap[2] in page.page.locator(".tip:visible").inner_text()
