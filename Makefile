@@ -10,9 +10,10 @@ DEMO := build/demo
 .PHONY: demo test lint types arrows unit web page golden picture clean
 
 demo: $(VENV)/installed
-	@$(BIN)/warplens report $(SAMPLE) -o $(DEMO)/tables/ -o $(DEMO)/report.xlsx -o $(DEMO)/report.md --force
+	@$(BIN)/warplens report $(SAMPLE) -o $(DEMO)/report.html -o $(DEMO)/tables/ -o $(DEMO)/report.xlsx --force
 	@echo
-	@echo "wrote $(DEMO)/: $$(ls $(DEMO)/tables | wc -l) tables as CSV in tables/, report.xlsx, report.md"
+	@echo "wrote $(DEMO)/: report.html, $$(ls $(DEMO)/tables | wc -l) tables as CSV in tables/, report.xlsx"
+	@echo "open in a browser: $(DEMO)/report.html"
 	@echo "next: $(BIN)/warplens --help"
 
 test: lint types arrows page unit

@@ -22,6 +22,7 @@ POLARS_PANIC = "PanicException"
 DESCRIPTION = "Warplens opens a GPU trace and shows where the time goes."
 EPILOG = """examples:
   warplens report trace.json.gz                    where the time goes, on one screen
+  warplens report trace.json.gz -o r.html          the same as a page: timeline, flame graph, roofline, tables
   warplens report trace.json.gz -o out/ -o r.xlsx  every table as CSV, and as a workbook
   warplens advise trace.json.gz                    what to change, and what it would win
   warplens show trace.json.gz kernels --top 20     one table

@@ -1,8 +1,7 @@
 """Report where the time of a trace goes: a summary here, and every table in the files you name.
 
-Outputs are chosen by path and may be given several times: x.html (a page that opens
-from disk), x.xlsx, x.json, x.md, or a directory ending in /
-with one file per table (CSV, or Parquet with --tables parquet).
+Outputs are chosen by path and may be given several times: x.html (a page that opens from disk), x.xlsx, x.json, x.md,
+or a directory ending in / with one file per table (CSV, or Parquet with --tables parquet).
 """
 
 from __future__ import annotations
