@@ -19,6 +19,13 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 FLAGS = ["--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-color-profile=srgb"]
 MOST_BYTES = 250_000
 MARGIN_PX = 10
+PLACE = """([id, margin]) => {
+  scrollTo(0, 0);
+  if (id === 'top') return;
+  document.getElementById(id).scrollIntoView();  // the bar of sections is now where it stays
+  const bar = document.getElementById('contents')?.getBoundingClientRect().bottom ?? 0;
+  scrollBy(0, document.getElementById(id).getBoundingClientRect().top - bar - margin);
+}"""
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,9 @@ def shots(profile: warplens.Profile) -> list[Shot]:
         Shot("page-dark-1280", 1280, 900, dark=True, at="timeline", state=step),
         Shot("page-light-1920", 1920, 1080, at="timeline", state=chosen),
         Shot("page-dark-1920", 1920, 1080, dark=True),
-        Shot("page-timeline", 1280, 860, section="timeline", state=step),
-        Shot("page-flame", 1280, 860, section="flame"),
-        Shot("page-roofline", 1280, 860, section="roofline"),
+        Shot("page-timeline", 1280, 1000, section="timeline", state=step),
+        Shot("page-flame", 1280, 1000, section="flame"),
+        Shot("page-roofline", 1280, 1000, section="roofline"),
     ]
 
 
@@ -80,7 +87,7 @@ def take(browser: Any, report: Path, shot: Shot) -> bytes:
     if shot.section:
         # Alone: with a margin, and without the bar that stays at the window's upper edge.
         page.add_style_tag(content=f"#contents {{ display: none }} #{shot.section} {{ padding: {MARGIN_PX}px }}")
-    page.evaluate("id => document.getElementById(id).scrollIntoView()", shot.section or shot.at)
+    page.evaluate(PLACE, [shot.section or shot.at, MARGIN_PX])
     page.wait_for_timeout(300)
     picture: bytes = (page.locator(f"#{shot.section}") if shot.section else page).screenshot(animations="disabled")
     page.close()
