@@ -50,6 +50,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "no roofline: the limits of this GPU are not known ({detail}); name it with --gpu or --gpu-file",
     ),
     "mangled": (INFO, "{count} kernel names stay mangled (pip install 'warplens[demangle]')"),
+    "other_processes": (WARNING, "the file holds {count} more processes; only the first is read"),
     "zip_members": (INFO, "the archive holds several files; read {detail}"),
 }
 

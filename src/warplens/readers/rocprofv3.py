@@ -1,0 +1,246 @@
+"""rocprofv3 JSON (`rocprofv3 --output-format json`), from AMD's ROCprofiler-SDK.
+
+Reads: kernel dispatches, copies, HIP and RCCL calls, roctx ranges and the GPUs, of the first process in the file. A
+dispatch is booked on its hardware queue: stream numbers are given out anew for nearly every use. Grids are recorded in
+work-items and become blocks here. Ignores: HSA calls (what HIP calls inside), allocations, counters and PC samples.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from warplens.errors import FormatError
+from warplens.model.builder import RawColumns, build
+from warplens.model.kinds import CODE, NONE
+from warplens.model.quality import Note
+from warplens.model.trace import SIDE_FRAMES, Device, Meta, Trace
+
+GPU_AGENT = 2
+UNNAMED = "(kernel without a name)"
+
+
+class Handle(msgspec.Struct):
+    handle: int = 0
+
+
+class Correlation(msgspec.Struct):
+    internal: int = NONE
+
+
+class Size(msgspec.Struct):
+    x: int = 1
+    y: int = 1
+    z: int = 1
+
+
+class Dispatch(msgspec.Struct):
+    agent_id: Handle
+    queue_id: Handle
+    kernel_id: int
+    workgroup_size: Size
+    grid_size: Size
+    group_segment_size: int = 0
+
+
+class Record(msgspec.Struct):
+    """One entry of any buffer; each kind fills its own fields."""
+
+    start_timestamp: int
+    end_timestamp: int
+    kind: int = 0
+    operation: int = 0
+    thread_id: int = 0
+    correlation_id: Correlation = msgspec.field(default_factory=Correlation)
+    dispatch_info: Dispatch | None = None
+    dst_agent_id: Handle = msgspec.field(default_factory=Handle)
+    src_agent_id: Handle = msgspec.field(default_factory=Handle)
+    bytes: int = NONE
+
+
+class Buffers(msgspec.Struct):
+    kernel_dispatch: list[Record] = []
+    memory_copy: list[Record] = []
+    hip_api: list[Record] = []
+    rccl_api: list[Record] = []
+    marker_api: list[Record] = []
+
+
+class Symbol(msgspec.Struct):
+    kernel_id: int
+    kernel_name: str = ""
+    formatted_kernel_name: str = ""
+    arch_vgpr_count: int = NONE
+
+
+class Agent(msgspec.Struct):
+    id: Handle
+    type: int
+    name: str = ""
+    product_name: str = ""
+    cu_count: int = 0
+    wave_front_size: int = 0
+    logical_node_type_id: int = NONE
+
+
+class Operations(msgspec.Struct):
+    kind: str
+    operations: list[str] = []
+
+
+class Text(msgspec.Struct):
+    key: int
+    value: str
+
+
+class Strings(msgspec.Struct):
+    buffer_records: list[Operations] = []
+    marker_api: list[Text] = []
+
+
+class MetaData(msgspec.Struct):
+    pid: int = 0
+
+
+class Tool(msgspec.Struct):
+    metadata: MetaData = msgspec.field(default_factory=MetaData)
+    agents: list[Agent] = []
+    strings: Strings = msgspec.field(default_factory=Strings)
+    kernel_symbols: list[Symbol] = []
+    buffer_records: Buffers = msgspec.field(default_factory=Buffers)
+
+
+class File(msgspec.Struct, rename={"tools": "rocprofiler-sdk-tool"}):
+    tools: list[Tool]
+
+
+def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
+    try:
+        tools = msgspec.json.decode(text, type=File).tools
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"a damaged rocprofv3 file ({error})", where=meta.source, hint=WHOLE) from error
+    if not tools:
+        raise FormatError("a rocprofv3 file without any process", where=meta.source, hint=WHOLE)
+    collected = _Rows(tools[0])
+    if not collected.start:
+        raise FormatError("a rocprofv3 file without kernels, copies or calls", where=meta.source, hint=RECORD)
+    found = msgspec.structs.replace(
+        meta, format="rocprofv3", devices=tuple(collected.devices()), events_in_file=len(collected.start)
+    )
+    more = [Note("other_processes", len(tools) - 1)] if len(tools) > 1 else []
+    return build(collected.columns(), found, Counter(), [*notes, *more])
+
+
+WHOLE = "was the export finished, and the file copied whole?"
+RECORD = "record with: rocprofv3 --kernel-trace --hip-trace --marker-trace --memory-copy-trace --output-format json"
+
+
+class _Rows:
+    """The records of one process as columns."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+        self.names: dict[str, int] = {}
+        self.lanes: dict[tuple[Any, Any], int] = {}
+        self.geometries: dict[tuple[Any, ...], int] = {}
+        self.copies: list[tuple[int, int]] = []
+        self.start: list[int] = []
+        self.end: list[int] = []
+        self.columns_of: dict[str, list[int]] = {
+            name: [] for name in ("kind", "name", "lane", "device", "stream", "correlation", "geometry")
+        }
+        self.gpus = {agent.id.handle: agent for agent in tool.agents if agent.type == GPU_AGENT}
+        self.number = {handle: _number(agent, place) for place, (handle, agent) in enumerate(self.gpus.items())}
+        self._add_all()
+
+    def _add_all(self) -> None:
+        symbols = {symbol.kernel_id: symbol for symbol in self.tool.kernel_symbols}
+        buffers, texts = self.tool.buffer_records, {text.key: text.value for text in self.tool.strings.marker_api}
+        for record in buffers.kernel_dispatch:
+            if record.dispatch_info is not None:
+                self._add_kernel(record, record.dispatch_info, symbols.get(record.dispatch_info.kernel_id))
+        for record in buffers.memory_copy:
+            self._add_copy(record)
+        for record in [*buffers.hip_api, *buffers.rccl_api]:
+            self._add(record, "runtime", self._operation(record))
+        for record in buffers.marker_api:
+            name = texts.get(record.correlation_id.internal, "")
+            self._add(record, "annotation", name or self._operation(record))
+
+    def _add_kernel(self, record: Record, info: Dispatch, symbol: Symbol | None) -> None:
+        name = (symbol.formatted_kernel_name or symbol.kernel_name.removesuffix(".kd")) if symbol else ""
+        block, grid = info.workgroup_size, info.grid_size
+        blocks = [
+            -(-items // max(1, size)) for items, size in ((grid.x, block.x), (grid.y, block.y), (grid.z, block.z))
+        ]
+        registers = symbol.arch_vgpr_count if symbol else NONE
+        shape = (str(blocks), str([block.x, block.y, block.z]), registers, info.group_segment_size, -1.0)
+        geometry = self.geometries.setdefault(shape, len(self.geometries))
+        place = self.number.get(info.agent_id.handle, 0), info.queue_id.handle
+        self._add(record, "kernel", name or UNNAMED, place, geometry)
+
+    def _add_copy(self, record: Record) -> None:
+        words = self._operation(record).removeprefix("MEMORY_COPY_").replace("_TO_", " -> ").title()
+        agent = record.dst_agent_id.handle if record.dst_agent_id.handle in self.gpus else record.src_agent_id.handle
+        if record.bytes >= 0:
+            self.copies.append((len(self.start), record.bytes))
+        self._add(record, "memcpy", f"Memcpy {words}", (self.number.get(agent, 0), 0))
+
+    def _add(
+        self, record: Record, kind: str, name: str, place: tuple[int, int] = (NONE, NONE), geometry: int = NONE
+    ) -> None:
+        self.start.append(record.start_timestamp)
+        self.end.append(record.end_timestamp)
+        row = {
+            "kind": CODE[kind],
+            "name": self.names.setdefault(name, len(self.names)),
+            "lane": self.lanes.setdefault((self.tool.metadata.pid, record.thread_id), len(self.lanes)),
+            "device": place[0],
+            "stream": place[1],
+            # A range's number is its text's, not a launch's.
+            "correlation": NONE if kind == "annotation" else record.correlation_id.internal,
+            "geometry": geometry,
+        }
+        for column, value in row.items():
+            self.columns_of[column].append(value)
+
+    def _operation(self, record: Record) -> str:
+        kinds = self.tool.strings.buffer_records
+        operations = kinds[record.kind].operations if 0 <= record.kind < len(kinds) else []
+        known = 0 <= record.operation < len(operations)
+        return operations[record.operation] if known else f"operation {record.kind}.{record.operation}"
+
+    def devices(self) -> list[Device]:
+        return [
+            Device(self.number[handle], gpu.product_name or gpu.name, multiprocessors=gpu.cu_count,
+                   compute=gpu.name, warp_size=gpu.wave_front_size)
+            for handle, gpu in self.gpus.items()
+        ]  # fmt: skip
+
+    def columns(self) -> RawColumns:
+        # Whole ns up to 2^53 (104 days of uptime) stay exact as µs with three decimals.
+        start, end = np.array(self.start, np.float64), np.array(self.end, np.float64)
+        ints = {name: np.array(values, np.int64) for name, values in self.columns_of.items()}
+        raw = RawColumns(
+            kind=ints.pop("kind"),
+            ts_us=start / 1000,
+            dur_us=(end - start) / 1000,
+            lane=ints.pop("lane").astype(np.int32),
+            name=ints.pop("name").astype(np.int32),
+            names=list(self.names),
+            lanes=list(self.lanes),
+            ints=ints,
+        )
+        raw.sides = {
+            "geometries": pl.DataFrame(list(self.geometries), schema=SIDE_FRAMES["geometries"], orient="row"),
+            "copies": pl.DataFrame(self.copies, schema=SIDE_FRAMES["copies"], orient="row"),
+        }
+        return raw
+
+
+def _number(agent: Agent, place: int) -> int:
+    return agent.logical_node_type_id if agent.logical_node_type_id >= 0 else place
