@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
-from warplens.readers import kineto, rocprofv3
+from warplens.readers import kineto, rocprofv3, xplane
 
 HEAD_BYTES = 1 << 16
 Reader = Callable[[bytes, Meta, list[Note]], Trace]
@@ -35,7 +35,7 @@ FORMATS = (
     Format("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), rocprofv3.read),
     Format("a Proton call tree (.hatchet)", _has(rb'\A\s*\[\s*\{\s*"(?:children|frame|metrics)"'), None),
     Format("an Nsight Compute CSV file", _has(rb'\A(?:==PROF==[^\n]*\n)*"ID","Process ID"'), None),
-    Format("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), None),
+    Format("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), xplane.read),
     Format("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), kineto.read),
 )
 
@@ -51,7 +51,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     return entry.read(text, meta, notes)
 
 
-HINT = "it opens PyTorch (Kineto) and Chrome traces and rocprofv3 JSON: .json, .json.gz, .zip"
+HINT = "it opens PyTorch (Kineto) and Chrome traces, rocprofv3 JSON and XLA profiles, plain, .gz or .zip"
 
 
 def _looks_like(head: bytes) -> str:

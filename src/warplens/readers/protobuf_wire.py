@@ -1,0 +1,104 @@
+"""Protocol-buffer messages without a schema: field numbers and raw values, whatever state the bytes are in.
+
+A message that goes wrong yields the fields before that place, and `Damage` says so. A file that ends early
+leaves its last messages cut; a cut message still yields its whole fields, so what is intact is found however deep
+it lies.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+VARINT: Final = 0
+FIXED64: Final = 1
+BYTES: Final = 2
+FIXED32: Final = 5
+LAST_SHIFT: Final = 63
+"""A varint has ten bytes at most, of seven bits each."""
+
+
+@dataclass
+class Damage:
+    truncated: bool = False
+    places: int = 0
+    """Messages abandoned before their end; those that the end of the file cut are not among them."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """The bytes of one message; `is_cut` where the file ends before the message does."""
+
+    view: memoryview
+    is_cut: bool = False
+
+    def fields(self, damage: Damage, partial: Collection[int] = ()) -> Iterator[tuple[int, int | Message]]:
+        """Each field's number and value, an unsigned integer or a `Message` (texts too); fixed-size ones as bytes.
+
+        A field that reaches beyond the end is left out, unless `partial` has its number: then what is there of it
+        comes as a cut message.
+        """
+        view, end, place = self.view, len(self.view), 0
+        while place < end:
+            tag, place = _varint(view, place)
+            wire = tag & 7
+            if place > end or tag < 8 or wire not in (VARINT, FIXED64, BYTES, FIXED32):
+                return self._stopped(damage, ran_out=place > end)
+            if wire == VARINT:
+                value, place = _varint(view, place)
+                if place > end:
+                    return self._stopped(damage, ran_out=True)
+                yield tag >> 3, value
+                continue
+            size = 8 if wire == FIXED64 else 4
+            if wire == BYTES:
+                size, place = _varint(view, place)
+            if place + size > end:
+                self._stopped(damage, ran_out=True)
+                if place <= end and wire == BYTES and tag >> 3 in partial:
+                    yield tag >> 3, Message(view[place:], is_cut=True)
+                return None
+            yield tag >> 3, Message(view[place : place + size])
+            place += size
+        return None
+
+    def _stopped(self, damage: Damage, *, ran_out: bool) -> None:
+        if self.is_cut and ran_out:
+            damage.truncated = True
+        else:
+            damage.places += 1
+
+    def text(self) -> str:
+        return str(self.view, "utf-8", "replace")
+
+    def double(self) -> float:
+        """The value of a fixed-size field of eight bytes; NaN for any other."""
+        return float(struct.unpack("<d", self.view)[0]) if len(self.view) == 8 else float("nan")
+
+
+def whole_file(text: bytes) -> Message:
+    """A file as a message. Nothing says how long it should be, so where its last field runs out, it was cut."""
+    return Message(memoryview(text), is_cut=True)
+
+
+def signed(value: int) -> int:
+    """An int64 field's value: its varint holds two's complement."""
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _varint(view: memoryview, place: int) -> tuple[int, int]:
+    """The number at `place` and the place after it; beyond the end where it has none."""
+    value = shift = 0
+    end = len(view)
+    while place < end:
+        byte = view[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, place
+        shift += 7
+        if shift > LAST_SHIFT:
+            break
+    return 0, end + 1

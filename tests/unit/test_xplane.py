@@ -1,0 +1,430 @@
+"""XLA profiles: what the file's own numbers say, one made by hand, and damaged ones."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from support import ROOT, SHARED, raw_events
+from warplens.api import Profile
+from warplens.errors import FormatError
+from warplens.model.trace import Meta, Trace
+from warplens.passes import run_passes
+from warplens.readers import xplane
+from warplens.readers.protobuf_wire import Damage, Message, signed, whole_file
+
+JAX = ROOT / "samples" / "jax" / "transformer_step.xplane.pb.gz"
+SAME_RUN = SHARED / "traces" / "jax" / "transformer_step.trace.json.gz"
+MI300 = SHARED / "traces" / "public" / "mi300_jax_conv.xplane.pb"
+
+
+def content(path: Path) -> bytes:
+    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+
+
+# A decoder of its own, for whole files only.
+
+
+def plain_fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    place = 0
+
+    def number() -> int:
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = data[place]
+            place += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while place < len(data):
+        tag = number()
+        if tag & 7 == 0:
+            yield tag >> 3, number()
+            continue
+        size = {1: 8, 5: 4}.get(tag & 7) or number()
+        yield tag >> 3, data[place : place + size]
+        place += size
+
+
+def plain_events(path: Path) -> list[tuple[str, str, str, int, int]]:
+    """Every event as (plane, line, name, start in ps, duration in ps)."""
+    found = []
+    for plane in (value for field, value in plain_fields(content(path)) if field == 1):
+        parts = list(plain_fields(plane))
+        plane_name = next(value.decode() for field, value in parts if field == 2)
+        entries = [dict(plain_fields(value)) for field, value in parts if field == 4]
+        names = {entry[1]: dict(plain_fields(entry[2])).get(2, b"").decode() for entry in entries}
+        for line in (list(plain_fields(value)) for field, value in parts if field == 3):
+            head = {field: value for field, value in line if field != 4}
+            for event in (dict(plain_fields(value)) for field, value in line if field == 4):
+                start = head.get(3, 0) * 1000 + event.get(2, 0)
+                found.append((plane_name, head[2].decode(), names[event[1]], start, event.get(3, 0)))
+    return found
+
+
+# An encoder, for files made by hand.
+
+
+def varint(value: int) -> bytes:
+    value &= (1 << 64) - 1
+    data = b""
+    while value >= 128:
+        data += bytes((value & 127 | 128,))
+        value >>= 7
+    return data + bytes((value,))
+
+
+def encode(*fields: tuple[int, int | float | str | bytes]) -> bytes:
+    data = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            data += varint(number << 3) + varint(value)
+        elif isinstance(value, float):
+            data += varint(number << 3 | 1) + struct.pack("<d", value)
+        else:
+            text = value.encode() if isinstance(value, str) else value
+            data += varint(number << 3 | 2) + varint(len(text)) + text
+    return data
+
+
+class Plane:
+    """A plane made by hand; names get their numbers as they come."""
+
+    def __init__(self, name: str, **stats: int | float | str) -> None:
+        self.name = name
+        self.lines: list[bytes] = []
+        self.kinds: dict[str, int] = {}
+        self.stat_names: dict[str, int] = {}
+        self.stats = self._stats(stats)
+
+    def _stats(self, stats: dict[str, int | float | str]) -> list[bytes]:
+        field_of = {int: 4, float: 2, str: 5}
+        numbers = [(self.stat_names.setdefault(name, len(self.stat_names) + 1), value) for name, value in stats.items()]
+        return [encode((1, number), (field_of[type(value)], value)) for number, value in numbers]
+
+    def line(self, number: int, name: str, start_ns: int, *events: tuple[str, int, int, dict[str, Any]]) -> Plane:
+        encoded = [
+            encode(
+                (1, self.kinds.setdefault(title, len(self.kinds) + 1)),
+                (2, offset),
+                (3, duration),
+                *((4, stat) for stat in self._stats(stats)),
+            )
+            for title, offset, duration, stats in events
+        ]
+        self.lines.append(encode((1, number), (2, name), (3, start_ns), *((4, event) for event in encoded)))
+        return self
+
+    def encode(self) -> bytes:
+        maps = [
+            (field, encode((1, number), (2, encode((1, number), (2, name)))))
+            for field, table in ((4, self.kinds), (5, self.stat_names))
+            for name, number in table.items()
+        ]
+        return encode((2, self.name), *((3, line) for line in self.lines), *maps, *((6, stat) for stat in self.stats))
+
+
+def space(*planes: Plane) -> bytes:
+    return encode(*((1, plane.encode()) for plane in planes))
+
+
+def opened(text: bytes) -> Trace:
+    return run_passes(xplane.read(text, Meta(source="test", format=""), []), check_each=True)
+
+
+def opened_file(path: Path) -> Trace:
+    if not path.exists():
+        pytest.skip(f"{path.name} is not here")
+    return opened(content(path))
+
+
+def kinds(trace: Trace) -> dict[str, int]:
+    return dict(Counter(trace.named_events()["kind"].to_list()))
+
+
+def codes(trace: Trace) -> set[str]:
+    return {note.code for note in trace.quality.notes}
+
+
+SINCE_1970 = 1_794_700_769_552_692_961
+DETAILS = "regs:32 static_shared:16 dynamic_shared:1024 grid:4,2,1 block:128,1,1 occ_pct:62.5"
+
+
+def gpu_plane() -> Plane:
+    facts: dict[str, Any] = {"gpu_device_name": "NVIDIA H200", "core_count": 132, "memory_size": 150109880320}
+    plane = Plane("/device:GPU:1", **facts, compute_cap_major=9, compute_cap_minor=0)
+    kernel = (
+        "loop_add_fusion",
+        5_000_500,
+        2_001_499,
+        {"correlation_id": 7, "kernel_details": DETAILS, "hlo_op": "add.1"},
+    )
+    copy_details = "kind_src:pageable kind_dst:device size:4096 dest:0 async:1"
+    copy = ("MemcpyH2D", 9_000_000, 1_000_000, {"correlation_id": 8, "memcpy_details": copy_details})
+    fill = (
+        "Memset 0",
+        11_000_000,
+        500_000,
+        {"correlation_id": 9, "Memset_details": "kind:device num_bytes:64 async:1"},
+    )
+    plane.line(99, "Stream #7(Compute,MemcpyH2D)", SINCE_1970, kernel, copy, fill)
+    for name in ("XLA Modules", "XLA Ops", "Steps", "Framework Ops", "Source code"):
+        plane.line(1000 + len(plane.lines), name, SINCE_1970, ("add.1", 5_000_500, 2_001_499, {}))
+    return plane
+
+
+def host_plane() -> Plane:
+    return Plane("/host:CPU", process_id=42).line(
+        5,
+        "python3",
+        SINCE_1970,
+        ("train", 0, 9_000_000, {"step_num": 3}),
+        ("eval", 20_000_000, 1_000_000, {"step_num": 3}),
+        ("my phase", 100_000, 8_500_000, {}),
+        ("$train.py:12 step", 200_000, 8_000_000, {}),
+        ("$builtins len", 210_000, 1_000, {}),
+        ("PjitFunction(step)", 300_000, 7_000_000, {}),
+        ("Handle inputs", 400_000, 100_000, {}),
+        ("add.1", 1_000_000, 4_000_000, {}),
+        ("loop_add_fusion", 1_100_000, 300_000, {"correlation_id": 7}),
+        ("loop_mul_fusion", 1_500_000, 300_000, {"correlation_id": 70}),
+        ("cuMemcpyHtoDAsync", 5_500_000, 300_000, {"correlation_id": 8}),
+        ("cuGraphLaunch (CudaGraph:3)", 6_000_000, 300_000, {"correlation_id": 9}),
+        (
+            "MemoryDeallocation",
+            6_500_000,
+            0,
+            {"allocator_name": "GPU_1_bfc", "allocation_bytes": 256, "bytes_allocated": 1024, "bytes_reserved": 0},
+        ),
+    )
+
+
+def test_a_file_made_by_hand() -> None:
+    trace = opened(space(gpu_plane(), host_plane()))
+    events = trace.named_events()
+    kernel = events.row(by_predicate=pl.col("kind") == "kernel", named=True)
+    assert (kernel["name"], kernel["start_ns"], kernel["dur_ns"]) == ("loop_add_fusion", 5000, 2001)
+    assert (kernel["device"], kernel["stream"], kernel["correlation"], kernel["step"]) == (1, 7, 7, 3)
+    assert events["name"][kernel["op"]] == "add.1"
+    assert trace.geometries.row(kernel["geometry"]) == ("[4, 2, 1]", "[128, 1, 1]", 32, 1040, 62.5)
+    assert dict(zip(events["name"][trace.copies["id"]], trace.copies["bytes"], strict=True)) == {
+        "Memcpy HtoD (Pageable -> Device)": 4096,
+        "Memset 0": 64,
+    }
+    assert kinds(trace) == {
+        "annotation": 3,
+        "python": 2,
+        "op": 2,
+        "runtime": 3,
+        "other": 2,
+        "kernel": 1,
+        "memcpy": 1,
+        "memset": 1,
+        "gpu_annotation": 5,
+    }
+    by_kind = {kind: set(rows["name"]) for (kind,), rows in events.group_by("kind")}
+    assert by_kind["annotation"] == {"ProfilerStep#3", "eval 3", "my phase"}
+    assert by_kind["python"] == {"train.py(12): step", "builtins len"}
+    assert by_kind["runtime"] == {"loop_add_fusion", "cuMemcpyHtoDAsync", "cuGraphLaunch"}
+    assert by_kind["other"] == {"Handle inputs", "loop_mul_fusion"}  # built into a graph, never launched by itself
+    assert trace.memory.select("device", "bytes", "allocated_bytes", "reserved_bytes").row(0) == (
+        "GPU 1",
+        -256,
+        1024,
+        -1,
+    )
+    device = trace.meta.devices[0]
+    assert (device.id, device.name, device.multiprocessors, device.compute) == (1, "NVIDIA H200", 132, "9.0")
+    assert trace.meta.format == "xplane"
+    assert not codes(trace) & {"truncated", "damaged", "unnamed", "out_of_range"}
+
+
+def test_lines_derived_from_streams_are_not_gpu_work() -> None:
+    trace = opened(space(gpu_plane()))
+    assert int(trace.ints("dur_ns")[trace.gpu_rows].sum()) == 2001 + 1000 + 500
+
+
+def test_a_line_without_a_stream_in_its_name_goes_by_its_id() -> None:
+    plane = (
+        Plane("/device:GPU:0").line(21, "", 0, ("k", 0, 1_000_000, {})).line(1, "XLA Ops", 0, ("k", 0, 1_000_000, {}))
+    )
+    events = opened(space(plane)).named_events()
+    assert events.filter(pl.col("kind") == "kernel")["stream"].to_list() == [21]
+
+
+@pytest.mark.parametrize("both_at_once", [False, True])
+def test_launches_on_a_line_of_their_own_find_their_hlo_op(both_at_once: bool) -> None:
+    """As ROCm writes it. Where two threads run the op at once, the clear cases of the line decide, if there are any."""
+    stats = [{"correlation_id": number, "hlo_op": "dot.2"} for number in (1, 2)]
+    gpu = Plane("/device:GPU:0")
+    gpu.line(1, "Stream #1(Kernel)", 0, *[("Cijk", 90_000_000, 1_000_000, stat) for stat in stats])
+    host = Plane("/host:CPU")
+    calls = [("hipModuleLaunchKernel", 10_000_000 * (n + 1), 1_000_000, stat) for n, stat in enumerate(stats)]
+    host.line(583, "Host Threads/583", 0, *calls)
+    host.line(7, "py_xla_execute/7", 0, *[("dot.2", start, 5_000_000, {}) for start in (8_000_000, 18_000_000)])
+    starts = (8_500_000, 18_500_000) if both_at_once else (18_500_000,)
+    host.line(8, "py_xla_execute/8", 0, *[("dot.2", start, 5_000_000, {}) for start in starts])
+    events = opened(space(gpu, host)).events
+    ops = [row for row in events.filter(pl.col("stream") == 1)["op"].to_list() if row >= 0]
+    assert len(ops) == (0 if both_at_once else 2)
+    assert {events["lane"][row] for row in ops} <= {1}
+
+
+def test_the_sample_adds_up_to_what_the_file_says() -> None:
+    trace = opened_file(JAX)
+    events = trace.named_events()
+    plain = plain_events(JAX)
+    on_gpu = [event for event in plain if event[0].startswith("/device:GPU")]
+    work = events.filter(pl.col("kind").is_in(["kernel", "memcpy", "memset"]))
+    assert len(on_gpu) == work.height == 444
+    assert int(work["dur_ns"].sum()) * 1000 == sum(event[4] for event in on_gpu)
+    first = min(start for *_, start, _ in plain)
+    ours = sorted(zip(work["name"], work["start_ns"], work["dur_ns"], strict=True))
+    assert ours == sorted((name, (start - first) // 1000, duration // 1000) for _, _, name, start, duration in on_gpu)
+    assert trace.meta.events_in_file == len(plain) == len(trace) + trace.memory.height
+
+
+def test_the_sample_agrees_with_the_json_of_the_same_run() -> None:
+    if not SAME_RUN.exists():
+        pytest.skip(f"{SAME_RUN.name} is not here")
+    trace = opened_file(JAX)
+    lane = next(row for row, lane in enumerate(trace.lanes["process"]) if lane == "GPU 0")
+    events = [event for event in raw_events(SAME_RUN) if event.get("ph") == "X"]
+    expected = [event["dur"] for event in events if event["pid"] == 1]
+    ours = trace.named_events().filter(pl.col("lane") == lane)
+    assert ours.height == len(expected)
+    assert ours["dur_ns"].sum() / 1000 == pytest.approx(sum(expected), abs=1e-3)
+    assert len(trace) == len(events)
+
+
+def test_the_sample_has_steps_launches_and_sensible_categories() -> None:
+    trace = opened_file(JAX)
+    assert kinds(trace) == {
+        "kernel": 396,
+        "memset": 48,
+        "runtime": 43,
+        "python": 45,
+        "annotation": 3,
+        "op": 12,
+        "other": 228,
+    }
+    assert trace.steps["step"].to_list() == [0, 1, 2]
+    events = trace.named_events()
+    work = events[trace.gpu_rows]
+    assert {events["name"][row] for row in work["launch"]} == {"cuGraphLaunch"}
+    assert work["step"].value_counts().sort("step")["count"].to_list() == [148, 148, 148]
+    assert {events["name"][row] for row in work["op"]} == {"command_buffer_1"}
+    categories = Profile(trace).table("kernel_categories").frame
+    assert categories["kernel_category"][0] == "GEMM"
+    assert not categories["kernel_category"].str.contains("(?i)other|unknown").any()
+    change = trace.memory["allocated_bytes"].diff()[1:]
+    assert (change == trace.memory["bytes"][1:]).all()
+
+
+def test_an_amd_file_of_eight_gpus() -> None:
+    trace = opened_file(MI300)
+    on_gpu = [event for event in plain_events(MI300) if event[0].startswith("/device:GPU")]
+    work = trace.named_events()[trace.gpu_rows]
+    assert int(work["dur_ns"].sum()) * 1000 == sum(event[4] for event in on_gpu)
+    assert work.height == len(on_gpu) == 235
+    assert [device.id for device in trace.meta.devices] == list(range(8))
+    assert (work["launch"] >= 0).all()
+    # A thread allocates on one GPU only: the ops found for its kernels must lie on threads of that GPU.
+    allocates = dict(trace.memory.select("lane", "device").rows())
+    tied = work.filter(pl.col("op") >= 0)
+    assert tied.height == 198
+    assert [allocates[trace.events["lane"][op]] for op in tied["op"]] == [f"GPU {number}" for number in tied["device"]]
+    frame = Profile(trace).table("kernel_categories").frame
+    assert {"GEMM", "Layout Transform", "Convolution"} <= set(frame["kernel_category"])
+
+
+def read_or_refuse(text: bytes, linked: bool = True) -> Trace | None:
+    try:
+        return opened(text) if linked else xplane.read(text, Meta(source="test", format=""), [])
+    except FormatError:
+        return None
+
+
+@pytest.mark.parametrize("path", [JAX, MI300], ids=["h200", "mi300"])
+def test_a_cut_file_gives_what_is_intact(path: Path) -> None:
+    if not path.exists():
+        pytest.skip(f"{path.name} is not here")
+    text = content(path)
+    most = 0
+    for size in range(0, len(text), 1000):
+        trace = read_or_refuse(text[:size], linked=size % 10_000 == 0)
+        assert trace is None or ("truncated" in codes(trace) and "damaged" not in codes(trace)), size
+        intact = trace.meta.events_in_file if trace else 0
+        assert intact >= most, size
+        most = intact
+    assert 0 < most <= opened(text).meta.events_in_file
+
+
+def test_every_cut_of_a_small_file() -> None:
+    text = space(gpu_plane(), host_plane())
+    between_planes = len(space(gpu_plane()))
+    for size in range(len(text)):
+        trace = read_or_refuse(text[:size], linked=size % 10 == 0)
+        assert trace is None or size == between_planes or "truncated" in codes(trace), size
+
+
+def test_damage_never_raises_anything_else() -> None:
+    text = space(gpu_plane(), host_plane())
+    random_source = random.Random(5)
+    for _ in range(400):
+        broken = bytearray(text)
+        for _ in range(random_source.randint(1, 6)):
+            broken[random_source.randrange(len(broken))] = random_source.randrange(256)
+        read_or_refuse(bytes(broken))
+    for _ in range(300):
+        read_or_refuse(random_source.randbytes(random_source.randint(0, 200)))
+
+
+def test_an_event_that_says_only_how_often_is_counted_and_left_out() -> None:
+    line = encode((1, 1), (2, "Stream #1"), (4, encode((1, 1), (3, 5_000), (5, 9))), (4, encode((1, 1), (3, 5_000))))
+    trace = opened(encode((1, encode((2, "/device:GPU:0"), (3, line)))))
+    assert len(trace) == 1
+    assert {"out_of_range", "unnamed"} <= codes(trace)
+
+
+@pytest.mark.parametrize("text", [b"", space(Plane("/host:CPU")), space(gpu_plane())[:40]])
+def test_files_without_an_event_are_refused(text: bytes) -> None:
+    with pytest.raises(FormatError):
+        opened(text)
+
+
+def test_wire_values() -> None:
+    data = encode((1, 300), (2, "text"), (3, 1.5), (4, -2))
+    fields = dict(whole_file(data).fields(damage := Damage()))
+    assert fields[1] == 300
+    assert isinstance(fields[2], Message) and fields[2].text() == "text"
+    assert isinstance(fields[3], Message) and fields[3].double() == 1.5
+    assert isinstance(fields[4], int) and signed(fields[4]) == -2
+    assert damage == Damage()
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "damage"),
+    [
+        (b"\x08\x01\x10", 1, Damage(truncated=True)),
+        (b"\x08\x01\x12\x05ab", 1, Damage(truncated=True)),
+        (b"\x08\x01\x0b\x01", 1, Damage(places=1)),  # groups are not in use
+        (b"\x00\x01", 0, Damage(places=1)),  # there is no field 0
+        (b"\x08" + b"\xff" * 11, 0, Damage(truncated=True)),
+    ],
+)
+def test_wire_damage_ends_the_message(data: bytes, count: int, damage: Damage) -> None:
+    found = Damage()
+    assert len(list(whole_file(data).fields(found))) == count
+    assert found == damage
