@@ -29,22 +29,12 @@ FLAGS = [
 ]  # fmt: skip
 ASSETS = Path(warplens.__file__).parent / "outputs" / "assets"
 FRAMES = """
-window.frames_ms = []; window.first_frame_ms = 0; window.intervals_ms = [];
+window.frames_ms = []; window.first_frame_ms = 0;
 document.addEventListener("warplens:frame", event => {
   if (!window.first_frame_ms) window.first_frame_ms = performance.now();
   window.frames_ms.push(event.detail);
 });
 """
-WATCH = """() => {
-  window.frames_ms = []; window.intervals_ms = []; window.watching = true;
-  let last = performance.now();
-  const tick = now => {
-    window.intervals_ms.push(now - last);
-    last = now;
-    if (window.watching) requestAnimationFrame(tick);
-  };
-  requestAnimationFrame(tick);
-}"""
 # From the click on a heading to the frame after the rows are in place.
 SORT = """name => new Promise(resolve => {
   const heading = document.querySelector(`#tables [role="columnheader"][data-column="${name}"] button`);
@@ -167,7 +157,7 @@ def pan_and_zoom(page: Any) -> list[Bar]:
     """Keys and wheel as a person uses them: zoom in, move about, zoom out."""
     page.locator("#timeline canvas").first.scroll_into_view_if_needed()
     page.locator("#timeline [tabindex='0']").first.focus()
-    page.evaluate(WATCH)
+    page.evaluate("window.frames_ms = []")
     for keys in (
         "wwwwwwww",
         "dddddddddddd",
@@ -181,7 +171,6 @@ def pan_and_zoom(page: Any) -> list[Bar]:
         for key in keys:
             page.keyboard.press(key)
             page.evaluate("() => new Promise(requestAnimationFrame)")
-    page.evaluate("window.watching = false")
     drawn = page.evaluate("window.frames_ms")
     print(f"{len(drawn)} frames drawn", file=sys.stderr)
     return [

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import warplens
-from support import ROOT, SHARED
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = [
@@ -136,14 +135,3 @@ def show(browser: Any, idle_pages: list[Any]) -> Iterator[Callable[..., Opened]]
     for each in opened:
         each.leave()
         idle_pages.append(each.page)
-
-
-def sample(name: str) -> Path:
-    return ROOT / "samples" / f"{name}.json.gz"
-
-
-def shared(name: str) -> Path:
-    path = SHARED / "traces" / f"{name}.json.gz"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not beside this checkout")
-    return path

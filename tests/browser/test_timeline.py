@@ -148,7 +148,9 @@ def test_the_legend_hides_a_category(page: Any) -> None:
     chip.click()
     page.page.wait_for_timeout(400)
     assert page.js("() => warplens.store.list('hide', '|')") == ["GEMM"]
-    assert chip.get_attribute("aria-pressed") in ("false", "true")
+    assert (
+        page.page.locator("#timeline .tl-legend button", has_text="GEMM").first.get_attribute("aria-pressed") == "false"
+    )
     chip.click()
     page.page.wait_for_timeout(400)
     assert page.js("() => warplens.store.list('hide', '|')") == []
@@ -181,7 +183,16 @@ def test_the_address_reopens_the_view(page: Any, written: Written, show: Show) -
     assert again.js("() => document.documentElement.dataset.theme") == "dark"
 
 
-def test_idle_threads_start_folded_and_gpu_streams_come_first(page: Any) -> None:
-    titles = page.page.locator("#timeline .tl-gutter button, #timeline .tl-lane button").all_inner_texts()
-    joined = " ".join(titles) or page.page.locator("#timeline").inner_text()
-    assert joined.index("GPU 0") < joined.index("thread")
+def test_idle_threads_start_folded_and_gpu_streams_come_first(written: Written, show: Show) -> None:
+    page = show(written(ROOT / "samples" / "faults" / "odd_vocab.before.json.gz"))
+    lanes = page.page.locator("#timeline button[data-lane]")
+    titles = lanes.all_inner_texts()
+    is_gpu = ["GPU" in title or "Annotations" in title for title in titles]
+    assert is_gpu[0]
+    assert is_gpu == sorted(is_gpu, reverse=True)
+    opened = {title: lanes.nth(place).get_attribute("aria-expanded") for place, title in enumerate(titles)}
+    # One thread works, one only waits, and the profiler's own record says nothing about the program.
+    assert [state for title, state in opened.items() if "(python3)" in title] == ["true"]
+    assert [state for title, state in opened.items() if "Recording" in title or title.endswith("thread 0")] == [
+        "false"
+    ] * 2

@@ -2,7 +2,7 @@
 import type { App } from "./app";
 import { h } from "./dom";
 
-export const SHORTCUTS: [keys: string, meaning: string][] = [
+const SHORTCUTS: [keys: string, meaning: string][] = [
   ["1 … 8", "to a section of the page"],
   ["/", "search kernels, ops, modules and lines; Enter: next match"],
   ["n  N", "next, previous match on the timeline"],

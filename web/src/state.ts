@@ -23,7 +23,7 @@ export interface State {
 export type Key = keyof State;
 export type Changed = ReadonlySet<Key>;
 
-export const DEFAULTS: State = {
+const DEFAULTS: State = {
   theme: "",
   steps: "",
   range: "",

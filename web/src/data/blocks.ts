@@ -12,8 +12,8 @@ export interface Spec {
   nulls?: Spec;
 }
 
-export const FORMAT = "warplens-page";
-export const VERSION = 1;
+const FORMAT = "warplens-page";
+const VERSION = 1;
 const DIGITS = 8;
 
 export interface Unpacked {

@@ -82,6 +82,13 @@ export class Scene {
     return code >= 0 ? this.texts[code] : "";
   }
 
+  /** Which labels a search finds: by the name as recorded or the short one; `wanted` in lower case. */
+  labelsWith(wanted: string): Uint8Array {
+    return Uint8Array.from(this.data.header.labels.name, (text, label) =>
+      this.texts[text].toLowerCase().includes(wanted) || this.labelShort(label).toLowerCase().includes(wanted) ? 1 : 0,
+    );
+  }
+
   /** The events around one, innermost first: its launch and callers; a backward op's caller is its forward op. */
   context(row: number): number[] {
     const event = this.gpuEvent[row];

@@ -90,9 +90,8 @@ function foundText(app: App): string {
   if (!wanted) return "";
   let count = 0;
   for (const scene of app.scenes) {
-    const { name } = scene.data.header.labels;
-    const matches = name.map((text, label) => `${app.texts[text]}\n${scene.labelShort(label)}`.toLowerCase().includes(wanted));
-    for (const label of scene.data.label) if (matches[label]) count++;
+    const matches = scene.labelsWith(wanted);
+    for (const label of scene.data.label) count += matches[label];
   }
   return count ? `${formatPlural(count, "event")}, Enter: next` : "no event matches";
 }

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from warplens.model.kinds import GPU_WORK, KINDS, NESTED, NONE
+from warplens.model.paths import depths
 from warplens.model.scene import Scene
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.outputs.html.pack import Packer, Spec
@@ -95,7 +96,7 @@ def kept_parents(trace: Trace, kept: Kept) -> Ints:
 
 def _event_columns(trace: Trace, kept: Kept, parent: Ints, packer: Packer) -> dict[str, Spec]:
     rows = kept.rows
-    depth = _depths(parent)
+    depth = depths(parent)
     is_op = trace.is_kind("op")[rows]
     odd = np.flatnonzero(expected_parents(trace, rows, depth) != parent)
     forward = trace.ints("forward").astype(np.int64)[rows]
@@ -112,15 +113,6 @@ def _event_columns(trace: Trace, kept: Kept, parent: Ints, packer: Packer) -> di
         "forwardRow": packer.add_ints(with_forward, delta=True),
         "forward": packer.add_ints(kept.place[forward[with_forward]], delta=True),
     }
-
-
-def _depths(parent: Ints) -> Ints:
-    depth = np.zeros(len(parent), np.int64)
-    at = parent
-    while (inside := at >= 0).any():
-        depth += inside
-        at = np.where(inside, parent[at], NONE)
-    return depth
 
 
 def expected_parents(trace: Trace, rows: Ints, depth: Ints) -> Ints:

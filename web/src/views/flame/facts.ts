@@ -34,7 +34,7 @@ export function shareOf(frames: Frames, frame: number, of: number): number {
   return frames.width[of] > 0 ? (100 * frames.width[frame]) / frames.width[of] : 0;
 }
 
-export function kindText(frames: Frames, frame: number): string {
+function kindText(frames: Frames, frame: number): string {
   const { kind, category } = toneOf(frames, frame);
   return category ? `${kind} · ${category}` : kind;
 }

@@ -117,7 +117,7 @@ function numberTest({ name, values }: Column, operator: Operator, text: string):
 const folded = new WeakMap<string[], string[]>();
 
 /** Per text of a list whether it holds this one; the list is made lower-case once. */
-export function matching(texts: string[], part: string): Uint8Array {
+function matching(texts: string[], part: string): Uint8Array {
   let lower = folded.get(texts);
   if (!lower) folded.set(texts, (lower = texts.map((text) => text.toLowerCase())));
   const wanted = part.toLowerCase();

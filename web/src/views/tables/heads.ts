@@ -81,7 +81,7 @@ export class Heads {
   }
 }
 
-export function helpText({ name, unit, meaning }: Column): string {
+function helpText({ name, unit, meaning }: Column): string {
   return `${name}${unit ? ` [${unit}]` : ""}: ${meaning}`;
 }
 

@@ -63,7 +63,7 @@ const DIGIT_BITS = 16;
 const DIGITS = 1 << DIGIT_BITS;
 
 /** Stable radix sort of the places of some numbers. */
-export function sortedRows(keys: Float64Array, descending: boolean): Uint32Array {
+function sortedRows(keys: Float64Array, descending: boolean): Uint32Array {
   const words = sortableWords(keys, descending);
   let rows = places(keys.length);
   let spare: Uint32Array = new Uint32Array(keys.length);

@@ -35,7 +35,7 @@ interface Drag {
 }
 
 /** The event at a point of the picture. */
-export function eventAt(model: Model, x: number, y: number): Hit | null {
+function eventAt(model: Model, x: number, y: number): Hit | null {
   const found = laneAt(model.layout, y, model.scrolled);
   if (!found) return null;
   const { placed, row } = found;

@@ -20,7 +20,7 @@ export interface Ticks {
 }
 
 /** Times that are multiples of 1, 2 or 5, with as many decimals as their distance needs. */
-export function ticksOf(from: number, to: number, pixels: number): Ticks {
+function ticksOf(from: number, to: number, pixels: number): Ticks {
   const least = Math.max(1, ((to - from) * PIXELS_PER_TICK) / pixels);
   const power = 10 ** Math.floor(Math.log10(least));
   const step = power * ([1, 2, 5].find((factor) => factor * power >= least * 0.999) ?? 10);

@@ -18,7 +18,7 @@ export class Search {
     hidden: Uint8Array[],
   ) {
     const wanted = query.trim().toLowerCase();
-    this.flags = wanted ? app.scenes.map((scene, number) => flagsOf(scene, wanted, hidden[number])) : null;
+    this.flags = wanted ? app.scenes.map((scene, number) => scene.labelsWith(wanted).map((found, label) => (hidden[number][label] ? 0 : found))) : null;
     let [all, gpu] = [0, 0];
     this.flags?.forEach((flags, number) => {
       const { data, gpuEvent, count } = app.scenes[number];
@@ -72,13 +72,4 @@ interface Candidate extends Found {
 
 function order(a: Candidate, b: Candidate): number {
   return a.time - b.time || a.scene - b.scene || a.row - b.row;
-}
-
-function flagsOf(scene: App["scenes"][number], wanted: string, hidden: Uint8Array): Uint8Array {
-  const { name } = scene.data.header.labels;
-  return Uint8Array.from(name, (text, label) => {
-    if (hidden[label]) return 0;
-    const found = scene.texts[text].toLowerCase().includes(wanted) || scene.labelShort(label).toLowerCase().includes(wanted);
-    return found ? 1 : 0;
-  });
 }
