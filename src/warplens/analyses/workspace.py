@@ -68,9 +68,14 @@ class Workspace:
         return frame.join(self._op_categories(frame), on="op", how="left", maintain_order="left")
 
     def _owners(self, rows: Ints, graph: Bools) -> tuple[Ints, pl.Series]:
-        """The host event each GPU event is booked on and its name: the op, else, and for graphs, the launch."""
+        """The host event each GPU event is booked on and its name: the op, else, and for graphs, the launch.
+
+        A recorded call path names the op inside a graph too.
+        """
         trace = self.trace
         op, launch = trace.ints("op")[rows], trace.ints("launch")[rows]
+        if len(trace.contexts):
+            graph = graph & ~np.isin(rows, trace.contexts["id"].to_numpy())
         owner = np.where((op >= 0) & ~graph, op, launch)
         names = pl.Series([*trace.names, NO_LAUNCH], dtype=pl.String)
         code = np.where(owner >= 0, trace.ints("name")[np.maximum(owner, 0)], len(trace.names))

@@ -18,6 +18,10 @@ from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Meta, Trace
 Array = npt.NDArray[Any]
 MAX_MICROSECONDS = 4e15
 """Times beyond this (126 years) are damage, and would not fit in integer nanoseconds with room to add."""
+SIDES = ("specs", "geometries", "copies", "collectives", "frames", "contexts", "metrics", "arguments")
+"""The side frames that a reader may hand over."""
+ROW_COLUMNS = ("id", "parent", "frame")
+"""Columns of side frames that name an event by the reader's numbering."""
 YEAR_MICROSECONDS = 3.2e13
 """No trace is this long: a time further from the others, or a longer duration, is damage."""
 MAX_SUMMED_MICROSECONDS = 1e15
@@ -78,7 +82,7 @@ def build(raw: RawColumns, meta: Meta, damage: Counter[str], notes: list[Note]) 
     events = _events_frame(columns, len(rows))
     row_of = np.full(len(raw.kind), NONE, np.int64)
     row_of[rows] = np.arange(len(rows))
-    sides = {name: _side(name, raw, row_of) for name in ("specs", "geometries", "copies", "collectives")}
+    sides = {name: _side(name, raw, row_of) for name in SIDES}
     lane_of = {key: row for row, key in enumerate(zip(lanes["process"], lanes["thread"], strict=True))}
     return Trace(
         meta=meta,
@@ -184,12 +188,15 @@ def _events_frame(columns: dict[str, Array], height: int) -> pl.DataFrame:
 
 
 def _side(name: str, raw: RawColumns, row_of: npt.NDArray[np.int64]) -> pl.DataFrame:
-    """A reader's side frame, its `id` turned from the reader's numbering into row numbers."""
+    """A reader's side frame, its events turned from the reader's numbering into row numbers."""
     frame = raw.sides.get(name)
     if frame is None or "id" not in SIDE_FRAMES[name]:
         return pl.DataFrame(schema=SIDE_FRAMES[name]) if frame is None else frame
-    rows = row_of[frame["id"].to_numpy()]
-    return frame.with_columns(pl.Series("id", rows)).filter(pl.col("id") >= 0).cast({"id": pl.UInt32}).sort("id")
+    for column in frame.columns:
+        if column in ROW_COLUMNS:
+            number = frame[column].to_numpy()
+            frame = frame.with_columns(pl.Series(column, np.where(number >= 0, row_of[number], NONE)))
+    return frame.filter(pl.col("id") >= 0).cast({"id": pl.UInt32}).sort("id")
 
 
 def _memory(raw: RawColumns, origin: int, lane_of: dict[tuple[str, str], int], damage: Counter[str]) -> pl.DataFrame:

@@ -86,6 +86,27 @@ SIDE_FRAMES: dict[str, dict[str, Any]] = {
     },
     "flows": {"source": pl.Int32, "target": pl.Int32},
     "steps": {"step": pl.Int32, "name": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
+    # Callers that the profiler named without saying when they ran: events of no duration on a lane of their own.
+    # `parent` is the event around each (-1: none), another such frame or a host event.
+    "frames": {"id": pl.UInt32, "parent": pl.Int64},
+    # GPU event → its innermost frame.
+    "contexts": {"id": pl.UInt32, "frame": pl.Int64},
+    # What users say of their scopes (flops, bytes, tokens …): annotation → value.
+    "metrics": {"id": pl.UInt32, "metric": pl.String, "value": pl.Float64},
+    # What an ExecutionTrace knows of an op's call beyond its shapes; lists as JSON.
+    "arguments": {
+        "id": pl.UInt32,
+        "node": pl.Int64,
+        "schema": pl.String,
+        "inputs": pl.String,
+        "input_shapes": pl.String,
+        "input_types": pl.String,
+        "input_strides": pl.String,
+        "outputs": pl.String,
+        "output_shapes": pl.String,
+        "output_types": pl.String,
+        "kernel_file": pl.String,
+    },
 }
 
 
@@ -140,6 +161,10 @@ class Trace:
     memory: pl.DataFrame
     flows: pl.DataFrame
     steps: pl.DataFrame
+    frames: pl.DataFrame
+    contexts: pl.DataFrame
+    metrics: pl.DataFrame
+    arguments: pl.DataFrame
     quality: Quality = field(default_factory=Quality)
 
     def __len__(self) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from warplens.model.trace import Ints
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class Tree:
     """Nodes with parents before their children; node 0 is the root, which stands for everything.
 
     `self_ns` and `self_count` are what a node has besides its children; `total_ns` and `total_count` include
-    them.
+    them. `metrics` are further sums (flops, bytes, samples …) that a node has besides its children, one array each.
     """
 
     name: list[str]
@@ -28,6 +31,7 @@ class Tree:
     total_ns: Ints
     total_count: Ints
     weight: str = "GPU time"
+    metrics: Mapping[str, Floats] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.name)
@@ -56,6 +60,17 @@ class Tree:
             names.append(self.name[node])
             node = int(self.parent[node])
         return names[::-1]
+
+    def total(self, metric: str) -> Floats:
+        """A metric of every node with all that is below it."""
+        totals = self.metrics[metric].copy()
+        for node in range(len(self) - 1, 0, -1):
+            totals[self.parent[node]] += totals[node]
+        return totals
+
+    def with_metrics(self, metrics: Mapping[str, Floats]) -> Tree:
+        """This tree with these metrics, given per node without its children."""
+        return replace(self, metrics=dict(metrics))
 
     def self_check(self) -> None:
         """Each node's total is its own plus its children's, and the leaves add up to the root."""
@@ -98,7 +113,8 @@ def keep_paths(tree: Tree, pattern: re.Pattern[str]) -> Tree:
     number = np.cumsum(kept) - 1
     parent = np.where(tree.parent[rows] >= 0, number[tree.parent[rows]], -1)
     names, kinds = [tree.name[row] for row in rows], [tree.kind[row] for row in rows]
-    return build_tree(parent, names, kinds, own[0][rows], own[1][rows], tree.weight)
+    metrics = {metric: np.where(below, values, 0)[rows] for metric, values in tree.metrics.items()}
+    return build_tree(parent, names, kinds, own[0][rows], own[1][rows], tree.weight).with_metrics(metrics)
 
 
 def _rebuilt(tree: Tree, dropped: list[bool]) -> Tree:
@@ -122,4 +138,6 @@ def _rebuilt(tree: Tree, dropped: list[bool]) -> Tree:
         self_ns[target] += int(tree.self_ns[node])
         count[target] += int(tree.self_count[node])
         place.append(target)
-    return build_tree(np.array(parent), name, kind, np.array(self_ns), np.array(count), tree.weight)
+    metrics = {metric: np.bincount(place, values, len(name)) for metric, values in tree.metrics.items()}
+    rebuilt = build_tree(np.array(parent), name, kind, np.array(self_ns), np.array(count), tree.weight)
+    return rebuilt.with_metrics(metrics)

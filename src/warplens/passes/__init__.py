@@ -8,12 +8,20 @@ from typing import Final
 from warplens.model.check import self_check
 from warplens.model.trace import Trace
 from warplens.passes.autograd import join_backward
+from warplens.passes.context import apply_contexts
 from warplens.passes.link import link_launches
 from warplens.passes.nest import nest
 from warplens.passes.steps import mark_steps
 from warplens.passes.survey import survey
 
-PASSES: Final[tuple[Callable[[Trace], Trace], ...]] = (nest, link_launches, join_backward, mark_steps, survey)
+PASSES: Final[tuple[Callable[[Trace], Trace], ...]] = (
+    nest,
+    link_launches,
+    apply_contexts,
+    join_backward,
+    mark_steps,
+    survey,
+)
 
 
 def run_passes(trace: Trace, *, check_each: bool = False) -> Trace:

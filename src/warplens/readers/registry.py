@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from warplens.errors import FormatError
+from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 from warplens.readers import kineto, rocprofv3, xplane
 
 HEAD_BYTES = 1 << 16
-Reader = Callable[[bytes, Meta, list[Note]], Trace]
+Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ FORMATS = (
 )
 
 
-def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
-    """The trace of an unwrapped file, by the first format whose marks its head bears."""
+def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace | CallPaths:
+    """The profile of an unwrapped file, by the first format whose marks its head bears."""
     head = text[:HEAD_BYTES]
     entry = next((entry for entry in FORMATS if entry.matches(head)), None)
     if entry is None:
