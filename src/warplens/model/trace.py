@@ -106,6 +106,7 @@ SIDE_FRAMES: dict[str, dict[str, Any]] = {
         "output_shapes": pl.String,
         "output_types": pl.String,
         "kernel_file": pl.String,
+        "tensor_range": pl.String,
     },
 }
 

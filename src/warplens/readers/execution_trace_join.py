@@ -1,0 +1,129 @@
+"""An ExecutionTrace joined to the Kineto trace of the same run: what each op was called with.
+
+Both profilers write down the number that PyTorch gave a call: Kineto as `Record function id`, the ExecutionTrace as
+`rf_id`. It counts up for as long as the process lives and is 0 while no ExecutionTrace is being recorded, so a file
+with several windows has no number twice. Kineto's event and the ExecutionTrace's node must also name the same op:
+Kineto may write the overload (`aten::add.Tensor`), which the other has in its schema.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.model.kinds import CODE
+from warplens.model.quality import Note, Quality
+from warplens.model.trace import SIDE_FRAMES, Trace
+from warplens.readers.execution_trace_nodes import Nodes, decode_nodes
+
+RECORD_ID: Final = re.compile(rb'"Record function id"\s*:\s*(\d{1,18})')
+EXTERNAL_KEY: Final = b'"External id"'
+EXTERNAL_ID: Final = re.compile(rb'"External id"\s*:\s*(\d{1,18})')
+WINDOW_BYTES: Final = 1 << 16
+"""How far apart the two may stand. Profilers write them side by side."""
+JOINED_KINDS: Final = ("op", "annotation")
+OVERLOAD: Final = r"^(\w+::\w+)\.\w+$"
+CODES: Final = ("execution_trace", "execution_trace_unmatched")
+REASONS: Final = (
+    # why an op call has no partner, in the order in which one is looked for
+    "{} have no record function id (nothing recorded an ExecutionTrace then)",
+    "{} are not in it",
+    "{} have another name there",
+    "{} have several partners",
+)
+
+
+def join(trace: Trace, kineto_text: bytes, execution_text: bytes, where: str = "") -> Trace:
+    """The trace with `arguments` from an ExecutionTrace; both texts unwrapped. `where` names its file in an error."""
+    nodes = decode_nodes(execution_text, where)
+    calls = _numbered_calls(trace, kineto_text)
+    partners = _partners(calls, nodes)
+    schema = SIDE_FRAMES["arguments"]
+    arguments = partners.sort("id").select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    joined = replace(trace, arguments=arguments)
+    kept = (note for note in trace.quality.notes if note.code not in CODES)
+    return replace(joined, quality=Quality((*kept, *_notes(joined, calls, nodes))))
+
+
+def joined_share(trace: Trace) -> float:
+    """The share of all op calls of the trace, autograd's nodes too, that have arguments; 0 where it has no ops."""
+    is_op = trace.is_kind("op")
+    found = is_op[trace.arguments["id"].to_numpy()]
+    return float(found.sum() / is_op.sum()) if is_op.any() else 0.0
+
+
+def _numbered_calls(trace: Trace, kineto_text: bytes) -> pl.DataFrame:
+    """The host calls of the trace that PyTorch numbers, with their numbers; null for none."""
+    known = record_ids(kineto_text).unique().filter(pl.len().over("external_id") == 1)
+    calls = trace.events.filter(pl.col("kind").is_in([CODE[kind] for kind in JOINED_KINDS]))
+    names = pl.Series("call", trace.names, dtype=pl.String).gather(calls["name"])
+    calls = calls.select("id", "kind", "external_id", names)
+    return calls.join(known, on="external_id", how="left", maintain_order="left")
+
+
+def record_ids(kineto_text: bytes) -> pl.DataFrame:
+    """External id and record function id of every event that has both; works on damaged files as on whole ones.
+
+    Both stand in one object without inner ones, so what lies between the braces around the one key is searched for
+    the other, and nothing needs to be decoded.
+    """
+    external, record = [], []
+    for match in RECORD_ID.finditer(kineto_text):
+        start, end = match.span()
+        low, high = max(0, start - WINDOW_BYTES), end + WINDOW_BYTES
+        at = kineto_text.rfind(EXTERNAL_KEY, max(low, kineto_text.rfind(b"{", low, start)), start)
+        if at < 0:
+            close = kineto_text.find(b"}", end, high)
+            at = kineto_text.find(EXTERNAL_KEY, end, close if close >= 0 else high)
+        found = EXTERNAL_ID.match(kineto_text, at) if at >= 0 else None
+        if found is not None:
+            external.append(int(found[1]))
+            record.append(int(match[1]))
+    numbers = {"external_id": np.array(external, np.int64), "record_id": np.array(record, np.int64)}
+    return pl.DataFrame(numbers).filter(pl.col("record_id") > 0)
+
+
+def _partners(calls: pl.DataFrame, nodes: Nodes) -> pl.DataFrame:
+    """Calls with their nodes, where number and name agree and neither has a second partner."""
+    pairs = _pairs(calls, nodes).filter("same_name")
+    once = [pl.len().over(key) == 1 for key in ("id", "row")]
+    return pairs.filter(*once)
+
+
+def _pairs(calls: pl.DataFrame, nodes: Nodes) -> pl.DataFrame:
+    frame = nodes.frame.with_row_index("row").filter(pl.col("record_id") > 0)
+    pairs = calls.join(frame, on="record_id", how="inner", maintain_order="left")
+    call, overload = pl.col("call"), pl.col("schema").str.extract(r"^([^(]+)\(")
+    same = (call == pl.col("name")) | (call == overload).fill_null(False)
+    # Before there were schemas in the file, an overload in Kineto's name had nothing to be compared with.
+    bare = (pl.col("schema") == "") & (call.str.extract(OVERLOAD) == pl.col("name")).fill_null(False)
+    return pairs.with_columns((same | bare).alias("same_name"))
+
+
+def _notes(trace: Trace, calls: pl.DataFrame, nodes: Nodes) -> list[Note]:
+    ops = calls.filter(pl.col("kind") == CODE["op"])
+    joined = ops.filter(pl.col("id").is_in(trace.arguments["id"].implode()))
+    lost = ops.height - joined.height
+    # Rounded down: all but one of a million is not 100 %.
+    percent = math.floor(1000 * joined_share(trace)) / 10
+    notes = nodes.notes()
+    if joined.height:
+        notes.append(Note("execution_trace", joined.height, f"{percent} %"))
+    if lost:
+        notes.append(Note("execution_trace_unmatched", lost, _reasons(ops, joined, nodes)))
+    return notes
+
+
+def _reasons(ops: pl.DataFrame, joined: pl.DataFrame, nodes: Nodes) -> str:
+    pairs = _pairs(ops, nodes)
+    numbered = ops.filter(pl.col("record_id").is_not_null())
+    present, named = pairs["id"].n_unique(), pairs.filter("same_name")["id"].n_unique()
+    left = [ops.height, numbered.height, present, named, joined.height]
+    counts = (more - less for more, less in pairwise(left))
+    return ", ".join(words.format(f"{count:,}") for words, count in zip(REASONS, counts, strict=True) if count)
