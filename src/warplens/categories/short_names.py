@@ -65,6 +65,10 @@ def _short_nccl(name: KernelName) -> str:
     return join(library, collective, operation, display_dtype(dtype), algorithm)
 
 
+def _short_whole_graph(name: KernelName) -> str:
+    return name.text
+
+
 def _short_rocclr(name: KernelName) -> str:
     return join("rocclr", name.function.removeprefix("__amd_rocclr_"))
 
@@ -72,6 +76,7 @@ def _short_rocclr(name: KernelName) -> str:
 # Tried in turn on the lower-case text; a formatter that finds too little answers with nothing.
 _TABLE: tuple[tuple[re.Pattern[str], Callable[[KernelName], str]], ...] = (
     (re.compile(r"^\W*(?:cuda |hip )?mem(?:cpy|set)(?!_)"), _short_memcpy),
+    (re.compile(r"^cuda graph \d+$"), _short_whole_graph),
     (re.compile(r"^__amd_rocclr_"), _short_rocclr),
     (re.compile(r"^(?:nccl|rccl|msccl)"), _short_nccl),
     (re.compile(r"^triton_[a-z]{2,4}_fused"), short_inductor),

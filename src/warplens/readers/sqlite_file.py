@@ -1,0 +1,32 @@
+"""An SQLite file: which profiler wrote it is told by its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from warplens.errors import FormatError
+from warplens.model.quality import Note
+from warplens.model.trace import Meta, Trace
+from warplens.readers import nsys, rocpd
+from warplens.readers.sqlite_tables import UNFINISHED, Database, opened
+
+KINDS: Final[tuple[tuple[Callable[[Sequence[str]], bool], Callable[[Database, Meta, list[Note]], Trace]], ...]] = (
+    (nsys.matches, nsys.read),
+    (rocpd.matches, rocpd.read),
+)
+HINT: Final = "such files come from Nsight Systems (nsys export --type sqlite report.nsys-rep) and rocprofv3 (rocpd)"
+NAMED_TABLES: Final = 4
+
+
+def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
+    """The trace of the profiler's database in `text`; `notes` are what unwrapping it had to say."""
+    notes = [*notes]
+    with opened(text, meta.source, notes) as database:
+        for matches, reader in KINDS:
+            if matches(database.tables):
+                return reader(database, meta, notes)
+        if not database.tables:
+            raise FormatError("an SQLite file without tables", where=meta.source, hint=UNFINISHED)
+        named = ", ".join(database.tables[:NAMED_TABLES]) + (", …" if len(database.tables) > NAMED_TABLES else "")
+        raise FormatError(f"an SQLite file of some other program (tables: {named})", where=meta.source, hint=HINT)
