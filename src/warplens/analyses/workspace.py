@@ -13,6 +13,7 @@ from warplens.categories import Categorizer, KernelClass, load_categorizer, op_c
 from warplens.hardware import Gpu
 from warplens.model.arrays import sorted_unique
 from warplens.model.kinds import CODE, NONE
+from warplens.model.table import Table
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import climb
 from warplens.passes.survey import is_graph_launch
@@ -39,6 +40,8 @@ class Workspace:
     options: Options = field(default_factory=Options)
     hardware: Gpu | None = None
     """The GPU that worked, as the table of hardware knows it; None where it does not."""
+    counters: tuple[Table, ...] = ()
+    """What a profiler of single kernels measured of this program (see readers/ncu.py)."""
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
     """Results that several analyses share, by a key of their own."""
 
