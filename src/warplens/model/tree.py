@@ -63,7 +63,7 @@ class Tree:
 
     def total(self, metric: str) -> Floats:
         """A metric of every node with all that is below it."""
-        totals = self.metrics[metric].copy()
+        totals: Floats = self.metrics[metric].astype(np.float64)
         for node in range(len(self) - 1, 0, -1):
             totals[self.parent[node]] += totals[node]
         return totals
@@ -91,6 +91,11 @@ def build_tree(parent: Ints, name: list[str], kind: list[str], self_ns: Ints, se
     for node in range(1, len(parent)):
         depth[node] = depth[parent[node]] + 1
     return Tree(name, kind, parent, depth, self_ns, self_count, total_ns, total_count, weight)
+
+
+def _sums(place: list[int], values: Floats, size: int) -> Floats:
+    found: Floats = np.bincount(place, values, size).astype(np.float64)
+    return found
 
 
 def without(tree: Tree, pattern: re.Pattern[str]) -> Tree:
@@ -138,6 +143,6 @@ def _rebuilt(tree: Tree, dropped: list[bool]) -> Tree:
         self_ns[target] += int(tree.self_ns[node])
         count[target] += int(tree.self_count[node])
         place.append(target)
-    metrics = {metric: np.bincount(place, values, len(name)) for metric, values in tree.metrics.items()}
+    metrics = {metric: _sums(place, values, len(name)) for metric, values in tree.metrics.items()}
     rebuilt = build_tree(np.array(parent), name, kind, np.array(self_ns), np.array(count), tree.weight)
     return rebuilt.with_metrics(metrics)

@@ -1,94 +1,150 @@
-"""A call tree as terminal text or rows."""
+"""A call tree as terminal text or as a table: what is shown of it is computed elsewhere and handed in as columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import msgspec
+import numpy as np
+import polars as pl
 
-from warplens.errors import UsageError
-from warplens.model.tree import Tree
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Bools
+from warplens.model.tree import Floats, Tree
+from warplens.outputs.cells import number_style
 from warplens.outputs.terminal import TableText
 from warplens.outputs.text import clean, elide
+from warplens.units import MISSING
 
-Metric = Callable[[Tree, int], float]
+PLACE = (
+    Column("node", "number of the node; parents come before their children"),
+    Column("parent", "node above it, empty for the root"),
+    Column("depth", "nodes above it"),
+    Column("name", "scope, module, op, frame, kernel or source line"),
+    Column("kind", "kind of the node"),
+)
+LEAST_ROOM = 20
 
-METRICS: dict[str, tuple[Metric, str]] = {
-    # metric: (value of a node, format)
-    "gpu_us": (lambda tree, node: tree.total_ns[node] / 1e3, "{:,.1f}"),
-    "self_us": (lambda tree, node: tree.self_ns[node] / 1e3, "{:,.1f}"),
-    "percent": (lambda tree, node: 100 * tree.total_ns[node] / max(1, tree.total_ns[0]), "{:.1f}%"),
-    "count": (lambda tree, node: tree.total_count[node], "{:,.0f}"),
-    "avg_us": (lambda tree, node: tree.total_ns[node] / 1e3 / max(1, tree.total_count[node]), "{:,.1f}"),
-}
+
+@dataclass(frozen=True)
+class TreeColumn:
+    """One number of every node; NaN where it has none."""
+
+    name: str
+    values: Floats
+    unit: str = ""
+    meaning: str = ""
+    signed: bool = False
+    head: str = ""
+    """What a terminal shows above it, where that is not its name."""
+
+    def texts(self, nodes: Sequence[int]) -> list[str]:
+        style = number_style(Column(self.name, "", self.unit), pl.Float64()).text
+        return [self._text(float(self.values[node]), style) for node in nodes]
+
+    def _text(self, value: float, style: Callable[[float], str]) -> str:
+        if not math.isfinite(value):
+            return MISSING
+        return f"+{style(value)}" if self.signed and value > 0 else style(value)
 
 
 @dataclass(frozen=True)
 class TreeView:
-    """What of a tree to show, and in which order."""
+    """What of a tree to show, and in which order.
 
-    metrics: tuple[str, ...] = ("gpu_us", "percent", "count")
-    sort: str = "gpu_us"
-    threshold_percent: float = 1.0
+    Siblings come by the first of `order` that tells them apart, largest first, then by name. Of a node that is not
+    `shown` nothing below is either; `why_hidden` says in words what those have in common.
+    """
+
+    columns: tuple[TreeColumn, ...]
+    order: tuple[Floats, ...] = ()
+    shown: Bools | None = None
     max_depth: int | None = None
-    full_names: bool = False
-
-    def __post_init__(self) -> None:
-        for name in (*self.metrics, *([] if self.sort == "name" else [self.sort])):
-            if name not in METRICS:
-                raise UsageError(f"no metric {name!r}", hint=f"one of: {', '.join(METRICS)}")
+    why_hidden: str = "too deep"
+    heading: str = ""
 
 
 def visible(tree: Tree, view: TreeView) -> list[tuple[int, int]]:
     """(node, depth) of what the view shows, depth first, siblings in the view's order."""
-    least = view.threshold_percent / 100 * max(1, int(tree.total_ns[0]))
     children: list[list[int]] = [[] for _ in range(len(tree))]
     for node in range(1, len(tree)):
-        children[int(tree.parent[node])].append(node)
-    shown: list[tuple[int, int]] = []
+        if view.shown is None or view.shown[node]:
+            children[int(tree.parent[node])].append(node)
+    found: list[tuple[int, int]] = []
     stack = [(0, 0)]
     while stack:
         node, depth = stack.pop()
-        shown.append((node, depth))
-        if view.max_depth is not None and depth >= view.max_depth:
-            continue
-        kept = [child for child in children[node] if tree.total_ns[child] >= least]
-        kept.sort(key=lambda child: _order(tree, view, child), reverse=True)
-        stack.extend((child, depth + 1) for child in kept)
-    return shown
+        found.append((node, depth))
+        if view.max_depth is None or depth < view.max_depth:
+            ordered = sorted(children[node], key=lambda child: _order(tree, view, child), reverse=True)
+            stack.extend((child, depth + 1) for child in ordered)
+    return found
 
 
-def _order(tree: Tree, view: TreeView, node: int) -> tuple[float, str]:
-    """Ascending: smaller is shown first, so metrics are negated and ties go by name."""
-    return (0.0 if view.sort == "name" else -METRICS[view.sort][0](tree, node), tree.name[node])
+def _order(tree: Tree, view: TreeView, node: int) -> tuple[tuple[float, ...], str]:
+    return tuple(-float(np.nan_to_num(values[node], nan=-np.inf)) for values in view.order), tree.name[node]
 
 
 def render_tree(tree: Tree, view: TreeView, *, width: int) -> TableText:
     rows = visible(tree, view)
-    cells = [[METRICS[name][1].format(METRICS[name][0](tree, node)) for name in view.metrics] for node, _ in rows]
-    widths = [max(len(name), *(len(row[at]) for row in cells)) for at, name in enumerate(view.metrics)]
-    header = "  ".join(name.rjust(size) for name, size in zip(view.metrics, widths, strict=True))
-    room = max(20, width - len(header) - 2)
-    lines = [(f"{header}  {tree.weight} by call path", "bold")]
-    for (node, depth), row in zip(rows, cells, strict=True):
-        numbers = "  ".join(cell.rjust(size) for cell, size in zip(row, widths, strict=True))
+    header, numbers = _numbers(view, [node for node, _ in rows])
+    room = max(LEAST_ROOM, width - len(header) - 2)
+    lines = [(f"{header}  {view.heading or f'{tree.weight} by call path'}", "bold")]
+    for (node, depth), text in zip(rows, numbers, strict=True):
         indent = "  " * min(depth, room // 4)
-        lines.append((f"{numbers}  {indent}{elide(clean(tree.name[node]), room - len(indent), middle=True)}", "none"))
-    hidden = len(tree) - len(rows)
-    if hidden:
-        lines.append((f"… {hidden:,} nodes not shown (below {view.threshold_percent:g} % or too deep)", "dim"))
-    return TableText(tuple(lines))
+        lines.append((f"{text}  {indent}{elide(clean(tree.name[node]), room - len(indent), middle=True)}", "none"))
+    return TableText((*lines, *_hidden(tree, view, len(rows))))
 
 
-def tree_rows(tree: Tree, view: TreeView) -> bytes:
-    """The shown nodes as one JSON array of objects, parents before children."""
-    number = {node: row for row, (node, _) in enumerate(visible(tree, view))}
-    rows = []
-    for node, depth in visible(tree, view):
-        parent = number.get(int(tree.parent[node])) if node else None
-        metrics: dict[str, float] = {name: float(METRICS[name][0](tree, node)) for name in METRICS}
-        metrics["count"] = int(tree.total_count[node])
-        rows.append({"node": number[node], "parent": parent, "depth": depth, "name": tree.name[node],
-                     "kind": tree.kind[node], **metrics})  # fmt: skip
-    return msgspec.json.encode(rows)
+def render_list(tree: Tree, view: TreeView, *, width: int) -> TableText:
+    """The same nodes without the root as one list, the largest first, each with the path that leads to it."""
+    nodes = sorted((node for node, _ in visible(tree, view) if node), key=lambda node: _order(tree, view, node))
+    header, numbers = _numbers(view, nodes)
+    room = max(LEAST_ROOM, width - len(header) - 2)
+    lines = [(f"{header}  name ← its callers", "bold")]
+    for node, text in zip(nodes, numbers, strict=True):
+        lines.append((f"{text}  {elide(' ← '.join(map(clean, reversed(tree.path(node)))), room)}", "none"))
+    return TableText((*lines, *_hidden(tree, view, len(nodes) + 1)))
+
+
+def _numbers(view: TreeView, nodes: list[int]) -> tuple[str, list[str]]:
+    """The header of the columns, and a line of them for each node."""
+    cells = [column.texts(nodes) for column in view.columns]
+    names = [column.head or column.name for column in view.columns]
+    widths = [max(map(len, (name, *texts))) for name, texts in zip(names, cells, strict=True)]
+    rows = [names, *(list(row) for row in zip(*cells, strict=True))] if cells else [[], *([] for _ in nodes)]
+    header, *lines = ("  ".join(text.rjust(size) for text, size in zip(row, widths, strict=True)) for row in rows)
+    return header, lines
+
+
+def _hidden(tree: Tree, view: TreeView, shown: int) -> list[tuple[str, str]]:
+    hidden = len(tree) - shown
+    return [(f"… {hidden:,} nodes not shown ({view.why_hidden})", "dim")] if hidden else []
+
+
+def tree_table(tree: Tree, view: TreeView) -> Table:
+    """The shown nodes as rows, parents before children."""
+    rows = visible(tree, view)
+    nodes = [node for node, _ in rows]
+    number = {node: row for row, node in enumerate(nodes)}
+    frame = pl.DataFrame(
+        {
+            "node": range(len(nodes)),
+            "parent": [number[int(tree.parent[node])] if node else None for node in nodes],
+            "depth": [depth for _, depth in rows],
+            "name": [tree.name[node] for node in nodes],
+            "kind": [tree.kind[node] for node in nodes],
+        },
+        schema={"node": pl.Int64, "parent": pl.Int64, "depth": pl.Int64, "name": pl.String, "kind": pl.String},
+    )
+    taken = {column.name for column in PLACE}
+    columns = [column for column in view.columns if column.name not in taken]
+    frame = frame.with_columns([_series(column, nodes) for column in columns])
+    described = (Column(column.name, column.meaning or column.name, column.unit) for column in columns)
+    return table("tree", f"one row per node: {tree.weight} by call path", (*PLACE, *described), frame)
+
+
+def _series(column: TreeColumn, nodes: list[int]) -> pl.Series:
+    values = pl.Series(column.name, column.values[nodes], dtype=pl.Float64).fill_nan(None)
+    return values.round().cast(pl.Int64) if column.unit == "count" else values

@@ -1,0 +1,80 @@
+"""`kernel_categories`, `kernels` and `launch_categories` of call paths: the same columns as of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from warplens.analyses.kernels import CATEGORY, COUNT, OP_CATEGORY, PERCENT, STEP_TIME, TOTAL, TOTAL_US
+from warplens.analyses.paths.workspace import PathWorkspace
+from warplens.analyses.workspace import percent_of
+from warplens.model.table import Column, Table, table
+
+OP = Column("op", "innermost scope or Python frame around the kernel")
+UNKNOWN = "; not known without a timeline"
+CALLS = pl.col("count").sum()
+NO_FLOAT, NO_INT = pl.lit(None, pl.Float64), pl.lit(None, pl.Int64)
+
+
+def kernel_categories(work: PathWorkspace) -> Table:
+    frame = (
+        work.gpu.group_by("kernel_category")
+        .agg(CALLS, TOTAL_US)
+        .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
+        .sort("total_us", "kernel_category", descending=[True, False])
+    )
+    return table("kernel_categories", "one row per kernel category", (CATEGORY, COUNT, TOTAL, PERCENT), frame)
+
+
+def kernels(work: PathWorkspace) -> Table:
+    order = ["op", "kernel", "device"]
+    frame = (
+        work.gpu.group_by("op", "op_category", "kernel_category", "kernel", "kernel_short", "device")
+        .agg(CALLS, TOTAL_US)
+        .with_columns(
+            (pl.when(pl.col("count") > 0).then(pl.col("total_us") / pl.col("count"))).alias("mean_us"),
+            percent_of("total_us", work.gpu_total_ns).alias("percent"),
+            NO_INT.alias("stream"),
+            NO_FLOAT.alias("min_us"),
+            NO_FLOAT.alias("max_us"),
+            NO_FLOAT.alias("step_us"),
+        )
+        .sort("total_us", *order, descending=[True, *[False] * len(order)])
+    )
+    columns = (
+        OP,
+        OP_CATEGORY,
+        CATEGORY,
+        Column("kernel", "name as recorded"),
+        Column("stream", "GPU stream (queue)" + UNKNOWN),
+        COUNT,
+        TOTAL,
+        Column("mean_us", "mean duration", "us"),
+        Column("min_us", "shortest" + UNKNOWN, "us"),
+        Column("max_us", "longest" + UNKNOWN, "us"),
+        PERCENT,
+        Column("kernel_short", "readable short form of the name"),
+        Column("device", "GPU number"),
+        replace(STEP_TIME, meaning=STEP_TIME.meaning + UNKNOWN),
+    )
+    return table("kernels", "one row per scope or frame, kernel and GPU", columns, frame)
+
+
+def launch_categories(work: PathWorkspace) -> Table:
+    frame = (
+        work.gpu.group_by("op", "kernel_category")
+        .agg(CALLS, TOTAL_US, pl.col("in_graph").any().alias("is_graph"))
+        .with_columns(pl.col("total_us").sum().over("op").alias("op_us"))
+        .with_columns((100 * pl.col("total_us") / pl.col("op_us")).fill_nan(0).round(6).alias("percent_of_op"))
+        .sort("op_us", "op", "total_us", "kernel_category", descending=[True, False, True, False])
+    )
+    columns = (
+        OP,
+        CATEGORY,
+        COUNT,
+        TOTAL,
+        Column("percent_of_op", "share of the GPU time of this scope or frame", "%"),
+        Column("is_graph", "its kernels, or some of them, come from a CUDA or HIP graph"),
+    )
+    return table("launch_categories", "one row per scope or frame and kernel category", columns, frame)

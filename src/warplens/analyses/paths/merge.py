@@ -1,0 +1,41 @@
+"""Two call trees as one: equal paths are one node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplens.model.trace import Ints
+from warplens.model.tree import Floats, Tree, build_tree
+
+
+class MergedTrees:
+    """The nodes of both trees; `spread` puts what one of them has at its own nodes."""
+
+    def __init__(self, first: Tree, second: Tree) -> None:
+        self._index: dict[tuple[int, str], int] = {}
+        self._parent: list[int] = []
+        self._name: list[str] = []
+        self._kind: list[str] = []
+        self._places = (self._add(first), self._add(second))
+        nothing = np.zeros(len(self._name), np.int64)
+        parent = np.array(self._parent, np.int64)
+        self.tree = build_tree(parent, self._name, self._kind, nothing, nothing, first.weight)
+
+    def _add(self, tree: Tree) -> Ints:
+        place: list[int] = []
+        for node in range(len(tree)):
+            above = place[int(tree.parent[node])] if node else -1
+            # Both roots stand for everything, whatever they are called.
+            found = self._index.setdefault((above, tree.name[node] if node else ""), len(self._name))
+            if found == len(self._name):
+                self._parent.append(above)
+                self._name.append(tree.name[node])
+                self._kind.append(tree.kind[node])
+            place.append(found)
+        return np.array(place, np.int64)
+
+    def spread(self, side: int, values: Floats, missing: float) -> Floats:
+        """Values of the nodes of one tree, at the nodes of both; `missing` for those it does not have."""
+        found = np.full(len(self._name), missing)
+        found[self._places[side]] = values
+        return found

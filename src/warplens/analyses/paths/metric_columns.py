@@ -1,0 +1,25 @@
+"""Metrics of a tree as columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from warplens.analyses.rates import EXCLUSIVE, amount_unit
+from warplens.model.table import Column
+
+
+def metric_columns(metrics: Iterable[str], taken: Iterable[str], meaning: str = "{metric}") -> dict[str, Column]:
+    """A column for each metric, named as it is unless the table, or another metric, has that name.
+
+    >>> [column.name for column in metric_columns(["tokens", "percent", "loss (exc)"], ["percent"]).values()]
+    ['tokens', 'metric_percent', 'loss']
+    """
+    used = set(taken)
+    columns = {}
+    for metric in metrics:
+        plain = name = metric.removesuffix(EXCLUSIVE)
+        while name in used:
+            name = f"metric_{name}"
+        used.add(name)
+        columns[metric] = Column(name, meaning.format(metric=plain), amount_unit(plain))
+    return columns

@@ -1,0 +1,44 @@
+"""`quality` of call paths: what this profile can and cannot tell."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from warplens.analyses.paths.workspace import PathWorkspace
+from warplens.analyses.quality import COLUMNS
+from warplens.categories import demangle
+from warplens.model.quality import Note
+from warplens.model.table import Table, table
+from warplens.units import format_percent
+
+
+def quality(work: PathWorkspace) -> Table:
+    added = (*_limits(work), *_profiler_work(work), *_mangled_names(work), *_unknown_gpu(work))
+    notes = work.paths.quality.with_notes(*added).notes
+    rows = [(note.code, note.severity, note.count, note.message) for note in notes]
+    schema = {"code": pl.String, "severity": pl.String, "count": pl.Int64, "message": pl.String}
+    return table("quality", "one row per note on the profile", COLUMNS, pl.DataFrame(rows, schema, orient="row"))
+
+
+def _limits(work: PathWorkspace) -> list[Note]:
+    return [Note("no_timeline"), *([] if "python" in work.tree.kind else [Note("no_frames")])]
+
+
+def _profiler_work(work: PathWorkspace) -> list[Note]:
+    is_own = work.nearest([kind == "overhead" for kind in work.tree.kind])[work.kernel_nodes] >= 0
+    count, ns = work.gpu.filter(pl.Series(is_own)).select(pl.col("count", "dur_ns").sum()).row(0)
+    share = 100 * ns / max(1, work.gpu_total_ns)
+    return [Note("profiler_work", count, format_percent(share))] if count else []
+
+
+def _mangled_names(work: PathWorkspace) -> list[Note]:
+    names = set(work.gpu["kernel"].to_list())
+    mangled = sum(demangle(name).startswith("_Z") for name in names if name.startswith("_Z"))
+    return [Note("mangled", mangled)] if mangled else []
+
+
+def _unknown_gpu(work: PathWorkspace) -> list[Note]:
+    if work.hardware is not None or not len(work.gpu):
+        return []
+    known = [f"{device.name or device.compute}" for device in work.paths.meta.devices]
+    return [Note("unknown_gpu", detail=", ".join(filter(None, dict.fromkeys(known))) or "the file does not name it")]

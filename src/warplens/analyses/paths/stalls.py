@@ -1,0 +1,96 @@
+"""`stalls`: what the samples of PC sampling say each source line of a kernel was waiting for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.modules import frame_parts
+from warplens.analyses.paths.workspace import PathWorkspace
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Ints
+
+SAMPLES: Final = "num_samples"
+STALLED: Final = "num_stalled_samples"
+PREFIX: Final = "stalled_"
+NO_WAIT: Final = "stalled_selected"
+"""Counted by Proton among the stalls, though the warp was the one that issued."""
+COLUMNS = (
+    Column("kernel_short", "readable short form of the kernel's name"),
+    Column("file", "source file inside the kernel; empty where the samples are not told apart by line"),
+    Column("line", "line in it"),
+    Column("function", "function in it"),
+    Column("samples", "times the sampler found a warp here", "count"),
+    Column("stalled_samples", "of these, those in which it waited", "count"),
+    Column("percent", "share of all samples", "%"),
+    Column("stalled_percent", "share of this line's samples in which it waited", "%"),
+    Column("top_stall", "what it waited for most; `selected`, an issued instruction, is no wait"),
+    Column("top_stall_percent", "share of that among the waits", "%"),
+    Column("kernel", "the kernel's name as recorded"),
+)
+
+
+def stalls(work: PathWorkspace) -> Table:
+    tree = work.tree
+    reasons = sorted(name for name in tree.metrics if name.startswith(PREFIX))
+    counted = [name for name in (SAMPLES, STALLED, *reasons) if name in tree.metrics]
+    rows = (
+        np.flatnonzero(np.sum([tree.metrics[name] for name in counted], axis=0)) if counted else np.zeros(0, np.int64)
+    )
+    frame = pl.DataFrame(
+        {"kernel": _kernels(work, rows), "place": [_place(work, node) for node in rows.tolist()]}
+        | {
+            name: tree.metrics[name][rows] if name in tree.metrics else np.zeros(len(rows))
+            for name in (SAMPLES, STALLED)
+        }
+        | {name: tree.metrics[name][rows] for name in reasons},
+        schema_overrides={"kernel": pl.String, "place": pl.String},
+    )
+    frame = frame.group_by("kernel", "place").agg(
+        pl.col(SAMPLES, STALLED, *reasons).sum().round().cast(pl.Int64, strict=False)
+    )
+    described = _described(frame, reasons, work.short_names).sort(
+        "samples", "kernel", "place", descending=[True, False, False]
+    )
+    meanings = (Column(name, f"samples that waited: {name.removeprefix(PREFIX)}", "count") for name in reasons)
+    notes = () if counted else ('no samples in this profile (Proton records them with mode="pcsampling")',)
+    return table(
+        "stalls", "one row per kernel and source line that was sampled", (*COLUMNS, *meanings), described, *notes
+    )
+
+
+def _kernels(work: PathWorkspace, rows: Ints) -> list[str]:
+    """The kernel that each sampled node is or lies in."""
+    around = work.nearest([kind == "kernel" for kind in work.tree.kind])
+    own = [
+        node if work.tree.kind[node] == "kernel" or around[node] < 0 else int(around[node]) for node in rows.tolist()
+    ]
+    return [work.tree.name[node] for node in own]
+
+
+def _place(work: PathWorkspace, node: int) -> str:
+    return work.tree.name[node] if work.tree.kind[node] == "line" else ""
+
+
+def _described(frame: pl.DataFrame, reasons: list[str], short: dict[str, str]) -> pl.DataFrame:
+    parts = [frame_parts(place) for place in frame["place"].to_list()]
+    whole = max(1, int(frame[SAMPLES].sum()))
+    waited = [name for name in reasons if name != NO_WAIT]
+    waits = frame.select(waited).to_numpy() if waited else np.zeros((len(frame), 1))
+    top = waits.argmax(axis=1) if len(frame) else np.zeros(0, np.int64)
+    most = waits.max(axis=1) if len(frame) else np.zeros(0)
+    names = [waited[at].removeprefix(PREFIX) if most[row] > 0 else None for row, at in enumerate(top)]
+    return frame.with_columns(
+        pl.Series("kernel_short", [short.get(name, name) for name in frame["kernel"].to_list()], dtype=pl.String),
+        pl.Series("file", [part[0] or None for part in parts], dtype=pl.String),
+        pl.Series("line", [part[1] for part in parts], dtype=pl.Int64),
+        pl.Series("function", [part[2] or None for part in parts], dtype=pl.String),
+        pl.col(SAMPLES).alias("samples"),
+        pl.col(STALLED).alias("stalled_samples"),
+        (100 * pl.col(SAMPLES) / whole).alias("percent"),
+        (100 * pl.col(STALLED) / pl.col(SAMPLES)).fill_nan(0).alias("stalled_percent"),
+        pl.Series("top_stall", names, dtype=pl.String),
+        pl.Series("top_stall_percent", 100 * most / np.maximum(1, waits.sum(axis=1)), dtype=pl.Float64),
+    )
