@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 import struct
 from collections import Counter
@@ -18,8 +19,8 @@ from warplens.api import Profile
 from warplens.errors import FormatError
 from warplens.model.trace import Meta, Trace
 from warplens.passes import run_passes
-from warplens.readers import xplane
-from warplens.readers.protobuf_wire import Damage, Message, signed, whole_file
+from warplens.readers import xplane, xplane_json
+from warplens.readers.protobuf_wire import Damage, Message, double_of, signed, whole_file
 
 JAX = ROOT / "samples" / "jax" / "transformer_step.xplane.pb.gz"
 SAME_RUN = SHARED / "traces" / "jax" / "transformer_step.trace.json.gz"
@@ -105,6 +106,7 @@ class Plane:
         self.name = name
         self.lines: list[bytes] = []
         self.kinds: dict[str, int] = {}
+        self.raw_kinds: list[bytes] = []
         self.stat_names: dict[str, int] = {}
         self.stats = self._stats(stats)
 
@@ -132,6 +134,7 @@ class Plane:
             for field, table in ((4, self.kinds), (5, self.stat_names))
             for name, number in table.items()
         ]
+        maps += [(4, kind) for kind in self.raw_kinds]
         return encode((2, self.name), *((3, line) for line in self.lines), *maps, *((6, stat) for stat in self.stats))
 
 
@@ -151,6 +154,21 @@ def opened_file(path: Path) -> Trace:
 
 def kinds(trace: Trace) -> dict[str, int]:
     return dict(Counter(trace.named_events()["kind"].to_list()))
+
+
+def callers(trace: Trace, row: int) -> list[int]:
+    """The recorded callers of a GPU event and what is around them, innermost first."""
+    parent, found = trace.ints("parent"), [int(trace.ints("op")[row])]
+    while parent[found[-1]] >= 0:
+        found.append(int(parent[found[-1]]))
+    return found
+
+
+def outermost(trace: Trace, row: int) -> int:
+    parent = trace.ints("parent")
+    while parent[row] >= 0:
+        row = int(parent[row])
+    return row
 
 
 def codes(trace: Trace) -> set[str]:
@@ -292,7 +310,7 @@ def test_the_sample_adds_up_to_what_the_file_says() -> None:
     first = min(start for *_, start, _ in plain)
     ours = sorted(zip(work["name"], work["start_ns"], work["dur_ns"], strict=True))
     assert ours == sorted((name, (start - first) // 1000, duration // 1000) for _, _, name, start, duration in on_gpu)
-    assert trace.meta.events_in_file == len(plain) == len(trace) + trace.memory.height
+    assert trace.meta.events_in_file == len(plain) == len(trace) - trace.frames.height + trace.memory.height
 
 
 def test_the_sample_agrees_with_the_json_of_the_same_run() -> None:
@@ -305,12 +323,14 @@ def test_the_sample_agrees_with_the_json_of_the_same_run() -> None:
     ours = trace.named_events().filter(pl.col("lane") == lane)
     assert ours.height == len(expected)
     assert ours["dur_ns"].sum() / 1000 == pytest.approx(sum(expected), abs=1e-3)
-    assert len(trace) == len(events)
+    assert len(trace) - trace.frames.height == len(events)
 
 
 def test_the_sample_has_steps_launches_and_sensible_categories() -> None:
     trace = opened_file(JAX)
-    assert kinds(trace) == {
+    recorded = set(trace.frames["id"].to_list())
+    timed = Counter(kind for row, kind in enumerate(trace.named_events()["kind"]) if row not in recorded)
+    assert timed == {
         "kernel": 396,
         "memset": 48,
         "runtime": 43,
@@ -324,7 +344,6 @@ def test_the_sample_has_steps_launches_and_sensible_categories() -> None:
     work = events[trace.gpu_rows]
     assert {events["name"][row] for row in work["launch"]} == {"cuGraphLaunch"}
     assert work["step"].value_counts().sort("step")["count"].to_list() == [148, 148, 148]
-    assert {events["name"][row] for row in work["op"]} == {"command_buffer_1"}
     categories = Profile(trace).table("kernel_categories").frame
     assert categories["kernel_category"][0] == "GEMM"
     assert not categories["kernel_category"].str.contains("(?i)other|unknown").any()
@@ -344,9 +363,246 @@ def test_an_amd_file_of_eight_gpus() -> None:
     allocates = dict(trace.memory.select("lane", "device").rows())
     tied = work.filter(pl.col("op") >= 0)
     assert tied.height == 198
-    assert [allocates[trace.events["lane"][op]] for op in tied["op"]] == [f"GPU {number}" for number in tied["device"]]
+    threads = [trace.events["lane"][outermost(trace, op)] for op in tied["op"]]
+    assert [allocates[thread] for thread in threads] == [f"GPU {number}" for number in tied["device"]]
     frame = Profile(trace).table("kernel_categories").frame
     assert {"GEMM", "Layout Transform", "Convolution"} <= set(frame["kernel_category"])
+
+
+def test_all_work_of_a_command_buffer_is_named_in_the_order_of_the_schedule() -> None:
+    """What the file's own program says, instruction by instruction, found here by a decoder of its own."""
+    trace = opened_file(JAX)
+    expected = [program_op_name(instruction) for instruction in scheduled(JAX, "jit_step(7299)")]
+    events = trace.named_events()
+    work = events[trace.gpu_rows].filter(pl.col("kind") == "kernel").sort("start_ns")
+    assert set(trace.contexts["id"].to_list()) == set(trace.gpu_rows.tolist())
+    for step in range(3):
+        found = [callers(trace, row) for row in work.filter(pl.col("step") == step)["id"]]
+        assert len(found) == len(expected) == 132
+        for rows, op_name in zip(found, expected, strict=True):
+            names = [events["name"][row] for row in rows]
+            kinds_ = [events["kind"][row] for row in rows]
+            assert kinds_[0] == "op"
+            if op_name:  # four fusions have none of their own
+                assert names[1] == op_name.split("/")[-1]
+                assert ("(backward)" in names) == ("transpose(" in op_name)
+            assert "jit(step)" in names and "jit_step:XLA GPU module" in names
+            assert "examples/jax_step.py(17): <module>" in names
+
+
+def scheduled(path: Path, program: str) -> list[dict[int, Any]]:
+    """The instructions of a program's entry computation that launch something, in the order of its schedule."""
+    for plane in (value for field, value in plain_fields(content(path)) if field == 1):
+        for entry in (dict(plain_fields(value)) for field, value in plain_fields(plane) if field == 4):
+            kind = list(plain_fields(entry[2]))
+            if dict(kind).get(2) == program.encode():
+                stats = [dict(plain_fields(value)) for field, value in kind if field == 5]
+                proto = next(stat[6] for stat in stats if 6 in stat)
+                return entry_computation(dict(plain_fields(proto))[1])
+    raise LookupError(program)
+
+
+def entry_computation(module: bytes) -> list[dict[int, Any]]:
+    parts = list(plain_fields(module))
+    entry = dict(parts)[6]
+    computation = next(value for field, value in parts if field == 3 and dict(plain_fields(value))[5] == entry)
+    instructions = [dict(plain_fields(value)) for field, value in plain_fields(computation) if field == 2]
+    by_number = {instruction[35]: instruction for instruction in instructions}
+    sequences = [dict(plain_fields(value)) for field, value in plain_fields(dict(parts)[7]) if field == 1]
+    packed = next(dict(plain_fields(sequence[2]))[1] for sequence in sequences if sequence[1] == entry)
+    order = [number for _, number in plain_fields(b"".join(b"\x08" + each for each in split_varints(packed)))]
+    silent = {b"parameter", b"bitcast", b"get-tuple-element", b"tuple", b"constant"}
+    return [by_number[number] for number in order if by_number[number][2] not in silent]
+
+
+def split_varints(packed: bytes) -> list[bytes]:
+    ends = [place + 1 for place, byte in enumerate(packed) if byte < 128]
+    return [packed[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def program_op_name(instruction: dict[int, Any]) -> str:
+    return dict(plain_fields(instruction.get(7, b""))).get(2, b"").decode()
+
+
+def test_time_lands_on_the_users_lines_forward_and_backward() -> None:
+    profile = Profile(opened_file(JAX))
+    lines = profile.table("python_lines").frame
+    assert lines.select("line", "function", "count").rows()[:3] == [
+        (7, "layer", 210),
+        (6, "layer", 123),
+        (4, "attn", 96),
+    ]
+    assert (lines["backward_us"][:3] > lines["forward_us"][:3]).all()
+    assert lines["kernel_us"].sum() == pytest.approx(profile.trace.ints("dur_ns")[profile.trace.gpu_rows].sum() / 1000)
+    phases = dict(profile.table("phases").frame.select("phase", "count").rows())
+    assert phases == {"backward": 246, "forward": 198}
+    ops = profile.table("ops").frame
+    library = ops.row(by_predicate=pl.col("op") == "custom-call __cublas$lt$matmul", named=True)
+    assert library["count"] == 84  # 28 in each of three steps; 16 of them fill memory first
+    assert ops.row(by_predicate=pl.col("op") == "fusion.234", named=True)["count"] == 12
+
+
+def test_no_note_advises_what_only_pytorch_can_do() -> None:
+    for path in (JAX, MI300):
+        if path.exists():
+            messages = " ".join(note.message for note in opened(content(path)).quality.notes)
+            assert "with_stack" not in messages and "record_shapes" not in messages and "prof.step" not in messages
+            assert "graph launches" not in messages
+    assert "no_step_annotations" in codes(opened(space(gpu_plane())))
+
+
+def program(name: str, number: int, *instructions: bytes, stack: bytes = b"") -> Plane:
+    """The metadata plane with one program, all of whose instructions are scheduled as they come."""
+    order = encode((1, b"".join(varint(place + 1) for place in range(len(instructions)))))
+    entry = encode((1, "main"), *((2, each) for each in instructions), (5, 1), (6, len(instructions)))
+    schedule = encode((1, encode((1, 1), (2, order))))
+    proto = encode((1, encode((1, name), (3, entry), (6, 1), (7, schedule), (17, stack))))
+    plane = Plane("/host:metadata")
+    plane.stat_names["Hlo Proto"] = 1
+    plane.raw_kinds.append(encode((1, 7), (2, encode((2, f"{name}({number})"), (5, encode((1, 1), (6, proto)))))))
+    return plane
+
+
+def instruction(number: int, name: str, opcode: str = "fusion", op_name: str = "", frame: int = 0) -> bytes:
+    return encode((1, name), (2, opcode), (7, encode((2, op_name), (15, frame))), (35, number))
+
+
+STACK = encode(
+    (1, "model.py"), (2, "main"), (2, "attend"),
+    (3, encode((1, 1), (2, 1), (3, 90))), (3, encode((1, 1), (2, 2), (3, 12))),
+    (4, encode((1, 1))), (4, encode((1, 2), (2, 1))),
+)  # fmt: skip
+
+
+def test_an_event_that_names_its_hlo_op_gets_its_callers() -> None:
+    added = instruction(1, "add.1", op_name="jit(f)/transpose(jvp(layer0))/add", frame=2)
+    gpu = gpu_plane()
+    text = space(program("jit_f", 5, added, stack=STACK), gpu, host_plane())
+    trace = opened(text)  # the event says no program, but there is only one of its module's name
+    assert trace.contexts.is_empty()
+    stats = {"correlation_id": 7, "hlo_op": "add.1", "program_id": 5}
+    gpu = Plane("/device:GPU:0").line(1, "Stream #7", SINCE_1970, ("loop_add_fusion", 5_000_500, 2_001_499, stats))
+    trace = opened(space(program("jit_f", 5, added, stack=STACK), gpu, host_plane()))
+    events = trace.named_events()
+    path = [(events["kind"][row], events["name"][row]) for row in callers(trace, int(trace.gpu_rows[0]))]
+    assert path == [
+        ("op", "add.1"),
+        ("op", "add"),
+        ("other", "(backward)"),
+        ("annotation", "layer0"),
+        ("annotation", "jit(f)"),
+        ("python", "model.py(12): attend"),
+        ("python", "model.py(90): main"),
+        ("op", "PjitFunction(step)"),
+        ("python", "train.py(12): step"),
+        ("annotation", "my phase"),
+        ("annotation", "ProfilerStep#3"),
+    ]
+    primitive = callers(trace, int(trace.gpu_rows[0]))[1]
+    assert events["name"][int(trace.ints("forward")[primitive])] == "layer0"
+    tree = Profile(trace).tree()
+    assert "(backward)" in tree.name and tree.name.count("layer0") == 1
+
+
+def test_a_program_is_found_by_its_modules_name_where_the_event_gives_no_number() -> None:
+    added = instruction(1, "add.1", op_name="jit(f)/add")
+    stats = {"hlo_op": "add.1", "hlo_module": "jit_f"}
+    gpu = Plane("/device:GPU:0").line(1, "Stream #7", 0, ("k", 0, 1_000_000, stats))
+    assert opened(space(program("jit_f", 5, added), gpu)).contexts.height == 1
+    assert opened(space(program("jit_g", 5, added), gpu)).contexts.is_empty()
+    assert opened(space(program("jit_f", 5, added), program("jit_f", 6, added), gpu)).contexts.is_empty()
+
+
+def test_without_the_program_the_events_own_scopes_count() -> None:
+    stats = {"hlo_op": "add.1", "name": "jit(f)/layer0/add"}
+    gpu = Plane("/device:GPU:0").line(1, "Stream #7", 0, ("k", 0, 1_000_000, stats))
+    trace = opened(space(gpu))
+    names = [trace.named_events()["name"][row] for row in callers(trace, int(trace.gpu_rows[0]))]
+    assert names == ["add.1", "add", "layer0", "jit(f)"]
+
+
+def test_work_of_a_command_buffer_that_fits_no_instruction_stays_on_its_launch() -> None:
+    stats = {"correlation_id": 9, "hlo_op": "command_buffer", "program_id": 5}
+    known, library = ("fusion_3", 0, 1_000_000, stats), ("sgemm", 2_000_000, 1_000_000, stats)
+    gpu = Plane("/device:GPU:0").line(1, "Stream #7", SINCE_1970 + 7000, known, library)
+    trace = opened(space(program("jit_f", 5, instruction(1, "fusion.3", op_name="jit(f)/mul")), gpu, host_plane()))
+    frame = Profile(trace).table("kernels").frame
+    assert set(frame.select("kernel", "op").rows()) == {("fusion_3", "fusion.3"), ("sgemm", "cuGraphLaunch")}
+    note = next(note for note in trace.quality.notes if note.code == "no_hlo_op")
+    assert (note.count, note.detail) == (1, "50.0%")
+    with_call = (instruction(1, "fusion.3", op_name="jit(f)/mul"), instruction(2, "cc.1", "custom-call", "jit(f)/dot"))
+    trace = opened(space(program("jit_f", 5, *with_call), gpu, host_plane()))
+    assert trace.contexts.height == 2 and "no_hlo_op" not in codes(trace)
+
+
+def test_a_damaged_program_costs_the_callers_only() -> None:
+    text = content(JAX)
+    start = text.index(b"jit_step\x12")
+    random_source = random.Random(3)
+    for _ in range(20):
+        broken = bytearray(text)
+        for _ in range(20):
+            broken[start + random_source.randrange(200_000)] = random_source.randrange(256)
+        trace = opened(bytes(broken))
+        assert len(trace.gpu_rows) == 444
+
+
+def opened_json(text: bytes) -> Trace:
+    return run_passes(xplane_json.read(text, Meta(source="test", format=""), []), check_each=True)
+
+
+def test_the_json_of_the_same_run_reads_like_the_planes_but_for_the_programs() -> None:
+    if not SAME_RUN.exists():
+        pytest.skip(f"{SAME_RUN.name} is not here")
+    planes, trace = opened_file(JAX), opened_json(content(SAME_RUN))
+    assert trace.meta.format == "xla_json"
+    assert kinds(trace)["python"] == 45 and trace.meta.phases["X"] == len(trace)
+    columns = ["name", "dur_ns", "device", "stream", "correlation", "step"]
+    ours, theirs = (each.named_events()[each.gpu_rows].select(columns).rows() for each in (trace, planes))
+    assert sorted(ours) == sorted(theirs)
+    assert {trace.named_events()["name"][row] for row in trace.ints("op")[trace.gpu_rows].tolist()} == {
+        "command_buffer_1"
+    }
+    assert set(trace.geometries.rows()) == set(planes.geometries.rows())
+    assert codes(trace) == {"no_op_shapes", "no_programs", "overlap"}
+
+
+def json_trace(*events: dict[str, Any]) -> bytes:
+    named = {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/device:GPU:3"}}
+    stream = {"ph": "M", "pid": 1, "tid": 9, "name": "thread_name", "args": {"name": "Stream #9(Compute)"}}
+    return json.dumps({"displayTimeUnit": "ns", "traceEvents": [named, stream, *events, {}]}).encode()
+
+
+KERNEL = {
+    "ph": "X",
+    "pid": 1,
+    "tid": 9,
+    "ts": 1.5,
+    "dur": 2.0,
+    "name": "k",
+    "args": {"hlo_op": "add.1", "name": "f/g/add"},
+}
+
+
+def test_a_json_file_made_by_hand_and_damaged() -> None:
+    trace = opened_json(json_trace(KERNEL, {**KERNEL, "ts": 9e99}, {**KERNEL, "ts": 4.0}))
+    assert trace.named_events()[trace.gpu_rows].select("start_ns", "device", "stream").rows() == [
+        (0, 3, 9),
+        (2500, 3, 9),
+    ]
+    assert "out_of_range" in codes(trace) and "not_events" not in codes(trace)
+    assert [trace.named_events()["name"][row] for row in callers(trace, int(trace.gpu_rows[0]))] == [
+        "add.1",
+        "add",
+        "g",
+        "f",
+    ]
+    text = json_trace(KERNEL, KERNEL)
+    for size in range(len(text)):
+        try:
+            assert "truncated" in codes(opened_json(text[:size]))
+        except FormatError:
+            assert size < text.index(b"add.1") + 60
 
 
 def read_or_refuse(text: bytes, linked: bool = True) -> Trace | None:
@@ -409,7 +665,7 @@ def test_wire_values() -> None:
     fields = dict(whole_file(data).fields(damage := Damage()))
     assert fields[1] == 300
     assert isinstance(fields[2], Message) and fields[2].text() == "text"
-    assert isinstance(fields[3], Message) and fields[3].double() == 1.5
+    assert isinstance(fields[3], Message) and double_of(bytes(fields[3].view)) == 1.5
     assert isinstance(fields[4], int) and signed(fields[4]) == -2
     assert damage == Damage()
 

@@ -21,6 +21,9 @@ MEMORY_FAMILIES: Final = (
 OPTIMIZER_OPS: Final = "addcdiv_|addcmul_"
 """Ops that only optimizers call: their chains are WL208's."""
 
+NO_STACKS = {"no_stacks", "no_host", "no_python", "no_python_tracer", "no_python_context", "callers_only"}
+"""Notes that mean that no Python stacks were recorded."""
+
 
 def _fusable_chains(facts: Facts) -> pl.DataFrame:
     """Chains worth fusing; those on scores are WL204's, with a third of casts WL206's, an optimizer's WL208's."""
@@ -146,7 +149,7 @@ def _layout_row(facts: Facts, row: dict[str, Any]) -> Evidence:
 
 def slowed_by_stacks(facts: Facts) -> str:
     """Recording Python stacks slows the host, two- to threefold where every op has many frames."""
-    recorded = not {"no_stacks", "no_host"} & set(facts.frame("quality")["code"].to_list())
+    recorded = not NO_STACKS & set(facts.frame("quality")["code"].to_list())
     return "; recorded with stacks, which slows the host: the gain without the profiler is smaller" if recorded else ""
 
 

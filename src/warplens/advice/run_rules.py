@@ -76,7 +76,7 @@ def doubtful_trace(facts: Facts) -> Iterator[Finding]:
     # Work that was queued before the recording began is no fault: steps and ops leave it out, and say so.
     share = float(facts.frame("phases").filter(pl.col("phase") == "unknown")["percent"].sum())
     # Without a host side, or in another tool's trace, launches are not recorded by design; the quality says so.
-    by_design = {"no_host", "chrome"} & set(facts.frame("quality")["code"].to_list())
+    by_design = {"no_host", "chrome", "callers_only"} & set(facts.frame("quality")["code"].to_list())
     texts = [str(row["message"]) for row in notes if row["code"] != "not_events" or row["count"] > 1]
     if not by_design and share >= THRESHOLDS["unlinked_percent"]:
         texts.append(f"{share:.0f} % of GPU time has no recorded launch amid work that has, so no op, line or step")

@@ -58,6 +58,8 @@ def _without_gpu(quality: Table) -> str:
     codes = set(quality.frame["code"].to_list())
     if codes & {"truncated", "damaged"}:
         return "No GPU work in what could be read of this trace."
+    if "regions_only" in codes:
+        return "Regions inside kernels, warp by warp: the table regions has their times; no GPU time is recorded."
     if "chrome" in codes:
         return "No GPU work recognised: nothing in this Chrome trace is named after a GPU."
     return "CPU only: this trace holds no GPU work."

@@ -8,7 +8,7 @@ gives its own time to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from warplens.model.arrays import sorted_unique
 from warplens.model.kinds import CODE, KINDS, MODULE_PREFIX, NONE
 from warplens.model.paths import merge_paths
 from warplens.model.trace import Bools, Ints, Trace
-from warplens.model.tree import Tree, build_tree
+from warplens.model.tree import Floats, Tree, build_tree
 from warplens.passes.climb import climb
 
 CONTEXTS: Final = {
@@ -91,15 +91,18 @@ class _Calls:
     def _label(self, text: str) -> int:
         return self._labels.setdefault(text, len(self._labels))
 
-    def tree(self, calls: Ints, ns: Ints, weight: str) -> Tree:
-        """The tree in which each of these calls has its time; a call may come more than once."""
+    def tree(self, calls: Ints, ns: Ints, weight: str, metrics: Iterable[tuple[str, Ints, Floats]] = ()) -> Tree:
+        """The tree in which each of these calls has its time, and others their metrics; a call may come again."""
         columns = zip((np.zeros(0, np.int64),) * 3, *self._groups, strict=True)
         outer, label, kind = (np.concatenate(parts) for parts in columns)
         nodes = merge_paths(outer, label)
         texts, size = list(self._labels), len(nodes.parent)
         self_ns = np.zeros(size, np.int64)
         np.add.at(self_ns, nodes.node[calls], ns)
-        return build_tree(
+        sums = {
+            metric: np.bincount(nodes.node[where], values, size).astype(np.float64) for metric, where, values in metrics
+        }
+        tree = build_tree(
             nodes.parent,
             ["all", *(texts[number] for number in nodes.label[1:].tolist())],
             ["root", *(NODE_KINDS[code] for code in kind[nodes.first[1:]].tolist())],
@@ -107,6 +110,7 @@ class _Calls:
             np.bincount(nodes.node[calls], minlength=size).astype(np.int64),
             WEIGHTS[weight],
         )
+        return tree.with_metrics(sums)
 
 
 def _gpu_tree(trace: Trace, gpu: pl.DataFrame, context: str, label_column: str) -> Tree:
@@ -118,7 +122,10 @@ def _gpu_tree(trace: Trace, gpu: pl.DataFrame, context: str, label_column: str) 
     visible = trace.is_kind(*CONTEXTS[context])
     visible[owners] = True
     kind = np.where(trace.is_kind("runtime"), CODE["op"], trace.ints("kind"))
-    place = _add_host(calls, trace, _reach(trace, owners, visible), visible, kind)
+    has_metrics = len(trace.metrics) > 0 and "annotation" in CONTEXTS[context]
+    told = sorted_unique(trace.metrics["id"].to_numpy().astype(np.int64)) if has_metrics else owners[:0]
+    told = told[visible[told]]
+    place = _add_host(calls, trace, _reach(trace, np.union1d(owners, told), visible), visible, kind)
     outer = np.full(len(gpu), NONE, np.int64)
     outer[owned] = place[owner[owned]]
     if not owned.all():
@@ -126,12 +133,21 @@ def _gpu_tree(trace: Trace, gpu: pl.DataFrame, context: str, label_column: str) 
     names: dict[int, str] = dict(gpu.select("name", label_column).unique().iter_rows())
     labels = calls.labels(gpu["name"].to_numpy(), names.__getitem__)
     leaves = calls.add(outer, labels, np.full(len(gpu), CODE["kernel"]))
-    return calls.tree(leaves, gpu["dur_ns"].to_numpy(), "gpu")
+    metrics = _scope_metrics(trace, place, visible) if has_metrics else ()
+    return calls.tree(leaves, gpu["dur_ns"].to_numpy(), "gpu", metrics)
+
+
+def _scope_metrics(trace: Trace, place: Ints, visible: Bools) -> Iterator[tuple[str, Ints, Floats]]:
+    """Per metric that users gave their scopes: the calls that stand for these, and the values."""
+    shown = trace.metrics.filter(pl.Series(visible[trace.metrics["id"].to_numpy()]))
+    for (metric,), rows in shown.group_by("metric", maintain_order=True):
+        yield str(metric), place[rows["id"].to_numpy()], rows["value"].to_numpy()
 
 
 def _cpu_tree(trace: Trace, context: str) -> Tree:
     calls = _Calls()
     visible = trace.is_kind(*CONTEXTS[context], "runtime") & ~waiting(trace)
+    visible[trace.frames["id"].to_numpy()] = False  # recorded callers have no time of their own
     rows = np.flatnonzero(visible)
     place = _add_host(calls, trace, _reach(trace, rows, visible), visible, trace.ints("kind"), by_thread=True)
     return calls.tree(place[rows], own_times(trace, rows), "cpu")

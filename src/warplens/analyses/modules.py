@@ -22,6 +22,11 @@ FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)", re.DOTAL
 INFRASTRUCTURE = re.compile(
     r"<built-in|<frozen|<string>|<eval|nn\.Module: "
     r"|(?:.*(?:site|dist)-packages/)?(?:torch|triton|torch_tb_profiler|torchvision/ops|functorch)/"
+    r"|.*(?:site|dist)-packages/(?:jax|jaxlib|flax|optax|haiku|equinox)/"
+    # JAX's Python tracer leaves the folders out: names of files that are JAX's beyond doubt, and calls of common ones.
+    r"|(?:pjit|pxla|xla_bridge|sharding_impls|named_sharding|traceback_util|linear_util|api_util|partial_eval)\.py\("
+    r"|(?:api|profiler|tree_util)\.py\(\d+\): "
+    r"(?:block_until_ready|try_to_block|device_put|start_trace|stop_trace|trace|wrapper|tree_\w+)$"
     r"|(?:.*/)?torchinductor[^/]*/"
     r"|(?:.*/)?(?:contextlib|functools|threading|dataclasses|typing|abc|enum|copy|inspect|weakref)\.py\("
 )

@@ -11,7 +11,7 @@ from warplens.analyses.roofline import ROOFLINE_SET, roofline_by_inputs
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.categories import op_category
 from warplens.model.table import Column, Table, table
-from warplens.model.trace import Bools
+from warplens.model.trace import Bools, Ints, Trace
 
 SPEC_COLUMNS = (
     Column("input_dims", "shapes of the inputs, as recorded"),
@@ -50,10 +50,19 @@ def ops(work: Workspace) -> Table:
     return table("ops", "one row per op name", columns, frame.with_columns(filled))
 
 
+def _counted_calls(trace: Trace) -> Ints:
+    """Op calls: those with a time, and recorded callers of names that no timed call has."""
+    rows, names = trace.rows_of("op"), trace.ints("name")
+    if trace.frames.is_empty():
+        return rows
+    recorded = np.isin(rows, trace.frames["id"].to_numpy())
+    return rows[~recorded | ~np.isin(names[rows], names[rows[~recorded]])]
+
+
 def _host_side(work: Workspace) -> pl.DataFrame:
     """Calls and host time per op name."""
     trace = work.trace
-    rows = trace.rows_of("op")
+    rows = _counted_calls(trace)
     enclosing, names, duration = work.enclosing_op, trace.ints("name"), trace.ints("dur_ns")
     nested = rows[enclosing[rows] >= 0]
     inner = np.bincount(enclosing[nested], weights=duration[nested], minlength=len(trace))

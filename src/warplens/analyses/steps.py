@@ -76,5 +76,5 @@ def _dtype(name: str) -> Any:
 
 
 def _notes(work: Workspace) -> tuple[str, ...]:
-    wanted = ("no_steps", "steps_guessed")
+    wanted = ("no_steps", "steps_guessed", "no_step_annotations", "no_step_ranges", "no_step_marks")
     return tuple(note.message for note in work.trace.quality.notes if note.code in wanted)

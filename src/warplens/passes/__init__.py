@@ -17,8 +17,8 @@ from warplens.passes.survey import survey
 PASSES: Final[tuple[Callable[[Trace], Trace], ...]] = (
     nest,
     link_launches,
-    apply_contexts,
     join_backward,
+    apply_contexts,
     mark_steps,
     survey,
 )

@@ -1,21 +1,37 @@
 """Recorded call paths: frames that a profiler named without saying when they ran, tied to each other and to GPU work.
 
 Such frames are events of no duration (see `Trace.frames`), so nesting by time cannot place them. Here each gets the
-parent that was recorded, and each GPU event with a recorded path is booked on its innermost frame.
+parent that was recorded, and each GPU event with a recorded path is booked on its innermost frame. A frame named
+"(backward)" is no caller but a mark: what hangs below it is the backward pass of what is above it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from warplens.model.kinds import NONE
 from warplens.model.paths import depths
-from warplens.model.trace import Trace
+from warplens.model.trace import Bools, Ints, Trace
+
+BACKWARD = "(backward)"
 
 
 def apply_contexts(trace: Trace) -> Trace:
     if trace.frames.is_empty() and trace.contexts.is_empty():
         return trace
     parent, op = trace.ints("parent").astype(np.int64), trace.ints("op").astype(np.int64)
-    parent[trace.frames["id"].to_numpy()] = trace.frames["parent"].to_numpy()
+    frames, above = trace.frames["id"].to_numpy(), trace.frames["parent"].to_numpy()
+    parent[frames] = above
     op[trace.contexts["id"].to_numpy()] = trace.contexts["frame"].to_numpy()
-    return trace.with_columns(parent=parent, depth=depths(parent), op=op)
+    forward = trace.ints("forward").astype(np.int64)
+    marked = frames[(above >= 0) & _marks(trace, frames)[above]]
+    forward[marked] = parent[parent[marked]]
+    return trace.with_columns(parent=parent, depth=depths(parent), op=op, forward=forward)
+
+
+def _marks(trace: Trace, frames: Ints) -> Bools:
+    """Which events are marks of the backward pass."""
+    code = trace.names.index(BACKWARD) if BACKWARD in trace.names else NONE
+    found = np.zeros(len(trace), bool)
+    found[frames] = trace.ints("name")[frames] == code
+    return found

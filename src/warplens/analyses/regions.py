@@ -1,0 +1,81 @@
+"""`regions`: time inside kernels, by the regions that the kernel's author marked for Proton."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import polars as pl
+
+from warplens.analyses.workspace import Workspace
+from warplens.model.kinds import CODE
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Trace
+
+FORMAT: Final = "proton_intra"
+CTA: Final = re.compile(r"(?P<kernel>.*) Core\d+ CTA\d+", re.DOTALL)
+COLUMNS: Final = (
+    Column("kernel", "the kernel that was instrumented"),
+    Column("region", "name of the region"),
+    Column("count", "passes through the region, of all warps"),
+    Column("total_us", "sum of their durations, regions inside included", "us"),
+    Column("mean_us", "mean of one pass", "us"),
+    Column("min_us", "shortest pass", "us"),
+    Column("max_us", "longest pass", "us"),
+    Column("warps", "warps that passed through it (each warp of each CTA)"),
+    Column("percent", "share of the warps' spans, from each one's first region to its last", "%"),
+)
+MEANING: Final = (
+    "each warp has a clock of its own and many run at once: these times add up to no kernel's time; "
+    "a region's time holds that of the regions inside it, so shares can add up to over 100 %"
+)
+CLOCK: Final = (
+    "times are clock ticks that Proton takes for 1 ns each: on a GPU at 1.98 GHz they are 1.98 times the truth"
+)
+
+
+def regions(work: Workspace) -> Table:
+    events = _events(work.trace)
+    spans = (
+        events.group_by("kernel", "lane", "launch")
+        .agg((pl.col("end_ns").max() - pl.col("start_ns").min()).alias("span_ns"))
+        .group_by("kernel")
+        .agg(pl.col("span_ns").sum())
+    )
+    us = pl.col("dur_ns") / 1000
+    frame = (
+        events.group_by("kernel", "region")
+        .agg(
+            pl.len().alias("count"),
+            (pl.col("dur_ns").sum() / 1000).alias("total_us"),
+            us.mean().alias("mean_us"),
+            us.min().alias("min_us"),
+            us.max().alias("max_us"),
+            pl.col("lane").n_unique().alias("warps"),
+        )
+        .join(spans, on="kernel", how="left")
+        .with_columns((pl.col("total_us") * 100_000 / pl.col("span_ns").clip(1)).alias("percent"))
+        .sort("kernel", "total_us", "region", descending=[False, True, False])
+    )
+    notes = [MEANING] if frame.height else []
+    if frame.height and "assumed_clock_mhz" in work.trace.meta.facts:
+        notes.append(CLOCK)
+    return table("regions", "one row per instrumented kernel and region", COLUMNS, frame, *notes)
+
+
+def _events(trace: Trace) -> pl.DataFrame:
+    """One row per pass of a warp through a region; none for other kinds of profiles."""
+    kind = CODE["gpu_annotation"] if trace.meta.format == FORMAT else -1
+    matches = [CTA.fullmatch(process) for process in trace.lanes["process"].to_list()]
+    kernels = pl.Series("kernel", [match["kernel"] if match else "" for match in matches], dtype=pl.String)
+    names = pl.Series("region", trace.names, dtype=pl.String)
+    events = trace.events.filter(pl.col("kind") == kind)
+    return events.select(
+        "lane",
+        "start_ns",
+        "dur_ns",
+        (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"),
+        pl.col("correlation").alias("launch"),
+        kernels.gather(events["lane"]).alias("kernel"),
+        names.gather(events["name"]).alias("region"),
+    )
