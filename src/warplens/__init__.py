@@ -14,6 +14,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from warplens.api import Profile, open, report
+    from warplens.capture.scopes import enter_scope, exit_scope, scope
+    from warplens.capture.session import activate, deactivate, finalize, profile, start, step
     from warplens.categories import Rule
     from warplens.comparison import diff
     from warplens.compat import TreePerfAnalyzer, generate_perf_report_pytorch
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
     from warplens.model.table import Table
     from warplens.model.trace import Trace
     from warplens.model.tree import Tree
+    from warplens.paths_profile import PathsProfile
 
 _HOMES = {
     # public name: the module it lives in; nothing is imported before it is asked for
     "open": "warplens.api",
     "report": "warplens.api",
     "Profile": "warplens.api",
+    "PathsProfile": "warplens.paths_profile",
     "diff": "warplens.comparison",
     "Rule": "warplens.categories",
     "TreePerfAnalyzer": "warplens.compat",
@@ -40,6 +44,15 @@ _HOMES = {
     "Table": "warplens.model.table",
     "Trace": "warplens.model.trace",
     "Tree": "warplens.model.tree",
+    "start": "warplens.capture.session",
+    "deactivate": "warplens.capture.session",
+    "activate": "warplens.capture.session",
+    "finalize": "warplens.capture.session",
+    "step": "warplens.capture.session",
+    "profile": "warplens.capture.session",
+    "scope": "warplens.capture.scopes",
+    "enter_scope": "warplens.capture.scopes",
+    "exit_scope": "warplens.capture.scopes",
 }
 
 __all__ = [  # noqa: RUF022 - in the order a reader meets them
@@ -47,6 +60,7 @@ __all__ = [  # noqa: RUF022 - in the order a reader meets them
     "report",
     "diff",
     "Profile",
+    "PathsProfile",
     "Trace",
     "Table",
     "Tree",
@@ -58,6 +72,15 @@ __all__ = [  # noqa: RUF022 - in the order a reader meets them
     "FormatError",
     "UsageError",
     "MissingExtra",
+    "start",
+    "deactivate",
+    "activate",
+    "finalize",
+    "step",
+    "profile",
+    "scope",
+    "enter_scope",
+    "exit_scope",
 ]
 
 

@@ -14,6 +14,7 @@ from warplens.analyses import TABLES, Options, Workspace
 from warplens.analyses.call_tree import call_tree
 from warplens.analyses.gaps import CAUSES
 from warplens.analyses.members import MEMBER_TABLES
+from warplens.analyses.paths.gpu import gpu_of
 from warplens.analyses.phases import MEANINGS as PHASES
 from warplens.analyses.scene import scene
 from warplens.analyses.timeline import MEANINGS
@@ -22,6 +23,7 @@ from warplens.categories.rules import builtin_categories
 from warplens.costs.families import FAMILIES
 from warplens.errors import FormatError, UsageError
 from warplens.hardware import Gpu, gpu_named, gpu_of_device, load_gpu_file
+from warplens.model.call_paths import CallPaths
 from warplens.model.finding import Finding, evidence_table, findings_table
 from warplens.model.scene import Scene
 from warplens.model.table import Table
@@ -29,8 +31,9 @@ from warplens.model.trace import Meta, Trace
 from warplens.model.tree import Tree
 from warplens.outputs import Document, Extras, plan_outputs, write
 from warplens.passes import run_passes
+from warplens.paths_profile import PathsProfile
 from warplens.readers import cache as trace_cache
-from warplens.readers import registry, source
+from warplens.readers import inputs
 
 ADVICE = {"findings": findings_table, "evidence": evidence_table}
 TABLE_NAMES = ("quality", *ADVICE, *(name for name in TABLES if name != "quality"))
@@ -45,11 +48,13 @@ class Profile:
         rules: Sequence[Rule | str | Path] = (),
         options: Options | None = None,
         gpu: Gpu | None = None,
+        counters: tuple[Table, ...] = (),
     ) -> None:
         files = [rule for rule in rules if not isinstance(rule, Rule)]
         extra = [rule for rule in rules if isinstance(rule, Rule)]
         self.trace = trace
-        self._work = Workspace(trace, load_categorizer(files, extra), options or Options(), gpu or find_gpu(trace))
+        categorizer = load_categorizer(files, extra)
+        self._work = Workspace(trace, categorizer, options or Options(), gpu or find_gpu(trace), counters)
         self._tables: dict[str, Table] = {}
         self._findings: list[Finding] | None = None
 
@@ -61,6 +66,14 @@ class Profile:
             made = ADVICE[name](self.findings()) if name in ADVICE else TABLES[name](self._work)
             self._tables[name] = made
         return self._tables[name]
+
+    @property
+    def meta(self) -> Meta:
+        return self.trace.meta
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        return TABLE_NAMES
 
     @property
     def min_gain_percent(self) -> float:
@@ -172,35 +185,53 @@ def open(
     gpu: str = "",
     gpu_file: str | os.PathLike[str] = "",
     min_gain_percent: float = THRESHOLDS["min_gain_percent"],
-) -> Profile:
-    """Open a profile (PyTorch/Kineto or Chrome trace: .json, .json.gz, .zip).
+    execution_trace: str | os.PathLike[str] = "",
+    ncu: Sequence[str | os.PathLike[str]] = (),
+) -> Profile | PathsProfile:
+    """Open a profile: a trace of any profiler, a capture bundle, or sums by call path (plain, .gz or .zip).
 
     `rules` are kernel-category rules that come before the built-in ones: `Rule` values or TOML files. `gpu` names the
     GPU whose ceilings hold, `gpu_file` a TOML file that describes one; without them the trace's own header decides.
-    Findings that win less than `min_gain_percent` of a step are left out.
+    Findings that win less than `min_gain_percent` of a step are left out. `execution_trace` is the ExecutionTrace of
+    the same run, for what a PyTorch trace does not say of its ops' arguments; `ncu` are CSV pages of Nsight Compute on
+    the same program, for the table `measured_kernels`.
     """
     if gpu and gpu_file:
         raise UsageError("--gpu and --gpu-file name two GPUs", hint="give one of them")
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
     options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent)
-    return Profile(read(Path(path), cache=cache), rules, options, chosen)
+    found = read(Path(path), cache=cache, execution_trace=execution_trace)
+    if isinstance(found, CallPaths):
+        return PathsProfile(found, rules, options, chosen or gpu_of(found.meta))
+    return Profile(found, rules, options, chosen, _counters([Path(each) for each in ncu]))
 
 
-def read(path: Path, *, cache: bool = True) -> Trace:
-    """The linked trace of a file, from the cache where it is there."""
-    loaded = source.load(path)
-    known = trace_cache.load(loaded.content_hash, str(path)) if cache else None
+def _counters(pages: Sequence[Path]) -> tuple[Table, ...]:
+    """The tables of Nsight Compute's pages, of each name the first: the raw page is best given first."""
+    found: dict[str, Table] = {}
+    for page in pages:
+        held = read(page, cache=False)
+        if not isinstance(held, CallPaths) or "counters" not in {table.name for table in held.extra}:
+            raise UsageError(f"{page} is no CSV page of Nsight Compute", hint="ncu --page raw --csv --import x.ncu-rep")
+        for table in held.extra:
+            found.setdefault(table.name, table)
+    return tuple(found.values())
+
+
+def read(path: Path, *, cache: bool = True, execution_trace: str | os.PathLike[str] = "") -> Trace | CallPaths:
+    """The linked trace of a file or bundle, from the cache where it is there; or its call paths."""
+    opened = inputs.find(path, Path(execution_trace) if execution_trace else None)
+    known = trace_cache.load(opened.content_hash, str(path)) if cache else None
     if known is not None:
         return known
-    content_hash = loaded.content_hash
-    text, notes = loaded.unwrap()
-    meta = Meta(source=str(path), format="", size_bytes=len(loaded.stored), content_hash=content_hash)
-    del loaded
     try:
-        trace = run_passes(registry.read(text, meta, notes))
+        trace = opened.read()
+        if isinstance(trace, CallPaths):
+            return trace
+        trace = run_passes(trace)
     except pl.exceptions.PanicException as error:  # no subclass of Exception: nobody else would catch it
         raise FormatError(f"cannot be read: an internal error of Polars ({error})", where=str(path)) from error
-    del text
+    del opened
     if cache:
         trace_cache.save(trace)
     return trace
@@ -213,11 +244,12 @@ def report(
     tables: str = "csv",
     force: bool = False,
     **options: Any,
-) -> Profile:
+) -> Profile | PathsProfile:
     """Open a profile and write its report; outputs are chosen by path (`x.html`, `x.xlsx`, `x.md`, `dir/` …)."""
     paths = [output] if isinstance(output, (str, os.PathLike)) else list(output)
-    targets = plan_outputs([os.fspath(each) for each in paths], tables=tables, force=force, names=TABLE_NAMES)
+    plan_outputs([os.fspath(each) for each in paths], tables=tables, force=force, names=TABLE_NAMES)
     profile = open(path, **options)
+    targets = plan_outputs([os.fspath(each) for each in paths], tables=tables, force=force, names=profile.table_names)
     for target in targets:
         write(target, profile.document())
     return profile

@@ -21,17 +21,21 @@ from warplens.advice.comparison import (
 from warplens.analyses.costing import COSTED
 from warplens.analyses.diff import DIFF_TABLES, Pair, pair, shares_matched
 from warplens.analyses.diff.tables import REPORT_TABLES, diff_of_tables, summary_of
-from warplens.analyses.diff.tree import diff_tree
+from warplens.analyses.diff.tree import diff_of_trees, diff_tree
 from warplens.api import Profile, definitions, device_line, open
 from warplens.errors import FormatError, UsageError
 from warplens.model.table import Table
 from warplens.outputs import Document, Extras
+from warplens.paths_profile import PathsProfile
+from warplens.readers import bundle
 from warplens.units import format_flop
 
 TREE = "diff_tree"
+OPENED = (Profile, PathsProfile)
+PATH_TABLES_COMPARED = ("kernel_categories", "kernels", "launch_categories", "scopes", "python_lines", "stalls")
 DIFF_TABLE_NAMES = (*DIFF_TABLES, TREE)
 SUFFIXES = (".csv", ".parquet")
-Source = str | os.PathLike[str] | Profile
+Source = str | os.PathLike[str] | Profile | PathsProfile
 
 
 class Comparison:
@@ -75,9 +79,11 @@ class Comparison:
 
     def tree(self, context: str | None = None) -> Table:
         """GPU time by call path in both; `context` is python, module, op or annotation."""
-        if self._pair is None:
-            raise UsageError("reports hold no call paths to compare", hint="give the two traces instead")
-        return diff_tree(self._pair, context)
+        if self._pair is not None:
+            return diff_tree(self._pair, context)
+        if TREE in self._makers:
+            return self.table(TREE)
+        raise UsageError("reports hold no call paths to compare", hint="give the two traces instead")
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables (all, or these) with the facts, as the outputs take them; `command` is what made it."""
@@ -101,18 +107,52 @@ def diff(a: Source, b: Source, *, whole: bool = False, **options: Any) -> Compar
     Times are per step where both have steps with GPU work, unless `whole` asks for the whole traces; `options` are
     those of `warplens.open`.
     """
-    folders = [not isinstance(each, Profile) and Path(each).is_dir() for each in (a, b)]
+    folders = [_is_report(each) for each in (a, b)]
     if all(folders):
         return _of_reports(Path(_path(a)), Path(_path(b)))
     if any(folders):
         folder = _path(a if folders[0] else b)
         raise UsageError(f"{folder} is a directory and the other is none", hint="give two traces or two directories")
-    first, second = (each if isinstance(each, Profile) else open(each, **options) for each in (a, b))
-    return compare_profiles(first, second, whole=whole)
+    first, second = (each if isinstance(each, OPENED) else open(each, **options) for each in (a, b))
+    if isinstance(first, Profile) and isinstance(second, Profile):
+        return compare_profiles(first, second, whole=whole)
+    if isinstance(first, PathsProfile) and isinstance(second, PathsProfile):
+        return compare_paths(first, second)
+    raise UsageError("one has a timeline and the other only sums by call path", hint="compare two of a kind")
+
+
+def _is_report(source: Source) -> bool:
+    """Whether this is a directory of report tables: bundles are directories too."""
+    return not isinstance(source, OPENED) and Path(source).is_dir() and bundle.find(Path(source)) is None
 
 
 def _path(source: Source) -> str:
-    return source.trace.meta.source if isinstance(source, Profile) else os.fspath(source)
+    return source.meta.source if isinstance(source, OPENED) else os.fspath(source)
+
+
+def compare_paths(a: PathsProfile, b: PathsProfile) -> Comparison:
+    """Two profiles without timelines: their tables number by number, and their trees path by path."""
+    shared = [name for name in PATH_TABLES_COMPARED if name in a.table_names and name in b.table_names]
+    makers: dict[str, Callable[[], Table]] = {
+        name: partial(_profile_diff, name, a, b) for name in shared if len(a.table(name)) or len(b.table(name))
+    }
+    makers = {REPORT_TABLES: partial(_summary, dict(makers)), **makers, TREE: partial(_paths_tree, a, b)}
+    return Comparison(makers, (a.meta.source, b.meta.source), partial(_paths_facts, a, b))
+
+
+def _profile_diff(name: str, a: PathsProfile, b: PathsProfile) -> Table:
+    return diff_of_tables(name, a.table(name).frame, b.table(name).frame)
+
+
+def _paths_tree(a: PathsProfile, b: PathsProfile) -> Table:
+    known = [each.table("kernels").frame.select("kernel_short", "kernel_category") for each in (a, b)]
+    categories = dict(pl.concat(known).iter_rows())
+    return diff_of_trees((a.tree(), 1), (b.tree(), 1), categories, "python")
+
+
+def _paths_facts(a: PathsProfile, b: PathsProfile, comparison: Comparison) -> dict[str, str]:
+    compared = [comparison.table(name) for name in comparison.table_names if name not in (REPORT_TABLES, TREE)]
+    return {"verdict": reports_verdict(compared), "A": a.meta.source, "B": b.meta.source}
 
 
 def compare_profiles(a: Profile, b: Profile, *, whole: bool = False) -> Comparison:

@@ -14,8 +14,10 @@ import polars as pl
 
 from warplens.api import Profile
 from warplens.api import open as open_profile
+from warplens.errors import UsageError
 from warplens.model.table import Table
 from warplens.outputs import plan_outputs, write
+from warplens.paths_profile import NO_TIMELINE
 
 CATEGORY_COLUMN = "kernel_category"
 CATEGORY_TABLES = ("kernel_categories", "launch_categories")
@@ -33,7 +35,10 @@ class TreePerfAnalyzer:
     """
 
     def __init__(self, trace_file: str | os.PathLike[str], use_kernel_name_categories: bool = False) -> None:
-        self.profile: Profile = open_profile(trace_file)
+        profile = open_profile(trace_file)
+        if not isinstance(profile, Profile):
+            raise UsageError(f"{trace_file} holds {NO_TIMELINE}", hint="warplens.open() gives what it has")
+        self.profile: Profile = profile
         self.use_kernel_name_categories = use_kernel_name_categories
 
     def get_df_gpu_timeline(self) -> pl.DataFrame:

@@ -255,9 +255,9 @@ def test_a_pytorch_trace_is_not_called_a_chrome_trace(opened: Opened) -> None:
 
 
 OTHER_FORMATS = {
-    "ExecutionTrace": b'{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": [{"id": 1, "name": "aten::mm"}]}',
+    "ExecutionTrace": b'{"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": []}',
     "rocprofv3": b'{\n  "rocprofiler-sdk-tool": [{"metadata": {}, "buffer_records": {"kernel_dispatch": []}}]}',
-    "hatchet": b'[{"children": [], "frame": {"name": "ROOT", "type": "function"}, "metrics": {}}, {"CUDA": {}}]',
+    "Proton": b'[{"children": [], "frame": {"name": "ROOT", "type": "function"}, "metrics": {}',
     "SQLite": b"SQLite format 3\0\x10\0\x01\x01\0@  ",
     "Nsight Compute": b'==PROF== Connected to process 7\n"ID","Process ID","Process Name"\n"","",""\n',
     "xplane": b"\x0a\xf2\x0e\x08\x01\x12\x09/host:CPU\x1a\x20\x08\x01",

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from warplens.analyses.activity import activity
+from warplens.analyses.arguments import arguments
 from warplens.analyses.chains import chains
 from warplens.analyses.comm import comm
+from warplens.analyses.counters import measured_kernels
 from warplens.analyses.durations import kernel_durations, short_kernels
 from warplens.analyses.gaps import gaps, idle
 from warplens.analyses.kernels import kernel_categories, kernels, launch_categories
@@ -17,6 +19,7 @@ from warplens.analyses.modules import modules, python_lines
 from warplens.analyses.ops import op_shapes, ops
 from warplens.analyses.phases import phases
 from warplens.analyses.quality import quality
+from warplens.analyses.regions import regions
 from warplens.analyses.roofline import PARAMS, ceilings, cost_coverage, family_table, roofline
 from warplens.analyses.steps import steps
 from warplens.analyses.timeline import timeline
@@ -33,10 +36,12 @@ TABLES: Final[dict[str, Callable[[Workspace], Table]]] = {
         launch_categories,
         ops,
         op_shapes,
+        arguments,
         roofline,
         *(family_table(family) for family in PARAMS),
         cost_coverage,
         ceilings,
+        measured_kernels,
         chains,
         launches,
         phases,
@@ -48,6 +53,7 @@ TABLES: Final[dict[str, Callable[[Workspace], Table]]] = {
         short_kernels,
         kernel_durations,
         activity,
+        regions,
         comm,
         memory,
         memory_ops,

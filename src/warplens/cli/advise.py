@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from warplens.cli.common import add_trace_options, open_profile, positive, show_text, width, write_bytes
+from warplens.cli.common import add_trace_options, open_timeline, positive, show_text, width, write_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from warplens.outputs.advice_text import Setting, advice_json, render_advice
 
-    profile = open_profile(args)
+    profile = open_timeline(args)
     found = profile.findings()[: args.top]
     if args.json:
         write_bytes(advice_json(found))
@@ -28,7 +28,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-SILENCING = ("no_shapes", "no_host", "graph_mode", "unknown_gpu", "chrome")
+SILENCING = ("no_shapes", "no_host", "graph_mode", "unknown_gpu", "chrome", "no_op_shapes", "callers_only", "no_hlo_op",
+             "no_programs")  # fmt: skip
 """Notes that mean that whole groups of rules cannot speak."""
 
 

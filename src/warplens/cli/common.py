@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from warplens.api import Profile
     from warplens.outputs.terminal import TableText
+    from warplens.paths_profile import PathsProfile
 
 PIPED_WIDTH = 200
 """Without a terminal nothing should be cut hard; `COLUMNS` still decides where it is set."""
@@ -23,7 +24,7 @@ SLOW_BYTES = 1_500_000
 
 
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="TRACE", help="profile to open (.json, .json.gz, .zip)")
+    parser.add_argument("trace", metavar="TRACE", help="profile or capture bundle to open")
     parser.add_argument("--rules", action="append", default=[], metavar="FILE", help="own kernel-category rules (TOML)")
     parser.add_argument("--gap", default="10us", metavar="TIME", help="shortest idle gap to list (default 10us)")
     parser.add_argument("--short", default="10us", metavar="TIME", help="kernels below this are short (default 10us)")
@@ -35,6 +36,10 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="PCT",
         help="least gain of a finding, in %% of a step (default 1)",
+    )
+    parser.add_argument("--execution-trace", default="", metavar="FILE", help="the ExecutionTrace of the same run")
+    parser.add_argument(
+        "--ncu", action="append", default=[], metavar="FILE", help="CSV of Nsight Compute, same program"
     )
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of parsed traces")
 
@@ -55,7 +60,7 @@ def percentage(text: str) -> float:
     return number
 
 
-def open_profile(args: argparse.Namespace) -> Profile:
+def open_profile(args: argparse.Namespace) -> Profile | PathsProfile:
     from warplens.units import parse_duration
 
     gap, short = parse_duration(args.gap), parse_duration(args.short)
@@ -70,8 +75,22 @@ def open_profile(args: argparse.Namespace) -> Profile:
             short_us=short / 1e3,
             gpu=args.gpu,
             gpu_file=args.gpu_file,
+            execution_trace=args.execution_trace,
+            ncu=args.ncu,
             **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),
         )
+
+
+def open_timeline(args: argparse.Namespace) -> Profile:
+    """The profile, for verbs that need to know when things ran."""
+    profile = open_profile(args)
+    from warplens.api import Profile
+    from warplens.errors import WarplensError
+    from warplens.paths_profile import NO_TIMELINE
+
+    if not isinstance(profile, Profile):
+        raise WarplensError(f"{args.trace} holds {NO_TIMELINE}", hint="report, show, tree, flamegraph and diff show it")
+    return profile
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from warplens.cli.common import add_trace_options, command_line, open_profile
+from warplens.cli.common import add_trace_options, command_line, open_timeline
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     paths = [path for path in args.output if path.lower().endswith(PAGE)]
     pages = plan_outputs(paths, tables="csv", force=args.force)
     pictures = [plan_gantt(path, force=args.force) for path in args.output if path not in paths]
-    profile = open_profile(args)
+    profile = open_timeline(args)
     window = _window(profile.gpu_events(), stretch, steps)
     _write_pages(args, pages, profile, window)
     _write_pictures(args, pictures, profile, window)

@@ -11,6 +11,7 @@ from warplens.errors import UsageError
 if TYPE_CHECKING:
     from warplens.api import Profile
     from warplens.model.tree import Tree
+    from warplens.paths_profile import PathsProfile
 
 
 def add_path_options(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +35,11 @@ class PathFilter:
         return keep_paths(tree, self._include) if self._include is not None else tree
 
 
-def kernel_categories(profile: Profile, *, full_names: bool) -> dict[str, str]:
+def kernel_categories(profile: Profile | PathsProfile, *, full_names: bool) -> dict[str, str]:
     """The category of each kernel by the name that a tree shows it with."""
     name = "kernel" if full_names else "kernel_short"
-    return dict(profile.gpu_events().select(name, "kernel_category").unique().sort(name, "kernel_category").iter_rows())
+    kernels = profile.table("kernels").frame
+    return dict(kernels.select(name, "kernel_category").unique().sort(name, "kernel_category").iter_rows())
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:

@@ -14,6 +14,7 @@ from warplens.cli.common import add_trace_options, open_profile, show_text, widt
 if TYPE_CHECKING:
     from warplens.api import Profile
     from warplens.model.table import Table
+    from warplens.paths_profile import PathsProfile
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def query(profile: Profile, text: str) -> Table:
+def query(profile: Profile | PathsProfile, text: str) -> Table:
     """The answer as a table; only the tables that the query names are computed."""
     import re
 
@@ -57,11 +58,13 @@ def query(profile: Profile, text: str) -> Table:
     return Table("query", text, tuple(Column(name, "") for name in frame.columns), frame)
 
 
-def _sources(profile: Profile) -> dict[str, Any]:
-    from warplens.api import TABLE_NAMES
+def _sources(profile: Profile | PathsProfile) -> dict[str, Any]:
+    from warplens.api import Profile
 
+    sources: dict[str, Any] = {name: (lambda name=name: profile.table(name).frame) for name in profile.table_names}
+    if not isinstance(profile, Profile):
+        return sources
     trace = profile.trace
-    sources: dict[str, Any] = {name: (lambda name=name: profile.table(name).frame) for name in TABLE_NAMES}
     sources |= {"events": trace.named_events, "memory_events": lambda: trace.memory}
     sources |= {
         name: (lambda name=name: getattr(trace, name)) for name in ("lanes", "specs", "geometries", "collectives")

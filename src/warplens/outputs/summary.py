@@ -30,6 +30,8 @@ MAX_KERNELS = 6
 
 def render_summary(document: Document, meta: Meta, *, width: int, written: Sequence[str] = ()) -> TableText:
     tables = {table.name: table for table in document.tables}
+    if "timeline" not in tables:
+        return _of_paths(document, tables, meta, width, written)
     lines = [
         *_headline(document, meta, width),
         *_quality(tables["quality"], width),
@@ -41,6 +43,27 @@ def render_summary(document: Document, meta: Meta, *, width: int, written: Seque
         *(_kernels(tables["kernels"], width) if len(tables["kernels"]) else _host_ops(tables["ops"], width)),
         ("", "none"),
         *_next(document, written, tables, width),
+    ]
+    return TableText(tuple(lines))
+
+
+def _of_paths(
+    document: Document, tables: dict[str, Table], meta: Meta, width: int, written: Sequence[str]
+) -> TableText:
+    """The summary of a profile without a timeline."""
+    trace = quote(document.source)
+    rich = [name for name in ("stalls", "scopes", "counters", "execution_trace") if len(tables.get(name, ()))]
+    suggestions = [f"warplens tree {trace}", *(f"warplens show {trace} {name}" for name in rich)]
+    lines = [
+        *_headline(document, meta, width),
+        *_quality(tables["quality"], width),
+        *_labelled("verdict", document.facts["verdict"], width, "bold"),
+        ("", "none"),
+        *_categories(tables["kernel_categories"], width),
+        *(_kernels(tables["kernels"], width) if len(tables["kernels"]) else []),
+        ("", "none"),
+        *(_labelled("wrote", ", ".join(written), width) if written else []),
+        *((f"{'try' if not number else '':<{LABEL}}{clean(text)}", "dim") for number, text in enumerate(suggestions)),
     ]
     return TableText(tuple(lines))
 
@@ -58,7 +81,9 @@ def _headline(document: Document, meta: Meta, width: int) -> list[Line]:
     parts = [document.source.rpartition("/")[2], document.facts["device"], meta.format]
     if "rank" in document.facts:
         parts.append(f"rank {document.facts['rank']}")
-    parts += [f"{format_count(meta.events_in_file)} events", format_bytes(meta.size_bytes)]
+    if meta.events_in_file:
+        parts.append(f"{format_count(meta.events_in_file)} events")
+    parts.append(format_bytes(meta.size_bytes))
     return [(elide(clean(" · ".join(parts)), width), "bold")]
 
 
@@ -220,7 +245,9 @@ def _next(document: Document, written: Sequence[str], tables: dict[str, Table], 
     if written:
         lines += _labelled("wrote", ", ".join(written), width)
     trace = quote(document.source)
-    if not len(tables["kernels"]):
+    if len(tables["regions"]):
+        suggestion = f"warplens show {trace} regions"
+    elif not len(tables["kernels"]):
         suggestion = f"warplens show {trace} ops --sort cpu_self_us --top 10"
     elif len(tables["gaps"]) and _idle_matters(tables):
         suggestion = f"warplens show {trace} gaps --top 10"

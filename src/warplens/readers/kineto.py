@@ -27,6 +27,7 @@ from warplens.readers.columns import ALL_INTS, Columns
 from warplens.readers.events import EventReader
 from warplens.readers.halves import read_columns
 from warplens.readers.records import Args, Event, Header
+from warplens.readers.scope_metrics import with_scope_metrics
 
 KIND_OF_CATEGORY = {
     "cpu_op": "op",
@@ -86,7 +87,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     trace = build(raw, meta, _damage_counts(reader.damage, columns), _damage_notes(notes, reader.damage))
     if len(trace) == 0:
         raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
-    return trace
+    return with_scope_metrics(trace, reader.header.warplens_scopes)
 
 
 def _args_group(category: str) -> str:

@@ -76,6 +76,7 @@ class Header(Struct):
     hip_runtime_version: Any = None
     hip_driver_version: Any = None
     traceName: Any = None  # noqa: N815
+    warplens_scopes: Any = None
 
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -10,7 +10,17 @@ from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
-from warplens.readers import kineto, rocprofv3, xplane
+from warplens.readers import (
+    execution_trace,
+    kineto,
+    ncu,
+    proton_trace,
+    proton_tree,
+    rocprofv3,
+    sqlite_file,
+    xplane,
+    xplane_json,
+)
 
 HEAD_BYTES = 1 << 16
 Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]
@@ -31,12 +41,25 @@ def _has(*patterns: bytes) -> Callable[[bytes], bool]:
 
 
 FORMATS = (
-    Format("an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), None),
-    Format("a PyTorch ExecutionTrace", _has(rb'"schema"\s*:\s*"[^"]*chakra', rb'"nodes"\s*:'), None),
+    Format("an Nsight Systems report (.nsys-rep)", _has(rb"\ANVIDIA Tegra Profiler Report "), None),
+    Format("an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), sqlite_file.read),
+    Format(
+        "a PyTorch ExecutionTrace",
+        _has(rb'"schema"\s*:\s*"\d+\.\d+\.\d+(?:-chakra[^"]*)?"', rb'"nodes"\s*:\s*\['),
+        execution_trace.read,
+    ),
     Format("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), rocprofv3.read),
-    Format("a Proton call tree (.hatchet)", _has(rb'\A\s*\[\s*\{\s*"(?:children|frame|metrics)"'), None),
-    Format("an Nsight Compute CSV file", _has(rb'\A(?:==PROF==[^\n]*\n)*"ID","Process ID"'), None),
+    Format("a Proton call tree", _has(rb'\A\s*\[?\s*\{\s*"(?:children|frame|metrics)"'), proton_tree.read),
+    Format("a Proton call tree (msgpack)", proton_tree.is_msgpack, proton_tree.read),
+    Format("an Nsight Compute report", ncu.is_report, ncu.refuse_report),
+    Format("an Nsight Compute CSV file", ncu.matches, ncu.read),
     Format("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), xplane.read),
+    Format("a Proton trace", _has(rb'\A\s*\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), proton_trace.read),
+    Format(
+        "a JAX trace (.trace.json)",
+        _has(rb'"highres-ticks"', rb'"name"\s*:\s*"/(?:host:CPU|device:\w+:\d+)"'),
+        xplane_json.read,
+    ),
     Format("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), kineto.read),
 )
 
@@ -52,7 +75,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace | CallPaths:
     return entry.read(text, meta, notes)
 
 
-HINT = "it opens PyTorch (Kineto) and Chrome traces, rocprofv3 JSON and XLA profiles, plain, .gz or .zip"
+HINT = "it opens profiles of PyTorch, JAX, Proton, Nsight (exported), rocprofv3 and Chrome traces; see: warplens --help"
 
 
 def _looks_like(head: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -63,13 +64,20 @@ def default_context(pair: Pair) -> str:
 def diff_tree(pair: Pair, context: str | None = None) -> Table:
     """GPU time by call path in both traces; siblings with the largest difference first."""
     shown = context or default_context(pair)
+    a, b = ((call_tree(side.work, shown, chosen=side.chosen), side.runs) for side in pair.sides)
+    return diff_of_trees(a, b, _categories(pair), shown, pair.notes)
+
+
+def diff_of_trees(
+    a: tuple[Tree, int], b: tuple[Tree, int], categories: Mapping[str, str], shown: str, notes: Iterable[str] = ()
+) -> Table:
+    """Two trees, each with the number of runs that it is the sum of; `categories` are those of the kernels' names."""
     merged = _Merged()
-    for side in pair.sides:
-        tree = call_tree(side.work, shown, chosen=side.chosen)
-        merged.add(tree, side.label.lower(), side.runs)
-    gone = _join_replaced(merged, _categories(pair))
+    for side, (tree, runs) in (("a", a), ("b", b)):
+        merged.add(tree, side, runs)
+    gone = _join_replaced(merged, categories)
     frame = _frame(merged, gone)
-    return table("diff_tree", f"one row per call path ({shown}), A against B", COLUMNS, frame, *pair.notes)
+    return table("diff_tree", f"one row per call path ({shown}), A against B", COLUMNS, frame, *notes)
 
 
 def _categories(pair: Pair) -> dict[str, str]:
@@ -77,7 +85,7 @@ def _categories(pair: Pair) -> dict[str, str]:
     return {name: category for rows in facts for name, category in rows}
 
 
-def _join_replaced(merged: _Merged, categories: dict[str, str]) -> set[int]:
+def _join_replaced(merged: _Merged, categories: Mapping[str, str]) -> set[int]:
     """Two kernels of one category under one caller, each in one trace only, become one node; returns the spare ones."""
     a_count, b_count = merged.numbers["a_count"], merged.numbers["b_count"]
     single: dict[tuple[int, str], tuple[list[int], list[int]]] = {}

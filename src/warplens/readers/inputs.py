@@ -1,0 +1,93 @@
+"""What a path leads to, a file or a bundle, before and after it is read: one identity, one profile."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from warplens.errors import FormatError, UsageError
+from warplens.model.call_paths import CallPaths
+from warplens.model.quality import Note
+from warplens.model.trace import Distributed, Meta, Trace
+from warplens.readers import bundle, registry, source
+from warplens.readers.bundle import Bundle
+from warplens.readers.execution_trace_join import join
+from warplens.readers.execution_trace_step import carry_over
+from warplens.readers.source import Source
+
+
+@dataclass
+class Input:
+    """A profile that can be read once, with the ExecutionTrace beside it and what its capture has to say."""
+
+    profile: Source
+    content_hash: str
+    shown_path: Path
+    calls: Source | None = None
+    """The ExecutionTrace."""
+    step: Source | None = None
+    """The trace of the step that the ExecutionTrace is of, where it is not the profile itself."""
+    notes: tuple[Note, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    rank: Distributed | None = None
+
+    def read(self) -> Trace | CallPaths:
+        text, notes = self.profile.unwrap()
+        size = len(self.profile.stored)
+        meta = Meta(source=str(self.shown_path), format="", size_bytes=size, content_hash=self.content_hash)
+        found = registry.read(text, meta, [*notes, *self.notes])
+        facts = {**found.meta.facts, **dict(self.facts)}
+        # The profiler forgets which rank it was where the program closes its process group first.
+        rank = found.meta.distributed or self.rank
+        found = replace(found, meta=msgspec.structs.replace(found.meta, facts=facts, distributed=rank))
+        return found if self.calls is None else self._with_arguments(found, text, self.calls)
+
+    def _with_arguments(self, found: Trace | CallPaths, text: bytes, calls: Source) -> Trace:
+        if isinstance(found, CallPaths):
+            raise UsageError("only a PyTorch trace has an ExecutionTrace", hint="leave --execution-trace away")
+        nodes = calls.unwrap()[0]
+        if self.step is None:
+            return join(found, text, nodes, str(calls.path))
+        step_text, notes = self.step.unwrap()
+        beside = registry.read(step_text, Meta(source=str(self.step.path), format=""), notes)
+        if isinstance(beside, CallPaths):
+            raise FormatError("is no trace", where=str(self.step.path))
+        return carry_over(found, join(beside, step_text, nodes, str(calls.path)))
+
+
+def find(path: Path, execution_trace: Path | None = None) -> Input:
+    """What lies at a path; `execution_trace` is one of the same run."""
+    held = bundle.find(path)
+    found = _of_bundle(path, held) if held is not None else _of_file(path)
+    if execution_trace is None:
+        return found
+    calls = source.load(execution_trace)
+    both = hashlib.blake2b(f"{found.content_hash} {calls.content_hash}".encode(), digest_size=16).hexdigest()
+    return replace(found, calls=calls, step=None, content_hash=both)
+
+
+def _of_file(path: Path) -> Input:
+    profile = source.load(path)
+    return Input(profile, profile.content_hash, path)
+
+
+def _of_bundle(path: Path, held: Bundle) -> Input:
+    profile = held.profile
+    is_torch = profile == bundle.PROFILES[0]
+    calls, step = (
+        Source(path / name, held.files[name]) if is_torch and name in held.files else None
+        for name in (bundle.EXECUTION_TRACE, bundle.EXECUTION_STEP)
+    )
+    return Input(
+        Source(path / profile, held.files[profile]),
+        held.content_hash,
+        path,
+        calls,
+        step,
+        tuple(held.notes()),
+        tuple(held.facts().items()),
+        held.rank,
+    )

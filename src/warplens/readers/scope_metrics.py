@@ -1,0 +1,49 @@
+"""What users said of their scopes: the log in a trace's header, tied to the scopes' own events.
+
+Written by `warplens.scope` while PyTorch's profiler records: [thread, name, occurrence, {metric: value}], where the
+occurrence counts the scopes of that name on that thread (see capture/scope_log.py).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from warplens.model.kinds import CODE
+from warplens.model.trace import SIDE_FRAMES, Trace
+
+
+def with_scope_metrics(trace: Trace, log: Any) -> Trace:
+    """The trace with what the log says; entries that fit no event, or are no entries, are left out."""
+    if not isinstance(log, list) or not log:
+        return trace
+    calls = _scopes(trace)
+    rows = [
+        (row, str(metric), float(value))
+        for thread, name, occurrence, metrics in filter(_is_entry, log)
+        for row in calls.get((str(thread), name), [])[occurrence : occurrence + 1]
+        for metric, value in metrics.items()
+        if isinstance(value, (int, float)) and math.isfinite(value)
+    ]
+    return replace(trace, metrics=pl.DataFrame(rows, schema=SIDE_FRAMES["metrics"], orient="row"))
+
+
+def _is_entry(entry: Any) -> bool:
+    if not (isinstance(entry, list) and len(entry) == 4):
+        return False
+    thread, name, occurrence, metrics = entry
+    is_place = isinstance(thread, int) and isinstance(name, str) and isinstance(occurrence, int) and occurrence >= 0
+    return is_place and isinstance(metrics, dict)
+
+
+def _scopes(trace: Trace) -> dict[tuple[str, str], list[int]]:
+    """The annotations of each thread and name in the order of their starts, which is that of the rows."""
+    found: dict[tuple[str, str], list[int]] = {}
+    threads = trace.lanes["thread"].to_list()
+    rows = trace.events.filter(pl.col("kind") == CODE["annotation"]).select("id", "lane", "name")
+    for row, lane, name in rows.iter_rows():
+        found.setdefault((threads[lane], trace.names[name]), []).append(row)
+    return found
