@@ -13,10 +13,12 @@ import sys
 from collections.abc import Sequence
 
 from warplens import __version__
-from warplens.cli import advise, diff, explain, flamegraph, gantt, report, show, sql, tree
+from warplens.cli import advise, diff, explain, flamegraph, gantt, profile, report, show, sql, tree, workload
 from warplens.errors import WarplensError
 
-VERBS = (report, advise, show, tree, flamegraph, gantt, diff, sql, explain)
+VERBS = (report, advise, show, tree, flamegraph, gantt, diff, sql, profile, workload, explain)
+RUN_PROGRAMS = ("profile", "workload")
+"""Verbs that run a user's program: nothing of the process is tuned for them but what the program itself does."""
 POLARS_PANIC = "PanicException"
 """No subclass of `Exception`; told by its name, because Polars is not imported before a verb needs it."""
 DESCRIPTION = "Warplens opens a GPU trace and shows where the time goes."
@@ -31,19 +33,21 @@ EPILOG = """examples:
   warplens gantt trace.json.gz -o gantt.svg        kernels over time, stream by stream
   warplens diff before.json.gz after.json.gz       what changed, and where it comes from
   warplens sql trace.json.gz "select kernel_category, sum(total_us) from kernels group by 1"
+  warplens profile train.py                        record a run with all that the other verbs need
   warplens explain kernels                         what every column means
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    # No verb uses BLAS, whose threads cost as much at start as all the rest of numpy.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     parser = build_parser()
     args = parser.parse_args(argv)
     if args.verb is None:
         parser.print_help()
         return 2
-    if args.verb != "sql":
+    if args.verb not in RUN_PROGRAMS:
+        # No other verb uses BLAS, whose threads cost as much at start as all the rest of numpy.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if args.verb not in ("sql", *RUN_PROGRAMS):
         # Frames are small: waking threads for them costs more than they save, on 64 cores most of all.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
     try:
@@ -77,6 +81,8 @@ def entry() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that knows no µ and no bars shows question marks instead of a traceback.
             stream.reconfigure(errors="replace")
+    if sys.argv[1:2] and sys.argv[1] in RUN_PROGRAMS:
+        sys.exit(main())
     # A process this short leaves nothing for the collector of cycles to do but look, 2 % of a large report.
     gc.disable()
     code = main()

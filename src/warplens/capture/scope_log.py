@@ -1,0 +1,29 @@
+"""What a trace of PyTorch's profiler cannot hold: the numbers that users attach to scopes.
+
+The profiler keeps a scope's name, thread and times. A metric is tied to it by thread, name and occurrence: the k-th
+scope of that name on that thread while recording.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any, Final
+
+HEADER: Final = "warplens_scopes"
+"""The key beside `traceEvents` under which a trace carries the log."""
+
+
+class ScopeLog:
+    def __init__(self) -> None:
+        self._seen: Counter[tuple[int, str]] = Counter()
+        self._lock = threading.Lock()
+        self.entries: list[list[Any]] = []
+
+    def enter(self, name: str, metrics: dict[str, float]) -> None:
+        thread = threading.get_native_id()
+        with self._lock:
+            occurrence = self._seen[thread, name]
+            self._seen[thread, name] += 1
+            if metrics:
+                self.entries.append([thread, name, occurrence, metrics])

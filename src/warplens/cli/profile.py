@@ -1,0 +1,125 @@
+"""Run a program and record it as a capture bundle, which every other verb opens.
+
+  warplens profile [options] script.py [args]
+  warplens profile [options] -m package.module [args]
+  warplens profile [options] workload gpt2 --tiny
+
+The bundle holds the profile, the sources of its generated kernels, and the versions and settings of the run; for
+PyTorch also the ExecutionTrace that a replay needs. Options of warplens stand before the program, the program's own
+behind it. Its exit status is passed on, and what was recorded before a crash is kept. With --steps only some
+iterations are recorded: an iteration ends with the optimizer's step, or where the program calls warplens.step().
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warplens.errors import UsageError
+
+if TYPE_CHECKING:
+    from warplens.capture.launch import Outcome, Program
+
+SUFFIX = ".warplens"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "warplens profile [options] script.py|-m MODULE|workload NAME [args]"
+    parser.add_argument("-o", "--output", metavar="PATH", help="the bundle to write: a directory, or x.zip")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing bundle")
+    parser.add_argument("--steps", type=int, default=0, metavar="N", help="record N steps (default: the whole run)")
+    parser.add_argument("--wait", type=int, default=None, metavar="N", help="steps to let pass before that (default 2)")
+    parser.add_argument("--warmup", type=int, default=0, metavar="N", help="and then to run with a warming profiler")
+    parser.add_argument("--ranks", default="all", metavar="all|0,1", help="which ranks of a torchrun job record")
+    parser.add_argument("--no-shapes", action="store_true", help="no shapes of the ops' arguments")
+    parser.add_argument("--stacks", action="store_true", help="Python frames and nn.Modules: richer, and slower")
+    parser.add_argument("--memory", action="store_true", help="allocations")
+    parser.add_argument("--execution-trace", choices=("step", "all", "none"), default="step",
+                        help="PyTorch's ExecutionTrace: of a step beside the recorded ones (default), or of all, which "
+                             "slows them down several times")  # fmt: skip
+    parser.add_argument("--backend", choices=("auto", "torch", "proton", "jax"), default="auto", help="whose profiler")
+    parser.add_argument("--data", choices=("trace", "tree"), default="trace",
+                        help="every event, or only sums by call path: small however long the run")  # fmt: skip
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="run a module")
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="script.py", help="the program and its arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    from warplens.capture.launch import rank, supervise
+    from warplens.capture.plan import Plan
+    from warplens.capture.session import begin
+
+    program = _program(args)
+    number, world = rank()
+    if not _is_chosen(args.ranks, number):
+        return supervise(program).exit_code
+    plan = Plan(
+        context="python" if args.stacks else "shadow",
+        data=args.data,
+        backend=args.backend,
+        shapes=not args.no_shapes,
+        stacks=args.stacks,
+        memory=args.memory,
+        execution_trace=args.execution_trace,
+        steps=args.steps,
+        wait=(2 if args.steps else 0) if args.wait is None else args.wait,
+        warmup=args.warmup,
+    )
+    target = _target(args.output or program.name + SUFFIX, number, world)
+    session = begin(target, plan, force=args.force, source=program.source)
+    outcome = supervise(program)
+    return _finish(session.number, outcome, target)
+
+
+def _finish(session: int, outcome: Outcome, target: Path) -> int:
+    from warplens.capture.session import finalize, notes_of
+
+    notes = notes_of(session)
+    facts = {"status": outcome.status, "exit_code": outcome.exit_code, "error": outcome.error}
+    finalize(session, **facts)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    ending = "" if outcome.status == "complete" else f" (the program {outcome.status}, status {outcome.exit_code})"
+    print(f"wrote {target}{ending}\nnext: warplens report {target}", file=sys.stderr)
+    return outcome.exit_code
+
+
+def _program(args: argparse.Namespace) -> Program:
+    from warplens.capture.launch import Program, module, script
+
+    if args.module is not None:
+        if not args.module:
+            raise UsageError("-m needs the name of a module")
+        return module(args.module[0], args.module[1:])
+    words = args.program[1:] if args.program[:1] == ["--"] else args.program
+    if not words:
+        raise UsageError("no program to profile", hint="warplens profile script.py, -m MODULE, or workload NAME")
+    if words[0] == "workload" and not Path("workload").exists():
+        return Program(words[1] if len(words) > 1 else "workload", "import torch", lambda: _workload(words))
+    return script(words[0], words[1:])
+
+
+def _workload(words: list[str]) -> int:
+    from warplens.cli import build_parser
+
+    args = build_parser().parse_args(words)
+    return int(args.run(args))
+
+
+def _target(output: str, rank: int, world: int) -> Path:
+    """One bundle per rank where there are several: out/rank0, or out-rank0.zip."""
+    path = Path(output)
+    if world == 1:
+        return path
+    return path.with_name(f"{path.stem}-rank{rank}.zip") if path.suffix == ".zip" else path / f"rank{rank}"
+
+
+def _is_chosen(ranks: str, rank: int) -> bool:
+    if ranks == "all":
+        return True
+    try:
+        return rank in {int(word) for word in ranks.split(",")}
+    except ValueError:
+        raise UsageError(f"--ranks {ranks!r}", hint="all, 0, or a list such as 0,1") from None

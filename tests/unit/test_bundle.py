@@ -1,0 +1,137 @@
+"""Bundles: written whole or not at all, opened by every verb, and honest about what is missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warplens
+from support import SAMPLES
+from warplens.capture.bundle import Staging
+from warplens.cli import main
+from warplens.errors import FormatError, UsageError
+
+SAMPLE = next(path for path in SAMPLES if path.name == "cudagraph_infer.json.gz")
+FACTS: dict[str, Any] = {
+    "status": "complete",
+    "backend": "torch",
+    "command": ["warplens", "profile", "train.py"],
+    "notes": [],
+}
+
+
+def made(target: Path, **facts: Any) -> Path:
+    """A bundle around a real trace."""
+    staging = Staging(target)
+    shutil.copy(SAMPLE, staging.path("trace.json.gz"))
+    staging.write_json("environment.json", {"packages": {"torch": "2.13.0"}})
+    return staging.finish({**FACTS, **facts})
+
+
+def codes(path: Path) -> dict[str, str]:
+    rows = warplens.open(path, cache=False).table("quality").to_dicts()
+    return {row["code"]: row["message"] for row in rows}
+
+
+@pytest.mark.parametrize("name", ["run", "run.zip"])
+def test_a_bundle_opens_like_the_trace_in_it(tmp_path: Path, name: str) -> None:
+    bundle = warplens.open(made(tmp_path / name), cache=False)
+    plain = warplens.open(SAMPLE, cache=False)
+    assert bundle.table("kernels").frame.equals(plain.table("kernels").frame)
+    assert bundle.meta.facts["torch"] == "2.13.0"
+    assert bundle.meta.facts["program"] == "profile train.py"
+
+
+def test_every_verb_takes_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(made(tmp_path / "run"))
+    for words in (["report", path], ["advise", path], ["show", path, "kernels"], ["tree", path], ["sql", path, "select 1"],
+                  ["diff", path, path], ["gantt", path, "-o", str(tmp_path / "g.html")], ["report", path, "-q", "-o", str(tmp_path / "r.html")],
+                  ["flamegraph", path, "-o", str(tmp_path / "f.folded")]):  # fmt: skip
+        assert main(words) == 0, words
+    capsys.readouterr()
+
+
+def test_the_manifest_names_every_file_with_its_hash(tmp_path: Path) -> None:
+    import hashlib
+
+    path = made(tmp_path / "run")
+    files = json.loads((path / "manifest.json").read_text())["files"]
+    assert set(files) == {"trace.json.gz", "environment.json"}
+    for name, facts in files.items():
+        content = (path / name).read_bytes()
+        assert facts == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def test_a_run_killed_before_the_end_leaves_nothing_that_opens(tmp_path: Path) -> None:
+    staging = Staging(tmp_path / "run")
+    shutil.copy(SAMPLE, staging.path("trace.json.gz"))
+    assert not (tmp_path / "run").exists()
+    (left,) = tmp_path.iterdir()
+    with pytest.raises(FormatError, match="unfinished capture"):
+        warplens.open(left)
+
+
+def test_a_changed_file_is_told(tmp_path: Path) -> None:
+    path = made(tmp_path / "run")
+    (path / "environment.json").write_text("{}")
+    assert "environment.json" in codes(path)["bundle_damaged"]
+    (path / "environment.json").unlink()
+    assert "environment.json" in codes(path)["bundle_damaged"]
+
+
+def test_a_crash_is_told(tmp_path: Path) -> None:
+    path = made(tmp_path / "run", status="crashed", exit_code=1, error="ValueError: boom", notes=["no GPU visible"])
+    assert "crashed: ValueError: boom" in codes(path)["capture_ended"]
+    assert "no GPU visible" in codes(path)["capture_note"]
+
+
+def test_the_first_of_several_ranks_is_shown(tmp_path: Path) -> None:
+    for rank in (10, 2, 9):
+        made(tmp_path / "job" / f"rank{rank}", rank=rank)
+    assert codes(tmp_path / "job")["other_ranks"] == "rank 2 is shown; 2 more ranks lie beside it"
+
+
+def test_nothing_recorded_is_one_line(tmp_path: Path) -> None:
+    path = Staging(tmp_path / "run").finish({**FACTS, "notes": ["3 steps were marked"]})
+    with pytest.raises(FormatError, match="without a profile \\(3 steps were marked\\)"):
+        warplens.open(path)
+
+
+def test_what_is_no_bundle_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="is a directory"):
+        warplens.open(tmp_path)
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(FormatError, match="manifest of the bundle is damaged"):
+        warplens.open(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"format": "other"}')
+    with pytest.raises(FormatError, match="manifest of something else"):
+        warplens.open(tmp_path)
+
+
+def test_an_archive_with_a_trace_alone_still_opens(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.write(SAMPLE, "trace.json.gz")
+    assert len(warplens.open(tmp_path / "t.zip", cache=False).table("kernels"))
+
+
+def test_a_bundle_is_not_overwritten_unasked(tmp_path: Path) -> None:
+    made(tmp_path / "run")
+    with pytest.raises(UsageError, match="exists"):
+        Staging(tmp_path / "run")
+    staging = Staging(tmp_path / "run", force=True)
+    staging.finish(FACTS)
+    assert not (tmp_path / "run" / "trace.json.gz").exists()
+
+
+def test_the_cache_knows_bundles_by_their_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPLENS_CACHE", str(tmp_path / "cache"))
+    path = made(tmp_path / "run")
+    first = warplens.open(path).table("kernels").frame
+    assert warplens.open(path).table("kernels").frame.equals(first)
+    (path / "environment.json").write_text("{}")
+    assert "bundle_damaged" in {row["code"] for row in warplens.open(path).table("quality").to_dicts()}
