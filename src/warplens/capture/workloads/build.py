@@ -1,0 +1,100 @@
+"""Build a model on its device: random weights from a configuration, or the weights the user names.
+
+Nothing is made twice: a first build on torch's meta device takes no memory and says how large the model is; random
+weights are then made where they are used, in the data type they are used in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from warplens.capture.workloads import parallel, weights
+from warplens.capture.workloads.libraries import load_torch, load_torchvision, load_transformers, transformers_class
+from warplens.capture.workloads.memory import check_memory
+from warplens.capture.workloads.options import RANDOM, Plan
+from warplens.capture.workloads.place import Place
+from warplens.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Built:
+    module: Any
+    config: Any
+    """The configuration of transformers; also where torchvision made the module, for its sizes."""
+    parameters: int
+    """Of the whole model, not of one rank's share."""
+    built_by: str
+
+
+def build(plan: Plan, place: Place) -> Built:
+    torch = load_torch()
+    stored = None if plan.options.weights == RANDOM else weights.find(plan)
+    config = stored.config if stored else transformers_class(plan.model.config_class)(**plan.size.config)
+    _check_lengths(plan, config)
+    torch.manual_seed(plan.options.seed)
+    with torch.device("meta"), default_dtype(torch, plan.parameter_dtype):
+        module, built_by = _construct(plan, config, from_transformers=stored is not None)
+    if plan.options.tp > 1:
+        mesh = parallel.make_mesh(plan, place, config)
+        module = parallel.shard(module, plan.model.shards, mesh)
+    check_memory(torch, plan, place, parameters=parallel.count_local(module), config=config)
+    if stored:
+        module = _with_stored_weights(plan, place, stored, mesh if plan.options.tp > 1 else None)
+    elif plan.model.shards:
+        module = parallel.materialise(module, config, place, seed=plan.options.seed)
+    else:
+        with torch.device(place.device), default_dtype(torch, plan.parameter_dtype):
+            module, built_by = _construct(plan, config)
+    module.train(plan.mode == "train")
+    return Built(module, config, count(module), built_by)
+
+
+def count(module: Any) -> int:
+    """Of all ranks together: a shared parameter counts as what it is a part of."""
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+@contextmanager
+def default_dtype(torch: Any, name: str) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, name))
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _construct(plan: Plan, config: Any, *, from_transformers: bool = False) -> tuple[Any, str]:
+    """The module and what made it, on the current default device."""
+    if plan.model.task == "images" and not from_transformers and (torchvision := load_torchvision()):
+        resnet = torchvision.models.resnet
+        module = resnet.ResNet(
+            resnet.Bottleneck,
+            list(config.depths),
+            num_classes=config.num_labels,
+            width_per_group=config.embedding_size,
+        )
+        return module, f"torchvision {torchvision.__version__}"
+    return transformers_class(plan.model.model_class)(config), f"transformers {load_transformers().__version__}"
+
+
+def _with_stored_weights(plan: Plan, place: Place, stored: weights.Stored, mesh: Any) -> Any:
+    module = weights.load(plan, stored)
+    if mesh is None:
+        return module.to(place.device)
+    # Each rank reads the whole model into host memory; only its shards go to the device.
+    return parallel.to_device(parallel.shard(module, plan.model.shards, mesh), place.device)
+
+
+def _check_lengths(plan: Plan, config: Any) -> None:
+    if not plan.model.absolute_positions:
+        return
+    tokens, limit = plan.prompt_tokens + plan.new_tokens, config.max_position_embeddings
+    if tokens > limit:
+        raise UsageError(
+            f"{plan.model.name} knows {limit} positions, and {tokens} tokens are asked for",
+            hint="fewer --prompt-tokens" + (" or --new-tokens" if plan.generates else ""),
+        )

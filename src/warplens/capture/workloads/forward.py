@@ -1,0 +1,37 @@
+"""Inference of a model that answers in one call: BERT on tokens, ResNet on images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warplens.capture.workloads.build import Built
+from warplens.capture.workloads.graphs import Work, captured
+from warplens.capture.workloads.inputs import make_feed
+from warplens.capture.workloads.libraries import load_torch
+from warplens.capture.workloads.options import Plan
+from warplens.capture.workloads.phases import Phases
+from warplens.capture.workloads.place import Place
+
+
+def make_forward(plan: Plan, built: Built, place: Place, phases: Phases) -> Work:
+    """An iteration that returns the logits."""
+    torch = load_torch()
+    feed = make_feed(plan, built, place)
+    module = torch.compile(built.module) if plan.options.compile else built.module
+
+    def call() -> Any:
+        with torch.no_grad():
+            return logits_of(module(feed.data))
+
+    work = captured(torch, call) if plan.options.cuda_graph else call
+
+    def iterate() -> Any:
+        with phases("forward", **feed.metrics):
+            return work()
+
+    return iterate
+
+
+def logits_of(output: Any) -> Any:
+    """torchvision returns them, transformers an object that has them."""
+    return getattr(output, "logits", output)

@@ -1,0 +1,40 @@
+"""What a workload reads: random tokens and images, the same for a seed on every device and every rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from warplens.capture.workloads.build import Built
+from warplens.capture.workloads.libraries import load_torch
+from warplens.capture.workloads.options import Plan
+from warplens.capture.workloads.place import Place
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One batch, on the device."""
+
+    data: Any
+    labels: Any
+    unit: str
+    amount: int
+
+    @property
+    def metrics(self) -> dict[str, int]:
+        return {self.unit: self.amount}
+
+
+def make_feed(plan: Plan, built: Built, place: Place) -> Feed:
+    torch = load_torch()
+    generator = torch.Generator().manual_seed(plan.options.seed)
+    if plan.model.task == "images":
+        side = plan.size.image_size
+        pixels = torch.randn((plan.batch, 3, side, side), generator=generator)
+        classes = torch.randint(built.config.num_labels, (plan.batch,), generator=generator)
+        # In the type of the weights: what training does in another, autocast converts.
+        pixels = pixels.to(place.device, getattr(torch, plan.parameter_dtype))
+        return Feed(pixels, classes.to(place.device), "images", plan.batch)
+    tokens = torch.randint(built.config.vocab_size, (plan.batch, plan.prompt_tokens), generator=generator)
+    tokens = tokens.to(place.device)
+    return Feed(tokens, tokens, "tokens", tokens.numel())

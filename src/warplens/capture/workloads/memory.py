@@ -1,0 +1,88 @@
+"""Does the model fit: the least it needs, against what is free, before anything is built.
+
+Weights, gradients, optimiser state, the KV cache and the scores over the vocabulary are counted; other activations and
+workspaces are not, so a run that passes may still run out, and then `troubles.py` says so with the same hint.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from warplens.capture.workloads.options import BYTES_PER_ELEMENT, Plan
+from warplens.capture.workloads.place import Place
+from warplens.errors import WarplensError
+from warplens.units import format_bytes
+
+TRAIN_BYTES_PER_PARAMETER = 16
+"""float32 weight, its gradient, and the two moments of AdamW."""
+LOSS_BYTES_PER_SCORE = 8
+"""The loss is computed in float32, and each score has a gradient."""
+CGROUP_LIMITS = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+)
+
+
+def check_memory(torch: Any, plan: Plan, place: Place, *, parameters: int, config: Any) -> None:
+    """`parameters` are those of one rank."""
+    needed = least_bytes(plan, parameters=parameters, config=config, world=place.world)
+    free = torch.cuda.mem_get_info(place.device)[0] if place.gpu else free_ram()
+    if free is not None and needed > free:
+        where = torch.cuda.get_device_name(place.device) if place.gpu else "this machine"
+        raise WarplensError(
+            f"too little memory: {plan.model.name} ({plan.mode}, {plan.dtype}) needs at least {format_bytes(needed)}"
+            f"{' per rank' if place.world > 1 else ''}, and {format_bytes(free)} are free on {where}",
+            hint=memory_hint(plan),
+        )
+
+
+def least_bytes(plan: Plan, *, parameters: int, config: Any, world: int) -> int:
+    scores = 0 if plan.model.task == "images" else plan.batch * plan.prompt_tokens * config.vocab_size
+    if plan.mode == "train":
+        return parameters * TRAIN_BYTES_PER_PARAMETER + scores * LOSS_BYTES_PER_SCORE
+    element = BYTES_PER_ELEMENT[plan.dtype]
+    if plan.generates:
+        # Of the scores only those of the last token are made.
+        return parameters * element + cache_elements(plan, config) * element // world
+    return (parameters + scores) * element
+
+
+def cache_elements(plan: Plan, config: Any) -> int:
+    """Numbers in the KV cache when the last token is made."""
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    tokens = plan.batch * (plan.prompt_tokens + plan.new_tokens)
+    return int(2 * config.num_hidden_layers * heads * head_dim * tokens)
+
+
+def memory_hint(plan: Plan) -> str:
+    ways = ["a smaller --batch"] if plan.batch > 1 else []
+    if plan.prompt_tokens:
+        ways.append("fewer --prompt-tokens")
+    if plan.dtype == "float32":
+        ways.append("--dtype bf16")
+    if plan.model.shards:
+        ways.append(f"--tp {2 * plan.options.tp} over more GPUs")
+    return f"try {', '.join([*ways, '--tiny'])}; or free the device of other programs"
+
+
+def free_ram() -> int | None:
+    """What this process may still take, in bytes; None where the system does not say."""
+    known = [bytes_left for bytes_left in (_meminfo(), *(_cgroup(*files) for files in CGROUP_LIMITS)) if bytes_left]
+    return min(known) if known else None
+
+
+def _meminfo() -> int | None:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None
+
+
+def _cgroup(limit: str, used: str) -> int | None:
+    try:
+        return max(1, int(Path(limit).read_text()) - int(Path(used).read_text()))
+    except (OSError, ValueError):
+        return None  # no such group, or "max": no limit

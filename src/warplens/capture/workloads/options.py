@@ -1,0 +1,139 @@
+"""What the user asks of a workload, and the plan that follows once the device is known."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, fields
+
+from warplens.capture.workloads.models import Mode, Model, Size, find_model
+from warplens.errors import UsageError
+
+RANDOM = "random"
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""As typed → as torch calls them."""
+BYTES_PER_ELEMENT = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True)
+class Options:
+    """One field per option of the command line; None stands for the model's own default."""
+
+    model: str
+    tiny: bool = False
+    mode: Mode | None = None
+    batch: int | None = None
+    prompt_tokens: int | None = None
+    new_tokens: int | None = None
+    dtype: str | None = None
+    device: str = "auto"
+    compile: bool = False
+    cuda_graph: bool = False
+    tp: int = 1
+    weights: str = RANDOM
+    shape_log: str | None = None
+    iterations: int = 3
+    warmup: int = 1
+    seed: int = 0
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run with nothing left open."""
+
+    options: Options
+    model: Model
+    mode: Mode
+    batch: int
+    prompt_tokens: int
+    new_tokens: int
+    dtype: str
+    """As torch calls it."""
+
+    @property
+    def size(self) -> Size:
+        return self.model.tiny if self.options.tiny else self.model.full
+
+    @property
+    def generates(self) -> bool:
+        return self.model.task == "generate" and self.mode == "infer"
+
+    @property
+    def parameter_dtype(self) -> str:
+        """Training keeps its weights in float32; autocast makes the copies of less precision."""
+        return "float32" if self.mode == "train" else self.dtype
+
+    @property
+    def items_per_iteration(self) -> int:
+        """Images, tokens made, or tokens read: what the rate counts."""
+        if self.model.task == "images":
+            return self.batch
+        return self.batch * (self.new_tokens if self.generates else self.prompt_tokens)
+
+
+def resolve(options: Options, *, default_dtype: str) -> Plan:
+    """The plan: the model's defaults where the user said nothing."""
+    model = find_model(options.model)
+    size = model.tiny if options.tiny else model.full
+    mode = options.mode or model.mode
+    generates = model.task == "generate" and mode == "infer"
+    dtype = DTYPES[options.dtype] if options.dtype else default_dtype
+    if options.cuda_graph and mode == "train" and dtype == "float16":
+        raise UsageError("--cuda-graph cannot hold the loss scaling of fp16 training", hint="use --dtype bf16")
+    return Plan(
+        options=options,
+        model=model,
+        mode=mode,
+        batch=options.batch or size.batch,
+        prompt_tokens=options.prompt_tokens or size.prompt_tokens,
+        new_tokens=(options.new_tokens or size.new_tokens) if generates else 0,
+        dtype=dtype,
+    )
+
+
+def check(options: Options) -> None:
+    """Refuse what cannot go together; needs neither torch nor a device."""
+    model = find_model(options.model)
+    mode = options.mode or model.mode
+    if options.prompt_tokens and model.task == "images":
+        raise UsageError(f"{model.name} reads images, so --prompt-tokens means nothing", hint="--batch sets how many")
+    if options.new_tokens and (model.task != "generate" or mode == "train"):
+        raise UsageError(
+            f"{model.name} makes no new tokens here, so --new-tokens means nothing",
+            hint="--prompt-tokens sets the length"
+            if model.task != "generate"
+            else "--mode infer generates, --mode train does not",
+        )
+    if options.tiny and options.weights != RANDOM:
+        raise UsageError("--tiny makes its own small model, so it takes no --weights", hint="leave one of them out")
+    if options.tp > 1 and not model.shards:
+        raise UsageError(f"{model.name} runs on one device, not over {options.tp}", hint="vicuna-7b takes --tp")
+    if options.tp > 1 and options.cuda_graph:
+        raise UsageError("--cuda-graph and --tp do not go together", hint="leave one of them out")
+    if options.cuda_graph and mode == "train" and model.alibi:
+        raise UsageError(
+            f"{model.name} makes its mask on the host in each training step, which a CUDA graph cannot hold",
+            hint="--mode infer takes --cuda-graph",
+        )
+    if options.shape_log and (options.compile or options.cuda_graph):
+        raise UsageError(
+            "--shape-log sees no calls inside a compiled model or a CUDA graph",
+            hint="log without --compile and --cuda-graph: the shapes are the same",
+        )
+
+
+def torchrun_command(options: Options) -> str:
+    """The command that starts this run on its ranks."""
+    start = ["torchrun", "--nproc-per-node", str(options.tp), "-m", "warplens", "workload"]
+    return shlex.join([*start, *arguments(options)])
+
+
+def arguments(options: Options) -> list[str]:
+    """The options as they would be typed after `warplens workload`."""
+    typed = [options.model]
+    for field in fields(options)[1:]:
+        value = getattr(options, field.name)
+        if value != field.default:
+            flag = f"--{field.name.replace('_', '-')}"
+            typed += [flag] if value is True else [flag, str(value)]
+    return typed

@@ -1,0 +1,61 @@
+"""What a workload measured: one row, the same as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from warplens.units import format_count, format_number
+
+
+@dataclass(frozen=True)
+class Result:
+    model: str
+    tiny: bool
+    parameters: int
+    device: str
+    dtype: str
+    mode: str
+    batch: int
+    prompt_tokens: int | None
+    new_tokens: int | None
+    tp: int
+    compile: bool
+    cuda_graph: bool
+    weights: str
+    built_by: str
+    iterations: int
+    mean_ms: float
+    tokens_per_s: float | None
+    """Tokens made where the model generates, tokens read otherwise; None for images."""
+    images_per_s: float | None
+    peak_memory_bytes: int | None
+    """What torch's allocator held at most on this rank's GPU; None on a CPU."""
+
+
+def render(result: Result) -> str:
+    """A heading and a row, aligned."""
+    images = result.images_per_s is not None
+    cells = {
+        "model": f"{result.model} (tiny)" if result.tiny else result.model,
+        "parameters": format_count(result.parameters),
+        "device": result.device,
+        "dtype": result.dtype,
+        "mode": result.mode,
+        "batch": format_count(result.batch),
+        "iterations": format_count(result.iterations),
+        "ms/iteration": format_number(result.mean_ms),
+        "images/s" if images else "tokens/s": format_number((result.images_per_s or result.tokens_per_s) or 0.0),
+    }
+    numbers = ("parameters", "batch", "iterations", "ms/iteration", "images/s", "tokens/s")
+    widths = {name: max(len(name), len(text)) for name, text in cells.items()}
+
+    def pad(name: str, text: str) -> str:
+        return text.rjust(widths[name]) if name in numbers else text.ljust(widths[name])
+
+    heading = "  ".join(pad(name, name) for name in cells)
+    return f"{heading}\n{'  '.join(pad(name, text) for name, text in cells.items())}".rstrip()
+
+
+def to_json(result: Result) -> str:
+    return json.dumps([asdict(result)], indent=2)

@@ -1,0 +1,104 @@
+"""Run a workload: place it, build it, warm it up, time it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from warplens.capture.session import marks_own_steps
+from warplens.capture.workloads.build import Built, build
+from warplens.capture.workloads.forward import make_forward
+from warplens.capture.workloads.generate import make_generation
+from warplens.capture.workloads.graphs import Work
+from warplens.capture.workloads.libraries import load_torch, load_transformers
+from warplens.capture.workloads.options import Options, Plan, check, resolve
+from warplens.capture.workloads.phases import Phases
+from warplens.capture.workloads.place import Place, default_dtype, device_name, placed
+from warplens.capture.workloads.result import Result
+from warplens.capture.workloads.shape_log import ShapeLog, check_log, log_path
+from warplens.capture.workloads.train import make_training
+from warplens.capture.workloads.troubles import explained
+
+
+def run_workload(options: Options, say: Callable[[str], None] = lambda text: None) -> Result | None:
+    """Run it and return what was measured; None on every rank but the first. `say` gets remarks on the way."""
+    check(options)
+    torch = load_torch()
+    load_transformers()
+    with placed(torch, options, say) as place:
+        plan = resolve(options, default_dtype=default_dtype(torch, place))
+        if options.shape_log:
+            check_log(log_path(options.shape_log, place), force=options.force)
+        with explained(plan):
+            built = build(plan, place)
+            if place.rank == 0:
+                say(f"{plan.model.name} from {built.built_by}, {options.weights} weights")
+            with _logged(plan, built, place) as log:
+                seconds = _measure(torch, plan, built, place, Phases(log))
+        return _result(torch, plan, built, place, seconds) if place.rank == 0 else None
+
+
+def make_iteration(plan: Plan, built: Built, place: Place, phases: Phases) -> Work:
+    if plan.mode == "train":
+        return make_training(plan, built, place, phases)
+    make = make_generation if plan.generates else make_forward
+    return make(plan, built, place, phases)
+
+
+@contextmanager
+def _logged(plan: Plan, built: Built, place: Place) -> Iterator[ShapeLog | None]:
+    if not plan.options.shape_log:
+        yield None
+        return
+    with ShapeLog(log_path(plan.options.shape_log, place), built.module) as log:
+        yield log
+
+
+def _measure(torch: Any, plan: Plan, built: Built, place: Place, phases: Phases) -> float:
+    """Mean seconds of an iteration after the warm-up, each with all its work on the device done."""
+    marks_own_steps()
+    iterate = make_iteration(plan, built, place, phases)
+    for _ in range(plan.options.warmup):
+        with phases.iteration(None):
+            iterate()
+    spent = 0.0
+    for number in range(plan.options.iterations):
+        _synchronize(torch, place)
+        started = time.perf_counter()
+        with phases.iteration(number):
+            iterate()
+            _synchronize(torch, place)
+            spent += time.perf_counter() - started
+    return spent / plan.options.iterations
+
+
+def _synchronize(torch: Any, place: Place) -> None:
+    if place.gpu:
+        torch.cuda.synchronize(place.device)
+
+
+def _result(torch: Any, plan: Plan, built: Built, place: Place, seconds: float) -> Result:
+    rate, images = plan.items_per_iteration / seconds, plan.model.task == "images"
+    return Result(
+        model=plan.model.name,
+        tiny=plan.options.tiny,
+        parameters=built.parameters,
+        device=device_name(torch, place),
+        dtype=plan.dtype,
+        mode=plan.mode,
+        batch=plan.batch,
+        prompt_tokens=plan.prompt_tokens or None,
+        new_tokens=plan.new_tokens or None,
+        tp=plan.options.tp,
+        compile=plan.options.compile,
+        cuda_graph=plan.options.cuda_graph,
+        weights=plan.options.weights,
+        built_by=built.built_by,
+        iterations=plan.options.iterations,
+        mean_ms=seconds * 1e3,
+        tokens_per_s=None if images else rate,
+        images_per_s=rate if images else None,
+        peak_memory_bytes=torch.cuda.max_memory_allocated(place.device) if place.gpu else None,
+    )

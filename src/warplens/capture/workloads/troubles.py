@@ -1,0 +1,36 @@
+"""What torch raises while a workload runs, in the words of this program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from warplens.capture.workloads.libraries import load_torch
+from warplens.capture.workloads.memory import memory_hint
+from warplens.capture.workloads.options import Plan
+from warplens.errors import WarplensError
+
+COMPILER_MODULES = ("torch._dynamo", "torch._inductor", "torch._functorch")
+
+
+@contextmanager
+def explained(plan: Plan) -> Iterator[None]:
+    """Out of memory and failed compilation become one line and a hint; all else passes as it is."""
+    torch = load_torch()
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise WarplensError(f"out of GPU memory: {_first_line(error)}", hint=memory_hint(plan)) from error
+    except RuntimeError as error:
+        if type(error).__module__.startswith(COMPILER_MODULES):
+            raise WarplensError(
+                f"torch.compile failed: {_first_line(error)}",
+                hint="it needs a C++ compiler (and Triton on a GPU); or leave out --compile",
+            ) from error
+        if "DefaultCPUAllocator" in str(error):
+            raise WarplensError("out of memory", hint=memory_hint(plan)) from error
+        raise
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

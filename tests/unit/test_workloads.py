@@ -1,0 +1,431 @@
+"""Reference workloads: what is refused and how it is said, and on tiny models that the numbers and shapes are right.
+
+The parts that need no torch run everywhere; the rest is skipped where torch or transformers is absent.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from warplens.capture import scopes
+from warplens.capture.workloads import MODEL_NAMES, Options, memory, place, run_workload, weights
+from warplens.capture.workloads.build import Built, build
+from warplens.capture.workloads.generate import StaticDecoder
+from warplens.capture.workloads.inputs import make_feed
+from warplens.capture.workloads.models import find_model
+from warplens.capture.workloads.options import Plan, arguments, check, resolve, torchrun_command
+from warplens.capture.workloads.phases import Phases
+from warplens.capture.workloads.place import Place, Ranks, check_ranks, choose_device, gpu_trouble, read_ranks, runs_on
+from warplens.capture.workloads.run import make_iteration
+from warplens.capture.workloads.shape_log import ShapeLog
+from warplens.capture.workloads.troubles import explained
+from warplens.cli import workload as verb
+from warplens.errors import UsageError, WarplensError
+
+LANGUAGE_MODELS = ("bloom-560m", "vicuna-7b", "gpt2")
+PUBLISHED_PARAMETERS = {
+    "bloom-560m": 559_214_592,
+    "vicuna-7b": 6_738_415_616,
+    "gpt2": 124_439_808,
+    "resnet50": 25_557_032,
+    "bert": 109_514_298,
+}
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    pytest.importorskip("transformers", reason="needs transformers")
+    return pytest.importorskip("torch", reason="needs torch")
+
+
+def tiny(model: str, **options: Any) -> Plan:
+    return resolve(Options(model, tiny=True, device="cpu", **options), default_dtype="float32")
+
+
+def built_on_cpu(torch: Any, plan: Plan) -> tuple[Built, Place]:
+    here = Place(torch.device("cpu"))
+    return build(plan, here), here
+
+
+# What needs no torch
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (Options("bert", new_tokens=4), "makes no new tokens"),
+        (Options("gpt2", new_tokens=4), "makes no new tokens"),
+        (Options("resnet50", prompt_tokens=4), "reads images"),
+        (Options("gpt2", tiny=True, weights="x"), "takes no --weights"),
+        (Options("gpt2", tp=2), "runs on one device"),
+        (Options("vicuna-7b", tp=2, cuda_graph=True), "do not go together"),
+        (Options("bloom-560m", cuda_graph=True, mode="train"), "on the host"),
+        (Options("gpt2", shape_log="x", compile=True), "sees no calls"),
+        (Options("gpt3"), "no model is called"),
+    ],
+)
+def test_options_that_cannot_go_together_are_refused_with_a_hint(options: Options, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as refused:
+        check(options)
+    assert refused.value.hint
+
+
+def test_loss_scaling_is_refused_in_a_graph_also_where_fp16_is_only_the_default() -> None:
+    with pytest.raises(UsageError, match="loss scaling"):
+        resolve(Options("gpt2", cuda_graph=True), default_dtype="float16")
+    assert resolve(Options("gpt2", cuda_graph=True, dtype="bf16"), default_dtype="float16").dtype == "bfloat16"
+
+
+def test_the_options_of_a_run_read_as_they_were_typed() -> None:
+    options = Options("vicuna-7b", tiny=True, tp=2, prompt_tokens=9, shape_log="a b.jsonl")
+    assert arguments(options) == [
+        "vicuna-7b",
+        "--tiny",
+        "--prompt-tokens",
+        "9",
+        "--tp",
+        "2",
+        "--shape-log",
+        "a b.jsonl",
+    ]
+    command = "torchrun --nproc-per-node 2 -m warplens workload vicuna-7b --tiny --prompt-tokens 9 --tp 2"
+    assert torchrun_command(options) == f"{command} --shape-log 'a b.jsonl'"
+
+
+def fake_torch(*, cuda: str | None = None, hip: str | None = None, available: bool = False) -> Any:
+    gpu = SimpleNamespace(
+        is_available=lambda: available,
+        get_device_capability=lambda: (7, 0),
+        get_arch_list=lambda: ["sm_80", "sm_90", "compute_90"],
+        get_device_name=lambda: "Tesla V100",
+    )
+    return SimpleNamespace(__version__="2.13.0", version=SimpleNamespace(cuda=cuda, hip=hip), cuda=gpu)
+
+
+@pytest.mark.parametrize(
+    ("torch_build", "nvidia", "amd", "environment", "message", "hint"),
+    [
+        ({}, False, False, {}, "no GPU visible", "--tiny"),
+        ({"cuda": "12.8"}, False, False, {}, "no GPU visible", "--tiny"),
+        ({}, True, False, {}, "built without GPU support", "pytorch.org"),
+        ({"hip": "6.3"}, True, False, {}, "for the other make", "pytorch.org"),
+        ({"cuda": "12.8"}, False, True, {}, "for the other make", "pytorch.org"),
+        ({"cuda": "12.8"}, True, False, {"CUDA_VISIBLE_DEVICES": ""}, "no GPU visible", "CUDA_VISIBLE_DEVICES is ''"),
+        ({"cuda": "12.8"}, True, False, {}, "no GPU visible", "driver"),
+        ({"cuda": "12.8", "available": True}, True, False, {}, r"no kernels for Tesla V100 \(sm_70\)", "pytorch.org"),
+    ],
+)
+def test_what_keeps_torch_from_the_gpu_is_named(
+    tmp_path: Path,
+    torch_build: dict[str, Any],
+    nvidia: bool,
+    amd: bool,
+    environment: Mapping[str, str],
+    message: str,
+    hint: str,
+) -> None:
+    node = tmp_path / "node"
+    node.touch()
+    trouble = gpu_trouble(
+        fake_torch(**torch_build),
+        nvidia_nodes=[str(node)] if nvidia else [],
+        amd_nodes=[str(node)] if amd else [],
+        environment=environment,
+    )
+    assert trouble is not None
+    with pytest.raises(WarplensError, match=message):
+        raise trouble
+    assert hint in (trouble.hint or "")
+
+
+def test_a_build_runs_on_its_own_generation_and_its_ptx_on_later_ones() -> None:
+    assert runs_on((9, 0), ["sm_80", "sm_90a"])
+    assert runs_on((8, 9), ["sm_80"])
+    assert runs_on((12, 0), ["sm_80", "compute_90"])
+    assert not runs_on((12, 0), ["sm_80", "sm_90"])
+    assert not runs_on((7, 5), ["sm_80", "compute_80"])
+
+
+def test_only_a_tiny_model_falls_back_to_the_cpu_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "gpu_trouble", lambda torch: WarplensError("no GPU visible", hint="--tiny"))
+    said: list[str] = []
+    assert choose_device(None, Options("gpt2", tiny=True), said.append) == "cpu"
+    assert said == ["no GPU visible: the tiny model runs on the CPU"]
+    assert choose_device(None, Options("gpt2", device="cpu"), said.append) == "cpu"
+    for options in (Options("gpt2"), Options("gpt2", tiny=True, device="cuda")):
+        with pytest.raises(WarplensError, match="no GPU visible"):
+            choose_device(None, options, said.append)
+    assert len(said) == 1
+
+
+def test_ranks_and_gpus_must_be_as_many_as_tp_asks_for() -> None:
+    two = read_ranks({"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"})
+    assert two == Ranks(rank=1, local_rank=1, world=2, local_world=2)
+    check_ranks(Options("vicuna-7b", tp=2), two, gpus=2)
+    check_ranks(Options("vicuna-7b", tp=2), two, gpus=None)
+    with pytest.raises(WarplensError, match="2 ranks need 2 GPUs, and torch sees 1"):
+        check_ranks(Options("vicuna-7b", tp=2), two, gpus=1)
+    with pytest.raises(UsageError, match="without torchrun") as refused:
+        check_ranks(Options("vicuna-7b", tp=2), Ranks(), gpus=None)
+    assert refused.value.hint == "torchrun --nproc-per-node 2 -m warplens workload vicuna-7b --tp 2"
+    with pytest.raises(UsageError, match="2 ranks were started"):
+        check_ranks(Options("gpt2"), two, gpus=8)
+    with pytest.raises(UsageError, match="not a number"):
+        read_ranks({"WORLD_SIZE": "two"})
+
+
+def test_the_least_memory_counts_weights_cache_scores_and_optimiser() -> None:
+    config = SimpleNamespace(num_hidden_layers=3, num_attention_heads=4, hidden_size=32, vocab_size=10)
+    plan = replace(tiny("gpt2", mode="infer", batch=2, prompt_tokens=5, new_tokens=2), dtype="bfloat16")
+    cache = 2 * 3 * 4 * 8 * 2 * 7
+    assert memory.least_bytes(plan, parameters=1000, config=config, world=1) == (1000 + cache) * 2
+    assert memory.least_bytes(plan, parameters=1000, config=config, world=2) == 1000 * 2 + cache
+    train = tiny("gpt2", mode="train", batch=2, prompt_tokens=5)
+    assert memory.least_bytes(train, parameters=1000, config=config, world=1) == 16_000 + 2 * 5 * 10 * 8
+
+
+def test_the_verb_offers_every_model_and_loads_nothing_heavy_for_it() -> None:
+    assert verb.MODELS == MODEL_NAMES
+    heavy = {"torch", "transformers", "polars", "msgspec", "rich", "numpy"}
+    for module, also in (("warplens.cli.workload", {"warplens.capture"}), ("warplens.capture.workloads.run", set())):
+        code = f"import sys, {module}; print(sorted({heavy | also!r} & set(sys.modules)))"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "[]", module
+
+
+# On tiny models, on a CPU
+
+
+class Recorder:
+    """Hears of scopes, as a profiling session does."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, dict[str, float]]] = []
+
+    def enter(self, name: str, metrics: Mapping[str, float]) -> None:
+        self.heard.append((name, dict(metrics)))
+
+    def exit(self, handle: Any, depth: int) -> None:
+        pass
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    recorder = Recorder()
+    scopes.set_recorders((recorder,))
+    yield recorder
+    scopes.set_recorders(())
+
+
+@pytest.mark.parametrize("model", MODEL_NAMES)
+def test_the_full_models_have_the_published_number_of_parameters(torch: Any, model: str) -> None:
+    import transformers
+
+    row = find_model(model)
+    with torch.device("meta"):
+        config = getattr(transformers, row.config_class)(**row.full.config)
+        module = getattr(transformers, row.model_class)(config)
+    assert sum(parameter.numel() for parameter in module.parameters()) == PUBLISHED_PARAMETERS[model]
+
+
+@pytest.mark.parametrize("model", MODEL_NAMES)
+def test_training_learns_its_batch_in_three_named_phases(torch: Any, recorder: Recorder, model: str) -> None:
+    plan = tiny(model, mode="train")
+    built, here = built_on_cpu(torch, plan)
+    iterate = make_iteration(plan, built, here, Phases())
+    losses = [float(iterate()) for _ in range(6)]
+    assert sum(losses[3:]) < sum(losses[:3])
+    unit, amount = ("images", 2) if model == "resnet50" else ("tokens", 16)
+    assert recorder.heard[:3] == [("forward", {unit: amount}), ("backward", {}), ("optimizer", {})]
+
+
+def test_lower_precision_trains_through_autocast(torch: Any) -> None:
+    plan = replace(tiny("gpt2"), dtype="float16")
+    built, here = built_on_cpu(torch, plan)
+    loss = make_iteration(plan, built, here, Phases())()
+    assert bool(loss.isfinite())
+    assert {parameter.dtype for parameter in built.module.parameters()} == {torch.float32}
+
+
+def greedy(torch: Any, module: Any, ids: Any, count: int) -> Any:
+    """The same tokens without any cache: the whole sequence again for each."""
+    with torch.no_grad():
+        for _ in range(count):
+            ids = torch.cat([ids, module(input_ids=ids).logits[:, -1:].argmax(-1)], dim=1)
+    return ids[:, -count:]
+
+
+class Spy:
+    """The ops that run inside, by name."""
+
+    def __new__(cls) -> Any:
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        class Mode(TorchDispatchMode):
+            def __init__(self) -> None:
+                super().__init__()
+                self.seen: Counter[str] = Counter()
+
+            def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                self.seen[op.overloadpacket.__name__] += 1
+                return op(*args, **(kwargs or {}))
+
+        return Mode()
+
+
+@pytest.mark.parametrize("model", LANGUAGE_MODELS)
+def test_generation_with_either_cache_makes_the_tokens_of_a_run_without_one(
+    torch: Any, recorder: Recorder, model: str
+) -> None:
+    plan = tiny(model, mode="infer", batch=3, prompt_tokens=7, new_tokens=9)
+    built, here = built_on_cpu(torch, plan)
+    ids = make_feed(plan, built, here).data
+    expected = greedy(torch, built.module, ids, 9)
+    assert torch.equal(make_iteration(plan, built, here, Phases())(), expected)
+    assert recorder.heard == [("prefill", {"tokens": 21}), ("decode", {"tokens": 24})]
+    decoder = StaticDecoder(torch, plan, built, ids).prepare()
+    # Twice: the second run must not see what the first left in the cache.
+    assert torch.equal(decoder.generate(Phases()), expected)
+    assert torch.equal(decoder.generate(Phases()), expected)
+    decoder.prefill()
+    with torch.no_grad(), Spy() as spy:
+        decoder.decode()
+    # A CUDA graph can hold neither a value read back to the host nor a tensor made on it.
+    assert not {"_local_scalar_dense", "lift_fresh", "nonzero"} & set(spy.seen)
+
+
+def test_a_compiled_model_generates_the_same(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = tiny("gpt2", mode="infer")
+    built, here = built_on_cpu(torch, plan)
+    expected = make_iteration(plan, built, here, Phases())()
+    # The tracing is what could go wrong here; generating C++ for it takes a minute more.
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    compiled = replace(plan, options=replace(plan.options, compile=True))
+    assert torch.equal(make_iteration(compiled, built, here, Phases())(), expected)
+
+
+@pytest.mark.parametrize("model", ("bloom-560m", "vicuna-7b", "gpt2", "bert"))
+def test_the_shape_log_accounts_for_every_flop_of_the_run(torch: Any, tmp_path: Path, model: str) -> None:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    plan = tiny(model, mode="infer", batch=3)
+    built, here = built_on_cpu(torch, plan)
+    with ShapeLog(tmp_path / "log.jsonl", built.module) as log, FlopCounterMode(display=False) as counter:
+        phases = Phases(log)
+        iterate = make_iteration(plan, built, here, phases)
+        # The counter does not know the CPU's fused attention; in plain matrix products it sees all of it.
+        with phases.iteration(0), sdpa_kernel(SDPBackend.MATH):
+            iterate()
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    linear = sum(2 * line["m"] * line["n"] * line["k"] for line in lines if line["kind"] == "linear")
+    attention = sum(
+        4 * line["batch"] * line["heads"] * line["query_tokens"] * line["kv_tokens"] * line["head_dim"]
+        for line in lines
+        if line["kind"] == "attention"
+    )
+    counts = counter.get_flop_counts()
+    rotary = sum(sum(of.values()) for name, of in counts.items() if name.endswith(".rotary_emb"))
+    batched = sum(flop for op, flop in counts["Global"].items() if "bmm" in str(op))
+    assert (attention, linear) == (batched - rotary, sum(counts["Global"].values()) - batched)
+    assert all(line["module"] in dict(built.module.named_modules()) for line in lines)
+    if model != "bert":
+        decode = [line for line in lines if line["phase"] == "decode" and line["kind"] == "attention"]
+        assert sorted({(line["query_tokens"], line["kv_tokens"]) for line in decode}) == [(1, 9), (1, 10), (1, 11)]
+
+
+def test_a_failed_run_leaves_no_log_and_no_hook(torch: Any, tmp_path: Path) -> None:
+    built, _ = built_on_cpu(torch, tiny("bert"))
+    before = torch.nn.functional.scaled_dot_product_attention
+    with pytest.raises(ZeroDivisionError), ShapeLog(tmp_path / "log.jsonl", built.module):
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+    assert torch.nn.functional.scaled_dot_product_attention is before
+    assert not any(module._forward_hooks for module in built.module.modules())
+
+
+def test_every_iteration_ends_in_a_step_and_says_whether_it_warms_up(
+    torch: Any, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    monkeypatch.setattr("warplens.capture.step", lambda: steps.append(len(recorder.heard)))
+    result = run_workload(Options("bert", tiny=True, device="cpu", warmup=1, iterations=2))
+    names = ["warmup", "forward", "iteration", "forward", "iteration", "forward"]
+    assert [name for name, _ in recorder.heard] == names
+    assert steps == [2, 4, 6]
+    assert result is not None
+    assert (result.model, result.tiny, result.iterations, result.device) == ("bert", True, 2, "cpu")
+    assert result.tokens_per_s == pytest.approx(2 * 8 / (result.mean_ms / 1e3))
+
+
+def test_stored_weights_give_the_logits_of_the_model_they_come_from(torch: Any, tmp_path: Path) -> None:
+    plan = tiny("vicuna-7b", batch=1, prompt_tokens=6)
+    built, here = built_on_cpu(torch, plan)
+    built.module.save_pretrained(tmp_path / "model")
+    ids = make_feed(plan, built, here).data
+    options = Options(
+        "vicuna-7b", weights=str(tmp_path / "model"), device="cpu", batch=1, prompt_tokens=6, new_tokens=2
+    )
+    loaded = build(resolve(options, default_dtype="float32"), here)
+    with torch.no_grad():
+        assert torch.equal(loaded.module(ids).logits, built.module(ids).logits)
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"\x10" * 40)
+    with pytest.raises(WarplensError, match="cannot be loaded"):
+        build(resolve(options, default_dtype="float32"), here)
+    with pytest.raises(WarplensError, match="is a llama model, and gpt2 is a gpt2 model"):
+        weights.find(resolve(replace(options, model="gpt2", new_tokens=None), default_dtype="float32"))
+
+
+def test_without_a_way_to_the_hub_the_error_says_what_to_do(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weights, "hub_answers", lambda: False)
+    with pytest.raises(WarplensError, match="hub is not reachable") as refused:
+        weights.find(resolve(Options("gpt2", weights="nobody/has-this-model"), default_dtype="float32"))
+    assert "--local-dir" in (refused.value.hint or "")
+    monkeypatch.undo()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert not weights.hub_answers()
+
+
+def test_too_little_memory_is_said_before_anything_is_built(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_ram", lambda: 2**30)
+    plan = resolve(Options("vicuna-7b", device="cpu"), default_dtype="float32")
+    with pytest.raises(WarplensError, match=r"needs at least 25\.\d GiB, and 1\.0 GiB are free") as refused:
+        build(plan, Place(torch.device("cpu")))
+    assert "--tp 2" in (refused.value.hint or "")
+
+
+def test_running_out_of_memory_and_failing_to_compile_become_one_line(torch: Any) -> None:
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    plan = tiny("gpt2")
+    with pytest.raises(WarplensError, match="out of GPU memory: tried") as refused, explained(plan):
+        raise torch.cuda.OutOfMemoryError("tried to allocate 2 GiB\nmore")
+    assert "--batch" in (refused.value.hint or "")
+    with pytest.raises(WarplensError, match=r"torch\.compile failed"), explained(plan):
+        raise BackendCompilerFailed(lambda: None, RuntimeError("no compiler"), None)
+    with pytest.raises(RuntimeError, match="something else"), explained(plan):
+        raise RuntimeError("something else")
+
+
+def test_a_seed_decides_the_weights(torch: Any) -> None:
+    for model in ("vicuna-7b", "gpt2"):
+        first, again, other = (
+            [
+                parameter.detach().sum().item()
+                for parameter in built_on_cpu(torch, tiny(model, seed=seed))[0].module.parameters()
+            ]
+            for seed in (1, 1, 2)
+        )
+        assert first == again
+        assert first != other
