@@ -92,7 +92,7 @@ class Profile:
         return [self.table(name) for name in TABLE_NAMES]
 
     def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
-        """Time by call path, of the GPU or the host (`weight="cpu"`); `context`: python, module, op or annotation."""
+        """Time by call path, of the GPU or the host (`weight="cpu"`); `context`: python, module, op, annotation or full."""
         return call_tree(self._work, context, weight=weight, short_names=short_names)
 
     def verdict(self) -> str:

@@ -78,7 +78,7 @@ class Comparison:
         return self._facts(self)
 
     def tree(self, context: str | None = None) -> Table:
-        """GPU time by call path in both; `context` is python, module, op or annotation."""
+        """GPU time by call path in both; `context` is python, module, op, annotation or full."""
         if self._pair is not None:
             return diff_tree(self._pair, context)
         if TREE in self._makers:

@@ -72,7 +72,7 @@ class PathsProfile:
         return []
 
     def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
-        """The recorded paths; `context` (python, module, op or annotation) chooses which callers are shown."""
+        """The recorded paths; `context` (python, module, op, annotation or full) chooses which callers are shown."""
         if weight != "gpu":
             raise UsageError(f"this profile has no {weight} time by call path", hint="leave --weight away")
         return shown_tree(self.work, context, short_names=short_names)

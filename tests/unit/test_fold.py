@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from support import SAMPLES, raw_events, real_traces
-from warplens.capture.fold import ROOT, Node, fold, fold_file, from_hatchet, to_hatchet
+from warplens.capture.fold import MOST_NODES, ROOT, SMALL, Node, fold, fold_file, from_hatchet, pruned, to_hatchet
 
 
 def event(cat: str, name: str, ts: float, dur: float, tid: int = 1, **args: Any) -> dict[str, Any]:
@@ -77,9 +78,9 @@ def test_a_second_piece_adds_up(tmp_path: Path) -> None:
     trace, tree = tmp_path / "trace.json", tmp_path / "tree.hatchet"
     trace.write_text(json.dumps({"traceEvents": list(STEP)}))
     fold_file(trace, tree)
-    once = from_hatchet(json.loads(tree.read_text()))
+    once = from_hatchet(json.loads(gzip.decompress(tree.read_bytes())))
     fold_file(trace, tree)
-    twice = from_hatchet(json.loads(tree.read_text()))
+    twice = from_hatchet(json.loads(gzip.decompress(tree.read_bytes())))
     path = ("forward", "aten::linear", "aten::addmm", "gemm")
     assert at(twice, *path).metrics["time (ns)"] == 2 * at(once, *path).metrics["time (ns)"]
     assert at(twice, *path).metrics["count"] == 2
@@ -143,3 +144,43 @@ def test_paths_are_those_of_the_reader() -> None:
     assert {name: ns for name, ns in found.items() if name in wanted} == {
         name: ns for name, ns in wanted.items() if name not in launches
     }
+
+
+def test_a_tree_stays_small_however_many_paths_a_run_has(tmp_path: Path) -> None:
+    """Every call has a name of its own, as scopes with a step's number in them have."""
+    trace, tree = tmp_path / "trace.json", tmp_path / "tree.hatchet.gz"
+    for piece in range(3):
+        calls = [
+            event("user_annotation", f"step {piece} call {number} of a very long run", 10.0 * number, 5)
+            for number in range(20_000)
+        ]
+        kernels = [
+            event("kernel", f"kernel_{piece}_{number % 7}", 10.0 * number, 2, tid=7, correlation=number + 1)
+            for number in range(2000)
+        ]
+        launches = [
+            event("cuda_runtime", "cudaLaunchKernel", 10.0 * number + 1, 1, correlation=number + 1)
+            for number in range(2000)
+        ]
+        trace.write_text(json.dumps({"traceEvents": [*calls, *kernels, *launches]}))
+        fold_file(trace, tree)
+    assert tree.stat().st_size < 1_000_000
+    root = from_hatchet(json.loads(gzip.decompress(tree.read_bytes())))
+    totals, count, stack = {"time (ns)": 0.0, "cpu_time (ns)": 0.0}, 0, [root]
+    while stack:
+        node = stack.pop()
+        count += 1
+        for name in totals:
+            totals[name] += node.metrics.get(name, 0)
+        stack.extend(node.children.values())
+    assert totals == {"time (ns)": 3 * 2000 * 2000, "cpu_time (ns)": 3 * 20_000 * 5000}, "nothing is lost"
+    assert MOST_NODES <= count <= 2 * MOST_NODES
+
+
+def test_the_heaviest_paths_are_kept() -> None:
+    root = Node(ROOT)
+    for number in range(10):
+        root.child(f"call {number}").child("inner").add("time (ns)", number)
+    pruned(root, most=5)
+    assert set(root.children) == {"call 9", "call 8", SMALL}
+    assert root.children[SMALL].metrics == {"time (ns)": sum(range(8))}

@@ -30,6 +30,7 @@ CONTEXTS: Final = {
     "module": ("module", "op"),
     "op": ("op",),
     "annotation": ("annotation", "op"),
+    "full": ("python", "module", "annotation", "op", "runtime"),
 }
 WEIGHTS: Final = {
     # weight: what the tree then shows
@@ -116,6 +117,10 @@ class _Calls:
 def _gpu_tree(trace: Trace, gpu: pl.DataFrame, context: str, label_column: str) -> Tree:
     calls = _Calls()
     owner = gpu["owner"].to_numpy()
+    if context == "full":  # down to the call of the GPU's runtime, but not past a caller that was recorded
+        recorded = np.isin(owner, trace.frames["id"].to_numpy())
+        launch = gpu["launch"].to_numpy()
+        owner = np.where((launch >= 0) & ~recorded, launch, owner)
     owned = owner >= 0
     owners = sorted_unique(owner[owned])
     # The event kernels are booked on is always shown, so that a launch without an op is seen.

@@ -1,13 +1,14 @@
 """A trace of PyTorch's profiler folded into a tree of call paths, in the file format of Proton's trees.
 
 Runs where the program runs, so it needs nothing but Python: `python -m warplens.capture.fold trace.json tree.hatchet`
-adds what the trace holds to the tree. A path joins scopes and annotations, modules and Python frames where recorded,
-ops, then the kernel; backward work stands under the forward op that created it. Kernels carry "time (ns)" and "count",
-host calls "cpu_time (ns)", what they took besides the calls inside them.
+adds what the trace holds to the tree, which is gzipped. A path joins scopes and annotations, modules and Python frames
+where recorded, ops, then the kernel; backward work stands under the forward op that created it. Kernels carry "time
+(ns)" and "count", host calls "cpu_time (ns)", what they took besides the calls inside them.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from collections.abc import Iterable
@@ -24,6 +25,9 @@ STEP: Final = "ProfilerStep#"
 MODULE: Final = "nn.Module: "
 ROOT: Final = "ROOT"
 NS_PER_US: Final = 1000
+MOST_NODES: Final = 10_000
+"""Keeps a tree well under a megabyte, however many paths a run has."""
+SMALL: Final = "(lighter paths)"
 
 
 class Node:
@@ -204,17 +208,64 @@ def devices_of(document: dict[str, Any]) -> dict[str, Any]:
     return {"CUDA": listed} if listed else {}
 
 
+def pruned(root: Node, most: int = MOST_NODES) -> None:
+    """Keep the heaviest paths; what is lighter becomes one node of its caller, with the same sums.
+
+    A caller is never lighter than what it calls, so what is kept is a tree.
+    """
+    nodes, weights = _weighed(root)
+    if len(nodes) <= most:
+        return
+    order = sorted(range(len(nodes)), key=lambda place: (-weights[place], place))
+    kept = {id(nodes[place]) for place in order[:most]}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        light = [child for child in node.children.values() if id(child) not in kept and child.name != SMALL]
+        for child in light:
+            del node.children[child.name]
+            for name, value in _sums(child).items():
+                node.child(SMALL).add(name, value)
+        stack.extend(node.children.values())
+
+
+def _weighed(root: Node) -> tuple[list[Node], list[float]]:
+    """All nodes, callers first, each with the time of all that is below it; GPU time counts most."""
+    nodes, above = [root], [0]
+    for place, node in enumerate(nodes):  # the list grows while it is walked
+        nodes.extend(node.children.values())
+        above.extend([place] * len(node.children))
+    weights = [1000 * node.metrics.get("time (ns)", 0) + node.metrics.get("cpu_time (ns)", 0) + 1 for node in nodes]
+    for place in range(len(nodes) - 1, 0, -1):
+        weights[above[place]] += weights[place]
+    return nodes, weights
+
+
+def _sums(top: Node) -> dict[str, float]:
+    """What a path and all below it add up to; what is no number is left out."""
+    found: dict[str, float] = {}
+    stack = [top]
+    while stack:
+        node = stack.pop()
+        for name, value in node.metrics.items():
+            if isinstance(value, (int, float)):
+                found[name] = found.get(name, 0) + value
+        stack.extend(node.children.values())
+    return found
+
+
 def fold_file(trace: Path, tree: Path) -> None:
     """Add a trace file to a tree file; the tree is replaced whole."""
     with trace.open(encoding="utf-8", errors="replace") as stream:
         document = json.load(stream)
     root, devices = Node(ROOT), devices_of(document)
     if tree.exists():
-        known = json.loads(tree.read_text(encoding="utf-8"))
+        known = json.loads(gzip.decompress(tree.read_bytes()))
         root, devices = from_hatchet(known), devices or known[1]
     fold(document, root)
+    pruned(root)
     written = tree.with_name(tree.name + ".new")
-    written.write_text(json.dumps(to_hatchet(root, devices)), encoding="utf-8")
+    written.write_bytes(gzip.compress(json.dumps(to_hatchet(root, devices)).encode(), mtime=0))
     written.replace(tree)
 
 

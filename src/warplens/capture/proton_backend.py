@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,7 +71,7 @@ class ProtonBackend:
         if written is None:
             self.notes.append("Proton wrote no profile")
         else:
-            shutil.move(written, self.staging.path(TARGETS[self.plan.data]))
+            bundle.compress(written, self.staging.path(TARGETS[self.plan.data]))
         if self.plan.steps and self._window.seen < self.plan.wait + self.plan.warmup + self.plan.steps:
             self.notes.append(f"only {self._window.seen} steps were marked")
         return {"steps_marked": self._window.seen, "gpu": True}

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", metavar="NAME", help="one table, as diff_ops, diff_kernels or diff_modules")
     parser.add_argument("--top", type=positive, default=None, metavar="N", help="first N rows (terminal: 30, else all)")
     parser.add_argument("--tree", action="store_true", help="the call tree with what changed")
-    parser.add_argument("-c", "--context", metavar="KIND", help="of the tree: python, module, op or annotation")
+    parser.add_argument("-c", "--context", metavar="KIND", help="of the tree: python, module, op, annotation or full")
     parser.add_argument("-d", "--depth", type=positive, default=None, metavar="N", help="at most N levels of the tree")
     parser.add_argument("-t", "--threshold", type=float, default=1.0, metavar="PERCENT",
                         help="leave out what changed by less than this share of the total (default 1)")  # fmt: skip

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_path_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-c", "--context", default="python", help="python, module, op or annotation")
+    parser.add_argument("-c", "--context", default="python", help="python, module, op, annotation or full")
     parser.add_argument("-i", "--include", metavar="REGEX", help="only paths that hold a matching name")
     parser.add_argument("-e", "--exclude", metavar="REGEX", help="leave out matching names; their callees move up")
     parser.add_argument("--full-names", action="store_true", help="kernel names as recorded")

@@ -28,7 +28,7 @@ MANIFEST: Final = "manifest.json"
 ENVIRONMENT: Final = "environment.json"
 EXECUTION_TRACE: Final = "execution_trace.json.gz"
 EXECUTION_STEP: Final = "execution_step.json.gz"
-PROFILES: Final = ("trace.json.gz", "tree.hatchet", "profile.xplane.pb", "proton.chrome_trace")
+PROFILES: Final = ("trace.json.gz", "tree.hatchet.gz", "profile.xplane.pb", "proton.chrome_trace.gz")
 """What a bundle's profile may be called."""
 PARTIAL: Final = re.compile(r"\.partial-\d+$")
 RANK: Final = re.compile(r"rank(\d+)")

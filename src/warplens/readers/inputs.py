@@ -14,8 +14,6 @@ from warplens.model.quality import Note
 from warplens.model.trace import Distributed, Meta, Trace
 from warplens.readers import bundle, registry, source
 from warplens.readers.bundle import Bundle
-from warplens.readers.execution_trace_join import join
-from warplens.readers.execution_trace_step import carry_over
 from warplens.readers.source import Source
 
 
@@ -48,6 +46,9 @@ class Input:
     def _with_arguments(self, found: Trace | CallPaths, text: bytes, calls: Source) -> Trace:
         if isinstance(found, CallPaths):
             raise UsageError("only a PyTorch trace has an ExecutionTrace", hint="leave --execution-trace away")
+        from warplens.readers.execution_trace_join import join
+        from warplens.readers.execution_trace_step import carry_over
+
         nodes = calls.unwrap()[0]
         if self.step is None:
             return join(found, text, nodes, str(calls.path))

@@ -5,34 +5,34 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 
 from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
-from warplens.readers import (
-    execution_trace,
-    kineto,
-    ncu,
-    proton_trace,
-    proton_tree,
-    rocprofv3,
-    sqlite_file,
-    xplane,
-    xplane_json,
-)
 
 HEAD_BYTES = 1 << 16
-Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]
 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: how to tell it from its first bytes and, if it can be read, how."""
+    """A kind of file: how to tell it from its first bytes and which module of this room reads it, if one does."""
 
     name: str
     matches: Callable[[bytes], bool]
-    read: Reader | None
+    module: str
+    function: str = "read"
+
+    def read(self, text: bytes, meta: Meta, notes: list[Note]) -> Trace | CallPaths:
+        found: Trace | CallPaths = _function(self.module, self.function)(text, meta, notes)
+        return found
+
+
+def _function(module: str, name: str) -> Callable[..., Trace | CallPaths]:
+    """Readers are loaded when their format is met: all of them together cost more than reading a small trace."""
+    function: Callable[..., Trace | CallPaths] = getattr(import_module(f"warplens.readers.{module}"), name)
+    return function
 
 
 def _has(*patterns: bytes) -> Callable[[bytes], bool]:
@@ -40,27 +40,33 @@ def _has(*patterns: bytes) -> Callable[[bytes], bool]:
     return lambda head: all(pattern.search(head) for pattern in compiled)
 
 
+def _also(module: str, function: str, first: bytes) -> Callable[[bytes], bool]:
+    """What a reader itself says of a head that could be its own by `first`."""
+    pattern = re.compile(first)
+    return lambda head: bool(pattern.search(head)) and bool(_function(module, function)(head))
+
+
 FORMATS = (
-    Format("an Nsight Systems report (.nsys-rep)", _has(rb"\ANVIDIA Tegra Profiler Report "), None),
-    Format("an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), sqlite_file.read),
+    Format("an Nsight Systems report (.nsys-rep)", _has(rb"\ANVIDIA Tegra Profiler Report "), ""),
+    Format("an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), "sqlite_file"),
     Format(
         "a PyTorch ExecutionTrace",
         _has(rb'"schema"\s*:\s*"\d+\.\d+\.\d+(?:-chakra[^"]*)?"', rb'"nodes"\s*:\s*\['),
-        execution_trace.read,
+        "execution_trace",
     ),
-    Format("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), rocprofv3.read),
-    Format("a Proton call tree", _has(rb'\A\s*\[?\s*\{\s*"(?:children|frame|metrics)"'), proton_tree.read),
-    Format("a Proton call tree (msgpack)", proton_tree.is_msgpack, proton_tree.read),
-    Format("an Nsight Compute report", ncu.is_report, ncu.refuse_report),
-    Format("an Nsight Compute CSV file", ncu.matches, ncu.read),
-    Format("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), xplane.read),
-    Format("a Proton trace", _has(rb'\A\s*\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), proton_trace.read),
+    Format("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), "rocprofv3"),
+    Format("a Proton call tree", _has(rb'\A\s*\[?\s*\{\s*"(?:children|frame|metrics)"'), "proton_tree"),
+    Format("a Proton call tree (msgpack)", _also("proton_tree", "is_msgpack", rb"\A[\x80-\xdf]"), "proton_tree"),
+    Format("an Nsight Compute report (.ncu-rep)", _also("ncu", "is_report", rb"\ANVR\0"), "ncu", "refuse_report"),
+    Format("an Nsight Compute CSV file", _also("ncu", "matches", rb"Process|==PROF==|\A\xff\xfe|\A\xfe\xff"), "ncu"),
+    Format("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), "xplane"),
+    Format("a Proton trace", _has(rb'\A\s*\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), "proton_trace"),
     Format(
         "a JAX trace (.trace.json)",
         _has(rb'"highres-ticks"', rb'"name"\s*:\s*"/(?:host:CPU|device:\w+:\d+)"'),
-        xplane_json.read,
+        "xplane_json",
     ),
-    Format("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), kineto.read),
+    Format("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), "kineto"),
 )
 
 
@@ -70,12 +76,13 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace | CallPaths:
     entry = next((entry for entry in FORMATS if entry.matches(head)), None)
     if entry is None:
         raise FormatError(f"not a profile this version knows ({_looks_like(head)})", where=meta.source, hint=HINT)
-    if entry.read is None:
-        raise FormatError(f"this is {entry.name}; this version cannot read it", where=meta.source, hint=HINT)
+    if not entry.module:
+        raise FormatError(f"this is {entry.name}, which only Nsight reads", where=meta.source, hint=EXPORT)
     return entry.read(text, meta, notes)
 
 
 HINT = "it opens profiles of PyTorch, JAX, Proton, Nsight (exported), rocprofv3 and Chrome traces; see: warplens --help"
+EXPORT = "export it: nsys export --type sqlite report.nsys-rep"
 
 
 def _looks_like(head: bytes) -> str:

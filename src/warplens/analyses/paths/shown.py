@@ -30,7 +30,7 @@ FRAME_FORMATS: Final[dict[str, Callable[[re.Match[str]], str]]] = {
 
 
 def shown_tree(work: PathWorkspace, context: str = "python", *, short_names: bool = True) -> Tree:
-    """The tree with the callers that a context asks for; `context`: python, module, op or annotation."""
+    """The tree with the callers that a context asks for; `context`: python, module, op, annotation or full."""
     if context not in CONTEXTS:
         raise UsageError(f"no context {context!r}", hint=f"one of: {', '.join(CONTEXTS)}")
     tree, kept = work.tree, CONTEXTS[context]
