@@ -254,7 +254,6 @@ def test_pictures_of_protons_trees(run: Run, tmp_path: Path) -> None:
 
 
 BAD = {
-    "a page": (["-o", "x.html"], "cannot tell what to write"),
     "a picture of a difference": (["--diff", str(SAMPLED), "-o", "x.svg"], "one profile, not the difference"),
     "a value as the threshold of a difference": (["--diff", str(SAMPLED), "-t", "count>=3"], "takes a percentage"),
     "a broken pattern": (["--drop", "("], "bad regular expression"),

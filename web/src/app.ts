@@ -56,12 +56,16 @@ export class App {
   get isDiff(): boolean {
     return this.header.mode === "diff";
   }
-  /** The trace that selections are about: the only one, or none when two are compared. */
+  /** Two profiles compared, or one that holds sums alone, may have no events at all. */
+  get hasTimeline(): boolean {
+    return this.scenes.length > 0;
+  }
+  /** The trace that selections are about: the only one; none when two are compared or there is no timeline. */
   get scene(): Scene | null {
     return this.isDiff ? null : (this.scenes[0] ?? null);
   }
   get selection(): Selection {
-    if (!this.scene) throw new Error("a comparison has no selection");
+    if (!this.scene) throw new Error("there is no trace to select from");
     return (this.chosen ??= select(this.scene, this.store));
   }
   /** Where a scene's time begins on the timeline, in its own ns: two traces are laid over each other by their first step. */

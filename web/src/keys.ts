@@ -3,7 +3,6 @@ import type { App } from "./app";
 import { h } from "./dom";
 
 const SHORTCUTS: [keys: string, meaning: string][] = [
-  ["1 … 8", "to a section of the page"],
   ["/", "search kernels, ops, modules and lines; Enter: next match"],
   ["n  N", "next, previous match on the timeline"],
   ["?", "this help"],
@@ -24,8 +23,11 @@ const SHORTCUTS: [keys: string, meaning: string][] = [
   ["Shift+drag", "timeline: select a range of time (or drag on the ruler; click a step there to select it)"],
 ];
 
+const SELECTING =
+  "Drag on the timeline to move, drag with Shift (or on the ruler) to select a range; click a step to describe it alone. Every section then tells of the selection. ";
+
 export function installKeys(app: App, sections: string[]): void {
-  const dialog = helpDialog();
+  const dialog = helpDialog(app, sections.length);
   document.body.append(dialog);
   document.addEventListener("keydown", (event) => {
     // The open help takes the keys itself: Escape closes it, and no more.
@@ -57,8 +59,17 @@ export function showHelp(): void {
   (document.getElementById("help") as HTMLDialogElement | null)?.showModal();
 }
 
-function helpDialog(): HTMLDialogElement {
-  const rows = SHORTCUTS.map(([keys, meaning]) => h("tr", {}, h("th", { text: keys, attrs: { scope: "row" } }), h("td", { text: meaning })));
+/** What a key does on this page, "" for nothing: without a timeline nothing leads there. */
+function meaningOn(app: App, meaning: string): string {
+  const parts = meaning.split("; ");
+  return (app.hasTimeline ? parts : parts.filter((part) => !part.includes("timeline"))).join("; ");
+}
+
+function helpDialog(app: App, sections: number): HTMLDialogElement {
+  const shortcuts = SHORTCUTS.map(([keys, meaning]): [string, string] => [keys, meaningOn(app, meaning)]);
+  const rows = [[`1 … ${sections}`, "to a section of the page"], ...shortcuts]
+    .filter(([, meaning]) => meaning)
+    .map(([keys, meaning]) => h("tr", {}, h("th", { text: keys, attrs: { scope: "row" } }), h("td", { text: meaning })));
   const close = h("button", { text: "Close", attrs: { type: "button" } });
   const dialog = h(
     "dialog",
@@ -66,7 +77,7 @@ function helpDialog(): HTMLDialogElement {
     h("h2", { id: "help-title", text: "Keys" }),
     h("table", { class: "plain" }, h("tbody", {}, ...rows)),
     h("p", {
-      text: "Drag on the timeline to move, drag with Shift (or on the ruler) to select a range; click a step to describe it alone. Every section then tells of the selection. The address keeps the view: copy it to share.",
+      text: `${app.hasTimeline ? SELECTING : ""}The address keeps the view: copy it to share.`,
     }),
     close,
   );

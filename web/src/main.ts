@@ -4,6 +4,7 @@ import { load } from "./data/load";
 import { h } from "./dom";
 import { installKeys } from "./keys";
 import { Store } from "./state";
+import { hasCategories, mountCategories } from "./views/categories";
 import { mountChanges } from "./views/changes";
 import { mountFindings } from "./views/findings";
 import { mountFlame, treeTable } from "./views/flame/index";
@@ -20,17 +21,20 @@ interface Section {
   title: string;
   mount: Mount;
   modes: string;
+  /** Whether this profile has anything for it. */
+  has?: (app: App) => boolean;
 }
 
 const SECTIONS: Section[] = [
   { id: "findings", title: "What to change", mount: mountFindings, modes: "report" },
   { id: "changes", title: "What changed", mount: mountChanges, modes: "diff" },
   { id: "steps", title: "Steps and categories", mount: mountSteps, modes: "report" },
-  { id: "timeline", title: "Timeline", mount: mountTimeline, modes: "report diff gantt" },
-  { id: "flame", title: "Call tree", mount: mountFlame, modes: "report diff" },
-  { id: "tables", title: "Tables", mount: mountTables, modes: "report diff gantt" },
+  { id: "categories", title: "Where the time goes", mount: mountCategories, modes: "paths", has: hasCategories },
+  { id: "timeline", title: "Timeline", mount: mountTimeline, modes: "report diff gantt", has: ({ hasTimeline }) => hasTimeline },
+  { id: "flame", title: "Call tree", mount: mountFlame, modes: "report diff paths" },
+  { id: "tables", title: "Tables", mount: mountTables, modes: "report diff gantt paths" },
   { id: "roofline", title: "Roofline", mount: mountRoofline, modes: "report" },
-  { id: "provenance", title: "How this was made", mount: mountProvenance, modes: "report diff gantt" },
+  { id: "provenance", title: "How this was made", mount: mountProvenance, modes: "report diff gantt paths" },
 ];
 
 async function start(): Promise<void> {
@@ -51,7 +55,7 @@ async function start(): Promise<void> {
   const header = h("header", { id: "top" });
   root.append(header);
   const main = h("main");
-  const sections = SECTIONS.filter(({ modes }) => modes.includes(decoded.header.mode));
+  const sections = SECTIONS.filter(({ modes, has }) => modes.includes(decoded.header.mode) && (!has || has(app)));
   root.append(contents(app, sections));
   const views = [mountHeader(header, app)];
   root.append(main);

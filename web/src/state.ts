@@ -13,7 +13,7 @@ export interface State {
   sort: string; // its order: "-total_us" (descending) or "op"
   filter: string; // its filter
   row: string; // its selected row, by place in the table's own order
-  weight: string; // flame graph: gpu or cpu
+  weight: string; // flame graph: gpu or cpu; of two profiles a, b or delta; without a timeline a column of the tree
   order: string; // flame graph: left (heaviest first), time or inverted
   context: string; // flame graph: python, module, op or annotation
   zoom: string; // flame graph: path to the node that fills the width, one name per \u0001

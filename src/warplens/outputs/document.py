@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Extras:
     """What only the page shows: the events themselves, and the words that explain what is on it.
 
-    `mode` is report, diff or gantt; `start` the view it opens with, as the page's address spells it.
+    `mode` is report, diff, gantt or paths; `start` the view it opens with, as the page's address spells it.
     """
 
     mode: str = "report"

@@ -1,20 +1,22 @@
-"""A call tree as a file: a flame graph, or its rows in any form that a report has."""
+"""A call tree as a file: a flame graph, its rows in any form that a report has, or both on a page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+import polars as pl
 
 from warplens.errors import UsageError
-from warplens.model.table import Table
+from warplens.model.table import Column, Table, table
 from warplens.model.tree import Tree
-from warplens.outputs.document import Document
+from warplens.outputs.document import Document, Extras
 from warplens.outputs.files import Target, plan_outputs, write
 from warplens.outputs.flamegraph import FORMATS, FlamegraphTarget, plan_flamegraph, write_flamegraph
 from warplens.outputs.flamegraph_svg import FlameLook
 from warplens.outputs.registry import OUTPUTS
 
 PAGE = "html"
-"""A page holds a whole report, not one table."""
+CATEGORY = Column("kernel_category", "what the kernel does, told from its name; empty for what is no kernel")
 TreeTarget = Target | FlamegraphTarget
 
 
@@ -22,7 +24,7 @@ def plan_tree_file(path: str, *, force: bool) -> TreeTarget:
     """The target a path asks for, or a `UsageError` before anything is computed."""
     if path.endswith(tuple(FORMATS)):
         return plan_flamegraph(path, force=force)
-    tables = tuple(output.suffix for output in OUTPUTS if not output.directory and output.name != PAGE)
+    tables = tuple(output.suffix for output in OUTPUTS if not output.directory)
     if not path.lower().endswith(tables):
         raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {' or '.join((*FORMATS, *tables))}")
     (target,) = plan_outputs([path], tables="csv", force=force, names=["tree"])
@@ -40,9 +42,20 @@ def write_tree_file(
     *,
     look: Callable[[], FlameLook],
     rows: Callable[[], Table],
+    command: str = "warplens tree",
 ) -> None:
-    """Write a tree, with what only one of the two forms needs made on demand."""
+    """Write a tree, with what only some of the forms need made on demand; `command` is what a page says made it."""
     if isinstance(target, FlamegraphTarget):
         write_flamegraph(target, tree, name=name, look=look())
-    else:
-        write(target, Document(f"Warplens call tree: {name}", name, {}, [rows()]))
+        return
+    is_page = target.output.name == PAGE
+    content = with_categories(rows(), look().categories) if is_page else rows()
+    extras = (lambda: Extras("paths", command=command)) if is_page else None
+    write(target, Document(f"Warplens call tree: {name}", name, {}, [content], extras))
+
+
+def with_categories(tree: Table, categories: Mapping[str, str]) -> Table:
+    """The rows of a tree with the kernels' categories, which a page's flame graph takes its colours from."""
+    kernel = pl.col("name").replace_strict(categories, default=None, return_dtype=pl.String)
+    found = pl.when(pl.col("kind") == "kernel").then(kernel).alias(CATEGORY.name)
+    return table(tree.name, tree.meaning, (*tree.columns, CATEGORY), tree.frame.with_columns(found), *tree.notes)

@@ -7,7 +7,7 @@ export interface Header {
   warplens: string;
   title: string;
   source: string;
-  mode: "report" | "diff" | "gantt";
+  mode: "report" | "diff" | "gantt" | "paths";
   start: string;
   command: string;
   facts: Record<string, string>;
@@ -41,6 +41,8 @@ export interface LaneHeader {
   first: number;
   events: number;
   gpu: boolean;
+  /** Holds recorded callers, of which nobody knows when they ran: no part of the timeline. */
+  untimed?: boolean;
   process: string;
   thread: string;
   process_name: string;

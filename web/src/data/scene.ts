@@ -51,6 +51,23 @@ export class Scene {
   get hasGpu(): boolean {
     return this.data.gpuRow.length > 0;
   }
+  /** The lanes of the timeline: those whose events have a time. */
+  get timedLanes(): Lane[] {
+    return this.lanes.filter(({ untimed }) => !untimed);
+  }
+  get timedCount(): number {
+    return this.timedLanes.reduce((sum, { events }) => sum + events, 0);
+  }
+  /** Which labels events of the timeline have, one flag per label. */
+  get timedLabels(): Uint8Array {
+    const used = new Uint8Array(this.data.header.labels.name.length);
+    for (const { first, events } of this.timedLanes) for (let row = first; row < first + events; row++) used[this.data.label[row]] = 1;
+    return used;
+  }
+  /** Whether an event has a time; recorded callers have none. */
+  isTimed(row: number): boolean {
+    return !this.lanes[this.data.lane[row]].untimed;
+  }
 
   start(row: number): number {
     return this.data.start[row];
@@ -93,12 +110,17 @@ export class Scene {
   context(row: number): number[] {
     const event = this.gpuEvent[row];
     const path: number[] = [];
-    let at = event >= 0 ? this.data.launch[event] : this.above(row);
+    let at = event >= 0 ? this.caller(event) : this.above(row);
     while (at >= 0 && path.length < 1000) {
       path.push(at);
       at = this.above(at);
     }
     return path;
+  }
+  /** A GPU event's launch, or the innermost of its recorded callers. */
+  private caller(event: number): number {
+    const owner = this.data.owner[event];
+    return owner >= 0 && !this.isTimed(owner) ? owner : this.data.launch[event];
   }
   private above(row: number): number {
     return this.data.forward[row] >= 0 ? this.data.forward[row] : this.data.parent[row];

@@ -3,6 +3,7 @@ import type { App, View } from "../app";
 import { h, replace } from "../dom";
 import { formatPlural } from "../format";
 import { showHelp } from "../keys";
+import { matches } from "./timeline/search";
 
 const THEMES = ["", "light", "dark"] as const;
 const THEME_NAMES: Record<string, string> = { "": "◐ auto", light: "☀ light", dark: "☾ dark" };
@@ -22,6 +23,7 @@ export function mountHeader(host: HTMLElement, app: App): View {
       keydown: (event) => {
         if (event.key !== "Enter") return;
         event.preventDefault();
+        if (!app.hasTimeline) return toTree(app);
         // The timeline listens for n and N on the page; from here Enter means the same.
         document.body.dispatchEvent(new KeyboardEvent("keydown", { key: event.shiftKey ? "N" : "n", bubbles: true }));
       },
@@ -88,12 +90,15 @@ function showScope(host: HTMLElement, app: App): void {
 function foundText(app: App): string {
   const wanted = app.store.get("q").trim().toLowerCase();
   if (!wanted) return "";
+  if (!app.hasTimeline) return "Enter: to the call tree";
   let count = 0;
-  for (const scene of app.scenes) {
-    const matches = scene.labelsWith(wanted);
-    for (const label of scene.data.label) count += matches[label];
-  }
+  for (const scene of app.scenes) for (const _ of matches(scene, scene.labelsWith(wanted))) count++;
   return count ? `${formatPlural(count, "event")}, Enter: next` : "no event matches";
+}
+
+function toTree(app: App): void {
+  app.store.jump({ at: "flame" });
+  app.reveal("flame");
 }
 
 function nextTheme(theme: string): string {
@@ -105,8 +110,12 @@ function fileName(path: string): string {
 }
 
 function factLine(app: App): HTMLElement[] {
-  const { facts } = app.header;
-  const shown = app.isDiff ? ["A", "B", "times", "matched", "noise", "work", "mind"] : ["device", "format", "rank", "events in file"];
+  const { facts, mode } = app.header;
+  const shown = app.isDiff
+    ? ["A", "B", "times", "matched", "noise", "work", "mind"]
+    : mode === "paths"
+      ? Object.keys(facts).filter((name) => !["verdict", "content hash"].includes(name))
+      : ["device", "format", "rank", "events in file"];
   return shown
     .filter((name) => facts[name])
     .map((name) => h("span", {}, h("span", { class: "quiet", text: `${name} ` }), facts[name]));
@@ -118,11 +127,12 @@ function badges(app: App): HTMLElement[] {
     const { facts } = app.header;
     return ["A", "B"].filter((side) => facts[`quality ${side}`]).map((side) => badge("warning", side, facts[`quality ${side}`]));
   }
+  if (!app.hasTable("quality")) return [];
   const notes = app.wholeTable("quality");
   const all = Array.from({ length: notes.rows }, (_, row) =>
     badge(notes.text("severity", row), notes.text("code", row), notes.text("message", row)),
   );
-  return all.length ? all : [badge("good", "complete", "stacks, shapes, steps and launches are all there")];
+  return all.length || !app.scene ? all : [badge("good", "complete", "stacks, shapes, steps and launches are all there")];
 }
 
 function badge(severity: string, code: string, message: string): HTMLElement {

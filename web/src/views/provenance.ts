@@ -31,7 +31,7 @@ function leftOut(app: App): HTMLElement[] {
     const { events, shorterThanNs } = scene.data.header.leftOut;
     const text = events
       ? `${scene.label}: ${formatCount(events)} host events shorter than ${formatNs(shorterThanNs)} are not drawn, so that the page stays fast; all GPU events and everything they hang under are here. Tables of the whole trace count every event; those of a selection count the host calls that are here.`
-      : `${scene.label}: all ${formatCount(scene.count)} timed events that were read are on this page; nothing was left out of it.`;
+      : `${scene.label}: all ${formatCount(scene.timedCount)} timed events that were read are on this page; nothing was left out of it.`;
     return h("p", { class: events ? "warning" : "", text });
   });
 }

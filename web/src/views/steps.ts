@@ -18,7 +18,7 @@ export function mountSteps(host: HTMLElement, app: App): View {
   caption.hidden = !app.scene?.hasGpu;
   const show = (): void => {
     showStrip(strip, app);
-    showBar(bar, app);
+    showBar(bar, app, wholeParts(app));
     replace(lists, ...breakdown(app));
   };
   show();
@@ -84,15 +84,14 @@ function toggled(chosen: string[], step: string, several: boolean, steps: Table)
   return next.length === steps.rows ? "" : next.sort((a, b) => Number(a) - Number(b)).join(",");
 }
 
-interface Part {
+export interface Part {
   name: string;
   percent: number;
   colour: string;
 }
 
-/** The whole time as one bar: busy time divided in proportion to the kernels' time, then idle time by cause. */
-function showBar(bar: HTMLElement, app: App): void {
-  const parts = wholeParts(app);
+/** The whole time as one bar. */
+export function showBar(bar: HTMLElement, app: App, parts: Part[]): void {
   bar.hidden = !parts.length;
   bar.setAttribute("aria-label", parts.map(({ name, percent }) => `${name} ${formatPercent(percent)}`).join(", "));
   replace(
@@ -111,16 +110,21 @@ function ink(app: App, colour: string): string {
   return colour.startsWith("#") ? app.palette.ink(colour) : "inherit";
 }
 
+/** Busy time divided in proportion to the kernels' time, then idle time by cause. */
 function wholeParts(app: App): Part[] {
   if (!app.scene?.hasGpu) return [];
-  const busy = meanPercent(app, "busy");
-  const categories = app.table("kernel_categories");
-  const shares = Array.from({ length: categories.rows }, (_, row): Part => {
-    const name = categories.text("kernel_category", row);
-    return { name, percent: (busy * categories.number("percent", row)) / 100, colour: app.palette.category(name) };
-  });
+  const shares = categoryParts(app, meanPercent(app, "busy"));
   const causes = idleCauses(app).map(({ name, percent }): Part => ({ name: `idle: ${name}`, percent, colour: IDLE }));
   return [...shares, ...causes].filter(({ percent }) => percent > 0.05);
+}
+
+/** The kernel categories as parts of the busy time, in percent of all time. */
+export function categoryParts(app: App, busy: number): Part[] {
+  const table = app.table("kernel_categories");
+  return Array.from({ length: table.rows }, (_, row): Part => {
+    const name = table.text("kernel_category", row);
+    return { name, percent: (busy * table.number("percent", row)) / 100, colour: app.palette.category(name) };
+  });
 }
 
 const IDLE = "repeating-linear-gradient(45deg, var(--line) 0 4px, var(--panel) 4px 8px)";
@@ -166,7 +170,7 @@ const EXPOSED = [
   ["exposed_memcpy", "exposed copies"],
 ] as const;
 
-interface Bar {
+export interface Bar {
   name: string;
   percent: number;
   colour: string;
@@ -175,7 +179,7 @@ interface Bar {
   go(): void;
 }
 
-function barList(title: string, note: string, bars: Bar[], empty: string, twin: () => void): HTMLElement {
+export function barList(title: string, note: string, bars: Bar[], empty: string, twin: () => void): HTMLElement {
   const longest = Math.max(...bars.map(({ percent }) => percent), LEAST_SCALE);
   const rows = bars.slice(0, SHOWN_ROWS).map((bar) =>
     h(
@@ -198,7 +202,7 @@ function barList(title: string, note: string, bars: Bar[], empty: string, twin: 
   );
 }
 
-function categoryList(app: App): HTMLElement {
+export function categoryList(app: App): HTMLElement {
   const table = app.table("kernel_categories");
   const meanings = app.header.definitions["kernel categories"] ?? {};
   const bars = Array.from({ length: table.rows }, (_, row): Bar => {

@@ -186,10 +186,22 @@ def _lanes(trace: Trace, kept: Kept) -> list[dict[str, Any]]:
     on_gpu = np.zeros(len(trace.lanes) + 1, bool)
     on_gpu[trace.ints("lane")[trace.gpu_rows]] = True
     described = trace.lanes.rows(named=True)
+    untimed = {number: {"untimed": True} for number in caller_lanes(trace)}
     return [
-        {"first": int(start), "events": int(events), "gpu": bool(on_gpu[number]), **described[number]}
+        {"first": int(start), "events": int(events), "gpu": bool(on_gpu[number])}
+        | untimed.get(int(number), {})
+        | described[number]
         for number, start, events in zip(numbers, first, count, strict=True)
     ]
+
+
+def caller_lanes(trace: Trace) -> list[int]:
+    """Lanes that hold nothing but recorded callers: nobody knows when these ran, so they are no part of a timeline."""
+    if trace.frames.is_empty():
+        return []
+    lane, size = trace.ints("lane"), len(trace.lanes)
+    callers = np.bincount(lane[trace.frames["id"].to_numpy()], minlength=size)
+    return list(map(int, np.flatnonzero((callers > 0) & (callers == np.bincount(lane, minlength=size)))))
 
 
 def _gap_columns(gaps: pl.DataFrame, packer: Packer) -> dict[str, Spec]:

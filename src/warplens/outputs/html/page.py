@@ -70,7 +70,7 @@ def packed_document(document: Document) -> bytes:
         "definitions": {name: dict(entries) for name, entries in extras.definitions.items()},
         "explanations": dict(extras.explanations),
         "kinds": KINDS,
-        "colours": _colours(extras),
+        "colours": _colours(document, extras),
         "kindColours": KIND_COLOURS,
         "spareColours": SPARE_COLOURS,
         "scenes": [pack_scene(scene, packer) for scene in extras.scenes],
@@ -79,7 +79,9 @@ def packed_document(document: Document) -> bytes:
     return packer.packed(header)
 
 
-def _colours(extras: Extras) -> dict[str, str]:
+def _colours(document: Document, extras: Extras) -> dict[str, str]:
     """Every built-in category's colour, and those of the user's own."""
-    own = {each for scene in extras.scenes for each in scene.kernels["kernel_category"].to_list()}
+    frames = [scene.kernels for scene in extras.scenes] or [table.frame for table in document.tables]
+    named = [frame["kernel_category"].unique() for frame in frames if "kernel_category" in frame.columns]
+    own = {each for names in named for each in names.to_list() if each}
     return {**CATEGORY_COLOURS, **{each: category_colour(each) for each in sorted(own)}}

@@ -1,5 +1,6 @@
 // From a frame to the other sections: the rows of a table about it, or its longest event on the timeline.
 import type { App, Target } from "../../app";
+import { quoted } from "../tables/filter";
 import { nameOf, toneOf, type Frames } from "./frames";
 
 const PYTHON_FRAME = /^(.+?)\((\d+)\): (.*)$/s;
@@ -13,22 +14,37 @@ const TABLES: Record<string, [table: string, column: string][]> = {
   op: [
     ["op_shapes", "op"],
     ["ops", "op"],
+    ["execution_trace", "op"],
     ["diff_ops", "op"],
   ],
   module: [
     ["modules", "module"],
     ["diff_modules", "module"],
   ],
+  annotation: [["scopes", "scope"]],
 };
+/** Frames that name a line of source: the table with its file and function. */
+const LINES: Record<string, string> = { python: "python_lines", line: "stalls" };
+/** Where no other table has it, the tree itself as rows. */
+const TREES: [table: string, column: string][] = [
+  ["call_paths", "name"],
+  ["tree", "name"],
+];
 
 /** Where "Show in tables" leads for a frame, null where no table has it. */
 export function tableTarget(app: App, frames: Frames, frame: number): Target | null {
   const { kind } = toneOf(frames, frame);
   // In a comparison the frame may be one kernel that another replaced.
   const name = nameOf(frames, frame).split(" → ")[0];
-  if (kind === "python") return lineTarget(app, name);
-  const found = (TABLES[kind] ?? []).find(([table, column]) => holds(app, table, column, name));
-  return found ? { to: "table", table: found[0], filter: name } : null;
+  const line = LINES[kind] ? lineTarget(app, LINES[kind], name) : null;
+  if (line) return line;
+  const found = [...(TABLES[kind] ?? []), ...TREES].find(([table, column]) => holds(app, table, column, name));
+  return found ? { to: "table", table: found[0], filter: plain(name) ? name : quoted(name) } : null;
+}
+
+/** Whether a filter takes a name as it stands, as words. */
+function plain(name: string): boolean {
+  return /^[\w.:/ -]+$/.test(name) && !/\w:(?!:)/.test(name);
 }
 
 function holds(app: App, table: string, column: string, text: string): boolean {
@@ -41,12 +57,12 @@ function holds(app: App, table: string, column: string, text: string): boolean {
 }
 
 /** The function where the table has it, else its file. */
-function lineTarget(app: App, name: string): Target | null {
+function lineTarget(app: App, table: string, name: string): Target | null {
   const match = PYTHON_FRAME.exec(name);
   if (!match) return null;
   const [, file, , called] = match;
-  if (holds(app, "python_lines", "function", called)) return { to: "table", table: "python_lines", filter: called };
-  return holds(app, "python_lines", "file", file) ? { to: "table", table: "python_lines", filter: file } : null;
+  const found = holds(app, table, "function", called) ? called : holds(app, table, "file", file) ? file : "";
+  return found ? { to: "table", table, filter: plain(found) ? found : quoted(found) } : null;
 }
 
 export function longestTarget(frames: Frames, frame: number): Target | null {

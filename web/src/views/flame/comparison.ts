@@ -1,8 +1,8 @@
 // Two traces' call trees compared: the ± flame graph.
 import type { App } from "../../app";
 import { choice, press } from "../../dom";
-import { formatCount, formatNs } from "../../format";
-import { diffContext, diffLook, leftOut, signed, WIDTHS, type Width } from "./diff";
+import { formatCount } from "../../format";
+import { comparedBy, diffContext, diffLook, leftOut, signed, type Width } from "./diff";
 import type { Look } from "./facts";
 import { empty, labelled, type Picture, type Source } from "./source";
 import { diffProfiles, foldedDiffText, speedscopeText } from "./stacks";
@@ -11,24 +11,25 @@ import { ROOT } from "./tree";
 const TREE = "diff_tree";
 const NO_TREE =
   "No call trees to compare: a report holds no call paths. Give the two traces to warplens diff instead of their reports.";
-const CHOICES: [Width, string, string][] = [
-  ["b", "B", WIDTHS.b],
-  ["a", "A", WIDTHS.a],
-  ["delta", "|Δ|", WIDTHS.delta],
+const CHOICES: [Width, string][] = [
+  ["b", "B"],
+  ["a", "A"],
+  ["delta", "|Δ|"],
 ];
 
 export function comparisonSource(app: App): Source {
   const { store } = app;
   const hasTree = app.hasTable(TREE) && app.wholeTable(TREE).rows > 1;
   const looks = new Map<Width, Look>();
-  const width = (): Width => (store.get("weight") in WIDTHS ? (store.get("weight") as Width) : "b");
+  const width = (): Width => CHOICES.find(([each]) => each === store.get("weight"))?.[0] ?? "b";
   const look = (): Look => {
     const by = width();
     let made = looks.get(by);
     if (!made) looks.set(by, (made = diffLook(app.wholeTable(TREE), by)));
     return made;
   };
-  const group = choice("Width", CHOICES, width(), (weight) => store.set({ weight }));
+  const titled = CHOICES.map(([each, text]) => [each, text, hasTree ? comparedBy(app.wholeTable(TREE)).widths[each] : ""] as const);
+  const group = choice("Width", titled, width(), (weight) => store.set({ weight }));
   return {
     controls: hasTree ? [labelled("Width", group)] : [],
     keys: ["weight"],
@@ -44,11 +45,12 @@ export function comparisonSource(app: App): Source {
 
 function pictureOf(app: App, look: Look, width: Width): Picture {
   const table = app.wholeTable(TREE);
+  const { what, unit, widths, text: shown } = comparedBy(table);
   if (!(look.frames.width[ROOT] > 0)) return empty(width === "delta" ? "Nothing changed between A and B." : "No GPU work in this trace.");
-  const ns = (column: string): number => table.number(column, 0) * 1000;
+  const [a, b] = [table.number(`a_${unit}`, 0), table.number(`b_${unit}`, 0)];
   const text = [
-    `GPU time by ${diffContext(table)}: A ${formatNs(ns("a_us"))}, B ${formatNs(ns("b_us"))}, Δ ${signed(table.number("delta_us", 0))}; ${formatCount(table.rows)} call paths.`,
-    WIDTHS[width],
+    `${what === "calls" ? "Calls" : what} by ${diffContext(table)}: A ${shown(a)}, B ${shown(b)}, Δ ${signed(b - a, shown)}; ${formatCount(table.rows)} call paths.`,
+    widths[width],
     leftOut(table, look.frames),
   ];
   return { look, text: text.filter(Boolean).join(" ") };

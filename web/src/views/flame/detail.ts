@@ -51,7 +51,7 @@ export function showDetail(host: HTMLElement, app: App, look: Look, frame: numbe
   const { frames } = look;
   const buttons = [h("button", { text: "Zoom in", attrs: { type: "button" }, on: { click: () => zoom(frame) } })];
   buttons.push(goButton(app, "Show in tables", tableTarget(app, frames, frame), "no table has rows about this frame"));
-  if (!app.isDiff) buttons.push(goButton(app, "Longest on timeline", longestTarget(frames, frame), "no event to show"));
+  if (app.scene) buttons.push(goButton(app, "Longest on timeline", longestTarget(frames, frame), "no event to show"));
   replace(
     host,
     h("span", { class: "flame-name", text: fullName(look, frame) }),

@@ -2,39 +2,77 @@
 import { isDark, mixed } from "../../colours";
 import type { Table } from "../../data/table";
 import { formatCount, formatNs } from "../../format";
-import { timeText, type Look } from "./facts";
+import type { Look } from "./facts";
 import type { Fact } from "../../tip";
 import { layOut, type Frames } from "./frames";
 import { TreeBuilder, type Tree } from "./tree";
 
-export const WIDTHS = {
-  b: "Widths are times in B; what only A has is not drawn.",
-  a: "Widths are times in A; what only B has is not drawn.",
-  delta: "Widths are changes, faster and slower alike: a caller is as wide as all changes below it together.",
-} as const;
-export type Width = keyof typeof WIDTHS;
+export type Width = "a" | "b" | "delta";
+
+/** What two trees are compared by: GPU time, or counts where neither profile has times. */
+export interface Compared {
+  what: string;
+  /** The columns are called after it: a_us, b_us. */
+  unit: "us" | "count";
+  /** To whole numbers for other viewers: ns, or the counts themselves. */
+  scale: number;
+  less: string;
+  more: string;
+  widths: Record<Width, string>;
+  text(value: number): string;
+}
+
+const widthsOf = (what: string, changes: string): Record<Width, string> => ({
+  b: `Widths are ${what} in B; what only A has is not drawn.`,
+  a: `Widths are ${what} in A; what only B has is not drawn.`,
+  delta: `Widths are changes, ${changes} alike: a caller is as wide as all changes below it together.`,
+});
+const TIMES: Compared = {
+  what: "GPU time",
+  unit: "us",
+  scale: 1000,
+  less: "faster",
+  more: "slower",
+  widths: widthsOf("times", "faster and slower"),
+  text: (us) => (us ? formatNs(us * 1000) : "0"),
+};
+const COUNTS: Compared = {
+  what: "calls",
+  unit: "count",
+  scale: 1,
+  less: "fewer",
+  more: "more",
+  widths: widthsOf("counts", "more and fewer"),
+  text: count,
+};
+
+export function comparedBy(table: Table): Compared {
+  return table.number("a_us", 0) || table.number("b_us", 0) ? TIMES : COUNTS;
+}
 
 // Blue and orange stay apart for every kind of colour vision; the sign on the frame says it without colour.
 const FASTER = "#2166ac";
 const SLOWER = "#d95f02";
 const NEUTRAL = { light: "#e9e9e9", dark: "#3a424e" };
 const SIGN_FROM_PERCENT = 1;
-const NS = 1000;
 
 export function diffLook(table: Table, by: Width): Look {
+  const compared = comparedBy(table);
+  const { text, what, unit, less, more } = compared;
   const numbers = (name: string): Float64Array => table.column(name).values as Float64Array;
-  const [a, b, delta, ratio] = ["a_us", "b_us", "delta_us", "ratio"].map(numbers);
-  const [aCount, bCount] = ["a_count", "b_count"].map(numbers);
-  const frames = layOut(diffTree(table, by), true);
+  const [a, b, aCount, bCount] = [`a_${unit}`, `b_${unit}`, "a_count", "b_count"].map(numbers);
+  const delta = b.map((value, row) => value - a[row]);
+  const changed = (row: number): string => signed(delta[row], text);
+  const frames = layOut(diffTree(table, by, compared), true);
   const largest = delta.reduce((most, value, row) => (row ? Math.max(most, Math.abs(value)) : most), 0);
   const rowOf = (frame: number): number => frames.node[frame];
   const facts = (frame: number): Fact[] => {
     const row = rowOf(frame);
     return [
-      ["A", timeText(a[row] * NS)],
-      ["B", timeText(b[row] * NS)],
-      ["Δ", signed(delta[row])],
-      ["B / A", ratioText(ratio[row])],
+      ["A", text(a[row])],
+      ["B", text(b[row])],
+      ["Δ", changed(row)],
+      ["B / A", ratioText(b[row] / a[row])],
       ["count", `${count(aCount[row])} → ${count(bCount[row])}`],
       ["in", table.text("status", row)],
       ["kind", table.text("kind", row)],
@@ -45,7 +83,7 @@ export function diffLook(table: Table, by: Width): Look {
   recolour();
   return {
     frames,
-    weightText: by === "delta" ? "changed GPU time" : `GPU time of ${by.toUpperCase()}`,
+    weightText: by === "delta" ? `changed ${what}` : `${what} of ${by.toUpperCase()}`,
     countText: "kernels and copies",
     colour: (frame) => colours[rowOf(frame)],
     recolour,
@@ -54,12 +92,12 @@ export function diffLook(table: Table, by: Width): Look {
     columns: ["A", "B", "Δ", "B / A", "kind"],
     cells: (frame) => {
       const row = rowOf(frame);
-      return [timeText(a[row] * NS), timeText(b[row] * NS), signed(delta[row]), ratioText(ratio[row]), table.text("kind", row)];
+      return [text(a[row]), text(b[row]), changed(row), ratioText(b[row] / a[row]), table.text("kind", row)];
     },
     legend: () => [
-      [`− faster in B, up to ${formatNs(largest * NS)}`, colourOf(-largest, largest)],
+      [`− ${less} in B, up to ${text(largest)}`, colourOf(-largest, largest)],
       ["unchanged", colourOf(0, largest)],
-      [`+ slower in B, up to ${formatNs(largest * NS)}`, colourOf(largest, largest)],
+      [`+ ${more} in B, up to ${text(largest)}`, colourOf(largest, largest)],
     ],
   };
 }
@@ -69,11 +107,11 @@ function count(value: number): string {
 }
 
 function ratioText(ratio: number): string {
-  return Number.isNaN(ratio) ? "only in B" : `${ratio.toFixed(3)}×`;
+  return Number.isFinite(ratio) ? `${ratio.toFixed(3)}×` : "only in B";
 }
 
-export function signed(us: number): string {
-  return `${us > 0 ? "+" : us < 0 ? "−" : "±"}${formatNs(Math.abs(us) * NS)}`;
+export function signed(value: number, text: (value: number) => string): string {
+  return `${value > 0 ? "+" : value < 0 ? "−" : "±"}${text(Math.abs(value))}`;
 }
 
 function markOf(a: number, b: number): string {
@@ -88,7 +126,7 @@ function colourOf(delta: number, largest: number): string {
   return mixed(neutral, delta < 0 ? FASTER : SLOWER, share);
 }
 
-function diffTree(table: Table, by: Width): Tree {
+function diffTree(table: Table, by: Width, compared: Compared): Tree {
   const [node, parent] = ["node", "parent"].map((name) => table.column(name).values);
   const build = new TreeBuilder();
   // Nodes count up from the root, which the builder has already.
@@ -96,18 +134,20 @@ function diffTree(table: Table, by: Width): Tree {
     if (node[row] !== row) throw new Error("diff_tree is not in the order of its nodes");
     build.append(parent[row], build.nameNumber(table.text("name", row)), build.toneNumber(table.text("kind", row)));
   }
-  const own = ownWidths(table, by, parent);
+  const own = ownWidths(table, by, parent, compared);
   for (let row = 0; row < table.rows; row++) build.book(row, own[row], -1, -1, 0);
   return build.finish();
 }
 
 /** What a node has besides its children; for changes its size, so that + and − below a caller do not cancel. */
-function ownWidths(table: Table, by: Width, parent: ArrayLike<number>): Float64Array {
-  const own = (table.column(`${by}_us`).values as Float64Array).map((us) => us * NS);
+function ownWidths(table: Table, by: Width, parent: ArrayLike<number>, { unit, scale }: Compared): Float64Array {
+  const [a, b] = ["a", "b"].map((side) => table.column(`${side}_${unit}`).values as Float64Array);
+  const own = b.map((value, row) => scale * (by === "delta" ? value - a[row] : by === "a" ? a[row] : value));
   const whole = own.slice();
   for (let row = 1; row < table.rows; row++) own[parent[row]] -= whole[row];
-  // Less than a nanosecond is rounding.
-  return own.map((ns) => (Math.abs(ns) < 1 ? 0 : by === "delta" ? Math.abs(ns) : Math.max(0, ns)));
+  // Less than a nanosecond is rounding; counts are means over the runs.
+  const least = unit === "us" ? 1 : 1e-6;
+  return own.map((value) => (Math.abs(value) < least ? 0 : by === "delta" ? Math.abs(value) : Math.max(0, value)));
 }
 
 export function diffContext(table: Table): string {

@@ -5,7 +5,6 @@ import { formatCount, formatNs, formatPercent } from "../../format";
 import type { Fact } from "../../tip";
 import { ROOT } from "./tree";
 
-
 /** A frame's colour, words and width for a chart; a report and a comparison each have their own. */
 export interface Look {
   frames: Frames;
@@ -39,11 +38,11 @@ function kindText(frames: Frames, frame: number): string {
   return category ? `${kind} · ${category}` : kind;
 }
 
-export function timeFacts(frames: Frames, frame: number): Fact[] {
+export function amountFacts(frames: Frames, frame: number, text: (width: number) => string): Fact[] {
   const parent = frames.parent[frame];
   const facts: Fact[] = [
-    ["total", timeText(frames.width[frame])],
-    ["self", timeText(frames.self[frame])],
+    ["total", text(frames.width[frame])],
+    ["self", text(frames.self[frame])],
     ["of all", formatPercent(shareOf(frames, frame, ROOT))],
   ];
   if (parent > ROOT) facts.push(["of the frame above", formatPercent(shareOf(frames, frame, parent))]);

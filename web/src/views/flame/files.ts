@@ -26,7 +26,7 @@ export function saveButtons(source: Source, palette: Palette, shown: () => { loo
     button("SVG", "What is shown, as a picture", (look, zoom) =>
       save(`${source.fileStem()}.svg`, "image/svg+xml", svgText(look, zoom, source.title(), palette)),
     ),
-    button("folded", "The whole tree as folded stacks, weights in ns", () =>
+    button("folded", "The whole tree as folded stacks; weights are whole numbers, of times in ns", () =>
       save(`${source.fileStem()}.folded`, "text/plain", source.folded()),
     ),
     button("speedscope", "The whole tree for speedscope.app", () =>

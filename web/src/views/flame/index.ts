@@ -12,6 +12,7 @@ import { saveButtons } from "./files";
 import { TreeList } from "./list";
 import { reportSource } from "./report";
 import type { Source } from "./source";
+import { sumsSource } from "./sums";
 import { ROOT } from "./tree";
 import { ALL, isWhole, readZoom, zoomText, type Zoom } from "./zoom";
 
@@ -44,7 +45,7 @@ class FlameView implements View {
     private readonly host: HTMLElement,
     private readonly app: App,
   ) {
-    this.source = app.scene ? reportSource(app, app.scene) : comparisonSource(app);
+    this.source = app.scene ? reportSource(app, app.scene) : app.isDiff ? comparisonSource(app) : sumsSource(app);
     const zoom = (frame: number): void => this.zoomTo(frame);
     this.chart = new Chart(app.palette, {
       zoom,

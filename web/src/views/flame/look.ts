@@ -1,29 +1,35 @@
-// The look of a report's flame graph: kernels in the colours of their categories, callers pale.
+// The look of a profile's flame graph: kernels in the colours of their categories, callers pale.
 import type { Palette } from "../../colours";
 import { formatCount, formatPercent } from "../../format";
-import type { Weight } from "./build";
-import { shareOf, timeFacts, timeText, type Look } from "./facts";
+import { amountFacts, shareOf, type Look } from "./facts";
 import { toneOf, type Frames } from "./frames";
 import { ROOT, type Tone } from "./tree";
 
 const LEGEND_CATEGORIES = 8;
 
-export function reportLook(frames: Frames, weight: Weight, palette: Palette): Look {
+/** What widths are and what is counted, in words, and how a width is written. */
+export interface Measure {
+  weightText: string;
+  countText: string;
+  text(width: number): string;
+}
+
+export function treeLook(frames: Frames, { weightText, countText, text }: Measure, palette: Palette): Look {
   const colours: string[] = [];
   const recolour = (): void => frames.tones.forEach((tone, place) => (colours[place] = toneColour(tone, palette)));
   recolour();
   return {
     frames,
-    weightText: weight === "gpu" ? "GPU time" : "CPU time",
-    countText: weight === "gpu" ? "kernels and copies" : "host calls",
+    weightText,
+    countText,
     colour: (frame) => colours[frames.tone[frame]],
     recolour,
-    facts: (frame) => timeFacts(frames, frame),
+    facts: (frame) => amountFacts(frames, frame, text),
     mark: () => "",
     columns: ["total", "self", "% of all", "count", "kind"],
     cells: (frame) => [
-      timeText(frames.width[frame]),
-      timeText(frames.self[frame]),
+      text(frames.width[frame]),
+      text(frames.self[frame]),
       formatPercent(shareOf(frames, frame, ROOT)),
       formatCount(frames.count[frame]),
       toneOf(frames, frame).category || toneOf(frames, frame).kind,

@@ -4,16 +4,16 @@ import type { Merged } from "./gpu";
 import { ROOT, TreeBuilder, type Tree } from "./tree";
 
 /** Turned over: on top what the time was spent in, below it who called it. */
-export function inverted(tree: Tree, scene: Scene): Tree {
+export function inverted(tree: Tree, scene: Scene | null): Tree {
   const build = new TreeBuilder();
   const names = tree.names.map((name) => build.nameNumber(name));
   const tones = tree.tones.map(({ kind, category }) => build.toneNumber(kind, category));
   for (let node = 1; node < tree.parent.length; node++) {
-    if (!tree.selfCount[node]) continue;
+    if (!tree.selfCount[node] && !tree.selfNs[node]) continue;
     let place = ROOT;
     for (let at = node; at > ROOT; at = tree.parent[at]) place = build.child(place, names[tree.name[at]], tones[tree.tone[at]]);
     const row = tree.longest[node];
-    build.book(place, tree.selfNs[node], row, scene.data.duration[row], tree.selfCount[node]);
+    build.book(place, tree.selfNs[node], row, scene?.data.duration[row] ?? -1, tree.selfCount[node]);
   }
   return build.finish();
 }

@@ -12,7 +12,7 @@ export const CONTEXTS = {
 export type Context = keyof typeof CONTEXTS;
 
 export const NO_LAUNCH = "(no launch recorded)";
-const GPU_WORK = ["kernel", "memcpy", "memset"];
+export const GPU_WORK = ["kernel", "memcpy", "memset"];
 const UNKNOWN = -1;
 
 /** Contexts that the trace can tell of: it has events of their kind. */

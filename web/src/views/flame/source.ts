@@ -1,4 +1,5 @@
 // What the view shows and how it is chosen; a report and a comparison each bring their own.
+import type { App } from "../../app";
 import { h } from "../../dom";
 import type { Key } from "../../state";
 import type { Look } from "./facts";
@@ -25,6 +26,11 @@ export interface Picture {
   text: string;
   /** A way out where there is none. */
   button?: HTMLElement;
+}
+
+/** What saved files are called after. */
+export function stemOf(app: App): string {
+  return app.header.source.replace(/^.*\//, "").replace(/(\.json|\.csv|\.gz|\.zip)+$/, "");
 }
 
 export function empty(text: string, button?: HTMLElement): Picture {

@@ -1,16 +1,17 @@
 // Call paths for flame graph viewers: folded stacks, and speedscope's JSON; the same as outputs/flamegraph.py writes.
 import type { Table } from "../../data/table";
+import { comparedBy } from "./diff";
 import { nameOf, pathTo, type Frames } from "./frames";
 import { ROOT } from "./tree";
 
-/** One line per path: names joined by `;`, then the weight in ns. */
+/** One line per path: names joined by `;`, then the weight, of times in ns. */
 export function foldedText(frames: Frames): string {
   return lines(frames, (frame) => (frames.self[frame] > 0 ? `${Math.round(frames.self[frame])}` : ""));
 }
 
 /** The same for two traces, with the weights of A and of B, as difffolded.pl writes them. */
 export function foldedDiffText(frames: Frames, table: Table): string {
-  const [a, b] = [ownNs(table, "a_us"), ownNs(table, "b_us")];
+  const [a, b] = [ownOf(table, "a"), ownOf(table, "b")];
   return lines(frames, (frame) => {
     const row = frames.node[frame];
     return a[row] > 0 || b[row] > 0 ? `${a[row]} ${b[row]}` : "";
@@ -45,14 +46,16 @@ function namesTo(frames: Frames, frame: number): string[] {
 
 export interface Profile {
   name: string;
-  /** Per frame its own weight in ns. */
-  ns: (frame: number) => number;
+  /** Per frame its own weight. */
+  own: (frame: number) => number;
+  unit?: "nanoseconds" | "bytes" | "none";
 }
 
 export function diffProfiles(frames: Frames, table: Table): Profile[] {
   return (["a", "b"] as const).map((side) => {
-    const own = ownNs(table, `${side}_us`);
-    return { name: `GPU time of ${side.toUpperCase()}`, ns: (frame) => own[frames.node[frame]] };
+    const own = ownOf(table, side);
+    const { what, unit } = comparedBy(table);
+    return { name: `${what} of ${side.toUpperCase()}`, own: (frame) => own[frames.node[frame]], unit: unit === "us" ? "nanoseconds" : "none" };
   });
 }
 
@@ -67,24 +70,25 @@ export function speedscopeText(frames: Frames, name: string, profiles: Profile[]
   });
 }
 
-function sampled(frames: Frames, { name, ns }: Profile): object {
+function sampled(frames: Frames, { name, own, unit = "nanoseconds" }: Profile): object {
   const samples: number[][] = [];
   const weights: number[] = [];
   for (let frame = 0; frame < frames.size; frame++) {
-    const weight = Math.round(ns(frame));
+    const weight = Math.round(own(frame));
     if (weight <= 0) continue;
     samples.push((frame === ROOT ? [ROOT] : pathTo(frames, frame)).map((each) => frames.name[each]));
     weights.push(weight);
   }
   const endValue = weights.reduce((sum, weight) => sum + weight, 0);
-  return { type: "sampled", name, unit: "nanoseconds", startValue: 0, endValue, samples, weights };
+  return { type: "sampled", name, unit, startValue: 0, endValue, samples, weights };
 }
 
 /** A comparison's table holds totals: a node's own is what its children leave. */
-function ownNs(table: Table, column: string): Float64Array {
-  const totals = (table.column(column).values as Float64Array).map((us) => us * 1000);
+function ownOf(table: Table, side: "a" | "b"): Float64Array {
+  const { unit, scale } = comparedBy(table);
+  const totals = (table.column(`${side}_${unit}`).values as Float64Array).map((value) => value * scale);
   const own = totals.slice();
   const parent = table.column("parent").values;
   for (let row = 1; row < table.rows; row++) own[parent[row]] -= totals[row];
-  return own.map((ns) => Math.max(0, Math.round(ns)));
+  return own.map((value) => Math.max(0, Math.round(value)));
 }

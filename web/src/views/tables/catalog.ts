@@ -3,19 +3,21 @@ import type { App } from "../../app";
 import { extraTables, knowsTable, wholeRows } from "./extra";
 
 const GROUPS: [title: string, tables: string[]][] = [
-  ["GPU time", ["kernels", "kernel_categories", "ops", "op_shapes", "modules", "python_lines", "phases", "launch_categories"]],
+  ["GPU time", ["kernels", "kernel_categories", "ops", "op_shapes", "modules", "scopes", "python_lines", "phases", "launch_categories"]],
+  ["Inside kernels", ["regions", "stalls", "measured_kernels", "counters", "counter_stalls", "counter_rules"]],
   ["Limits", ["roofline", "gemm", "attention", "convolution", "norm", "transfer", "cost_coverage", "ceilings"]],
   ["Launches", ["launches", "short_kernels", "kernel_durations", "chains"]],
   ["Idle time and steps", ["gaps", "idle", "steps", "timeline", "activity"]],
   ["Communication, memory", ["comm", "memory", "memory_ops"]],
   ["Events", ["gpu_events", "host_events", "call_tree"]],
+  ["Calls", ["call_paths", "tree", "execution_trace", "arguments"]],
   ["Report", ["findings", "evidence", "quality"]],
 ];
 
 /** The groups with the tables that this page has; those that no group names come last. */
 export function catalog(app: App): [title: string, tables: string[]][] {
   const all = [...app.tableNames, ...extraTables.keys()];
-  const compared = all.filter((name) => name.startsWith("diff_"));
+  const compared = all.filter((name) => name.startsWith("diff_") || name === "report_tables");
   const grouped = new Set([...GROUPS.flatMap(([, tables]) => tables), ...compared]);
   const others = all.filter((name) => !grouped.has(name));
   const groups: [string, string[]][] = [["Comparison", compared], ...GROUPS, ["Other", others]];

@@ -33,6 +33,7 @@ const NOTHING: Record<string, string> = {
   convolution: "No convolution with known sizes is in this trace.",
   norm: "No normalisation op with known sizes is in this trace.",
   transfer: "No copy between host and GPU is in this trace.",
+  regions: "No regions inside kernels were recorded.",
 };
 
 export function whyEmpty(app: App, table: Table): string[] {
@@ -43,10 +44,10 @@ export function whyEmpty(app: App, table: Table): string[] {
   }
   const said = table.notes.filter((note) => note.startsWith("no "));
   if (said.length) return said.map(sentence);
-  if (COSTED.includes(name) && (name === "roofline" || !app.wholeTable("roofline").rows)) return whyNoCosts(app);
+  if (COSTED.includes(name) && app.hasTable("roofline") && (name === "roofline" || !app.wholeTable("roofline").rows)) return whyNoCosts(app);
   const message = firstNote(app, NEEDS[name] ?? ["no_gpu"]);
   if (message) return [sentence(message)];
-  return [NOTHING[name] ?? "There is nothing of this kind in this trace."];
+  return [NOTHING[name] ?? `There is nothing of this kind in this ${app.hasTimeline ? "trace" : "profile"}.`];
 }
 
 /** Why no op has FLOPs and bytes: from the notes on the trace and the table cost_coverage. */

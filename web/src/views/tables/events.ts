@@ -111,7 +111,7 @@ function gpuEvents(app: App): Table {
 
 function hostEvents(app: App): Table {
   const selection = app.scene ? app.selection : null;
-  const builder = new Builder(app, choose(app, sizeOfAll, (scene, row) => scene.gpuEvent[row] < 0 && (!selection || selection.hasHost(row))));
+  const builder = new Builder(app, choose(app, sizeOfAll, (scene, row) => isHost(scene, row) && (!selection || selection.hasHost(row))));
   const { texts } = builder;
   builder.number("start_ms", "ms", "when it began, since the trace's start", ({ data }, row) => data.start[row] / 1e6);
   builder.number("dur_us", "us", "how long it took, callees included", ({ data }, row) => data.duration[row] / 1e3);
@@ -122,6 +122,11 @@ function hostEvents(app: App): Table {
   builder.number("step", "", "step that it belongs to; empty: none", ({ data }, row) => orNothing(data.step[row]));
   builder.number("depth", "", "events around it on its thread", ({ data }, row) => data.depth[row]);
   return builder.finish("host_events", "one row per event that is no GPU work: the timeline's host lanes, and marks on its GPU lanes");
+}
+
+/** No GPU work; and callers without a time are on no lane. */
+function isHost(scene: Scene, row: number): boolean {
+  return scene.gpuEvent[row] < 0 && scene.isTimed(row);
 }
 
 function orNothing(value: number): number {
@@ -163,5 +168,5 @@ export function registerEvents(): void {
   extraTables.set("gpu_events", gpuEvents);
   extraFacts.set("gpu_events", { rows: (app) => total(app, sizeOfGpu), target: gpuTarget });
   extraTables.set("host_events", hostEvents);
-  extraFacts.set("host_events", { rows: (app) => total(app, (scene) => scene.count - sizeOfGpu(scene)), target: hostTarget });
+  extraFacts.set("host_events", { rows: (app) => total(app, (scene) => scene.timedCount - sizeOfGpu(scene)), target: hostTarget });
 }

@@ -34,9 +34,13 @@ export function rowsWith(table: Table, text: string): Uint8Array {
   return Uint8Array.from({ length: table.rows }, (_, row) => (test(row) ? 1 : 0));
 }
 
-/** A filter that finds exactly this text anywhere. */
+/** A filter that finds this text anywhere; where it holds quotation marks, what is between them. */
 export function quoted(text: string): string {
-  return `"${text.replaceAll('"', "")}"`;
+  return text
+    .split('"')
+    .filter((part) => part.trim())
+    .map((part) => `"${part}"`)
+    .join(" ");
 }
 
 interface Token {

@@ -18,7 +18,7 @@ import { actionsOf } from "./targets";
 import { VirtualTable } from "./virtual";
 
 export function mountTables(host: HTMLElement, app: App): View {
-  registerEvents();
+  if (app.hasTimeline) registerEvents();
   return new TablesView(host, app);
 }
 
@@ -110,7 +110,7 @@ class TablesView implements View {
   private open(row: number): void {
     const action = actionsOf(this.app, this.table, row)[0];
     if (action) this.app.go(action.target);
-    else this.bar.say("This row has no place on the timeline.");
+    else this.bar.say(this.app.hasTimeline ? "This row has no place on the timeline." : "This row leads nowhere else.");
   }
 
   private async copy(): Promise<void> {

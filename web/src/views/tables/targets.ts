@@ -4,6 +4,7 @@ import type { Scene } from "../../data/scene";
 import type { Table } from "../../data/table";
 import { formatNs } from "../../format";
 import { extraFacts } from "./extra";
+import { quoted } from "./filter";
 
 export interface Action {
   text: string;
@@ -13,7 +14,7 @@ type Finder = (app: App, table: Table, row: number) => Action | null;
 
 /** What can be done with a row; Enter does the first. */
 export function actionsOf(app: App, table: Table, row: number): Action[] {
-  const finders = FINDERS[table.name] ?? [onTimeline];
+  const finders = app.hasTimeline ? (FINDERS[table.name] ?? [onTimeline]) : (ROW_FINDERS[table.name] ?? []);
   return finders.flatMap((find) => find(app, table, row) ?? []);
 }
 
@@ -117,6 +118,13 @@ const eventsOfBucket = (table: Table, row: number): string => {
   return `dur_us>=${table.number("from_us", row)}${Number.isNaN(below) ? "" : ` dur_us<${below}`}`;
 };
 
+/** Where rows lead that have no place in time. */
+const ROW_FINDERS: Record<string, Finder[]> = {
+  kernel_categories: [rowsOf("Its kernels", "kernels", (table, row) => `kernel_category="${table.text("kernel_category", row)}"`)],
+  scopes: [rowsOf("Its call paths", "call_paths", (table, row) => `name=${quoted(table.text("scope", row))}`)],
+  kernels: [rowsOf("Its call paths", "call_paths", (table, row) => `name=${quoted(table.text("kernel", row))}`)],
+};
+
 const FINDERS: Record<string, Finder[]> = {
   ops: [longestEvent, longestCall],
   gaps: [range((table, row) => table.number("start_ms", row) + table.number("gap_us", row) / 1e3)],
@@ -124,6 +132,6 @@ const FINDERS: Record<string, Finder[]> = {
   steps: [step],
   idle: [rowsOf("Its gaps", "gaps", gapsOfCause)],
   kernel_durations: [rowsOf("Its events", "gpu_events", eventsOfBucket)],
-  kernel_categories: [longestEvent, rowsOf("Its kernels", "kernels", (table, row) => `kernel_category="${table.text("kernel_category", row)}"`)],
+  kernel_categories: [longestEvent, ...ROW_FINDERS["kernel_categories"]],
   findings: [rowsOf("Its evidence", "evidence", (table, row) => `code=${table.text("code", row)}`)],
 };

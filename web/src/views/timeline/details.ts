@@ -106,6 +106,8 @@ export class Details {
     const backward = scene.data.forward[row] >= 0 ? ` ${scene.backwardName}` : "";
     const swatch = h("i", { class: "tl-swatch" });
     swatch.style.background = this.model.app.palette.event(scene, row);
+    const name = `${scene.short(row)}${backward} `;
+    if (!scene.isTimed(row)) return h("span", { class: "tl-link", title: scene.name(row) }, swatch, name);
     return h(
       "button",
       {
@@ -115,7 +117,7 @@ export class Details {
         on: { click: () => this.model.goTo({ scene: number, row }) },
       },
       swatch,
-      `${scene.short(row)}${backward} `,
+      name,
       h("span", { class: "quiet", text: formatNs(scene.data.duration[row]) }),
     );
   }

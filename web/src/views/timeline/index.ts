@@ -1,5 +1,6 @@
 // The timeline: GPU streams and CPU threads over time. This file puts its parts together.
 import type { App, View } from "../../app";
+import type { Scene } from "../../data/scene";
 import { h } from "../../dom";
 import { formatCount, formatNs } from "../../format";
 import { Details } from "./details";
@@ -23,10 +24,8 @@ const TALLEST = 0.6; // of the window
 const LEAST_TALL = 260;
 
 export function mountTimeline(host: HTMLElement, app: App): View {
-  if (!app.scenes.some(({ count }) => count > 0)) {
-    const text = app.scenes.length
-      ? "The trace holds no events with a start and a duration, so there is nothing to draw over time."
-      : "Reports hold no events to draw over time. Give the two traces to warplens diff instead of their reports.";
+  if (!app.scenes.some(({ timedCount }) => timedCount > 0)) {
+    const text = "The trace holds no events with a start and a duration, so there is nothing to draw over time.";
     host.append(h("p", { class: "empty", text }));
     return { update: () => undefined };
   }
@@ -160,8 +159,8 @@ class Timeline {
 
 function stageAttributes(app: App): Record<string, string> {
   const gpu = app.scenes.reduce((sum, { data }) => sum + data.gpuRow.length, 0);
-  const all = app.scenes.reduce((sum, { count }) => sum + count, 0);
-  const lanes = app.scenes.reduce((sum, scene) => sum + scene.lanes.length, 0);
+  const all = app.scenes.reduce((sum, { timedCount }) => sum + timedCount, 0);
+  const lanes = app.scenes.reduce((sum, scene) => sum + scene.timedLanes.length, 0);
   const text = [
     `Timeline: ${formatCount(gpu)} GPU events and ${formatCount(all - gpu)} host events on ${lanes} lanes.`,
     "W and S zoom, A and D move, brackets step from event to event, Enter tells of one.",
@@ -170,13 +169,18 @@ function stageAttributes(app: App): Record<string, string> {
   return { tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": text };
 }
 
+/** A trace of regions inside kernels has neither GPU work nor threads. */
+function isInside({ data, kinds }: Scene): boolean {
+  return data.header.labels.kind.every((kind) => kinds[kind] === "gpu_annotation");
+}
+
 /** What a reader might miss, in words. */
 function notes(app: App): HTMLElement[] {
   return app.scenes.flatMap((scene, number) => {
     const which = app.isDiff ? `${"AB"[number]}: ` : "";
     const { events, shorterThanNs } = scene.data.header.leftOut;
     const found: string[] = [];
-    if (!scene.hasGpu) found.push(`${which}No GPU work in this trace: the lanes are CPU threads.`);
+    if (!scene.hasGpu && !isInside(scene)) found.push(`${which}No GPU work in this trace: the lanes are CPU threads.`);
     if (events) {
       const what = `${formatCount(events)} host events shorter than ${formatNs(shorterThanNs)}`;
       found.push(`${which}${what} are left out of this page to keep it small; every GPU event is here.`);

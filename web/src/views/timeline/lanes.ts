@@ -148,7 +148,7 @@ function isStream({ thread_name }: Source): boolean {
 /** All lanes with events: per scene GPU streams, their annotations, then threads from the busiest to the idlest. */
 export function lanesOf(app: App): Lane[] {
   return app.scenes.flatMap((scene, number) => {
-    const lanes = scene.lanes.filter(({ events }) => events > 0).map((lane) => new Lane(app, number, lane));
+    const lanes = scene.timedLanes.filter(({ events }) => events > 0).map((lane) => new Lane(app, number, lane));
     const threads = lanes.filter((lane) => !lane.onGpu);
     const least = (scene.span[1] - scene.span[0]) * IDLE_SHARE;
     for (const lane of threads) lane.opensByDefault = lane.busyNs >= least && lane.source.events >= FEW_EVENTS;

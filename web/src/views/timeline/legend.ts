@@ -74,12 +74,13 @@ export class Legend {
   private kindKeys(): Node[] {
     const { app } = this.model;
     const kinds = new Set<string>();
-    for (const { data, kinds: names } of app.scenes) {
-      const { kind, category } = data.header.labels;
-      kind.forEach((code, label) => category[label] < 0 && kinds.add(names[code]));
+    for (const scene of app.scenes) {
+      const { kind, category } = scene.data.header.labels;
+      scene.timedLabels.forEach((used, label) => used && category[label] < 0 && kinds.add(scene.kinds[kind[label]]));
     }
     if (!kinds.size) return [];
-    return [h("span", { text: "Host:" }), ...[...kinds].map((kind) => key(app.palette.kind(kind), kind.replaceAll("_", " ")))];
+    const isInside = kinds.size === 1 && kinds.has("gpu_annotation");
+    return [h("span", { text: isInside ? "Inside kernels:" : "Host:" }), ...[...kinds].map((kind) => key(app.palette.kind(kind), kind.replaceAll("_", " ")))];
   }
 }
 

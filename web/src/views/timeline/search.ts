@@ -1,5 +1,6 @@
 // What the page's search finds on the timeline: flags per label, counts, and the next or previous match in time.
 import type { App } from "../../app";
+import type { Scene } from "../../data/scene";
 
 export interface Found {
   scene: number;
@@ -21,11 +22,9 @@ export class Search {
     this.flags = wanted ? app.scenes.map((scene, number) => scene.labelsWith(wanted).map((found, label) => (hidden[number][label] ? 0 : found))) : null;
     let [all, gpu] = [0, 0];
     this.flags?.forEach((flags, number) => {
-      const { data, gpuEvent, count } = app.scenes[number];
-      for (let row = 0; row < count; row++) {
-        if (!flags[data.label[row]]) continue;
+      for (const row of matches(app.scenes[number], flags)) {
         all++;
-        if (gpuEvent[row] >= 0) gpu++;
+        if (app.scenes[number].gpuEvent[row] >= 0) gpu++;
       }
     });
     this.count = all;
@@ -57,13 +56,17 @@ export class Search {
 
   private each(visit: (candidate: Candidate) => void): void {
     this.flags?.forEach((flags, scene) => {
-      const { data, count } = this.app.scenes[scene];
+      const { start } = this.app.scenes[scene].data;
       const origin = this.app.origin(scene);
-      for (let row = 0; row < count; row++) {
-        if (flags[data.label[row]]) visit({ time: data.start[row] - origin, scene, row });
-      }
+      for (const row of matches(this.app.scenes[scene], flags)) visit({ time: start[row] - origin, scene, row });
     });
   }
+}
+
+/** The rows on the timeline whose labels are flagged. */
+export function* matches(scene: Scene, flags: Uint8Array): Generator<number> {
+  const { label } = scene.data;
+  for (let row = 0; row < scene.count; row++) if (flags[label[row]] && scene.isTimed(row)) yield row;
 }
 
 interface Candidate extends Found {
