@@ -84,7 +84,7 @@ class Profile:
         """What is worth changing, largest gain first, each with the rows behind it."""
         if self._findings is None:
             tables = {name: self.table(name) for name in NEEDED_TABLES}
-            self._findings = find(tables, self._work.options.min_gain_percent)
+            self._findings = find(tables, self._work.options.min_gain_percent, self.trace.meta.format)
         return self._findings
 
     def tables(self) -> list[Table]:
@@ -92,7 +92,10 @@ class Profile:
         return [self.table(name) for name in TABLE_NAMES]
 
     def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
-        """Time by call path, of the GPU or the host (`weight="cpu"`); `context`: python, module, op, annotation or full."""
+        """Time by call path, of the GPU or the host (`weight="cpu"`).
+
+        `context` says which callers are shown: python, module, op, annotation, or full with the calls of the GPU's API.
+        """
         return call_tree(self._work, context, weight=weight, short_names=short_names)
 
     def verdict(self) -> str:

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import msgspec
+import polars as pl
+
 from warplens.analyses import Options
 from warplens.analyses.counters import with_short_names
 from warplens.analyses.paths import PATH_TABLES, PathWorkspace, shown_tree
-from warplens.categories import Rule, load_categorizer
+from warplens.analyses.paths.gpu import gpu_of
+from warplens.analyses.rates import EXCLUSIVE
+from warplens.categories import OTHER, Rule, load_categorizer
 from warplens.errors import UsageError
 from warplens.hardware import Gpu
 from warplens.model.call_paths import CallPaths
 from warplens.model.finding import Finding
 from warplens.model.table import Table
-from warplens.model.trace import Meta
+from warplens.model.trace import Device, Meta
 from warplens.model.tree import Tree
 from warplens.outputs import Document, Extras
 
+MOST_METRICS = 4
+"""How many metrics the verdict names."""
 NO_TIMELINE = "sums by call path, without a timeline"
 
 
@@ -79,18 +86,33 @@ class PathsProfile:
 
     def verdict(self) -> str:
         """One sentence on where the time goes."""
-        tree, categories = self.paths.tree, self.table("kernel_categories").to_dicts()
-        if not int(tree.total_ns[0]) or not categories:
-            counted = int(tree.total_count[0])
-            return f"No times in this profile: it counts {counted:,} calls by path."
-        top = categories[0]
-        return f"{top['kernel_category']} takes {top['percent']:.0f} % of the GPU time; when it ran is not recorded."
+        categories = self.table("kernel_categories").to_dicts()
+        if not categories:
+            return f"No GPU time in this profile; it has {self._counted()} by call path."
+        what, percent = categories[0]["kernel_category"], categories[0]["percent"]
+        if what == OTHER:  # no answer: the kernel says more
+            kernels = self.table("kernels").frame.group_by("kernel_short").agg(pl.col("percent").sum())
+            what, percent = kernels.sort("percent", "kernel_short", descending=[True, False]).row(0)
+        return f"{what} takes {percent:.0f} % of the GPU time; when it ran is not recorded."
+
+    def _counted(self) -> str:
+        """What a profile without times holds."""
+        tree = self.paths.tree
+        calls = [f"{int(tree.total_count[0]):,} calls"] if tree.total_count[0] else []
+        metrics = list(dict.fromkeys(name.removesuffix(EXCLUSIVE) for name in tree.metrics))
+        return ", ".join([*calls, *metrics[:MOST_METRICS]]) or "nothing"
+
+    def _device(self, device: Device) -> str:
+        """A GPU by its name; where the file has none, as far as the table of hardware tells what it is."""
+        found = gpu_of(msgspec.structs.replace(self.meta, devices=(device,)))
+        known = f"{found.vendor} {found.name}" if found else f"GPU with compute {device.compute}"
+        return device.name or known
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables with the facts about the file, as the outputs take them."""
         meta = self.meta
-        names = [device.name or f"GPU with compute {device.compute}" for device in meta.devices]
-        facts = {"verdict": self.verdict(), "device": ", ".join(dict.fromkeys(names)) or "no GPU named in the file"}
+        names = dict.fromkeys(self._device(device) for device in meta.devices)
+        facts = {"verdict": self.verdict(), "device": ", ".join(names) or "no GPU named in the file"}
         facts |= {"format": meta.format, "content hash": meta.content_hash, **meta.facts}
         return Document(
             title=f"Warplens report: {Path(meta.source).name}",

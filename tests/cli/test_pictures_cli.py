@@ -222,3 +222,36 @@ def test_a_gantt_page_opens_at_the_chosen_step(run: Run, small: Path, tmp_path: 
     header = PageData(page.read_text()).header
     assert header["mode"] == "gantt"
     assert header["start"] == "view=140000-160000&colour=kernel"
+
+
+HINTS: dict[str, tuple[list[str], str]] = {
+    # what cannot be drawn: (arguments, what the hint leads to)
+    "regions inside kernels over time": (["gantt", "{regions}", "-o", "x.html"], "show TRACE regions"),
+    "regions inside kernels by path": (["flamegraph", "{regions}", "-o", "x.svg"], "show TRACE regions"),
+    "calls without times": (["flamegraph", "{calls}", "-o", "x.svg"], "warplens tree TRACE"),
+    "calls without times, by the tree": (["tree", "{calls}", "-o", "x.svg"], "write x.csv or x.json"),
+    "the host alone over time": (["gantt", "{cpu}", "-o", "x.html"], "flamegraph TRACE --weight cpu"),
+    "the host alone by path": (["flamegraph", "{cpu}", "-o", "x.svg"], "--weight cpu"),
+}
+
+
+@pytest.mark.parametrize("what", HINTS)
+def test_what_cannot_be_drawn_leads_to_what_can_be_shown(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    arguments, hint = HINTS[what]
+    monkeypatch.chdir(tmp_path)
+    cpu = write_trace(tmp_path / "cpu.json", [op("aten::mm", 0, 10)])
+    regions = ROOT / "samples" / "proton" / "intra.chrome_trace.gz"
+    calls = ROOT / "samples" / "execution_trace" / "mlp_train.et.json.gz"
+    code, printed, said = run(*(word.format(cpu=cpu, regions=regions, calls=calls) for word in arguments))
+    assert (code, printed) == (1, "")
+    assert hint in said.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == [cpu]
+
+
+def test_a_tree_of_regions_inside_kernels_leads_to_their_table(run: Run) -> None:
+    code, printed, said = run("tree", ROOT / "samples" / "proton" / "intra.chrome_trace.gz")
+    assert (code, printed) == (0, "")
+    assert said.startswith("no GPU work in this trace\n")
+    assert "show TRACE regions" in said

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import ROOT, SHARED
 
 import warplens
+from support import ROOT, SHARED
 from warplens.cli import main
 
 FOLDERS = ("proton", "jax", "ncu", "execution_trace", "public")

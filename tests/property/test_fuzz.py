@@ -1,11 +1,13 @@
 """Damaged copies of real traces: each opens and adds up, or is refused with one line; nothing else, and soon.
 
-Every mutant is told by its seed: `-k` with the test's id and the seed in the message bring it back.
+Every mutant is told by its seed: `-k` with the test's id and the seed in the message bring it back. A usual run tries
+some 1,500 of them; WARPLENS_FUZZ=4 tries four times as many.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +41,7 @@ from support import SAMPLES
 CPU_SECONDS_PER_MUTANT = 3.0
 """A mutant takes some 40 ms. Processor time: on a busy machine the clock on the wall says little."""
 CPU_SECONDS_TO_GIVE_UP = 20.0
+EFFORT = int(os.environ.get("WARPLENS_FUZZ", "1"))
 PIECES = [pytest.param(path, id=path.name.removesuffix(".json.gz")) for path in SAMPLES]
 SMALLEST = sorted(SAMPLES, key=lambda path: path.stat().st_size)[:2]
 
@@ -79,7 +82,7 @@ def test_damaged_text_opens_and_adds_up_or_is_refused(
     path: Path, mutate: Callable[[bytes, Random], bytes], tmp_path: Path
 ) -> None:
     text = text_of(piece(path))
-    for seed in range(20):
+    for seed in range(10 * EFFORT):
         opened(mutate(text, Random(seed)), tmp_path, f"{mutate.__name__}, seed {seed}")
 
 
@@ -96,7 +99,7 @@ def test_damaged_archives_open_and_add_up_or_are_refused(
 
 
 @pytest.mark.parametrize("path", PIECES)
-@pytest.mark.parametrize("batch", range(6))
+@pytest.mark.parametrize("batch", range(3 * EFFORT))
 def test_wrong_values_open_and_add_up_and_no_event_is_lost_uncounted(path: Path, batch: int, tmp_path: Path) -> None:
     for seed in range(30 * batch, 30 * (batch + 1)):
         rng = Random(seed)

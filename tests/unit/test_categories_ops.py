@@ -41,6 +41,7 @@ def test_the_kernels_decide_where_the_name_says_nothing() -> None:
     assert op_category("", {}) == "other"
     assert op_category("MyFunctionBackward", {"Softmax": 1.0}) == "Softmax"
     assert op_category("aten::mm", {"Softmax": 1.0}) == "GEMM"
+    assert op_category("(no launch recorded)", {"Communication": 1.0}) == "other"
 
 
 @given(st.text())

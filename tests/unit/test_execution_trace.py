@@ -13,7 +13,7 @@ import pytest
 from mutations import TEXT_MUTATIONS
 from support import ROOT, Opened, annotation, kernel, launch, op
 from warplens.analyses import Workspace
-from warplens.analyses.arguments import NOT_JOINED, arguments
+from warplens.analyses.arguments import HOW_TO_JOIN, NOT_JOINED, arguments
 from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
@@ -411,4 +411,4 @@ def test_the_arguments_table_books_gpu_time_on_signatures(opened: Opened) -> Non
 def test_the_arguments_table_of_a_trace_alone_is_empty_and_says_why(opened: Opened) -> None:
     table = arguments(Workspace(opened(CALLS).trace))
     assert len(table) == 0
-    assert table.notes == (NOT_JOINED,)
+    assert table.notes == (NOT_JOINED + HOW_TO_JOIN,)

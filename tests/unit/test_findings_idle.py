@@ -275,3 +275,19 @@ def test_wl301_is_silent_where_the_host_pauses_long_after_the_call_has_returned(
     assert "WL301" not in found
     assert found["WL107"].gain_ms == pytest.approx(8.0)
     assert "WL301" in by_code(opened([*waits([4000], dur=990), *events[-2:]]))
+
+
+def test_gaps_of_several_gpus_win_no_more_than_the_time_in_which_all_are_idle(opened: Opened) -> None:
+    """Two GPUs with the same gap of 2 ms and another of 100 µs, launched by one thread each."""
+    events = []
+    for device in (0, 1):
+        starts, tid = (0, 2300, 2700), 10 + device
+        for number, ts in enumerate(starts):
+            key = 10 * device + number + 1
+            events += [op(f"aten::op{number}", ts - 20, 15, tid=tid), launch(ts - 15, 5, key, tid=tid)]
+            events += [kernel(GEMM, ts, 300, key, device=device)]
+    profile = opened(events)
+    assert_no_more_than_idle(profile)
+    found = by_code(profile)
+    assert found["WL107"].gain_ms == pytest.approx(2.0)
+    assert found["WL101"].gain_ms == pytest.approx(0.1)

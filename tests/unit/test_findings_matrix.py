@@ -231,3 +231,14 @@ def test_wl213_fires_for_attention_with_a_square_mask_tensor(opened: Opened) -> 
 def test_wl213_is_silent_without_a_mask_with_a_flag_and_for_single_queries(opened: Opened) -> None:
     for call in (masked([]), masked([], causal="True"), masked([8, 1, 1, 1024], queries=1)):
         assert "WL213" not in by_code(opened(back_to_back(call, filler(500)), H200))
+
+
+def test_wl204_is_one_finding_where_a_cache_makes_the_scores_grow(opened: Opened) -> None:
+    """Three steps of decoding: 64 heads, one query, 1024 to 1026 keys, all on one line."""
+    steps = [attention([HEADS, 1, keys]) for keys in (1024, 1025, 1026)]
+    profile = opened(back_to_back(*(each for step in steps for each in step)), H200)
+    (finding,) = [each for each in profile.findings() if each.code == "WL204"]
+    assert finding.evidence == "1.26 ms over 6 products and 6 ops on score matrices of 3 sizes"
+    # With one query it is the keys and values that take time: what the products move besides the scores.
+    moved = sum(2 * 2 * HEADS * (WIDTH + WIDTH * keys) for keys in (1024, 1025, 1026))
+    assert finding.gain_ms == pytest.approx(1.26 - moved / MEMORY_TBPS / 1e9)

@@ -75,7 +75,7 @@ def test_wl105_fires_when_a_tenth_is_communication_that_nothing_hides(opened: Op
     assert finding.gain_ms == pytest.approx(0.010)
     assert (finding.gain_percent, finding.bound) == (pytest.approx(10.0), True)
     assert finding.evidence == "0.01 of 0.10 ms"
-    assert finding.place.endswith("of group (unknown)")
+    assert finding.place == "nccl AllReduce sum bf16 RING_LL"  # of a group that the trace does not name
     assert [(row.count, row.time_ms, row.gain_ms) for row in finding.rows] == [(1, 0.01, 0.01)]
 
 

@@ -372,7 +372,7 @@ def test_memory_ops_sum_the_allocations_of_each_op(opened: Opened) -> None:
     assert opened(events).table("memory_ops").frame.rows() == [
         ("GPU 0", "aten::cat", 1, 3000, 3000),
         ("GPU 0", "aten::empty", 2, 1500, 1000),
-        ("GPU 0", "", 1, 10, 10),
+        ("GPU 0", "(outside any op)", 1, 10, 10),
     ]
 
 

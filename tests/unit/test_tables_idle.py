@@ -89,6 +89,7 @@ def test_a_gap_says_what_the_host_was_doing_and_what_stood_around_it(opened: Ope
         "percent_of_idle": 100.0,
         "phase": "forward",
         "between_steps": False,
+        "in_graph": False,
     }
 
 

@@ -104,7 +104,7 @@ def test_totals_include_what_is_below(opened: Opened) -> None:
 def test_an_unknown_context_is_refused_with_the_known_ones(opened: Opened) -> None:
     with pytest.raises(warplens.UsageError, match="no context 'line'") as error:
         opened(EVENTS).tree("line")
-    assert error.value.hint == "one of: python, module, op, annotation"
+    assert error.value.hint == "one of: python, module, op, annotation, full"
 
 
 def test_children_are_walked_heaviest_first(opened: Opened) -> None:

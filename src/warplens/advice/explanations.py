@@ -18,8 +18,9 @@ EXPLAIN: Final = {
     "WL102": (
         "Most GPU time comes from CUDA or HIP graph launches, inside which a trace records no ops. The kernels of a "
         "graph are categorised by name all the same: `launch_categories` says which kind dominates each graph. To see "
-        "ops and lines, profile one step with graphs switched off. There is nothing to win, so it is shown only with "
-        "--min-gain 0, from {graph_percent:g} % of GPU time on."
+        "ops and lines, profile one step with graphs switched off. Kernels of JAX's command buffers whose ops the "
+        ".xplane.pb names are not counted. There is nothing to win, so it is shown only with --min-gain 0, from "
+        "{graph_percent:g} % of GPU time on."
     ),
     "WL103": (
         "Kernels that no rule knows take a noticeable share of GPU time, so category shares are incomplete. Add a rule "
@@ -82,7 +83,7 @@ EXPLAIN: Final = {
         "Attention written as product, scaling, mask, softmax, product stores the score matrix and reads it several "
         "times; a fused kernel keeps it on the chip. Found from the sizes: batched products, a softmax and elementwise "
         "ops on the same number of scores. The estimate takes fused attention at {reachable_attention:g} of the "
-        "matrix units' ceiling for the same FLOPs."
+        "matrix units' ceiling for the same FLOPs, or at the time to move what is no score, if that is longer."
     ),
     "WL205": (
         "Elementwise ops that follow each other on tensors of one size each write a result that the next one reads. "

@@ -10,6 +10,8 @@ from typing import Any
 import polars as pl
 
 from warplens.advice.thresholds import THRESHOLDS
+from warplens.advice.wording import words
+from warplens.analyses.absent import TORCH
 from warplens.analyses.roofline import params_of
 from warplens.model.finding import Finding
 from warplens.model.table import Table
@@ -33,6 +35,7 @@ class Facts:
     """The tables of a trace and what the rules ask of them."""
 
     tables: Mapping[str, Table]
+    format: str = TORCH
     memo: dict[str, Any] = field(default_factory=dict, repr=False)
     _found: dict[Rule, tuple[Finding, ...]] = field(default_factory=dict, repr=False)
 
@@ -41,6 +44,10 @@ class Facts:
         if rule not in self._found:
             self._found[rule] = tuple(rule(self))
         return self._found[rule]
+
+    def advice(self, topic: str, **figures: str) -> str:
+        """What to do about a finding, in words that fit the profile; `figures` are filled in."""
+        return words(topic, self.format).format(**figures)
 
     def frame(self, name: str) -> pl.DataFrame:
         return self.tables[name].frame
@@ -112,15 +119,23 @@ class Facts:
 
         Of n steps a trace holds n − 1 gaps between two of them; the gap before the first step belongs to none.
         """
+        length = gaps["gap_us"].to_numpy() / 1e3 * self.idle_together
         if not self.has_steps:
-            return min(float(gaps["gap_us"].sum()) / 1e3, self.measures["idle"])
+            return min(float(length.sum()), self.measures["idle"])
         step, joint = gaps["step"].to_numpy(), gaps["between_steps"].to_numpy()
-        length = gaps["gap_us"].to_numpy() / 1e3
         within = float(length[(step >= 0) & ~joint].sum())
         between = float(length[(step >= 0) & joint & (step != self.first_step)].sum())
         joints = max(1, self.steps - 1)
         idle = self.gain_ms("idle") * self.steps / joints
         return min(within / self.steps + between / joints, idle, self.whole_ms)
+
+    @cached_property
+    def idle_together(self) -> float:
+        """What a ms of one GPU's gaps wins at most: of several GPUs each has gaps of its own, and time only goes by for
+        all of them at once, so that their gaps together win no more than the time in which all are idle."""
+        idle_ms = float(self.frame("idle")["total_us"].sum()) / 1e3
+        several = self.frame("idle")["device"].n_unique() > 1
+        return min(1.0, self.measures["idle"] / idle_ms) if several and idle_ms else 1.0
 
     def share_of_time(self, gain_ms: float) -> float:
         """A gain as percent of a step, else of the whole."""

@@ -10,7 +10,7 @@ import polars as pl
 from warplens.advice.facts import TAKING_TURNS, Facts
 from warplens.advice.memory_rules import many_launch_optimizer, slowed_by_stacks
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LONG_GAP_US, THRESHOLDS
-from warplens.analyses.gaps import CAUSES
+from warplens.analyses.gaps import SHORT_GAPS, UNKNOWN
 from warplens.analyses.places import place_text
 from warplens.model.finding import Evidence, Finding
 from warplens.units import format_count
@@ -23,11 +23,6 @@ PLACE: Final = (
     .otherwise("after_op")
 )
 """Where the host was during a gap: the user's line, else the op, else the op that it launched next."""
-LADDER: Final = (
-    "fewer, larger launches: replay the step as a CUDA graph (torch.compile mode='reduce-overhead'), "
-    "else fuse with torch.compile, else give each launch more work (a larger batch)"
-)
-
 KIND_OF_CAUSE: Final = {
     "data loading": "data",
     "host sync": "sync",
@@ -41,7 +36,7 @@ KIND_OF_CAUSE: Final = {
 
 NEEDED: Final = (
     "device", "start_ms", "gap_us", "cause", "host_frame", "host_op", "host_activity", "after", "after_op", "step",
-    "phase", "between_steps",
+    "phase", "between_steps", "in_graph",
 )  # fmt: skip
 """The columns that the rules read; the gaps of a large trace are many."""
 
@@ -54,7 +49,7 @@ def gaps_of(facts: Facts, kind: str) -> pl.DataFrame:
         if facts.found(many_launch_optimizer):
             frame = frame.filter(pl.col("phase") != "optimizer")
         causes = pl.col("cause").replace_strict(KIND_OF_CAUSE, default="other")
-        is_graph = pl.col("after_op").str.contains("GraphLaunch", literal=True) & (causes != "other")
+        is_graph = pl.col("in_graph") & (causes != "other")
         frame = frame.with_columns(pl.when(is_graph).then(pl.lit("graph")).otherwise(causes).alias("kind"))
         known = facts.memo["gaps"] = (frame.clear(), frame.partition_by("kind", as_dict=True))
     none, by_kind = known
@@ -82,12 +77,12 @@ def _gap_row(facts: Facts, gaps: pl.DataFrame, place: str) -> Evidence:
 
 
 def _finding(
-    facts: Facts, code: str, title: str, advice: str, gaps: pl.DataFrame, gain_ms: float, evidence: str
+    facts: Facts, code: str, title: str, gaps: pl.DataFrame, gain_ms: float, evidence: str, topic: str = ""
 ) -> Finding:
     rows = gap_rows(facts, gaps)
-    place = next((row.place for row in rows if row.place), "")
+    place = next((row.place for row in rows if row.place and not row.place.startswith("(")), "")
     # What a synchronisation costs does not end with its gap: later launches start with an empty queue.
-    bound = code != "WL301"
+    bound, advice = code != "WL301", facts.advice(topic or code)
     return Finding(code, title, gain_ms, facts.share_of_time(gain_ms), bound, place, evidence, advice, rows=rows)
 
 
@@ -107,7 +102,7 @@ def host_bound(facts: Facts) -> Iterator[Finding]:
     evidence = f"{_counted(gaps)}; {launch_rate(facts)}"
     evidence += slowed_by_stacks(facts)
     title = f"{_host_bound(facts)}the GPU waits {facts.share_of_time(gain):.0f} % of the time for its next launch"
-    yield _finding(facts, "WL101", title, LADDER, gaps, gain, evidence)
+    yield _finding(facts, "WL101", title, gaps, gain, evidence)
 
 
 def short_kernels(facts: Facts) -> Iterator[Finding]:
@@ -129,9 +124,8 @@ def short_kernels(facts: Facts) -> Iterator[Finding]:
         Evidence(row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"], row), place=row["op"])
         for row in frame.head(5).iter_rows(named=True)
     )
-    yield Finding(
-        "WL104", title, gain, facts.share_of_time(gain), True, str(frame["op"][0]), evidence, LADDER, rows=rows
-    )
+    share, place, advice = facts.share_of_time(gain), str(frame["op"][0]), facts.advice("WL104")
+    yield Finding("WL104", title, gain, share, True, place, evidence, advice, rows=rows)
 
 
 def _launch_gaps(facts: Facts) -> pl.DataFrame:
@@ -146,12 +140,12 @@ def _host_bound(facts: Facts) -> str:
 
 def launch_rate(facts: Facts) -> str:
     rate = facts.launches / facts.measures["total"]
-    return f"{rate:.0f} launches per ms, one every {1e3 / max(rate, 1e-9):.1f} µs"
+    return f"{rate:.{0 if rate >= 1 else 2}f} launches per ms, one every {1e3 / max(rate, 1e-9):.1f} µs"
 
 
 def _short(facts: Facts) -> pl.DataFrame:
     """Short kernels that have a launch of their own: inside a graph none is waited for."""
-    return facts.frame("short_kernels").filter(~pl.col("op").str.contains("GraphLaunch", literal=True))
+    return facts.frame("short_kernels").filter(2 * pl.col("graph_count") < pl.col("count"))
 
 
 def _has_short_kernels(facts: Facts) -> bool:
@@ -161,7 +155,7 @@ def _has_short_kernels(facts: Facts) -> bool:
 
 def _short_gaps_ms(facts: Facts) -> float:
     """Gaps below the threshold of the table gaps, per step where steps are known."""
-    short = facts.frame("idle").filter(pl.col("cause") == "short gaps")
+    short = facts.frame("idle").filter(pl.col("cause") == SHORT_GAPS)
     whole = max(float(facts.frame("idle")["total_us"].sum()), 1e-9)
     return facts.gain_ms("idle") * float(short["total_us"].sum()) / whole
 
@@ -173,9 +167,8 @@ def long_stalls(facts: Facts) -> Iterator[Finding]:
         return
     share = 100 * float(gaps["gap_us"].sum()) / max(float(facts.frame("idle")["total_us"].sum()), 1e-9)
     title = f"{share:.0f} % of the idle time is {len(gaps)} gap{'s' * (len(gaps) > 1)} of over 1 ms in one place"
-    advice = "look at what runs there: compilation or autotuning, data, a blocking call; warm up, or do it once"
     evidence = f"longest {max(gaps['gap_us'].to_list()) / 1e3:.1f} ms, before {gaps['after'][0]}"
-    yield _finding(facts, "WL107", title, advice, gaps, facts.gap_gain_ms(gaps), evidence)
+    yield _finding(facts, "WL107", title, gaps, facts.gap_gain_ms(gaps), evidence)
 
 
 def stalls_in_one_place(facts: Facts) -> pl.DataFrame:
@@ -196,64 +189,46 @@ def other_idle(facts: Facts) -> Iterator[Finding]:
     if not facts.idle_causes:
         gain = facts.gain_ms("idle")
         title = f"GPU idle {facts.percent('idle'):.1f} % of the time: one GPU works after the other"
-        advice = "let the GPUs work at the same time"
-        yield Finding("WL109", title, gain, facts.share_of_time(gain), True, "", TAKING_TURNS, advice)
+        share, advice = facts.share_of_time(gain), facts.advice("WL109 turns")
+        yield Finding("WL109", title, gain, share, True, "", TAKING_TURNS, advice)
         return
     gaps = gaps_of(facts, "other")
     gain = facts.gap_gain_ms(gaps) + (0.0 if _has_short_kernels(facts) else _short_gaps_ms(facts))
     if facts.share_of_time(gain) < THRESHOLDS["idle_percent"]:
         return
     causes = ", ".join(f"{cause['cause']} {cause['percent_of_idle']:.0f} %" for cause in facts.idle_causes[:3])
-    title = f"GPU idle {facts.share_of_time(gain):.0f} % of the time for no reason that the host side shows"
-    if len(gaps):
-        advice = CAUSES.get(facts.main_idle_cause, CAUSES["dependency"])
-        yield _finding(facts, "WL109", title, advice, gaps, gain, f"idle causes: {causes}")
-        return
-    short = next(cause for cause in facts.idle_causes if cause["cause"] == "short gaps")
-    place = str(facts.frame("launch_categories")["op"][0])
-    rows = (Evidence("short gaps", "each below the threshold", short["count"], gain, gain, place),)
-    advice = "fewer, larger kernels (fused ops, torch.compile): each start costs microseconds, inside graphs as well"
     share, evidence = facts.share_of_time(gain), f"idle causes: {causes}"
-    yield Finding("WL109", title, gain, share, True, place, evidence, advice, rows=rows)
+    main = _main_cause(gaps)
+    why = "; what the host did is not recorded" if main == UNKNOWN else " for no reason that the host side shows"
+    title = f"GPU idle {share:.0f} % of the time{why}"
+    if len(gaps):
+        yield _finding(facts, "WL109", title, gaps, gain, evidence, topic=f"WL109 {main}")
+        return
+    short = next(cause for cause in facts.idle_causes if cause["cause"] == SHORT_GAPS)
+    place = str(facts.frame("launch_categories")["op"][0])
+    rows = (Evidence(SHORT_GAPS, "each below the threshold", short["count"], gain, gain, place),)
+    yield Finding("WL109", title, gain, share, True, place, evidence, facts.advice(f"WL109 {SHORT_GAPS}"), rows=rows)
+
+
+def _main_cause(gaps: pl.DataFrame) -> str:
+    """The cause of most of these gaps; none for no gaps."""
+    sums = gaps.group_by("cause").agg(pl.col("gap_us").sum()).sort("gap_us", "cause", descending=[True, False])
+    return str(sums["cause"][0]) if len(sums) else ""
 
 
 GAP_RULES: Final = (
-    # code, which gaps, title, advice
-    (
-        "WL301",
-        "sync",
-        "synchronising calls leave the GPU idle {percent:.0f} % of the time",
-        "keep the value on the GPU: no .item(), .cpu(), synchronize(), nonzero, boolean indexing, print or Python `if` "
-        "on a tensor in the step; read it once per many steps",
-    ),
-    (
-        "WL303",
-        "data",
-        "the GPU waits {percent:.0f} % of the time for the data loader",
-        "more workers, persistent_workers=True, a larger prefetch_factor, pin_memory=True; move decoding out of the "
-        "loop",
-    ),
-    (
-        "WL304",
-        "graph",
-        "graph replays are {percent:.0f} % of the time apart",
-        "launch the next replay before the last has ended: no synchronisation and little host work between them, or "
-        "put that work into the graph",
-    ),
-    (
-        "WL108",
-        "setup",
-        "the GPU waits {percent:.0f} % of the time for memory or kernels to be set up",
-        "warm up before measuring; keep allocations in the caching allocator (expandable_segments:True, no "
-        "empty_cache)",
-    ),
+    # code, which gaps, title
+    ("WL301", "sync", "synchronising calls leave the GPU idle {percent:.0f} % of the time"),
+    ("WL303", "data", "the GPU waits {percent:.0f} % of the time for the data loader"),
+    ("WL304", "graph", "graph replays are {percent:.0f} % of the time apart"),
+    ("WL108", "setup", "the GPU waits {percent:.0f} % of the time for memory or kernels to be set up"),
 )
 
 
 def gap_rules(facts: Facts) -> Iterator[Finding]:
-    for code, kind, title, advice in GAP_RULES:
+    for code, kind, title in GAP_RULES:
         gaps = gaps_of(facts, kind)
         gain = facts.gap_gain_ms(gaps)
         percent = facts.share_of_time(gain)
         if percent >= THRESHOLDS["cause_percent"]:
-            yield _finding(facts, code, title.format(percent=percent), advice, gaps, gain, _counted(gaps))
+            yield _finding(facts, code, title.format(percent=percent), gaps, gain, _counted(gaps))

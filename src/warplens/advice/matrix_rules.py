@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from warplens.advice.facts import Facts, reachable_share, touches
 from warplens.advice.thresholds import ALIGNMENT, GOOD_MULTIPLE, THRESHOLDS
+from warplens.costs.tensors import ITEM_BYTES
 from warplens.model.finding import Evidence, Finding
 
 MOST_PADDING: Final = 1.125
@@ -104,7 +105,7 @@ def _misaligned(facts: Facts, sizes: list[int], rows: list[Row]) -> Finding:
         False,
         row_place(rows[0]),
         f"{facts.total_ms(rows):.2f} ms at {_rates(rows)} can be reached: {rows[0]['kernel_short']}",
-        f"pad {_paddings(sizes, need)}: then {dtype} kernels can load 16 bytes at a time",
+        facts.advice("WL201", paddings=_paddings(sizes, need), dtype=dtype),
         rows=tuple(evidence),
     )
 
@@ -167,7 +168,7 @@ def plain_fp32(facts: Facts) -> Iterator[Finding]:
         False,
         evidence[0].place,
         f"{time:.2f} ms; TF32 would reach about {rate:.0f} TFLOP/s here",
-        "torch.set_float32_matmul_precision('high') lets products run in TF32; bf16 autocast is twice as fast again",
+        facts.advice("WL202"),
         rows=tuple(evidence[:8]),
     )
 
@@ -194,8 +195,7 @@ def legacy_kernels(facts: Facts) -> Iterator[Finding]:
         True,
         row_place(rows[0]),
         f"{len(rows)} products or convolutions, {facts.total_ms(rows):.2f} ms, e.g. {rows[0]['kernel_short']}",
-        "a newer cuBLAS, cuDNN or PyTorch may have kernels for this GPU; sizes that are multiples of 64 and bf16 or "
-        "fp16 also reach them; for convolutions try torch.backends.cudnn.benchmark = True",
+        facts.advice("WL203"),
         rows=tuple(evidence[:8]),
     )
 
@@ -209,35 +209,71 @@ ON_SCORES: Final = ("softmax", "pointwise", "cast", "copy")
 """Families of the ops that work on a stored score matrix."""
 
 
+class Attention(NamedTuple):
+    """The ops on the score matrices of one size, and the share of their time that a fused kernel saves."""
+
+    elements: int
+    products: list[Row]
+    others: list[Row]
+    saved: float
+
+    @property
+    def rows(self) -> list[Row]:
+        return [*self.products, *self.others]
+
+    @property
+    def place(self) -> str:
+        return row_place(max(self.rows, key=lambda row: float(row["total_us"])))
+
+
 def unfused_attention(facts: Facts) -> Iterator[Finding]:
-    """Products, scaling, mask, softmax, dropout on one and the same score matrix: a fused kernel never stores it."""
+    """Products, scaling, mask, softmax, dropout on one and the same score matrix: a fused kernel never stores it.
+
+    Attention over a growing cache has scores of another size in each step: one place, one finding.
+    """
+    found: dict[str, list[Attention]] = {}
     for elements in sorted(facts.score_sizes, reverse=True):
-        products = [row for row in facts.roofline if row["family"] == "gemm" and touches(row, elements)]
-        others = [row for row in facts.roofline if row["family"] in ON_SCORES and row.get("elements") == str(elements)]
-        yield _attention(facts, elements, products, others)
+        attention = _attention(facts, elements)
+        found.setdefault(attention.place, []).append(attention)
+    yield from (_unfused(facts, place, parts) for place, parts in found.items())
 
 
-def _attention(facts: Facts, elements: int, products: list[Row], others: list[Row]) -> Finding:
+def _attention(facts: Facts, elements: int) -> Attention:
+    products = [row for row in facts.roofline if row["family"] == "gemm" and touches(row, elements)]
+    others = [row for row in facts.roofline if row["family"] in ON_SCORES and row.get("elements") == str(elements)]
     rate = facts.ceilings.get(("matrix", products[0]["dtype"]), (0.0, False))[0] * THRESHOLDS["reachable_attention"]
     total = sum(row["total_us"] for row in products + others)
     flop = sum(row["flop"] * row["count"] for row in products)
     # Without a known GPU: the products stay, everything on the score matrix goes.
     fused = flop / rate / 1e6 if rate else sum(row["total_us"] for row in products)
-    saved = max(0.0, 1 - fused / total) if total else 0.0
-    gain = saved * facts.total_ms(products + others)
-    largest = sorted(products + others, key=lambda row: -row["total_us"])
+    if facts.reachable_tbps:  # with few queries it is not the arithmetic that takes time, but to read keys and values
+        fused = max(fused, sum(_bytes_beside(row, elements) for row in products) / facts.reachable_tbps / 1e6)
+    return Attention(elements, products, others, max(0.0, 1 - fused / total) if total else 0.0)
+
+
+def _bytes_beside(product: Row, scores: int) -> float:
+    """What all calls of a product move besides the scores."""
+    batch, m, n, k = (int(product[name]) for name in ("B", "M", "N", "K"))
+    elements = batch * (m * n + m * k + k * n) - scores
+    return float(product["count"] * elements * ITEM_BYTES.get(product["dtype"], 0.0))
+
+
+def _unfused(facts: Facts, place: str, parts: list[Attention]) -> Finding:
+    gain = sum(part.saved * facts.total_ms(part.rows) for part in parts)
+    time = sum(facts.total_ms(part.rows) for part in parts)
+    products, others = (sum(len(rows) for rows in each) for each in zip(*(part[1:3] for part in parts), strict=True))
+    sizes = f"{parts[0].elements:,} scores" if len(parts) == 1 else f"score matrices of {len(parts)} sizes"
+    largest = sorted(((row, part.saved) for part in parts for row in part.rows), key=lambda pair: -pair[0]["total_us"])
     return Finding(
         "WL204",
         "attention is computed in parts: products and softmax on stored scores",
         gain,
         facts.share_of_time(gain),
         False,
-        row_place(largest[0]),
-        f"{facts.total_ms(products + others):.2f} ms over {len(products)} products and {len(others)} ops "
-        f"on {elements:,} scores",
-        "call torch.nn.functional.scaled_dot_product_attention (attn_implementation='sdpa'): a fused kernel keeps the "
-        "scores on the chip",
-        rows=tuple(to_evidence(facts, row, saved * row["total_us"]) for row in largest[:8]),
+        place,
+        f"{time:.2f} ms over {products} products and {others} ops on {sizes}",
+        facts.advice("WL204"),
+        rows=tuple(to_evidence(facts, row, saved * row["total_us"]) for row, saved in largest[:8]),
     )
 
 
@@ -257,7 +293,6 @@ def mask_tensor(facts: Facts) -> Iterator[Finding]:
         True,
         row_place(square[0]),
         f"{facts.total_ms(square):.2f} ms in attention on {square[0]['Nq']} × {square[0]['Nkv']} scores with a mask",
-        "if the mask is causal, pass is_causal=True and no mask: half of the scores, and the mask itself, are never "
-        "touched",
+        facts.advice("WL213"),
         rows=tuple(evidence[:8]),
     )

@@ -10,6 +10,7 @@ import polars as pl
 from warplens.advice.facts import Facts
 from warplens.advice.matrix_rules import ON_SCORES, row_place, summed, to_evidence
 from warplens.advice.thresholds import THRESHOLDS
+from warplens.analyses.absent import NO_STACKS
 from warplens.model.finding import Evidence, Finding
 
 MEMORY_FAMILIES: Final = (
@@ -21,8 +22,8 @@ MEMORY_FAMILIES: Final = (
 OPTIMIZER_OPS: Final = "addcdiv_|addcmul_"
 """Ops that only optimizers call: their chains are WL208's."""
 
-NO_STACKS = {"no_stacks", "no_host", "no_python", "no_python_tracer", "no_python_context", "callers_only"}
-"""Notes that mean that no Python stacks were recorded."""
+UNSTACKED: Final = {*NO_STACKS, "callers_only"}
+"""Notes that mean that no Python stacks were recorded, or not while the program ran."""
 
 
 def _fusable_chains(facts: Facts) -> pl.DataFrame:
@@ -62,8 +63,7 @@ def pointwise_chains(facts: Facts) -> Iterator[Finding]:
             True,
             where,
             f"{time:.2f} ms in {len(evidence)} chain{'s' * (len(evidence) > 1)}, e.g. {evidence[0].what}",
-            "fuse them: torch.compile the module, or use a fused op (F.gelu, F.silu, fused norms) in place of its "
-            "formula",
+            facts.advice("WL205"),
             rows=evidence[:6],
         )
 
@@ -91,8 +91,7 @@ def cast_ping_pong(facts: Facts) -> Iterator[Finding]:
         False,
         evidence[0].place,
         f"{len(both)} kinds of casts, {format_ways(both)}",
-        "keep one type through the block: drop .float() around ops that autocast handles, keep weights in bf16, or let "
-        "torch.compile fuse the casts into their neighbours",
+        facts.advice("WL206"),
         rows=tuple(evidence[:8]),
     )
 
@@ -136,8 +135,7 @@ def layout_changes(facts: Facts) -> Iterator[Finding]:
         False,
         place,
         f"{transposing:.2f} ms in {int(frame['count'].sum())} layout kernels, e.g. {frame['kernel_short'][0]}",
-        "use channels_last: model.to(memory_format=torch.channels_last) and the same for the input; then the kernels "
-        "need no transposition, and batch norms run faster too",
+        facts.advice("WL207"),
         rows=tuple(rows[:8]),
     )
 
@@ -149,7 +147,7 @@ def _layout_row(facts: Facts, row: dict[str, Any]) -> Evidence:
 
 def slowed_by_stacks(facts: Facts) -> str:
     """Recording Python stacks slows the host, two- to threefold where every op has many frames."""
-    recorded = not NO_STACKS & set(facts.frame("quality")["code"].to_list())
+    recorded = not UNSTACKED & set(facts.frame("quality")["code"].to_list())
     return "; recorded with stacks, which slows the host: the gain without the profiler is smaller" if recorded else ""
 
 
@@ -162,7 +160,6 @@ def many_launch_optimizer(facts: Facts) -> Iterator[Finding]:
     per_step = row["count"] / max(1, facts.steps)
     if per_step < THRESHOLDS["optimizer_launches"] or "_fused_" in row["ops"]:
         return
-    foreach = "_foreach_" in row["ops"]
     # A fused step reads and writes each state once; unfused ones make about three times as many passes.
     gain = facts.per_step_ms(max(0.0, (row["span_us"] or 0.0) - row["total_us"] / 3), row)
     yield Finding(
@@ -174,9 +171,7 @@ def many_launch_optimizer(facts: Facts) -> Iterator[Finding]:
         "Optimizer.step",
         f"{facts.per_step_ms(row['span_us'] or 0.0, row):.2f} ms from its first to its last kernel, "
         f"{facts.per_step_ms(row['total_us'], row):.2f} ms of them busy: {row['ops']}{slowed_by_stacks(facts)}",
-        "pass fused=True to the optimizer"
-        + ("" if foreach else " (or foreach=True)")
-        + ": one pass over all parameters",
+        facts.advice("WL208" if "_foreach_" in row["ops"] else "WL208 loop"),
         rows=(Evidence(row["ops"], "", row["count"], facts.per_step_ms(row["total_us"], row), gain, "Optimizer.step"),),
     )
 
@@ -223,7 +218,6 @@ def slow_memory(facts: Facts) -> Iterator[Finding]:
         True,
         evidence[0].place,
         f"{evidence[0].what}: {evidence[0].detail}",
-        "make the innermost dimension contiguous (avoid transposed or strided inputs and gathers along it), use larger "
-        "or fused ops, or a kernel written for this shape",
+        facts.advice("WL211"),
         rows=tuple(evidence[:8]),
     )

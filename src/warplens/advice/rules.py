@@ -8,6 +8,7 @@ from typing import Final
 from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules
 from warplens.advice.facts import Facts, Rule
 from warplens.advice.thresholds import THRESHOLDS
+from warplens.analyses.absent import TORCH
 from warplens.model.finding import Finding, ranked
 from warplens.model.table import Table
 
@@ -47,9 +48,14 @@ NEEDED_TABLES: Final = (
 )  # fmt: skip
 
 
-def find(tables: Mapping[str, Table], min_gain_percent: float = THRESHOLDS["min_gain_percent"]) -> list[Finding]:
-    """Every rule that fires, largest gain first; none where no GPU worked, none below the least gain."""
-    facts = Facts(tables)
+def find(
+    tables: Mapping[str, Table], min_gain_percent: float = THRESHOLDS["min_gain_percent"], format: str = TORCH
+) -> list[Finding]:
+    """Every rule that fires, largest gain first; none where no GPU worked, none below the least gain.
+
+    The profile's `format` decides whose words the advice is in.
+    """
+    facts = Facts(tables, format)
     if not facts.has_gpu:
         return []
     found = [finding for rule in RULES for finding in facts.found(rule)]

@@ -10,6 +10,7 @@ import polars as pl
 from warplens.advice.facts import Facts, is_underfilled
 from warplens.advice.matrix_rules import row_place, summed
 from warplens.advice.thresholds import THRESHOLDS
+from warplens.analyses.comm import UNKNOWN
 from warplens.categories import OTHER
 from warplens.model.finding import Evidence, Finding
 from warplens.units import format_bytes, format_count
@@ -37,7 +38,7 @@ def graph_heavy(facts: Facts) -> Iterator[Finding]:
         False,
         ", ".join(frame["op"].unique().sort().to_list()),
         f"{format_count(int(frame['count'].sum()))} kernels in graphs",
-        "see launch_categories for each graph; profile once without graphs to see ops and lines",
+        facts.advice("WL102"),
     )
 
 
@@ -58,7 +59,7 @@ def unknown_kernels(facts: Facts) -> Iterator[Finding]:
         False,
         str(frame["kernel_short"][0]),
         f"{frame['kernel'].n_unique()} kernel names, {format_count(other['count'])} launches",
-        "name their category in a rules file and pass it with --rules",
+        facts.advice("WL103"),
         rows=rows,
     )
 
@@ -90,14 +91,13 @@ def doubtful_trace(facts: Facts) -> Iterator[Finding]:
         False,
         "quality",
         "; ".join(texts),
-        "record again: let the GPU finish (torch.cuda.synchronize()) before the profiler starts and before it stops, "
-        "and let it write the whole file",
+        facts.advice("WL901"),
         rows=tuple(Evidence(text) for text in texts),
     )
 
 
 def _exposed(
-    facts: Facts, measure: str, code: str, title: str, place: str, advice: str, rows: tuple[Evidence, ...]
+    facts: Facts, measure: str, code: str, title: str, place: str, rows: tuple[Evidence, ...]
 ) -> Iterator[Finding]:
     percent = facts.percent(measure)
     if percent < THRESHOLDS[f"{measure}_percent"]:
@@ -105,20 +105,19 @@ def _exposed(
     gain = facts.gain_ms(measure)
     evidence = f"{facts.measures[measure]:.2f} of {facts.measures['total']:.2f} ms"
     share, text = facts.share_of_time(gain), title.format(percent=percent)
-    yield Finding(code, text, gain, share, True, place, evidence, advice, rows=rows)
+    yield Finding(code, text, gain, share, True, place, evidence, facts.advice(code), rows=rows)
 
 
 def exposed_communication(facts: Facts) -> Iterator[Finding]:
     frame = facts.frame("comm").sort("exposed_us", descending=True).head(8)
     rows = tuple(_collective_row(facts, row) for row in frame.iter_rows(named=True))
-    place = f"{frame['collective'][0]} of {rows[0].place}" if rows else ""
+    place = " of ".join(filter(None, (frame["collective"][0], rows[0].place))) if rows else ""
     yield from _exposed(
         facts,
         "exposed_communication",
         "WL105",
         "communication is hidden by nothing for {percent:.1f} % of the time",
         place,
-        "overlap it with computation (bucket sizes, prefetching), shrink it, or balance the ranks",
         rows,
     )
 
@@ -132,7 +131,7 @@ def _collective_row(facts: Facts, row: dict[str, Any]) -> Evidence:
         row["count"],
         facts.per_step_ms(row["total_us"], row),
         facts.per_step_ms(row["exposed_us"], row),
-        f"group {row['group']}",
+        f"group {row['group']}" if row["group"] != UNKNOWN else "",
     )
 
 
@@ -150,7 +149,6 @@ def exposed_copies(facts: Facts) -> Iterator[Finding]:
         "WL106",
         "copies are hidden by nothing for {percent:.1f} % of the time",
         str(host["op"][0]) if len(host) else "",
-        "use pinned memory with non_blocking=True, prefetch on a copy stream, keep data on the GPU",
         tuple(
             Evidence(
                 row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"], row), place=row["op"]
@@ -184,8 +182,7 @@ def pageable_copies(facts: Facts) -> Iterator[Finding]:
         False,
         evidence[0].place,
         f"{sum(row.time_ms for row in evidence):.2f} ms: {evidence[0].what}, {evidence[0].detail}",
-        "pin the host memory (DataLoader(pin_memory=True), tensor.pin_memory()) and copy with non_blocking=True on a "
-        "stream of its own, a step ahead",
+        facts.advice("WL302"),
         rows=tuple(evidence[:8]),
     )
 
@@ -207,7 +204,7 @@ def small_collectives(facts: Facts) -> Iterator[Finding]:
         True,
         evidence[0].what,
         f"{exposed:.2f} ms of them exposed; {evidence[0].what} at {evidence[0].detail}",
-        "send fewer, larger messages: larger DDP buckets (bucket_cap_mb), coalesced collectives, flat parameters",
+        facts.advice("WL401"),
         rows=evidence[:8],
     )
 
@@ -221,8 +218,6 @@ def wave_tail(facts: Facts) -> Iterator[Finding]:
         & (pl.col("unused_percent") >= THRESHOLDS["tail_percent"])
         & pl.col("kernel_category").is_in(COMPUTING),
         "kernels leave most of the GPU idle in their last wave of blocks",
-        "change the tile or the split so that the blocks fill whole waves (other block sizes, split-K, a persistent or "
-        "stream-K kernel), or the batch so that the grid does",
     )
 
 
@@ -233,12 +228,10 @@ def few_blocks(facts: Facts) -> Iterator[Finding]:
         "WL210",
         is_underfilled,
         "kernels have fewer blocks than the GPU has multiprocessors",
-        "more parallel work per launch: smaller tiles, a split along the reduction, a larger batch, or other work on a "
-        "second stream beside it",
     )
 
 
-def _unused(facts: Facts, code: str, chosen: pl.Expr, title: str, advice: str) -> Iterator[Finding]:
+def _unused(facts: Facts, code: str, chosen: pl.Expr, title: str) -> Iterator[Finding]:
     frame = facts.frame("launches").filter(chosen & (pl.col("mean_us") >= THRESHOLDS["least_tail_us"]))
     if not len(frame):
         return
@@ -258,7 +251,8 @@ def _unused(facts: Facts, code: str, chosen: pl.Expr, title: str, advice: str) -
     )
     gain = summed(rows)
     evidence = f"{rows[0].what}: {rows[0].detail}"
-    yield Finding(code, title, gain, facts.share_of_time(gain), True, rows[0].place, evidence, advice, rows=rows[:8])
+    share, advice = facts.share_of_time(gain), facts.advice(code)
+    yield Finding(code, title, gain, share, True, rows[0].place, evidence, advice, rows=rows[:8])
 
 
 def recompute(facts: Facts) -> Iterator[Finding]:
@@ -276,8 +270,7 @@ def recompute(facts: Facts) -> Iterator[Finding]:
         True,
         "torch.utils.checkpoint",
         f"{format_count(row['count'])} GPU events: {row['ops']}",
-        "checkpoint less: only where memory needs it, or selectively (keep the outputs of products and attention, "
-        "recompute the cheap ops)",
+        facts.advice("WL212"),
         rows=(Evidence("recomputed forward", row["ops"], row["count"], gain, gain, "torch.utils.checkpoint"),),
     )
 
@@ -322,7 +315,6 @@ def straggling_step(facts: Facts) -> Iterator[Finding]:
         True,
         rows[0].what,
         rows[0].detail,
-        "look at what only that step does: evaluation, checkpointing, logging, a new shape that recompiles, garbage "
-        "collection, a slow batch",
+        facts.advice("WL305"),
         rows=rows,
     )

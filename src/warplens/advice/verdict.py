@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from warplens.advice.facts import TAKING_TURNS, Facts
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, THRESHOLDS
+from warplens.analyses.gaps import SHORT_GAPS, UNKNOWN
 from warplens.model.table import Table
 
 COMMUNICATION_BOUND_PERCENT = 30.0
-UNKNOWN = "unknown"
-"""The cause of idleness where the host's side is missing."""
 BECAUSE = {
     "host busy": "the host is still preparing the next launch",
     "host sync": "the host waits for the GPU and only then goes on",
@@ -19,7 +18,7 @@ BECAUSE = {
     "data loading": "the host waits for data",
     "launch call": "launch calls take long",
     "dependency": "work waits on other streams or on launch latency",
-    "short gaps": "of many short gaps between kernels",
+    SHORT_GAPS: "of many short gaps between kernels",
     TAKING_TURNS: "one GPU works after the other",
 }
 

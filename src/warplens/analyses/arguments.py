@@ -6,6 +6,7 @@ from typing import Final
 
 import polars as pl
 
+from warplens.analyses.absent import for_torch
 from warplens.analyses.kernels import OP, PERCENT
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.table import Column, Table, table
@@ -13,7 +14,8 @@ from warplens.model.table import Column, Table, table
 TENSOR: Final = r'\[\d+,\s*\d+,\s*\d+,\s*\d+,\s*\d+,\s*("[^"]*")\]'
 """A tensor among an op's inputs. Its ids and offset change from call to call; its device is part of the signature."""
 SIGNATURE: Final = ("schema", "input_shapes", "input_types", "input_strides", "inputs", "kernel_file")
-NOT_JOINED: Final = "no ExecutionTrace was joined (open the trace with --execution-trace FILE)"
+NOT_JOINED: Final = "no ExecutionTrace was joined"
+HOW_TO_JOIN: Final = " (open the trace with --execution-trace FILE)"
 COLUMNS: Final = (
     OP,
     Column("schema", "the overload that ran, as PyTorch declares it; empty for what is no operator"),
@@ -32,7 +34,7 @@ COLUMNS: Final = (
 def arguments(work: Workspace) -> Table:
     trace = work.trace
     if trace.arguments.is_empty():
-        return _table(_grouped(_calls(work).clear(), work), NOT_JOINED)
+        return _table(_grouped(_calls(work).clear(), work), NOT_JOINED + for_torch(work, HOW_TO_JOIN))
     return _table(_grouped(_calls(work), work))
 
 

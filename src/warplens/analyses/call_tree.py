@@ -18,7 +18,7 @@ from warplens.analyses.host_times import own_times, thread_name, waiting
 from warplens.analyses.workspace import NO_LAUNCH, Workspace
 from warplens.errors import UsageError
 from warplens.model.arrays import sorted_unique
-from warplens.model.kinds import CODE, KINDS, MODULE_PREFIX, NONE
+from warplens.model.kinds import BACKWARD, CODE, KINDS, MODULE_PREFIX, NONE
 from warplens.model.paths import merge_paths
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.model.tree import Floats, Tree, build_tree
@@ -37,7 +37,6 @@ WEIGHTS: Final = {
     "gpu": "GPU time",
     "cpu": "CPU time",
 }
-BACKWARD = "(backward)"
 NODE_KINDS: Final = (*KINDS, "thread")
 THREAD = len(KINDS)
 

@@ -20,6 +20,7 @@ from warplens.costs.tensors import ITEM_BYTES
 from warplens.model.kinds import CODE, NONE
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import climb
+from warplens.passes.survey import is_graph_launch
 
 ELEMENTWISE: Final = "Elementwise"
 HOST_COPY: Final = re.compile(r"Memcpy (?P<way>HtoD|DtoH|Host -> Device|Device -> Host)", re.IGNORECASE)
@@ -28,10 +29,11 @@ TO_GPU: Final = ("htod", "host -> device")
 OPAQUE_SIZE: Final = re.compile(r"OpaqueType<(\d{1,2})u?>")
 
 COSTED: Final = "costed"
+NO_SHAPES: Final = "no shapes"
 REASONS: Final = {
     COSTED: "FLOPs and bytes are known",
     "no model": "the op is not in the op table",
-    "no shapes": "the op is known, but its inputs are not recorded (record with record_shapes=True)",
+    NO_SHAPES: "what the op worked on is not recorded",
     "in a graph": "launched by a CUDA or HIP graph, inside which no ops are recorded",
     "no op": "launched outside any op, or without a recorded launch",
 }
@@ -117,6 +119,7 @@ def _groups(work: Workspace, events: Events, group: Ints, count: int) -> pl.Data
     number = np.bincount(of_call, minlength=count)
     first = np.full(count, len(group), np.int64)
     np.minimum.at(first, group, np.arange(len(group)))
+    owner = gpu["owner"].to_numpy()[first]
     blocks = np.append(grid_blocks(work.trace), 0)[gpu["geometry"].to_numpy()]
     return pl.DataFrame(
         {
@@ -128,7 +131,8 @@ def _groups(work: Workspace, events: Events, group: Ints, count: int) -> pl.Data
             "total_ns": _summed(duration, group, count),
             "union_ns": _summed(calls.union_ns, of_call, count),
             "step_ns": _summed(np.where(gpu["step"].to_numpy() >= 0, duration, 0), group, count),
-            "in_graph": gpu["in_graph"].to_numpy()[first],
+            "in_graph": is_graph_launch(work.trace, owner),
+            "is_op": (work.trace.ints("kind")[owner] == CODE["op"]) & (owner >= 0),
             "kernel": _main_kernels(group, gpu["name"].to_numpy().astype(np.int64), duration, count),
             "blocks": _summed(blocks, group, count) // np.maximum(number, 1),
             "bytes": _mean_bytes(work, group, count),
@@ -213,18 +217,18 @@ def _group_cost(work: Workspace, row: dict[str, Any], assumed: set[int]) -> Cost
     """The cost of one call of a group, or the reason why there is none."""
     trace = work.trace
     if row["own"] >= 0:
-        return _own_cost(work, row) or "no shapes"
+        return _own_cost(work, row) or NO_SHAPES
     if row["op"] < 0:
         return "no op"
     if row["in_graph"]:
         return "in a graph"
     op = trace.names[row["op"]]
     if not has_model(op) and row["op"] not in assumed:
-        return "no model" if row["spec"] >= 0 or "::" in op else "no op"
+        return "no model" if row["spec"] >= 0 or "::" in op else NO_SHAPES if row["is_op"] else "no op"
     dims, types, strides, concrete = trace.specs.row(row["spec"]) if row["spec"] >= 0 else ("",) * 4
     call = parse_call(op, dims, types, strides, concrete, _list_item_bytes(work, row["kernel"]))
     cost = assumed_pointwise(call) if row["op"] in assumed else cost_of(call, row["blocks"])
-    return cost or "no shapes"
+    return cost or NO_SHAPES
 
 
 def _own_cost(work: Workspace, row: dict[str, Any]) -> Cost | None:

@@ -18,7 +18,14 @@ def short_kernels(work: Workspace) -> Table:
     short = work.gpu.filter(is_short)
     frame = (
         short.group_by("name")
-        .agg(pl.len().alias("count"), TOTAL_US, US.mean().alias("mean_us"), pl.col("op").mode().sort().first(), STEP_US)
+        .agg(
+            pl.len().alias("count"),
+            TOTAL_US,
+            US.mean().alias("mean_us"),
+            pl.col("op").mode().sort().first(),
+            STEP_US,
+            pl.col("in_graph").sum().alias("graph_count"),
+        )
         .join(work.kernel_facts, on="name", how="left")
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
         .sort("count", "total_us", "kernel", descending=[True, True, False])
@@ -33,12 +40,13 @@ def short_kernels(work: Workspace) -> Table:
         Column("op", "op that launches it most often"),
         Column("kernel_short", "readable short form of the name"),
         STEP_TIME,
+        Column("graph_count", "of the launches, those inside a CUDA or HIP graph: none is waited for there"),
     )
     share = 100 * len(short) / max(1, len(work.gpu))
-    note = (
-        f"{len(short):,} of {len(work.gpu):,} GPU events ({share:.1f} %) are under {format_ns(work.options.short_ns)}"
-    )
-    return table("short_kernels", "one row per kernel with short launches", columns, frame, note)
+    limit = format_ns(work.options.short_ns)
+    note = f"{len(short):,} of {len(work.gpu):,} GPU events ({share:.1f} %) are under {limit}"
+    notes = (note,) if len(work.gpu) else ()
+    return table("short_kernels", "one row per kernel with short launches", columns, frame, *notes)
 
 
 def kernel_durations(work: Workspace) -> Table:
@@ -62,4 +70,5 @@ def kernel_durations(work: Workspace) -> Table:
         TOTAL,
         PERCENT,
     )
+    frame = frame if len(work.gpu) else frame.clear()
     return table("kernel_durations", "one row per bucket of durations", columns, frame)

@@ -15,7 +15,7 @@ import polars as pl
 from warplens.analyses.host import innermost_at, name_of
 from warplens.analyses.modules import user_frames
 from warplens.analyses.phases import phase_of
-from warplens.analyses.workspace import Workspace
+from warplens.analyses.workspace import NO_LAUNCH, Workspace
 from warplens.model.intervals import complement, covered_until, union
 from warplens.model.kinds import CODE, NONE
 from warplens.model.table import Column, Table, table
@@ -23,6 +23,8 @@ from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import climb, climb_context
 from warplens.units import format_ns
 
+UNKNOWN: Final = "unknown"
+SHORT_GAPS: Final = "short gaps"
 CAUSES: Final = {
     # cause: what it means and, after the colon, what usually helps
     "host sync": "the host waited for the GPU to drain and only then went on: avoid .item(), .cpu(), synchronize()",
@@ -32,8 +34,8 @@ CAUSES: Final = {
     "data loading": "the host was waiting for the data loader: more workers, prefetching",
     "launch call": "the host was inside the launch call itself: a full queue, or slow drivers",
     "dependency": "the launch was queued in time; the GPU waited for another stream, an event or its own latency",
-    "unknown": "the next GPU event has no recorded launch: record the CPU side as well",
-    "short gaps": "gaps below the threshold, together, mostly launch latency: fewer, larger kernels, CUDA graphs",
+    UNKNOWN: "the next GPU event has no recorded launch: record the CPU side as well",
+    SHORT_GAPS: "gaps below the threshold, together, mostly launch latency: fewer, larger kernels, CUDA graphs",
 }
 SYNC = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$")
 ALLOCATION = re.compile(
@@ -42,6 +44,7 @@ ALLOCATION = re.compile(
 LOADING = re.compile(
     r"cuModuleLoad|cuLibraryLoad|hipModuleLoad|cuLinkComplete|cudaFuncGetAttributes|cudaGraphInstantiate"
 )
+BETWEEN: Final = "(between recorded events)"
 LONG_PAUSE_NS: Final = 5_000_000
 """After a synchronisation a host launches again within a few ms, even profiled; a longer pause has its own reason."""
 DATA_LOADING = re.compile(r"enumerate\(DataLoader\)|.*dataloader\.py\(\d+\): __next__")
@@ -62,6 +65,7 @@ GAP_COLUMNS = (
     Column("percent_of_idle", "share of the GPU's idle time", "%"),
     Column("phase", "part of the step that the event which ended the gap belongs to"),
     Column("between_steps", "the events before and after the gap belong to different steps"),
+    Column("in_graph", "the event that ended the gap belongs to a CUDA or HIP graph"),
 )
 IDLE_COLUMNS = (
     Column("device", "GPU number"),
@@ -103,7 +107,7 @@ def idle(work: Workspace) -> Table:
 def named_gaps(work: Workspace) -> pl.DataFrame:
     """All gaps, those below the threshold under one cause of their own."""
     short = pl.col("gap_ns") < work.options.gap_ns
-    return all_gaps(work).with_columns(pl.when(short).then(pl.lit("short gaps")).otherwise("cause").alias("cause"))
+    return all_gaps(work).with_columns(pl.when(short).then(pl.lit(SHORT_GAPS)).otherwise("cause").alias("cause"))
 
 
 def all_gaps(work: Workspace) -> pl.DataFrame:
@@ -168,7 +172,7 @@ def _gap_frame(
     # What the GPU waited for is the call that synchronised, not what the host did once it was back.
     activity = np.where((causes == "host sync").to_numpy(), synced, activity)
     frames = climb_context(activity, trace.ints("parent"), trace.ints("forward"), user_frames(work)).row
-    return pl.DataFrame(
+    frame = pl.DataFrame(
         {
             "device": np.full(len(start), device, np.int32),
             "start_ns": start,
@@ -176,7 +180,7 @@ def _gap_frame(
             "idle_ns": np.full(len(start), int((end - start).sum())),
             "total_ns": np.full(len(start), total),
             "cause": causes,
-            "host_activity": name_of(trace, activity, absent="(between recorded events)"),
+            "host_activity": name_of(trace, activity, absent=BETWEEN),
             "host_op": name_of(trace, _around(trace, activity, "op")),
             "host_frame": name_of(trace, frames),
             "before": gpu["kernel_short"].gather(before),
@@ -185,8 +189,11 @@ def _gap_frame(
             "step": gpu["step"].gather(after),
             "phase": phase_of(work).gather(after),
             "between_steps": gpu["step"].gather(before) != gpu["step"].gather(after),
+            "in_graph": gpu["in_graph"].gather(after),
         }
     )
+    unlaunched = pl.when(pl.col("cause") == UNKNOWN).then(pl.lit(NO_LAUNCH)).otherwise("host_activity")
+    return frame.with_columns(unlaunched.alias("host_activity"))
 
 
 def _explains(trace: Trace, synced: Ints, start: Ints, end: Ints) -> Bools:
@@ -202,7 +209,7 @@ def _causes(trace: Trace, start: Ints, end: Ints, launch: Ints, lane: Ints, acti
     begun = trace.ints("start_ns")[np.maximum(launch, 0)]
     done = begun + trace.ints("dur_ns")[np.maximum(launch, 0)]
     tests: list[tuple[str, Bools]] = [
-        ("unknown", launch < 0),
+        (UNKNOWN, launch < 0),
         ("dependency", done <= start),
         ("launch call", begun <= start),
         ("data loading", _inside(trace, activity, DATA_LOADING)),

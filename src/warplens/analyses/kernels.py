@@ -6,6 +6,7 @@ import polars as pl
 
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.table import Column, Table, table
+from warplens.passes.survey import GRAPH_LAUNCH
 
 US = pl.col("dur_ns") / 1000
 TOTAL_US = (pl.col("dur_ns").sum() / 1000).alias("total_us")
@@ -70,7 +71,9 @@ def launch_categories(work: Workspace) -> Table:
     keys = ["op", "kernel_category"]
     frame = (
         work.gpu.group_by(keys)
-        .agg(pl.len().alias("count"), TOTAL_US, pl.col("in_graph").any().alias("is_graph"))
+        .agg(pl.len().alias("count"), TOTAL_US, pl.col("in_graph").any())
+        # A recorded call path books the kernels of a graph on their own ops, which launch no graph.
+        .with_columns((pl.col("in_graph") & pl.col("op").str.contains(GRAPH_LAUNCH, literal=True)).alias("is_graph"))
         .with_columns(pl.col("total_us").sum().over("op").alias("op_us"))
         .with_columns((100 * pl.col("total_us") / pl.col("op_us")).fill_nan(0).round(6).alias("percent_of_op"))
         .sort("op_us", "op", "total_us", "kernel_category", descending=[True, False, True, False])

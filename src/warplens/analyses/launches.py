@@ -24,6 +24,18 @@ MAX_BLOCKS: Final = 32
 """Blocks a multiprocessor can hold at most on the GPUs of the last ten years; some hold fewer."""
 REGISTER_STEP: Final = 8
 """Registers are given out to a thread in eights."""
+ROOM: Final = {
+    # architecture: threads, registers and bytes of shared memory of a multiprocessor (CUDA C++ Programming Guide,
+    # "Technical Specifications per Compute Capability"), for profiles that name their GPU without describing it
+    "sm_70": (2048, 65536, 96 * 1024),
+    "sm_75": (1024, 65536, 64 * 1024),
+    "sm_80": (2048, 65536, 164 * 1024),
+    "sm_86": (1536, 65536, 100 * 1024),
+    "sm_89": (1536, 65536, 100 * 1024),
+    "sm_90": (2048, 65536, 228 * 1024),
+    "sm_100": (2048, 65536, 228 * 1024),
+    "sm_120": (1536, 65536, 100 * 1024),
+}
 COLUMNS = (
     Column("kernel_short", "readable short form of the kernel's name"),
     Column("kernel_category", "what the kernel does, told from its name"),
@@ -154,7 +166,7 @@ LAYOUT: Final[dict[str, Any]] = {
 def _layout(work: Workspace, geometry: int, device_id: int) -> dict[str, Any]:
     grid, block, registers, shared, _ = work.trace.geometries.row(geometry)
     blocks, threads = int(_grids(work)[geometry]), _threads(block)
-    device = next((each for each in work.trace.meta.devices if each.id == device_id), None)
+    device = _device(work, device_id, registers)
     row: dict[str, Any] = {"grid": grid, "block": block, "blocks": blocks}
     row |= {"registers": registers if registers >= 0 else None, "shared_bytes": shared if shared >= 0 else None}
     fit = blocks_that_fit(device, threads, registers, shared) if device is not None else None
@@ -168,6 +180,22 @@ def _layout(work: Workspace, geometry: int, device_id: int) -> dict[str, Any]:
         "waves": round(blocks / slots, 6),
         "unused_percent": unused_percent(blocks, slots, device.multiprocessors),
     }
+
+
+def _device(work: Workspace, number: int, registers: int) -> Device | None:
+    """The GPU as the trace describes it, else as its architecture is; that takes a kernel whose registers are known."""
+    told = next((each for each in work.trace.meta.devices if each.id == number), None)
+    known = work.hardware
+    if (told and told.threads_per_multiprocessor) or known is None or registers < 0 or known.architecture not in ROOM:
+        return told
+    threads, of_threads, shared_bytes = ROOM[known.architecture]
+    return Device(
+        number,
+        multiprocessors=(told.multiprocessors if told else 0) or known.multiprocessors,
+        threads_per_multiprocessor=threads,
+        registers_per_multiprocessor=of_threads,
+        shared_bytes_per_multiprocessor=shared_bytes,
+    )
 
 
 def _grids(work: Workspace) -> Any:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from warplens.analyses.absent import for_torch
 from warplens.analyses.host import innermost_at, name_of
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import CODE
 from warplens.model.table import Column, Table, table
 from warplens.passes.climb import climb
 
-ABSENT = "no memory events in this trace: record with profile_memory=True"
+ABSENT = "no memory events in this trace"
+OUTSIDE = "(outside any op)"
+HOW_TO_RECORD = ": record with profile_memory=True"
 
 
 def memory(work: Workspace) -> Table:
@@ -44,11 +47,12 @@ def memory(work: Workspace) -> Table:
         Column("peak_ms", "when the peak was reached, since the trace's start", "ms"),
         Column("peak_op", "op that reached it"),
     )
-    return table("memory", "one row per device", columns, per_device, *_absent(frame))
+    return table("memory", "one row per device", columns, per_device, *_absent(work))
 
 
 def memory_ops(work: Workspace) -> Table:
-    grown = _with_ops(work).filter(pl.col("bytes") > 0)
+    named = pl.when(pl.col("op") == "").then(pl.lit(OUTSIDE)).otherwise("op").alias("op")
+    grown = _with_ops(work).filter(pl.col("bytes") > 0).with_columns(named)
     frame = (
         grown.group_by("device", "op")
         .agg(
@@ -65,11 +69,11 @@ def memory_ops(work: Workspace) -> Table:
         Column("requested_bytes", "their sum", "bytes"),
         Column("largest_bytes", "the largest", "bytes"),
     )
-    return table("memory_ops", "one row per device and op that allocates", columns, frame, *_absent(frame))
+    return table("memory_ops", "one row per device and op that allocates", columns, frame, *_absent(work))
 
 
-def _absent(frame: pl.DataFrame) -> tuple[str, ...]:
-    return () if len(frame) else (ABSENT,)
+def _absent(work: Workspace) -> tuple[str, ...]:
+    return () if len(work.trace.memory) else (ABSENT + for_torch(work, HOW_TO_RECORD),)
 
 
 def _with_ops(work: Workspace) -> pl.DataFrame:

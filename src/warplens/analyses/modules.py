@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import polars as pl
 
+from warplens.analyses.absent import NO_STACKS, told_by_quality
 from warplens.analyses.kernels import PERCENT
 from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of
 from warplens.model.arrays import sorted_unique
@@ -24,10 +25,13 @@ INFRASTRUCTURE = re.compile(
     r"|(?:.*(?:site|dist)-packages/)?(?:torch|triton|torch_tb_profiler|torchvision/ops|functorch)/"
     r"|.*(?:site|dist)-packages/(?:jax|jaxlib|flax|optax|haiku|equinox)/"
     # JAX's Python tracer leaves the folders out: names of files that are JAX's beyond doubt, and calls of common ones.
-    r"|(?:pjit|pxla|xla_bridge|sharding_impls|named_sharding|traceback_util|linear_util|api_util|partial_eval)\.py\("
+    r"|(?:array_methods|ufunc_api|pjit|pxla|xla_bridge|sharding_impls|named_sharding|traceback_util|linear_util|api_util|partial_eval)\.py\("
     r"|(?:api|profiler|tree_util)\.py\(\d+\): "
     r"(?:block_until_ready|try_to_block|device_put|start_trace|stop_trace|trace|wrapper|tree_\w+)$"
     r"|(?:.*/)?torchinductor[^/]*/"
+    # What records the run: with folders, as PyTorch's profiler names it, and without.
+    r"|(?:.*/)?warplens/capture/|jax_backend\.py\("
+    r"|(?:session|steps|scopes|windows)\.py\(\d+\): (?:step|mark|_pass_on|__enter__|__exit__|_enter|_exit|is_open)$"
     r"|(?:.*/)?(?:contextlib|functools|threading|dataclasses|typing|abc|enum|copy|inspect|weakref)\.py\("
 )
 """Frames that no user would call their own line."""
@@ -57,7 +61,7 @@ def modules(work: Workspace) -> Table:
         PERCENT,
         Column("subtree_percent", "share of all GPU time, inner modules included", "%"),
     )
-    notes = () if is_module.any() else ("no nn.Module frames in this trace: record with with_stack=True",)
+    notes = () if is_module.any() else (told_by_quality(work, NO_STACKS, "no nn.Module calls in this trace"),)
     return table("modules", "one row per nn.Module path", columns, frame, *notes)
 
 
@@ -81,7 +85,7 @@ def python_lines(work: Workspace) -> Table:
         Column("kernel_us", "GPU time, forward and backward", "us"),
         PERCENT,
     )
-    notes = () if user_frames(work).any() else ("no Python frames in this trace: record with with_stack=True",)
+    notes = () if user_frames(work).any() else (told_by_quality(work, NO_STACKS, "no Python frames in this trace"),)
     return table("python_lines", "one row per Python function (file:line)", columns, frame, *notes)
 
 

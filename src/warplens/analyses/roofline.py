@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.costing import COSTED, REASONS, costing
+from warplens.analyses.absent import for_torch
+from warplens.analyses.costing import COSTED, NO_SHAPES, REASONS, costing
 from warplens.analyses.kernels import STEP_TIME
 from warplens.analyses.limits import flag_of, limit_of
 from warplens.analyses.places import places_of
@@ -85,6 +86,12 @@ def roofline(work: Workspace) -> Table:
 
 
 def _notes(work: Workspace) -> list[str]:
+    unknown = len(work.gpu) and not len(_rows(work))
+    why = ["no GPU work with known FLOPs or bytes: the table cost_coverage says why"] if unknown else []
+    return [*why, *_ceiling_notes(work)]
+
+
+def _ceiling_notes(work: Workspace) -> list[str]:
     notes = []
     if len(work.gpu) and work.hardware is None:
         notes.append("unknown GPU: no roofline; name it with --gpu (`warplens explain gpus`) or --gpu-file")
@@ -224,7 +231,7 @@ def ceilings(work: Workspace) -> Table:
     types = (pl.String, pl.String, pl.String, pl.String, pl.Float64, pl.String, pl.Boolean)
     schema: Any = dict(zip([column.name for column in columns], types, strict=True))
     frame = pl.DataFrame(rows, schema, orient="row")
-    return table("ceilings", "one row per limit of this trace's GPU", columns, frame, *_notes(work))
+    return table("ceilings", "one row per limit of this trace's GPU", columns, frame, *_ceiling_notes(work))
 
 
 def cost_coverage(work: Workspace) -> Table:
@@ -236,8 +243,9 @@ def cost_coverage(work: Workspace) -> Table:
         .sort("total_us", "reason", descending=[True, False])
     )
     ops = [_top_ops(work, codes, times) for codes, times in frame.select("op", "total_ns").iter_rows()]
+    meanings = REASONS | {NO_SHAPES: REASONS[NO_SHAPES] + for_torch(work, " (record with record_shapes=True)")}
     frame = frame.with_columns(
-        pl.col("reason").replace_strict(REASONS, default="").alias("meaning"), pl.Series("ops", ops, dtype=pl.String)
+        pl.col("reason").replace_strict(meanings, default="").alias("meaning"), pl.Series("ops", ops, dtype=pl.String)
     )
     columns = (
         Column("reason", f"'{COSTED}', or why GPU work has no cost"),

@@ -17,7 +17,9 @@ from warplens.cli.paths import PathFilter, add_path_options, kernel_categories
 from warplens.errors import UsageError, WarplensError
 
 if TYPE_CHECKING:
+    from warplens.api import Profile
     from warplens.outputs.flamegraph import FlamegraphTarget
+    from warplens.paths_profile import PathsProfile
 
 NARROWEST_PX = 200
 WIDEST_PX = 100_000
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     profile = open_profile(args)
     tree = chosen(profile.tree(args.context, weight=args.weight, short_names=not args.full_names))
     if not tree.total_ns[0]:
-        raise _nothing(args)
+        raise _nothing(args, profile)
     look = FlameLook(
         title=args.title,
         width_px=args.width,
@@ -68,12 +70,25 @@ def _targets(args: argparse.Namespace) -> dict[str, FlamegraphTarget]:
     return {path: plan_flamegraph(path, force=args.force) for path in args.output}
 
 
-def _nothing(args: argparse.Namespace) -> WarplensError:
+def _nothing(args: argparse.Namespace, profile: Profile | PathsProfile) -> WarplensError:
     time = "GPU work" if args.weight == "gpu" else "host time"
     if args.include:
         return WarplensError(f"no {time} on any path that matches {args.include!r}")
-    other = "--weight cpu shows the host's time" if args.weight == "gpu" else None
-    return WarplensError(f"no {time} in this trace", hint=other)
+    hint = instead_of_gpu_work(profile)
+    if args.weight == "gpu" and hint is None:
+        hint = "--weight cpu shows the host's time"
+    return WarplensError(f"no {time} in this trace", hint=hint)
+
+
+def instead_of_gpu_work(profile: Profile | PathsProfile) -> str | None:
+    """What a profile without GPU time shows, other than the time of a traced host."""
+    from warplens.api import Profile
+
+    if not isinstance(profile, Profile):
+        return "the tree shows what it counts by call path: warplens tree TRACE"
+    if len(profile.table("regions")):
+        return "the table regions has the times inside kernels: warplens show TRACE regions"
+    return None
 
 
 def _width(text: str) -> int:

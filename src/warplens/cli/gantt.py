@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from warplens.cli.common import add_trace_options, command_line, open_timeline
-from warplens.errors import UsageError
+from warplens.cli.flamegraph import instead_of_gpu_work
+from warplens.errors import UsageError, WarplensError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -64,6 +65,9 @@ def run(args: argparse.Namespace) -> int:
     pages = plan_outputs(paths, tables="csv", force=args.force)
     pictures = [plan_gantt(path, force=args.force) for path in args.output if path not in paths]
     profile = open_timeline(args)
+    if not len(profile.gpu_events()):
+        host = "the host's time is a flame graph's: warplens flamegraph TRACE --weight cpu -o x.svg"
+        raise WarplensError("no GPU work in this trace", hint=instead_of_gpu_work(profile) or host)
     window = _window(profile.gpu_events(), stretch, steps)
     _write_pages(args, pages, profile, window)
     _write_pictures(args, pictures, profile, window)

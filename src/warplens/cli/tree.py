@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from warplens.cli.common import add_trace_options, open_profile, positive, show_text, width, write_bytes
 from warplens.cli.paths import PathFilter, add_path_options, kernel_categories
-from warplens.errors import UsageError
+from warplens.errors import UsageError, WarplensError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write_bytes(rows_to_json(tree_table(shown.tree, shown.view(rows=True))))
     elif target is None and shown.is_empty:
-        print("no GPU work on any path" if args.include else "no GPU work in this trace", file=sys.stderr)
+        print("no GPU work on any path" if args.include else _nothing(side), file=sys.stderr)
     elif target is None:
         render = render_list if args.print_sorted else render_tree
         show_text(render(shown.tree, shown.view(), width=width()))
@@ -289,6 +289,13 @@ def _show_list(args: argparse.Namespace, side: _Side) -> int:
     return 0
 
 
+def _nothing(side: _Side) -> str:
+    from warplens.cli.flamegraph import instead_of_gpu_work
+
+    hint = instead_of_gpu_work(side.profile)
+    return "no GPU work in this trace" + (f"\n\nhint: {hint}" if hint else "")
+
+
 def _write(args: argparse.Namespace, target: TreeTarget, side: _Side, shown: _Plain | _Difference) -> None:
     from warplens.outputs.flamegraph_svg import FlameLook
     from warplens.outputs.tree_files import is_picture, write_tree_file
@@ -296,6 +303,8 @@ def _write(args: argparse.Namespace, target: TreeTarget, side: _Side, shown: _Pl
 
     if args.diff and is_picture(target):
         raise UsageError("a flame graph shows one profile, not the difference of two", hint="write x.csv or x.json")
+    if is_picture(target) and not shown.tree.total_ns[0]:
+        raise WarplensError("a flame graph shows GPU time, and there is none", hint="write x.csv or x.json")
     write_tree_file(
         target,
         shown.tree,

@@ -33,3 +33,6 @@ NONE: Final = -1
 
 MODULE_PREFIX: Final = "nn.Module: "
 """How PyTorch's profiler names the call of a module among the Python frames."""
+
+BACKWARD: Final = "(backward)"
+"""No caller but a mark on a call path: what hangs below it is the backward pass of what is above it."""

@@ -73,6 +73,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         INFO,
         "sums by call path, no timeline: nothing on gaps, steps, streams, or the shortest and longest of many kernels",
     ),
+    "no_gpu_times": (INFO, "no GPU times: only what was counted by call path, and no table of kernels"),
     "no_frames": (INFO, 'no Python frames: no lines (Proton records them with context="python")'),
     "profiler_work": (INFO, "{count} GPU events ({detail} of GPU time) ran for the profiler itself: launch metadata"),
     "bad_metrics": (WARNING, "{count} values of metrics are no usable numbers; counted as 0 ({detail})"),

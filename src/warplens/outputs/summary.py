@@ -14,18 +14,17 @@ import polars as pl
 from warplens.model.table import Table
 from warplens.model.trace import Meta
 from warplens.outputs.document import Document
+from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, path_list, region_list
 from warplens.outputs.terminal import TableText
-from warplens.outputs.text import cell_width, clean, elide
+from warplens.outputs.text import clean, elide
 from warplens.units import format_bytes, format_count, format_ms, format_percent
 
-Line = tuple[str, str]
 LABEL = 10
 SPARKS = " ▁▂▃▄▅▆▇█"
 BARS = " ▏▎▍▌▋▊▉█"
 MAX_QUALITY = 3
 MAX_CATEGORIES = 9
 MAX_FINDINGS = 3
-MAX_KERNELS = 6
 
 
 def render_summary(document: Document, meta: Meta, *, width: int, written: Sequence[str] = ()) -> TableText:
@@ -37,10 +36,10 @@ def render_summary(document: Document, meta: Meta, *, width: int, written: Seque
         *_quality(tables["quality"], width),
         *_labelled("verdict", document.facts["verdict"], width, "bold"),
         *_findings(tables["findings"], tables["steps"], width),
-        ("", "none"),
         *_times(tables, width),
         *_categories(tables["kernel_categories"], width),
-        *(_kernels(tables["kernels"], width) if len(tables["kernels"]) else _host_ops(tables["ops"], width)),
+        *(kernel_list(tables["kernels"], width) if len(tables["kernels"]) else host_op_list(tables["ops"], width)),
+        *region_list(tables["regions"], width),
         ("", "none"),
         *_next(document, written, tables, width),
     ]
@@ -51,19 +50,17 @@ def _of_paths(
     document: Document, tables: dict[str, Table], meta: Meta, width: int, written: Sequence[str]
 ) -> TableText:
     """The summary of a profile without a timeline."""
-    trace = quote(document.source)
     rich = [name for name in ("stalls", "scopes", "counters", "execution_trace") if len(tables.get(name, ()))]
-    suggestions = [f"warplens tree {trace}", *(f"warplens show {trace} {name}" for name in rich)]
+    suggestions = ["tree {trace}", *(f"show {{trace}} {name}" for name in rich)]
     lines = [
         *_headline(document, meta, width),
         *_quality(tables["quality"], width),
         *_labelled("verdict", document.facts["verdict"], width, "bold"),
-        ("", "none"),
         *_categories(tables["kernel_categories"], width),
-        *(_kernels(tables["kernels"], width) if len(tables["kernels"]) else []),
+        *(kernel_list(tables["kernels"], width) if len(tables["kernels"]) else path_list(tables["call_paths"], width)),
         ("", "none"),
         *(_labelled("wrote", ", ".join(written), width) if written else []),
-        *((f"{'try' if not number else '':<{LABEL}}{clean(text)}", "dim") for number, text in enumerate(suggestions)),
+        *_commands(document, suggestions, width),
     ]
     return TableText(tuple(lines))
 
@@ -97,14 +94,16 @@ def _quality(quality: Table, width: int) -> list[Line]:
         style = "yellow" if mark else "none"
         lines += _labelled("quality" if number == 0 else "", mark + row["message"], width, style)
     if len(rows) > MAX_QUALITY:
-        lines += _labelled("", f"… {len(rows) - MAX_QUALITY} more notes: warplens show TRACE quality", width, "dim")
+        more = len(rows) - MAX_QUALITY
+        lines += _labelled("", f"… {more} more note{'s' * (more > 1)}: warplens show TRACE quality", width, "dim")
     return lines
 
 
 def _times(tables: dict[str, Table], width: int) -> list[Line]:
     measures = _measures(tables["timeline"])
     if not measures:
-        return _step_line(tables["steps"], width)
+        steps = _step_line(tables["steps"], width)
+        return [("", "none"), *steps] if steps else []
     busy, idle, total = (measures[name] for name in ("busy", "idle", "total"))
     parts = [f"{format_ms(total)} on the GPU", f"busy {_share(busy, total)}", f"idle {_share(idle, total)}"]
     causes = tables["idle"].frame.group_by("cause").agg(pl.col("total_us").sum()).sort("total_us", descending=True)
@@ -114,7 +113,7 @@ def _times(tables: dict[str, Table], width: int) -> list[Line]:
         if measures[measure] > 0.001 * total:
             parts.append(f"{words} {_share(measures[measure], total)}")
     lines = _labelled("time", " · ".join(parts), width)
-    return [*lines, *_step_line(tables["steps"], width), *_sparkline(tables["activity"], width)]
+    return [("", "none"), *lines, *_step_line(tables["steps"], width), *_sparkline(tables["activity"], width)]
 
 
 def _measures(timeline: Table) -> dict[str, float]:
@@ -206,59 +205,35 @@ def _findings(findings: Table, steps: Table, width: int) -> list[Line]:
     return lines
 
 
-def _kernels(kernels: Table, width: int) -> list[Line]:
-    keys = ["kernel_short", "op"]
-    frame = kernels.frame.group_by(keys).agg(pl.col("total_us", "count", "percent").sum())
-    rows = frame.sort("total_us", *keys, descending=[True, False, False]).head(MAX_KERNELS).to_dicts()
-    room = max(20, width - 34 - 30)
-    header = f"{'share':>7}  {'time':>11}  {'events':>8}  {'top kernels':<{room}}  op"
-    lines: list[Line] = [("", "none"), (elide(header, width), "bold")]
-    for row in rows:
-        name = elide(clean(row["kernel_short"]), room, middle=True)
-        padding = " " * (room - cell_width(name))
-        op = elide(clean(row["op"]), 30, middle=True)
-        time = format_ms(row["total_us"] / 1e3)
-        text = f"{row['percent']:6.1f}%  {time:>11}  {format_count(row['count']):>8}  {name}{padding}  {op}"
-        lines.append((text, "none"))
-    return lines
-
-
-def _host_ops(ops: Table, width: int) -> list[Line]:
-    """Without GPU work: where the host's time goes, by op."""
-    rows = ops.frame.sort("cpu_self_us", "op", descending=[True, False]).head(2 * MAX_KERNELS).to_dicts()
-    if not rows:
-        return []
-    whole = float(ops.frame["cpu_self_us"].sum()) or 1.0
-    lines: list[Line] = [
-        ("", "none"),
-        (f"{'share':>7}  {'host time':>11}  {'calls':>8}  top ops, inner ops not counted", "bold"),
-    ]
-    for row in rows:
-        time, share = format_ms(row["cpu_self_us"] / 1e3), 100 * row["cpu_self_us"] / whole
-        text = f"{share:6.1f}%  {time:>11}  {format_count(row['count']):>8}  {clean(row['op'])}"
-        lines.append((elide(text, width), "none"))
-    return lines
-
-
 def _next(document: Document, written: Sequence[str], tables: dict[str, Table], width: int) -> list[Line]:
-    lines: list[Line] = []
-    if written:
-        lines += _labelled("wrote", ", ".join(written), width)
-    trace = quote(document.source)
+    wrote = _labelled("wrote", ", ".join(written), width) if written else []
+    return [*wrote, *_commands(document, [_suggestion(tables), ""], width)]
+
+
+def _suggestion(tables: dict[str, Table]) -> str:
+    """What to look at next: the first of these that this trace has something to say on."""
+    has_shapes = not {"no_shapes", "no_op_shapes"} & set(tables["quality"].frame["code"].to_list())
     if len(tables["regions"]):
-        suggestion = f"warplens show {trace} regions"
-    elif not len(tables["kernels"]):
-        suggestion = f"warplens show {trace} ops --sort cpu_self_us --top 10"
-    elif len(tables["gaps"]) and _idle_matters(tables):
-        suggestion = f"warplens show {trace} gaps --top 10"
-    elif len(tables["modules"]) > 1:
-        suggestion = f"warplens tree {trace} --context module"
-    else:
-        suggestion = f"warplens show {trace} op_shapes --top 10"
-    # A command to copy stays whole: where the path is too long for the line, TRACE stands for it.
-    if LABEL + len(suggestion) > width:
-        suggestion = suggestion.replace(trace, "TRACE")
-    return [*lines, (f"{'try':<{LABEL}}{clean(suggestion)}", "dim"), (f"{'':<{LABEL}}warplens explain", "dim")]
+        return "show {trace} regions"
+    if not len(tables["kernels"]):
+        return "show {trace} ops --sort cpu_self_us --top 10"
+    if len(tables["gaps"]) and _idle_matters(tables):
+        return "show {trace} gaps --top 10"
+    if len(tables["modules"]) > 1:
+        return "tree {trace} --context module"
+    if len(tables["python_lines"]) > 1 and not has_shapes:
+        return "show {trace} python_lines --top 10"
+    return "show {trace} op_shapes --top 10" if has_shapes else "tree {trace}"
+
+
+def _commands(document: Document, suggestions: Sequence[str], width: int) -> list[Line]:
+    """Commands to copy stay whole: where the path is too long for the line, TRACE stands for it."""
+    lines: list[Line] = []
+    for number, suggestion in enumerate(suggestions):
+        texts = [f"warplens {suggestion.format(trace=trace)}" for trace in (quote(document.source), "TRACE")]
+        text = texts[LABEL + len(texts[0]) > width] if suggestion else "warplens explain"
+        lines.append((f"{'' if number else 'try':<{LABEL}}{clean(text)}", "dim"))
+    return lines
 
 
 def _idle_matters(tables: dict[str, Table]) -> bool:

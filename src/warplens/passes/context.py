@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplens.model.kinds import NONE
+from warplens.model.kinds import BACKWARD, NONE
 from warplens.model.paths import depths
 from warplens.model.trace import Bools, Ints, Trace
-
-BACKWARD = "(backward)"
 
 
 def apply_contexts(trace: Trace) -> Trace:

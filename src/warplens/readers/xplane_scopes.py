@@ -14,12 +14,13 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from warplens.model.kinds import BACKWARD
 from warplens.readers.hlo import Origin
 
 Path = tuple[tuple[str, str], ...]
 TRANSFORM: Final = re.compile(r"(?P<name>\w+)\((?P<inside>.*)\)", re.DOTALL)
 DERIVATIVES: Final = ("jvp", "transpose")
-BACKWARD_MARK: Final = ("other", "(backward)")
+BACKWARD_MARK: Final = ("other", BACKWARD)
 """What stands between a forward scope and the backward work in it; see passes/context.py."""
 
 

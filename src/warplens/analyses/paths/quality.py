@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import polars as pl
 
 from warplens.analyses.paths.workspace import PathWorkspace
@@ -10,6 +12,9 @@ from warplens.categories import demangle
 from warplens.model.quality import Note
 from warplens.model.table import Table, table
 from warplens.units import format_percent
+
+PROTON_TREE: Final = "Proton call tree"
+"""The format of Proton's trees."""
 
 
 def quality(work: PathWorkspace) -> Table:
@@ -21,7 +26,11 @@ def quality(work: PathWorkspace) -> Table:
 
 
 def _limits(work: PathWorkspace) -> list[Note]:
-    return [Note("no_timeline"), *([] if "python" in work.tree.kind else [Note("no_frames")])]
+    """What such a profile cannot tell. Only Proton could have recorded Python frames."""
+    frames = [] if "python" in work.tree.kind or work.paths.meta.format != PROTON_TREE else [Note("no_frames")]
+    if work.gpu_total_ns:
+        return [Note("no_timeline"), *frames]
+    return frames if work.paths.quality.has("no_gpu") else [Note("no_gpu_times"), *frames]
 
 
 def _profiler_work(work: PathWorkspace) -> list[Note]:
@@ -40,5 +49,5 @@ def _mangled_names(work: PathWorkspace) -> list[Note]:
 def _unknown_gpu(work: PathWorkspace) -> list[Note]:
     if work.hardware is not None or not len(work.gpu):
         return []
-    known = [f"{device.name or device.compute}" for device in work.paths.meta.devices]
+    known = [device.name or f"compute {device.compute}" for device in work.paths.meta.devices]
     return [Note("unknown_gpu", detail=", ".join(filter(None, dict.fromkeys(known))) or "the file does not name it")]

@@ -88,7 +88,8 @@ def _metrics(work: PathWorkspace, summed: Callable[[Floats], Floats]) -> tuple[l
         rates["percent_of_roofline"] = 100 * ratio(summed(least), seconds)
     listed = [*known.values(), *(column for column in RATES if column.name in rates)]
     for name, column in known.items():
-        if not (column.unit or name.endswith((EXCLUSIVE, CYCLES))) and work.gpu_total_ns:
+        has_rate = column.unit in ("", "bytes") and column.name != "bytes"
+        if has_rate and not name.endswith((EXCLUSIVE, CYCLES)) and work.gpu_total_ns:
             listed.append(Column(f"{column.name}_per_s", f"{column.name} over GPU time"))
             rates[listed[-1].name] = ratio(values[column.name], seconds)
     return listed, values | rates

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.modules import frame_parts
+from warplens.analyses.paths.quality import PROTON_TREE
 from warplens.analyses.paths.workspace import PathWorkspace
 from warplens.model.table import Column, Table, table
 from warplens.model.trace import Ints
@@ -17,6 +18,12 @@ STALLED: Final = "num_stalled_samples"
 PREFIX: Final = "stalled_"
 NO_WAIT: Final = "stalled_selected"
 """Counted by Proton among the stalls, though the warp was the one that issued."""
+NO_SAMPLES: Final = "no samples in this profile"
+HOW_TO_SAMPLE: Final = {
+    # format: where such samples are, or come from
+    PROTON_TREE: ' (Proton records them with mode="pcsampling")',
+    "ncu": ": Nsight Compute's are in the table counter_stalls, where its raw page was read",
+}
 COLUMNS = (
     Column("kernel_short", "readable short form of the kernel's name"),
     Column("file", "source file inside the kernel; empty where the samples are not told apart by line"),
@@ -55,7 +62,7 @@ def stalls(work: PathWorkspace) -> Table:
         "samples", "kernel", "place", descending=[True, False, False]
     )
     meanings = (Column(name, f"samples that waited: {name.removeprefix(PREFIX)}", "count") for name in reasons)
-    notes = () if counted else ('no samples in this profile (Proton records them with mode="pcsampling")',)
+    notes = () if counted else (NO_SAMPLES + HOW_TO_SAMPLE.get(work.paths.meta.format, ""),)
     return table(
         "stalls", "one row per kernel and source line that was sampled", (*COLUMNS, *meanings), described, *notes
     )

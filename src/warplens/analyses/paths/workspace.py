@@ -47,10 +47,15 @@ class PathWorkspace:
         return self.paths.tree
 
     @cached_property
-    def kernel_nodes(self) -> Ints:
-        """The nodes that GPU work is booked on: kernels, and whatever else has time of its own."""
+    def gpu_nodes(self) -> Ints:
+        """The nodes that stand for GPU work: kernels, and whatever else has time of its own."""
         is_kernel = np.array([kind in GPU_WORK for kind in self.tree.kind], bool)
         return np.flatnonzero(is_kernel | (self.tree.self_ns > 0))
+
+    @cached_property
+    def kernel_nodes(self) -> Ints:
+        """The nodes that GPU time is booked on; none in a profile without times."""
+        return self.gpu_nodes if self.gpu_total_ns else self.gpu_nodes[:0]
 
     @cached_property
     def gpu(self) -> pl.DataFrame:
@@ -82,7 +87,7 @@ class PathWorkspace:
         Names that users give their launches (`matmul_<grid:64>`, `matmul_<grid:256>`) stay as they are where they
         would else become one.
         """
-        names = sorted({self.tree.name[node] for node in self.kernel_nodes.tolist()})
+        names = sorted({self.tree.name[node] for node in self.gpu_nodes.tolist()})
         short = {name: short_name(name) for name in names}
         given = Counter(short[name] for name in names if not CPLUSPLUS.match(name))
         return {name: name if given[text] > 1 and not CPLUSPLUS.match(name) else text for name, text in short.items()}

@@ -1,0 +1,98 @@
+"""The lists of a summary: what takes most of the time, or is most of whatever a profile has instead of time."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from warplens.model.table import Table
+from warplens.outputs.cells import cell_texts
+from warplens.outputs.text import cell_width, clean, elide
+from warplens.units import format_count, format_ms
+
+Line = tuple[str, str]
+MAX_KERNELS = 6
+
+
+def kernel_list(kernels: Table, width: int) -> list[Line]:
+    keys = ["kernel_short", "op"]
+    frame = kernels.frame.group_by(keys).agg(pl.col("total_us", "count", "percent").sum())
+    rows = frame.sort("total_us", *keys, descending=[True, False, False]).head(MAX_KERNELS).to_dicts()
+    # Where no launch is recorded, as in a profile of single kernels, every row would say so.
+    has_ops = any(not row["op"].startswith("(") for row in rows)
+    room = max(20, width - 34 - 30 * has_ops)
+    header = f"{'share':>7}  {'time':>11}  {'events':>8}  {'top kernels':<{room}}{'  op' * has_ops}".rstrip()
+    lines: list[Line] = [("", "none"), (elide(header, width), "bold")]
+    for row in rows:
+        name = elide(clean(row["kernel_short"]), room, middle=True)
+        padding = " " * (room - cell_width(name))
+        op = f"{padding}  {elide(clean(row['op']), 30, middle=True)}" if has_ops else ""
+        time = format_ms(row["total_us"] / 1e3)
+        text = f"{row['percent']:6.1f}%  {time:>11}  {format_count(row['count']):>8}  {name}{op}"
+        lines.append((text, "none"))
+    return lines
+
+
+def path_list(paths: Table, width: int) -> list[Line]:
+    """Without times: what was called most often, else where most of the first metric is."""
+    frame = paths.frame
+    if not len(frame):
+        return []
+    if frame["count"][0]:
+        return _calls(frame, width)
+    metrics = paths.columns[frame.columns.index("percent") + 1 :]
+    column = next((each for each in metrics if frame[each.name][0]), None)
+    if column is None:
+        return []
+    top = frame.filter(pl.col("kind") != "root").sort(column.name, descending=True, maintain_order=True)
+    top = top.head(2 * MAX_KERNELS)
+    values = cell_texts(top[column.name], column)
+    room = max(map(len, [column.name, *values]))
+    lines: list[Line] = [("", "none"), (f"{column.name:>{room}}  with all that is below", "bold")]
+    for value, name in zip(values, top["name"].to_list(), strict=True):
+        lines.append((elide(f"{value:>{room}}  {clean(name)}", width), "none"))
+    return lines
+
+
+def _calls(paths: pl.DataFrame, width: int) -> list[Line]:
+    inner = paths.group_by(pl.col("parent").alias("node")).agg(pl.col("count").sum().alias("inner"))
+    own = paths.join(inner, on="node", how="left").filter(~pl.col("kind").is_in(["root", "other"]))
+    own = own.with_columns((pl.col("count") - pl.col("inner").fill_null(0)).alias("calls"))
+    named = own.group_by("name").agg(pl.col("calls").sum()).sort("calls", "name", descending=[True, False])
+    whole = max(1, int(named["calls"].sum()))
+    lines: list[Line] = [("", "none"), (f"{'share':>7}  {'calls':>8}  most called", "bold")]
+    for name, calls in named.head(2 * MAX_KERNELS).iter_rows():
+        text = f"{100 * calls / whole:6.1f}%  {format_count(calls):>8}  {clean(name)}"
+        lines.append((elide(text, width), "none"))
+    return lines
+
+
+def host_op_list(ops: Table, width: int) -> list[Line]:
+    """Without GPU work: where the host's time goes, by op."""
+    rows = ops.frame.sort("cpu_self_us", "op", descending=[True, False]).head(2 * MAX_KERNELS).to_dicts()
+    if not rows:
+        return []
+    whole = float(ops.frame["cpu_self_us"].sum()) or 1.0
+    lines: list[Line] = [
+        ("", "none"),
+        (f"{'share':>7}  {'host time':>11}  {'calls':>8}  top ops, inner ops not counted", "bold"),
+    ]
+    for row in rows:
+        time, share = format_ms(row["cpu_self_us"] / 1e3), 100 * row["cpu_self_us"] / whole
+        text = f"{share:6.1f}%  {time:>11}  {format_count(row['count']):>8}  {clean(row['op'])}"
+        lines.append((elide(text, width), "none"))
+    return lines
+
+
+def region_list(regions: Table, width: int) -> list[Line]:
+    """Regions inside kernels: their shares, since their times are no GPU time."""
+    if not len(regions):
+        return []
+    rows = regions.frame.head(2 * MAX_KERNELS).to_dicts()
+    room = max(6, *(cell_width(clean(row["region"])) for row in rows))
+    lines: list[Line] = [("", "none"), (f"{'share':>7}  {'count':>8}  {'region':<{room}}  kernel", "bold")]
+    for row in rows:
+        name = clean(row["region"])
+        padding = " " * (room - cell_width(name))
+        text = f"{row['percent']:6.1f}%  {format_count(row['count']):>8}  {name}{padding}  {clean(row['kernel'])}"
+        lines.append((elide(text, width), "none"))
+    return lines
