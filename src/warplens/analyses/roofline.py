@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.absent import for_torch
+from warplens.analyses.absent import for_torch, told_by_quality
 from warplens.analyses.costing import COSTED, NO_SHAPES, REASONS, costing
 from warplens.analyses.kernels import STEP_TIME
 from warplens.analyses.limits import flag_of, limit_of
@@ -79,6 +79,7 @@ MEANINGS = {
     "columns": "elements per row", "elements": "elements", "way": "direction of the copy",
     "memory": "kind of host memory",
 }  # fmt: skip
+UNKNOWN_COSTS = "no GPU work with known FLOPs or bytes: the table cost_coverage says why"
 
 
 def roofline(work: Workspace) -> Table:
@@ -87,7 +88,7 @@ def roofline(work: Workspace) -> Table:
 
 def _notes(work: Workspace) -> list[str]:
     unknown = len(work.gpu) and not len(_rows(work))
-    why = ["no GPU work with known FLOPs or bytes: the table cost_coverage says why"] if unknown else []
+    why = [told_by_quality(work, ("no_host", "no_shapes", "no_op_shapes"), UNKNOWN_COSTS)] if unknown else []
     return [*why, *_ceiling_notes(work)]
 
 
