@@ -129,7 +129,10 @@ def plain_paths(profile: warplens.Profile, context: str) -> Counter[str]:
     trace, shown = profile.trace, profile.trace.is_kind(*CONTEXTS[context])
     parent, forward, names = (trace.ints(column).tolist() for column in ("parent", "forward", "name"))
     found: Counter[str] = Counter()
-    for owner, name, ns in profile.gpu_events().select("owner", "kernel_short", "dur_ns").iter_rows():
+    columns = profile.gpu_events().select("owner", "launch", "kernel_short", "dur_ns")
+    for owner, launch_row, name, ns in columns.iter_rows():
+        if context == "full" and launch_row >= 0:  # begins at the call of the GPU's API
+            owner = launch_row
         path, at = [name], owner
         while at >= 0:
             if shown[at] or at == owner:

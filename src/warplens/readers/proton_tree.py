@@ -321,6 +321,8 @@ def _device(number: str, facts: dict[str, Any]) -> Device:
     arch = _encodable(str(facts.get("arch", "")))
     return Device(
         int(number),
+        _encodable(str(facts.get("name") or "")),
+        _whole(facts.get("memory_bytes")),
         multiprocessors=_whole(facts.get("num_sms")),
         compute=f"{arch[:-1]}.{arch[-1]}" if arch.isdecimal() and len(arch) > 1 else arch,
         warp_size=_whole(facts.get("warp_size")) or (64 if arch.startswith("gfx9") else 32),
