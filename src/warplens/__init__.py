@@ -89,7 +89,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'warplens' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value  # else every `warplens.scope` in a hot loop would pay for the search
+    return value
 
 
 def __dir__() -> list[str]:

@@ -203,7 +203,7 @@ def test_a_session_in_the_program_itself(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "refused: a session is recording already, and PyTorch and JAX allow one at a time",
-        "own.warplens",
+        str(folder / "own.warplens"),
         "2.0",
     ]
     names = set(opened(folder / "own.warplens").trace.names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import zipfile
@@ -12,9 +13,9 @@ import pytest
 
 import warplens
 from support import SAMPLES
-from warplens.capture.bundle import Staging
+from warplens.capture.bundle import Staging, compress, is_bundle
 from warplens.cli import main
-from warplens.errors import FormatError, UsageError
+from warplens.errors import FormatError, UsageError, WarplensError
 
 SAMPLE = next(path for path in SAMPLES if path.name == "cudagraph_infer.json.gz")
 FACTS: dict[str, Any] = {
@@ -126,6 +127,72 @@ def test_a_bundle_is_not_overwritten_unasked(tmp_path: Path) -> None:
     staging = Staging(tmp_path / "run", force=True)
     staging.finish(FACTS)
     assert not (tmp_path / "run" / "trace.json.gz").exists()
+
+
+@pytest.mark.parametrize("name", ["run", "run.zip"])
+def test_a_bundle_that_appeared_in_the_meantime_is_kept(tmp_path: Path, name: str) -> None:
+    """Two runs with the same -o at once: neither is lost."""
+    first, second = Staging(tmp_path / name), Staging(tmp_path / name)
+    assert first.folder != second.folder, "also in one process, and where processes of two containers share a number"
+    assert first.finish({**FACTS, "notes": ["first"]}) == tmp_path / name
+    other = second.finish({**FACTS, "notes": ["second"]})
+    assert other == tmp_path / name.replace("run", "run-2")
+    assert is_bundle(tmp_path / name) and is_bundle(other)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, other.name]), "nothing is left over"
+
+
+def test_only_a_bundle_is_overwritten_when_asked(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "precious.txt").write_text("kept")
+    (tmp_path / "train.py").write_text("kept")
+    for name in ("data", "train.py", "."):
+        with pytest.raises(UsageError, match="is no capture bundle: not overwritten"):
+            Staging(tmp_path / name, force=True)
+    assert (tmp_path / "data" / "precious.txt").exists()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.zip").touch()
+    for name in ("empty", "empty.zip"):
+        assert Staging(tmp_path / name, force=True).finish(FACTS) == tmp_path / name
+        assert Staging(tmp_path / name, force=True).finish(FACTS) == tmp_path / name, "and again: a bundle now"
+
+
+def test_a_relative_path_means_what_it_meant_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    staging = Staging(Path("run"))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    staging.finish(FACTS)
+    assert is_bundle(tmp_path / "run")
+
+
+def test_what_cannot_get_its_name_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    staging = Staging(tmp_path / "run")
+    shutil.copy(SAMPLE, staging.path("trace.json.gz"))
+
+    def refuse(self: Path, target: Path) -> Path:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(WarplensError, match=r"cannot write .*run: Permission denied") as told:
+        staging.finish(FACTS)
+    assert str(staging.folder) in str(told.value.hint)
+    assert len(warplens.open(staging.folder, cache=False).table("kernels"))
+
+
+@pytest.mark.parametrize("path", ["/dev/null/run", "bad\0name"])
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path, path: str) -> None:
+    with pytest.raises(UsageError, match="cannot write"):
+        Staging(tmp_path / path)
+
+
+def test_a_text_is_renamed_wherever_the_blocks_of_a_file_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warplens.capture.bundle.BLOCK", 5)
+    for before in range(12):
+        plain, packed = tmp_path / "plain", tmp_path / "packed.gz"
+        plain.write_bytes(b"x" * before + b"Step#12 Step#1")
+        compress(plain, packed, [(b"Step#12", b"(after)")])
+        assert gzip.decompress(packed.read_bytes()) == b"x" * before + b"(after) Step#1"
+        assert not plain.exists()
 
 
 def test_the_cache_knows_bundles_by_their_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

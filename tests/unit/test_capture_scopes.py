@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -119,6 +121,101 @@ def test_a_metric_must_be_a_number(recorder: Recorder) -> None:
     with pytest.raises(UsageError, match="not a number"), scope("bad", {"flops": "many"}):  # type: ignore[dict-item]
         pass
     assert recorder.heard == []
+
+
+def test_what_is_no_finite_number_is_left_out_and_counted(recorder: Recorder) -> None:
+    scopes.take_left_out()
+    with scope("s", {"flops": 1, "loss": math.nan, "ratio": -math.inf}):
+        pass
+    assert recorder.heard[0][2] == {"flops": 1.0}
+    assert (scopes.take_left_out(), scopes.take_left_out()) == (2, 0)
+
+
+def test_numbers_of_numpy_are_numbers(recorder: Recorder) -> None:
+    import numpy as np
+
+    with scope("s", {"a": np.float32(1.5), "b": np.int64(-2), "c": np.bool_(True)}):
+        pass
+    assert recorder.heard[0][2] == {"a": 1.5, "b": -2.0, "c": 1.0}
+
+
+def test_a_name_may_be_anything(recorder: Recorder) -> None:
+    for name in (5, ""):
+        with scope(name):  # type: ignore[arg-type]
+            pass
+    assert recorder.path == ["+5", "-5", "+(unnamed)", "-(unnamed)"]
+
+
+def test_scopes_of_generators_close_in_any_order(recorder: Recorder) -> None:
+    def turns(name: str) -> Iterator[None]:
+        with scope(name):
+            yield
+
+    first, second = turns("first"), turns("second")
+    next(first), next(second)
+    list(first), list(second)
+    with scope("after"):
+        pass
+    assert recorder.path == ["+first", "+second", "-first", "-second", "+after", "-after"]
+
+
+def test_scopes_of_tasks_close_in_any_order(recorder: Recorder) -> None:
+    @scope("work")
+    async def work(turns: int) -> int:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return turns
+
+    async def both() -> list[int]:
+        return await asyncio.gather(work(1), work(3))
+
+    assert asyncio.run(both()) == [1, 3]
+    assert recorder.path == ["+work", "+work", "-work", "-work"]
+
+
+def test_a_decorated_generator_runs_inside_its_scope(recorder: Recorder) -> None:
+    @scope("counting")
+    def counting() -> Generator[int, str, str]:
+        heard = yield 1
+        return heard
+
+    steps = counting()
+    assert recorder.path == []
+    assert next(steps) == 1
+    with pytest.raises(StopIteration) as ended:
+        steps.send("two")
+    assert ended.value.value == "two"
+    assert recorder.path == ["+counting", "-counting"]
+
+
+def test_an_async_generator_runs_inside_its_scope(recorder: Recorder) -> None:
+    @scope("tokens")
+    async def tokens() -> AsyncGenerator[int, None]:
+        yield 1
+        yield 2
+
+    async def read() -> list[int]:
+        return [token async for token in tokens()]
+
+    assert asyncio.run(read()) == [1, 2]
+    assert recorder.path == ["+tokens", "-tokens"]
+
+
+def test_a_scope_that_opens_while_paused_does_not_close_the_one_around_it(recorder: Recorder) -> None:
+    enter_scope("heard")
+    scopes.set_recorders(())
+    enter_scope("paused")
+    exit_scope("paused")
+    scopes.set_recorders((recorder,))
+    exit_scope("heard")
+    assert recorder.path == ["+heard", "-heard"]
+
+
+def test_exit_scope_finds_its_scope_below_a_block(recorder: Recorder) -> None:
+    enter_scope("outer")
+    with scope("block"):
+        exit_scope("outer")
+    assert recorder.path == ["+outer", "+block", "-outer", "-block"]
 
 
 def test_a_scope_costs_little_while_nothing_records() -> None:

@@ -1,16 +1,28 @@
-"""A trace folded into a tree: paths, backward under forward, sums, metrics, and adding a second piece."""
+"""A trace folded into a tree: the reader's own paths, sums, metrics, and adding a second piece."""
 
 from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import warplens
 from support import SAMPLES, raw_events, real_traces
-from warplens.capture.fold import MOST_NODES, ROOT, SMALL, Node, fold, fold_file, from_hatchet, pruned, to_hatchet
+from warplens.capture.fold import fold, fold_file, label
+from warplens.capture.path_tree import (
+    DEEP,
+    MOST_LEVELS,
+    MOST_NODES,
+    ROOT,
+    SMALL,
+    Node,
+    from_hatchet,
+    pruned,
+)
 
 
 def event(cat: str, name: str, ts: float, dur: float, tid: int = 1, **args: Any) -> dict[str, Any]:
@@ -21,6 +33,13 @@ def folded(*events: dict[str, Any], **header: Any) -> Node:
     root = Node(ROOT)
     fold({"traceEvents": list(events), **header}, root)
     return root
+
+
+def nodes_of(root: Node) -> list[Node]:
+    nodes = [root]
+    for node in nodes:
+        nodes.extend(node.children.values())
+    return nodes
 
 
 def at(node: Node, *names: str) -> Node:
@@ -48,13 +67,59 @@ def test_kernels_stand_under_their_callers_and_backward_under_forward() -> None:
     forward = at(root, "forward", "aten::linear", "aten::addmm")
     assert at(forward, "gemm").metrics["time (ns)"] == 4000
     assert at(forward, "(backward)", "AddmmBackward0", "aten::mm", "gemm_t").metrics["time (ns)"] == 6000
-    assert at(root, "lost").metrics == {"time (ns)": 1500, "count": 1, "device_id": "0", "device_type": "CUDA"}
+    lost = at(root, "(no launch recorded)", "lost")
+    assert lost.metrics == {"time (ns)": 1500, "count": 1, "device_id": "0", "device_type": "CUDA"}
+
+
+def test_a_kernel_that_no_op_launched_stands_under_the_call_that_did() -> None:
+    root = folded(
+        event("user_annotation", "decode", 0, 50),
+        event("cuda_runtime", "cudaGraphLaunch", 3, 2, correlation=1),
+        event("kernel", "gemm", 30, 4, tid=7, correlation=1, device=0),
+    )
+    assert at(root, "decode", "cudaGraphLaunch", "gemm").metrics["time (ns)"] == 4000
+
+
+def test_what_outlives_its_caller_stands_behind_it() -> None:
+    """An annotation opens inside `__enter__`, and a step's mark inside the optimizer's annotation."""
+    root = folded(
+        event("python_function", "train.py(1): main", 0, 1000),
+        event("python_function", "profiler.py(9): __enter__", 10, 5),
+        event("user_annotation", "forward", 14, 400),
+        event("cpu_op", "aten::mm", 20, 10),
+        event("user_annotation", "Optimizer.step#SGD.step", 500, 20),
+        event("user_annotation", "ProfilerStep#1", 518, 100),
+        event("user_annotation", "Optimizer.step#SGD.step", 600, 20),
+        event("user_annotation", "ProfilerStep#2", 618, 100),
+        event("cpu_op", "aten::add", 640, 10),
+    )
+    main = at(root, "train.py:1@main")
+    assert set(main.children) == {"profiler.py:9@__enter__", "forward", "Optimizer.step#SGD.step", "ProfilerStep"}
+    assert set(at(main, "ProfilerStep").children) == {"Optimizer.step#SGD.step", "aten::add"}
+    assert at(main, "forward", "aten::mm").metrics["cpu_time_ns"] == 10_000
+    own = sum(node.metrics.get("cpu_time_ns", 0) for node in nodes_of(root))
+    assert own == 1_000_000, "all host time is somebody's, and nobody's twice"
+
+
+def test_sequence_numbers_are_those_of_the_thread_of_the_forward_pass() -> None:
+    """Threads count by themselves: two models in two threads have the same numbers."""
+    root = folded(
+        event("cpu_op", "aten::mm", 0, 10, tid=1, **{"Sequence number": 0}),
+        event("cpu_op", "aten::exp", 2, 10, tid=2, **{"Sequence number": 0}),
+        event("cpu_op", "aten::relu", 12, 2, tid=2, **{"Sequence number": 1}),
+        event("cpu_op", "ExpBackward0", 60, 20, tid=3, **{"Sequence number": 0, "Fwd thread id": 2}),
+        event("cpu_op", "ReluBackward0", 50, 5, tid=3, **{"Sequence number": 1, "Fwd thread id": 2}),
+        event("cpu_op", "MmBackward0", 90, 20, tid=3, **{"Sequence number": 0, "Fwd thread id": 1}),
+    )
+    assert set(at(root, "aten::exp", "(backward)").children) == {"ExpBackward0"}
+    assert set(at(root, "aten::relu", "(backward)").children) == {"ReluBackward0"}
+    assert set(at(root, "aten::mm", "(backward)").children) == {"MmBackward0"}
 
 
 def test_host_time_is_what_a_call_took_besides_the_calls_inside() -> None:
     root = folded(*STEP)
-    assert at(root, "forward").metrics["cpu_time (ns)"] == 30_000
-    assert at(root, "forward", "aten::linear").metrics["cpu_time (ns)"] == 10_000
+    assert at(root, "forward").metrics["cpu_time_ns"] == 30_000
+    assert at(root, "forward", "aten::linear").metrics["cpu_time_ns"] == 10_000
 
 
 def test_metrics_go_to_the_scope_by_thread_and_occurrence() -> None:
@@ -65,6 +130,11 @@ def test_metrics_go_to_the_scope_by_thread_and_occurrence() -> None:
     assert at(root, "f").metrics["flops"] == 12
 
 
+def test_a_users_metric_by_the_name_of_a_measured_one_is_kept_apart() -> None:
+    root = folded(event("user_annotation", "f", 0, 5), warplens_scopes=[[1, "f", 0, {"count": 3, "time (ns)": 5}]])
+    assert at(root, "f").metrics == {"cpu_time_ns": 5000, "count of scopes": 3, "time (ns) of scopes": 5}
+
+
 def test_steps_modules_and_frames_are_named_by_code_not_by_time() -> None:
     root = folded(
         event("user_annotation", "ProfilerStep#3", 0, 10),
@@ -72,6 +142,14 @@ def test_steps_modules_and_frames_are_named_by_code_not_by_time() -> None:
         event("python_function", "nn.Module: Linear_0", 2, 6),
     )
     assert at(root, "ProfilerStep", "train.py:12@main", "Linear_0").name == "Linear_0"
+
+
+def test_a_mark_without_an_end_is_no_step() -> None:
+    root = folded(
+        event("user_annotation", "ProfilerStep#3", 0, 10),
+        event("user_annotation", "ProfilerStep#4", 20, 5, finished=False),
+    )
+    assert set(root.children) == {"ProfilerStep", "(after the last step)"}
 
 
 def test_a_second_piece_adds_up(tmp_path: Path) -> None:
@@ -86,16 +164,32 @@ def test_a_second_piece_adds_up(tmp_path: Path) -> None:
     assert at(twice, *path).metrics["count"] == 2
 
 
-def test_a_tree_of_any_depth_is_written_and_read() -> None:
-    root = node = Node(ROOT)
-    for level in range(3000):
-        node = node.child(f"frame {level}")
-    node.add("time (ns)", 5)
-    again, depth = from_hatchet(to_hatchet(root, {})), 0
-    while again.children:
-        (again,) = again.children.values()
-        depth += 1
-    assert (depth, again.metrics["time (ns)"]) == (3000, 5)
+def test_calls_deeper_than_a_file_can_hold_are_one_node(tmp_path: Path) -> None:
+    """Python reads and writes JSON of some 990 levels."""
+    calls = [event("cpu_op", f"op {level}", level, 10_000 - 2 * level) for level in range(1500)]
+    trace, tree = tmp_path / "trace.json", tmp_path / "tree.hatchet.gz"
+    trace.write_text(json.dumps({"traceEvents": calls}))
+    for _ in range(2):
+        fold_file(trace, tree)
+    found = warplens.open(tree, cache=False)
+    assert not isinstance(found, warplens.Profile)
+    assert found.paths.tree.total("cpu_time_ns")[0] == 2 * 10_000_000
+    assert DEEP in found.paths.tree.name
+    assert len(found.paths.tree) == MOST_LEVELS + 2
+
+
+def test_the_reader_adds_host_time_and_metrics_up_along_a_path(tmp_path: Path) -> None:
+    trace, tree = tmp_path / "trace.json", tmp_path / "tree.hatchet.gz"
+    log = [[1, "forward", 0, {"tokens": 7.0}]]
+    trace.write_text(json.dumps({"traceEvents": list(STEP), "warplens_scopes": log}))
+    fold_file(trace, tree)
+    found = warplens.open(tree, cache=False)
+    assert not isinstance(found, warplens.Profile)
+    paths = found.paths.tree
+    forward = paths.name.index("forward")
+    assert paths.total("cpu_time_ns")[forward] == 50_000 + 20_000, "its own, and the backward op's it created"
+    assert (paths.total("tokens")[0], paths.total_ns[0]) == (7, 11_500)
+    assert "user_metrics" not in {row["code"] for row in found.table("quality").to_dicts()}
 
 
 @pytest.mark.parametrize(
@@ -120,30 +214,25 @@ def test_no_gpu_time_is_lost_or_made(path: Path) -> None:
     assert found == whole
 
 
-def test_paths_are_those_of_the_reader() -> None:
-    """The fold and `Profile.tree` were written apart; on a real step they agree on the time of every op name."""
-    import warplens
-
-    path = next(path for path in SAMPLES if path.name == "gpt2_train_step.json.gz")
-    root = Node(ROOT)
-    fold({"traceEvents": raw_events(path)}, root)
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_paths_are_those_of_the_reader(path: Path) -> None:
+    """The fold and `Profile.tree` were written apart; on real runs they agree on the time of every path."""
     profile = warplens.open(path, cache=False)
     assert isinstance(profile, warplens.Profile)
-    wanted: dict[str, int] = {}
-    for (op,), rows in profile.gpu_events().group_by("op"):
-        wanted[str(op)] = int(rows["dur_ns"].sum())
-    found: dict[str, int] = {}
-    stack = [(root, "(no launch recorded)")]
+    tree = profile.tree("python", short_names=False)
+    wanted: Counter[tuple[str, ...]] = Counter()
+    for node in range(1, len(tree)):
+        if tree.self_ns[node]:
+            wanted[tuple(label(name) for name in tree.path(node))] += int(tree.self_ns[node])
+    root = Node(ROOT)
+    fold({"traceEvents": raw_events(path)}, root)
+    found: Counter[tuple[str, ...]] = Counter()
+    stack: list[tuple[Node, tuple[str, ...]]] = [(root, ())]
     while stack:
-        node, _ = stack.pop()
-        for child in node.children.values():
-            if "time (ns)" in child.metrics:
-                found[node.name] = found.get(node.name, 0) + child.metrics["time (ns)"]
-            stack.append((child, child.name))
-    launches = {name for name in wanted if name.startswith(("cuda", "hip"))}
-    assert {name: ns for name, ns in found.items() if name in wanted} == {
-        name: ns for name, ns in wanted.items() if name not in launches
-    }
+        node_of_path, names = stack.pop()
+        found[names] += node_of_path.metrics.get("time (ns)", 0)
+        stack.extend((child, (*names, child.name)) for child in node_of_path.children.values())
+    assert +found == wanted
 
 
 def test_a_tree_stays_small_however_many_paths_a_run_has(tmp_path: Path) -> None:
@@ -166,14 +255,14 @@ def test_a_tree_stays_small_however_many_paths_a_run_has(tmp_path: Path) -> None
         fold_file(trace, tree)
     assert tree.stat().st_size < 1_000_000
     root = from_hatchet(json.loads(gzip.decompress(tree.read_bytes())))
-    totals, count, stack = {"time (ns)": 0.0, "cpu_time (ns)": 0.0}, 0, [root]
+    totals, count, stack = {"time (ns)": 0.0, "cpu_time_ns": 0.0}, 0, [root]
     while stack:
         node = stack.pop()
         count += 1
         for name in totals:
             totals[name] += node.metrics.get(name, 0)
         stack.extend(node.children.values())
-    assert totals == {"time (ns)": 3 * 2000 * 2000, "cpu_time (ns)": 3 * 20_000 * 5000}, "nothing is lost"
+    assert totals == {"time (ns)": 3 * 2000 * 2000, "cpu_time_ns": 3 * 20_000 * 5000}, "nothing is lost"
     assert MOST_NODES <= count <= 2 * MOST_NODES
 
 

@@ -2,22 +2,26 @@
 
 A bundle is a directory, or a .zip of one: `manifest.json` (what it is, how it was made, each file's size and SHA-256),
 `environment.json`, and what was recorded. The manifest is written last and the directory gets its name after that, so
-that a run killed in the middle leaves only a directory called `….partial-<pid>`, which does not open.
+that a run killed in the middle leaves only a directory called `….partial-<number>`, which does not open. Where a
+bundle of that name has appeared in the meantime, the next free name is taken: no run is lost to another.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
+import itertools
 import json
 import os
 import shutil
 import time
 import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
-from warplens.errors import UsageError
+from warplens.errors import UsageError, WarplensError
 
 FORMAT: Final = "warplens-bundle"
 VERSION: Final = 1
@@ -30,24 +34,27 @@ PROTON_TRACE: Final = "proton.chrome_trace.gz"
 EXECUTION_TRACE: Final = "execution_trace.json.gz"
 ARGUMENTS_STEP: Final = "execution_step.json.gz"
 """The trace of the step that the ExecutionTrace is of, where it is not the profile itself."""
+PROFILES: Final = (TRACE, TREE, XPLANE, PROTON_TRACE)
 KERNELS: Final = "kernels"
 GZIP_LEVEL: Final = 3
 """Half the time of the default for files a few percent larger."""
+BLOCK: Final = 1 << 20
 
 
 class Staging:
     """A bundle that is being gathered."""
 
     def __init__(self, target: Path, *, force: bool = False) -> None:
-        if target.exists() and not force:
-            raise UsageError(f"{target} exists", hint="name another with -o, or overwrite it with --force")
-        self.target = target
-        self.folder = target.with_name(f"{target.name}.partial-{os.getpid()}")
+        # The program may leave the directory in which this path means what the user meant.
+        self.target = target.absolute()
+        self.has_profile = False
+        """Whether there was one to seal."""
+        self._force = force
         try:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder.mkdir(parents=True)
-        except OSError as error:
-            raise UsageError(f"cannot write {target}: {error.strerror or error}") from None
+            _check_free(target, force=force)
+            self.folder = _made_aside(self.target)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot write {target}: {getattr(error, 'strerror', None) or error}") from None
 
     def path(self, name: str) -> Path:
         """Where a file of the bundle is to be written."""
@@ -58,29 +65,124 @@ class Staging:
     def write_json(self, name: str, value: Any) -> None:
         self.path(name).write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
 
-    def finish(self, facts: dict[str, Any]) -> Path:
-        """Write the manifest and give the bundle its name."""
+    def seal(self, facts: dict[str, Any]) -> None:
+        """Write the manifest: nothing is added after that."""
         files = {name: _identity(self.folder / name) for name in _files(self.folder)}
+        self.has_profile = any(name in files for name in PROFILES)
         created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         head = {"format": FORMAT, "version": VERSION, "created": created}
         self.write_json(MANIFEST, {**head, **facts, "files": files})
-        if self.target.suffix == ".zip":
-            self._pack()
-        else:
-            _remove(self.target)
-            self.folder.rename(self.target)
-        return self.target
+
+    def publish(self) -> Path:
+        """Give the bundle its name, or the next free one; returns it."""
+        try:
+            if self._force and self.target.exists() and is_bundle(self.target):
+                _remove(self.target)
+            return self._packed() if self.target.suffix == ".zip" else self._renamed()
+        except OSError as error:
+            hint = f"what was recorded is in {self.folder}, which opens as well"
+            raise WarplensError(f"cannot write {self.target}: {error.strerror or error}", hint=hint) from None
+
+    def finish(self, facts: dict[str, Any]) -> Path:
+        """Write the manifest and give the bundle its name."""
+        self.seal(facts)
+        return self.publish()
 
     def discard(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _pack(self) -> None:
-        packed = self.folder.with_suffix(".zip.partial")
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in _files(self.folder):
-                archive.write(self.folder / name, name)
-        packed.replace(self.target)
+    def _renamed(self) -> Path:
+        for place in _names(self.target):
+            try:
+                return self.folder.rename(place)
+            except OSError:
+                if not place.exists():
+                    raise
+        raise AssertionError("names do not end")
+
+    def _packed(self) -> Path:
+        packed = self.folder.with_name(self.folder.name + ".zip")
+        try:
+            with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+                for name in _files(self.folder):
+                    archive.write(self.folder / name, name)
+            place = _reserved(self.target)
+            packed.replace(place)
+        except OSError:
+            packed.unlink(missing_ok=True)
+            raise
         self.discard()
+        return place
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a path is a capture bundle, or empty: what may be overwritten when asked."""
+    try:
+        if path.is_dir():
+            manifest = path / MANIFEST
+            return _is_manifest(manifest.read_bytes()) if manifest.is_file() else not any(path.iterdir())
+        if path.stat().st_size == 0:
+            return True
+        with zipfile.ZipFile(path) as archive:
+            return MANIFEST in archive.namelist() and _is_manifest(archive.read(MANIFEST))
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def _is_manifest(text: bytes) -> bool:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("format") == FORMAT
+
+
+def _check_free(target: Path, *, force: bool) -> None:
+    if not target.exists():
+        return
+    if not force:
+        raise UsageError(f"{target} exists", hint="name another with -o, or overwrite it with --force")
+    if not is_bundle(target):
+        raise UsageError(f"{target} exists and is no capture bundle: not overwritten", hint="name another with -o")
+
+
+def _made_aside(target: Path) -> Path:
+    """A directory of this run's own beside the bundle; processes in other containers may have the same number."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(os.getpid()):
+        folder = target.with_name(f"{target.name}.partial-{number}")
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            break
+    return folder
+
+
+def _names(target: Path) -> Iterator[Path]:
+    """The target, then x-2, x-3 …"""
+    yield target
+    for number in itertools.count(2):
+        yield target.with_name(f"{target.stem}-{number}{target.suffix}")
+
+
+def free_name(target: Path) -> Path:
+    """The target, or the first of x-2, x-3 … that does not exist."""
+    return next(place for place in _names(target) if not place.exists())
+
+
+def of_rank(path: Path, rank: int, world: int) -> Path:
+    """One bundle per rank where there are several: out/rank0, or out-rank0.zip."""
+    if world == 1:
+        return path
+    return path.with_name(f"{path.stem}-rank{rank}.zip") if path.suffix == ".zip" else path / f"rank{rank}"
+
+
+def _reserved(target: Path) -> Path:
+    """The first name that no other file has; an empty file holds it from now on."""
+    for place in _names(target):
+        with contextlib.suppress(FileExistsError):
+            place.open("xb").close()
+            return place
+    raise AssertionError("names do not end")
 
 
 def _files(folder: Path) -> list[str]:
@@ -92,7 +194,7 @@ def _files(folder: Path) -> list[str]:
 def _identity(path: Path) -> dict[str, Any]:
     digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
+        while block := stream.read(BLOCK):
             digest.update(block)
     return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
 
@@ -104,8 +206,23 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def compress(source: Path, target: Path) -> None:
-    """`source` gzipped as `target`, and gone."""
+def compress(source: Path, target: Path, renames: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    """`source` gzipped as `target`, and gone; `renames` are texts in it and what takes their place."""
     with source.open("rb") as plain, gzip.open(target, "wb", compresslevel=GZIP_LEVEL) as packed:
-        shutil.copyfileobj(plain, packed, 1 << 20)
+        for block in _blocks(plain, renames):
+            packed.write(block)
     source.unlink()
+
+
+def _blocks(stream: BinaryIO, renames: Sequence[tuple[bytes, bytes]]) -> Iterator[bytes]:
+    # What may be the beginning of a text to replace waits for the next block.
+    longest = max((len(old) for old, _ in renames), default=1)
+    kept = b""
+    while block := stream.read(BLOCK):
+        text = kept + block
+        for old, new in renames:
+            text = text.replace(old, new)
+        place = max(0, len(text) - longest + 1)
+        kept = text[place:]
+        yield text[:place]
+    yield kept

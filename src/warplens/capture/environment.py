@@ -10,6 +10,8 @@ import subprocess
 import sys
 from typing import Any, Final
 
+from warplens.capture.masking import SECRET_VARIABLE, masked
+
 PACKAGES: Final = (
     "torch", "triton", "pytorch-triton", "jax", "jaxlib", "transformers", "torchvision", "numpy", "flash-attn",
     "transformer-engine", "deepspeed", "accelerate", "vllm", "nvidia-cudnn-cu12", "nvidia-cudnn-cu13",
@@ -18,7 +20,6 @@ SHOWN_VARIABLES: Final = re.compile(
     r"(CUDA|NCCL|RCCL|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|OMP|MKL|XLA|JAX|HIP|ROCR|HSA|CUBLAS|CUDNN|NVIDIA)(_|$).*"
     r"|(RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE)"
 )
-SECRET: Final = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 CLOCK_FIELDS: Final = (
     "index", "name", "driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem", "power.draw",
     "power.limit", "temperature.gpu", "pstate", "clocks_event_reasons.active",
@@ -81,9 +82,9 @@ def versions() -> dict[str, str]:
 def variables() -> dict[str, str]:
     """The environment variables that steer GPU software, less anything that could be a secret."""
     return {
-        name: value
+        name: masked(value)
         for name, value in sorted(os.environ.items())
-        if SHOWN_VARIABLES.fullmatch(name) and not SECRET.search(name)
+        if SHOWN_VARIABLES.fullmatch(name) and not SECRET_VARIABLE.search(name)
     }
 
 

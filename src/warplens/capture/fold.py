@@ -2,149 +2,181 @@
 
 Runs where the program runs, so it needs nothing but Python: `python -m warplens.capture.fold trace.json tree.hatchet`
 adds what the trace holds to the tree, which is gzipped. A path joins scopes and annotations, modules and Python frames
-where recorded, ops, then the kernel; backward work stands under the forward op that created it. Kernels carry "time
-(ns)" and "count", host calls "cpu_time (ns)", what they took besides the calls inside them.
+where recorded, ops, then the kernel; backward work stands under the forward op that created it, and a kernel that no
+op launched under the call that did. The paths are those of `Profile.tree`.
 """
 
 from __future__ import annotations
 
+import functools
+import gc
 import gzip
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from warplens.capture.path_tree import (
+    COUNT,
+    CPU_TIME,
+    DEVICE_ID,
+    DEVICE_TYPE,
+    GPU_TIME,
+    OWN,
+    ROOT,
+    Node,
+    from_hatchet,
+    pruned,
+    to_hatchet,
+)  # fmt: skip
 from warplens.capture.scope_log import HEADER
 
-HOST: Final = ("cpu_op", "user_annotation", "python_function")
-RUNTIME: Final = ("cuda_runtime", "cuda_driver")
-GPU: Final = ("kernel", "gpu_memcpy", "gpu_memset")
+OP: Final = "cpu_op"
+ANNOTATION: Final = "user_annotation"
+HOST: Final = (OP, ANNOTATION, "python_function")
+RUNTIME: Final = ("cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime", "xpu_driver")
+GPU: Final = ("kernel", "concurrent_kernel", "gpu_memcpy", "gpu_memset")
 BACKWARD: Final = "(backward)"
+NO_LAUNCH: Final = "(no launch recorded)"
 STEP: Final = "ProfilerStep#"
+AFTER_STEPS: Final = "(after the last step)"
+"""The mark that was open at the end: what follows the last step is not one."""
 MODULE: Final = "nn.Module: "
-ROOT: Final = "ROOT"
+ENGINE: Final = "autograd::engine::evaluate_function: "
 NS_PER_US: Final = 1000
-MOST_NODES: Final = 10_000
-"""Keeps a tree well under a megabyte, however many paths a run has."""
-SMALL: Final = "(lighter paths)"
-
-
-class Node:
-    """One call path: its own metrics, and what is called from it."""
-
-    __slots__ = ("children", "metrics", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.children: dict[str, Node] = {}
-        self.metrics: dict[str, Any] = {}
-
-    def child(self, name: str) -> Node:
-        node = self.children.get(name)
-        if node is None:
-            node = self.children[name] = Node(name)
-        return node
-
-    def add(self, metric: str, value: float) -> None:
-        self.metrics[metric] = self.metrics.get(metric, 0) + value
+NO_ARGS: Final[dict[str, Any]] = {}
 
 
 class _Call:
     """A host event with its caller."""
 
-    __slots__ = ("children_ns", "correlation", "end", "event", "node", "ns", "outer")
+    __slots__ = ("begin", "end", "event", "forward_thread", "has_op", "inner_us", "is_backward", "is_runtime", "node",
+                 "outer", "sequence")  # fmt: skip
 
-    def __init__(self, event: dict[str, Any], outer: _Call | None) -> None:
-        self.event, self.outer = event, outer
-        self.end = event["ts"] + event.get("dur", 0)
-        self.ns = round(event.get("dur", 0) * NS_PER_US)
-        self.children_ns = 0
+    def __init__(self, event: dict[str, Any], outer: _Call | None, begin: float, end: float) -> None:
+        self.event, self.outer, self.begin, self.end = event, outer, begin, end
+        category, args = event["cat"], event.get("args", NO_ARGS)
+        self.is_runtime = category in RUNTIME
+        self.has_op: bool = category == OP or (outer is not None and outer.has_op)
+        self.inner_us = 0.0
         self.node: Node | None = None
+        self.sequence: int = args.get("Sequence number", -1)
+        # Where a backward op's forward op ran, by autograd's own count of threads; 0 for all other ops.
+        self.forward_thread: int = args.get("Fwd thread id", 0)
+        self.is_backward = self.sequence >= 0 and (self.forward_thread > 0 or event["name"].startswith(ENGINE))
 
 
 def fold(document: dict[str, Any], root: Node) -> None:
     """Add the events of a trace to a tree."""
     events = [event for event in document.get("traceEvents", []) if event.get("ph") == "X" and "ts" in event]
-    calls, launches = _nested(event for event in events if event.get("cat") in (*HOST, *RUNTIME))
-    forward = _forward_ops(calls)
+    threads = _threads(event for event in events if event.get("cat") in (*HOST, *RUNTIME))
+    calls = [call for own in threads.values() for call in own]
+    # Who called and who created started earlier, on whichever thread: both have their nodes by then.
+    calls.sort(key=lambda call: call.event["ts"])
+    forward = _forward_ops(threads)
     for call in calls:
-        node = _node(call, root, forward)
-        if call.event["cat"] not in RUNTIME:
-            node.add("cpu_time (ns)", max(0, call.ns - call.children_ns))
-    _add_metrics(document.get(HEADER, []), calls)
+        call.node = _place(call, root, forward)
+        if not call.is_runtime:
+            call.node.add(CPU_TIME, max(0, round((call.end - call.begin - call.inner_us) * NS_PER_US)))
+    _add_metrics(document.get(HEADER, []), threads)
+    launches = {call.event.get("args", NO_ARGS).get("correlation"): call for call in calls if call.is_runtime}
     for event in events:
         if event.get("cat") in GPU:
-            launch = launches.get(event.get("args", {}).get("correlation"))
-            above = root if launch is None or launch.node is None else launch.node
-            _add_kernel(above, event)
+            _add_kernel(_launcher(launches.get(event.get("args", {}).get("correlation")), root), event)
+
+
+def _launcher(launch: _Call | None, root: Node) -> Node:
+    if launch is None or launch.node is None:
+        return root.child(NO_LAUNCH)
+    return launch.node if launch.has_op else launch.node.child(launch.event["name"])
 
 
 def _add_kernel(above: Node, event: dict[str, Any]) -> None:
     leaf = above.child(event["name"])
-    leaf.add("time (ns)", round(event.get("dur", 0) * NS_PER_US))
-    leaf.add("count", 1)
-    leaf.metrics["device_id"] = str(event.get("args", {}).get("device", 0))
-    leaf.metrics["device_type"] = "CUDA"
+    leaf.add(GPU_TIME, round(event.get("dur", 0) * NS_PER_US))
+    leaf.add(COUNT, 1)
+    leaf.metrics[DEVICE_ID] = str(event.get("args", {}).get("device", 0))
+    leaf.metrics[DEVICE_TYPE] = "CUDA"
 
 
-def _nested(events: Iterable[dict[str, Any]]) -> tuple[list[_Call], dict[Any, _Call]]:
-    """Every host event with its caller, callers first; and the runtime calls by correlation id."""
+def _threads(events: Iterable[dict[str, Any]]) -> dict[Any, list[_Call]]:
+    """Every host event with its caller, callers first, per thread."""
     threads: dict[Any, list[dict[str, Any]]] = {}
     for event in events:
         threads.setdefault((event.get("pid"), event.get("tid")), []).append(event)
+    return {thread: _nested(own) for thread, own in threads.items()}
+
+
+def _nested(events: list[dict[str, Any]]) -> list[_Call]:
+    """By time. What outlives its caller stays inside where most of it lies inside, and else stands behind it.
+
+    An annotation opens inside a call of `__enter__` and closes long after it, and a step may end inside a scope.
+    """
+    events.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
     calls: list[_Call] = []
-    launches: dict[Any, _Call] = {}
-    for own in threads.values():
-        own.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
-        stack: list[_Call] = []
-        for event in own:
-            while stack and stack[-1].end <= event["ts"]:
-                stack.pop()
-            call = _Call(event, stack[-1] if stack else None)
-            if call.outer is not None and event["cat"] not in RUNTIME:
-                call.outer.children_ns += call.ns
-            calls.append(call)
-            stack.append(call)
-            if event["cat"] in RUNTIME:
-                launches[event.get("args", {}).get("correlation")] = call
-    return calls, launches
+    stack: list[_Call] = []
+    for event in events:
+        begin, end = event["ts"], event["ts"] + event.get("dur", 0)
+        free = begin
+        while stack and (stack[-1].end <= begin or (stack[-1].end - begin) * 2 < end - begin):
+            free = max(free, stack.pop().end)
+        outer = stack[-1] if stack else None
+        if outer is not None:
+            end = min(end, outer.end)
+        call = _Call(event, outer, min(free, end), end)
+        if outer is not None and not call.is_runtime:
+            outer.inner_us += call.end - call.begin
+        calls.append(call)
+        stack.append(call)
+    return calls
 
 
-def _forward_ops(calls: list[_Call]) -> dict[Any, _Call]:
-    """The op of each sequence number: the innermost one of the forward pass, which autograd's node stands for."""
-    found: dict[Any, _Call] = {}
-    for call in calls:
-        args = call.event.get("args", {})
-        number = args.get("Sequence number", -1)
-        if number >= 0 and not args.get("Fwd thread id"):
-            found[number] = call
-    return found
+def _forward_ops(threads: dict[Any, list[_Call]]) -> dict[tuple[int, int], _Call]:
+    """(thread of the forward pass, sequence number) → the innermost op with that number: the one that a node of
+    autograd stands for. Autograd counts threads by itself: each number is the thread that most sequence numbers fit.
+    """
+    made: dict[Any, dict[int, _Call]] = {}
+    wanted: dict[int, set[int]] = {}
+    for thread, calls in threads.items():
+        for call in calls:
+            if call.is_backward:
+                wanted.setdefault(call.forward_thread, set()).add(call.sequence)
+            elif call.sequence >= 0:
+                made.setdefault(thread, {})[call.sequence] = call
+    fits = Counter({(number, thread): len(needs & own.keys()) for number, needs in wanted.items()
+                    for thread, own in made.items()})  # fmt: skip
+    homes: dict[int, Any] = {}
+    for (number, thread), _ in fits.most_common():
+        if number not in homes and thread not in homes.values():
+            homes[number] = thread
+    for (number, thread), _ in fits.most_common():
+        homes.setdefault(number, thread)
+    return {(number, place): call for number, thread in homes.items() for place, call in made[thread].items()}
 
 
-def _node(call: _Call, root: Node, forward: dict[Any, _Call]) -> Node:
-    """The tree's node of a call; its callers have theirs already, unless it is a backward op that came first."""
-    if call.node is not None:
-        return call.node
-    chain = [call]
-    while chain[-1].outer is not None and chain[-1].outer.node is None:
-        chain.append(chain[-1].outer)
-    for each in reversed(chain):
-        above = each.outer.node if each.outer is not None and each.outer.node is not None else root
-        args = each.event.get("args", {})
-        created = forward.get(args.get("Sequence number", -1)) if args.get("Fwd thread id") else None
-        if created is not None and created is not each:
-            above = _node(created, root, {}).child(BACKWARD)
-        each.node = above if _is_plumbing(each.event) else above.child(_label(each.event["name"]))
-    return chain[0].node or root
+def _place(call: _Call, root: Node, forward: dict[tuple[int, int], _Call]) -> Node:
+    """The node of a call whose callers have theirs."""
+    above = root if call.outer is None or call.outer.node is None else call.outer.node
+    if call.is_runtime:
+        return above
+    if call.is_backward:
+        created = forward.get((call.forward_thread, call.sequence))
+        if created is not None and created.node is not None and created.event["ts"] < call.event["ts"]:
+            above = created.node.child(BACKWARD)
+    return above.child(_label(call.event))
 
 
-def _is_plumbing(event: dict[str, Any]) -> bool:
-    return event["cat"] in RUNTIME
+def _label(event: dict[str, Any]) -> str:
+    if event.get("args", NO_ARGS).get("finished") is False and event["name"].startswith(STEP):
+        return AFTER_STEPS
+    return label(event["name"])
 
 
-def _label(name: str) -> str:
-    """All steps under one name: a tree is about code, not about time."""
+@functools.cache
+def label(name: str) -> str:
+    """A name as a tree has it: all steps under one, for a tree is about code and not about time."""
     if name.startswith(STEP):
         return STEP.rstrip("#")
     if name.startswith(MODULE):
@@ -157,43 +189,20 @@ def _label(name: str) -> str:
     return name
 
 
-def _add_metrics(log: list[list[Any]], calls: list[_Call]) -> None:
+def _add_metrics(log: list[list[Any]], threads: dict[Any, list[_Call]]) -> None:
     seen: dict[tuple[Any, str], list[_Call]] = {}
     if log:
-        for call in calls:
-            if call.event["cat"] == "user_annotation":
-                seen.setdefault((call.event.get("tid"), call.event["name"]), []).append(call)
+        for (_, thread), calls in threads.items():
+            for call in calls:
+                if call.event["cat"] == ANNOTATION:
+                    seen.setdefault((thread, call.event["name"]), []).append(call)
     for thread, name, occurrence, metrics in log:
         own = seen.get((thread, name), [])
-        if occurrence < len(own):
-            node = own[occurrence].node
-            for metric, value in metrics.items():
-                if node is not None:
-                    node.add(metric, value)
-
-
-def to_hatchet(root: Node, devices: dict[str, Any]) -> list[Any]:
-    """The two-item list of a `.hatchet` file; built without recursion, as stacks can be deep."""
-    top: dict[str, Any] = {}
-    stack = [(root, top)]
-    while stack:
-        node, item = stack.pop()
-        item["frame"] = {"name": node.name, "type": "function"}
-        item["metrics"] = node.metrics
-        item["children"] = [{} for _ in node.children]
-        stack.extend(zip(node.children.values(), item["children"], strict=True))
-    return [top, devices]
-
-
-def from_hatchet(document: list[Any]) -> Node:
-    """The tree that `to_hatchet` wrote, to add more to it."""
-    root = Node(ROOT)
-    stack = [(root, document[0])]
-    while stack:
-        node, item = stack.pop()
-        node.metrics.update(item["metrics"])
-        stack.extend((node.child(child["frame"]["name"]), child) for child in item["children"])
-    return root
+        node = own[occurrence].node if occurrence < len(own) else None
+        for metric, value in metrics.items():
+            if node is not None:
+                # A user's "count" is none of kernels.
+                node.add(f"{metric} of scopes" if metric in OWN else metric, value)
 
 
 def devices_of(document: dict[str, Any]) -> dict[str, Any]:
@@ -206,52 +215,6 @@ def devices_of(document: dict[str, Any]) -> dict[str, Any]:
             "memory_bytes": device.get("totalGlobalMem", 0),
         }  # fmt: skip
     return {"CUDA": listed} if listed else {}
-
-
-def pruned(root: Node, most: int = MOST_NODES) -> None:
-    """Keep the heaviest paths; what is lighter becomes one node of its caller, with the same sums.
-
-    A caller is never lighter than what it calls, so what is kept is a tree.
-    """
-    nodes, weights = _weighed(root)
-    if len(nodes) <= most:
-        return
-    order = sorted(range(len(nodes)), key=lambda place: (-weights[place], place))
-    kept = {id(nodes[place]) for place in order[:most]}
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        light = [child for child in node.children.values() if id(child) not in kept and child.name != SMALL]
-        for child in light:
-            del node.children[child.name]
-            for name, value in _sums(child).items():
-                node.child(SMALL).add(name, value)
-        stack.extend(node.children.values())
-
-
-def _weighed(root: Node) -> tuple[list[Node], list[float]]:
-    """All nodes, callers first, each with the time of all that is below it; GPU time counts most."""
-    nodes, above = [root], [0]
-    for place, node in enumerate(nodes):  # the list grows while it is walked
-        nodes.extend(node.children.values())
-        above.extend([place] * len(node.children))
-    weights = [1000 * node.metrics.get("time (ns)", 0) + node.metrics.get("cpu_time (ns)", 0) + 1 for node in nodes]
-    for place in range(len(nodes) - 1, 0, -1):
-        weights[above[place]] += weights[place]
-    return nodes, weights
-
-
-def _sums(top: Node) -> dict[str, float]:
-    """What a path and all below it add up to; what is no number is left out."""
-    found: dict[str, float] = {}
-    stack = [top]
-    while stack:
-        node = stack.pop()
-        for name, value in node.metrics.items():
-            if isinstance(value, (int, float)):
-                found[name] = found.get(name, 0) + value
-        stack.extend(node.children.values())
-    return found
 
 
 def fold_file(trace: Path, tree: Path) -> None:
@@ -270,4 +233,6 @@ def fold_file(trace: Path, tree: Path) -> None:
 
 
 if __name__ == "__main__":
+    # A process this short leaves the collector of cycles nothing to do but look, over and over.
+    gc.disable()
     fold_file(Path(sys.argv[1]), Path(sys.argv[2]))

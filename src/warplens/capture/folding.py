@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 from warplens.capture import bundle
 from warplens.capture.bundle import Staging
-from warplens.errors import WarplensError
+
+WORTH_TELLING_SECONDS: Final = 0.05
 
 
 class Folder:
@@ -17,9 +19,11 @@ class Folder:
 
     def __init__(self, staging: Staging) -> None:
         self._tree = staging.path(bundle.TREE)
-        self._pieces = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._piece: Path | None = None
+        self.pieces = self.lost = 0
+        self.reason = ""
+        """Why the last of the lost pieces was lost."""
         self.recorded_seconds = self.skipped_seconds = 0.0
 
     @property
@@ -27,28 +31,55 @@ class Folder:
         return self._process is None or self._process.poll() is not None
 
     def add(self, trace: Path, seconds: float) -> None:
-        """Fold a trace file, which is removed afterwards."""
-        self._wait()
-        self._pieces += 1
-        self.recorded_seconds += seconds
-        self._piece = trace.rename(trace.with_name(f"piece{self._pieces}.json"))
-        # Without the variables that would make this child take part in the run.
-        environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-        root = Path(__file__).parents[2]
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
-        command = [sys.executable, "-m", "warplens.capture.fold", str(self._piece), str(self._tree)]
-        self._process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        """Fold a trace file, which is removed afterwards. Never raises: it runs in the midst of the program."""
+        self.finish()
+        self.pieces += 1
+        try:
+            self._piece = trace.rename(trace.with_name(f"piece{self.pieces}.json"))
+            self._process = self._begun(self._piece)
+        except OSError as error:
+            self.lose(str(error.strerror or error))
+        else:
+            self.recorded_seconds += seconds
+
+    def lose(self, reason: str) -> None:
+        self.lost, self.reason = self.lost + 1, reason
 
     def finish(self) -> None:
         """Wait until all is folded."""
-        self._wait()
-
-    def _wait(self) -> None:
         if self._process is None or self._piece is None:
             return
         _, errors = self._process.communicate()
         code, self._process = self._process.returncode, None
         self._piece.unlink(missing_ok=True)
         if code:
-            last = errors.decode(errors="replace").strip().rpartition("\n")[2]
-            raise WarplensError(f"folding the recording failed: {last}")
+            self.lose(errors.decode(errors="replace").strip().rpartition("\n")[2] or f"status {code}")
+
+    def _begun(self, piece: Path) -> subprocess.Popen[bytes]:
+        # Without the variables that would make this child take part in the run.
+        environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+        root = Path(__file__).parents[2]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
+        command = [sys.executable, "-m", "warplens.capture.fold", str(piece), str(self._tree)]
+        return subprocess.Popen(
+            command,
+            env=environment,
+            # Where -m looks for modules first: not among the program's own.
+            cwd=piece.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            # A Ctrl-C is for the program.
+            start_new_session=True,
+        )
+
+    def notes(self) -> list[str]:
+        found = []
+        if self.skipped_seconds >= WORTH_TELLING_SECONDS:
+            found.append(
+                f"recorded {self.recorded_seconds:.1f} s of the run and skipped {self.skipped_seconds:.1f} s in which "
+                "earlier pieces were being folded"
+            )
+        if self.lost:
+            found.append(f"{self.lost} of {self.pieces} pieces of the recording could not be folded: {self.reason}")
+        return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import Any
+from typing import Any, Final
 
 from warplens.capture import bundle
 from warplens.capture.bundle import Staging
@@ -11,6 +11,8 @@ from warplens.capture.plan import Plan
 from warplens.capture.scopes import Metrics
 from warplens.capture.windows import Window
 from warplens.errors import UsageError, WarplensError
+
+CANNOT_PAUSE: Final = "JAX's profiler cannot pause: all was recorded"
 
 
 class JaxBackend:
@@ -20,7 +22,7 @@ class JaxBackend:
 
     def __init__(self, plan: Plan, staging: Staging) -> None:
         if plan.data == "tree":
-            raise UsageError("JAX's profiler records traces only", hint="--data trace")
+            raise UsageError("JAX's profiler records traces only", hint="--data trace, or data='trace'")
         self.plan, self.staging = plan, staging
         self.notes: list[str] = []
         try:
@@ -41,7 +43,8 @@ class JaxBackend:
             self._begin()
 
     def pause(self) -> None:
-        self.notes.append("JAX's profiler cannot pause: all was recorded")
+        if CANNOT_PAUSE not in self.notes:
+            self.notes.append(CANNOT_PAUSE)
 
     def resume(self) -> None:
         """Nothing was paused."""
@@ -69,6 +72,10 @@ class JaxBackend:
         if self._has_metrics:
             self.notes.append("JAX's profiler keeps the names of scopes, not their metrics")
         return {"steps_marked": self._window.seen, "gpu": self._jax.default_backend() == "gpu"}
+
+    def forget(self) -> None:
+        """In a forked child: the recording is the parent's."""
+        self._is_recording, self._mark = False, None
 
     def enter(self, name: str, metrics: Metrics) -> Any:
         self._has_metrics |= bool(metrics)

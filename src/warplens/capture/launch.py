@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import atexit
+import builtins
 import contextlib
 import importlib.util
 import os
-import runpy
 import signal
 import sys
+import threading
 import traceback
+import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, Final
+from types import CodeType, FrameType, TracebackType
+from typing import Any, Final, NoReturn
 
 from warplens.errors import UsageError, WarplensError
 
 SIGNAL_BASE: Final = 128
-OWN_FILES: Final = (__file__, runpy.__file__, "<frozen runpy>")
+ENDING: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""What a scheduler or a closed terminal sends: what was recorded is still written."""
+LARGEST_STATUS: Final = 0xFF
+C_LONG: Final = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,8 @@ class Program:
     name: str
     source: str
     run: Callable[[], int]
+    is_own: bool = False
+    """Part of Warplens: what it raises as a `WarplensError` is one line to say, and no crash."""
 
 
 @dataclass(frozen=True)
@@ -43,78 +52,174 @@ def script(path: str, args: Sequence[str]) -> Program:
     """`python path args…`."""
     place = Path(path)
     try:
-        text = place.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
+        text = place.read_bytes()
+    except (OSError, ValueError) as error:
         hint = "give a script, -m MODULE, or workload NAME"
-        raise UsageError(f"{path}: {error.strerror or error}", hint=hint) from None
+        raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}", hint=hint) from None
+    # The program may change its directory and still ask where it lies.
+    file = str(place.absolute())
 
     def run() -> int:
         sys.argv = [path, *args]
-        sys.path[0] = str(place.resolve().parent)
-        runpy.run_path(str(place), run_name="__main__")
+        _put_first(str(place.resolve().parent))
+        _execute(compile(text, file, "exec", dont_inherit=True), file, None)
         return 0
 
-    return Program(place.stem, text, run)
+    return Program(place.stem, text.decode("utf-8", "replace"), run)
 
 
 def module(name: str, args: Sequence[str]) -> Program:
     """`python -m name args…`."""
-    sys.path[0] = str(Path.cwd())
-    try:
-        found = importlib.util.find_spec(name)
-        found = importlib.util.find_spec(f"{name}.__main__") if found and found.submodule_search_locations else found
-    except (ImportError, ValueError) as error:
-        raise UsageError(f"no module {name!r} ({error})") from None
-    if found is None:
-        raise UsageError(f"no module {name!r}")
+    _put_first(str(Path.cwd()))
+    found = _found(name)
+    if found is not None and found.submodule_search_locations is not None:
+        found = _found(f"{name}.__main__")
+        if found is None:
+            raise UsageError(f"{name!r} is a package without a __main__, and cannot be run")
+    code = getattr(found.loader, "get_code", lambda _: None)(found.name) if found is not None else None
+    if found is None or code is None:
+        raise UsageError(f"no module {name!r}" + (" with Python code" if found else ""))
     text = ""
     if found.origin:
         with contextlib.suppress(OSError):
             text = Path(found.origin).read_text(encoding="utf-8", errors="replace")
 
     def run() -> int:
-        sys.argv = [name, *args]
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
+        sys.argv = [found.origin or name, *args]
+        _execute(code, found.origin, found)
         return 0
 
     return Program(name.rpartition(".")[2], text, run)
 
 
+def _found(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise UsageError(f"no module {name!r} ({error})") from None
+
+
+def _put_first(folder: str) -> None:
+    """Where a program's own modules are looked for, in the place of where Warplens was started from."""
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = folder
+
+
+_kept: list[Any] = []
+"""The module that was `__main__` before: its code is still running."""
+
+
+def _execute(code: CodeType, file: str | None, spec: ModuleSpec | None) -> None:
+    """Run code as `__main__`, which it stays: handlers at exit, threads and pickles ask for it later."""
+    main = types.ModuleType("__main__")
+    loader = spec.loader if spec else SourceFileLoader("__main__", file or "")
+    main.__dict__.update(
+        __file__=file, __spec__=spec, __loader__=loader, __package__=spec.parent if spec else None, __cached__=None,
+        __builtins__=builtins,
+    )  # fmt: skip
+    _kept.append(sys.modules.get("__main__"))
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)  # the user's own program, which is what was asked for
+
+
 def supervise(program: Program) -> Outcome:
     """Run a program to its end, whatever that is; only what cannot be caught ends this process."""
+    with _terminable():
+        outcome = _ended(program.run, is_own=program.is_own)
+        if outcome.status in ("interrupted", "terminated"):
+            return outcome
+        # As Python does before it ends: work handed to executors, and threads that are no daemons.
+        waited = _ended(lambda: threading._shutdown() or 0, is_own=False)  # type: ignore[attr-defined]
+        return outcome if waited.status == "complete" else waited
+
+
+def _ended(run: Callable[[], int], *, is_own: bool) -> Outcome:
     try:
-        with _terminable():
-            code = program.run()
+        code = run()
     except SystemExit as ended:
         return _of_exit(ended)
     except KeyboardInterrupt:
         return Outcome(SIGNAL_BASE + signal.SIGINT, "interrupted")
-    except WarplensError:
-        raise  # a workload that cannot run says so in one line
-    except BaseException as error:  # noqa: BLE001 - the program's own failure, shown as Python would
-        traceback.print_exception(type(error), error, _without_own_frames(error.__traceback__))
+    except BaseException as error:
+        if is_own and isinstance(error, WarplensError):
+            raise
+        _show(error)  # the program's own failure, as Python would
         return Outcome(1, "crashed", f"{type(error).__name__}: {error}"[:500])
     return Outcome(code, "complete" if code == 0 else "failed")
 
 
 class _Terminated(SystemExit):
-    """SIGTERM, as a scheduler sends before it kills: what was recorded is still written."""
+    """One of the signals in ENDING."""
+
+
+_taken: set[int] = set()
+"""The signals that `_Terminated` stands for now."""
+
+
+def _on_signal(number: int, _: FrameType | None) -> None:
+    raise _Terminated(SIGNAL_BASE + number)
 
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    def on_signal(number: int, _: FrameType | None) -> None:
-        raise _Terminated(SIGNAL_BASE + number)
+    with _handled(_on_signal) as taken:
+        _taken.update(taken)
+        try:
+            yield
+        finally:
+            _taken.clear()
 
-    try:
-        before: Any = signal.signal(signal.SIGTERM, on_signal)
-    except ValueError:  # not the main thread
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """While a bundle is being written: a signal to end comes too late to be heeded, and would cost the bundle."""
+    with _handled(signal.SIG_IGN):
         yield
-        return
+
+
+@contextlib.contextmanager
+def _handled(handler: Any) -> Iterator[list[int]]:
+    """The signals in ENDING that nobody else handles, handled; what the program sets itself stays."""
+    taken = []
+    if threading.current_thread() is threading.main_thread():
+        taken = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, handler)
     try:
-        yield
+        yield taken
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in taken:
+            if signal.getsignal(number) is handler:
+                signal.signal(number, signal.SIG_DFL)
+
+
+class _Fork:
+    """A forked child ends by a signal as any process does: its parent asks with which.
+
+    The signals wait while a process forks: one that came between would find a handler that is no longer there.
+    """
+
+    def __init__(self) -> None:
+        self._mask: set[Any] | None = None
+
+    def before(self) -> None:
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _taken) if _taken else None
+
+    def in_parent(self) -> None:
+        if self._mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+    def in_child(self) -> None:
+        for number in _taken:
+            if signal.getsignal(number) is _on_signal:
+                signal.signal(number, signal.SIG_DFL)
+        _taken.clear()
+        self.in_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    _fork = _Fork()
+    os.register_at_fork(before=_fork.before, after_in_parent=_fork.in_parent, after_in_child=_fork.in_child)
 
 
 def _of_exit(ended: SystemExit) -> Outcome:
@@ -122,16 +227,35 @@ def _of_exit(ended: SystemExit) -> Outcome:
         return Outcome(int(str(ended.code)), "terminated")
     if ended.code is None or isinstance(ended.code, int):
         code = ended.code or 0
-        return Outcome(code & 0xFF, "complete" if code == 0 else "failed")
+        # As Python does: the lowest byte of what fits a C long.
+        code = code & LARGEST_STATUS if code in C_LONG else LARGEST_STATUS
+        return Outcome(code, "complete" if code == 0 else "failed")
     print(ended.code, file=sys.stderr)  # noqa: T201 - as Python shows sys.exit("text")
     return Outcome(1, "failed", str(ended.code)[:500])
 
 
+def _show(error: BaseException) -> None:
+    shown = error.with_traceback(_without_own_frames(error.__traceback__))
+    try:
+        sys.excepthook(type(shown), shown, shown.__traceback__)
+    except BaseException:  # noqa: BLE001 - a hook of the program's that fails itself
+        traceback.print_exception(type(shown), shown, shown.__traceback__)
+
+
 def _without_own_frames(trace: TracebackType | None) -> TracebackType | None:
     """The traceback from the program's first frame on."""
-    while trace is not None and trace.tb_frame.f_code.co_filename in OWN_FILES:
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
     return trace
+
+
+def leave(code: int) -> NoReturn:
+    """End a forked child as Python would, less the last part: a profiler inherited from its parent aborts in that."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)
 
 
 def rank() -> tuple[int, int]:

@@ -21,6 +21,7 @@ CHOICES: Final = {
 class Plan:
     """`steps` of them are recorded after `wait` and `warmup` steps; 0 steps means the whole run.
 
+    `threads` records the ops of every thread, not only of the one that begins the recording and of autograd's.
     `execution_trace` says of what PyTorch's ExecutionTrace is: of a step beside the recorded ones, of all, or of none.
     """
 
@@ -31,6 +32,7 @@ class Plan:
     shapes: bool = True
     stacks: bool = False
     memory: bool = False
+    threads: bool = False
     execution_trace: str = "step"
     steps: int = 0
     wait: int = 0

@@ -76,6 +76,9 @@ class ProtonBackend:
             self.notes.append(f"only {self._window.seen} steps were marked")
         return {"steps_marked": self._window.seen, "gpu": True}
 
+    def forget(self) -> None:
+        """In a forked child: Proton's session is the parent's."""
+
     def enter(self, name: str, metrics: Metrics) -> Any:
         return self._proton.enter_scope(name, metrics=dict(metrics) or None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final
 
 HEADER: Final = "warplens_scopes"
@@ -20,10 +21,10 @@ class ScopeLog:
         self._lock = threading.Lock()
         self.entries: list[list[Any]] = []
 
-    def enter(self, name: str, metrics: dict[str, float]) -> None:
+    def enter(self, name: str, metrics: Mapping[str, float]) -> None:
         thread = threading.get_native_id()
         with self._lock:
             occurrence = self._seen[thread, name]
             self._seen[thread, name] += 1
             if metrics:
-                self.entries.append([thread, name, occurrence, metrics])
+                self.entries.append([thread, name, occurrence, dict(metrics)])

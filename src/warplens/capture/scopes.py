@@ -1,19 +1,21 @@
 """Scopes: named regions of a program, with what they did (flops, bytes, tokens …).
 
 Almost free while nothing records: entering looks at one global. Each thread has a stack of its own, so scopes nest and
-one scope object may be entered again inside itself or by several threads.
+one scope object may be entered again inside itself or by several threads. Generators and tasks of asyncio take turns
+on one thread: their scopes may close in any order.
 """
 
 from __future__ import annotations
 
-import functools
+import math
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from warplens.errors import UsageError
 
 Metrics = Mapping[str, float]
+UNNAMED: Final = "(unnamed)"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -26,7 +28,7 @@ class ScopeRecorder(Protocol):
 
 
 class _Open:
-    """A scope that some recorder knows of."""
+    """A scope that some recorder knows of, or that `enter_scope` opened inside one."""
 
     __slots__ = ("handles", "name", "owner")
 
@@ -41,12 +43,26 @@ class _Thread(threading.local):
 
 _recorders: tuple[ScopeRecorder, ...] = ()
 _thread = _Thread()
+_left_out = 0
 
 
 def set_recorders(recorders: tuple[ScopeRecorder, ...]) -> None:
     """Who hears of scopes from now on; nobody makes them free."""
     global _recorders
     _recorders = recorders
+
+
+def forget() -> None:
+    """No recorder and nothing open: what a forked child begins with."""
+    set_recorders(())
+    _thread.stack.clear()
+
+
+def take_left_out() -> int:
+    """How many values of metrics were no finite numbers since this was last asked."""
+    global _left_out
+    count, _left_out = _left_out, 0
+    return count
 
 
 class scope:  # noqa: N801 - reads as a statement: `with scope("attention"):`
@@ -70,51 +86,59 @@ class scope:  # noqa: N801 - reads as a statement: `with scope("attention"):`
         return self
 
     def __exit__(self, *_: object) -> None:
-        stack = _thread.stack
         # A scope entered before recording began was never pushed.
-        if stack and stack[-1].owner is self:
-            _exit(stack.pop())
+        if _thread.stack:
+            _exit_innermost(self)
 
     def __call__(self, function: Function) -> Function:
-        @functools.wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with scope(self.name, self.metrics):
-                return function(*args, **kwargs)
+        from warplens.capture.wrapping import inside
 
-        return wrapped  # type: ignore[return-value]
+        return inside(function, lambda: scope(self.name, self.metrics))
 
 
 def enter_scope(name: str, metrics: Metrics | None = None) -> None:
     """Open a scope that `exit_scope` closes, for regions that no block encloses."""
     if _recorders:
         _enter(name, metrics, None)
+    elif _thread.stack:
+        # Paused inside a scope: pushed all the same, so that its end is not taken for the end of the one around it.
+        _thread.stack.append(_Open(str(name), None, []))
 
 
 def exit_scope(name: str | None = None) -> None:
     """Close the innermost scope of this thread that `enter_scope` opened; `name`, where given, must be its name."""
     stack = _thread.stack
-    if not stack or stack[-1].owner is not None:
+    innermost = next((opened for opened in reversed(stack) if opened.owner is None), None)
+    if innermost is None:
         return
-    if name is not None and stack[-1].name != name:
-        raise UsageError(f"exit_scope({name!r}), but the innermost scope is {stack[-1].name!r}")
-    _exit(stack.pop())
+    if name is not None and innermost.name != (str(name) or UNNAMED):
+        raise UsageError(f"exit_scope({name!r}), but the innermost scope is {innermost.name!r}")
+    _exit_innermost(None)
 
 
 def _enter(name: str, metrics: Metrics | None, owner: object) -> None:
+    name = (name if isinstance(name, str) else str(name)) or UNNAMED
     known = checked(name, metrics) if metrics else {}
     handles = [(recorder, recorder.enter(name, known)) for recorder in _recorders]
     _thread.stack.append(_Open(name, owner, handles))
 
 
-def _exit(opened: _Open) -> None:
-    depth = len(_thread.stack)
-    for recorder, handle in reversed(opened.handles):
-        recorder.exit(handle, depth)
+def _exit_innermost(owner: object) -> None:
+    stack = _thread.stack
+    for place in range(len(stack) - 1, -1, -1):
+        if stack[place].owner is owner:
+            for recorder, handle in reversed(stack.pop(place).handles):
+                recorder.exit(handle, len(stack))
+            return
 
 
 def checked(name: str, metrics: Metrics) -> dict[str, float]:
-    """The metrics as plain numbers; numpy's and torch's scalars become such."""
+    """The metrics as plain numbers; numpy's and torch's scalars become such, and what is not finite is counted."""
+    global _left_out
     try:
-        return {str(metric): float(value) for metric, value in metrics.items()}
-    except (TypeError, ValueError) as error:
+        known = {str(metric): float(value) for metric, value in metrics.items()}
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last is a tensor of several numbers
         raise UsageError(f"scope {name!r}: a metric is not a number ({error})") from None
+    finite = {metric: value for metric, value in known.items() if math.isfinite(value)}
+    _left_out += len(known) - len(finite)
+    return finite

@@ -4,99 +4,28 @@ from __future__ import annotations
 
 import atexit
 import functools
+import itertools
 import os
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from warplens import __version__
-from warplens.capture import bundle, environment, scopes
-from warplens.capture.backends import Backend, make_backend
-from warplens.capture.bundle import Staging
-from warplens.capture.kernel_sources import copy_inductor_sources
+from warplens.capture import bundle, scopes
+from warplens.capture.launch import rank
 from warplens.capture.plan import Plan
+from warplens.capture.recording_session import Session
 from warplens.capture.steps import StepMarks
-from warplens.capture.triton_hook import TritonHook
-from warplens.errors import UsageError
+from warplens.capture.wrapping import inside
+from warplens.errors import UsageError, WarplensError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 SUFFIX = ".warplens"
 
 
-class Session:
-    """One recording, from `start` to `finalize`."""
-
-    def __init__(self, number: int, target: Path, plan: Plan, *, force: bool = False, source: str = "") -> None:
-        self.number = number
-        self.staging = Staging(target, force=force)
-        self.is_active = False
-        self._hook = TritonHook()
-        self._began = time.time()
-        try:
-            self.backend: Backend = make_backend(plan, self.staging, source)
-            self._clocks = environment.clocks()
-            self.backend.start()
-        except BaseException:
-            self.staging.discard()
-            raise
-        self.plan = plan
-        self.activate(first=True)
-
-    def activate(self, *, first: bool = False) -> None:
-        if self.is_active:
-            return
-        if not first:
-            self.backend.resume()
-        self.is_active = True
-        # Proton hears of launches by itself.
-        self._hook.install(launches=self.plan.hook == "triton" and self.backend.name == "torch")
-        _tell_scopes()
-
-    def deactivate(self) -> None:
-        if self.is_active:
-            self.is_active = False
-            self._hook.remove()
-            _tell_scopes()
-            self.backend.pause()
-
-    def finalize(self, facts: Mapping[str, Any]) -> Path:
-        self.is_active = False
-        self._hook.remove()
-        _tell_scopes()
-        try:
-            recorded = self.backend.stop()
-            self._write_sources()
-            clocks = {"start": self._clocks, "end": environment.clocks()}
-            self.staging.write_json(bundle.ENVIRONMENT, {**environment.facts(), "clocks": clocks})
-            return self.staging.finish({**self._facts(), **recorded, **facts, "notes": self.backend.notes})
-        except BaseException:
-            self.staging.discard()
-            raise
-
-    def _facts(self) -> dict[str, Any]:
-        return {
-            "warplens": __version__,
-            "command": sys.argv,
-            "backend": self.backend.name,
-            "data": self.plan.data,
-            "context": self.plan.context,
-            "rank": int(os.environ.get("RANK", 0)),
-            "world_size": int(os.environ.get("WORLD_SIZE", 1)),
-            "seconds": round(time.time() - self._began, 3),
-        }
-
-    def _write_sources(self) -> None:
-        copy_inductor_sources(self.staging)
-        for name, text in self._hook.sources.items():
-            self.staging.path(f"{bundle.KERNELS}/{name}").write_text(text, encoding="utf-8")
-        if self._hook.compiled:
-            self.staging.write_json(f"{bundle.KERNELS}/triton/compiled.json", self._hook.compiled)
-
-
-_process = os.getpid()
 _sessions: dict[int, Session] = {}
+_numbers = itertools.count(1)
 _steps = StepMarks(lambda: [session.backend for session in _sessions.values() if session.is_active])
 
 
@@ -112,23 +41,28 @@ def start(
 ) -> int:
     """Begin recording; returns the session's number. `finalize` writes the bundle `<name>.warplens` (or `<name>.zip`).
 
-    `options`: shapes, stacks, memory, execution_trace, and steps with wait and warmup, as `warplens profile` has them.
+    `options`: shapes, stacks, memory, threads, execution_trace, and steps with wait and warmup, as `warplens profile`
+    has them. Under `warplens profile`, which records already, this returns its session.
     """
-    try:
-        plan = Plan(context=context, data=data, backend=backend, hook=hook or "", **options)
-    except TypeError as error:
-        raise UsageError(f"start: {error}") from None
-    target = Path(name if name.endswith((".zip", SUFFIX)) else name + SUFFIX)
-    return begin(target, plan, force=force).number
+    plan = _plan(context=context, data=data, backend=backend, hook=hook, **options)
+    commanded = next((session for session in _sessions.values() if session.is_commanded), None)
+    if commanded is not None:
+        commanded.note_once("the program's own warplens.start was passed over: `warplens profile` records it all")
+        return commanded.number
+    return begin(_target(name), plan, force=force).number
 
 
-def begin(target: Path, plan: Plan, *, force: bool = False, source: str = "") -> Session:
-    """As `start`, for a plan and a path."""
+def begin(
+    target: Path, plan: Plan, *, force: bool = False, source: str = "", command: Sequence[str] | None = None
+) -> Session:
+    """As `start`, for a plan and a path; with a command it is `end` that ends it, and not the program."""
     if any(session.backend.name != "proton" for session in _sessions.values()):
         raise UsageError("a session is recording already, and PyTorch and JAX allow one at a time",
                          hint="warplens.finalize() it first")  # fmt: skip
-    number = max(_sessions, default=0) + 1
-    session = _sessions[number] = Session(number, target, plan, force=force, source=source)
+    number = next(_numbers)
+    session = _sessions[number] = Session(
+        number, target, plan, force=force, source=source, command=command, changed=_tell_scopes
+    )
     _tell_scopes()
     _steps.watch_optimizers()
     return session
@@ -147,19 +81,37 @@ def activate(session: int | None = None) -> None:
 
 
 def finalize(session: int | None = None, **facts: Any) -> Path | None:
-    """End one session, or all, and write what was recorded; returns the bundle's path (the last one's of several)."""
-    path = None
+    """End one session, or all, and write what was recorded; returns the bundle's path (the last one's of several).
+
+    What `warplens profile` records goes on until the program has ended.
+    """
+    path, failure = None, None
     for each in _chosen(session):
-        del _sessions[each.number]
-        path = each.finalize(facts or {"status": "complete"})
-    if not _sessions:
-        _steps.forget()
+        try:
+            path = each.staging.target if each.is_commanded else end(each, **facts)
+        except WarplensError as error:  # the others are ended all the same
+            failure = error
+    if failure is not None:
+        raise failure
     return path
 
 
-def notes_of(session: int) -> list[str]:
-    """What a session's backend has to say; the list grows until the session has ended."""
-    return _chosen(session)[0].backend.notes
+def end(session: Session, **facts: Any) -> Path:
+    """Write what a session has recorded."""
+    _remove(session)
+    return session.finalize(facts or {"status": "complete"})
+
+
+def abandon(session: Session) -> None:
+    """End a session and keep nothing of it."""
+    _remove(session)
+    session.abandon()
+
+
+def _remove(session: Session) -> None:
+    _sessions.pop(session.number, None)
+    if not _sessions:
+        _steps.forget()
 
 
 def step() -> None:
@@ -174,20 +126,52 @@ def marks_own_steps() -> None:
 
 
 def profile(function: Function | None = None, *, name: str | None = None, **options: Any) -> Any:
-    """Record each call of a function, as `start` and `finalize` around it would."""
+    """Record each call of a function as a bundle of its own: `<name>.warplens`, `<name>-2.warplens` …
+
+    A call while something is recorded already (by the function's caller, say) is a part of that.
+    """
     if function is None:
         return functools.partial(profile, name=name, **options)
     called = name or function.__name__
+    return inside(function, lambda: _Call(called, options))
 
-    @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        session = start(called, **options)
+
+class _Call:
+    """One recorded call of a function."""
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self._name, self._options = name, dict(options)
+        self._session: Session | None = None
+
+    def __enter__(self) -> None:
+        if not _sessions:
+            force = bool(self._options.pop("force", False))
+            target = _target(self._name)
+            plan = _plan(**{"data": "tree", **self._options})
+            self._session = begin(target if force else bundle.free_name(target), plan, force=force)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        if self._session is None or self._session.number not in _sessions:
+            return
+        if error is None:
+            end(self._session)
+            return
         try:
-            return function(*args, **kwargs)
-        finally:
-            finalize(session)
+            end(self._session, status="crashed", exit_code=1, error=f"{type(error).__name__}: {error}"[:500])
+        except WarplensError as failure:  # what the function raised matters more
+            _say(failure)
 
-    return wrapped
+
+def _plan(**options: Any) -> Plan:
+    known = [field.name for field in fields(Plan)]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise UsageError(f"no option {unknown[0]!r}", hint=f"one of: {', '.join(known)}")
+    return Plan(**{**options, "hook": options.get("hook", "triton") or ""})
+
+
+def _target(name: str) -> Path:
+    return bundle.of_rank(Path(name if name.endswith((".zip", SUFFIX)) else name + SUFFIX), *rank())
 
 
 def _chosen(number: int | None) -> list[Session]:
@@ -203,8 +187,31 @@ def _tell_scopes() -> None:
     scopes.set_recorders(tuple(session.backend for session in _sessions.values() if session.is_active))
 
 
+def _say(error: WarplensError) -> None:
+    print(f"warplens: {error}", file=sys.stderr)  # noqa: T201 - at an end where nobody is left to catch it
+
+
 @atexit.register
 def _at_exit() -> None:
-    """A program that ends without `finalize` still leaves its profile; a forked child leaves that to its parent."""
-    if _sessions and os.getpid() == _process:
-        finalize()
+    """A program that ends without `finalize` still leaves its profile."""
+    for session in list(_sessions.values()):
+        try:
+            if session.is_commanded:
+                abandon(session)
+            else:
+                end(session)
+        except WarplensError as error:
+            _say(error)
+
+
+def _in_child() -> None:
+    """A forked child records nothing of its parent's, and leaves the bundle to it."""
+    for session in list(_sessions.values()):
+        session.forget()
+    _sessions.clear()
+    scopes.forget()
+    _steps.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -7,29 +7,34 @@ reader ties the two together call by call, and from there to the measured steps 
 
 from __future__ import annotations
 
+import os
+import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from warplens.capture import bundle
 from warplens.capture.bundle import Staging
+from warplens.capture.fold import AFTER_STEPS, STEP
 from warplens.capture.folding import Folder
 from warplens.capture.plan import Plan
 from warplens.capture.scopes import Metrics
-from warplens.capture.torch_recording import Recording
+from warplens.capture.ticker import Ticker
+from warplens.capture.torch_phases import ARGUMENTS, MEASURED, Phases
+from warplens.capture.torch_recording import OtherProfiler, Recording, hear_ops, holds_ops, import_torch, is_enabled
+from warplens.capture.torch_regions import OpenRegions, Region
 from warplens.errors import WarplensError
 
-STEP: Final = "ProfilerStep#"
-MEASURED, ARGUMENTS, NOTHING = "measured", "arguments", ""
 PIECE_SECONDS: Final = 2.0
-"""A tree is folded in pieces, so that a long run needs no more memory than a short one: no piece is much longer."""
-
-
-def import_torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise WarplensError("PyTorch is not installed here", hint="pip install torch, or --backend jax") from None
-    return torch
+"""A tree is folded in pieces, so that a long run needs no more memory than a short one: a piece ends with the first
+step or scope after this time."""
+LONGEST_SECONDS: Final = 2.5
+"""A piece of a program without those ends wherever the program is."""
+TICK_SECONDS: Final = 0.25
+PLAIN_TRACE: Final = "trace.json"
+PLAIN_ARGUMENTS: Final = "execution_trace.json"
+"""As PyTorch writes them, before they are packed."""
 
 
 class TorchBackend:
@@ -42,94 +47,126 @@ class TorchBackend:
         self.torch = import_torch()
         self.notes: list[str] = []
         self.has_gpu = bool(self.torch.cuda.is_available())
-        self._seen = self._measured = 0
+        self._phases = Phases(plan)
         self._recording: Recording | None = None
         self._next: Recording | None = None
-        self._mark: Any = None
+        self._other: OtherProfiler | None = None
+        self._mark: Region | None = None
+        self._written: tuple[str, bool] | None = None
+        self._regions = OpenRegions()
         self._folder = Folder(staging) if plan.data == "tree" else None
-        self._began = 0.0
-        self._is_paused = False
-        self._has_arguments = plan.data == "tree" or plan.execution_trace != "step"
+        self._ticker: Ticker | None = None
+        self._busy = threading.Lock()
+        self._home = threading.get_ident()
+        self._created = self._began = time.monotonic()
+        self._paused_at: float | None = None
+        self._is_over = self._has_ops = False
+        self._failure: Exception | None = None
         if not self.has_gpu:
             self.notes.append("no GPU visible to PyTorch: only the host's side is recorded")
-        if not self._has_arguments and not plan.steps:
-            self._has_arguments = True
+        if plan.data == "trace" and plan.execution_trace == "step" and not plan.steps:
             self.notes.append("no ExecutionTrace: it takes a step of its own (--steps N), or --execution-trace all")
 
     def start(self) -> None:
-        self._open(self._phase())
+        if is_enabled(self.torch):
+            raise WarplensError("PyTorch's profiler is recording already, and there can be one at a time in a process")
+        hear_ops(self.torch, True)
+        self._open(self._phases.now)
+        if self.plan.steps and self._phases.now == MEASURED:
+            self._open_mark()
+        if self._folder is not None and not self.plan.steps and threading.current_thread() is threading.main_thread():
+            self._ticker = Ticker(TICK_SECONDS, self._end_long_piece)
 
     def pause(self) -> None:
-        self._is_paused = True
-        if self._recording is not None and not self._recording.toggle(False):
-            self.notes.append("this PyTorch cannot pause its profiler: all was recorded")
+        self._paused_at = time.monotonic()
+        if self._recording is None or self._recording.toggle(False):
+            return
+        if self._folder is not None and self._recording.every_thread:
+            self._close(MEASURED)
+        elif not any("cannot pause" in note for note in self.notes):
+            what = "all threads" if self._recording.every_thread else "what another thread began"
+            self.notes.append(f"PyTorch's profiler cannot pause while it records {what}: all was recorded")
 
     def resume(self) -> None:
-        self._is_paused = False
+        if self._paused_at is not None:
+            self._began += time.monotonic() - self._paused_at
+            self._paused_at = None
         if self._recording is not None:
             self._recording.toggle(True)
+        else:
+            self._fold_piece(PIECE_SECONDS)
 
     def step(self) -> None:
-        before = self._phase()
-        self._measured += before == MEASURED and bool(self._recording)
-        self._close_mark()
-        self._seen += 1
-        after = self._phase()
-        if before != after:
-            self._close(before)
-            self._open(after)
-        self._fold_piece()
+        with self._busy:
+            before = self._phases.now
+            self._phases.measured += before == MEASURED and self._recording is not None
+            self._close_mark()
+            self._phases.seen += 1
+            after = self._phases.now
+            if before != after:
+                self._close(before)
+                self._try(self._open, after)
+            elif not after:
+                self._try(self._warm)
+        self._fold_piece(PIECE_SECONDS)
         if after == MEASURED:
-            self._mark = self.torch.profiler.record_function(f"{STEP}{self._seen}")
-            self._mark.__enter__()
+            self._open_mark()
 
     def stop(self) -> dict[str, Any]:
         """Everything recorded is in the bundle's folder afterwards."""
-        self._close_mark()
-        self._close(self._phase())
+        if self._ticker is not None:
+            self._ticker.stop()
+        with self._busy:
+            if self._folder is not None and self._recording is None and not (self.plan.steps or self._is_over):
+                self._folder.skipped_seconds += time.monotonic() - self._began
+            self._close_at_end()
+            self._close_mark()
+            self._is_over = True
         if self._folder is not None:
             self._folder.finish()
-            if self._folder.skipped_seconds:
-                self.notes.append(
-                    f"recorded {self._folder.recorded_seconds:.1f} s of the run and skipped "
-                    f"{self._folder.skipped_seconds:.1f} s in which earlier pieces were being folded"
-                )
-        if self.plan.steps and self._measured < self.plan.steps:
-            self.notes.append(_too_few(self.plan, self._seen, self._measured))
-        return {"steps_marked": self._seen, "steps_recorded": self._measured, "gpu": self.has_gpu}
+            self.notes += self._folder.notes()
+        if self._failure is not None and not self._is_kept():
+            raise self._failure
+        self._add_notes()
+        return {"steps_marked": self._phases.seen, "steps_recorded": self._phases.measured, "gpu": self.has_gpu}
 
-    def enter(self, name: str, metrics: Metrics) -> Any:
-        if self._recording is not None and self._recording.is_running:
-            self._recording.log.enter(name, dict(metrics))
-        handle = self.torch.profiler.record_function(name)
-        handle.__enter__()
-        return handle
+    def forget(self) -> None:
+        """In a forked child: the recording is the parent's, and what the child does is no part of it."""
+        self._is_over = True
+        self._recording = self._next = None
+        if self._other is not None:
+            self._other.forget()
+        if self._ticker is not None:
+            self._ticker.stop()
+        # Else the child would go on filling its copy of the profiler's memory.
+        hear_ops(self.torch, False)
 
-    def exit(self, handle: Any, depth: int) -> None:
-        handle.__exit__(None, None, None)
-        if depth == 0:
-            self._fold_piece()
+    def enter(self, name: str, metrics: Metrics) -> Region:
+        return self._regions.enter(name, metrics, self._recording)
 
-    def _phase(self) -> str:
-        """What the step that runs now is recorded for."""
-        plan = self.plan
-        if not plan.steps:
-            return MEASURED
-        first = plan.wait + plan.warmup
-        if first <= self._seen < first + plan.steps:
-            return MEASURED
-        is_beside = self._seen == first - 1 or self._seen == first + plan.steps
-        return ARGUMENTS if is_beside and not self._has_arguments else NOTHING
+    def exit(self, handle: Region, depth: int) -> None:
+        self._regions.exit(handle)
+        if self._folder is not None:
+            self._fold_piece(PIECE_SECONDS)
 
     def _open(self, phase: str) -> None:
-        if phase:
-            self._recording = self._next or self._made(phase)
-            self._next = None
+        if self._is_over:
+            return
+        if not phase:
+            self._warm()
+        elif is_enabled(self.torch):
+            self._end("was recording")
+        else:
+            self._recording, self._next = self._next or self._made(phase), None
             self._recording.start()
             self._began = time.monotonic()
-            if self._is_paused:
+            self._other = OtherProfiler(self.torch, self._give_way)
+            self._regions.reopen(self._recording)
+            if self._paused_at is not None:
                 self._recording.toggle(False)
-        elif self.plan.warmup and self._next is None and self._seen < self.plan.wait + self.plan.warmup:
+
+    def _warm(self) -> None:
+        if self._phases.is_warming and self._next is None and not self._is_over:
             self._next = self._made(MEASURED)
             self._next.prepare()
 
@@ -142,46 +179,137 @@ class TorchBackend:
             shapes=plan.shapes and is_trace,
             memory=plan.memory and phase == MEASURED and is_trace,
             stacks=(plan.stacks or plan.context == "python") and phase == MEASURED,
-            execution_trace=self.staging.path("execution_trace.json") if wants else None,
+            # What a thread began only that thread could end, and it may be gone by then.
+            every_thread=plan.threads or threading.current_thread() is not threading.main_thread(),
+            execution_trace=self.staging.path(PLAIN_ARGUMENTS) if wants else None,
         )
 
-    def _close(self, phase: str) -> None:
-        """End what is being recorded, and keep it."""
+    def _try(self, action: Callable[..., None], *args: Any) -> None:
+        """In the midst of the program: a failure ends the recording, and not the program."""
+        try:
+            action(*args)
+        except Exception as error:  # noqa: BLE001 - a full disk, or whatever PyTorch raises
+            self._failure = self._failure or error
+            self._recording, self._is_over = None, True
+
+    def _close(self, phase: str, *, is_whole: bool = True) -> None:
+        """End what is being recorded, and keep it unless it is a part of a step that had to be whole."""
+        self._try(self._keep, phase, is_whole)
+
+    def _close_at_end(self) -> None:
+        """As `_close`, where no more steps come: the mark that is open has no end, and a step for arguments neither."""
+        if self._mark is not None:
+            self._regions.drop(self._mark)
+        phase = self._phases.now
+        if self._written is not None:  # the program was interrupted in the midst of this
+            self._try(self._file, *self._written)
+        self._close(phase, is_whole=phase == MEASURED)
+
+    def _keep(self, phase: str, is_whole: bool) -> None:
         recording, self._recording = self._recording, None
         if recording is None:
             return
-        plain = self.staging.path("trace.json")
-        recording.stop(plain)
+        now = time.monotonic()
+        seconds, self._began = now - self._began, now
+        if self._other is not None:
+            self._other.forget()
+        self._regions.close()
+        plain = self.staging.path(PLAIN_TRACE)
+        self._written = phase, is_whole
+        if not recording.stop(plain):
+            self._end("took the place of this one")
+            self._written = None
+            return
+        self._has_ops |= holds_ops(plain)
         if self._folder is not None:
-            self._folder.add(plain, time.monotonic() - self._began)
-            return
-        bundle.compress(plain, self.staging.path(bundle.TRACE if phase == MEASURED else bundle.ARGUMENTS_STEP))
-        calls = self.staging.path("execution_trace.json")
-        if calls.exists():
-            self._has_arguments = True
-            bundle.compress(calls, self.staging.path(bundle.EXECUTION_TRACE))
+            self._folder.add(plain, seconds)
+            self._written = None
+        else:
+            self._file(phase, is_whole)
 
-    def _fold_piece(self) -> None:
-        """End a piece of a tree where the run has come to a pause between two regions."""
-        if self._folder is None or self.plan.steps or self._is_paused:
+    def _file(self, phase: str, is_whole: bool) -> None:
+        """Put what was written into the bundle."""
+        plain, calls = self.staging.path(PLAIN_TRACE), self.staging.path(PLAIN_ARGUMENTS)
+        if not is_whole or not plain.exists():
+            plain.unlink(missing_ok=True)
+            calls.unlink(missing_ok=True)
+        else:
+            name = bundle.TRACE if phase == MEASURED else bundle.ARGUMENTS_STEP
+            bundle.compress(plain, self.staging.path(name), self._renames(plain))
+            if calls.exists():
+                self._phases.has_arguments = True
+                bundle.compress(calls, self.staging.path(bundle.EXECUTION_TRACE))
+        self._written = None
+
+    def _fold_piece(self, seconds: float) -> None:
+        """End a piece of a tree that is older than this, or begin one as soon as the last one is folded."""
+        folder, recording = self._folder, self._recording
+        if folder is None or self.plan.steps or self._paused_at is not None or self._is_over:
             return
+        if self._home != threading.get_ident() and not (self.plan.threads and recording and recording.every_thread):
+            return
+        is_mine = False
+        try:
+            is_mine = self._busy.acquire(blocking=False)
+            if not is_mine:  # another thread is at it, or the ticker came in the midst of it
+                return
+            age = time.monotonic() - self._began
+            if self._recording is None:
+                if folder.is_idle:
+                    folder.skipped_seconds += age
+                    self._try(self._open, MEASURED)
+            elif age > seconds:
+                self._close(MEASURED)
+        finally:
+            if is_mine:
+                self._busy.release()
+
+    def _end_long_piece(self) -> None:
+        self._fold_piece(LONGEST_SECONDS)
+
+    def _give_way(self) -> None:
+        """The program starts PyTorch's profiler itself; what was recorded so far is kept."""
         if self._recording is None:
-            if self._folder.is_idle:
-                self._folder.skipped_seconds += time.monotonic() - self._began
-                self._open(MEASURED)
-        elif time.monotonic() - self._began > PIECE_SECONDS:
-            self._close(MEASURED)
-            self._began = time.monotonic()
+            return
+        self._close_at_end()
+        self._end("was started")
+
+    def _end(self, what: str) -> None:
+        if not self._is_over:
+            after = time.monotonic() - self._created
+            self.notes.append(
+                f"PyTorch's profiler {what} by the program itself after {after:.1f} s, and there can be one at a time: "
+                "nothing is recorded from there on"
+            )
+        self._is_over = True
+
+    def _open_mark(self) -> None:
+        self._mark = self._regions.enter(f"{STEP}{self._phases.seen}", {}, self._recording)
 
     def _close_mark(self) -> None:
-        if self._mark is not None:
-            self._mark.__exit__(None, None, None)
-            self._mark = None
+        mark, self._mark = self._mark, None
+        if mark is not None:
+            self._regions.exit(mark)
 
+    def _renames(self, trace: Path) -> list[tuple[bytes, bytes]]:
+        """Names in a trace that it should not have, and what takes their place."""
+        # The trace holds the path that it was written to, which says where the user works.
+        found = [(os.fsencode(trace), trace.name.encode())]
+        if self._mark is not None:  # a mark without an end
+            found.append((f'"{STEP}{self._phases.seen}"'.encode(), f'"{AFTER_STEPS}"'.encode()))
+        return found
 
-def _too_few(plan: Plan, seen: int, measured: int) -> str:
-    asked = plan.wait + plan.warmup + plan.steps
-    return (
-        f"{seen} steps were marked and {measured} recorded; --wait {plan.wait} --warmup {plan.warmup} --steps "
-        f"{plan.steps} needs {asked} (a step ends with Optimizer.step() or warplens.step())"
-    )
+    def _is_kept(self) -> bool:
+        return any((self.staging.folder / name).exists() for name in (bundle.TRACE, bundle.TREE))
+
+    def _add_notes(self) -> None:
+        plan = self.plan
+        if self._failure is not None:
+            self.notes.append(f"the recording ended early: {self._failure}")
+        if not self._has_ops and (self._phases.measured or not plan.steps):
+            self.notes.append("the program ran no op of PyTorch's while it was recorded")
+        self.notes += self._phases.notes()
+        if self._regions.unheard:
+            count = len(self._regions.unheard)
+            self.notes.append(f"scopes on {count} other threads were not recorded: PyTorch's profiler hears the thread "
+                              "that begins it (--threads records all)")  # fmt: skip

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from warplens.capture.odd_names import OddNames
 from warplens.capture.scope_log import HEADER, ScopeLog
 from warplens.errors import WarplensError
 
@@ -14,32 +17,57 @@ EXPERIMENTAL: Final = (
     {"capture_overload_names": True},
     # Kernels are tied to ops by their launches; the profiler's second way costs a call into CUPTI for every op.
     {"disable_external_correlation": True},
-    # Python objects for every event would be built only to be thrown away.
-    {"trace_only": True},
 )
+# Python objects for every event would be built only to be thrown away; stacks are made of them.
+WITHOUT_STACKS: Final = ({"trace_only": True},)
+EVERY_THREAD: Final = ({"profile_all_threads": True},)
+
+
+LONG_BYTES: Final = 1 << 20
+
+
+def import_torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise WarplensError("PyTorch is not installed here", hint="pip install torch, or --backend jax") from None
+    return torch
 
 
 class Recording:
     """A recording of PyTorch's profiler."""
 
     def __init__(
-        self, torch: Any, *, shapes: bool, stacks: bool, memory: bool, execution_trace: Path | None = None
+        self,
+        torch: Any,
+        *,
+        shapes: bool,
+        stacks: bool,
+        memory: bool,
+        every_thread: bool = False,
+        execution_trace: Path | None = None,
     ) -> None:
         self.torch = torch
         self.log = ScopeLog()
+        self.names = OddNames()
         self.is_running = False
         self._is_ready = False
+        self._arguments = execution_trace
         self._observer = _observer(torch, execution_trace)
         activities = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_available():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         self._activities = activities
+        wanted = (*EXPERIMENTAL, *(() if stacks else WITHOUT_STACKS), *(EVERY_THREAD if every_thread else ()))
+        settings = _settings(torch, wanted)
+        self.every_thread = "profile_all_threads" in settings
+        """Whether it hears every thread, and may be ended by any; else only the one that begins it."""
         self._profiler = torch.profiler._KinetoProfile(
             activities=activities,
             record_shapes=shapes,
             profile_memory=memory,
             with_stack=stacks,
-            experimental_config=_experimental(torch),
+            experimental_config=torch._C._profiler._ExperimentalConfig(**settings),
             execution_trace_observer=self._observer,
         )
 
@@ -55,27 +83,80 @@ class Recording:
     def start(self) -> None:
         self.prepare()
         self._profiler.start_trace()
+        self._thread = threading.get_ident()
         self.is_running = True
+
+    @property
+    def hears_this_thread(self) -> bool:
+        """The one that began it, those in which autograd works for that one, or all."""
+        return self.every_thread or self._thread == threading.get_ident() or is_enabled_here(self.torch)
 
     def toggle(self, is_on: bool) -> bool:
         """Pause or go on; False where this PyTorch cannot."""
         toggle = getattr(self._profiler, "toggle_collection_dynamic", None)
-        if toggle is None:
+        if toggle is None or self.every_thread or self._thread != threading.get_ident():
             return False
         toggle(is_on, self._activities)
         self.is_running = is_on
         return True
 
-    def stop(self, trace: Path) -> None:
-        """End it and write the trace."""
+    def stop(self, trace: Path) -> bool:
+        """End it and write the trace; False where it is lost, as another profiler took its place."""
         self.is_running = False
+        if not self.every_thread and not (self._thread == threading.get_ident() and is_enabled_here(self.torch)):
+            # To end it all the same would crash the process.
+            return False
         if self.log.entries:
             # Possible only while it is being recorded.
-            self._profiler.add_metadata_json(HEADER, json.dumps(self.log.entries))
+            self._profiler.add_metadata_json(HEADER, json.dumps(self._told()))
         self._profiler.stop_trace()
         if self._observer is not None:
             self._observer.unregister_callback()
         self._profiler.export_chrome_trace(str(trace))
+        if not trace.exists():
+            raise WarplensError(f"PyTorch's profiler could not write into {trace.parent}", hint="is the disk full?")
+        for written in filter(None, (trace, self._arguments)):
+            self.names.restore(written)
+        return True
+
+    def _told(self) -> list[list[Any]]:
+        """The log as the profiler can write it."""
+        plain = self.names.plain
+        return [
+            [thread, plain(name), occurrence, {plain(metric): value for metric, value in metrics.items()}]
+            for thread, name, occurrence, metrics in self.log.entries
+        ]
+
+
+def is_enabled_here(torch: Any) -> bool:
+    """Whether some profiler of PyTorch's hears this thread."""
+    return bool(torch._C._autograd._profiler_enabled())
+
+
+def is_enabled(torch: Any) -> bool:
+    """Whether some profiler of PyTorch's is recording in this process."""
+    return is_enabled_here(torch) or bool(getattr(torch.autograd.profiler, "_is_profiler_enabled", False))
+
+
+class OtherProfiler:
+    """Hears when the program itself starts PyTorch's profiler, before that would end ours in an unclean way."""
+
+    def __init__(self, torch: Any, called: Callable[[], None]) -> None:
+        self._class = torch.autograd.profiler.profile
+        self._before: Any = getattr(self._class, "_prepare_trace", None)
+        if self._before is None:
+            return
+        before: Callable[[Any], Any] = self._before
+
+        def prepare(profiler: Any) -> Any:
+            called()
+            return before(profiler)
+
+        self._prepare = self._class._prepare_trace = prepare
+
+    def forget(self) -> None:
+        if self._before is not None and self._class._prepare_trace is self._prepare:
+            self._class._prepare_trace = self._before
 
 
 def _observer(torch: Any, path: Path | None) -> Any:
@@ -86,14 +167,29 @@ def _observer(torch: Any, path: Path | None) -> Any:
     return observer
 
 
-def _experimental(torch: Any) -> Any:
+def _settings(torch: Any, wanted: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     """The profiler's settings that this PyTorch knows of those wanted."""
     config = torch._C._profiler._ExperimentalConfig
     chosen: dict[str, Any] = {}
-    for wanted in EXPERIMENTAL:
+    for each in wanted:
         try:
-            config(**chosen, **wanted)
+            config(**chosen, **each)
         except TypeError:
             continue
-        chosen |= wanted
-    return config(**chosen)
+        chosen |= each
+    return chosen
+
+
+def holds_ops(trace: Path) -> bool:
+    """Whether a trace that was just written holds any; a long one does."""
+    if trace.stat().st_size > LONG_BYTES:
+        return True
+    text = trace.read_bytes()
+    return b'"cpu_op"' in text or b'"kernel"' in text
+
+
+def hear_ops(torch: Any, is_on: bool) -> None:
+    """Let profilers hear of this thread's ops, or not."""
+    switch = getattr(torch._C._autograd, "_enable_record_function", None)
+    if switch is not None:
+        switch(is_on)

@@ -6,23 +6,35 @@
 
 The bundle holds the profile, the sources of its generated kernels, and the versions and settings of the run; for
 PyTorch also the ExecutionTrace that a replay needs. Options of warplens stand before the program, the program's own
-behind it. Its exit status is passed on, and what was recorded before a crash is kept. With --steps only some
-iterations are recorded: an iteration ends with the optimizer's step, or where the program calls warplens.step().
+behind it. Its exit status is passed on (1 where it is 0 and the bundle could not be written), and what was recorded
+before a crash is kept. With --steps only some iterations are recorded: an iteration ends with the optimizer's step, or
+where the program calls warplens.step(). The program's processes are not recorded, and of its threads the main one and
+autograd's are, or with --threads all.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.errors import UsageError
+from warplens.errors import UsageError, WarplensError
 
 if TYPE_CHECKING:
     from warplens.capture.launch import Outcome, Program
+    from warplens.capture.recording_session import Session
 
 SUFFIX = ".warplens"
+ENDINGS = {
+    # status: what to say of it
+    "failed": "the program failed",
+    "crashed": "the program crashed",
+    "interrupted": "the program was interrupted",
+    "terminated": "the program was terminated",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wait", type=int, default=None, metavar="N", help="steps to let pass before that (default 2)")
     parser.add_argument("--warmup", type=int, default=0, metavar="N", help="and then to run with a warming profiler")
     parser.add_argument("--ranks", default="all", metavar="all|0,1", help="which ranks of a torchrun job record")
+    parser.add_argument("--threads", action="store_true", help="ops of every thread; the recording cannot pause then")
     parser.add_argument("--no-shapes", action="store_true", help="no shapes of the ops' arguments")
     parser.add_argument("--stacks", action="store_true", help="Python frames and nn.Modules: richer, and slower")
     parser.add_argument("--memory", action="store_true", help="allocations")
@@ -47,13 +60,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from warplens.capture.launch import rank, supervise
+    from warplens.capture.bundle import of_rank
+    from warplens.capture.launch import leave, rank, supervise
     from warplens.capture.plan import Plan
-    from warplens.capture.session import begin
+    from warplens.capture.session import abandon, begin
 
     program = _program(args)
     number, world = rank()
     if not _is_chosen(args.ranks, number):
+        print(f"note: rank {number} is not recorded (--ranks {args.ranks})", file=sys.stderr)
         return supervise(program).exit_code
     plan = Plan(
         context="python" if args.stacks else "shadow",
@@ -62,32 +77,65 @@ def run(args: argparse.Namespace) -> int:
         shapes=not args.no_shapes,
         stacks=args.stacks,
         memory=args.memory,
+        threads=args.threads,
         execution_trace=args.execution_trace,
         steps=args.steps,
         wait=(2 if args.steps else 0) if args.wait is None else args.wait,
         warmup=args.warmup,
     )
-    target = _target(args.output or program.name + SUFFIX, number, world)
-    session = begin(target, plan, force=args.force, source=program.source)
-    outcome = supervise(program)
-    return _finish(session.number, outcome, target)
+    target = of_rank(Path(args.output or program.name + SUFFIX), number, world)
+    command = ["warplens", *sys.argv[1:]]
+    session = begin(target, plan, force=args.force, source=program.source, command=command)
+    process = os.getpid()
+    try:
+        outcome = supervise(program)
+    except WarplensError:
+        abandon(session)
+        raise
+    if os.getpid() != process:  # a child that the program forked, and that came to its end as well
+        leave(outcome.exit_code)
+    return _finish(session, outcome, target)
 
 
-def _finish(session: int, outcome: Outcome, target: Path) -> int:
-    from warplens.capture.session import finalize, notes_of
+def _finish(session: Session, outcome: Outcome, target: Path) -> int:
+    from warplens.capture.launch import undisturbed
+    from warplens.capture.session import end
 
-    notes = notes_of(session)
+    if outcome.status == "interrupted":
+        print(f"writing {target} (Ctrl-C again drops it)", file=sys.stderr)
     facts = {"status": outcome.status, "exit_code": outcome.exit_code, "error": outcome.error}
-    finalize(session, **facts)
-    for note in notes:
-        print(f"note: {note}", file=sys.stderr)
-    ending = "" if outcome.status == "complete" else f" (the program {outcome.status}, status {outcome.exit_code})"
-    print(f"wrote {target}{ending}\nnext: warplens report {target}", file=sys.stderr)
+    try:
+        with undisturbed():
+            path = end(session, **facts)
+    except WarplensError as error:
+        _tell(session, [])
+        if outcome.exit_code == 0:
+            raise
+        print(f"error: {error}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
+        return outcome.exit_code
+    written = target if path == session.staging.target else path
+    ending = f" ({ENDINGS[outcome.status]}, status {outcome.exit_code})" if outcome.status in ENDINGS else ""
+    is_empty = not session.staging.has_profile
+    _tell(session, [
+        f"wrote {written}{ending}" + (", which holds no profile" if is_empty else ""),
+        *([] if is_empty else [f"next: warplens report {_quoted(written)}"]),
+    ])  # fmt: skip
     return outcome.exit_code
 
 
+def _tell(session: Session, lines: Sequence[str]) -> None:
+    for line in (*(f"note: {note}" for note in session.backend.notes), *lines):
+        print(line, file=sys.stderr)
+
+
+def _quoted(path: Path) -> str:
+    import shlex
+
+    return shlex.quote(str(path))
+
+
 def _program(args: argparse.Namespace) -> Program:
-    from warplens.capture.launch import Program, module, script
+    from warplens.capture.launch import module, script
 
     if args.module is not None:
         if not args.module:
@@ -97,23 +145,17 @@ def _program(args: argparse.Namespace) -> Program:
     if not words:
         raise UsageError("no program to profile", hint="warplens profile script.py, -m MODULE, or workload NAME")
     if words[0] == "workload" and not Path("workload").exists():
-        return Program(words[1] if len(words) > 1 else "workload", "import torch", lambda: _workload(words))
+        return _workload(words)
     return script(words[0], words[1:])
 
 
-def _workload(words: list[str]) -> int:
+def _workload(words: list[str]) -> Program:
+    from warplens.capture.launch import Program
     from warplens.cli import build_parser
 
+    # Read now: what is wrong with them is said before anything is recorded.
     args = build_parser().parse_args(words)
-    return int(args.run(args))
-
-
-def _target(output: str, rank: int, world: int) -> Path:
-    """One bundle per rank where there are several: out/rank0, or out-rank0.zip."""
-    path = Path(output)
-    if world == 1:
-        return path
-    return path.with_name(f"{path.stem}-rank{rank}.zip") if path.suffix == ".zip" else path / f"rank{rank}"
+    return Program(words[1], "import torch", lambda: int(args.run(args)), is_own=True)
 
 
 def _is_chosen(ranks: str, rank: int) -> bool:

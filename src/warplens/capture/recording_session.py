@@ -1,0 +1,150 @@
+"""One recording, from its start to the bundle that it leaves."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from warplens import __version__
+from warplens.capture import bundle, environment, scopes
+from warplens.capture.backends import Backend, make_backend
+from warplens.capture.bundle import Staging
+from warplens.capture.kernel_sources import copy_inductor_sources
+from warplens.capture.launch import rank
+from warplens.capture.masking import without_secrets
+from warplens.capture.plan import Plan
+from warplens.capture.triton_hook import TritonHook
+from warplens.errors import WarplensError
+
+
+class Session:
+    """One recording; `command` is what ran, where `warplens profile` began it.
+
+    `changed` is called when it begins to hear of scopes and when it ceases to.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        target: Path,
+        plan: Plan,
+        *,
+        force: bool = False,
+        source: str = "",
+        command: Sequence[str] | None = None,
+        changed: Callable[[], None],
+    ) -> None:
+        self.number = number
+        self._changed = changed
+        self.is_commanded = command is not None
+        # Now: the program may change its arguments.
+        self._command = without_secrets(command or ["python", *getattr(sys, "argv", [])])
+        self.staging = Staging(target, force=force)
+        self.is_active = False
+        self._hook = TritonHook()
+        self._began = time.time()
+        scopes.take_left_out()
+        try:
+            self.backend: Backend = make_backend(plan, self.staging, source)
+            self._clocks = environment.clocks()
+            self.backend.start()
+        except BaseException:
+            self.staging.discard()
+            raise
+        self.plan = plan
+        self.activate(first=True)
+
+    def activate(self, *, first: bool = False) -> None:
+        if self.is_active:
+            return
+        if not first:
+            self.backend.resume()
+        self.is_active = True
+        # Proton hears of launches by itself.
+        self._hook.install(launches=self.plan.hook == "triton" and self.backend.name == "torch")
+        self._changed()
+
+    def deactivate(self) -> None:
+        if self.is_active:
+            self._deafen()
+            self.backend.pause()
+
+    def finalize(self, facts: Mapping[str, Any]) -> Path:
+        self._deafen()
+        try:
+            recorded = self.backend.stop()
+            self._add_what_is_nice_to_have()
+            self.staging.seal({**self._facts(), **recorded, **facts, "notes": self.backend.notes})
+        except WarplensError:
+            self.staging.discard()
+            raise
+        except OSError as error:
+            self.staging.discard()
+            raise WarplensError(f"cannot write {self.staging.target}: {error.strerror or error}") from error
+        except Exception as error:
+            self.staging.discard()
+            raise WarplensError(f"the recording failed: {type(error).__name__}: {error}") from error
+        except BaseException:
+            self.staging.discard()
+            raise
+        return self.staging.publish()
+
+    def abandon(self) -> None:
+        """Stop, and keep nothing."""
+        self._deafen()
+        try:
+            self.backend.stop()
+        finally:
+            self.staging.discard()
+
+    def forget(self) -> None:
+        """In a forked child: the recording is the parent's."""
+        self.is_active = False
+        self._hook.remove()
+        self.backend.forget()
+
+    def note_once(self, text: str) -> None:
+        if text not in self.backend.notes:
+            self.backend.notes.append(text)
+
+    def _deafen(self) -> None:
+        self.is_active = False
+        self._hook.remove()
+        self._changed()
+
+    def _add_what_is_nice_to_have(self) -> None:
+        """None of this is worth losing a recording for."""
+        for what, write in (("environment", self._write_environment), ("kernel sources", self._write_sources)):
+            try:
+                write()
+            except Exception as error:  # noqa: BLE001 - asks many parts of many packages, each with failures of its own
+                self.backend.notes.append(f"no {what}: {error}")
+        if count := scopes.take_left_out():
+            self.backend.notes.append(f"{count} values of scopes' metrics were not finite, and are left out")
+
+    def _facts(self) -> dict[str, Any]:
+        number, world = rank()
+        return {
+            "warplens": __version__,
+            "command": self._command,
+            "backend": self.backend.name,
+            "data": self.plan.data,
+            "context": self.plan.context,
+            "rank": number,
+            "world_size": world,
+            "seconds": round(time.time() - self._began, 3),
+        }
+
+    def _write_environment(self) -> None:
+        clocks = {"start": self._clocks, "end": environment.clocks()}
+        self.staging.write_json(bundle.ENVIRONMENT, {**environment.facts(), "clocks": clocks})
+
+    def _write_sources(self) -> None:
+        copy_inductor_sources(self.staging)
+        for name, text in self._hook.sources.items():
+            self.staging.path(f"{bundle.KERNELS}/{name}").write_text(text, encoding="utf-8")
+        if self._hook.compiled:
+            self.staging.write_json(f"{bundle.KERNELS}/triton/compiled.json", self._hook.compiled)
