@@ -121,7 +121,9 @@ def test_threads_and_executors_are_waited_for_and_handlers_run_after_that(tmp_pa
     """)  # fmt: skip
     lines = launched(tmp_path, "threads.py").stdout.splitlines()
     assert lines[0] == "main"
-    assert {"thread", "executor"} <= set(lines[1 : lines.index("outcome|0|complete|")])
+    before = "".join(lines[1 : lines.index("outcome|0|complete|")])  # threads may print into one line
+    assert "thread" in before
+    assert "executor" in before
     assert lines[-1] == "handler"
 
 
@@ -153,6 +155,8 @@ def test_a_forked_child_ends_by_itself(tmp_path: Path) -> None:
     (signal.SIGHUP, "outcome|129|terminated|"),
 ])  # fmt: skip
 def test_a_signal_ends_the_program_and_not_what_follows_it(tmp_path: Path, number: int, told: str) -> None:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip("this signal is ignored here, as under nohup, and a child inherits that")
     write(tmp_path, "waits.py", """
         import threading, time
         threading.Thread(target=time.sleep, args=(2,)).start()
