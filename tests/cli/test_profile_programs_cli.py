@@ -134,9 +134,10 @@ def test_processes_of_the_program_are_left_alone(tmp_path: Path) -> None:
             sleeper.terminate()
             sleeper.join()
             print(sleeper.exitcode)
-            if os.fork() == 0:
+            child = os.fork()
+            if child == 0:
                 sys.exit(3)
-            print(os.waitstatus_to_exitcode(os.wait()[1]))
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """, "--data", "tree")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["fork [4.0, 9.0]", "spawn [4.0, 9.0]", "-15", "3"]
