@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +56,11 @@ def figures(profile: warplens.Profile) -> dict[str, float]:
 def warnings_of(profile: warplens.Profile) -> dict[str, int]:
     """The Quality notes that say something is wrong, with their counts."""
     return {note.code: note.count for note in profile.trace.quality.notes if note.severity == "warning"}
+
+
+def scrambled(whole: bytes, stride: int) -> Iterator[bytes]:
+    """Copies of a file, each with a few bytes changed a stride further on."""
+    for place in range(0, len(whole), stride):
+        text = bytearray(whole)
+        text[place : place + 40] = bytes(byte ^ 0x5A for byte in text[place : place + 40])
+        yield bytes(text)

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import random
-import struct
 
 import pytest
 
+from protobuf_bytes import encode, varint
 from warplens.readers.hlo import Instruction, Module, Origin, read_module
 from warplens.readers.protobuf_wire import Damage, Fields, Message, fields_of, varints
 from warplens.readers.xplane_match import Found, Matcher, family, kernel_name
 from warplens.readers.xplane_scopes import callers_of, path_of
-
-
-def varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    data = b""
-    while value >= 128:
-        data += bytes((value & 127 | 128,))
-        value >>= 7
-    return data + bytes((value,))
-
-
-def encode(*fields: tuple[int, int | float | str | bytes]) -> bytes:
-    data = b""
-    for number, value in fields:
-        if isinstance(value, int):
-            data += varint(number << 3) + varint(value)
-        elif isinstance(value, float):
-            data += varint(number << 3 | 1) + struct.pack("<d", value)
-        else:
-            text = value.encode() if isinstance(value, str) else value
-            data += varint(number << 3 | 2) + varint(len(text)) + text
-    return data
-
 
 STACK = encode(
     (1, "model.py"), (2, "main"), (2, "attend"),

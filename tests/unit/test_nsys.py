@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from damage import scrambled
 from nsys_files import PID, TID, NsysFile, global_id, opened, summed
 from warplens.errors import FormatError
 from warplens.model.check import self_check
@@ -347,9 +348,7 @@ def test_damage_anywhere_is_never_a_traceback(tmp_path: Path) -> None:
     whole = training_step().write(tmp_path / "whole.sqlite").read_bytes()
     path = tmp_path / "r.sqlite"
     read = 0
-    for place in range(0, len(whole), 997):
-        text = bytearray(whole)
-        text[place : place + 40] = bytes((byte ^ 0x5A) for byte in text[place : place + 40])
+    for text in scrambled(whole, 997):
         path.write_bytes(text)
         try:
             self_check(opened(path).trace)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from damage import scrambled
 from nsys_files import opened
 from warplens.errors import FormatError
 from warplens.model.check import self_check
@@ -207,9 +208,7 @@ def test_damage_anywhere_is_never_a_traceback(tmp_path: Path) -> None:
     whole = training_step().write(tmp_path / "whole.db").read_bytes()
     path = tmp_path / "1_results.db"
     read = 0
-    for place in range(0, len(whole), 1_499):
-        text = bytearray(whole)
-        text[place : place + 40] = bytes((byte ^ 0x5A) for byte in text[place : place + 40])
+    for text in scrambled(whole, 1_499):
         path.write_bytes(text)
         try:
             self_check(opened(path).trace)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from protobuf_bytes import encode, varint
 from support import ROOT, SHARED, raw_events
 from warplens.api import Profile
 from warplens.errors import FormatError
@@ -72,31 +72,6 @@ def plain_events(path: Path) -> list[tuple[str, str, str, int, int]]:
                 start = head.get(3, 0) * 1000 + event.get(2, 0)
                 found.append((plane_name, head[2].decode(), names[event[1]], start, event.get(3, 0)))
     return found
-
-
-# An encoder, for files made by hand.
-
-
-def varint(value: int) -> bytes:
-    value &= (1 << 64) - 1
-    data = b""
-    while value >= 128:
-        data += bytes((value & 127 | 128,))
-        value >>= 7
-    return data + bytes((value,))
-
-
-def encode(*fields: tuple[int, int | float | str | bytes]) -> bytes:
-    data = b""
-    for number, value in fields:
-        if isinstance(value, int):
-            data += varint(number << 3) + varint(value)
-        elif isinstance(value, float):
-            data += varint(number << 3 | 1) + struct.pack("<d", value)
-        else:
-            text = value.encode() if isinstance(value, str) else value
-            data += varint(number << 3 | 2) + varint(len(text)) + text
-    return data
 
 
 class Plane:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from warplens.analyses.workspace import Workspace, percent_of
@@ -19,6 +21,35 @@ STEP_TIME = Column("step_us", "the part of the total time that belongs to a mark
 STEP_US = (pl.col("dur_ns").filter(pl.col("step") >= 0).sum() / 1000).alias("step_us")
 OP = Column("op", "innermost framework op around the launch; the launching call where there is no op")
 OP_CATEGORY = Column("op_category", "kind of op, from its name or else from its kernels")
+
+
+def kernel_columns(op: Column, unknown: str = "") -> tuple[Column, ...]:
+    """The columns of `kernels`; `unknown` is said of those that only a timeline can fill."""
+    return (
+        op,
+        OP_CATEGORY,
+        CATEGORY,
+        Column("kernel", "name as recorded"),
+        Column("stream", "GPU stream (queue)" + unknown),
+        COUNT,
+        TOTAL,
+        Column("mean_us", "mean duration", "us"),
+        Column("min_us", "shortest" + unknown, "us"),
+        Column("max_us", "longest" + unknown, "us"),
+        PERCENT,
+        Column("kernel_short", "readable short form of the name"),
+        Column("device", "GPU number"),
+        replace(STEP_TIME, meaning=STEP_TIME.meaning + unknown),
+    )
+
+
+def with_share_of_op(frame: pl.DataFrame) -> pl.DataFrame:
+    """Times per op and category with their share of the op's, the heaviest op first."""
+    return (
+        frame.with_columns(pl.col("total_us").sum().over("op").alias("op_us"))
+        .with_columns((100 * pl.col("total_us") / pl.col("op_us")).fill_nan(0).round(6).alias("percent_of_op"))
+        .sort("op_us", "op", "total_us", "kernel_category", descending=[True, False, True, False])
+    )
 
 
 def kernel_categories(work: Workspace) -> Table:
@@ -48,23 +79,7 @@ def kernels(work: Workspace) -> Table:
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
         .sort("total_us", *order, descending=[True, *[False] * len(order)])
     )
-    columns = (
-        OP,
-        OP_CATEGORY,
-        CATEGORY,
-        Column("kernel", "name as recorded"),
-        Column("stream", "GPU stream (queue)"),
-        COUNT,
-        TOTAL,
-        Column("mean_us", "mean duration", "us"),
-        Column("min_us", "shortest", "us"),
-        Column("max_us", "longest", "us"),
-        PERCENT,
-        Column("kernel_short", "readable short form of the name"),
-        Column("device", "GPU number"),
-        STEP_TIME,
-    )
-    return table("kernels", "one row per op, kernel, stream and GPU", columns, frame)
+    return table("kernels", "one row per op, kernel, stream and GPU", kernel_columns(OP), frame)
 
 
 def launch_categories(work: Workspace) -> Table:
@@ -74,9 +89,7 @@ def launch_categories(work: Workspace) -> Table:
         .agg(pl.len().alias("count"), TOTAL_US, pl.col("in_graph").any())
         # A recorded call path books the kernels of a graph on their own ops, which launch no graph.
         .with_columns((pl.col("in_graph") & pl.col("op").str.contains(GRAPH_LAUNCH, literal=True)).alias("is_graph"))
-        .with_columns(pl.col("total_us").sum().over("op").alias("op_us"))
-        .with_columns((100 * pl.col("total_us") / pl.col("op_us")).fill_nan(0).round(6).alias("percent_of_op"))
-        .sort("op_us", "op", "total_us", "kernel_category", descending=[True, False, True, False])
+        .pipe(with_share_of_op)
     )
     columns = (
         OP,

@@ -21,21 +21,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from warplens.bundle_files import FORMAT, MANIFEST, PROFILES, VERSION
 from warplens.errors import UsageError, WarplensError
 
-FORMAT: Final = "warplens-bundle"
-VERSION: Final = 1
-MANIFEST: Final = "manifest.json"
-ENVIRONMENT: Final = "environment.json"
-TRACE: Final = "trace.json.gz"
-TREE: Final = "tree.hatchet.gz"
-XPLANE: Final = "profile.xplane.pb"
-PROTON_TRACE: Final = "proton.chrome_trace.gz"
-EXECUTION_TRACE: Final = "execution_trace.json.gz"
-ARGUMENTS_STEP: Final = "execution_step.json.gz"
-"""The trace of the step that the ExecutionTrace is of, where it is not the profile itself."""
-PROFILES: Final = (TRACE, TREE, XPLANE, PROTON_TRACE)
-KERNELS: Final = "kernels"
 GZIP_LEVEL: Final = 3
 """Half the time of the default for files a few percent larger."""
 BLOCK: Final = 1 << 20

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from warplens.capture import bundle
+from warplens import bundle_files
 from warplens.capture.bundle import Staging
 
 WORTH_TELLING_SECONDS: Final = 0.05
@@ -18,7 +18,7 @@ class Folder:
     """Takes one piece at a time; while it is busy, nothing is recorded, and that is counted."""
 
     def __init__(self, staging: Staging) -> None:
-        self._tree = staging.path(bundle.TREE)
+        self._tree = staging.path(bundle_files.TREE)
         self._process: subprocess.Popen[bytes] | None = None
         self._piece: Path | None = None
         self.pieces = self.lost = 0

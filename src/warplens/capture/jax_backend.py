@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import Any, Final
 
-from warplens.capture import bundle
+from warplens import bundle_files
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import Plan
 from warplens.capture.scopes import Metrics
@@ -65,7 +65,7 @@ class JaxBackend:
         self._end()
         files = sorted(self._folder.rglob("*.xplane.pb"))
         if files:
-            shutil.move(files[-1], self.staging.path(bundle.XPLANE))
+            shutil.move(files[-1], self.staging.path(bundle_files.XPLANE))
         else:
             self.notes.append("nothing was recorded" + (": too few steps were marked" if self.plan.steps else ""))
         shutil.rmtree(self._folder, ignore_errors=True)

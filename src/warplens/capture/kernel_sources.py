@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from warplens.capture import bundle
+from warplens import bundle_files
 from warplens.capture.bundle import Staging
 
 KERNEL_FILE: Final = re.compile(rb'"kernel_file":\s*("(?:[^"\\]|\\.)*")')
@@ -17,7 +17,7 @@ LARGEST_BYTES: Final = 4 << 20
 
 def copy_inductor_sources(staging: Staging) -> int:
     """Copy every source file that the recorded trace names; how many there were."""
-    trace = staging.folder / bundle.TRACE
+    trace = staging.folder / bundle_files.TRACE
     if not trace.exists():
         return 0
     copied = 0
@@ -29,7 +29,7 @@ def copy_inductor_sources(staging: Staging) -> int:
             text = source.read_bytes()
         except (OSError, ValueError):
             continue
-        staging.path(f"{bundle.KERNELS}/inductor/{source.name}").write_bytes(text)
+        staging.path(f"{bundle_files.KERNELS}/inductor/{source.name}").write_bytes(text)
         copied += 1
     return copied
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+from warplens import bundle_files
 from warplens.capture import bundle
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import Plan
@@ -13,7 +14,7 @@ from warplens.capture.windows import Window
 from warplens.errors import WarplensError
 
 SUFFIXES: Final = {"tree": ".hatchet", "trace": ".chrome_trace"}
-TARGETS: Final = {"tree": bundle.TREE, "trace": bundle.PROTON_TRACE}
+TARGETS: Final = {"tree": bundle_files.TREE, "trace": bundle_files.PROTON_TRACE}
 
 
 class ProtonBackend:

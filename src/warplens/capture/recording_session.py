@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from warplens import __version__
-from warplens.capture import bundle, environment, scopes
+from warplens import __version__, bundle_files
+from warplens.capture import environment, scopes
 from warplens.capture.backends import Backend, make_backend
 from warplens.capture.bundle import Staging
 from warplens.capture.kernel_sources import copy_inductor_sources
@@ -140,11 +140,11 @@ class Session:
 
     def _write_environment(self) -> None:
         clocks = {"start": self._clocks, "end": environment.clocks()}
-        self.staging.write_json(bundle.ENVIRONMENT, {**environment.facts(), "clocks": clocks})
+        self.staging.write_json(bundle_files.ENVIRONMENT, {**environment.facts(), "clocks": clocks})
 
     def _write_sources(self) -> None:
         copy_inductor_sources(self.staging)
         for name, text in self._hook.sources.items():
-            self.staging.path(f"{bundle.KERNELS}/{name}").write_text(text, encoding="utf-8")
+            self.staging.path(f"{bundle_files.KERNELS}/{name}").write_text(text, encoding="utf-8")
         if self._hook.compiled:
-            self.staging.write_json(f"{bundle.KERNELS}/triton/compiled.json", self._hook.compiled)
+            self.staging.write_json(f"{bundle_files.KERNELS}/triton/compiled.json", self._hook.compiled)

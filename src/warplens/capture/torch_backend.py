@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from warplens import bundle_files
 from warplens.capture import bundle
 from warplens.capture.bundle import Staging
 from warplens.capture.fold import AFTER_STEPS, STEP
@@ -234,11 +235,11 @@ class TorchBackend:
             plain.unlink(missing_ok=True)
             calls.unlink(missing_ok=True)
         else:
-            name = bundle.TRACE if phase == MEASURED else bundle.ARGUMENTS_STEP
+            name = bundle_files.TRACE if phase == MEASURED else bundle_files.EXECUTION_STEP
             bundle.compress(plain, self.staging.path(name), self._renames(plain))
             if calls.exists():
                 self._phases.has_arguments = True
-                bundle.compress(calls, self.staging.path(bundle.EXECUTION_TRACE))
+                bundle.compress(calls, self.staging.path(bundle_files.EXECUTION_TRACE))
         self._written = None
 
     def _fold_piece(self, seconds: float) -> None:
@@ -300,7 +301,7 @@ class TorchBackend:
         return found
 
     def _is_kept(self) -> bool:
-        return any((self.staging.folder / name).exists() for name in (bundle.TRACE, bundle.TREE))
+        return any((self.staging.folder / name).exists() for name in (bundle_files.TRACE, bundle_files.TREE))
 
     def _add_notes(self) -> None:
         plan = self.plan

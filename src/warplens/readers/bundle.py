@@ -18,18 +18,12 @@ from typing import Any, Final
 
 import msgspec
 
+from warplens.bundle_files import ENVIRONMENT, FORMAT, MANIFEST, PROFILES
 from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed
 from warplens.readers.source import DAMAGED_ZIP, MAX_TEXT_BYTES, ZIP_MAGIC
 
-FORMAT: Final = "warplens-bundle"
-MANIFEST: Final = "manifest.json"
-ENVIRONMENT: Final = "environment.json"
-EXECUTION_TRACE: Final = "execution_trace.json.gz"
-EXECUTION_STEP: Final = "execution_step.json.gz"
-PROFILES: Final = ("trace.json.gz", "tree.hatchet.gz", "profile.xplane.pb", "proton.chrome_trace.gz")
-"""What a bundle's profile may be called."""
 PARTIAL: Final = re.compile(r"\.partial-\d+$")
 RANK: Final = re.compile(r"rank(\d+)")
 SHOWN_PACKAGES: Final = ("torch", "triton", "jax", "transformers")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from warplens.bundle_files import EXECUTION_STEP, EXECUTION_TRACE, TRACE
 from warplens.errors import FormatError, UsageError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
@@ -77,10 +78,10 @@ def _of_file(path: Path) -> Input:
 
 def _of_bundle(path: Path, held: Bundle) -> Input:
     profile = held.profile
-    is_torch = profile == bundle.PROFILES[0]
+    is_torch = profile == TRACE
     calls, step = (
         Source(path / name, held.files[name]) if is_torch and name in held.files else None
-        for name in (bundle.EXECUTION_TRACE, bundle.EXECUTION_STEP)
+        for name in (EXECUTION_TRACE, EXECUTION_STEP)
     )
     return Input(
         Source(path / profile, held.files[profile]),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import polars as pl
 
-from warplens.analyses.kernels import CATEGORY, COUNT, OP_CATEGORY, PERCENT, STEP_TIME, TOTAL, TOTAL_US
+from warplens.analyses.kernels import CATEGORY, COUNT, PERCENT, TOTAL, TOTAL_US, kernel_columns, with_share_of_op
 from warplens.analyses.paths.workspace import PathWorkspace
 from warplens.analyses.workspace import percent_of
 from warplens.model.table import Column, Table, table
@@ -42,32 +40,14 @@ def kernels(work: PathWorkspace) -> Table:
         )
         .sort("total_us", *order, descending=[True, *[False] * len(order)])
     )
-    columns = (
-        OP,
-        OP_CATEGORY,
-        CATEGORY,
-        Column("kernel", "name as recorded"),
-        Column("stream", "GPU stream (queue)" + UNKNOWN),
-        COUNT,
-        TOTAL,
-        Column("mean_us", "mean duration", "us"),
-        Column("min_us", "shortest" + UNKNOWN, "us"),
-        Column("max_us", "longest" + UNKNOWN, "us"),
-        PERCENT,
-        Column("kernel_short", "readable short form of the name"),
-        Column("device", "GPU number"),
-        replace(STEP_TIME, meaning=STEP_TIME.meaning + UNKNOWN),
-    )
-    return table("kernels", "one row per scope or frame, kernel and GPU", columns, frame)
+    return table("kernels", "one row per scope or frame, kernel and GPU", kernel_columns(OP, UNKNOWN), frame)
 
 
 def launch_categories(work: PathWorkspace) -> Table:
     frame = (
         work.gpu.group_by("op", "kernel_category")
         .agg(CALLS, TOTAL_US, pl.col("in_graph").any().alias("is_graph"))
-        .with_columns(pl.col("total_us").sum().over("op").alias("op_us"))
-        .with_columns((100 * pl.col("total_us") / pl.col("op_us")).fill_nan(0).round(6).alias("percent_of_op"))
-        .sort("op_us", "op", "total_us", "kernel_category", descending=[True, False, True, False])
+        .pipe(with_share_of_op)
     )
     columns = (
         OP,

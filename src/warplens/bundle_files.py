@@ -1,0 +1,20 @@
+"""What a capture bundle holds and what its files are called: known to `capture`, which writes it, and to `readers`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+FORMAT: Final = "warplens-bundle"
+VERSION: Final = 1
+MANIFEST: Final = "manifest.json"
+ENVIRONMENT: Final = "environment.json"
+TRACE: Final = "trace.json.gz"
+TREE: Final = "tree.hatchet.gz"
+XPLANE: Final = "profile.xplane.pb"
+PROTON_TRACE: Final = "proton.chrome_trace.gz"
+PROFILES: Final = (TRACE, TREE, XPLANE, PROTON_TRACE)
+"""What a bundle's profile may be called."""
+EXECUTION_TRACE: Final = "execution_trace.json.gz"
+EXECUTION_STEP: Final = "execution_step.json.gz"
+"""The trace of the step that the ExecutionTrace is of, where it is not the profile itself."""
+KERNELS: Final = "kernels"
