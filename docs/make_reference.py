@@ -11,6 +11,7 @@ from warplens.api import Profile
 from warplens.comparison import compare_profiles
 from warplens.model.quality import MESSAGES
 from warplens.model.trace import empty_trace
+from warplens.replay.result_file import empty_result
 
 TARGET = Path(__file__).parent / "reference" / "tables.md"
 HEAD = """# Tables
@@ -22,8 +23,9 @@ verbatim; a column is added, never renamed. Written by docs/make_reference.py.
 
 def reference() -> str:
     parts = [HEAD]
-    profile = Profile(empty_trace())
-    for table in [*profile.tables(), *compare_profiles(profile, profile).tables()]:
+    profile = Profile(empty_trace(), replayed=empty_result())
+    tables = [profile.table(name) for name in profile.all_table_names]
+    for table in [*tables, *compare_profiles(profile, profile).tables()]:
         parts.append(f"## {table.name}\n\n{table.meaning[0].upper()}{table.meaning[1:]}.\n")
         rows = [f"| `{column.name}` | {column.unit} | {_cell(column.meaning)} |" for column in table.columns]
         parts.append("\n".join(["| column | unit | meaning |", "|---|---|---|", *rows]) + "\n")

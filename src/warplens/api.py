@@ -16,8 +16,10 @@ from warplens.analyses.gaps import CAUSES
 from warplens.analyses.members import MEMBER_TABLES
 from warplens.analyses.paths.gpu import gpu_of
 from warplens.analyses.phases import MEANINGS as PHASES
+from warplens.analyses.replayed import REPLAY_TABLES
 from warplens.analyses.scene import scene
 from warplens.analyses.timeline import MEANINGS
+from warplens.analyses.unique import UNIT_TABLES
 from warplens.categories import Rule, load_categorizer
 from warplens.categories.rules import builtin_categories
 from warplens.costs.families import FAMILIES
@@ -34,9 +36,12 @@ from warplens.passes import run_passes
 from warplens.paths_profile import PathsProfile
 from warplens.readers import cache as trace_cache
 from warplens.readers import inputs
+from warplens.replay import result_file
+from warplens.replay.result_file import Result
 
 ADVICE = {"findings": findings_table, "evidence": evidence_table}
 TABLE_NAMES = ("quality", *ADVICE, *(name for name in TABLES if name != "quality"))
+"""The tables of a report."""
 
 
 class Profile:
@@ -49,10 +54,12 @@ class Profile:
         options: Options | None = None,
         gpu: Gpu | None = None,
         counters: tuple[Table, ...] = (),
+        replayed: Result | None = None,
     ) -> None:
         files = [rule for rule in rules if not isinstance(rule, Rule)]
         extra = [rule for rule in rules if isinstance(rule, Rule)]
         self.trace = trace
+        self.replayed = replayed
         categorizer = load_categorizer(files, extra)
         self._work = Workspace(trace, categorizer, options or Options(), gpu or find_gpu(trace), counters)
         self._tables: dict[str, Table] = {}
@@ -60,20 +67,39 @@ class Profile:
 
     def table(self, name: str) -> Table:
         """One table by name; `warplens explain tables` lists them."""
-        if name not in TABLE_NAMES:
-            raise UsageError(f"no table {name!r}", hint=f"one of: {', '.join(TABLE_NAMES)}")
         if name not in self._tables:
-            made = ADVICE[name](self.findings()) if name in ADVICE else TABLES[name](self._work)
-            self._tables[name] = made
+            self._tables[name] = self._made(name)
         return self._tables[name]
+
+    def _made(self, name: str) -> Table:
+        if name in ADVICE:
+            return ADVICE[name](self.findings())
+        if name in TABLES or name in UNIT_TABLES:
+            return (TABLES.get(name) or UNIT_TABLES[name])(self._work)
+        if name in REPLAY_TABLES:
+            if self.replayed is None:
+                raise UsageError(f"table {name} needs the result of a replay", hint="open the trace with --replay FILE")
+            return REPLAY_TABLES[name](self.replayed)
+        raise UsageError(f"no table {name!r}", hint=f"one of: {', '.join(self.all_table_names)}")
 
     @property
     def meta(self) -> Meta:
         return self.trace.meta
 
     @property
+    def workspace(self) -> Workspace:
+        """What its analyses work on."""
+        return self._work
+
+    @property
     def table_names(self) -> tuple[str, ...]:
-        return TABLE_NAMES
+        """The tables of its report."""
+        return TABLE_NAMES if self.replayed is None else (*TABLE_NAMES, *REPLAY_TABLES)
+
+    @property
+    def all_table_names(self) -> tuple[str, ...]:
+        """Those, and the ones that are made on demand only."""
+        return (*self.table_names, *UNIT_TABLES)
 
     @property
     def min_gain_percent(self) -> float:
@@ -89,7 +115,7 @@ class Profile:
 
     def tables(self) -> list[Table]:
         """Every table, in the order of a report."""
-        return [self.table(name) for name in TABLE_NAMES]
+        return [self.table(name) for name in self.table_names]
 
     def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
         """Time by call path, of the GPU or the host (`weight="cpu"`).
@@ -114,7 +140,7 @@ class Profile:
             title=f"Warplens report: {Path(meta.source).name}",
             source=meta.source,
             facts=describe(self.trace, self.verdict()),
-            tables=[self.table(name) for name in (TABLE_NAMES if tables is None else tables)],
+            tables=[self.table(name) for name in (self.table_names if tables is None else tables)],
             extras=lambda: self._extras(mode, command, start),
         )
 
@@ -190,6 +216,7 @@ def open(
     min_gain_percent: float = THRESHOLDS["min_gain_percent"],
     execution_trace: str | os.PathLike[str] = "",
     ncu: Sequence[str | os.PathLike[str]] = (),
+    replay: str | os.PathLike[str] = "",
 ) -> Profile | PathsProfile:
     """Open a profile: a trace of any profiler, a capture bundle, or sums by call path (plain, .gz or .zip).
 
@@ -197,16 +224,25 @@ def open(
     GPU whose ceilings hold, `gpu_file` a TOML file that describes one; without them the trace's own header decides.
     Findings that win less than `min_gain_percent` of a step are left out. `execution_trace` is the ExecutionTrace of
     the same run, for what a PyTorch trace does not say of its ops' arguments; `ncu` are CSV pages of Nsight Compute on
-    the same program, for the table `measured_kernels`.
+    the same program, for the table `measured_kernels`; `replay` is the result of running a plan of this trace, for the
+    tables of that name.
     """
     if gpu and gpu_file:
         raise UsageError("--gpu and --gpu-file name two GPUs", hint="give one of them")
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
     options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent)
     found = read(Path(path), cache=cache, execution_trace=execution_trace)
+    if replay and isinstance(found, CallPaths):
+        raise UsageError("only a trace can be replayed", hint="leave --replay away")
     if isinstance(found, CallPaths):
         return PathsProfile(found, rules, options, chosen or gpu_of(found.meta))
-    return Profile(found, rules, options, chosen, _counters([Path(each) for each in ncu]))
+    counters = _counters([Path(each) for each in ncu])
+    replayed = result_file.load(Path(replay)) if replay else None
+    if replayed is not None and replayed.gpu_ns != int(found.events["dur_ns"].gather(found.gpu_rows).sum()):
+        raise UsageError(
+            f"{replay} is the replay of another trace ({replayed.trace})", hint="replay plan TRACE makes one"
+        )
+    return Profile(found, rules, options, chosen, counters, replayed)
 
 
 def _counters(pages: Sequence[Path]) -> tuple[Table, ...]:

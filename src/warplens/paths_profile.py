@@ -59,6 +59,10 @@ class PathsProfile:
         """The tables that have something to say of this profile, and the format's own."""
         return (*PATH_TABLES, *self._extra)
 
+    @property
+    def all_table_names(self) -> tuple[str, ...]:
+        return self.table_names
+
     def table(self, name: str) -> Table:
         """One table by name."""
         if name not in self.table_names:

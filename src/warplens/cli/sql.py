@@ -61,7 +61,7 @@ def query(profile: Profile | PathsProfile, text: str) -> Table:
 def _sources(profile: Profile | PathsProfile) -> dict[str, Any]:
     from warplens.api import Profile
 
-    sources: dict[str, Any] = {name: (lambda name=name: profile.table(name).frame) for name in profile.table_names}
+    sources: dict[str, Any] = {name: (lambda name=name: profile.table(name).frame) for name in profile.all_table_names}
     if not isinstance(profile, Profile):
         return sources
     trace = profile.trace

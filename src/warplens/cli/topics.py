@@ -10,7 +10,7 @@ from warplens.advice.verdict import COMMUNICATION_BOUND_PERCENT
 from warplens.analyses.gaps import CAUSES
 from warplens.analyses.phases import MEANINGS as PHASES
 from warplens.analyses.timeline import MEANINGS
-from warplens.api import TABLE_NAMES, Profile
+from warplens.api import Profile
 from warplens.categories import category_names
 from warplens.categories.rules import builtin_categories
 from warplens.comparison import compare_profiles
@@ -19,6 +19,7 @@ from warplens.hardware import Gpu, all_gpus
 from warplens.model.quality import MESSAGES
 from warplens.model.table import Table
 from warplens.model.trace import empty_trace
+from warplens.replay.result_file import empty_result
 
 
 def list_topics() -> Iterator[str]:
@@ -105,8 +106,9 @@ def table_topics(topic: str) -> Iterator[str]:
 
 def _tables() -> list[Table]:
     """Every table of a trace without events, and of two: no rows, but all columns with their meanings."""
-    profile = Profile(empty_trace())
-    return [*(profile.table(name) for name in TABLE_NAMES), *compare_profiles(profile, profile).tables()]
+    profile = Profile(empty_trace(), replayed=empty_result())
+    made = [profile.table(name) for name in profile.all_table_names]
+    return [*made, *compare_profiles(profile, profile).tables()]
 
 
 TOPICS = (

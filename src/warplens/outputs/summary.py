@@ -17,7 +17,7 @@ from warplens.outputs.document import Document
 from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, path_list, region_list
 from warplens.outputs.terminal import TableText
 from warplens.outputs.text import clean, elide
-from warplens.units import format_bytes, format_count, format_ms, format_percent
+from warplens.units import format_bytes, format_count, format_joule, format_ms, format_percent
 
 LABEL = 10
 SPARKS = " ▁▂▃▄▅▆▇█"
@@ -40,6 +40,7 @@ def render_summary(document: Document, meta: Meta, *, width: int, written: Seque
         *_categories(tables["kernel_categories"], width),
         *(kernel_list(tables["kernels"], width) if len(tables["kernels"]) else host_op_list(tables["ops"], width)),
         *region_list(tables["regions"], width),
+        *_replay(tables, width),
         ("", "none"),
         *_next(document, written, tables, width),
     ]
@@ -114,6 +115,22 @@ def _times(tables: dict[str, Table], width: int) -> list[Line]:
             parts.append(f"{words} {_share(measures[measure], total)}")
     lines = _labelled("time", " · ".join(parts), width)
     return [("", "none"), *lines, *_step_line(tables["steps"], width), *_sparkline(tables["activity"], width)]
+
+
+def _replay(tables: dict[str, Table], width: int) -> list[Line]:
+    """What a replay of this trace found, where one is given."""
+    if "replay" not in tables:
+        return []
+    found = {row["measure"]: row["value"] for row in tables["replay"].to_dicts()}
+    parts = [
+        f"{found['covered']:.1f} % of the GPU time run alone",
+        f"{found['same kernels']:.1f} % of that by the same kernels",
+        f"{found['in range']:.1f} % in the trace's own range",
+        f"{found['replayed / traced']:.2f} × the traced time",
+    ]
+    if "active energy" in found:
+        parts.append(f"{format_joule(found['active energy'])} above {found['idle power']:.0f} W idle")
+    return [("", "none"), *_labelled("replay", " · ".join(parts), width)]
 
 
 def _measures(timeline: Table) -> dict[str, float]:

@@ -11,6 +11,7 @@ const GROUPS: [title: string, tables: string[]][] = [
   ["Communication, memory", ["comm", "memory", "memory_ops"]],
   ["Events", ["gpu_events", "host_events", "call_tree"]],
   ["Calls", ["call_paths", "tree", "execution_trace", "arguments"]],
+  ["Replay", ["replay", "replay_units", "replay_categories", "replay_ops", "replay_left", "unique", "unique_kernels", "units"]],
   ["Report", ["findings", "evidence", "quality"]],
 ];
 

@@ -1,0 +1,301 @@
+"""Tables of a replay: each unit's time and energy alone beside its time in the trace, and what they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from warplens.categories import short_name
+from warplens.model.table import Column, Table, table
+from warplens.replay.result_file import Result, UnitResult, load
+
+NEAR: Final = 0.10
+"""A replayed median this near to the traced one counts as equal."""
+Row = dict[str, Any]
+NO_ENERGY: Final = "no energy was measured"
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """The energy of the whole program over the stretch that the trace shows, measured apart."""
+
+    joules: float
+    seconds: float
+
+
+def in_range(unit: UnitResult) -> bool | None:
+    """Whether the replayed median lies inside the trace's own p10–p90, or within a tenth of its median."""
+    if unit.time is None:
+        return None
+    found, traced = unit.time.median_ns, unit.traced
+    return traced.p10_ns <= found <= traced.p90_ns or abs(found - traced.median_ns) <= NEAR * traced.median_ns
+
+
+UNIT_COLUMNS: Final = (
+    Column("unit", "its number in the plan"),
+    Column("op", "the op that was called"),
+    Column("kernel_short", "its longest kernel, in short"),
+    Column("kernel_category", "of that kernel"),
+    Column("count", "calls in the trace"),
+    Column("percent", "share of the GPU time of the trace", "%"),
+    Column("traced_us", "GPU time of one call in the trace, median", "us"),
+    Column("replayed_us", "GPU time of one call alone, median", "us"),
+    Column("ratio", "replayed over traced"),
+    Column("in_range", "replayed within the trace's own p10–p90 or a tenth of its median"),
+    Column("same_kernel", "names and grids are those of the trace"),
+    Column("active_mj", "energy of one call above idle", "mJ"),
+    Column("total_mj", "energy of one call, idle power included", "mJ"),
+    Column("watts", "power while it runs over and over", "W"),
+    Column("interval_percent", "half the 95 % interval of active_mj, as a share of it", "%"),
+    Column("busy_percent", "share of the measured loop in which its kernels ran", "%"),
+    Column("status", "done, failed, refused or not run"),
+    Column("difference", "how its kernels differ from the trace's"),
+    Column("note", "why it was not run, what is doubtful, what was changed"),
+    Column("p10_us", "a tenth of the replayed calls took less", "us"),
+    Column("p90_us", "a tenth of the replayed calls took more", "us"),
+    Column("traced_p10_us", "a tenth of the traced calls took less", "us"),
+    Column("traced_p90_us", "a tenth of the traced calls took more", "us"),
+    Column("repeats", "measured calls"),
+    Column("total_us", "GPU time of all calls in the trace", "us"),
+    Column("replayed_total_us", "calls in the trace × replayed time", "us"),
+    Column("active_j", "calls in the trace × energy above idle", "J"),
+)
+
+
+def replay_units(result: Result) -> Table:
+    rows = [_unit_row(unit, result.gpu_ns) for unit in result.units]
+    schema = {column.name: _dtype(column.name) for column in UNIT_COLUMNS}
+    frame = pl.DataFrame(rows, schema=schema).sort("total_us", "unit", descending=[True, False])
+    return table("replay_units", "one row per unit of the plan", UNIT_COLUMNS, frame, *result.notes)
+
+
+TEXTS: Final = frozenset(
+    (
+        "unit",
+        "op",
+        "kernel_short",
+        "kernel_category",
+        "same_kernel",
+        "in_range",
+        "status",
+        "difference",
+        "note",
+        "measure",
+    )
+)
+
+
+def _dtype(name: str) -> Any:
+    return pl.String if name in TEXTS else pl.Int64 if name in ("count", "repeats", "units") else pl.Float64
+
+
+def _unit_row(unit: UnitResult, gpu_ns: int) -> Row:
+    time, energy, traced = unit.time, unit.energy, unit.traced
+    row: Row = {
+        "unit": unit.id,
+        "op": unit.op,
+        "kernel_short": short_name(unit.kernel) if unit.kernel else "",
+        "kernel_category": unit.category,
+        "count": unit.count,
+        "percent": round(100 * traced.total_ns / gpu_ns, 6) if gpu_ns else 0.0,
+        "traced_us": traced.median_ns / 1e3,
+        "traced_p10_us": traced.p10_ns / 1e3,
+        "traced_p90_us": traced.p90_ns / 1e3,
+        "total_us": traced.total_ns / 1e3,
+        "in_range": _word(in_range(unit)),
+        "same_kernel": _word(unit.same),
+        "status": unit.status,
+        "difference": unit.difference,
+        "note": "; ".join(part for part in (unit.reason, energy.why if energy else "", *unit.notes) if part),
+    }
+    if time is not None:
+        row |= {
+            "replayed_us": time.median_ns / 1e3,
+            "ratio": time.median_ns / traced.median_ns if traced.median_ns else None,
+            "p10_us": time.p10_ns / 1e3,
+            "p90_us": time.p90_ns / 1e3,
+            "repeats": time.repeats,
+            "replayed_total_us": unit.count * time.median_ns / 1e3,
+        }
+    if energy is not None:
+        row |= {
+            "active_mj": energy.active_j * 1e3,
+            "total_mj": energy.total_j * 1e3,
+            "watts": energy.watts,
+            "interval_percent": 100 * energy.interval,
+            "busy_percent": 100 * energy.busy_fraction,
+            "active_j": unit.count * energy.active_j,
+        }
+    return row
+
+
+def _word(value: bool | None) -> str:
+    return "" if value is None else "yes" if value else "no"
+
+
+def replay_ops(result: Result) -> Table:
+    return _grouped(
+        "replay_ops", "one row per op", Column("op", "the op that was called"), result, lambda unit: unit.op
+    )
+
+
+def replay_categories(result: Result) -> Table:
+    column = Column("kernel_category", "of each unit's longest kernel")
+    return _grouped("replay_categories", "one row per kernel category", column, result, lambda unit: unit.category)
+
+
+def _grouped(name: str, what: str, key: Column, result: Result, of: Callable[[UnitResult], str]) -> Table:
+    columns = (
+        key,
+        Column("units", "units"),
+        Column("count", "calls in the trace"),
+        Column("total_us", "their GPU time in the trace", "us"),
+        Column("percent", "share of the GPU time of the trace", "%"),
+        Column("replayed_percent", "share of total_us whose units were replayed", "%"),
+        Column("traced_us", "GPU time in the trace of the replayed units", "us"),
+        Column("replayed_us", "Σ calls × replayed time", "us"),
+        Column("ratio", "replayed over traced"),
+        Column("active_j", "Σ calls × energy above idle, of the units measured", "J"),
+    )
+    groups: dict[str, list[UnitResult]] = {}
+    for unit in result.units:
+        groups.setdefault(of(unit) or "(none)", []).append(unit)
+    rows = [{key.name: label, **_sums(units, result.gpu_ns)} for label, units in groups.items()]
+    schema = {column.name: _dtype(column.name) for column in columns}
+    frame = pl.DataFrame(rows, schema=schema).sort("total_us", key.name, descending=[True, False])
+    return table(name, what, columns, frame)
+
+
+def _sums(units: Sequence[UnitResult], gpu_ns: int) -> Row:
+    total = sum(unit.traced.total_ns for unit in units)
+    timed = [unit for unit in units if unit.time is not None]
+    traced = sum(unit.traced.total_ns for unit in timed)
+    replayed = _replayed_ns(timed)
+    metered = [unit for unit in units if unit.energy is not None]
+    return {
+        "units": len(units),
+        "count": sum(unit.count for unit in units),
+        "total_us": total / 1e3,
+        "percent": round(100 * total / gpu_ns, 6) if gpu_ns else 0.0,
+        "replayed_percent": round(100 * traced / total, 6) if total else 0.0,
+        "traced_us": traced / 1e3,
+        "replayed_us": replayed / 1e3 if timed else None,
+        "ratio": replayed / traced if timed and traced else None,
+        "active_j": active_joules(metered) if metered else None,
+    }
+
+
+def _replayed_ns(units: Iterable[UnitResult]) -> float:
+    return sum(unit.count * unit.time.median_ns for unit in units if unit.time is not None)
+
+
+def active_joules(units: Iterable[UnitResult]) -> float:
+    return sum(unit.count * unit.energy.active_j for unit in units if unit.energy is not None)
+
+
+def replay_left(result: Result) -> Table:
+    """Every µs that was not replayed, with its reason."""
+    columns = (
+        Column("reason", "why it was not replayed"),
+        Column("units", "units"),
+        Column("total_us", "their GPU time in the trace", "us"),
+        Column("percent", "share of the GPU time of the trace", "%"),
+        Column("example", "the longest of them"),
+    )
+    groups: dict[str, list[UnitResult]] = {}
+    for unit in result.units:
+        if unit.time is None:
+            groups.setdefault(f"{unit.status}: {unit.reason}".removesuffix(": "), []).append(unit)
+    rows = [
+        {"reason": reason, "units": len(units), "example": f"{units[0].op} ({units[0].id})",
+         "total_us": sum(unit.traced.total_ns for unit in units) / 1e3}
+        for reason, units in groups.items()
+    ]  # fmt: skip
+    rows += [
+        {"reason": reason, "units": 0, "example": "", "total_us": ns / 1e3} for reason, ns in result.rest.items() if ns
+    ]
+    schema = {"reason": pl.String, "units": pl.Int64, "total_us": pl.Float64, "example": pl.String}
+    frame = pl.DataFrame(rows, schema=schema).sort("total_us", "reason", descending=[True, False])
+    share = pl.col("total_us") * (1e5 / result.gpu_ns if result.gpu_ns else 0)
+    return table("replay_left", "one row per reason", columns, frame.with_columns(share.round(6).alias("percent")))
+
+
+def replay(result: Result, whole: WholeRun | None = None) -> Table:
+    """The replay in figures."""
+    columns = (
+        Column("measure", "what was measured"),
+        Column("value", "how much"),
+        Column("unit", "of what"),
+        Column("meaning", "in words"),
+    )
+    rows = [dict(zip(("measure", "value", "unit", "meaning"), row, strict=True)) for row in _measures(result, whole)]
+    schema = {"measure": pl.String, "value": pl.Float64, "unit": pl.String, "meaning": pl.String}
+    notes = list(result.notes)
+    if not any(unit.energy for unit in result.units):
+        notes.append(NO_ENERGY)
+    return table("replay", "one row per measure", columns, pl.DataFrame(rows, schema=schema), *notes)
+
+
+def _measures(result: Result, whole: WholeRun | None) -> list[tuple[str, float, str, str]]:
+    timed = [unit for unit in result.units if unit.time is not None]
+    traced = sum(unit.traced.total_ns for unit in timed)
+    told = [unit for unit in timed if unit.same is not None]
+    rows = [
+        ("traced", result.gpu_ns / 1e3, "us", "GPU time of the whole trace"),
+        ("covered", _share(traced, result.gpu_ns), "%", "of it, in units that were replayed"),
+        ("same kernels", _share(_total(u for u in told if u.same), _total(told)), "%",
+         "of the replayed time, in units that launched the same kernels with the same grids"),
+        ("in range", _share(_total(u for u in timed if in_range(u)), traced), "%",
+         "of the replayed time, in units whose median lies within the trace's own p10–p90 or ±10 % of its median"),
+        ("replayed", _replayed_ns(timed) / 1e3, "us", "Σ calls × replayed median"),
+        ("replayed / traced", _replayed_ns(timed) / traced if traced else 0.0, "", "over the units that were replayed"),
+    ]  # fmt: skip
+    return rows + _energy_measures(result, whole)
+
+
+def _energy_measures(result: Result, whole: WholeRun | None) -> list[tuple[str, float, str, str]]:
+    metered = [unit for unit in result.units if unit.energy is not None]
+    if not metered or result.meter is None:
+        return []
+    active, share = active_joules(metered), _total(metered) / result.gpu_ns if result.gpu_ns else 0.0
+    rows = [
+        ("metered", 100 * share, "%", "of the traced GPU time, in units whose energy was measured"),
+        ("idle power", result.meter.idle_watts, "W", "of the GPU with a live context and nothing running"),
+        ("active energy", active, "J", "Σ calls × energy above idle, of the units measured"),
+        ("doubtful", _share(_total(u for u in metered if u.energy and u.energy.doubtful), _total(metered)), "%",
+         "of the metered time, in units whose energy is doubtful"),
+    ]  # fmt: skip
+    if whole is not None and share:
+        scaled, idle = active / share, result.meter.idle_watts * whole.seconds
+        rows += [
+            ("whole run", whole.joules, "J", f"measured over {whole.seconds:g} s"),
+            ("closure", scaled + idle, "J", "Σ active (scaled to all GPU time) + idle power × seconds"),
+            ("closure / whole run", (scaled + idle) / whole.joules if whole.joules else 0.0, "", "1 is a perfect fit"),
+        ]
+    return rows
+
+
+def _total(units: Iterable[UnitResult]) -> int:
+    return sum(unit.traced.total_ns for unit in units)
+
+
+def _share(part: float, whole: float) -> float:
+    return 100 * part / whole if whole else 0.0
+
+
+REPLAY_TABLES: Final[dict[str, Callable[[Result], Table]]] = {
+    made.__name__: made for made in (replay, replay_units, replay_categories, replay_ops, replay_left)
+}
+
+
+def result_document(path: Path, whole: tuple[float, float] | None = None) -> tuple[list[Table], dict[str, str]]:
+    """The tables of a result's file, and the facts about it; `whole` are the joules and seconds of the whole run."""
+    result = load(path)
+    measured = WholeRun(*whole) if whole is not None else None
+    tables = [replay(result, measured) if made is replay else made(result) for made in REPLAY_TABLES.values()]
+    facts = {"device": result.device, "trace": result.trace, "runner": result.runner, "cache": result.cache}
+    return tables, facts | {name: text for name, text in result.versions.items() if text}

@@ -1,0 +1,189 @@
+"""Units: op calls that launched GPU work, grouped where op, inputs and the launched kernels are the same.
+
+A kernel belongs to the outermost op around its launch that launches work itself: running that op again runs the kernel
+again, with everything else the op launches. Work outside ops, in replayed graphs or in collectives is no unit's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.workspace import COMMUNICATION, NO_LAUNCH, Workspace
+from warplens.model.kinds import CODE, NONE
+from warplens.model.trace import Bools, Ints, Trace
+
+OP: Final = re.compile(r"(?P<name>[A-Za-z_]\w*::\w+)(?:\.(?P<overload>\w+))?")
+NOT_OPS: Final = re.compile(r"(torch::autograd|autograd|c10d|nccl|record_param_comms|profiler)::")
+TRITON: Final = re.compile(r"triton_\w+")
+TENSOR: Final = re.compile(r'\[(\d+),\s*(\d+),\s*(\d+),\s*(\d+),\s*(\d+),\s*"([^"]*)"\]')
+
+IN_GRAPH: Final = "launched by a graph: its ops ran when it was captured, not in this trace"
+NO_OP: Final = "launched outside any op"
+NO_LAUNCH_REASON: Final = "its launch is not in the trace"
+COLLECTIVE: Final = "a collective: it needs the other ranks"
+NOT_AN_OP: Final = "launched by {}, which is no op that can be called"
+
+
+class UnitCalls(NamedTuple):
+    """`calls`: one row per call (call: row of the op's event, unit, total_ns); `units`: one row per unit, by falling
+    time (unit, op: name code, spec, arguments: row of `Trace.arguments` or -1, call: the first, calls, total_ns);
+    `pieces`: one row per GPU event of a call (call, unit, place in the call, and the columns of `Workspace.gpu`);
+    `rest`: the GPU events of no unit, with the reason.
+    """
+
+    calls: pl.DataFrame
+    units: pl.DataFrame
+    pieces: pl.DataFrame
+    rest: pl.DataFrame
+
+
+def unit_calls(work: Workspace) -> UnitCalls:
+    known: UnitCalls | None = work.memo.get("unit calls")
+    if known is None:
+        known = work.memo["unit calls"] = _unit_calls(work)
+    return known
+
+
+def _unit_calls(work: Workspace) -> UnitCalls:
+    gpu = _with_geometry(work)
+    call, reason = _callers(work)
+    gpu = gpu.with_columns(pl.Series("call", call), pl.Series("reason", reason, dtype=pl.String))
+    rest = gpu.filter(pl.col("call") < 0)
+    order = ["call", "launched", "start_ns"]
+    pieces = gpu.filter(pl.col("call") >= 0).sort(order, maintain_order=True)
+    pieces = pieces.with_columns(pl.int_range(pl.len()).over("call").alias("place"))
+    calls = _signatures(work, pieces)
+    key = ["op_name", "spec_key", "values", "sequence"]
+    units = (
+        calls.group_by(key, maintain_order=True)
+        .agg(
+            pl.col("call").first(),
+            pl.col("op_name").first().alias("op"),
+            pl.col("spec", "arguments").first(),
+            pl.len().alias("calls"),
+            pl.col("total_ns").sum(),
+        )
+        .sort("total_ns", "call", descending=[True, False])
+        .with_row_index("unit")
+    )
+    calls = calls.join(units.select(*key, "unit"), on=key, how="left", maintain_order="left")
+    pieces = pieces.join(calls.select("call", "unit"), on="call", how="left", maintain_order="left")
+    columns = ["unit", "op", "spec", "arguments", "call", "calls", "total_ns"]
+    return UnitCalls(calls.select("call", "unit", "total_ns"), units.select(columns), pieces, rest)
+
+
+def _with_geometry(work: Workspace) -> pl.DataFrame:
+    """GPU events with their grids, the bytes of copies, and where their launches stand in the order of launching."""
+    trace, gpu = work.trace, work.gpu
+    shapes = trace.geometries.select("grid", "block").with_row_index("geometry").cast({"geometry": pl.Int32})
+    launch = gpu["launch"].to_numpy()
+    starts = trace.ints("start_ns")
+    launched = np.where(launch >= 0, starts[np.maximum(launch, 0)], gpu["start_ns"].to_numpy())
+    return (
+        gpu.with_columns(pl.Series("launched", launched))
+        .join(shapes, on="geometry", how="left", maintain_order="left")
+        .join(trace.copies, on="id", how="left", maintain_order="left")
+        .with_columns(pl.col("grid", "block").fill_null(""), pl.col("bytes").fill_null(NONE))
+    )
+
+
+def _callers(work: Workspace) -> tuple[Ints, list[str]]:
+    """For each GPU event the call it belongs to (-1: none), and where there is none, why."""
+    trace, gpu = work.trace, work.gpu
+    callable_op = _callable(trace)
+    launcher = gpu["op_row"].to_numpy().astype(np.int64)
+    graph = gpu["in_graph"].to_numpy()
+    collective = (gpu["kernel_category"] == COMMUNICATION).to_numpy()
+    fits = (launcher >= 0) & ~graph & ~collective
+    fits[fits] = callable_op[launcher[fits]]
+    outermost = _outermost(work, np.unique(launcher[fits]), callable_op)
+    call = np.where(fits, outermost[np.maximum(launcher, 0)], NONE)
+    # A call that launched a collective, or whose inner work is in a graph, cannot run alone.
+    names = gpu["op"].to_list()
+    reasons = [
+        "" if fit else IN_GRAPH if in_graph else COLLECTIVE if shared
+        else NO_LAUNCH_REASON if name == NO_LAUNCH
+        else NO_OP if row < 0 else NOT_AN_OP.format(name)
+        for fit, in_graph, shared, row, name in zip(fits, graph, collective, launcher, names, strict=True)
+    ]  # fmt: skip
+    return call, reasons
+
+
+def _callable(trace: Trace) -> Bools:
+    """Which events are calls of an op that can be called again."""
+    named = np.array([is_op_name(name) for name in trace.names], bool)
+    is_op = trace.ints("kind") == CODE["op"]
+    found: Bools = is_op & named[trace.ints("name")] if len(named) else is_op
+    return found
+
+
+def is_op_name(name: str) -> bool:
+    """
+    >>> [is_op_name(name) for name in ("aten::mm.out", "triton_poi_fused_add_0", "AddmmBackward0", "c10d::allreduce_")]
+    [True, True, False, False]
+    """
+    if TRITON.fullmatch(name):
+        return True
+    return OP.fullmatch(name) is not None and NOT_OPS.match(name) is None
+
+
+def _outermost(work: Workspace, launchers: Ints, callable_op: Bools) -> Ints:
+    """For each launching op the outermost one around it that launches work itself."""
+    launches = np.zeros(len(work.trace), bool)
+    launches[launchers] = True
+    found = np.arange(len(work.trace), dtype=np.int64)
+    best, at = launchers.copy(), launchers.copy()
+    active = np.arange(len(launchers))
+    while len(active):
+        at[active] = work.enclosing_op[at[active]]
+        active = active[at[active] >= 0]
+        outer = active[launches[at[active]] & callable_op[at[active]]]
+        best[outer] = at[outer]
+    found[launchers] = best
+    return found
+
+
+def _signatures(work: Workspace, pieces: pl.DataFrame) -> pl.DataFrame:
+    """One row per call, with all that two calls of one unit have in common."""
+    trace = work.trace
+    kinds = ["name", "grid", "block", "bytes"]
+    codes = pieces.select(kinds).unique(maintain_order=True).with_row_index("code")
+    pieces = pieces.join(codes, on=kinds, how="left", maintain_order="left")
+    calls = pieces.group_by("call", maintain_order=True).agg(
+        pl.col("dur_ns").sum().alias("total_ns"), pl.col("code").cast(pl.String).str.join(",").alias("sequence")
+    )
+    rows = calls["call"].to_numpy()
+    spec = trace.ints("spec").astype(np.int64)[rows]
+    known = dict(zip(trace.arguments["id"].to_list(), range(len(trace.arguments)), strict=True))
+    held = [known.get(row, NONE) for row in rows.tolist()]
+    given = trace.arguments["inputs"].gather([max(row, 0) for row in held]).to_list() if known else []
+    values = [aliases(given[place]) if row >= 0 else "" for place, row in enumerate(held)]
+    # The ExecutionTrace has everything a spec has, but for the full digits of numbers.
+    return calls.with_columns(
+        pl.Series("op_name", trace.ints("name").astype(np.int64)[rows]),
+        pl.Series("spec", spec),
+        pl.Series("spec_key", spec),
+        pl.Series("arguments", held, dtype=pl.Int64),
+        pl.Series("values", values, dtype=pl.String),
+    )
+
+
+def aliases(inputs: str) -> str:
+    """The recorded inputs with each tensor's ids replaced by which of the call's storages it lies in.
+
+    >>> aliases('[[17,9,0,4,2,"cuda:0"],[18,9,2,2,2,"cuda:0"],true]')
+    '[[0,0,4,2,"cuda:0"],[0,2,2,2,"cuda:0"],true]'
+    """
+    seen: dict[str, int] = {}
+
+    def named(match: re.Match[str]) -> str:
+        _, storage, offset, elements, size, device = match.groups()
+        place = seen.setdefault(storage, len(seen))
+        return f"[{place},{offset},{elements},{size},{json.dumps(device)}]"
+
+    return TENSOR.sub(named, inputs)

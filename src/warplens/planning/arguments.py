@@ -1,0 +1,226 @@
+"""A call's arguments and storages as a plan holds them, from what was recorded of it and what its op takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from warplens.planning.fills import fill_of
+from warplens.planning.recorded import Recorded, RecordedTensor
+from warplens.planning.schemas import Parameter, Schema, overloads
+from warplens.planning.values import CHOICES, NONE, coded, default_of, scalar, scalars
+from warplens.replay.plan_file import DTYPES, Argument, Fill, Storage, Tensor, extent
+
+UNDEFINED: Final = Argument("undefined")
+PLAIN: Final = ("int", "float", "bool", "Scalar", "complex")
+CODED: Final = ("ScalarType", "Layout", "MemoryFormat")
+POINTWISE: Final = re.compile(
+    r"(add|sub|rsub|mul|div|pow|eq|ne|lt|le|gt|ge|where|clamp\w*|maximum|minimum|remainder|fmod|floor_divide|true_divide|"
+    r"atan2|bitwise_\w+|logical_\w+|masked_fill|lerp|addcmul|addcdiv|fill|copysign|hypot|xlogy|nextafter)_?"
+)
+SCALAR_KERNEL: Final = re.compile(r"AUnaryFunctor|BUnaryFunctor|OnSelf|OnOther|FillFunctor|tensor_scalar")
+FROM_HOST: Final = re.compile(r"Memcpy (HtoD|Host -> Device)")
+TO_HOST: Final = re.compile(r"Memcpy (DtoH|Device -> Host)")
+PINNED: Final = re.compile("pinned", re.IGNORECASE)
+LIST_DTYPES: Final = (
+    # in a kernel's template arguments: the element type of a list that is recorded without it
+    ("c10::BFloat16", "bfloat16"), ("c10::Half", "float16"), ("double", "float64"), ("float", "float32"),
+    ("OpaqueType<1", "uint8"), ("OpaqueType<2", "bfloat16"), ("OpaqueType<4", "float32"), ("OpaqueType<8", "int64"),
+)  # fmt: skip
+GUESSED_DTYPE: Final = "the dtype of a list is told from the kernel's name"
+
+
+class Refusal(Exception):  # noqa: N818 - no error: a unit that cannot be rebuilt, and why
+    pass
+
+
+@dataclass
+class Call:
+    """The storages of one call while its arguments are being built."""
+
+    op: str
+    """Without its namespace."""
+    given: Mapping[str, Recorded]
+    kernels: Sequence[str]
+    ranges: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """Smallest and largest value of index tensors by the argument's place, where the ExecutionTrace has them."""
+    storages: list[Storage] = field(default_factory=list)
+    shared: dict[int, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def tensor(self, name: str, found: RecordedTensor, *, written: bool, place: int, item: int = 0) -> Argument:
+        dtype = found.dtype or self._list_dtype()
+        known = RecordedTensor(found.shape, dtype, found.stride, found.storage, found.offset, found.device)
+        device, pinned = self._device(name, known)
+        made = self._on(name, known, device, pinned, written, place, item)
+        if not known.device and not known.shape and POINTWISE.fullmatch(self.op) and name != "self" and not written:
+            other = self._on(name, known, "cpu", False, written, place, item)
+            scalar_first = any(SCALAR_KERNEL.search(kernel) for kernel in self.kernels)
+            return Argument("choice", items=(other, made) if scalar_first else (made, other))
+        return made
+
+    def _on(
+        self, name: str, found: RecordedTensor, device: str, pinned: bool, written: bool, place: int, item: int
+    ) -> Argument:
+        fill = fill_of(self.op, name, found, self.given, item)
+        if place in self.ranges and fill.kind == "integers":
+            low, high = self.ranges[place]
+            fill = Fill("integers", low, high + 1)
+        index = self.shared.get(found.storage) if found.storage is not None else None
+        if index is None:
+            index = len(self.storages)
+            self.storages.append(Storage(0, found.dtype, fill, device, pinned=pinned))
+            if found.storage is not None:
+                self.shared[found.storage] = index
+        tensor = Tensor(index, found.shape, found.stride, found.dtype, found.offset)
+        held = self.storages[index]
+        size = max(held.bytes, extent(tensor) * DTYPES[found.dtype])
+        self.storages[index] = Storage(
+            size, held.dtype, held.fill, held.device, held.written or written, held.pinned, held.reuse_bytes
+        )
+        return Argument("tensor", tensor=tensor)
+
+    def _device(self, name: str, found: RecordedTensor) -> tuple[str, bool]:
+        pinned = any(PINNED.search(kernel) for kernel in self.kernels)
+        if self.op in ("copy_", "_copy_from") and not found.device:
+            if name == "src" and any(FROM_HOST.match(kernel) for kernel in self.kernels):
+                return "cpu", pinned
+            if name == "self" and any(TO_HOST.match(kernel) for kernel in self.kernels):
+                return "cpu", pinned
+        device = found.device or "cuda"
+        return device, device == "cpu" and pinned
+
+    def _list_dtype(self) -> str:
+        others = [each for value in self.given.values() if value.kind == "tensor" for each in value.tensors if each]
+        for kernel in self.kernels:
+            for text, dtype in LIST_DTYPES:
+                if text in kernel:
+                    self._note(GUESSED_DTYPE)
+                    return dtype
+        if others:
+            return others[0].dtype
+        raise Refusal("the dtype of its list of tensors is not recorded; an ExecutionTrace has it")
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def choose(name: str, overload: str, recorded: Sequence[Recorded]) -> Schema:
+    """The overload that a recorded call must have been."""
+    known = overloads(name)
+    if overload:
+        known = tuple(schema for schema in known if schema.overload == overload)
+    if not known:
+        raise Refusal(f"no schema is known of {name}; an ExecutionTrace has it")
+    fitting = [schema for schema in known if _fits(schema, recorded)]
+    exact = [schema for schema in fitting if len(schema.parameters) == len(recorded)]
+    found = exact or fitting
+    if not found:
+        raise Refusal(f"its recorded arguments fit no overload of {name}")
+    return min(found, key=lambda schema: (len(schema.parameters), schema.text))
+
+
+def _fits(schema: Schema, recorded: Sequence[Recorded]) -> bool:
+    if len(recorded) > len(schema.parameters):
+        return False
+    given = all(_takes(parameter, value) for parameter, value in zip(schema.parameters, recorded, strict=False))
+    return given and all(default_of(parameter) is not None for parameter in schema.parameters[len(recorded) :])
+
+
+def _takes(parameter: Parameter, value: Recorded) -> bool:
+    kind, base = value.kind, parameter.base
+    if base == "Tensor":
+        if parameter.is_list:
+            return kind == "tensors" or (kind == "unknown" and "?" in parameter.type)
+        return kind in ("tensor", "undefined") or (kind == "unknown" and not value.text)
+    if kind in ("tensor", "tensors", "undefined"):
+        return False
+    if base in PLAIN:
+        if parameter.is_list:
+            return (kind == "scalars" and scalars(value.text, base) is not None) or (kind == "unknown")
+        if kind == "unknown":
+            return parameter.optional or default_of(parameter) is not None
+        return kind == "scalar" and scalar(value.text, base) is not None
+    if base in CODED:
+        return kind == "unknown" or (kind == "scalar" and coded(value.text, base) is not None)
+    return kind in ("unknown", "text", "device")
+
+
+def build(schema: Schema, recorded: Sequence[Recorded], call: Call) -> tuple[Argument, ...]:
+    """One argument per parameter of the schema; `call` gathers the storages. Raises `Refusal`."""
+    found = []
+    for place, parameter in enumerate(schema.parameters):
+        value = recorded[place] if place < len(recorded) else Recorded("unknown")
+        found.append(_argument(parameter, value, call, place))
+    return tuple(found)
+
+
+def _argument(parameter: Parameter, value: Recorded, call: Call, place: int) -> Argument:
+    if parameter.base == "Tensor":
+        return _tensor_argument(parameter, value, call, place)
+    made = None
+    if value.kind == "scalar":
+        of_code = parameter.base in CODED
+        made = coded(value.text, parameter.base) if of_code else scalar(value.text, parameter.base)
+        if made is not None and parameter.is_list:
+            made = Argument("list", items=(made,))
+    elif value.kind == "scalars":
+        made = scalars(value.text, parameter.base)
+    elif value.kind == "text":
+        made = Argument("str", value.text)
+    elif value.kind == "device":
+        made = Argument("device", "cpu" if value.text.startswith("cpu") else "cuda")
+    if made is not None:
+        return made
+    if value.kind in ("scalar", "scalars") and value.text:
+        raise Refusal(f"the value of {parameter.name!r} is not understood: {value.text[:40]!r}")
+    return _unrecorded(parameter, call)
+
+
+def _tensor_argument(parameter: Parameter, value: Recorded, call: Call, place: int) -> Argument:
+    name, written = parameter.name, parameter.written
+    if not parameter.is_list:
+        if value.kind == "tensor" and value.tensors[0] is not None:
+            return call.tensor(name, value.tensors[0], written=written, place=place)
+        return NONE if parameter.optional else UNDEFINED
+    if value.kind == "scalars" and value.text == "[]":  # of an empty list nobody knows what it is a list of
+        return Argument("list")
+    if value.kind != "tensors":
+        if parameter.optional:
+            return NONE
+        raise Refusal(f"the tensors of {name!r} are not recorded; an ExecutionTrace has them")
+    if not value.tensors and any(each.kind == "tensors" and not each.tensors for each in _first_lists(call)):
+        raise Refusal("a list of more than 30 tensors, whose shapes the trace leaves out; an ExecutionTrace has them")
+    items = tuple(
+        call.tensor(name, each, written=written, place=place, item=number) if each is not None else NONE
+        for number, each in enumerate(value.tensors)
+    )
+    return Argument("list", items=items)
+
+
+def _first_lists(call: Call) -> list[Recorded]:
+    """The first list of tensors: an op on lists has nothing to do where that one is empty."""
+    return [value for value in call.given.values() if value.kind == "tensors"][:1]
+
+
+def _unrecorded(parameter: Parameter, call: Call) -> Argument:
+    """What to pass where the profiler wrote nothing down: None, a default, or one of several to be tried."""
+    if parameter.base == "str":
+        first = default_of(parameter)
+        texts = CHOICES.get(parameter.name, ())
+        known = [first] if first is not None else []
+        known += [each for text in texts if (each := Argument("str", text)) not in known]
+        if known:
+            return known[0] if len(known) == 1 else Argument("choice", items=tuple(known))
+    if parameter.base == "Device":
+        on_gpu = any(value.kind in ("tensor", "tensors") for value in call.given.values())
+        return NONE if on_gpu and parameter.optional else Argument("device", "cuda")
+    made = default_of(parameter)
+    if made is None and parameter.is_list and parameter.base in PLAIN:
+        made = Argument("list")
+    if made is None:
+        raise Refusal(f"the value of {parameter.name!r} is not recorded; an ExecutionTrace has it")
+    return made

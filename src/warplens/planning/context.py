@@ -1,0 +1,80 @@
+"""What lies beside a trace: the settings of its run, and the sources of its generated kernels."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from warplens.bundle_files import ENVIRONMENT, KERNELS
+from warplens.errors import FormatError
+from warplens.readers import bundle, inputs
+from warplens.readers.triton_calls import TritonCall, triton_calls
+
+LARGEST_BYTES: Final = 4 << 20
+MOST_FILES: Final = 100_000
+SHOWN_VERSIONS: Final = ("torch", "triton")
+
+
+@dataclass(frozen=True)
+class Context:
+    settings: dict[str, str | int | float | bool] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    """By file name: texts of generated kernels."""
+    launches: dict[int, TritonCall] = field(default_factory=dict)
+    """By external id: how generated kernels were launched."""
+
+
+def context_of(path: Path, kernel_files: Path | None = None) -> Context:
+    held = bundle.find(path)
+    files = dict(held.files) if held is not None else {}
+    settings, versions = _environment(files.get(ENVIRONMENT, b"{}"))
+    packed = {PurePosixPath(name).name: text for name, text in files.items() if name.startswith(f"{KERNELS}/inductor/")}
+    if kernel_files is not None:
+        packed |= _collected(kernel_files)
+    text, _ = inputs.find(path).profile.unwrap()
+    sources = {name: content.decode("utf-8", "replace") for name, content in packed.items()}
+    return Context(settings, versions, sources, triton_calls(text))
+
+
+def _environment(text: bytes) -> tuple[dict[str, Any], dict[str, str]]:
+    try:
+        known = json.loads(text)
+        settings = known.get("torch", {}).get("settings", {})
+        packages = known.get("packages", {})
+        plain = {str(name): value for name, value in settings.items() if isinstance(value, (str, int, float, bool))}
+        return plain, {name: str(packages[name]) for name in SHOWN_VERSIONS if name in packages}
+    except (ValueError, AttributeError):
+        return {}, {}
+
+
+def _collected(path: Path) -> dict[str, bytes]:
+    """The Python files of a folder, a .tar(.gz) or a .zip, by name."""
+    try:
+        if path.is_dir():
+            files = [file for file in path.rglob("*.py") if file.is_file() and file.stat().st_size <= LARGEST_BYTES]
+            return {file.name: file.read_bytes() for file in files[:MOST_FILES]}
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                members = [each for each in archive.infolist() if each.filename.endswith(".py")][:MOST_FILES]
+                return {PurePosixPath(each.filename).name: archive.read(each) for each in members
+                        if each.file_size <= LARGEST_BYTES}  # fmt: skip
+        return _of_tar(path.read_bytes())
+    except (OSError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        raise FormatError(f"holds no kernel files ({error})", where=str(path)) from error
+
+
+def _of_tar(content: bytes) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        for member in archive:
+            name = PurePosixPath(member.name).name
+            opened = archive.extractfile(member) if member.isfile() and name.endswith(".py") else None
+            if opened is not None and member.size <= LARGEST_BYTES and len(found) < MOST_FILES:
+                found[name] = opened.read()
+    return found

@@ -1,0 +1,199 @@
+"""What a call was recorded with, whichever profiler wrote it down: one `Recorded` per argument."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+DTYPES: Final = {
+    # as PyTorch's profilers spell them: as PyTorch itself does
+    "c10::BFloat16": "bfloat16", "c10::Half": "float16", "float": "float32", "double": "float64", "int": "int32",
+    "long int": "int64", "long": "int64", "long long": "int64", "short int": "int16", "short": "int16",
+    "signed char": "int8", "char": "int8", "unsigned char": "uint8", "short unsigned int": "uint16",
+    "unsigned short": "uint16", "unsigned int": "uint32", "long unsigned int": "uint64", "unsigned long": "uint64",
+    "bool": "bool", "c10::Float8_e4m3fn": "float8_e4m3fn", "c10::Float8_e5m2": "float8_e5m2",
+    "c10::Float8_e4m3fnuz": "float8_e4m3fnuz", "c10::Float8_e5m2fnuz": "float8_e5m2fnuz",
+    "c10::Float8_e8m0fnu": "float8_e8m0fnu", "c10::Float4_e2m1fn_x2": "float4_e2m1fn_x2",
+    "c10::complex<float>": "complex64", "c10::complex<double>": "complex128", "c10::complex<c10::Half>": "complex32",
+}  # fmt: skip
+SCALAR_TYPES: Final = (
+    # c10::ScalarType, by its number
+    "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32", "complex64", "complex128",
+    "bool", "qint8", "quint8", "qint32", "bfloat16", "quint4x2", "quint2x4", "bits1x8", "bits2x4", "bits4x2", "bits8",
+    "bits16", "float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz", "float8_e4m3fnuz", "uint16", "uint32", "uint64",
+)  # fmt: skip
+TENSOR_TYPE: Final = re.compile(r"Tensor\((.*)\)")
+NO_TENSOR: Final = "nullptr (uninitialized)"
+SCALARS: Final = ("Scalar", "Int", "Double", "Bool", "ComplexDouble")
+
+
+@dataclass(frozen=True)
+class RecordedTensor:
+    shape: tuple[int, ...]
+    dtype: str
+    """Empty where only the list's type is known."""
+    stride: tuple[int, ...]
+    storage: int | None = None
+    """Equal for tensors in one storage; None where the profiler does not say."""
+    offset: int = 0
+    device: str = ""
+    """cuda or cpu; empty where the profiler does not say."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """`kind`: tensor, tensors (a list), undefined, scalar, scalars (a list), text, device, or unknown.
+
+    For `unknown` the profiler wrote nothing down: None, or a value it does not record.
+    """
+
+    kind: str
+    text: str = ""
+    tensors: tuple[RecordedTensor | None, ...] = ()
+
+
+def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    """
+    >>> contiguous((2, 3, 4))
+    (12, 4, 1)
+    """
+    steps, step = [], 1
+    for side in reversed(shape):
+        steps.append(step)
+        step *= max(side, 1)
+    return tuple(reversed(steps))
+
+
+def from_spec(dims: str, types: str, strides: str, concrete: str) -> tuple[Recorded, ...]:
+    """The arguments of a call as Kineto records them: four lists, each a JSON text.
+
+    >>> [each.kind for each in from_spec("[[2],[],[]]", '["float","Scalar",""]', "[[1],[],[]]", '["","1.",""]')]
+    ['tensor', 'scalar', 'unknown']
+    """
+    shapes, kinds, steps, values = (_decoded(text) for text in (dims, types, strides, concrete))
+    count = max(len(shapes), len(kinds))
+    return tuple(
+        _of_spec(_at(shapes, place), str(_at(kinds, place) or ""), _at(steps, place), str(_at(values, place) or ""))
+        for place in range(count)
+    )
+
+
+def _of_spec(shape: Any, kind: str, steps: Any, value: str) -> Recorded:
+    if kind in DTYPES:
+        tensor = _tensor(shape, DTYPES[kind], steps)
+        return Recorded("tensor", tensors=(tensor,)) if tensor is not None else Recorded("unknown")
+    if kind == "TensorList":
+        return Recorded("tensors", tensors=_tensors(shape, steps))
+    if kind == "Scalar":
+        return Recorded("scalar", value)
+    if kind == "ScalarList":
+        return Recorded("scalars", value)
+    return Recorded("unknown", value)
+
+
+def _tensors(shapes: Any, steps: Any) -> tuple[RecordedTensor | None, ...]:
+    """Lists of more than 30 tensors are recorded without any shapes."""
+    if not isinstance(shapes, list) or not all(isinstance(shape, list) for shape in shapes):
+        return ()
+    steps = steps if isinstance(steps, list) and len(steps) == len(shapes) else [None] * len(shapes)
+    return tuple(_tensor(shape, "", step) for shape, step in zip(shapes, steps, strict=True))
+
+
+def _tensor(shape: Any, dtype: str, steps: Any) -> RecordedTensor | None:
+    if not _whole(shape):
+        return None
+    strided = _whole(steps) and len(steps) == len(shape)
+    return RecordedTensor(tuple(shape), dtype, tuple(steps) if strided else contiguous(shape))
+
+
+def from_arguments(row: dict[str, Any], spec: Sequence[Recorded]) -> tuple[Recorded, ...]:
+    """The arguments of a call as an ExecutionTrace records them; `spec` (Kineto's) for the digits it cuts off."""
+    names = ("inputs", "input_shapes", "input_types", "input_strides")
+    values, shapes, kinds, steps = (_decoded(row[name]) for name in names)
+    found = []
+    for place, (value, kind) in enumerate(zip(values, kinds, strict=False)):
+        full = spec[place] if place < len(spec) else None
+        found.append(_of_node(value, str(kind), _at(shapes, place), _at(steps, place), full))
+    return tuple(found)
+
+
+def _of_node(value: Any, kind: str, shape: Any, steps: Any, full: Recorded | None) -> Recorded:
+    tensor = TENSOR_TYPE.fullmatch(kind)
+    if tensor is not None:
+        if tensor[1] == NO_TENSOR:
+            return Recorded("undefined")
+        found = _node_tensor(value, tensor[1], shape, steps)
+        return Recorded("tensor", tensors=(found,)) if found is not None else Recorded("unknown")
+    if kind.startswith("GenericList["):
+        return _node_list(value, kind, shape, steps, full)
+    if kind == "Double" and full is not None and full.kind == "scalar" and full.text:
+        return full
+    if kind in SCALARS:
+        return Recorded("scalar", _scalar_text(value))
+    if kind == "String":
+        return Recorded("text", str(value))
+    if kind == "Device":
+        return Recorded("device", str(value))
+    return Recorded("unknown")
+
+
+def _node_list(value: Any, kind: str, shape: Any, steps: Any, full: Recorded | None) -> Recorded:
+    if not isinstance(value, list):
+        return Recorded("unknown")
+    inner = kind.removeprefix("GenericList[").removesuffix("]")
+    if "Tensor(" not in inner:
+        if "Double" in inner and full is not None and full.kind == "scalars" and full.text:
+            return full
+        return Recorded("scalars", "[" + ", ".join(_scalar_text(each) for each in value) + "]")
+    kinds = _split_types(inner)
+    tensors = []
+    for place, each in enumerate(value):
+        match = TENSOR_TYPE.fullmatch(kinds[place]) if place < len(kinds) else None
+        known = match is not None and match[1] != NO_TENSOR
+        tensors.append(_node_tensor(each, match[1], _at(shape, place), _at(steps, place)) if known and match else None)
+    return Recorded("tensors", tensors=tuple(tensors))
+
+
+def _split_types(text: str) -> list[str]:
+    """`Tensor(float),None,Tensor(c10::Half)`; the names of types hold no commas but in brackets."""
+    return re.findall(r"Tensor\([^()]*(?:\([^()]*\))?\)|[A-Za-z]+", text)
+
+
+def _node_tensor(value: Any, kind: str, shape: Any, steps: Any) -> RecordedTensor | None:
+    if not (isinstance(value, list) and len(value) == 6 and kind in DTYPES):
+        return None
+    _, storage, offset, elements, _, device = value
+    found = _tensor(shape if isinstance(shape, list) else [], DTYPES[kind], steps)
+    if found is None or not all(isinstance(each, int) for each in (storage, offset)) or not isinstance(device, str):
+        return None
+    where = "cpu" if device.startswith("cpu") else "cuda" if device else ""
+    # A tensor without elements has no storage of its own worth sharing.
+    return RecordedTensor(found.shape, found.dtype, found.stride, storage if elements else None, offset, where)
+
+
+def _scalar_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "True" if value else "False"
+    if isinstance(value, float):
+        text = repr(value)
+        return text[:-1] if text.endswith(".0") else text
+    return str(value)
+
+
+def _decoded(text: str) -> list[Any]:
+    try:
+        value = json.loads(text) if text else []
+    except ValueError:
+        return []
+    return value if isinstance(value, list) else []
+
+
+def _at(values: Any, place: int) -> Any:
+    return values[place] if isinstance(values, list) and place < len(values) else None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, int) and not isinstance(each, bool) for each in value)

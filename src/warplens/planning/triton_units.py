@@ -1,0 +1,64 @@
+"""Units of generated kernels: the launch's own arguments, the source it was compiled from, its configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from warplens.planning.arguments import Call, Refusal
+from warplens.planning.context import Context
+from warplens.planning.fills import INTEGERS
+from warplens.planning.recorded import Recorded
+from warplens.planning.values import scalar
+from warplens.readers.triton_calls import TritonCall
+from warplens.replay.plan_file import Argument, TritonKernel
+
+NO_SOURCE: Final = "a generated kernel whose source is not at hand (a capture bundle has it, or --kernel-files)"
+PARAMETERS: Final = re.compile(r"def {}\((.*?)\)\s*:", re.DOTALL)
+BOUND: Final = re.compile(r"<\s*(\d{1,12})\b")
+ASSERTED: Final = re.compile(r"device_assert\((.*)")
+WRITTEN: Final = ("in_out_ptr", "out_ptr")
+
+
+def triton_kernel(name: str, kernel_file: str, launch: TritonCall | None, context: Context) -> TritonKernel:
+    known = (launch.file if launch else "", kernel_file)
+    source = next((file for file in known if file in context.sources), None)
+    if source is None:
+        raise Refusal(NO_SOURCE)
+    return TritonKernel(source, (launch.kernel if launch else "") or name, launch.config if launch else {})
+
+
+def triton_arguments(recorded: Sequence[Recorded], kernel: TritonKernel, text: str, call: Call) -> tuple[Argument, ...]:
+    """Tensors and numbers in the order of the kernel's own parameters."""
+    names = parameters(text, kernel.kernel)
+    limit = index_bound(text)
+    found = []
+    for place, value in enumerate(recorded):
+        name = names[place] if place < len(names) else ""
+        if value.kind == "tensor" and value.tensors[0] is not None:
+            tensor = value.tensors[0]
+            if tensor.dtype in INTEGERS and limit is not None:
+                call.ranges = {**call.ranges, place: (0, limit - 1)}
+            found.append(call.tensor(name, tensor, written=name.startswith(WRITTEN), place=place))
+            continue
+        made = scalar(value.text, "Scalar") if value.kind == "scalar" else None
+        if made is None:
+            raise Refusal(f"the value of its argument {place + 1} is not recorded")
+        found.append(made)
+    return tuple(found)
+
+
+def parameters(text: str, kernel: str) -> list[str]:
+    """
+    >>> parameters("@triton.jit\\ndef f(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):\\n", "f")
+    ['in_ptr0', 'out_ptr0', 'xnumel', 'XBLOCK']
+    """
+    match = re.search(PARAMETERS.pattern.replace("{}", re.escape(kernel)), text, re.DOTALL)
+    return [part.split(":")[0].strip() for part in match[1].split(",")] if match else []
+
+
+def index_bound(text: str) -> int | None:
+    """Inductor asserts the bounds of what it looks up by index; the smallest one holds for all."""
+    found = [int(number) for line in ASSERTED.findall(text) for number in BOUND.findall(line)]
+    return min(found) if found else None

@@ -1,0 +1,194 @@
+"""The units of a trace as a plan holds them: each with its arguments, or with the reason why it cannot be rebuilt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from warplens.analyses.unit_api import api_of
+from warplens.analyses.unit_calls import OP, TRITON, UnitCalls, unit_calls
+from warplens.analyses.workspace import Workspace
+from warplens.model.kinds import CODE, KINDS
+from warplens.planning.arguments import Call, Refusal, build, choose
+from warplens.planning.context import Context
+from warplens.planning.recorded import Recorded, from_arguments, from_spec
+from warplens.planning.reuse import guessed_warm, reuse_distances
+from warplens.planning.schemas import Schema, parse_schema
+from warplens.planning.triton_units import triton_arguments, triton_kernel
+from warplens.replay.plan_file import REFUSED, Argument, Kernel, Storage, Times, Unit
+
+NO_SHAPES: Final = "the trace records no shapes (profile with record_shapes=True)"
+COPY_CODES: Final = (CODE["memcpy"], CODE["memset"])
+
+
+@dataclass(frozen=True)
+class Source:
+    """What units are made from."""
+
+    work: Workspace
+    found: UnitCalls
+    context: Context
+    reuse: Mapping[int, Mapping[int, int]]
+    external: np.ndarray[Any, Any]
+
+
+def plan_units(work: Workspace, context: Context) -> list[Unit]:
+    found = unit_calls(work)
+    reuse = reuse_distances(work.trace, found)
+    source = Source(work, found, context, reuse, work.trace.ints("external_id"))
+    pieces = dict(_by_unit(found.pieces))
+    times = dict(found.calls.group_by("unit").agg("total_ns").iter_rows())
+    return [
+        _unit(source, row, f"u{row['unit'] + 1}", pieces[row["unit"]], times[row["unit"]])
+        for row in found.units.iter_rows(named=True)
+    ]
+
+
+def _by_unit(pieces: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
+    for key, frame in pieces.group_by("unit", maintain_order=True):
+        unit: Any = key[0]
+        yield unit, frame
+
+
+def _unit(source: Source, row: dict[str, Any], name: str, pieces: pl.DataFrame, totals: list[int]) -> Unit:
+    trace = source.work.trace
+    op = trace.names[row["op"]]
+    kernels = _kernels(pieces)
+    longest = max(kernels, key=lambda kernel: kernel.times.total_ns)
+    head = OP.fullmatch(op)
+    unit = Unit(
+        id=name,
+        op=head["name"] if head else op,
+        kernels=kernels,
+        count=row["calls"],
+        times=times_of(totals),
+        api=api_of(longest.name, longest.kind, op),
+        overload=(head["overload"] or "") if head else "",
+        category=longest.category,
+    )
+    try:
+        return _with_arguments(unit, source, row)
+    except Refusal as refusal:
+        return replace(unit, status=REFUSED, reason=str(refusal))
+
+
+def _kernels(pieces: pl.DataFrame) -> tuple[Kernel, ...]:
+    """The GPU work of one call; its durations over all calls of the unit."""
+    frames = pieces.group_by("place", maintain_order=True).agg(
+        pl.col("kernel", "kind", "kernel_category", "grid", "block", "bytes").first(), "dur_ns"
+    )
+    return tuple(
+        Kernel(
+            name=row["kernel"],
+            kind=KINDS[row["kind"]],
+            times=times_of(row["dur_ns"]),
+            category=row["kernel_category"],
+            grid=_sides(row["grid"]) if row["kind"] not in COPY_CODES else (),
+            block=_sides(row["block"]) if row["kind"] not in COPY_CODES else (),
+            bytes=row["bytes"] if row["bytes"] >= 0 else None,
+        )
+        for row in frames.sort("place").iter_rows(named=True)
+    )
+
+
+def times_of(values: Sequence[int]) -> Times:
+    numbers = np.asarray(values, np.float64)
+    p10, median, p90 = np.quantile(numbers, (0.1, 0.5, 0.9)).tolist()
+    return Times(int(numbers.sum()), median, p10, p90, int(numbers.min()), int(numbers.max()))
+
+
+def _sides(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d{1,12}", text))
+
+
+def _with_arguments(unit: Unit, source: Source, row: dict[str, Any]) -> Unit:
+    trace = source.work.trace
+    spec = from_spec(*trace.specs.row(row["spec"])) if row["spec"] >= 0 else ()
+    traced = trace.arguments.row(row["arguments"], named=True) if row["arguments"] >= 0 else None
+    recorded = from_arguments(traced, spec) if traced is not None else spec
+    kernels = [kernel.name for kernel in unit.kernels]
+    if not recorded:
+        raise Refusal(NO_SHAPES)
+    reuse = source.reuse.get(row["unit"], {}) if traced is not None else None
+    if TRITON.fullmatch(unit.op):
+        return _triton_unit(unit, source, row, traced, recorded if traced is not None else spec, kernels, reuse)
+    schema = _schema(unit, traced, recorded)
+    given = {parameter.name: value for parameter, value in zip(schema.parameters, recorded, strict=False)}
+    call = Call(schema.name.partition("::")[2], given, kernels, _ranges(traced))
+    arguments = build(schema, recorded, call)
+    warm = None if reuse is not None else schema
+    return replace(
+        unit,
+        op=schema.name,
+        overload=schema.overload,
+        schema=schema.text,
+        arguments=arguments,
+        storages=_with_reuse(call, arguments, reuse, warm),
+        notes=tuple(call.notes),
+    )
+
+
+def _schema(unit: Unit, traced: dict[str, Any] | None, recorded: Sequence[Recorded]) -> Schema:
+    known = parse_schema(traced["schema"]) if traced is not None and traced["schema"] else None
+    return known if known is not None else choose(unit.op, unit.overload, recorded)
+
+
+def _triton_unit(
+    unit: Unit,
+    source: Source,
+    row: dict[str, Any],
+    traced: dict[str, Any] | None,
+    recorded: Sequence[Recorded],
+    kernels: Sequence[str],
+    reuse: Mapping[int, int] | None,
+) -> Unit:
+    launch = source.context.launches.get(int(source.external[row["call"]]))
+    kernel = triton_kernel(unit.op, traced["kernel_file"] if traced is not None else "", launch, source.context)
+    call = Call(unit.op, {}, kernels)
+    text = source.context.sources[kernel.source]
+    arguments = triton_arguments(recorded, kernel, text, call)
+    storages = _with_reuse(call, arguments, reuse, None)
+    return replace(unit, arguments=arguments, storages=storages, notes=tuple(call.notes), triton=kernel)
+
+
+def _ranges(traced: dict[str, Any] | None) -> dict[int, tuple[float, float]]:
+    """`{"1": [0, 1023]}`: smallest and largest value of index tensors."""
+    text = traced["tensor_range"] if traced is not None else ""
+    try:
+        known = msgspec.json.decode(text, type=dict[str, tuple[float, float]]) if text else {}
+    except msgspec.DecodeError:
+        return {}
+    return {int(place): pair for place, pair in known.items() if place.isdigit() and pair[0] <= pair[1]}
+
+
+def _with_reuse(
+    call: Call, arguments: Sequence[Argument], reuse: Mapping[int, int] | None, schema: Schema | None
+) -> tuple[Storage, ...]:
+    """Each storage with how long ago it was used: as traced, else told by the names of the arguments in it."""
+    storages = list(call.storages)
+    if reuse is not None:
+        # Recorded storages are numbered as they are first seen, and so are those of the call.
+        order = list(call.shared.values())
+        for place, distance in reuse.items():
+            if place < len(order):
+                storages[order[place]] = replace(storages[order[place]], reuse_bytes=distance)
+        return tuple(storages)
+    if schema is not None:
+        for parameter, argument in zip(schema.parameters, arguments, strict=True):
+            if guessed_warm(schema, parameter.name):
+                for index in _storages_in(argument):
+                    storages[index] = replace(storages[index], reuse_bytes=0)
+    return tuple(storages)
+
+
+def _storages_in(argument: Argument) -> Iterator[int]:
+    if argument.tensor is not None:
+        yield argument.tensor.storage
+    for item in argument.items:
+        yield from _storages_in(item)

@@ -1,0 +1,50 @@
+"""What PyTorch's profiler writes beside the launch of an Inductor kernel: its file, and the configuration that ran.
+
+Only a replay needs these, so they are looked for in the file's text when a plan is made, not with every reading.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+FACTS: Final = re.compile(rb'"kernel_backend"\s*:\s*"triton"')
+WINDOW_BYTES: Final = 1 << 16
+SETTING: Final = re.compile(r"\s*(\w{1,64})\s*=\s*(-?\d{1,9})\s*")
+
+
+@dataclass(frozen=True)
+class TritonCall:
+    """`file` is the name of the source's file, without folders."""
+
+    kernel: str
+    file: str
+    config: dict[str, int] = field(default_factory=dict)
+
+
+def triton_calls(text: bytes) -> dict[int, TritonCall]:
+    """By external id: every launch of a generated kernel that says where it comes from."""
+    found: dict[int, TritonCall] = {}
+    for match in FACTS.finditer(text):
+        start = text.rfind(b"{", max(0, match.start() - WINDOW_BYTES), match.start())
+        end = text.find(b"}", match.end(), match.end() + WINDOW_BYTES)
+        try:
+            args = json.loads(text[start : end + 1])
+        except ValueError:
+            continue
+        external = args.get("External id")
+        if isinstance(external, int):
+            found[external] = _call(args)
+    return found
+
+
+def _call(args: dict[str, Any]) -> TritonCall:
+    config = {match[1]: int(match[2]) for part in str(args.get("kernel_kwargs", "")).split(",")
+              if (match := SETTING.fullmatch(part))}  # fmt: skip
+    for name in ("num_warps", "num_stages"):
+        if isinstance(args.get(name), int):
+            config[name] = args[name]
+    return TritonCall(str(args.get("kernel_name", "")), PurePosixPath(str(args.get("kernel_file", ""))).name, config)

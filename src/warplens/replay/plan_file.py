@@ -1,0 +1,331 @@
+"""A replay plan: the units of a trace as data, with what each call was given and what it launched.
+
+A plan holds no code but the sources of generated kernels that its Triton units need, as text and apart from the rest
+(`sources`); nothing of them runs unless it is asked for. `load` checks everything that can be checked without PyTorch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from warplens.errors import FormatError
+from warplens.replay.records import SCALARS, SPECIAL_FLOATS, decode, encode, load_json, save_json
+
+FORMAT: Final = "warplens-replay-plan"
+VERSION: Final = 1
+READY: Final = "ready"
+REFUSED: Final = "refused"
+LEFT_OUT: Final = "left out"
+STATUSES: Final = (READY, REFUSED, LEFT_OUT)
+DTYPES: Final = {
+    # name in PyTorch: bytes of one element
+    "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint16": 2, "uint32": 4, "uint64": 8,
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
+    "float4_e2m1fn_x2": 1,
+}  # fmt: skip
+FILLS: Final = {
+    # kind: what a storage is filled with
+    "normal": "random, mean 0, deviation 1",
+    "uniform": "random, from low up to high",
+    "integers": "random whole numbers, from low up to, but not including, high",
+    "ramp": "low, low + step, low + 2 step …, at most high",
+    "constant": "low everywhere",
+}
+ARGUMENTS: Final = (
+    # what an argument may be; of a `choice` the first of its items that launches the right kernels is the one
+    "tensor", "undefined", "none", "int", "float", "bool", "str", "complex", "dtype", "device", "layout",
+    "memory_format", "list", "choice",
+)  # fmt: skip
+VALUE_TYPES: Final = {
+    "int": int, "float": float, "bool": bool, "str": str, "dtype": str, "device": str, "layout": str,
+    "memory_format": str,
+}  # fmt: skip
+OP_NAME: Final = re.compile(r"[A-Za-z_]\w*::\w+")
+MAX_CHOICES: Final = 32
+MAX_SIDE: Final = 1 << 40
+
+
+@dataclass(frozen=True)
+class Fill:
+    kind: str = "normal"
+    low: float = 0.0
+    high: float = 1.0
+    step: float = 1.0
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Memory that one or more tensors of a call lie in; two tensors with one storage share it."""
+
+    bytes: int
+    dtype: str
+    fill: Fill = Fill()
+    device: str = "cuda"
+    """cuda or cpu; which GPU is the runner's choice."""
+    written: bool = False
+    """The op changes it, so it must be set back between calls."""
+    pinned: bool = False
+    reuse_bytes: int | None = None
+    """Bytes that the run touched since it last touched this storage (median of the calls); None: not for long, or
+    unknown. What is less than the GPU's cache was still in it."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    storage: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Argument:
+    """`value` for numbers and words (a complex number as two), `tensor` for tensors, `items` for lists and choices."""
+
+    kind: str
+    value: Any = None
+    tensor: Tensor | None = None
+    items: tuple[Argument, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind == "float" and isinstance(self.value, str):  # how JSON writes what it has no numbers for
+            object.__setattr__(self, "value", SPECIAL_FLOATS.get(self.value, self.value))
+
+
+@dataclass(frozen=True)
+class Times:
+    """Durations in the trace, in ns, each of one call (or of one kernel in it)."""
+
+    total_ns: int
+    median_ns: float
+    p10_ns: float
+    p90_ns: float
+    min_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One piece of GPU work that a call launches, in the order of launching."""
+
+    name: str
+    kind: str
+    """kernel, memcpy or memset"""
+    times: Times
+    category: str = ""
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class TritonKernel:
+    """A generated kernel: its source (a key of the plan's `sources`) and the configuration that ran."""
+
+    source: str
+    kernel: str
+    config: dict[str, int] = field(default_factory=dict)
+    """Block sizes by name, num_warps, num_stages; empty where the trace does not say."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    id: str
+    op: str
+    kernels: tuple[Kernel, ...]
+    count: int
+    times: Times
+    api: str
+    """What can launch it again: library call, ATen op, custom CUDA, Triton source, memcpy/memset"""
+    overload: str = ""
+    schema: str = ""
+    arguments: tuple[Argument, ...] = ()
+    """One per argument of the schema, in its order; of a Triton kernel, as its launch records them."""
+    storages: tuple[Storage, ...] = ()
+    status: str = READY
+    reason: str = ""
+    family: str = ""
+    category: str = ""
+    notes: tuple[str, ...] = ()
+    triton: TritonKernel | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a generated kernel's file."""
+
+    text: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Rest:
+    """GPU work of the trace that belongs to no unit."""
+
+    kernel: str
+    kind: str
+    count: int
+    total_ns: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Gpu:
+    name: str = ""
+    compute: str = ""
+    memory_bytes: int = 0
+    multiprocessors: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    trace: str
+    """The file's name."""
+    content_hash: str
+    gpu_ns: int
+    """GPU time of the whole trace: Σ of its units and of `rest`."""
+    wall_ns: int
+    units: tuple[Unit, ...]
+    rest: tuple[Rest, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    settings: dict[str, str | int | float | bool] = field(default_factory=dict)
+    """PyTorch's switches that choose kernels, as they were, by their names under `torch`."""
+    versions: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, Source] = field(default_factory=dict)
+    exact: bool = False
+    """Whether an ExecutionTrace said what the calls were given."""
+    format: str = FORMAT
+    version: int = VERSION
+
+
+def load(path: Path) -> tuple[Plan, str]:
+    """The plan in a file, checked, and the hash by which results name it."""
+    value = load_json(path)
+    return parse(value, str(path)), plan_hash(value)
+
+
+def plan_hash(value: Any) -> str:
+    """Of what the plan says, however it is laid out."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def parse(value: Any, where: str = "") -> Plan:
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise FormatError("no replay plan", where=where, hint="warplens replay plan TRACE -o plan.json makes one")
+    version = value.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise FormatError("a replay plan without a version", where=where)
+    if version > VERSION:
+        raise FormatError(
+            f"a replay plan of version {version}; this Warplens reads up to {VERSION}",
+            where=where,
+            hint="update Warplens",
+        )
+    try:
+        plan = decode(Plan, value)
+        for place, unit in enumerate(plan.units):
+            _check_unit(unit, f"units[{place}]")
+        _check_names(plan)
+    except FormatError as error:
+        raise FormatError(str(error), where=where, hint="was it edited by hand?") from error
+    return plan
+
+
+def save(path: Path, plan: Plan) -> None:
+    save_json(path, to_json(plan))
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    # Format and version are always there, whatever the defaults.
+    written: dict[str, Any] = {"format": plan.format, "version": plan.version} | encode(plan)
+    return written
+
+
+def _check_names(plan: Plan) -> None:
+    seen: set[str] = set()
+    for unit in plan.units:
+        if unit.id in seen:
+            raise FormatError(f"two units are called {unit.id!r}")
+        seen.add(unit.id)
+        if unit.triton is not None and unit.status == READY and unit.triton.source not in plan.sources:
+            raise FormatError(f"unit {unit.id!r} needs a source that is not there")
+    for name, source in plan.sources.items():
+        if hashlib.sha256(source.text.encode()).hexdigest() != source.sha256:
+            raise FormatError(f"source {name!r} is not the one that was recorded (its SHA-256 differs)")
+
+
+def _check_unit(unit: Unit, where: str) -> None:
+    if unit.status not in STATUSES:
+        raise FormatError(f"not one of {', '.join(STATUSES)}: {unit.status!r}", where=f"{where}.status")
+    if unit.count < 1:
+        raise FormatError(f"not a count: {unit.count}", where=f"{where}.count")
+    if unit.status != READY:
+        return
+    if unit.triton is None and not OP_NAME.fullmatch(unit.op):
+        raise FormatError(f"not the name of an op: {unit.op!r}", where=f"{where}.op")
+    for place, storage in enumerate(unit.storages):
+        _check_storage(storage, f"{where}.storages[{place}]")
+    for place, argument in enumerate(unit.arguments):
+        _check_argument(argument, unit, f"{where}.arguments[{place}]")
+
+
+def _check_storage(storage: Storage, where: str) -> None:
+    if storage.dtype not in DTYPES:
+        raise FormatError(f"no dtype: {storage.dtype!r}", where=f"{where}.dtype")
+    if storage.device not in ("cuda", "cpu"):
+        raise FormatError(f"neither cuda nor cpu: {storage.device!r}", where=f"{where}.device")
+    if storage.fill.kind not in FILLS:
+        raise FormatError(f"not one of {', '.join(FILLS)}: {storage.fill.kind!r}", where=f"{where}.fill.kind")
+    if not 0 <= storage.bytes <= MAX_SIDE:
+        raise FormatError(f"no size: {storage.bytes}", where=f"{where}.bytes")
+
+
+def _check_argument(argument: Argument, unit: Unit, where: str) -> None:
+    if argument.kind not in ARGUMENTS:
+        raise FormatError(f"not one of {', '.join(ARGUMENTS)}: {argument.kind!r}", where=f"{where}.kind")
+    if argument.kind == "tensor":
+        _check_tensor(argument.tensor, unit, where)
+    if argument.kind in VALUE_TYPES:
+        words, fits = SCALARS[VALUE_TYPES[argument.kind]]
+        if not fits(argument.value):
+            raise FormatError(f"not {words}: {argument.value!r}", where=f"{where}.value")
+    if argument.kind == "dtype" and argument.value not in DTYPES:
+        raise FormatError(f"no dtype: {argument.value!r}", where=f"{where}.value")
+    if argument.kind == "choice" and not 1 <= len(argument.items) <= MAX_CHOICES:
+        raise FormatError("a choice among none or too many", where=where)
+    for place, item in enumerate(argument.items):
+        _check_argument(item, unit, f"{where}.items[{place}]")
+
+
+def _check_tensor(tensor: Tensor | None, unit: Unit, where: str) -> None:
+    if tensor is None:
+        raise FormatError("a tensor without its facts", where=where)
+    if tensor.dtype not in DTYPES:
+        raise FormatError(f"no dtype: {tensor.dtype!r}", where=f"{where}.tensor.dtype")
+    if not 0 <= tensor.storage < len(unit.storages):
+        raise FormatError(f"no storage {tensor.storage}", where=f"{where}.tensor.storage")
+    if len(tensor.shape) != len(tensor.stride) or tensor.offset < 0:
+        raise FormatError("shape, stride and offset do not fit together", where=f"{where}.tensor")
+    if any(side < 0 or side > MAX_SIDE for side in (*tensor.shape, *tensor.stride)):
+        raise FormatError("a side or stride no tensor can have", where=f"{where}.tensor")
+    if extent(tensor) * DTYPES[tensor.dtype] > unit.storages[tensor.storage].bytes:
+        raise FormatError("it reaches beyond its storage", where=f"{where}.tensor")
+
+
+def extent(tensor: Tensor) -> int:
+    """Elements from the storage's start to the tensor's last one.
+
+    >>> extent(Tensor(0, (2, 3), (3, 1), "float32")), extent(Tensor(0, (4, 0), (1, 1), "float32", offset=2))
+    (6, 2)
+    """
+    if 0 in tensor.shape:
+        return tensor.offset
+    last = sum((side - 1) * step for side, step in zip(tensor.shape, tensor.stride, strict=True))
+    return tensor.offset + last + 1

@@ -1,0 +1,170 @@
+"""Frozen dataclasses from and to JSON, with the place of whatever is wrong.
+
+Plans and results are read on hosts that have nothing but Python and PyTorch, and people edit them by hand: each value
+is checked against its field's type, unknown keys and missing ones are named, and nothing is ever evaluated.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import math
+import os
+import types
+import typing
+import zlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar, Union
+
+from warplens.errors import FormatError, WarplensError
+
+T = TypeVar("T")
+SPECIAL_FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+"""JSON has no words for these; they are written as strings."""
+MAX_BYTES: Final = 1 << 30
+GZIP: Final = b"\x1f\x8b"
+
+
+def decode(kind: type[T], value: Any, where: str = "") -> T:
+    """A value of that type, or a `FormatError` that names the place.
+
+    >>> decode(tuple[int, ...], [1, 2])
+    (1, 2)
+    >>> decode(tuple[int, ...], [1, "2"], "shape")
+    Traceback (most recent call last):
+    warplens.errors.FormatError: shape[1]: not a whole number: '2'
+    """
+    found: T = _decode(kind, value, where)
+    return found
+
+
+def _decode(kind: Any, value: Any, where: str) -> Any:
+    if kind is Any:
+        return value
+    if dataclasses.is_dataclass(kind):
+        return _decode_record(kind, value, where)
+    origin = typing.get_origin(kind)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in typing.get_args(kind):
+            return None
+        choices = [each for each in typing.get_args(kind) if each is not type(None)]
+        return _decode(choices[0], value, where) if len(choices) == 1 else _decode_scalar(choices, value, where)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise FormatError(f"not a list: {_short(value)}", where=where)
+        item = typing.get_args(kind)[0]
+        return tuple(_decode(item, each, f"{where}[{place}]") for place, each in enumerate(value))
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise FormatError(f"not an object: {_short(value)}", where=where)
+        item = typing.get_args(kind)[1]
+        return {name: _decode(item, each, f"{where}.{name}") for name, each in value.items()}
+    return _decode_scalar([kind], value, where)
+
+
+def _decode_record(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise FormatError(f"not an object: {_short(value)}", where=where)
+    fields = _fields(kind)
+    unknown = next((name for name in value if name not in fields), None)
+    if unknown is not None:
+        raise FormatError(f"unknown key {_short(unknown)}", where=where)
+    missing = next((name for name, (_, required) in fields.items() if required and name not in value), None)
+    if missing is not None:
+        raise FormatError(f"{missing!r} is missing", where=where)
+    return kind(**{name: _decode(fields[name][0], each, f"{where}.{name}" if where else name)
+                   for name, each in value.items()})  # fmt: skip
+
+
+@cache
+def _fields(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """The type of each field, and whether it must be given."""
+    hints = typing.get_type_hints(kind)
+    none = dataclasses.MISSING
+    return {
+        field.name: (hints[field.name], field.default is none and field.default_factory is none)
+        for field in dataclasses.fields(kind)
+    }
+
+
+SCALARS: Final[dict[Any, tuple[str, Callable[[Any], bool]]]] = {
+    bool: ("true or false", lambda value: isinstance(value, bool)),
+    int: ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    float: ("a number", lambda value: (isinstance(value, (int, float)) and not isinstance(value, bool))
+            or (isinstance(value, str) and value in SPECIAL_FLOATS)),
+    str: ("a text", lambda value: isinstance(value, str)),
+}  # fmt: skip
+
+
+def _decode_scalar(kinds: list[Any], value: Any, where: str) -> Any:
+    for kind in kinds:
+        _, fits = SCALARS[kind]
+        if fits(value):
+            return _float(value) if kind is float else value
+    words = " or ".join(SCALARS[kind][0] for kind in kinds)
+    raise FormatError(f"not {words}: {_short(value)}", where=where)
+
+
+def _float(value: Any) -> float:
+    return SPECIAL_FLOATS[value] if isinstance(value, str) else float(value)
+
+
+def encode(value: Any) -> Any:
+    """What `json.dumps` takes; fields that have their default are left out.
+
+    >>> encode((1, float("inf")))
+    [1, 'inf']
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: encode(found)
+            for field in dataclasses.fields(value)
+            if not _is_default(field, found := getattr(value, field.name))
+        }
+    if isinstance(value, (tuple, list)):
+        return [encode(each) for each in value]
+    if isinstance(value, dict):
+        return {str(name): encode(each) for name, each in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return next(name for name, each in SPECIAL_FLOATS.items() if each == value or name == "nan")
+    return value
+
+
+def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    if field.default_factory is not dataclasses.MISSING:
+        return bool(value == field.default_factory())
+    return type(value) is type(field.default) and bool(value == field.default)
+
+
+def load_json(path: Path) -> Any:
+    """The JSON in a file, or one clear error."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise FormatError("larger than any plan or result", where=str(path))
+        content = path.read_bytes()
+        return json.loads(gzip.decompress(content) if content.startswith(GZIP) else content)
+    except OSError as error:
+        raise FormatError(error.strerror or "cannot be read", where=str(path)) from error
+    except (ValueError, RecursionError, EOFError, zlib.error) as error:
+        raise FormatError(f"not JSON ({error})", where=str(path)) from error
+
+
+def save_json(path: Path, value: Any) -> None:
+    """Written whole or not at all."""
+    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        beside.write_text(text + "\n", encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise WarplensError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,343 @@
+"""Units of a trace, their plan, and what a plan edited by hand is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warplens
+from support import ROOT, SAMPLES, SHARED, Opened, kernel, launch, op
+from warplens.analyses.unit_calls import unit_calls
+from warplens.planning import make_plan
+from warplens.planning.families import with_families
+from warplens.planning.reuse import reuse_distances
+from warplens.planning.triton_units import index_bound
+from warplens.readers.triton_calls import triton_calls
+from warplens.replay import plan_file
+from warplens.replay.plan_file import READY, Argument, Kernel, Plan, Storage, Tensor, Times, Unit
+
+INPUTS = {
+    "Input Dims": [[4, 8], [8, 2]],
+    "Input type": ["float", "float"],
+    "Input Strides": [[8, 1], [2, 1]],
+    "Concrete Inputs": ["", ""],
+}
+GEOMETRY = {"grid": [3, 1, 1], "block": [128, 1, 1]}
+REPLAY = ROOT / "samples" / "replay"
+
+
+def product(start: float, number: int, dur: float = 5) -> list[dict[str, Any]]:
+    return [
+        op("aten::mm", start, 10, **INPUTS),
+        launch(start + 1, 2, number),
+        kernel("gemm", start + 20, dur, number, **GEOMETRY),
+    ]
+
+
+def plan_of(profile: warplens.Profile, **options: Any) -> Plan:
+    return make_plan(profile.workspace, Path(profile.meta.source), **options)
+
+
+def test_calls_with_the_same_inputs_and_kernels_are_one_unit(opened: Opened) -> None:
+    events = [*product(0, 1, 4), *product(100, 2, 6), *product(200, 3, 8)]
+    [unit] = plan_of(opened(events)).units
+    assert (unit.op, unit.count, unit.times.total_ns, unit.times.median_ns) == ("aten::mm", 3, 18_000, 6_000)
+    assert [(each.name, each.grid, each.block) for each in unit.kernels] == [("gemm", (3, 1, 1), (128, 1, 1))]
+    assert [argument.tensor.shape for argument in unit.arguments if argument.tensor] == [(4, 8), (8, 2)]
+
+
+def test_another_grid_is_another_unit(opened: Opened) -> None:
+    other = product(100, 2)
+    other[2]["args"]["grid"] = [5, 1, 1]
+    assert [unit.kernels[0].grid for unit in plan_of(opened([*product(0, 1), *other])).units] == [(3, 1, 1), (5, 1, 1)]
+
+
+def test_a_call_takes_what_its_inner_ops_launch_where_it_launches_itself(opened: Opened) -> None:
+    """The outer op launches a kernel of its own, so replaying it replays the inner op's too."""
+    events = [
+        op("aten::mm", 0, 50, **INPUTS),
+        op("aten::fill_", 5, 10, **INPUTS),
+        launch(6, 2, 1),
+        launch(30, 2, 2),
+        kernel("fill", 60, 3, 1, **GEOMETRY),
+        kernel("gemm", 70, 5, 2, **GEOMETRY),
+    ]
+    [unit] = plan_of(opened(events)).units
+    assert (unit.op, [each.name for each in unit.kernels]) == ("aten::mm", ["fill", "gemm"])
+
+
+def test_an_op_that_only_calls_others_is_no_unit(opened: Opened) -> None:
+    events = [op("aten::linear", -5, 40, **INPUTS), *product(0, 1)]
+    assert [unit.op for unit in plan_of(opened(events)).units] == ["aten::mm"]
+
+
+def test_all_time_is_in_units_or_has_a_reason(opened: Opened) -> None:
+    events = [
+        *product(0, 1),
+        launch(50, 2, 9),
+        kernel("outside", 70, 7, 9, **GEOMETRY),
+        kernel("unlaunched", 90, 11),
+        op("MulBackward0", 100, 10),
+        launch(101, 2, 10),
+        kernel("in a node of autograd", 120, 13, 10),
+    ]
+    plan = plan_of(opened(events))
+    assert {rest.kernel: rest.reason for rest in plan.rest} == {
+        "outside": "launched outside any op",
+        "unlaunched": "its launch is not in the trace",
+        "in a node of autograd": "launched by MulBackward0, which is no op that can be called",
+    }
+    assert sum(unit.times.total_ns for unit in plan.units) + sum(rest.total_ns for rest in plan.rest) == plan.gpu_ns
+
+
+def test_cover_and_match_mark_what_they_leave_out(opened: Opened) -> None:
+    small = [op("aten::relu", 300, 10, **{key: value[:1] for key, value in INPUTS.items()}),
+             launch(301, 2, 5), kernel("relu", 320, 1, 5, **GEOMETRY)]  # fmt: skip
+    profile = opened([*product(0, 1, 9), *small])
+    assert [unit.status for unit in plan_of(profile, cover=0.5).units] == ["ready", "left out"]
+    matched = plan_of(profile, match=["op=aten::re*"]).units
+    assert [(unit.status, unit.reason) for unit in matched] == [("left out", "not matched by --match"), ("ready", "")]
+    with pytest.raises(warplens.UsageError, match="no unit matches"):
+        plan_of(profile, match=["op=nothing"])
+    with pytest.raises(warplens.UsageError, match="not understood"):
+        plan_of(profile, match=["shape=3"])
+    with pytest.raises(warplens.UsageError, match="no share"):
+        plan_of(profile, cover=2)
+
+
+def test_a_trace_without_shapes_is_refused_unit_by_unit(opened: Opened) -> None:
+    events = [op("aten::mm", 0, 10), launch(1, 2, 1), kernel("gemm", 20, 5, 1)]
+    [unit] = plan_of(opened(events)).units
+    assert unit.status == "refused"
+    assert "no shapes" in unit.reason
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_a_plan_survives_being_written(path: Path, tmp_path: Path) -> None:
+    plan = plan_of(warplens.open(path))
+    plan_file.save(tmp_path / "plan.json", plan)
+    found, _ = plan_file.load(tmp_path / "plan.json")
+    assert found == plan
+    assert sum(unit.times.total_ns for unit in plan.units) + sum(rest.total_ns for rest in plan.rest) == plan.gpu_ns
+
+
+def call_on_meta(unit: Unit) -> None:
+    """Calls the unit's op with tensors that have no data: wrong overloads and arguments raise."""
+    import torch
+
+    def value(argument: Argument) -> Any:
+        if argument.tensor is not None:
+            made = argument.tensor
+            room = torch.empty(plan_file.extent(made) + 1, dtype=getattr(torch, made.dtype), device="meta")
+            return room.as_strided(made.shape, made.stride, made.offset)
+        if argument.kind == "list":
+            return [value(item) for item in argument.items]
+        if argument.kind == "choice":
+            return value(argument.items[0])
+        if argument.kind in ("dtype", "memory_format", "layout"):
+            return getattr(torch, argument.value)
+        return torch.device("meta") if argument.kind == "device" else argument.value
+
+    name, function = unit.op.split("::")
+    overload = getattr(getattr(getattr(torch.ops, name), function), unit.overload or "default")
+    positional, named = [], {}
+    for parameter, argument in zip(overload._schema.arguments, unit.arguments, strict=True):
+        if parameter.kwarg_only:
+            named[parameter.name] = value(argument)
+        else:
+            positional.append(value(argument))
+    overload(*positional, **named)
+
+
+NO_META = ("no fake impl or Meta kernel", "cannot be called on meta tensors", "Could not run")
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_every_ready_unit_calls_an_op_that_takes_its_arguments(path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    called = 0
+    for unit in plan_of(warplens.open(path)).units:
+        if unit.status != READY or unit.triton is not None:
+            continue
+        try:
+            call_on_meta(unit)
+            called += 1
+        except (RuntimeError, NotImplementedError) as error:
+            assert any(text in str(error) for text in NO_META), f"{unit.id} {unit.op}.{unit.overload}: {error}"
+    assert called or "cudagraph" in path.name or "cpu" in path.name, torch.__version__
+
+
+COVERED = {
+    # share of the GPU time in units that can be rebuilt, at least
+    "replay/bloom560m_infer": 99.5,
+    "replay/gpt2_train": 99,
+    "replay/resnet50_train": 99,
+    "replay/gpt2_compiled": 95,
+    "h200/bloom560m_infer": 99,
+    "h200/vicuna7b_infer": 99,
+    "h200/resnet50_train": 97,
+    "h200/gpt2_train_eager": 95,
+}
+
+
+def share_ready(plan: Plan) -> float:
+    return 100 * sum(unit.times.total_ns for unit in plan.units if unit.status == READY) / plan.gpu_ns
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_real_traces_are_covered(name: str) -> None:
+    path = SHARED / "traces" / f"{name}.json.gz"
+    if not path.exists():
+        pytest.skip("the shared traces are not beside the checkout")
+    nodes, files = (
+        path.with_name(path.name.replace(".json", ".et.json")),
+        path.with_name("gpt2_compiled.kernel_files.tar.gz"),
+    )
+    profile = warplens.open(path, execution_trace=nodes if nodes.exists() else "")
+    assert isinstance(profile, warplens.Profile)
+    plan = make_plan(profile.workspace, path, kernel_files=files if "compiled" in name else None)
+    assert share_ready(plan) >= COVERED[name]
+
+
+def test_unique_kernels_are_counted_by_each_definition() -> None:
+    """BLOOM-560M's kernels as another program counted them."""
+    path = SHARED / "traces" / "h200" / "bloom560m_infer.json.gz"
+    if not path.exists():
+        pytest.skip("the shared traces are not beside the checkout")
+    profile = warplens.open(path)
+    counts = [row["unique"] for row in profile.table("unique").to_dicts()]
+    assert counts[:5] == [67, 87, 234, 245, 255]
+    total = sum(row["total_us"] for row in profile.table("unique_kernels").to_dicts())
+    assert total == pytest.approx(sum(row["total_us"] for row in profile.table("kernels").to_dicts()))
+
+
+def test_generated_kernels_come_with_their_source_and_configuration() -> None:
+    trace = REPLAY / "gpt2_compiled.json.gz"
+    profile = warplens.open(trace, execution_trace=REPLAY / "gpt2_compiled.et.json.gz")
+    assert isinstance(profile, warplens.Profile)
+    bare = make_plan(profile.workspace, trace)
+    assert share_ready(bare) < 80
+    plan = make_plan(profile.workspace, trace, kernel_files=REPLAY / "gpt2_compiled.kernel_files.tar.gz")
+    assert share_ready(plan) >= 95
+    unit = next(unit for unit in plan.units if unit.op == "triton_red_fused_sum_view_13")
+    assert unit.triton is not None
+    assert unit.triton.config["num_warps"] * 32 == unit.kernels[0].block[0]
+    assert "def triton_red_fused_sum_view_13(" in plan.sources[unit.triton.source].text
+    assert [storage.written for storage in unit.storages] == [False, True]
+    optimizer = next(unit for unit in plan.units if unit.op == "aten::_fused_adamw_")
+    assert optimizer.status == READY
+    assert len(optimizer.arguments[0].items) > 30
+
+
+def test_launches_of_generated_kernels_are_found_in_damaged_text() -> None:
+    text = b'..."args": {"External id": 7, "kernel_backend": "triton", "kernel_kwargs": "XBLOCK=64,R0_BLOCK=8", "num_warps": 4, "kernel_name": "k", "kernel_file": "a/b/c.py"}},{"kernel_backend": "triton"'
+    [(external, call)] = triton_calls(text).items()
+    assert (external, call.kernel, call.file) == (7, "k", "c.py")
+    assert call.config == {"XBLOCK": 64, "R0_BLOCK": 8, "num_warps": 4}
+
+
+def test_lookups_stay_below_the_bound_that_the_source_asserts() -> None:
+    assert index_bound("tl.device_assert(((0 <= tmp8) & (tmp8 < 50257)) | ~xmask, 'index')\nx < 3") == 50257
+    assert index_bound("x < 3") is None
+
+
+def shaped(identity: str, *shapes: tuple[int, ...]) -> Unit:
+    times = Times(1, 1, 1, 1, 1, 1)
+    arguments = tuple(Argument("tensor", tensor=Tensor(0, shape, shape, "float32")) for shape in shapes)
+    return Unit(identity, "aten::bmm", (Kernel("k", "kernel", times),), 1, times, "", arguments=arguments)
+
+
+def test_growing_shapes_are_a_family_and_layers_are_not() -> None:
+    cache = [shaped(f"u{n}", (16, 1, n), (16, n, 64)) for n in (9, 10, 11)]
+    layers = [shaped(f"v{n}", (8, n)) for n in (64, 128, 512)]
+    families = [unit.family for unit in with_families([*cache, *layers])]
+    assert len(set(families[:3])) == 1
+    assert "[16, 1, *] [16, *, 64]" in families[0]
+    assert families[3:] == ["", "", ""]
+
+
+def test_reuse_distance_is_what_was_touched_since() -> None:
+    profile = warplens.open(REPLAY / "gpt2_compiled.json.gz", execution_trace=REPLAY / "gpt2_compiled.et.json.gz")
+    assert isinstance(profile, warplens.Profile)
+    found = unit_calls(profile.workspace)
+    distances = reuse_distances(profile.trace, found)
+    plan = make_plan(profile.workspace, REPLAY / "gpt2_compiled.json.gz")
+    head = next(unit for unit in plan.units if unit.op == "aten::mm" and unit.arguments[1].tensor.shape == (768, 50264))  # type: ignore[union-attr]
+    hidden = head.storages[head.arguments[0].tensor.storage]  # type: ignore[union-attr]
+    # The head's weight is padded right before the product, the hidden states lie a little further back.
+    assert hidden.reuse_bytes is not None
+    assert 0 < hidden.reuse_bytes < 1 << 30
+    assert all(distance >= 0 for places in distances.values() for distance in places.values())
+
+
+def a_plan() -> dict[str, Any]:
+    times = Times(1000, 1000, 1000, 1000, 1000, 1000)
+    unit = Unit(
+        "u1", "aten::relu", (Kernel("k", "kernel", times, grid=(1, 1, 1)),), 1, times, "ATen op",
+        arguments=(Argument("tensor", tensor=Tensor(0, (4,), (1,), "float32")),), storages=(Storage(16, "float32"),),
+    )  # fmt: skip
+    return plan_file.to_json(Plan("t.json", "", 1000, 1000, (unit,)))
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    plan = json.loads(json.dumps(a_plan()))
+    *steps, last = path.split(".")
+    place: Any = plan
+    for step in steps:
+        place = place[int(step) if step.isdigit() else step]
+    place[int(last) if last.isdigit() else last] = value
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (changed("version", 99), "of version 99"),
+        (changed("version", "1"), "without a version"),
+        (changed("format", "x"), "no replay plan"),
+        (changed("units.0.count", "many"), r"units\[0\].count: not a whole number"),
+        (changed("units.0.count", 0), r"units\[0\].count: not a count"),
+        (changed("units.0.status", "maybe"), r"units\[0\].status: not one of"),
+        (changed("units.0.op", "__import__('os')"), r"units\[0\].op: not the name of an op"),
+        (changed("units.0.code", "print()"), r"units\[0\]: unknown key 'code'"),
+        (changed("units.0.storages.0.dtype", "float9"), "no dtype"),
+        (changed("units.0.storages.0.bytes", 8), "reaches beyond its storage"),
+        (changed("units.0.arguments.0.tensor.storage", 5), "no storage 5"),
+        (changed("units.0.arguments.0.tensor.shape", [4, 4]), "do not fit together"),
+        (changed("units.0.arguments.0.tensor.shape", [-4]), "no tensor can have"),
+        (changed("units.0.arguments.0.kind", "code"), "not one of tensor"),
+        (changed("units.0.arguments.0", {"kind": "int", "value": "1"}), "not a whole number"),
+        (changed("units.0.triton", {"source": "a.py", "kernel": "k"}), "needs a source that is not there"),
+        (changed("sources", {"a.py": {"text": "x", "sha256": "0"}}), "SHA-256 differs"),
+    ],
+)
+def test_an_edited_plan_is_told_what_is_wrong(plan: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    with pytest.raises(warplens.FormatError, match=message):
+        plan_file.load(path)
+
+
+@pytest.mark.parametrize("text", ["", "[", "[1]", "null", '{"format": "warplens-replay-plan"}', "[" * 100_000])
+def test_something_else_is_no_plan(text: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(warplens.FormatError):
+        plan_file.load(tmp_path / "plan.json")
+
+
+def test_two_units_of_one_name_are_refused(tmp_path: Path) -> None:
+    plan = plan_file.parse(a_plan())
+    plan_file.save(tmp_path / "plan.json", replace(plan, units=plan.units * 2))
+    with pytest.raises(warplens.FormatError, match="two units are called"):
+        plan_file.load(tmp_path / "plan.json")
+
+
+def test_numbers_that_json_has_no_words_for_survive(tmp_path: Path) -> None:
+    plan = plan_file.parse(a_plan())
+    unit = replace(plan.units[0], arguments=(Argument("float", float("-inf")),))
+    plan_file.save(tmp_path / "plan.json", replace(plan, units=(unit,)))
+    assert plan_file.load(tmp_path / "plan.json")[0].units[0].arguments[0].value == float("-inf")

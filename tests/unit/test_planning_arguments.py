@@ -1,0 +1,207 @@
+"""From what a profiler recorded of a call to the arguments of a plan."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from warplens.planning.arguments import Call, Refusal, build, choose
+from warplens.planning.fills import fill_of
+from warplens.planning.recorded import Recorded, RecordedTensor, from_arguments, from_spec
+from warplens.planning.schemas import overloads, parse_schema
+from warplens.replay.plan_file import Argument, Fill
+
+
+def recorded(*values: tuple[Any, str, str]) -> tuple[Recorded, ...]:
+    """Of (shape, type, concrete) triples, as Kineto writes them."""
+    shapes, types, concrete = (list(part) for part in zip(*values, strict=True))
+    return from_spec(json.dumps(shapes), json.dumps(types), "", json.dumps(concrete))
+
+
+def tensor(*shape: int, dtype: str = "float") -> tuple[Any, str, str]:
+    return list(shape), dtype, ""
+
+
+def number(text: str) -> tuple[Any, str, str]:
+    return [], "Scalar", text
+
+
+NOTHING: tuple[Any, str, str] = ([], "", "")
+
+
+def built(op: str, *values: tuple[Any, str, str], kernels: tuple[str, ...] = ()) -> tuple[str, list[Argument], Call]:
+    found = recorded(*values)
+    schema = choose(op, "", found)
+    given = {parameter.name: value for parameter, value in zip(schema.parameters, found, strict=False)}
+    call = Call(op.partition("::")[2], given, kernels)
+    return schema.overload, list(build(schema, found, call)), call
+
+
+@pytest.mark.parametrize(
+    ("op", "values", "overload"),
+    [
+        ("aten::add", (tensor(2, 3), tensor(2, 3), number("1")), "Tensor"),
+        ("aten::add", (tensor(2, 3), number("2.5"), number("1")), "Scalar"),
+        ("aten::mm", (tensor(2, 3), tensor(3, 4)), ""),
+        ("aten::mm", (tensor(2, 3), tensor(3, 4), tensor(2, 4)), "out"),
+        ("aten::sum", (tensor(2, 3), ([], "ScalarList", "[0]"), number("False"), NOTHING), "dim_IntList"),
+        ("aten::sum", (tensor(2, 3), NOTHING), ""),
+        ("aten::_foreach_add_", (([[2], [3]], "TensorList", ""), ([[2], [3]], "TensorList", ""), number("1")), "List"),
+        ("aten::_foreach_add_", (([[2], [3]], "TensorList", ""), number("1")), "Scalar"),
+        ("aten::copy_", (tensor(4), tensor(4), number("False")), ""),
+        ("aten::pow", (tensor(4), number("2")), "Tensor_Scalar"),
+        ("aten::where", (tensor(4, dtype="bool"), tensor(4), tensor(4)), "self"),
+    ],
+)
+def test_the_overload_is_the_one_that_fits(op: str, values: tuple[Any, ...], overload: str) -> None:
+    assert built(op, *values, kernels=("some_kernel<float>",))[0] == overload
+
+
+def test_arguments_stand_in_the_order_of_the_schema_with_defaults_where_nothing_is_recorded() -> None:
+    _, found, call = built("aten::addmm", tensor(4), tensor(2, 3), tensor(3, 4), number("1"), number("1"))
+    assert [argument.kind for argument in found] == ["tensor", "tensor", "tensor", "int", "int"]
+    assert [storage.bytes for storage in call.storages] == [16, 24, 48]
+    _, found, _ = built("aten::softmax", tensor(2, 3), number("1"), NOTHING)
+    assert [argument.kind for argument in found] == ["tensor", "int", "none"]
+
+
+def test_a_text_that_is_not_recorded_becomes_a_choice() -> None:
+    _, found, _ = built("aten::gelu", tensor(4), NOTHING)
+    assert [item.value for item in found[1].items] == ["none", "tanh"]
+    assert found[1].kind == "choice"
+
+
+def test_a_number_in_a_tensor_is_tried_on_both_sides() -> None:
+    """A 0-dim tensor may be on the host: then PyTorch passes it to the kernel as a number."""
+    add = (tensor(2, 3), tensor(dtype="double"), number("1"))
+    host_first = built("aten::add", *add, kernels=("vectorized_elementwise_kernel<CUDAFunctorOnSelf_add<float>>",))
+    places = [item.tensor.storage for item in host_first[1][1].items if item.tensor]
+    assert [host_first[2].storages[place].device for place in places] == ["cpu", "cuda"]
+    gpu_first = built("aten::add", *add, kernels=("vectorized_elementwise_kernel<CUDAFunctor_add<float>>",))
+    places = [item.tensor.storage for item in gpu_first[1][1].items if item.tensor]
+    assert [gpu_first[2].storages[place].device for place in places] == ["cuda", "cpu"]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "devices", "pinned"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", ["cuda", "cpu"], [False, False]),
+        ("Memcpy HtoD (Pinned -> Device)", ["cuda", "cpu"], [False, True]),
+        ("Memcpy DtoH (Device -> Pageable)", ["cpu", "cuda"], [False, False]),
+        ("Memcpy DtoD (Device -> Device)", ["cuda", "cuda"], [False, False]),
+    ],
+)
+def test_a_copy_goes_where_its_memcpy_says(kernel: str, devices: list[str], pinned: list[bool]) -> None:
+    _, _, call = built("aten::copy_", tensor(4), tensor(4), number("False"), kernels=(kernel,))
+    assert [storage.device for storage in call.storages] == devices
+    assert [storage.pinned for storage in call.storages] == pinned
+    assert [storage.written for storage in call.storages] == [True, False]
+
+
+def test_lists_take_their_dtype_from_the_kernel() -> None:
+    lists = ([[2], [3]], "TensorList", "")
+    kernel = "void multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpListAlphaFunctor<c10::BFloat16, 2>>"
+    _, found, call = built("aten::_foreach_add_", lists, lists, number("1"), kernels=(kernel,))
+    assert {storage.dtype for storage in call.storages} == {"bfloat16"}
+    assert call.notes == ["the dtype of a list is told from the kernel's name"]
+    assert [len(argument.items) for argument in found] == [2, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("op", "values", "reason"),
+    [
+        ("aten::_foreach_mul_", (([], "TensorList", ""), number("0.9")), "more than 30 tensors"),
+        ("aten::index", (tensor(4, 4), NOTHING), "'indices' are not recorded"),
+        ("mine::secret", (tensor(4),), "no schema is known of mine::secret"),
+        ("aten::mm", (tensor(4), number("1")), "fit no overload of aten::mm"),
+    ],
+)
+def test_what_cannot_be_rebuilt_says_why(op: str, values: tuple[Any, ...], reason: str) -> None:
+    with pytest.raises(Refusal, match=reason):
+        built(op, *values)
+
+
+def node(schema: str, inputs: list[Any], shapes: list[Any], types: list[str], strides: list[Any]) -> dict[str, str]:
+    facts = {"inputs": inputs, "input_shapes": shapes, "input_types": types, "input_strides": strides}
+    return {"schema": schema, "tensor_range": "", "kernel_file": ""} | {key: json.dumps(v) for key, v in facts.items()}
+
+
+def test_an_execution_trace_gives_storages_offsets_devices_and_texts() -> None:
+    row = node(
+        "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+        [[5, 9, 4, 6, 4, "cuda:0"], [6, 9, 0, 6, 4, "cuda:0"], 1],
+        [[2, 3], [2, 3], []],
+        ["Tensor(float)", "Tensor(float)", "Int"],
+        [[3, 1], [3, 1], []],
+    )
+    found = from_arguments(row, ())
+    schema = parse_schema(row["schema"])
+    assert schema is not None
+    call = Call("add_", {}, ())
+    arguments = build(schema, found, call)
+    assert len(call.storages) == 1
+    assert call.storages[0].bytes == (4 + 6) * 4
+    assert call.storages[0].written
+    assert [argument.tensor.offset for argument in arguments if argument.tensor] == [4, 0]
+
+
+def test_numbers_keep_the_digits_that_only_kineto_has() -> None:
+    row = node("", [0.707107, [0.063198]], [[], []], ["Double", "GenericList[Double]"], [[], []])
+    spec = (Recorded("scalar", "0.70710678118654757"), Recorded("scalars", "[0.0631976]"))
+    assert [value.text for value in from_arguments(row, spec)] == ["0.70710678118654757", "[0.0631976]"]
+
+
+def test_undefined_tensors_and_missing_ones_are_told_apart() -> None:
+    types = ["Tensor(nullptr (uninitialized))", "None", "Device", "String", "GenericList[None,Tensor(long int)]"]
+    row = node("", [[1, 0, 0, 0, 0, ""], "<None>", "cuda:0", "tanh", ["<None>", [1, 2, 0, 3, 8, "cuda:0"]]],
+               [[], [], [], [], [[], [3]]], types, [[], [], [], [], [[], [1]]])  # fmt: skip
+    found = from_arguments(row, ())
+    assert [value.kind for value in found] == ["undefined", "unknown", "device", "text", "tensors"]
+    assert [item is None for item in found[4].tensors] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("op", "argument", "given", "fill"),
+    [
+        ("embedding", "indices", {"weight": (50257, 768)}, Fill("integers", 0, 50257)),
+        ("nll_loss_forward", "target", {"self": (64, 1000)}, Fill("integers", 0, 1000)),
+        ("max_pool2d_with_indices_backward", "indices", {"self": (64, 64, 112, 112)}, Fill("integers", 0, 112 * 112)),
+        ("mm", "self", {}, Fill("integers", 0, 2)),
+    ],
+)
+def test_indices_stay_in_bounds(op: str, argument: str, given: dict[str, tuple[int, ...]], fill: Fill) -> None:
+    known = {
+        name: Recorded("tensor", tensors=(RecordedTensor(shape, "float32", tuple(1 for _ in shape)),))
+        for name, shape in given.items()
+    }
+    assert fill_of(op, argument, RecordedTensor((8,), "int64", (1,)), known) == fill
+
+
+def test_an_index_takes_the_side_its_dim_names() -> None:
+    known = {
+        "self": Recorded("tensor", tensors=(RecordedTensor((7, 9), "float32", (9, 1)),)),
+        "dim": Recorded("scalar", "1"),
+    }
+    index = RecordedTensor((3,), "int64", (1,))
+    assert fill_of("index_select", "index", index, known).high == 9
+    assert fill_of("index", "indices", index, known, place=0).high == 7
+
+
+def test_values_that_must_be_positive_are() -> None:
+    variance = fill_of("cudnn_batch_norm", "running_var", RecordedTensor((8,), "float32", (1,)), {})
+    assert variance.kind == "uniform"
+    assert variance.low > 0
+
+
+def test_every_listed_schema_is_understood() -> None:
+    """Each line of the table parses, and none of PyTorch's common ops is missing."""
+    for name in ("aten::mm", "aten::addmm", "aten::_cudnn_attention_forward", "aten::_fused_adamw_", "aten::cat"):
+        assert overloads(name)
+    from importlib.resources import files
+
+    lines = files("warplens.planning").joinpath("op_schemas.txt").read_text().splitlines()
+    unread = [line for line in lines if not line.startswith("#") and parse_schema(line) is None]
+    assert unread == []
+    assert len(lines) > 3000
