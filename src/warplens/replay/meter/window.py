@@ -1,0 +1,178 @@
+"""`with warplens.energy() as e:`: the energy that GPUs use while a block of Python runs.
+
+The block begins with the next tick of every counter, for which it waits 0.2 s at most, and the window ends with the
+first tick after it. So `seconds` is up to a tick longer than the block, and `joules` is exactly what was used in them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+from warplens.replay.meter.find import find_meters, look
+from warplens.replay.meter.idle import Idle, measure_idles
+from warplens.replay.meter.protocols import Absent, Meter, MeterError, Timing
+from warplens.replay.meter.ticks import Tick, next_ticks
+
+TICK_TIMEOUT_SECONDS: Final = 0.2
+IDLE_SECONDS: Final = 2.0
+NO_GPU: Final = "no GPU to be seen"
+
+
+@dataclass(frozen=True)
+class DeviceEnergy:
+    """What one GPU used."""
+
+    device: int
+    gpu: str
+    meter: str
+    joules: float
+    seconds: float
+    idle_watts: float | None = None
+
+    @property
+    def watts(self) -> float:
+        return self.joules / self.seconds
+
+    @property
+    def active_joules(self) -> float | None:
+        """Beyond what the GPU uses when idle; None where that was not measured."""
+        return None if self.idle_watts is None else self.joules - self.idle_watts * self.seconds
+
+
+class EnergyWindow:
+    """A context manager; its figures are there when the block has ended, and None without a meter (see `note`)."""
+
+    def __init__(
+        self,
+        devices: int | Iterable[int] | None = None,
+        *,
+        idle: bool | float = False,
+        timing: Timing | None = None,
+        meters: dict[int, Meter | Absent] | None = None,
+    ) -> None:
+        self._wanted = (devices,) if isinstance(devices, int) else None if devices is None else tuple(devices)
+        self._idle_seconds = IDLE_SECONDS if idle is True else float(idle)
+        self._timing = timing or Timing()
+        self._given = meters
+        self._meters: dict[int, Meter] = {}
+        self._starts: Sequence[Tick] = ()
+        self._idles: Sequence[Idle] = ()
+        self._notes: list[str] = []
+        self.devices: tuple[DeviceEnergy, ...] = ()
+
+    @property
+    def joules(self) -> float | None:
+        """Of all GPUs together."""
+        return sum(each.joules for each in self.devices) if self.devices else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Of the longest window: every GPU has its own ticks."""
+        return max(each.seconds for each in self.devices) if self.devices else None
+
+    @property
+    def watts(self) -> float | None:
+        """Mean power of all GPUs together."""
+        return sum(each.watts for each in self.devices) if self.devices else None
+
+    @property
+    def idle_watts(self) -> float | None:
+        """Of all GPUs together, as measured before the block; None unless that was asked for."""
+        return sum(each.watts for each in self._idles) if self.devices and self._idles else None
+
+    @property
+    def active_joules(self) -> float | None:
+        found = [each.active_joules for each in self.devices if each.active_joules is not None]
+        return sum(found) if found else None
+
+    @property
+    def note(self) -> str:
+        """Why figures are missing or less exact; empty where all is well."""
+        return "; ".join(self._notes)
+
+    def __enter__(self) -> EnergyWindow:
+        self._notes, self.devices, self._idles, self._starts = [], (), (), ()
+        self._meters = self._found()
+        self._synchronize()
+        try:
+            if self._idle_seconds > 0 and self._meters:
+                self._idles = measure_idles(list(self._meters.values()), self._idle_seconds, timing=self._timing)
+            self._starts = self._ticks()
+        except MeterError as error:
+            self._give_up(str(error))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._meters:
+            return
+        meters = list(self._meters.values())
+        self._synchronize()
+        try:
+            self.devices = tuple(self._measured(self._ticks()))
+        except MeterError as failure:
+            self._give_up(str(failure))
+        finally:
+            for meter in meters:
+                meter.close()
+
+    def _found(self) -> dict[int, Meter]:
+        if self._given is not None:
+            found = self._given
+        elif self._wanted is not None:
+            found = {device: look(device) for device in self._wanted}
+        else:
+            found = find_meters() or {0: look(0)}
+        reasons = {each.reason: device for device, each in reversed(found.items()) if isinstance(each, Absent)}
+        self._notes += [f"no meter of GPU {device}: {reason}" for reason, device in reasons.items()]
+        if not found:
+            self._notes.append(NO_GPU)
+        return {device: each for device, each in found.items() if not isinstance(each, Absent)}
+
+    def _ticks(self) -> list[Tick]:
+        ticks = next_ticks(list(self._meters.values()), self._timing, timeout=TICK_TIMEOUT_SECONDS)
+        unaligned = [device for device, tick in zip(self._meters, ticks, strict=True) if not tick.is_tick]
+        if unaligned:
+            self._notes.append(f"GPU {unaligned[0]}: no tick of the counter in {TICK_TIMEOUT_SECONDS} s, so the window "
+                               "is not aligned")  # fmt: skip
+        return ticks
+
+    def _measured(self, ends: Sequence[Tick]) -> Iterable[DeviceEnergy]:
+        for place, (device, meter) in enumerate(self._meters.items()):
+            start, end = self._starts[place], ends[place]
+            if end.joules < start.joules:
+                self._notes.append(f"GPU {device}: the counter went back, as it does when the driver is loaded anew")
+                continue
+            if meter.is_sampled:
+                self._notes.append(f"GPU {device}: a sum of power samples, for want of a counter")
+            idle = self._idles[place].watts if self._idles else None
+            yield DeviceEnergy(
+                device, meter.gpu, meter.name, end.joules - start.joules, end.seconds - start.seconds, idle
+            )
+
+    def _give_up(self, reason: str) -> None:
+        self._notes.append(reason)
+        self._meters, self.devices = {}, ()
+
+    def _synchronize(self) -> None:
+        """Waits for what PyTorch has enqueued, on GPUs it already uses."""
+        torch = sys.modules.get("torch")
+        if torch is None or not hasattr(torch, "cuda") or not torch.cuda.is_initialized():
+            return
+        in_use = getattr(torch._C, "_cuda_hasPrimaryContext", lambda device: device == torch.cuda.current_device())
+        try:
+            for device in self._meters:
+                if device < torch.cuda.device_count() and in_use(device):
+                    torch.cuda.synchronize(device)
+        except RuntimeError as error:
+            self._notes.append(f"not synchronized: {str(error).splitlines()[0]}")
+
+
+def energy(devices: int | Iterable[int] | None = None, *, idle: bool | float = False) -> EnergyWindow:
+    """Measures the GPUs that are visible, or those given by number; `idle` measures their idle power first (2 s)."""
+    return EnergyWindow(devices, idle=idle)
