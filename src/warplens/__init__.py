@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from warplens.model.trace import Trace
     from warplens.model.tree import Tree
     from warplens.paths_profile import PathsProfile
+    from warplens.replay.meter.window import energy
 
 _HOMES = {
     # public name: the module it lives in; nothing is imported before it is asked for
@@ -53,6 +54,7 @@ _HOMES = {
     "scope": "warplens.capture.scopes",
     "enter_scope": "warplens.capture.scopes",
     "exit_scope": "warplens.capture.scopes",
+    "energy": "warplens.replay.meter.window",
 }
 
 __all__ = [  # noqa: RUF022 - in the order a reader meets them
@@ -81,6 +83,7 @@ __all__ = [  # noqa: RUF022 - in the order a reader meets them
     "scope",
     "enter_scope",
     "exit_scope",
+    "energy",
 ]
 
 

@@ -13,11 +13,26 @@ import sys
 from collections.abc import Sequence
 
 from warplens import __version__
-from warplens.cli import advise, diff, explain, flamegraph, gantt, profile, report, show, sql, tree, workload
+from warplens.cli import (
+    advise,
+    diff,
+    energy,
+    explain,
+    flamegraph,
+    gantt,
+    profile,
+    replay,
+    report,
+    show,
+    sql,
+    tree,
+    unique,
+    workload,
+)
 from warplens.errors import WarplensError
 
-VERBS = (report, advise, show, tree, flamegraph, gantt, diff, sql, profile, workload, explain)
-RUN_PROGRAMS = ("profile", "workload")
+VERBS = (report, advise, show, tree, flamegraph, gantt, diff, sql, profile, workload, unique, replay, energy, explain)
+RUN_PROGRAMS = ("profile", "workload", "replay", "energy")
 """Verbs that run a user's program: nothing of the process is tuned for them but what the program itself does."""
 POLARS_PANIC = "PanicException"
 """No subclass of `Exception`; told by its name, because Polars is not imported before a verb needs it."""
@@ -34,6 +49,9 @@ EPILOG = """examples:
   warplens diff before.json.gz after.json.gz       what changed, and where it comes from
   warplens sql trace.json.gz "select kernel_category, sum(total_us) from kernels group by 1"
   warplens profile train.py                        record a run with all that the other verbs need
+  warplens replay plan trace.json.gz -o plan.json  every kernel as a unit that can run alone
+  warplens replay run plan.json                    its time and energy alone, on a GPU
+  warplens energy -- python3 train.py              the joules of any command
   warplens explain kernels                         what every column means
 """
 

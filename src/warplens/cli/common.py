@@ -41,6 +41,7 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ncu", action="append", default=[], metavar="FILE", help="CSV of Nsight Compute, same program"
     )
+    parser.add_argument("--replay", default="", metavar="FILE", help="result of a replay of this trace")
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of parsed traces")
 
 
@@ -77,6 +78,7 @@ def open_profile(args: argparse.Namespace) -> Profile | PathsProfile:
             gpu_file=args.gpu_file,
             execution_trace=args.execution_trace,
             ncu=args.ncu,
+            replay=args.replay,
             **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),
         )
 

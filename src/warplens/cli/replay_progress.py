@@ -1,0 +1,39 @@
+"""A progress bar on stderr that needs nothing but Python: GPU hosts have no more."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warplens.replay.running.options import Progress
+
+BAR = 24
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[Progress], None]]:
+    """What draws the progress; nothing where nobody looks."""
+    shown = sys.stderr.isatty()
+
+    def tell(state: Progress) -> None:
+        if shown:
+            width = shutil.get_terminal_size((100, 24)).columns - 1
+            print("\r" + line(state)[:width].ljust(width), end="", file=sys.stderr, flush=True)
+
+    try:
+        yield tell
+    finally:
+        if shown:
+            print("\r" + " " * (shutil.get_terminal_size((100, 24)).columns - 1) + "\r", end="", file=sys.stderr)
+
+
+def line(state: Progress) -> str:
+    full = round(BAR * state.share)
+    bar = "#" * full + "." * (BAR - full)
+    return (
+        f"[{bar}] {100 * state.share:3.0f} % of GPU time, unit {state.done} of {state.total}: {state.unit} {state.op}"
+    )

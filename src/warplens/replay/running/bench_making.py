@@ -1,0 +1,87 @@
+"""What a worker sets up before its first unit: the device, PyTorch's settings, the cache, the meter."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from warplens import __version__
+from warplens.errors import WarplensError
+from warplens.replay.plan_file import Plan
+from warplens.replay.result_file import State
+from warplens.replay.running import settings, wire
+from warplens.replay.running.caches import Cache
+from warplens.replay.running.faults import one_line
+from warplens.replay.running.metering import Metering, metered_units, metering
+from warplens.replay.running.state import first_state, reader
+from warplens.replay.running.unit_run import Bench
+
+
+def make(plan: Plan, job: wire.Job, tell: Callable[[str], None]) -> tuple[Bench, wire.Hello]:
+    device = find_device(job.options.device)
+    notes = list(settings.restore(plan.settings))
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.empty(1, device=device)  # the context must be alive when idle power is measured
+        torch.cuda.synchronize()
+    state = first_state(uuid_of(device)) if device.type == "cuda" else None
+    energy, note = _metering(device, job)
+    notes += [note] if note else []
+    cache = Cache(job.options.cache, device)
+    metered = metered_units(plan, job.options.energy_cover)
+    bench = Bench(device, job.options, cache, plan.sources, Path(job.folder), energy, metered, tell)
+    hello = wire.Hello(name_of(device), versions(), state, energy.record if energy else None, tuple(notes))
+    return bench, hello
+
+
+def find_device(wanted: str) -> Any:
+    if wanted == "cpu":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise WarplensError("there is no GPU that PyTorch can use", hint="--device cpu runs the plan without one")
+    device = torch.device(wanted or "cuda")
+    device = device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
+    if device.index >= torch.cuda.device_count():
+        raise WarplensError(f"there is no {device}: PyTorch sees {torch.cuda.device_count()}")
+    return device
+
+
+def name_of(device: Any) -> str:
+    return "cpu" if device.type == "cpu" else str(torch.cuda.get_device_name(device))
+
+
+def uuid_of(device: Any) -> str:
+    uuid = str(getattr(torch.cuda.get_device_properties(device), "uuid", ""))
+    return uuid if not uuid or uuid.startswith("GPU-") else f"GPU-{uuid}"
+
+
+def state_reader(device: Any) -> Callable[[], State | None]:
+    return reader(uuid_of(device)) if device.type == "cuda" else lambda: None
+
+
+def versions() -> dict[str, str]:
+    found = {"warplens": __version__, "python": platform.python_version(), "torch": str(torch.__version__)}
+    for name, value in (("cuda", torch.version.cuda), ("hip", getattr(torch.version, "hip", None))):
+        if value:
+            found[name] = str(value)
+    if torch.version.cuda and torch.backends.cudnn.is_available():
+        found["cudnn"] = str(torch.backends.cudnn.version())
+    return found
+
+
+def _metering(device: Any, job: wire.Job) -> tuple[Metering | None, str]:
+    """The meter, and a note where there is none though one was wanted."""
+    options = job.options
+    if options.energy is False:
+        return None, ""
+    if device.type != "cuda":
+        return None, "no energy: a CPU run has no meter" if options.energy else ""
+    try:
+        found = metering(device, job.meter, options.energy_seconds)
+    except Exception as error:  # noqa: BLE001 - a driver may say no in many ways, and time can be measured without it
+        return None, f"no energy: {one_line(error)}"
+    return (None, f"no energy: {found}") if isinstance(found, str) else (found, "")

@@ -1,0 +1,74 @@
+"""What the GPU's cache holds when a call begins: nothing of it, all of it, or what it held in the run.
+
+A storage stayed in the cache where the run touched less than the cache holds since it last used that storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from warplens.replay.plan_file import Storage
+from warplens.replay.running.inputs import Inputs
+
+FLUSH_CACHES: Final = 2
+"""The buffer that is read to empty the cache is this many caches large. Overwriting it would leave changed lines, which
+must be written back before others can take their place: a small product took 15 % longer after that than in its run."""
+DEFAULT_BYTES: Final = 64 << 20
+"""Where the GPU does not tell the size of its cache; no smaller than those of today."""
+
+
+class Cache:
+    def __init__(self, mode: str, device: Any) -> None:
+        self.mode = mode
+        self._device = device
+        self.bytes = cache_bytes(device)
+        self._buffer: Any = None
+        self._sum: Any = None
+
+    def preparation(self, inputs: Inputs) -> Callable[[], None]:
+        """What to do before each call."""
+        if self.mode == "hot" or self._device.type != "cuda":
+            return lambda: None
+        flush = self._flush()
+        warm = [inputs.flats[place].view(torch.int64) for place in self.warm(inputs.storages)]
+
+        def prepare() -> None:
+            flush()
+            for each in warm:
+                each.bitwise_or_(0)  # reads and writes every line, and changes nothing
+
+        return prepare
+
+    def warm(self, storages: tuple[Storage, ...]) -> list[int]:
+        """Places of the storages that were in the cache, the one used longest ago first."""
+        if self.mode != "in-situ":
+            return []
+        near = {place: storage.reuse_bytes for place, storage in enumerate(storages)
+                if storage.reuse_bytes is not None and storage.reuse_bytes < self.bytes
+                and storage.device == "cuda"}  # fmt: skip
+        return sorted(near, key=lambda place: -near[place])
+
+    def cold(self, storages: tuple[Storage, ...]) -> list[int]:
+        """Places of the storages that were not."""
+        if self.mode == "hot":
+            return []
+        warm = set(self.warm(storages))
+        return [place for place, storage in enumerate(storages) if storage.device == "cuda" and place not in warm]
+
+    def _flush(self) -> Callable[[], Any]:
+        if self._buffer is None:
+            # It outlives the unit, and so the mode in which that runs.
+            with torch.inference_mode(False):
+                self._buffer = torch.ones(FLUSH_CACHES * self.bytes // 4, device=self._device)
+                self._sum = torch.zeros((), device=self._device)
+        buffer, total = self._buffer, self._sum
+        return lambda: torch.sum(buffer, dim=0, out=total)
+
+
+def cache_bytes(device: Any) -> int:
+    if device.type != "cuda":
+        return 0
+    return int(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0)) or DEFAULT_BYTES

@@ -1,0 +1,98 @@
+"""Calls of ops by name and overload, through the dispatcher."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+
+from warplens.replay.plan_file import MAX_CHOICES, Argument, Unit
+from warplens.replay.running.faults import BadUnit, Refusal
+from warplens.replay.running.inputs import Inputs
+from warplens.replay.running.values import value_of
+
+NO_UNITS: Final = {
+    # namespaces that no plan may call: they do no GPU work of their own, need other processes, or reach files
+    "prim": "it belongs to TorchScript's interpreter",
+    "profiler": "it belongs to the profiler",
+    "export": "it belongs to torch.export",
+    "static_runtime": "it belongs to TorchScript's interpreter",
+    "debugprims": "it reads files",
+    "c10d": "a collective needs the other processes",
+    "_c10d_functional": "a collective needs the other processes",
+    "_c10d_functional_autograd": "a collective needs the other processes",
+    "symm_mem": "a collective needs the other processes",
+    "_dtensor": "a collective needs the other processes",
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """What can be called again and again; its results are dropped."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def __call__(self) -> None:
+        self.function(*self.args, **self.named)
+
+
+def resolve(op: str, overload: str) -> Any:
+    """The overload, or one line that says why not."""
+    namespace, _, name = op.partition("::")
+    if namespace in NO_UNITS:
+        raise Refusal(f"{op} is not replayed: {NO_UNITS[namespace]}")
+    shown = f"{op}.{overload}" if overload else op
+    try:
+        found = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+    except (AttributeError, RuntimeError) as error:
+        raise BadUnit(f"this PyTorch has no {shown}") from error
+    if not isinstance(found, torch._ops.OpOverload):
+        raise BadUnit(f"this PyTorch has no {shown}")
+    if any("file" in argument.name for argument in found._schema.arguments):
+        raise Refusal(f"{shown} is not replayed: it reaches files")
+    return found
+
+
+def bind(op: Any, arguments: tuple[Argument, ...], inputs: Inputs, device: Any) -> Call:
+    """Positional up to the schema's `*`, then by name; what a plan leaves out keeps its default."""
+    schema = op._schema.arguments
+    if len(arguments) > len(schema):
+        raise BadUnit(f"{op.name()} takes {len(schema)} arguments, the plan has {len(arguments)}")
+    args, named = [], {}
+    for place, (argument, wanted) in enumerate(zip(arguments, schema, strict=False)):
+        try:
+            value = value_of(argument, inputs, device)
+        except BadUnit as error:
+            raise BadUnit(f"argument {place} ({wanted.name}): {error}") from error
+        except RuntimeError as error:
+            raise BadUnit(f"argument {place} ({wanted.name}): {str(error).partition(chr(10))[0]}") from error
+        if wanted.kwarg_only:
+            named[wanted.name] = value
+        else:
+            args.append(value)
+    return Call(op, tuple(args), named)
+
+
+def combinations(unit: Unit) -> list[tuple[Argument, ...]]:
+    """The unit's arguments with each choice decided, in order, at most 32 of them."""
+    return list(itertools.islice(itertools.product(*map(_alternatives, unit.arguments)), MAX_CHOICES))
+
+
+def _alternatives(argument: Argument) -> list[Argument]:
+    return list(itertools.islice(_each(argument), MAX_CHOICES))
+
+
+def _each(argument: Argument) -> Iterator[Argument]:
+    if argument.kind == "choice":
+        for item in argument.items:
+            yield from _each(item)
+    elif argument.kind == "list":
+        for items in itertools.product(*map(_alternatives, argument.items)):
+            yield replace(argument, items=items)
+    else:
+        yield argument

@@ -1,0 +1,77 @@
+"""Contents of storages: random where a kernel's time or power depends on it, the same on every run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+
+from warplens.replay.plan_file import Fill, Storage
+from warplens.replay.running.faults import BadUnit
+
+CHUNK: Final = 1 << 26
+"""Elements made at a time, so that a storage of many GB needs little beside itself."""
+
+
+def dtype_of(name: str) -> Any:
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise BadUnit(f"this PyTorch has no dtype {name}")
+    return dtype
+
+
+def fill(flat: Any, storage: Storage, seed: int, key: str) -> None:
+    """Fills a storage's bytes; `key` tells it from the others of the run."""
+    digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
+    generator = torch.Generator(flat.device).manual_seed(int.from_bytes(digest[:7], "little"))
+    view = _elements(flat, dtype_of(storage.dtype))
+    try:
+        for start, part in _chunks(storage.fill, view, generator):
+            view[start : start + part.numel()].copy_(part)
+    except (NotImplementedError, RuntimeError) as error:
+        if "not implemented" not in str(error):
+            raise
+        # Packed and other odd types have no cast: any bytes will do.
+        flat.random_(0, 256, generator=generator)
+
+
+def _elements(flat: Any, dtype: Any) -> Any:
+    """The storage as a row of elements; of complex ones, of their parts."""
+    if dtype.is_complex:
+        dtype = dtype.to_real()
+    whole = flat.numel() // dtype.itemsize * dtype.itemsize
+    return flat[:whole].view(dtype)
+
+
+def _chunks(how: Fill, view: Any, generator: Any) -> Iterator[tuple[int, Any]]:
+    for start in range(0, view.numel(), CHUNK):
+        yield start, _chunk(how, start, min(CHUNK, view.numel() - start), view.dtype, generator)
+
+
+def _chunk(how: Fill, start: int, count: int, dtype: Any, generator: Any) -> Any:
+    place = {"device": generator.device}
+    whole = not dtype.is_floating_point
+    if how.kind == "constant":
+        return torch.full((count,), int(how.low) if whole else how.low, dtype=_exact(whole), **place)
+    if how.kind == "ramp":
+        steps = torch.arange(start, start + count, dtype=_exact(whole), **place)
+        low, step, high = (int(each) if whole else each for each in (how.low, how.step, how.high))
+        return steps.mul_(step).add_(low).clamp_(max=high)
+    if how.kind == "normal":
+        numbers = torch.randn(count, generator=generator, **place)
+        if dtype == torch.bool:
+            return numbers > 0
+        # An unsigned type has no place for what is below zero.
+        return numbers.round_().abs_() if whole else numbers
+    if how.kind == "uniform" and not whole:
+        return torch.rand(count, generator=generator, **place).mul_(how.high - how.low).add_(how.low)
+    low, high = int(how.low), int(how.high)
+    if low >= high:
+        raise BadUnit(f"no whole number is from {low} up to, but not including, {high}")
+    return torch.randint(low, high, (count,), generator=generator, **place)
+
+
+def _exact(whole: bool) -> Any:
+    return torch.int64 if whole else torch.float64

@@ -1,0 +1,132 @@
+"""What is done of a run, kept unit by unit beside its output, so that neither a kill nor Ctrl-C loses it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from warplens.errors import FormatError, UsageError, WarplensError
+from warplens.replay import result_file
+from warplens.replay.records import decode, encode
+from warplens.replay.result_file import Meter, State, UnitResult
+from warplens.replay.running.options import FREE_TO_CHANGE
+
+SUFFIX: Final = ".partial.jsonl"
+Words = Mapping[str, "str | int | float | bool"]
+
+
+@dataclass(frozen=True)
+class Head:
+    """Which run it is."""
+
+    plan: str
+    options: dict[str, str | int | float | bool]
+    """those that decide what is measured"""
+    device: str
+    versions: dict[str, str] = field(default_factory=dict)
+    before: State | None = None
+    after: State | None = None
+    meter: Meter | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What an earlier run has done of the same plan in the same way."""
+
+    head: Head | None = None
+    units: dict[str, UnitResult] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """why there is less than there could be"""
+
+
+def partial_path(output: Path) -> Path:
+    return output.with_name(output.name + SUFFIX)
+
+
+class Journal:
+    """Appends to the file beside the output; begun anew once it is known where the units run."""
+
+    def __init__(self, output: Path) -> None:
+        self.path = partial_path(output)
+
+    def begin(self, head: Head, kept: Mapping[str, UnitResult]) -> None:
+        lines = [{"run": encode(head)}, *({"unit": encode(unit)} for unit in kept.values())]
+        self._write("w", lines)
+
+    def add(self, unit: UnitResult) -> None:
+        self._write("a", [{"unit": encode(unit)}])
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+    def _write(self, mode: str, values: list[dict[str, Any]]) -> None:
+        try:
+            with self.path.open(mode, encoding="utf-8") as file:
+                file.writelines(json.dumps(value, allow_nan=False) + "\n" for value in values)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise WarplensError(f"{self.path}: {error.strerror or 'cannot be written'}") from error
+
+
+def earlier(output: Path, plan: str, options: Words) -> Earlier:
+    """The done units of a result or of a journal that is there; a note says where there is one that cannot be used."""
+    heads = [found for found in (_from_result(output), _from_journal(partial_path(output))) if found is not None]
+    known: dict[str, UnitResult] = {}
+    usable, notes = None, []
+    for head, units in heads:
+        problem = _problem(head, plan, options)
+        if problem:
+            notes.append(f"an earlier result was not used: it is {problem}")
+            continue
+        if usable is not None and usable.device != head.device:
+            known.clear()
+        usable = head
+        known |= {unit.id: unit for unit in units if unit.status == result_file.DONE}
+    return Earlier(usable, known, tuple(dict.fromkeys(notes)))
+
+
+def _problem(head: Head, plan: str, options: Words) -> str:
+    if head.plan != plan:
+        return "of another plan"
+    other = [name for name in options if head.options.get(name) != options[name]]
+    return f"with another {', '.join(other)}" if other else ""
+
+
+def _from_result(output: Path) -> tuple[Head, list[UnitResult]] | None:
+    if not output.exists():
+        return None
+    try:
+        result = result_file.load(output)
+    except FormatError as error:
+        raise UsageError(f"{error}; it would be overwritten", hint="name another file, or remove it") from error
+    measured = {name: value for name, value in result.options.items() if name not in FREE_TO_CHANGE}
+    head = Head(
+        result.plan, measured, result.device, result.versions, result.before, result.after, result.meter, result.notes
+    )
+    return head, list(result.units)
+
+
+def _from_journal(path: Path) -> tuple[Head, list[UnitResult]] | None:
+    """What is intact of it: the last line may be torn."""
+    head: Head | None = None
+    units = []
+    try:
+        lines = path.read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    for text in lines:
+        try:
+            value = json.loads(text)
+            if head is None:
+                head = decode(Head, value["run"])
+            else:
+                units.append(decode(UnitResult, value["unit"]))
+        except (ValueError, KeyError, TypeError, FormatError):
+            break
+    return (head, units) if head is not None else None

@@ -1,0 +1,204 @@
+"""Runs a plan in worker processes, so that no unit can end the run, and keeps what is done at every moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from warplens.errors import UsageError, WarplensError
+from warplens.replay import plan_file, result_file
+from warplens.replay.plan_file import Plan, Unit
+from warplens.replay.result_file import Result, UnitResult
+from warplens.replay.running import wire
+from warplens.replay.running.journal import Earlier, Head, Journal, earlier
+from warplens.replay.running.options import Progress, RunOptions
+from warplens.replay.running.process import Gone, Silent, WorkerProcess
+from warplens.replay.running.unit_results import unit_result
+
+__all__ = ["Progress", "run_plan"]
+START_SECONDS: Final = 300.0
+"""Importing PyTorch from a cold disk, starting the GPU and measuring idle power take long."""
+NOT_REACHED: Final = "the run was interrupted"
+
+
+def run_plan(
+    plan_path: Path,
+    output: Path,
+    options: RunOptions,
+    progress: Callable[[Progress], None],
+    fresh: bool = False,
+) -> Result:
+    """The result, which is also written to `output`; after Ctrl-C it holds what was done by then."""
+    options.check()
+    plan, plan_hash = plan_file.load(plan_path)
+    unknown = sorted(set(options.units) - {unit.id for unit in plan.units})
+    if unknown:
+        raise UsageError(f"the plan has no unit {unknown[0]!r}")
+    if not output.parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent}")
+    known = Earlier() if fresh else earlier(output, plan_hash, options.measured())
+    run = _Run(plan, wire.Job(str(plan_path.resolve()), plan_hash, options), known, Journal(output), progress)
+    try:
+        run.go()
+    finally:
+        run.end_worker()
+        if run.is_begun:
+            result_file.save(output, run.result())
+            run.journal.remove()
+    return run.result()
+
+
+class _Run:
+    def __init__(
+        self, plan: Plan, job: wire.Job, known: Earlier, journal: Journal, progress: Callable[[Progress], None]
+    ) -> None:
+        self._plan = plan
+        self._job = job
+        self._known = known
+        self.journal = journal
+        self._progress = progress
+        self._worker: WorkerProcess | None = None
+        self._done = dict(known.units)
+        self._head = known.head or Head(job.plan_hash, job.options.measured(), "")
+        self._throttled: Counter[str] = Counter()
+        self._rest_reason = NOT_REACHED
+        self.is_begun = False
+
+    def go(self) -> None:
+        wanted = [unit for unit in self._plan.units if self._is_wanted(unit)]
+        if self._known.head and all(unit.id in self._done for unit in wanted):
+            self.is_begun = True
+            self._tell(wanted, None)
+            return
+        self._start_first()
+        for unit in sorted(wanted, key=lambda each: -each.times.total_ns):
+            if unit.id in self._done:
+                continue
+            self._tell(wanted, unit)
+            if self._worker is None and not self._start_again():
+                return
+            self._done[unit.id] = self._outcome(unit)
+            self.journal.add(self._done[unit.id])
+        self._tell(wanted, None)
+
+    def _is_wanted(self, unit: Unit) -> bool:
+        chosen = self._job.options.units
+        return unit.status == plan_file.READY and (not chosen or unit.id in chosen)
+
+    def _tell(self, wanted: list[Unit], unit: Unit | None) -> None:
+        done = [each for each in wanted if each.id in self._done]
+        whole = sum(each.times.total_ns for each in wanted)
+        share = sum(each.times.total_ns for each in done) / whole if whole else 1.0
+        now = (unit.id, unit.op) if unit else ("", "")
+        self._progress(Progress(len(done), len(wanted), *now, share))
+
+    def _start_first(self) -> None:
+        """Anything that goes wrong here is wrong for all units."""
+        hello = self._start()
+        known = self._head.device
+        if known not in ("", hello.device):
+            self._known = replace(self._known, notes=(f"an earlier result was not used: it is of {known}",))
+            self._done.clear()
+        self._job = replace(self._job, meter=hello.meter)
+        self._head = replace(
+            self._head,
+            device=hello.device,
+            versions=hello.versions,
+            before=hello.state,
+            after=None,
+            meter=hello.meter,
+            notes=(*self._known.notes, *hello.notes, *self._device_notes(hello.device)),
+        )
+        self.is_begun = True
+        self.journal.begin(self._head, self._done)
+
+    def _device_notes(self, device: str) -> list[str]:
+        if device == "cpu":
+            return ["it ran on the CPU: its times are the host's and say nothing of a GPU"]
+        if self._plan.gpus and self._plan.gpus[0].name not in ("", device):
+            return [f"the trace is of {self._plan.gpus[0].name}, this run of {device}"]
+        return []
+
+    def _start(self) -> wire.Hello:
+        self._worker = WorkerProcess(self._job)
+        try:
+            message = self._worker.listen(START_SECONDS)
+        except Silent:
+            raise WarplensError(f"the process that runs the units said nothing for {START_SECONDS:.0f} s") from None
+        except Gone as error:
+            raise WarplensError(f"the process that runs the units did not start ({error})") from None
+        if isinstance(message, wire.Fault):
+            raise WarplensError(message.message, hint=message.hint or None)
+        if not isinstance(message, wire.Hello):
+            raise WarplensError("the process that runs the units began with no greeting")
+        return message
+
+    def _start_again(self) -> bool:
+        try:
+            self._start()
+        except WarplensError as error:
+            self.end_worker()
+            self._rest_reason = error.message
+            self._head = replace(self._head, notes=(*self._head.notes, f"the run ended early: {error.message}"))
+            return False
+        return True
+
+    def _outcome(self, unit: Unit) -> UnitResult:
+        assert self._worker is not None
+        limit = self._job.options.unit_timeout
+        self._worker.tell(wire.Do(unit.id))
+        try:
+            while not isinstance(message := self._worker.listen(limit), wire.Answer):
+                continue
+        except Silent:
+            self.end_worker()
+            return unit_result(unit, result_file.FAILED, f"it took longer than {limit:g} s")
+        except Gone as error:
+            self.end_worker()
+            return unit_result(unit, result_file.FAILED, f"its process died ({error})")
+        if message.broken:
+            self.end_worker()
+        if message.state is not None:
+            self._throttled.update(message.state.throttle)
+            self._head = replace(self._head, after=replace(message.state, throttle=tuple(self._throttled)))
+        return message.unit
+
+    def end_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None
+
+    def result(self) -> Result:
+        head = self._head
+        return Result(
+            plan=self._job.plan_hash,
+            trace=self._plan.trace,
+            gpu_ns=self._plan.gpu_ns,
+            wall_ns=self._plan.wall_ns,
+            device=head.device,
+            runner="python",
+            cache=self._job.options.cache,
+            units=tuple(map(self._unit_result, self._plan.units)),
+            rest_ns=sum(rest.total_ns for rest in self._plan.rest),
+            options=self._job.options.as_words(),
+            versions=head.versions,
+            before=head.before,
+            after=head.after,
+            meter=head.meter,
+            notes=(*head.notes, *self._throttle_notes()),
+        )
+
+    def _throttle_notes(self) -> list[str]:
+        return [f"the GPU was held back by its {why} after {count} units" for why, count in self._throttled.items()]
+
+    def _unit_result(self, unit: Unit) -> UnitResult:
+        if unit.id in self._done:
+            return self._done[unit.id]
+        if unit.status == plan_file.REFUSED:
+            return unit_result(unit, result_file.REFUSED, unit.reason)
+        if unit.status == plan_file.LEFT_OUT:
+            return unit_result(unit, result_file.NOT_RUN, unit.reason or "left out of the plan")
+        return unit_result(unit, result_file.NOT_RUN, self._rest_reason if self._is_wanted(unit) else "not asked for")

@@ -1,0 +1,132 @@
+"""The end of a run as plain text: the largest units, then what all of them add up to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from warplens.replay.result_file import DONE, STATUSES, Result, UnitResult
+
+TOP: Final = 20
+NAME_CHARS: Final = 34
+OP_CHARS: Final = 40
+NEAR: Final = 0.10
+HEADERS: Final = ("op", "longest kernel", "count", "traced µs", "replayed µs", "ratio", "same", "J active")
+LEFT: Final = 2
+"""Columns that are words, to the left."""
+
+
+def summary(result: Result) -> str:
+    shown = sorted(result.units, key=lambda unit: -unit.traced.total_ns)[:TOP]
+    parts = ["\n".join(_table([HEADERS, *map(_row, shown)]))] if shown else []
+    hidden = len(result.units) - len(shown)
+    if hidden > 0:
+        parts[0] += f"\n… and {hidden} more"
+    return "\n\n".join([*parts, "\n".join(_lines(result))]) + "\n"
+
+
+def _row(unit: UnitResult) -> tuple[str, ...]:
+    time, energy = unit.time, unit.energy
+    return (
+        _clip(unit.op, OP_CHARS),
+        short(unit.kernel),
+        str(unit.count),
+        f"{unit.traced.median_ns / 1e3:.2f}",
+        f"{time.median_ns / 1e3:.2f}" if time else unit.status,
+        f"{time.median_ns / unit.traced.median_ns:.2f}" if time and unit.traced.median_ns else "–",
+        "–" if unit.same is None else "yes" if unit.same else "no",
+        "–" if energy is None else f"{energy.active_j:.3g}" + ("?" if energy.doubtful else ""),
+    )
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADERS))]
+    for row in rows:
+        cells = [cell.ljust(width) if column < LEFT else cell.rjust(width)
+                 for column, (cell, width) in enumerate(zip(row, widths, strict=True))]  # fmt: skip
+        yield "  ".join(cells).rstrip()
+
+
+def _lines(result: Result) -> Iterable[str]:
+    yield _counts(result)
+    done = [unit for unit in result.units if unit.status == DONE and unit.time is not None]
+    covered = sum(unit.traced.total_ns for unit in done)
+    if result.gpu_ns:
+        share = f"{covered / result.gpu_ns:.1%} of the trace's GPU time replayed"
+        yield f"{share}, on {result.device}, cache {result.cache}"
+    if covered and result.device != "cpu":  # a host's times have nothing to do with the trace's
+        yield from _sums(done, covered)
+    yield from _energy(result)
+    yield from _reasons(result)
+    for note in result.notes:
+        yield f"note: {note}"
+
+
+def _counts(result: Result) -> str:
+    counts = {status: sum(unit.status == status for unit in result.units) for status in STATUSES}
+    parts = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    return _units(len(result.units)) + (f": {parts}" if parts else "")
+
+
+def _sums(done: list[UnitResult], covered: int) -> Iterable[str]:
+    judged = sum(unit.traced.total_ns for unit in done if unit.same is not None)
+    if judged:
+        same = sum(unit.traced.total_ns for unit in done if unit.same)
+        yield f"same kernels and grids as the trace: {same / judged:.1%} by time"
+    replayed = math.fsum(unit.count * unit.time.median_ns for unit in done if unit.time)
+    yield f"Σ count × replayed {replayed / 1e6:.3f} ms, traced {covered / 1e6:.3f} ms ({replayed / covered - 1:+.1%})"
+    near = sum(unit.traced.total_ns for unit in done if is_in_range(unit))
+    yield f"inside the trace's own p10–p90, or within {NEAR:.0%} of its median: {near / covered:.1%} by time"
+
+
+def is_in_range(unit: UnitResult) -> bool:
+    if unit.time is None:
+        return False
+    traced, found = unit.traced, unit.time.median_ns
+    return traced.p10_ns <= found <= traced.p90_ns or abs(found - traced.median_ns) <= NEAR * traced.median_ns
+
+
+def _energy(result: Result) -> Iterable[str]:
+    measured = [unit for unit in result.units if unit.energy is not None]
+    if not measured:
+        return
+    joules = math.fsum(unit.count * unit.energy.active_j for unit in measured if unit.energy)
+    doubtful = sum(unit.energy.doubtful for unit in measured if unit.energy)
+    idle = f", idle {result.meter.idle_watts:.1f} W ({result.meter.name})" if result.meter else ""
+    yield f"energy of {_units(len(measured))}: Σ count × active {joules:.3g} J{idle}; {doubtful} doubtful (?)"
+
+
+def _reasons(result: Result) -> Iterable[str]:
+    """Why units were not run, the reason that costs most time first."""
+    by_reason: dict[str, tuple[int, int]] = {}
+    for unit in result.units:
+        if unit.status != DONE:
+            count, ns = by_reason.get(unit.reason, (0, 0))
+            by_reason[unit.reason] = (count + 1, ns + unit.traced.total_ns)
+    ordered = sorted(by_reason.items(), key=lambda item: -item[1][1])
+    for reason, (count, ns) in ordered[:TOP]:
+        yield f"not replayed: {_units(count)}, {ns / 1e6:.3f} ms: {reason}"
+    if len(ordered) > TOP:
+        yield f"not replayed: {_units(sum(count for _, (count, _) in ordered[TOP:]))} for other reasons"
+
+
+def _units(count: int) -> str:
+    return f"{count} unit" if count == 1 else f"{count} units"
+
+
+def short(kernel: str) -> str:
+    """The part of a kernel's name that people say.
+
+    >>> short("void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>(int, float)")
+    'vectorized_layer_norm_kernel'
+    >>> short("Memcpy HtoD (Pinned -> Device)"), short("nvjet_tst_64x8_64x16_4x1_v_bz_TNT")
+    ('Memcpy HtoD', 'nvjet_tst_64x8_64x16_4x1_v_bz_TNT')
+    """
+    plain = kernel.replace("(anonymous namespace)::", "").removeprefix("void ")
+    head = plain.partition("<")[0].partition("(")[0].strip()
+    return _clip(head.rpartition("::")[2] or plain, NAME_CHARS)
+
+
+def _clip(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

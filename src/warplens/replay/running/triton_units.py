@@ -1,0 +1,104 @@
+"""Kernels that Inductor generated: their saved source is imported and compiled with the configuration that ran.
+
+That runs code from the plan, so it happens only where the run allows it.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import inspect
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from warplens.replay.plan_file import Source, Unit
+from warplens.replay.running.calls import Call
+from warplens.replay.running.faults import BadUnit, Refusal
+from warplens.replay.running.graphs import Candidate
+from warplens.replay.running.inputs import Inputs
+from warplens.replay.running.values import value_of
+
+OWN_FIELDS: Final = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""What of a configuration is no argument of the kernel."""
+SEARCHES: Final = ("dynamic_scale_rblock", "coordinate_descent_tuning", "combo_tuning_groups")
+"""What would look for other configurations than the one that ran."""
+
+
+def candidates(unit: Unit, source: Source, device: Any, folder: Path) -> list[Candidate]:
+    """One with the recorded configuration; where none is recorded, one for each that the source allows."""
+    if unit.triton is None or device.type != "cuda":
+        raise Refusal("a Triton kernel needs a GPU")
+    path = folder / f"{source.sha256[:24]}.py"
+    path.write_text(source.text, encoding="utf-8")
+    first = _tuner(path, unit.triton.kernel)
+    configs = [_recorded(first, unit.triton.config)] if unit.triton.config else list(first.configs)
+    return [_candidate(unit, _tuner(path, unit.triton.kernel), config, device) for config in configs]
+
+
+def _tuner(path: Path, kernel: str) -> Any:
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+    # Imported anew each time: compiling changes the object.
+    spec = importlib.util.spec_from_file_location(f"warplens_kernel_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise BadUnit("its source cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise BadUnit(f"its source cannot be imported: {type(error).__name__}: {error}") from error
+    found = getattr(module, kernel, None)
+    if not isinstance(found, CachingAutotuner):
+        raise BadUnit(f"its source has no Inductor kernel {kernel}")
+    return found
+
+
+def _recorded(tuner: Any, recorded: dict[str, int]) -> Any:
+    config = copy.deepcopy(tuner.configs[0])
+    sizes = {name: value for name, value in recorded.items() if name not in OWN_FIELDS}
+    unknown = next((name for name in sizes if name not in tuner.fn.arg_names), None)
+    if unknown is not None:
+        raise BadUnit(f"its source has no block size {unknown}")
+    config.kwargs = {**config.kwargs, **sizes}
+    for name in OWN_FIELDS:
+        if name in recorded:
+            setattr(config, name, recorded[name])
+    return config
+
+
+def _candidate(unit: Unit, tuner: Any, config: Any, device: Any) -> Candidate:
+    tuner.configs = [config]
+    _here(tuner, device)
+    tuner.precompile()
+    count = _argument_count(tuner)
+
+    def launch(*args: Any) -> None:
+        tuner.run(*args, stream=torch._C._cuda_getCurrentRawStream(device.index))
+
+    def bound(inputs: Inputs) -> Call:
+        values = [value_of(argument, inputs, device) for argument in unit.arguments]
+        # A launch may record its stream behind the arguments.
+        if len(values) == count + 1 and isinstance(values[-1], int):
+            values.pop()
+        if len(values) != count:
+            raise BadUnit(f"{unit.op} takes {count} arguments, the plan has {len(values)}")
+        return Call(launch, tuple(values), {})
+
+    return bound
+
+
+def _here(tuner: Any, device: Any) -> None:
+    """For this GPU, and for nothing but the configuration it has."""
+    from torch._inductor.runtime.hints import DeviceProperties
+
+    tuner.device_props = DeviceProperties.create(device)
+    tuner.triton_meta["device"] = device.index
+    for name in SEARCHES:
+        tuner.inductor_meta[name] = False
+
+
+def _argument_count(tuner: Any) -> int:
+    """Which constants are passed all the same differs between versions; the launcher itself knows."""
+    return sum(name != "stream" for name in inspect.signature(tuner.launchers[0]).parameters)

@@ -1,0 +1,200 @@
+"""One unit: inputs, the call that is the trace's, its kernels, its time, its energy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from warplens.replay import plan_file, result_file
+from warplens.replay.plan_file import Source, Unit
+from warplens.replay.result_file import Energy, RunKernel, Time, UnitResult
+from warplens.replay.running import triton_units
+from warplens.replay.running.caches import Cache
+from warplens.replay.running.calls import bind, combinations, resolve
+from warplens.replay.running.choosing import Way, first_like_the_trace, ways
+from warplens.replay.running.faults import BadUnit, Refusal, one_line
+from warplens.replay.running.graphs import Candidate, Loop, loop_of
+from warplens.replay.running.inputs import Inputs, check_memory
+from warplens.replay.running.metering import Metering
+from warplens.replay.running.options import RunOptions
+from warplens.replay.running.same import difference
+from warplens.replay.running.statistics import median, summarise
+from warplens.replay.running.timing import ProfiledCalls, first_repeats, host_sample, repeated
+from warplens.replay.running.unit_results import unit_result
+from warplens.replay.running.widening import narrow_dtypes, widened
+
+LOOK_REPEATS: Final = 10
+"""Calls under the profiler where it only tells which kernels run."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all units of a worker share."""
+
+    device: Any
+    options: RunOptions
+    cache: Cache
+    sources: dict[str, Source]
+    folder: Path
+    """for files of this process"""
+    metering: Metering | None = None
+    metered: frozenset[str] = frozenset()
+    """units whose energy is measured"""
+    tell: Callable[[str], None] = lambda part: None
+    """Says that a unit goes on with its next part."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured of a unit."""
+
+    time: Time
+    kernels: tuple[RunKernel, ...] = ()
+    same: bool | None = None
+    difference: str = ""
+    energy: Energy | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass
+class _Notes:
+    texts: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> None:
+        if text:
+            self.texts.append(text)
+
+
+def run_unit(unit: Unit, bench: Bench) -> UnitResult:
+    """Whatever goes wrong is told in the result."""
+    try:
+        outcome = _on_gpu(unit, bench) if bench.device.type == "cuda" else _on_cpu(unit, bench)
+    except Refusal as error:
+        return unit_result(unit, result_file.REFUSED, str(error))
+    except Exception as error:  # noqa: BLE001 - an op may raise anything; one unit never ends the run
+        return unit_result(unit, result_file.FAILED, one_line(error))
+    return replace(
+        unit_result(unit, result_file.DONE),
+        kernels=outcome.kernels,
+        same=outcome.same,
+        difference=outcome.difference,
+        time=outcome.time,
+        energy=outcome.energy,
+        notes=outcome.notes,
+    )
+
+
+def _on_cpu(unit: Unit, bench: Bench) -> Outcome:
+    try:
+        return _without_gradients(partial(_timed_on_host, unit, bench))
+    except (BadUnit, Refusal):
+        raise
+    except Exception as error:
+        narrow = narrow_dtypes(unit)
+        if not narrow:
+            raise
+        try:
+            outcome = _without_gradients(partial(_timed_on_host, widened(unit), bench))
+        except Exception:  # noqa: BLE001 - it was not the dtype: what it said first is the reason
+            raise error from None
+        return replace(outcome, notes=(f"{', '.join(narrow)} widened to float32: {one_line(error)}",))
+
+
+def _timed_on_host(unit: Unit, bench: Bench) -> Outcome:
+    inputs, candidates = _prepared(unit, bench)
+    way = ways(candidates, inputs, lambda: None)[0]
+    samples = repeated(host_sample(way.call, inputs, bench.options), bench.options, bench.options.min_repeats)
+    return Outcome(summarise(samples, "host"))
+
+
+def _on_gpu(unit: Unit, bench: Bench) -> Outcome:
+    return _without_gradients(partial(_measured, unit, bench))
+
+
+def _measured(unit: Unit, bench: Bench) -> Outcome:
+    inputs, candidates = _prepared(unit, bench)
+    way = first_like_the_trace(ways(candidates, inputs, torch.cuda.synchronize), unit, inputs, bench.folder)
+    profiled = ProfiledCalls(way.call, inputs, bench.cache.preparation(inputs), bench.folder)
+    notes = _Notes()
+    time, busy_ns, loop = _time(unit, bench, way, profiled, notes)
+    differs = difference(unit.kernels, profiled.usual)
+    if profiled.unusual:
+        notes.add(f"{profiled.unusual} of its calls launched something else, and were left out")
+    energy = _energy(bench, way, profiled, busy_ns, loop, notes) if unit.id in bench.metered else None
+    return Outcome(time, profiled.kernels(), not differs, differs, energy, tuple(notes.texts))
+
+
+def _time(
+    unit: Unit, bench: Bench, way: Way, profiled: ProfiledCalls, notes: _Notes
+) -> tuple[Time, float, Loop | None]:
+    """Its time, that of its kernels alone, and the loop where there is one already."""
+    options = bench.options
+    if options.timer == "graph":
+        looked = profiled.sample(min(LOOK_REPEATS, options.max_repeats))
+        if not looked:
+            raise BadUnit("it launched nothing on the GPU")
+        loop, note = loop_of(way.candidate, profiled.inputs, bench.cache, median(looked), bench.device)
+        notes.add(note)
+        if not note:
+            samples = repeated(loop.timed, options, options.min_repeats)
+            return summarise(samples, "graph"), median(looked), loop
+    samples = repeated(profiled.sample, options, first_repeats(unit.times.median_ns, options))
+    if not samples:
+        raise BadUnit("it launched nothing on the GPU")
+    time = summarise(samples, "profiler")
+    return time, time.median_ns, None
+
+
+def _energy(
+    bench: Bench, way: Way, profiled: ProfiledCalls, busy_ns: float, loop: Loop | None, notes: _Notes
+) -> Energy | None:
+    """What goes wrong here takes nothing from the time that is already known."""
+    if bench.metering is None:
+        return None
+    bench.tell("energy")
+    try:
+        if loop is None:
+            loop, note = loop_of(way.candidate, profiled.inputs, bench.cache, busy_ns, bench.device)
+            notes.add(note)
+        return bench.metering.measure(loop, busy_ns, bench.options.energy_seconds)
+    except Exception as error:  # noqa: BLE001 - ops, captures and meters raise what they like
+        notes.add(f"no energy: {one_line(error)}")
+        return None
+
+
+def _prepared(unit: Unit, bench: Bench) -> tuple[Inputs, Sequence[Candidate]]:
+    candidates = _candidates(unit, bench)
+    check_memory(unit, bench.device)
+    return Inputs.build(unit, bench.device, bench.options.seed), candidates
+
+
+def _candidates(unit: Unit, bench: Bench) -> Sequence[Candidate]:
+    if unit.triton is not None:
+        if not bench.options.allow_source:
+            raise Refusal("it carries source code: run with --allow-source")
+        return triton_units.candidates(unit, bench.sources[unit.triton.source], bench.device, bench.folder)
+    op = resolve(unit.op, unit.overload)
+
+    def candidate(arguments: tuple[plan_file.Argument, ...]) -> Candidate:
+        return lambda inputs: bind(op, arguments, inputs, bench.device)
+
+    return [candidate(arguments) for arguments in combinations(unit)]
+
+
+def _without_gradients(measure: Callable[[], Outcome]) -> Outcome:
+    """In inference mode, as it costs least; a few ops refuse tensors made in it."""
+    modes: tuple[Callable[[], AbstractContextManager[Any]], ...] = (torch.inference_mode, torch.no_grad)
+    with modes[0]():
+        try:
+            return measure()
+        except RuntimeError as error:
+            if "inference" not in str(error).lower():
+                raise
+    with modes[1]():
+        return measure()

@@ -1,0 +1,111 @@
+"""The process that loads PyTorch and runs units, one after another, as it is told over its standard input.
+
+It may die of any of them. Answers leave by what was its standard output; what ops print goes to standard error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import queue
+import shutil
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from warplens.errors import WarplensError
+from warplens.replay import plan_file
+from warplens.replay.running import wire
+from warplens.replay.running.faults import one_line
+
+
+def main() -> int:
+    channel = _own_channel()
+    job = wire.read(sys.stdin.readline())
+    lines = _lines(job.folder)
+    try:
+        _serve(job, lines, lambda message: _say(channel, message))
+    except WarplensError as error:
+        _say(channel, wire.Fault(error.message, error.hint or ""))
+        return 1
+    return 0
+
+
+def _own_channel() -> TextIO:
+    """What was standard output, which from here on is standard error: ops and libraries may print."""
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return channel
+
+
+def _say(channel: TextIO, message: Any) -> None:
+    channel.write(wire.line(message))
+    channel.flush()
+
+
+def _lines(folder: str) -> queue.Queue[str]:
+    """What is said to this process. Where the other end is gone, nobody waits for an answer, nor clears up."""
+    lines: queue.Queue[str] = queue.Queue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    return lines
+
+
+def _serve(job: wire.Job, lines: queue.Queue[str], say: Callable[[Any], None]) -> None:
+    plan, found_hash = plan_file.load(Path(job.plan))
+    if found_hash != job.plan_hash:
+        raise WarplensError("the plan was changed while it ran")
+    torch = _torch()
+    _import(job.options.imports)
+    # These load PyTorch.
+    from warplens.replay.running import bench_making, unit_run
+
+    bench, hello = bench_making.make(plan, job, lambda part: say(wire.Alive(part)))
+    say(hello)
+    units = {unit.id: unit for unit in plan.units}
+    state = bench_making.state_reader(bench.device)
+    while True:
+        unit = units[wire.read(lines.get()).unit]
+        result = unit_run.run_unit(unit, bench)
+        broken = _is_broken(torch, bench.device)
+        say(wire.Answer(result, state(), broken))
+        if broken:
+            return
+
+
+def _torch() -> Any:
+    try:
+        return importlib.import_module("torch")
+    except ImportError as error:
+        raise WarplensError(f"replay needs PyTorch ({one_line(error)})", hint="pip install torch") from error
+
+
+def _import(modules: tuple[str, ...]) -> None:
+    for name in modules:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise WarplensError(f"{name} cannot be imported: {one_line(error)}") from error
+
+
+def _is_broken(torch: Any, device: Any) -> bool:
+    """An error on the GPU stays with the process that made it."""
+    if device.type != "cuda":
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())
