@@ -28,7 +28,7 @@ types: $(VENV)/dev
 arrows: $(VENV)/dev
 	$(BIN)/lint-imports
 
-unit: $(VENV)/dev $(VENV)/browser
+unit: $(VENV)/dev $(VENV)/tools
 	$(BIN)/python -m pytest -n auto -q
 
 # The page's script and style are built from web/src and committed, so that installing needs no Node.
@@ -59,9 +59,10 @@ $(VENV)/dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dev-torch]'
 	@touch $@ $(VENV)/installed
 
-# Where it can, this installs the browser that tests/browser needs; those tests say so themselves where it is missing.
-$(VENV)/browser: $(VENV)/dev
+# Where it can, this installs the browser and the compiler that tests need; they say so themselves where one is missing.
+$(VENV)/tools: $(VENV)/dev
 	@sh tests/browser/install.sh
+	@sh tests/cli/install.sh
 	@touch $@
 
 web/node_modules/installed: web/package.json web/package-lock.json

@@ -136,10 +136,8 @@ class Result:
     """python or c++"""
     cache: str
     units: tuple[UnitResult, ...]
-    rest_ns: int = 0
-    """GPU time that belongs to no unit."""
     rest: dict[str, int] = field(default_factory=dict)
-    """The same by reason."""
+    """GPU time that belongs to no unit, by reason."""
     options: dict[str, str | int | float | bool] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     before: State | None = None

@@ -182,7 +182,7 @@ class _Run:
             runner="python",
             cache=self._job.options.cache,
             units=tuple(map(self._unit_result, self._plan.units)),
-            rest_ns=sum(rest.total_ns for rest in self._plan.rest),
+            rest=self._rest(),
             options=self._job.options.as_words(),
             versions=head.versions,
             before=head.before,
@@ -190,6 +190,12 @@ class _Run:
             meter=head.meter,
             notes=(*head.notes, *self._throttle_notes()),
         )
+
+    def _rest(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for rest in self._plan.rest:
+            found[rest.reason] = found.get(rest.reason, 0) + rest.total_ns
+        return found
 
     def _throttle_notes(self) -> list[str]:
         return [f"the GPU was held back by its {why} after {count} units" for why, count in self._throttled.items()]

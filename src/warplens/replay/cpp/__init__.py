@@ -1,0 +1,83 @@
+"""`warplens replay export-cpp`: a plan as a CMake project that runs it with libtorch and writes the same result.
+
+The program is the same for every plan, and reads the plan as data. Only with `readable` are calls also written out as
+C++, from checked names and escaped values.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import shutil
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any, Final
+
+from warplens.errors import FormatError, UsageError
+from warplens.replay.cpp import readable as readable_units
+from warplens.replay.plan_file import Plan
+
+__all__ = ["BUILD_COMMAND", "export"]
+BUILD_COMMAND: Final = "cmake -S . -B build && cmake --build build -j2"
+
+
+def export(
+    plan: Plan,
+    plan_json: dict[str, Any],
+    plan_hash: str,
+    directory: Path,
+    *,
+    readable: bool = False,
+    force: bool = False,
+) -> list[Path]:
+    """Writes the project and returns its files."""
+    _check(directory, force)
+    texts = {Path("plan.json"): _plan_text(plan_json)}
+    if readable:
+        texts |= {Path("readable", name): text for name, text in readable_units.files(plan, plan_hash).items()}
+    try:
+        return [*_copy_project(directory), *_write(directory, texts, readable)]
+    except OSError as error:
+        raise UsageError(f"{error.filename or directory}: {error.strerror or 'cannot be written'}") from error
+
+
+def _check(directory: Path, force: bool) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory} is no folder")
+    if directory.is_dir() and not force and any(directory.iterdir()):
+        raise UsageError(f"{directory} is not empty", hint="--force overwrites what is there")
+
+
+def _plan_text(plan_json: dict[str, Any]) -> str:
+    try:
+        return json.dumps(plan_json, indent=1, allow_nan=False) + "\n"
+    except ValueError as error:
+        raise FormatError("the plan holds a number that JSON has no word for") from error
+
+
+def _copy_project(directory: Path) -> list[Path]:
+    with as_file(files(__name__) / "project") as project:
+        found = sorted(path for path in project.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        written = []
+        for path in found:
+            target = directory / path.relative_to(project)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # A file that is the same stays as it is, and need not be compiled again.
+            if not (target.is_file() and filecmp.cmp(path, target, shallow=False)):
+                shutil.copyfile(path, target)
+            written.append(target)
+    return written
+
+
+def _write(directory: Path, texts: dict[Path, str], readable: bool) -> list[Path]:
+    if not readable:  # those of an earlier export would be built, and be of another plan
+        for name in ("units.cpp", "ops.cmake"):
+            (directory / "readable" / name).unlink(missing_ok=True)
+    written = []
+    for place, text in texts.items():
+        target = directory / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.is_file() or target.read_bytes() != text.encode():
+            target.write_bytes(text.encode())
+        written.append(target)
+    return written

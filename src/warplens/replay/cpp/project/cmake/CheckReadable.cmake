@@ -1,0 +1,40 @@
+# Which of the ops that readable/units.cpp writes out this PyTorch has, with just those arguments. The others are called
+# by name, so a plan from another version of PyTorch still builds.
+
+set(readable_includes)
+set(readable_macros)
+
+# The op's declaration in PyTorch's headers must take the types that the call was written for.
+function(warplens_op macro struct header takes is_void)
+  foreach(name IN ITEMS "${header}" "${struct}")
+    set(file "ATen/ops/${name}_ops.h")
+    if(NOT EXISTS "${WHEEL}/include/${file}")
+      continue()
+    endif()
+    file(READ "${WHEEL}/include/${file}" text)
+    string(REGEX MATCH "struct TORCH_API ${struct} {[^;]*;" declared "${text}")
+    foreach(pair IN ITEMS "const |" " |" "&|" "::std::|std::" "c10::optional|std::optional"
+                          "c10::string_view|std::string_view" "at::ITensorListRef|at::TensorList")
+      string(REGEX MATCH "^[^|]*" from "${pair}")
+      string(REGEX REPLACE "^[^|]*[|]" "" to "${pair}")
+      string(REPLACE "${from}" "${to}" declared "${declared}")
+    endforeach()
+    string(FIND "${declared}" "(${takes})" fits)
+    string(FIND "${declared}" "=void(" void)
+    if(fits EQUAL -1 OR (is_void AND void EQUAL -1) OR (NOT is_void AND NOT void EQUAL -1))
+      continue()
+    endif()
+    set(found "#include <${file}>\n")
+    if(EXISTS "${WHEEL}/include/ATen/ops/${name}.h")
+      string(APPEND found "#include <ATen/ops/${name}.h>\n")
+    endif()
+    set(readable_includes "${readable_includes}${found}" PARENT_SCOPE)
+    set(readable_macros "${readable_macros}#define ${macro} 1\n" PARENT_SCOPE)
+    return()
+  endforeach()
+  message(STATUS "not written out, since this PyTorch has no such ${struct}(${takes})")
+endfunction()
+
+include("${CMAKE_SOURCE_DIR}/readable/ops.cmake")
+file(WRITE "${CMAKE_BINARY_DIR}/readable/readable_ops.h.new" "#pragma once\n${readable_includes}${readable_macros}")
+configure_file("${CMAKE_BINARY_DIR}/readable/readable_ops.h.new" "${CMAKE_BINARY_DIR}/readable/readable_ops.h" COPYONLY)

@@ -1,0 +1,278 @@
+#include "plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "sha256.hpp"
+
+namespace warplens {
+namespace {
+
+constexpr int newest_version = 1;
+constexpr std::int64_t max_side = std::int64_t{1} << 40;
+constexpr std::size_t max_choices = 32;
+const std::map<std::string, int> dtypes = {
+    {"bool", 1},          {"uint8", 1},           {"int8", 1},           {"int16", 2},         {"int32", 4},
+    {"int64", 8},         {"uint16", 2},          {"uint32", 4},         {"uint64", 8},        {"float16", 2},
+    {"bfloat16", 2},      {"float32", 4},         {"float64", 8},        {"complex32", 4},     {"complex64", 8},
+    {"complex128", 16},   {"float8_e4m3fn", 1},   {"float8_e5m2", 1},    {"float8_e4m3fnuz", 1},
+    {"float8_e5m2fnuz", 1}, {"float8_e8m0fnu", 1}, {"float4_e2m1fn_x2", 1}};
+const std::set<std::string> fills = {"normal", "uniform", "integers", "ramp", "constant"};
+const std::set<std::string> argument_kinds = {"tensor", "undefined", "none",   "int",    "float",         "bool", "str",
+                                              "complex", "dtype",   "device", "layout", "memory_format", "list",
+                                              "choice"};
+
+// A value with the place it stands at, so that whatever is wrong can be named.
+class Field {
+ public:
+  Field(const Json& value, std::string where) : value_(value), where_(std::move(where)) {}
+
+  [[noreturn]] void fail(const std::string& what) const { throw FormatError(where_ + ": " + what); }
+  const Json& json() const { return value_; }
+
+  std::optional<Field> maybe(const std::string& name) const {
+    if (!value_.is(Json::Kind::object)) fail("not an object");
+    const Json* found = value_.find(name);
+    if (found == nullptr || found->is(Json::Kind::null)) return std::nullopt;
+    return Field(*found, where_.empty() ? name : where_ + "." + name);
+  }
+
+  Field at(const std::string& name) const {
+    auto found = maybe(name);
+    if (!found) fail("'" + name + "' is missing");
+    return *found;
+  }
+
+  std::vector<Field> items() const {
+    if (!value_.is(Json::Kind::list)) fail("not a list");
+    std::vector<Field> found;
+    for (std::size_t place = 0; place < value_.items.size(); ++place)
+      found.emplace_back(value_.items[place], where_ + "[" + std::to_string(place) + "]");
+    return found;
+  }
+
+  std::string text() const {
+    if (!value_.is(Json::Kind::text)) fail("not a text");
+    return value_.text;
+  }
+
+  std::int64_t integer() const {
+    if (!value_.is(Json::Kind::integer)) fail("not a whole number");
+    return value_.integer;
+  }
+
+  bool boolean() const {
+    if (!value_.is(Json::Kind::boolean)) fail("not true or false");
+    return value_.boolean;
+  }
+
+  double number() const {
+    if (value_.is_number()) return value_.number();
+    if (value_.is(Json::Kind::text)) {
+      if (value_.text == "inf") return std::numeric_limits<double>::infinity();
+      if (value_.text == "-inf") return -std::numeric_limits<double>::infinity();
+      if (value_.text == "nan") return std::numeric_limits<double>::quiet_NaN();
+    }
+    fail("not a number");
+  }
+
+  std::string text(const std::string& name) const {
+    const auto found = maybe(name);
+    return found ? found->text() : "";
+  }
+  double number(const std::string& name, double otherwise) const {
+    const auto found = maybe(name);
+    return found ? found->number() : otherwise;
+  }
+  bool boolean(const std::string& name) const {
+    const auto found = maybe(name);
+    return found && found->boolean();
+  }
+  std::vector<std::int64_t> integers(const std::string& name) const {
+    std::vector<std::int64_t> made;
+    if (const auto found = maybe(name))
+      for (const Field& item : found->items()) made.push_back(item.integer());
+    return made;
+  }
+
+ private:
+  const Json& value_;
+  std::string where_;
+};
+
+std::string dtype_of(const Field& place) {
+  const std::string name = place.at("dtype").text();
+  if (dtype_bytes(name) == 0) place.at("dtype").fail("no dtype: '" + name + "'");
+  return name;
+}
+
+Storage read_storage(const Field& place) {
+  Storage made;
+  made.bytes = place.at("bytes").integer();
+  if (made.bytes < 0 || made.bytes > max_side) place.at("bytes").fail("no size");
+  made.dtype = dtype_of(place);
+  if (const auto fill = place.maybe("fill")) {
+    if (const auto kind = fill->maybe("kind")) made.fill.kind = kind->text();
+    made.fill.low = fill->number("low", 0);
+    made.fill.high = fill->number("high", 1);
+    made.fill.step = fill->number("step", 1);
+    if (!fills.contains(made.fill.kind)) fill->fail("no way to fill: '" + made.fill.kind + "'");
+  }
+  const std::string device = place.maybe("device") ? place.text("device") : "cuda";
+  if (device != "cuda" && device != "cpu") place.at("device").fail("neither cuda nor cpu");
+  made.on_cpu = device == "cpu";
+  made.written = place.boolean("written");
+  made.pinned = place.boolean("pinned");
+  if (const auto reuse = place.maybe("reuse_bytes")) made.reuse_bytes = reuse->integer();
+  return made;
+}
+
+TensorFacts read_tensor(const Field& place, const std::vector<Storage>& storages) {
+  TensorFacts made;
+  const std::int64_t storage = place.at("storage").integer();
+  if (storage < 0 || storage >= static_cast<std::int64_t>(storages.size())) place.fail("no such storage");
+  made.storage = static_cast<std::size_t>(storage);
+  made.shape = place.integers("shape");
+  made.stride = place.integers("stride");
+  made.dtype = dtype_of(place);
+  if (const auto offset = place.maybe("offset")) made.offset = offset->integer();
+  if (made.shape.size() != made.stride.size() || made.offset < 0 || made.offset > max_side)
+    place.fail("shape, stride and offset do not fit together");
+  __int128 last = made.offset;
+  bool empty = false;
+  for (std::size_t axis = 0; axis < made.shape.size(); ++axis) {
+    const std::int64_t side = made.shape[axis], step = made.stride[axis];
+    if (side < 0 || side > max_side || step < 0 || step > max_side) place.fail("a side or stride no tensor can have");
+    empty = empty || side == 0;
+    last += static_cast<__int128>(side - 1) * step;
+  }
+  const __int128 extent = empty ? made.offset : last + 1;
+  if (extent * dtype_bytes(made.dtype) > storages[made.storage].bytes) place.fail("it reaches beyond its storage");
+  return made;
+}
+
+Argument read_argument(const Field& place, const std::vector<Storage>& storages) {
+  Argument made;
+  made.kind = place.at("kind").text();
+  if (!argument_kinds.contains(made.kind)) place.fail("no kind of argument: '" + made.kind + "'");
+  if (const auto value = place.maybe("value")) made.value = value->json();
+  if (made.kind == "tensor") made.tensor = read_tensor(place.at("tensor"), storages);
+  if (const auto items = place.maybe("items"))
+    for (const Field& item : items->items()) made.items.push_back(read_argument(item, storages));
+  if (made.kind == "choice" && (made.items.empty() || made.items.size() > max_choices))
+    place.fail("a choice among none or too many");
+  return made;
+}
+
+Kernel read_kernel(const Field& place) {
+  Kernel made;
+  made.name = place.at("name").text();
+  made.kind = place.at("kind").text();
+  made.grid = place.integers("grid");
+  made.block = place.integers("block");
+  if (const auto bytes = place.maybe("bytes")) made.bytes = bytes->integer();
+  made.median_ns = place.at("times").at("median_ns").number();
+  made.traced_total_ns = place.at("times").at("total_ns").integer();
+  return made;
+}
+
+bool is_op_name(const std::string& name) {
+  const auto word = [](const std::string& text) {
+    const auto is_fit = [](unsigned char letter) { return std::isalnum(letter) || letter == '_'; };
+    return !text.empty() && (text[0] < '0' || text[0] > '9') && std::all_of(text.begin(), text.end(), is_fit);
+  };
+  const std::size_t colons = name.find("::");
+  return colons != std::string::npos && word(name.substr(0, colons)) && word("_" + name.substr(colons + 2)) &&
+         name.size() > colons + 2;
+}
+
+Unit read_unit(const Field& place) {
+  Unit made;
+  made.id = place.at("id").text();
+  made.op = place.at("op").text();
+  made.overload = place.text("overload");
+  made.schema = place.text("schema");
+  made.status = place.maybe("status") ? place.text("status") : "ready";
+  made.reason = place.text("reason");
+  made.category = place.text("category");
+  made.count = place.at("count").integer();
+  made.triton = place.maybe("triton").has_value();
+  const Field times = place.at("times");
+  made.traced = {times.at("total_ns").integer(), times.at("median_ns").number(), times.at("p10_ns").number(),
+                 times.at("p90_ns").number()};
+  for (const Field& kernel : place.at("kernels").items()) made.kernels.push_back(read_kernel(kernel));
+  if (made.status != "ready" && made.status != "refused" && made.status != "left out")
+    place.fail("no status: '" + made.status + "'");
+  if (made.status != "ready") return made;
+  if (!made.triton && !is_op_name(made.op)) place.fail("not the name of an op: '" + made.op + "'");
+  if (const auto storages = place.maybe("storages"))
+    for (const Field& storage : storages->items()) made.storages.push_back(read_storage(storage));
+  if (const auto arguments = place.maybe("arguments"))
+    for (const Field& argument : arguments->items()) made.arguments.push_back(read_argument(argument, made.storages));
+  return made;
+}
+
+void check_version(const Json& value) {
+  const Json* format = value.find("format");
+  if (!value.is(Json::Kind::object) || format == nullptr || format->text != "warplens-replay-plan")
+    throw FormatError("no replay plan");
+  const Json* version = value.find("version");
+  if (version == nullptr || !version->is(Json::Kind::integer) || version->integer < 1)
+    throw FormatError("a replay plan without a version");
+  if (version->integer > newest_version)
+    throw FormatError("a replay plan of version " + version->text + "; this program reads up to " +
+                      std::to_string(newest_version));
+}
+
+void add_rest(Plan& plan, const std::string& reason, std::int64_t ns) {
+  for (auto& [known, total] : plan.rest)
+    if (known == reason) {
+      total += ns;
+      return;
+    }
+  plan.rest.emplace_back(reason, ns);
+}
+
+}  // namespace
+
+void sort_by_time(std::vector<const Unit*>& units) {
+  const auto is_longer = [](const Unit* a, const Unit* b) { return a->traced.total_ns > b->traced.total_ns; };
+  std::stable_sort(units.begin(), units.end(), is_longer);
+}
+
+int dtype_bytes(const std::string& dtype) {
+  const auto found = dtypes.find(dtype);
+  return found == dtypes.end() ? 0 : found->second;
+}
+
+Plan load_plan(const std::string& path) {
+  const Json value = read_json_file(path);
+  try {
+    check_version(value);
+    const Field top(value, "");
+    Plan plan;
+    plan.hash = sha256_hex(write_sorted_ascii(value)).substr(0, 16);
+    plan.trace = top.at("trace").text();
+    plan.gpu_ns = top.at("gpu_ns").integer();
+    plan.wall_ns = top.at("wall_ns").integer();
+    if (const auto rest = top.maybe("rest"))
+      for (const Field& each : rest->items()) add_rest(plan, each.text("reason"), each.at("total_ns").integer());
+    if (const auto gpus = top.maybe("gpus"); gpus && !gpus->items().empty())
+      plan.gpu = gpus->items().front().text("name");
+    if (const auto settings = top.maybe("settings")) plan.settings = settings->json().members;
+    if (const auto versions = top.maybe("versions")) plan.versions = versions->json().members;
+    std::set<std::string> seen;
+    for (const Field& unit : top.at("units").items()) {
+      plan.units.push_back(read_unit(unit));
+      if (!seen.insert(plan.units.back().id).second) unit.fail("two units are called '" + plan.units.back().id + "'");
+    }
+    return plan;
+  } catch (const FormatError& error) {
+    throw FormatError(path + ": " + error.what());
+  }
+}
+
+}  // namespace warplens

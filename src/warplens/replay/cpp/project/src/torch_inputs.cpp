@@ -1,0 +1,144 @@
+#include "torch_inputs.hpp"
+
+#include <ATen/Context.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+#include "faults.hpp"
+#include "sha256.hpp"
+
+namespace warplens {
+namespace {
+
+// Elements made at a time, so that a storage of many GB needs little beside itself.
+constexpr std::int64_t chunk_elements = std::int64_t{1} << 26;
+
+const std::map<std::string, at::ScalarType>& dtype_names() {
+  static const std::map<std::string, at::ScalarType> names = {
+      {"bool", at::kBool},
+      {"uint8", at::kByte},
+      {"int8", at::kChar},
+      {"int16", at::kShort},
+      {"int32", at::kInt},
+      {"int64", at::kLong},
+      {"uint16", at::ScalarType::UInt16},
+      {"uint32", at::ScalarType::UInt32},
+      {"uint64", at::ScalarType::UInt64},
+      {"float16", at::kHalf},
+      {"bfloat16", at::kBFloat16},
+      {"float32", at::kFloat},
+      {"float64", at::kDouble},
+      {"complex32", at::kComplexHalf},
+      {"complex64", at::kComplexFloat},
+      {"complex128", at::kComplexDouble},
+      {"float8_e4m3fn", at::ScalarType::Float8_e4m3fn},
+      {"float8_e5m2", at::ScalarType::Float8_e5m2},
+      {"float8_e4m3fnuz", at::ScalarType::Float8_e4m3fnuz},
+      {"float8_e5m2fnuz", at::ScalarType::Float8_e5m2fnuz},
+      {"float8_e8m0fnu", at::ScalarType::Float8_e8m0fnu},
+      {"float4_e2m1fn_x2", at::ScalarType::Float4_e2m1fn_x2},
+  };
+  return names;
+}
+
+at::Tensor as_row(const at::Tensor& flat, at::ScalarType dtype) {
+  const auto size = static_cast<std::int64_t>(c10::elementSize(dtype));
+  return flat.narrow(0, 0, flat.numel() / size * size).view(dtype);
+}
+
+// The Python runner seeds in the same way, so that both see the same numbers.
+std::uint64_t seed_of(const std::string& unit, std::size_t place) {
+  const std::string hex = sha256_hex("0/" + unit + "/" + std::to_string(place));
+  std::uint64_t seed = 0;
+  for (std::size_t byte = 7; byte-- > 0;) seed = seed << 8 | std::stoull(hex.substr(byte * 2, 2), nullptr, 16);
+  return seed;
+}
+
+at::Tensor chunk(const Fill& how, std::int64_t start, std::int64_t count, at::ScalarType dtype,
+                 at::Generator& generator) {
+  const at::TensorOptions there = at::TensorOptions().device(generator.device());
+  const bool whole = !at::isFloatingType(dtype);
+  const at::ScalarType exact = whole ? at::kLong : at::kDouble;
+  const auto scalar = [&](double value) {
+    return whole ? at::Scalar(static_cast<std::int64_t>(value)) : at::Scalar(value);
+  };
+  if (how.kind == "constant") return at::full({count}, scalar(how.low), there.dtype(exact));
+  if (how.kind == "ramp") {
+    at::Tensor steps = at::arange(start, start + count, there.dtype(exact));
+    return steps.mul_(scalar(how.step)).add_(scalar(how.low)).clamp_(std::nullopt, scalar(how.high));
+  }
+  if (how.kind == "normal") {
+    at::Tensor numbers = at::randn({count}, generator, there);
+    if (dtype == at::kBool) return numbers.gt(0);
+    // An unsigned type has no place for what is below zero.
+    return whole ? numbers.round_().abs_() : numbers;
+  }
+  if (how.kind == "uniform" && !whole)
+    return at::rand({count}, generator, there).mul_(how.high - how.low).add_(how.low);
+  const auto low = static_cast<std::int64_t>(how.low), high = static_cast<std::int64_t>(how.high);
+  if (low >= high)
+    throw BadUnit("no whole number is from " + std::to_string(low) + " up to, but not including, " +
+                  std::to_string(high));
+  return at::randint(low, high, {count}, generator, there.dtype(at::kLong));
+}
+
+void fill(at::Tensor& flat, const Storage& storage, std::uint64_t seed) {
+  at::Generator generator = at::globalContext().defaultGenerator(flat.device()).clone();
+  generator.set_current_seed(seed);
+  at::Tensor row = as_row(flat, c10::toRealValueType(dtype_of(storage.dtype)));
+  try {
+    for (std::int64_t start = 0; start < row.numel(); start += chunk_elements) {
+      const std::int64_t count = std::min(chunk_elements, row.numel() - start);
+      row.narrow(0, start, count).copy_(chunk(storage.fill, start, count, row.scalar_type(), generator));
+    }
+  } catch (const c10::Error& error) {
+    if (std::string(error.what()).find("not implemented") == std::string::npos) throw;
+    // Packed and other odd types have no cast: any bytes will do.
+    flat.random_(0, 256, generator);
+  }
+}
+
+at::Tensor allocate(const Storage& storage, const at::Device& device) {
+  const std::int64_t size = (storage.bytes + 7) / 8 * 8;
+  const at::TensorOptions options = at::TensorOptions().dtype(at::kByte);
+  if (!storage.on_cpu || device.is_cpu()) return at::empty({size}, options.device(device));
+  return at::empty({size}, options.device(at::kCPU).pinned_memory(storage.pinned));
+}
+
+}  // namespace
+
+at::ScalarType dtype_of(const std::string& name) {
+  const auto found = dtype_names().find(name);
+  if (found == dtype_names().end()) throw BadUnit("no dtype: " + name);
+  return found->second;
+}
+
+Inputs::Inputs(const Unit& unit, const at::Device& device) {
+  for (std::size_t place = 0; place < unit.storages.size(); ++place) {
+    flats_.push_back(allocate(unit.storages[place], device));
+    fill(flats_.back(), unit.storages[place], seed_of(unit.id, place));
+    if (unit.storages[place].written) pristine_[place] = flats_.back().clone();
+  }
+}
+
+at::Tensor Inputs::tensor(const TensorFacts& facts) const {
+  return as_row(flats_[facts.storage], dtype_of(facts.dtype)).as_strided(facts.shape, facts.stride, facts.offset);
+}
+
+void Inputs::reset() {
+  for (auto& [place, kept] : pristine_) flats_[place].copy_(kept);
+}
+
+Inputs Inputs::with_copies(const std::vector<std::size_t>& places) const {
+  Inputs made(*this);
+  for (const std::size_t place : places) made.flats_[place] = flats_[place].clone();
+  return made;
+}
+
+at::Tensor Inputs::words(std::size_t place) const { return flats_[place].view(at::kLong); }
+
+}  // namespace warplens

@@ -1,0 +1,172 @@
+#include "worker.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+#include "faults.hpp"
+#include "gpu.hpp"
+#include "measure.hpp"
+#include "readable.hpp"
+
+namespace warplens {
+namespace {
+
+void tell(const Json& message) {
+  const std::string line = write_json(message, false) + "\n";
+  for (std::size_t at = 0; at < line.size();) {
+    const ssize_t written = write(report_descriptor, line.data() + at, line.size() - at);
+    if (written <= 0) std::_Exit(1);  // nobody listens any more
+    at += static_cast<std::size_t>(written);
+  }
+}
+
+Json notes_json(const std::vector<std::string>& notes) {
+  Json made = Json::list();
+  for (const std::string& note : notes) made.add(note);
+  return made;
+}
+
+// Opens the GPU and its meter, and tells what is found.
+struct Opened {
+  std::unique_ptr<Nvml> nvml;
+  Session session;
+};
+
+// The longest units that together take that share of the replayable time: each costs seconds.
+std::set<std::string> metered_units(const Plan& plan, double cover) {
+  std::vector<const Unit*> ready;
+  double whole = 0, before = 0;
+  for (const Unit& unit : plan.units) {
+    if (unit.status != "ready") continue;
+    ready.push_back(&unit);
+    whole += static_cast<double>(unit.traced.total_ns);
+  }
+  sort_by_time(ready);
+  std::set<std::string> found;
+  for (const Unit* unit : ready) {
+    if (before >= cover * whole) break;
+    found.insert(unit->id);
+    before += static_cast<double>(unit->traced.total_ns);
+  }
+  return found;
+}
+
+// Idle power as an earlier worker of the same run measured it.
+std::optional<MeterFacts> known_meter(const std::string& line) {
+  const Json known = parse_json(line);
+  if (!known.is(Json::Kind::object)) return std::nullopt;
+  const auto number = [&](const char* name) { return known.find(name)->number(); };
+  return MeterFacts{known.find("name")->text, number("tick_s"), number("idle_watts"), number("idle_interval_watts")};
+}
+
+Opened open_session(const Options& options, const Plan& plan, const std::string& meter) {
+  Opened opened;
+  Session& session = opened.session;
+  session.options = options;
+  session.scratch = options.scratch + "/profile.json";
+  session.metered = metered_units(plan, options.energy_cover);
+  Json hello = Json::object();
+  std::vector<std::string> notes;
+  std::string device = "cpu";
+  if (options.device != "cpu") {
+    session.place.gpu = std::atoi(options.device.c_str() + std::string("cuda:").size());
+    const GpuFacts facts = gpu_open(session.place.gpu);
+    session.place.cache_bytes = facts.cache_bytes;
+    device = facts.name;
+    std::string why_not;
+    opened.nvml = Nvml::open(facts.pci, why_not);
+    session.nvml = opened.nvml.get();
+    if (opened.nvml != nullptr && !opened.nvml->joules()) why_not = "no energy: this GPU has no counter of it";
+    if (options.energy.value_or(true)) {
+      if (!why_not.empty()) {
+        notes.push_back(why_not);
+      } else {
+        session.meter = known_meter(meter);
+        if (!session.meter) session.meter = measure_idle(*opened.nvml, options.energy_seconds);
+      }
+    }
+  } else if (options.energy.value_or(false)) {
+    notes.emplace_back("no energy: a CPU run has no meter");
+  }
+  for (const std::string& library : options.libraries) load_library(library);
+  for (const std::string& note : restore_settings(plan.settings)) notes.push_back(note);
+  hello.set("hello", device).set("torch", torch_version()).set("notes", notes_json(notes));
+  if (session.nvml != nullptr) hello.set("state", state_json(session.nvml->state()));
+  if (session.meter) hello.set("meter", meter_json(*session.meter));
+  tell(hello);
+  return opened;
+}
+
+Outcome attempt(const Unit& unit, const Session& session) {
+  Outcome failed;
+  try {
+    return measure(unit, session);
+  } catch (const Refusal& error) {
+    failed.status = "refused";
+    failed.reason = one_line(error.what());
+  } catch (const std::bad_alloc&) {
+    failed.status = "failed";
+    failed.reason = "out of memory";
+  } catch (const std::exception& error) {
+    failed.status = "failed";
+    failed.reason = one_line(error.what());
+  }
+  return failed;
+}
+
+void note_throttle(const State& state, Outcome& outcome) {
+  if (state.throttle.empty() || outcome.status != "done") return;
+  std::string words;
+  for (const std::string& each : state.throttle) words += (words.empty() ? "" : ", ") + each;
+  outcome.notes.push_back("the GPU was held back: " + words);
+}
+
+}  // namespace
+
+int run_worker(const Options& options) {
+  const Plan plan = load_plan(options.plan);
+  try {
+    if (options.readable && readable_plan_hash() != plan.hash)
+      throw BadUnit(readable_units().empty() ? "--readable: the project was exported without it"
+                                             : "--readable: readable/units.cpp was written from another plan");
+    std::string meter;
+    std::getline(std::cin, meter);
+    Opened opened = open_session(options, plan, meter);
+    std::string names;
+    std::getline(std::cin, names);
+    for (const Json& name : parse_json(names).items) {
+      const std::string& id = name.text;
+      const auto is_it = [&](const Unit& each) { return each.id == id; };
+      const auto unit = std::find_if(plan.units.begin(), plan.units.end(), is_it);
+      if (unit == plan.units.end()) throw BadUnit("the plan changed while it ran");
+      opened.session.alive = [&](const std::string& part) { tell(Json::object().set("alive", part)); };
+      opened.session.remark = [&](const std::string& line) {
+        tell(Json::object().set("remark", id + " gives " + line));
+      };
+      tell(Json::object().set("start", id));
+      Outcome outcome = attempt(*unit, opened.session);
+      const std::string broken = options.device == "cpu" ? "" : gpu_is_broken();
+      Json answer = Json::object();
+      if (opened.session.nvml != nullptr) {
+        const State state = opened.session.nvml->state();
+        note_throttle(state, outcome);
+        answer.set("state", state_json(state));
+      }
+      answer.set("unit", id).set("result", unit_json(*unit, outcome));
+      tell(answer);
+      // What such a context says of the next units would be false.
+      if (!broken.empty()) std::_Exit(0);
+    }
+  } catch (const std::exception& error) {
+    tell(Json::object().set("fault", one_line(error.what())));
+    return 1;
+  }
+  // Without the usual goodbyes: libraries that CUDA unloads in an unlucky order must not spoil a result that is told.
+  std::cerr.flush();
+  std::_Exit(0);
+}
+
+}  // namespace warplens

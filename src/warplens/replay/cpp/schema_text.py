@@ -1,0 +1,81 @@
+"""Schemas of ops as PyTorch writes them: `aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+HEAD: Final = re.compile(r"(?:aten::)?(\w+)(?:\.(\w+))?\(", re.ASCII)
+ARGUMENT: Final = re.compile(r"([A-Za-z][\w?!()\[\]>* |-]*?) ([A-Za-z_]\w*)(?:=.*)?", re.ASCII | re.DOTALL)
+ALIAS: Final = re.compile(r"\(([^()]*)\)")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    type: str
+    """without marks of aliasing: `Tensor`, `int[2]`, `SymInt[]?`"""
+    name: str
+    written: bool = False
+    """The op changes it."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    name: str
+    overload: str
+    parameters: tuple[Parameter, ...]
+    returns_nothing: bool
+
+
+def parse(text: str) -> Schema | None:
+    """None for what is no schema of an ATen op.
+
+    >>> found = parse("aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)")
+    >>> found.name, found.overload, [each.name for each in found.parameters], found.parameters[2].written
+    ('mm', 'out', ['self', 'mat2', 'out'], True)
+    >>> parse("aten::f(int[2] size=[1, 1], str mode='a, b') -> ()").parameters
+    (Parameter(type='int[2]', name='size', written=False), Parameter(type='str', name='mode', written=False))
+    """
+    head = HEAD.match(text)
+    if head is None:
+        return None
+    parts, rest = _split(text[head.end() :])
+    if parts is None or not rest.startswith(" -> "):
+        return None
+    parameters = [_parameter(part) for part in parts if part != "*"]
+    known = tuple(each for each in parameters if each is not None)
+    if len(known) != len(parameters):
+        return None
+    return Schema(head[1], head[2] or "", known, rest == " -> ()")
+
+
+def _parameter(text: str) -> Parameter | None:
+    found = ARGUMENT.fullmatch(text)
+    if found is None:
+        return None
+    marks = "".join(ALIAS.findall(found[1]))
+    return Parameter(ALIAS.sub("", found[1]), found[2], "!" in marks)
+
+
+def _split(text: str) -> tuple[list[str] | None, str]:
+    """The parts between commas up to the closing bracket, and what follows it."""
+    parts: list[str] = []
+    depth, start, quote, before = 0, 0, "", ""
+    for place, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote and before != "\\" else quote
+            before = "" if before == "\\" else letter
+        elif letter in "'\"":
+            quote = letter
+        elif letter == ")" and depth == 0:
+            last = text[start:place].strip()
+            return parts + ([last] if last else []), text[place + 1 :]
+        elif letter in "([":
+            depth += 1
+        elif letter in ")]":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    return None, ""
