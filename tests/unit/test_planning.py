@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,15 @@ import warplens
 from support import ROOT, SAMPLES, SHARED, Opened, kernel, launch, op
 from warplens.analyses.unit_calls import unit_calls
 from warplens.planning import make_plan
+from warplens.planning.arguments import Call, build
 from warplens.planning.families import with_families
-from warplens.planning.reuse import reuse_distances
+from warplens.planning.recorded import from_arguments
+from warplens.planning.reuse import by_storage, reuse_distances
+from warplens.planning.schemas import parse_schema
 from warplens.planning.triton_units import index_bound
+from warplens.planning.units import with_reuse
 from warplens.readers.triton_calls import triton_calls
-from warplens.replay import plan_file
+from warplens.replay import plan_file, records
 from warplens.replay.plan_file import READY, Argument, Kernel, Plan, Storage, Tensor, Times, Unit
 
 INPUTS = {
@@ -293,6 +298,10 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return plan
 
 
+def nested(depth: int) -> dict[str, Any]:
+    return {"kind": "list", "items": [nested(depth - 1)] if depth else []}
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
@@ -305,6 +314,10 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         (changed("units.0.op", "__import__('os')"), r"units\[0\].op: not the name of an op"),
         (changed("units.0.code", "print()"), r"units\[0\]: unknown key 'code'"),
         (changed("units.0.storages.0.dtype", "float9"), "no dtype"),
+        (changed("units.0.id", "\x1b[2J"), r"units\[0\].id: not a name"),
+        (changed("units.0.times.median_ns", "nan"), r"units\[0\].times: a time that is negative or not finite"),
+        (changed("units.0.storages.0.fill", {"low": "inf"}), r"storages\[0\].fill: a number that is not finite"),
+        (changed("units.0.arguments.0", nested(300)), "nested too deep"),
         (changed("units.0.storages.0.bytes", 8), "reaches beyond its storage"),
         (changed("units.0.arguments.0.tensor.storage", 5), "no storage 5"),
         (changed("units.0.arguments.0.tensor.shape", [4, 4]), "do not fit together"),
@@ -327,6 +340,38 @@ def test_something_else_is_no_plan(text: str, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(text)
     with pytest.raises(warplens.FormatError):
         plan_file.load(tmp_path / "plan.json")
+
+
+def test_what_never_ends_is_not_read() -> None:
+    with pytest.raises(warplens.FormatError, match="not a file"):
+        plan_file.load(Path("/dev/zero"))
+
+
+def test_what_unpacks_to_more_than_any_plan_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MAX_BYTES", 1000)
+    (tmp_path / "plan.json").write_bytes(gzip.compress(b" " * 100_000))
+    with pytest.raises(warplens.FormatError, match="larger than any plan"):
+        plan_file.load(tmp_path / "plan.json")
+
+
+def test_reuse_is_told_of_the_right_storage_where_one_lies_in_host_memory() -> None:
+    """A copy to the host: its first storage is no part of what the GPU touched."""
+    schema = "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"
+    inputs = '[[1, 7, 0, 4, 4, "cpu"], [2, 8, 0, 4, 4, "cuda:0"], false]'
+    row = {"inputs": inputs, "input_shapes": "[[4], [4], []]", "input_strides": "[[1], [1], []]",
+           "input_types": '["Tensor(float)", "Tensor(float)", "Bool"]'}  # fmt: skip
+    known = parse_schema(schema)
+    assert known is not None
+    call = Call("copy_", {}, ())
+    arguments = build(known, from_arguments(row, ()), call)
+    storages = with_reuse(call, arguments, by_storage({0: 64}, inputs), None)
+    assert [(each.device, each.reuse_bytes) for each in storages] == [("cpu", None), ("cuda", 64)]
+
+
+def test_a_copy_between_gpus_is_refused(opened: Opened) -> None:
+    event = kernel("Memcpy PtoP (Device -> Device)", 20, 5, 1) | {"cat": "gpu_memcpy"}
+    [unit] = plan_of(opened([op("aten::copy_", 0, 10, **INPUTS), launch(1, 2, 1), event])).units
+    assert (unit.status, unit.reason) == ("refused", "a copy between two GPUs")
 
 
 def test_two_units_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
 
 from warplens.planning.arguments import Call, Refusal, build, choose
 from warplens.planning.fills import fill_of
-from warplens.planning.recorded import Recorded, RecordedTensor, from_arguments, from_spec
+from warplens.planning.recorded import Recorded, RecordedTensor, contiguous, from_arguments, from_spec
 from warplens.planning.schemas import overloads, parse_schema
 from warplens.replay.plan_file import Argument, Fill
 
@@ -187,6 +188,65 @@ def test_an_index_takes_the_side_its_dim_names() -> None:
     index = RecordedTensor((3,), "int64", (1,))
     assert fill_of("index_select", "index", index, known).high == 9
     assert fill_of("index", "indices", index, known, place=0).high == 7
+
+
+def held(*shape: int, dtype: str = "float32") -> RecordedTensor:
+    return RecordedTensor(shape, dtype, contiguous(shape))
+
+
+def one(*shape: int, dtype: str = "float32") -> Recorded:
+    return Recorded("tensor", tensors=(held(*shape, dtype=dtype),))
+
+
+def true_values(op: str, given: dict[str, Recorded], mask: RecordedTensor, argument: str = "indices") -> int:
+    """How many values of the mask the fill makes true, as the runner does: below zero is true, zero is not."""
+    fill = fill_of(op, argument, mask, given)
+    assert (fill.kind, fill.high, fill.step) == ("ramp", 0, 1)
+    return sum(min(fill.low + place, 0) != 0 for place in range(math.prod(mask.shape)))
+
+
+def test_a_mask_is_true_as_often_as_there_are_values_for_it() -> None:
+    mask = held(6, 5, dtype="bool")
+    listed = Recorded("tensors", tensors=(mask,))
+    assert true_values("index_put_", {"self": one(6, 5), "indices": listed, "values": one(11)}, mask) == 11
+    assert true_values("masked_scatter_", {"source": one(9)}, mask, "mask") == 9
+    beside = Recorded("tensors", tensors=(mask, held(4, dtype="int64")))
+    assert true_values("index", {"self": one(6, 5, 7), "indices": beside}, mask) == 4
+    for values in (one(), one(1), one(1, 1)):  # one value for all: any number of them will do
+        given = {"self": one(6, 5), "indices": listed, "values": values}
+        assert fill_of("index_put_", "indices", mask, given) == Fill("integers", 0, 2)
+
+
+def test_a_mask_takes_as_many_sides_as_it_has() -> None:
+    index = held(4, dtype="int64")
+    listed = Recorded("tensors", tensors=(held(6, 5, dtype="bool"), index))
+    assert fill_of("index", "indices", index, {"self": one(6, 5, 7), "indices": listed}, place=1).high == 7
+
+
+def test_sequence_lengths_add_up_to_the_rows_there_are() -> None:
+    totals = held(4, dtype="int32")
+    for query in (one(100, 8, 64), one(1, 100, 8, 64)):
+        fill = fill_of(
+            "_flash_attention_forward", "cum_seq_q", totals, {"query": query, "max_q": Recorded("scalar", "60")}
+        )
+        assert [min(place * fill.step, fill.high) for place in range(4)] == [0, 34, 68, 100]
+
+
+@pytest.mark.parametrize(
+    ("op", "argument", "dtype", "low", "high"),
+    [
+        ("binary_cross_entropy", "target", "float32", 0, 1),
+        ("binary_cross_entropy_backward", "self", "float32", 0, 1),
+        ("poisson", "self", "float32", 0, 2),
+        ("remainder", "other", "int64", 1, 10),
+        ("floor_divide", "other", "int32", 1, 10),
+    ],
+)
+def test_values_that_an_op_would_refuse_are_not_given(
+    op: str, argument: str, dtype: str, low: float, high: float
+) -> None:
+    fill = fill_of(op, argument, held(8, dtype=dtype), {})
+    assert low <= fill.low < fill.high <= high
 
 
 def test_values_that_must_be_positive_are() -> None:

@@ -206,17 +206,13 @@ def test_done_units_are_kept_and_others_run_again(tmp_path: Path) -> None:
     again = run(tmp_path, *units, options=replace(CPU, unit_timeout=77))
     assert replace(again, options={}) == replace(second, options={}), "nothing is left to do, nothing is lost"
 
-    third = run(tmp_path, *units, options=replace(CPU, seed=5))
+    with pytest.raises(UsageError, match="holds a run with another seed"):
+        run(tmp_path, *units, options=replace(CPU, seed=5))
+    with pytest.raises(UsageError, match="holds a run of another plan"):
+        run(tmp_path, *units[:1])
+    assert log(tmp_path) == calls, "what was measured is neither lost nor measured again"
+    run(tmp_path, *units[:1], options=replace(CPU, seed=5), fresh=True)
     assert log(tmp_path) > calls
-    assert third.notes[0] == "an earlier result was not used: it is with another seed"
-    calls = log(tmp_path)
-    fourth = run(tmp_path, *units[:1], options=replace(CPU, seed=5))
-    assert log(tmp_path) > calls
-    assert fourth.notes[0] == "an earlier result was not used: it is of another plan"
-    calls = log(tmp_path)
-    fifth = run(tmp_path, *units[:1], options=replace(CPU, seed=5), fresh=True)
-    assert log(tmp_path) > calls
-    assert len(fifth.notes) == 1, "starting over is no note"
 
 
 def test_only_the_units_that_are_asked_for_are_run(tmp_path: Path) -> None:
@@ -319,9 +315,21 @@ def test_a_killed_run_leaves_its_journal_and_no_worker(tmp_path: Path) -> None:
 
 def test_what_is_no_result_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"mine": 1}')
-    with pytest.raises(UsageError, match="no result of a replay; it would be overwritten"):
-        run(tmp_path, add())
+    for fresh in (False, True):
+        with pytest.raises(UsageError, match="no result of a replay; it would be overwritten"):
+            run(tmp_path, add(), fresh=fresh)
     assert json.loads((tmp_path / "result.json").read_text()) == {"mine": 1}
+
+
+def test_a_result_of_another_device_is_not_overwritten(tmp_path: Path) -> None:
+    path, output = saved(tmp_path, add()), tmp_path / "result.json"
+    _, plan_hash = plan_file.load(path)
+    found = Result(plan_hash, "", 0, 0, "NVIDIA H200", "python", CPU.cache, (), options=CPU.as_words())
+    result_file.save(output, found)
+    with pytest.raises(UsageError, match="holds a run on NVIDIA H200"):
+        run_plan(path, output, CPU, lambda _: None)
+    assert result_file.load(output) == found
+    assert not partial_path(output).exists()
 
 
 def test_a_plan_without_a_gpu_says_how_to_do_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

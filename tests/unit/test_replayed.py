@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 import warplens
-from support import Opened, kernel, launch, op
+from support import ROOT, Opened, kernel, launch, op
 from warplens.analyses.replayed import (
     REPLAY_TABLES,
     WholeRun,
-    in_range,
     replay,
     replay_categories,
     replay_left,
@@ -23,6 +22,7 @@ from warplens.analyses.replayed import (
 )
 from warplens.replay import result_file
 from warplens.replay.result_file import Energy, Meter, Result, Time, Traced, UnitResult
+from warplens.replay.result_sums import in_range
 
 
 def timed(median: float) -> Time:
@@ -81,6 +81,19 @@ def test_in_range_is_the_traces_own_spread_or_a_tenth(found: float | None, expec
     assert in_range(replace(one, traced=Traced(1000, 1000, 0, 5000))) is (True if found else None)
 
 
+def test_a_cpus_times_are_compared_with_nothing() -> None:
+    result = a_result()
+    units = [replace(each, same=None, time=each.time and replace(each.time, timer="host")) for each in result.units]
+    result = replace(result, device="cpu", units=tuple(units))
+    rows = replay_units(result).to_dicts()
+    assert [row["replayed_us"] for row in rows] == [1.05, 3.0, None]
+    assert {row["ratio"] for row in rows} == {None}
+    assert {row["in_range"] for row in rows} == {""}
+    assert {row["ratio"] for row in replay_ops(result).to_dicts()} == {None}
+    assert measures(result)["covered"] == pytest.approx(70)
+    assert not {"same kernels", "in range", "replayed / traced"} & set(measures(result))
+
+
 def test_every_microsecond_that_was_not_replayed_has_a_reason() -> None:
     rows = replay_left(a_result()).to_dicts()
     assert [(row["reason"], row["total_us"]) for row in rows] == [
@@ -137,3 +150,13 @@ def test_a_result_joins_the_report_of_its_trace(opened: Opened, tmp_path: Path) 
         plain.table("replay_units")
     with pytest.raises(warplens.UsageError, match="of another trace"):
         opened(events[:2], replay=tmp_path / "r.json")
+
+
+def test_a_real_result_joins_its_real_trace() -> None:
+    folder = ROOT / "samples" / "replay"
+    profile = warplens.open(folder / "gpt2_compiled.json.gz", replay=folder / "gpt2_compiled.result.json.gz")
+    found = {row["measure"]: row["value"] for row in profile.table("replay").to_dicts()}
+    assert found["covered"] == pytest.approx(100)
+    assert found["same kernels"] == pytest.approx(100)
+    total = sum(row["total_us"] for row in profile.table("replay_units").to_dicts())
+    assert total == pytest.approx(sum(row["total_us"] for row in profile.table("kernels").to_dicts()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -12,9 +12,8 @@ import polars as pl
 from warplens.categories import short_name
 from warplens.model.table import Column, Table, table
 from warplens.replay.result_file import Result, UnitResult, load
+from warplens.replay.result_sums import active_joules, gpu_median_ns, in_range, ratio, replayed_ns, traced_ns
 
-NEAR: Final = 0.10
-"""A replayed median this near to the traced one counts as equal."""
 Row = dict[str, Any]
 NO_ENERGY: Final = "no energy was measured"
 
@@ -25,14 +24,6 @@ class WholeRun:
 
     joules: float
     seconds: float
-
-
-def in_range(unit: UnitResult) -> bool | None:
-    """Whether the replayed median lies inside the trace's own p10–p90, or within a tenth of its median."""
-    if unit.time is None:
-        return None
-    found, traced = unit.time.median_ns, unit.traced
-    return traced.p10_ns <= found <= traced.p90_ns or abs(found - traced.median_ns) <= NEAR * traced.median_ns
 
 
 UNIT_COLUMNS: Final = (
@@ -73,24 +64,14 @@ def replay_units(result: Result) -> Table:
     return table("replay_units", "one row per unit of the plan", UNIT_COLUMNS, frame, *result.notes)
 
 
-TEXTS: Final = frozenset(
-    (
-        "unit",
-        "op",
-        "kernel_short",
-        "kernel_category",
-        "same_kernel",
-        "in_range",
-        "status",
-        "difference",
-        "note",
-        "measure",
-    )
-)
+TEXTS: Final = (
+    "unit", "op", "kernel_short", "kernel_category", "same_kernel", "in_range", "status", "difference", "note",
+)  # fmt: skip
+NUMBERS: Final = ("count", "repeats", "units")
 
 
 def _dtype(name: str) -> Any:
-    return pl.String if name in TEXTS else pl.Int64 if name in ("count", "repeats", "units") else pl.Float64
+    return pl.String if name in TEXTS else pl.Int64 if name in NUMBERS else pl.Float64
 
 
 def _unit_row(unit: UnitResult, gpu_ns: int) -> Row:
@@ -115,7 +96,7 @@ def _unit_row(unit: UnitResult, gpu_ns: int) -> Row:
     if time is not None:
         row |= {
             "replayed_us": time.median_ns / 1e3,
-            "ratio": time.median_ns / traced.median_ns if traced.median_ns else None,
+            "ratio": ratio(unit),
             "p10_us": time.p10_ns / 1e3,
             "p90_us": time.p90_ns / 1e3,
             "repeats": time.repeats,
@@ -171,10 +152,10 @@ def _grouped(name: str, what: str, key: Column, result: Result, of: Callable[[Un
 
 
 def _sums(units: Sequence[UnitResult], gpu_ns: int) -> Row:
-    total = sum(unit.traced.total_ns for unit in units)
+    total = traced_ns(units)
     timed = [unit for unit in units if unit.time is not None]
-    traced = sum(unit.traced.total_ns for unit in timed)
-    replayed = _replayed_ns(timed)
+    traced, replayed = traced_ns(timed), replayed_ns(timed)
+    is_compared = bool(traced) and all(gpu_median_ns(unit) is not None for unit in timed)
     metered = [unit for unit in units if unit.energy is not None]
     return {
         "units": len(units),
@@ -184,17 +165,9 @@ def _sums(units: Sequence[UnitResult], gpu_ns: int) -> Row:
         "replayed_percent": round(100 * traced / total, 6) if total else 0.0,
         "traced_us": traced / 1e3,
         "replayed_us": replayed / 1e3 if timed else None,
-        "ratio": replayed / traced if timed and traced else None,
+        "ratio": replayed / traced if is_compared else None,
         "active_j": active_joules(metered) if metered else None,
     }
-
-
-def _replayed_ns(units: Iterable[UnitResult]) -> float:
-    return sum(unit.count * unit.time.median_ns for unit in units if unit.time is not None)
-
-
-def active_joules(units: Iterable[UnitResult]) -> float:
-    return sum(unit.count * unit.energy.active_j for unit in units if unit.energy is not None)
 
 
 def replay_left(result: Result) -> Table:
@@ -212,7 +185,7 @@ def replay_left(result: Result) -> Table:
             groups.setdefault(f"{unit.status}: {unit.reason}".removesuffix(": "), []).append(unit)
     rows = [
         {"reason": reason, "units": len(units), "example": f"{units[0].op} ({units[0].id})",
-         "total_us": sum(unit.traced.total_ns for unit in units) / 1e3}
+         "total_us": traced_ns(units) / 1e3}
         for reason, units in groups.items()
     ]  # fmt: skip
     rows += [
@@ -242,31 +215,40 @@ def replay(result: Result, whole: WholeRun | None = None) -> Table:
 
 def _measures(result: Result, whole: WholeRun | None) -> list[tuple[str, float, str, str]]:
     timed = [unit for unit in result.units if unit.time is not None]
-    traced = sum(unit.traced.total_ns for unit in timed)
-    told = [unit for unit in timed if unit.same is not None]
     rows = [
         ("traced", result.gpu_ns / 1e3, "us", "GPU time of the whole trace"),
-        ("covered", _share(traced, result.gpu_ns), "%", "of it, in units that were replayed"),
-        ("same kernels", _share(_total(u for u in told if u.same), _total(told)), "%",
+        ("covered", _share(traced_ns(timed), result.gpu_ns), "%", "of it, in units that were replayed"),
+    ]
+    return rows + _comparison(timed) + _energy_measures(result, whole)
+
+
+def _comparison(timed: Sequence[UnitResult]) -> list[tuple[str, float, str, str]]:
+    """Of what ran on a GPU; a CPU's times and calls are compared with nothing."""
+    timed = [unit for unit in timed if gpu_median_ns(unit) is not None]
+    told = [unit for unit in timed if unit.same is not None]
+    traced, replayed = traced_ns(timed), replayed_ns(timed)
+    if not traced:
+        return []
+    return [
+        ("same kernels", _share(traced_ns(u for u in told if u.same), traced_ns(told)), "%",
          "of the replayed time, in units that launched the same kernels with the same grids"),
-        ("in range", _share(_total(u for u in timed if in_range(u)), traced), "%",
+        ("in range", _share(traced_ns(u for u in timed if in_range(u)), traced), "%",
          "of the replayed time, in units whose median lies within the trace's own p10–p90 or ±10 % of its median"),
-        ("replayed", _replayed_ns(timed) / 1e3, "us", "Σ calls × replayed median"),
-        ("replayed / traced", _replayed_ns(timed) / traced if traced else 0.0, "", "over the units that were replayed"),
+        ("replayed", replayed / 1e3, "us", "Σ calls × replayed median"),
+        ("replayed / traced", replayed / traced, "", "over the units that were replayed"),
     ]  # fmt: skip
-    return rows + _energy_measures(result, whole)
 
 
 def _energy_measures(result: Result, whole: WholeRun | None) -> list[tuple[str, float, str, str]]:
     metered = [unit for unit in result.units if unit.energy is not None]
     if not metered or result.meter is None:
         return []
-    active, share = active_joules(metered), _total(metered) / result.gpu_ns if result.gpu_ns else 0.0
+    active, share = active_joules(metered), traced_ns(metered) / result.gpu_ns if result.gpu_ns else 0.0
     rows = [
         ("metered", 100 * share, "%", "of the traced GPU time, in units whose energy was measured"),
         ("idle power", result.meter.idle_watts, "W", "of the GPU with a live context and nothing running"),
         ("active energy", active, "J", "Σ calls × energy above idle, of the units measured"),
-        ("doubtful", _share(_total(u for u in metered if u.energy and u.energy.doubtful), _total(metered)), "%",
+        ("doubtful", _share(traced_ns(u for u in metered if u.energy and u.energy.doubtful), traced_ns(metered)), "%",
          "of the metered time, in units whose energy is doubtful"),
     ]  # fmt: skip
     if whole is not None and share:
@@ -277,10 +259,6 @@ def _energy_measures(result: Result, whole: WholeRun | None) -> list[tuple[str, 
             ("closure / whole run", (scaled + idle) / whole.joules if whole.joules else 0.0, "", "1 is a perfect fit"),
         ]
     return rows
-
-
-def _total(units: Iterable[UnitResult]) -> int:
-    return sum(unit.traced.total_ns for unit in units)
 
 
 def _share(part: float, whole: float) -> float:

@@ -103,7 +103,6 @@ def _callers(work: Workspace) -> tuple[Ints, list[str]]:
     fits[fits] = callable_op[launcher[fits]]
     outermost = _outermost(work, np.unique(launcher[fits]), callable_op)
     call = np.where(fits, outermost[np.maximum(launcher, 0)], NONE)
-    # A call that launched a collective, or whose inner work is in a graph, cannot run alone.
     names = gpu["op"].to_list()
     reasons = [
         "" if fit else IN_GRAPH if in_graph else COLLECTIVE if shared

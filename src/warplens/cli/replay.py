@@ -13,25 +13,26 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.common import add_trace_options, open_timeline, positive, show_text, width, write_bytes
+from warplens.cli import replay_plan
+from warplens.cli.common import positive, show_text, width, write_bytes
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
-    from warplens.replay.plan_file import Plan
     from warplens.replay.running.options import RunOptions
 
-SHOWN_REASONS = 12
+KEPT_COLUMNS = ("op", "replayed_us", "ratio", "same_kernel", "active_mj")
+"""Of the tables of a result, those that are hidden last on a narrow screen."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, text, add, run_action in (
-        ("plan", "make a plan of a trace; needs neither PyTorch nor a GPU", _plan_arguments, _plan),
+        ("plan", "make a plan of a trace; needs neither PyTorch nor a GPU", replay_plan.add_arguments, replay_plan.run),
         ("run", "run a plan: same kernels? how long? how many joules?", _run_arguments, _run),
         ("show", "show the tables of a result", _show_arguments, _show),
         ("export-cpp", "write a plan as a C++ project", _export_arguments, _export),
     ):
-        own = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        own = actions.add_parser(name, help=text, description=text[0].upper() + text[1:])
         add(own)
         own.set_defaults(run_action=run_action)
 
@@ -39,98 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     code: int = args.run_action(args)
     return code
-
-
-def _plan_arguments(parser: argparse.ArgumentParser) -> None:
-    add_trace_options(parser)
-    parser.add_argument("-o", "--output", default="plan.json", metavar="PLAN", help="file to write (plan.json)")
-    parser.add_argument("--force", action="store_true", help="overwrite an existing plan")
-    parser.add_argument(
-        "--cover",
-        type=float,
-        default=1.0,
-        metavar="SHARE",
-        help="only the longest units that together take this share of the GPU time, as 0.95",
-    )
-    parser.add_argument(
-        "--match",
-        action="append",
-        default=[],
-        metavar="FIELD=PATTERN",
-        help="only units whose op, kernel, category, family, api or id fits, as op=aten::mm*",
-    )
-    parser.add_argument("--kernel-files", metavar="PATH", help="sources of generated kernels: folder, .tar.gz or .zip")
-    parser.add_argument("--json", action="store_true", help="what is covered and what is not, as JSON rows")
-
-
-def _plan(args: argparse.Namespace) -> int:
-    from warplens.planning import make_plan
-    from warplens.replay import plan_file
-
-    target = Path(args.output)
-    if target.exists() and not args.force:
-        raise UsageError(f"{target} exists", hint="give --force to overwrite it")
-    profile = open_timeline(args)
-    files = Path(args.kernel_files) if args.kernel_files else None
-    plan = make_plan(profile.workspace, Path(args.trace), cover=args.cover, match=args.match, kernel_files=files)
-    plan_file.save(target, plan)
-    if args.json:
-        import json
-
-        write_bytes((json.dumps(_coverage(plan), ensure_ascii=False, indent=1) + "\n").encode())
-    else:
-        _tell_plan(plan)
-    print(f"wrote {target}", file=sys.stderr)
-    return 0
-
-
-def _coverage(plan: Plan) -> list[dict[str, object]]:
-    """One row per status and reason, largest first; with what belongs to no unit they add up to the whole trace."""
-    sums: dict[tuple[str, str], list[int]] = {}
-    for unit in plan.units:
-        row = sums.setdefault((unit.status, unit.reason), [0, 0, 0])
-        row[:] = row[0] + 1, row[1] + unit.count, row[2] + unit.times.total_ns
-    for rest in plan.rest:
-        row = sums.setdefault(("no unit", rest.reason), [0, 0, 0])
-        row[:] = row[0], row[1] + rest.count, row[2] + rest.total_ns
-    found = [
-        {
-            "status": status,
-            "reason": reason,
-            "units": units,
-            "count": count,
-            "total_us": ns / 1e3,
-            "percent": round(100 * ns / plan.gpu_ns, 6) if plan.gpu_ns else 0.0,
-        }
-        for (status, reason), (units, count, ns) in sums.items()
-    ]
-    return sorted(found, key=lambda row: -float(str(row["total_us"])))
-
-
-def _tell_plan(plan: Plan) -> None:
-    from warplens.units import format_ns
-
-    rows = _coverage(plan)
-    ready = sum(float(str(row["percent"])) for row in rows if row["status"] == "ready")
-    families = len({unit.family for unit in plan.units if unit.family})
-    calls = sum(unit.count for unit in plan.units)
-    print(
-        f"{len(plan.units):,} units in {calls:,} calls, {families} families of growing shapes; "
-        f"{format_ns(plan.gpu_ns)} of GPU time"
-    )
-    print(
-        f"to be replayed: {ready:.2f} % of the GPU time"
-        + ("" if plan.exact else " (arguments as far as the trace has them; an ExecutionTrace has all)")
-    )
-    left = [row for row in rows if row["status"] != "ready"]
-    for row in left[:SHOWN_REASONS]:
-        print(
-            f"  {row['percent']:8.3f} %  {row['status']}: {row['reason']} ({row['units']} units, {row['count']} calls)"
-        )
-    if len(left) > SHOWN_REASONS:
-        print(f"  and {len(left) - SHOWN_REASONS} more reasons (--json lists all)")
-    if plan.sources:
-        print(f"{len(plan.sources)} kernel sources are in the plan; running them needs --allow-source")
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -165,7 +74,9 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="measure energy (default: where there is a meter)",
     )
-    parser.add_argument("--energy-seconds", type=float, default=2.0, metavar="S", help="per unit (2)")
+    parser.add_argument(
+        "--energy-seconds", type=float, default=2.0, metavar="S", help="how long to meter each unit (2)"
+    )
     parser.add_argument(
         "--energy-cover",
         type=float,
@@ -173,7 +84,9 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="only of the longest units that together take this share of the time (0.9); 1 for all",
     )
-    parser.add_argument("--units", default="", metavar="u1,u2", help="only these units")
+    parser.add_argument(
+        "--units", default="", metavar="u1,u2", help="only these units of the plan, by their names in it"
+    )
     parser.add_argument(
         "--allow-source", action="store_true", help="run the kernel sources that the plan carries: they are code"
     )
@@ -183,12 +96,16 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="MODULE",
-        help="import first, for ops of an extension",
+        help="import first: a module that defines ops of the plan",
     )
     parser.add_argument(
         "--unit-timeout", type=float, default=120.0, metavar="S", help="give a unit up after this (120)"
     )
-    parser.add_argument("--fresh", action="store_true", help="start over instead of going on with an earlier result")
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="start over and replace an earlier result, also one of another plan, GPU or options",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no table at the end")
 
 
@@ -204,11 +121,18 @@ def _run(args: argparse.Namespace) -> int:
             "warning: --allow-source runs the code of the kernels in the plan; only do so with plans you trust",
             file=sys.stderr,
         )
-    with progress_bar() as tell:
-        result = run_plan(plan, output, _options(args), tell, fresh=args.fresh)
+    try:
+        with progress_bar() as tell:
+            result = run_plan(plan, output, _options(args), tell, fresh=args.fresh)
+    except KeyboardInterrupt:
+        if output.exists():
+            print(f"what is done is in {output}; the same command goes on with the rest", file=sys.stderr)
+        raise
     if not args.quiet:
-        print(summary(result))
+        print(summary(result, width()))
     print(f"wrote {output}", file=sys.stderr)
+    if not args.quiet:
+        print(f"all tables: warplens replay show {output}", file=sys.stderr)
     return 0 if any(unit.status == "done" for unit in result.units) or not result.units else 1
 
 
@@ -275,7 +199,7 @@ def _show(args: argparse.Namespace) -> int:
     top = args.top if args.top is not None or not sys.stdout.isatty() else 20
     for place, table in enumerate(chosen):
         print(end="\n" if place else "")
-        show_text(render_table(table, top=top, width=width()))
+        show_text(render_table(table, top=top, width=width(), keep=KEPT_COLUMNS))
     return 0
 
 

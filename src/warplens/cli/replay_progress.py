@@ -34,6 +34,5 @@ def progress_bar() -> Iterator[Callable[[Progress], None]]:
 def line(state: Progress) -> str:
     full = round(BAR * state.share)
     bar = "#" * full + "." * (BAR - full)
-    return (
-        f"[{bar}] {100 * state.share:3.0f} % of GPU time, unit {state.done} of {state.total}: {state.unit} {state.op}"
-    )
+    now = f": {state.unit} {state.op}" if state.unit else ""
+    return f"[{bar}] {100 * state.share:3.0f} % of GPU time, {state.done} of {state.total} units done{now}"

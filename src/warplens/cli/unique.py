@@ -11,6 +11,12 @@ import sys
 
 from warplens.cli.common import add_trace_options, command_line, open_timeline, positive, show_text, width, write_bytes
 
+KEPT_COLUMNS = {
+    # by table: what is hidden last on a narrow screen
+    "unique_kernels": ("api", "count", "total_us", "percent"),
+    "units": ("op", "kernels", "count", "median_us", "percent"),
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trace_options(parser)
@@ -44,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         top = args.top if args.top is not None or not sys.stdout.isatty() else 15
         for place, name in enumerate(shown):
             print(end="\n" if place else "")
-            show_text(render_table(profile.table(name), top=top, width=width()))
+            show_text(render_table(profile.table(name), top=top, width=width(), keep=KEPT_COLUMNS.get(name, ())))
     if targets:
         print(f"wrote {', '.join(args.output)}", file=sys.stderr)
     return 0

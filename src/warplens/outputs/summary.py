@@ -25,6 +25,12 @@ BARS = " ▏▎▍▌▋▊▉█"
 MAX_QUALITY = 3
 MAX_CATEGORIES = 9
 MAX_FINDINGS = 3
+REPLAY_WORDS = {
+    # what a replay on a GPU measures; one on a CPU claims none of it
+    "same kernels": "{:.1f} % of that by the same kernels",
+    "in range": "{:.1f} % in the trace's own range",
+    "replayed / traced": "{:.2f} × the traced time",
+}
 
 
 def render_summary(document: Document, meta: Meta, *, width: int, written: Sequence[str] = ()) -> TableText:
@@ -122,12 +128,8 @@ def _replay(tables: dict[str, Table], width: int) -> list[Line]:
     if "replay" not in tables:
         return []
     found = {row["measure"]: row["value"] for row in tables["replay"].to_dicts()}
-    parts = [
-        f"{found['covered']:.1f} % of the GPU time run alone",
-        f"{found['same kernels']:.1f} % of that by the same kernels",
-        f"{found['in range']:.1f} % in the trace's own range",
-        f"{found['replayed / traced']:.2f} × the traced time",
-    ]
+    parts = [f"{found['covered']:.1f} % of the GPU time run alone"]
+    parts += [words.format(found[name]) for name, words in REPLAY_WORDS.items() if name in found]
     if "active energy" in found:
         parts.append(f"{format_joule(found['active energy'])} above {found['idle power']:.0f} W idle")
     return [("", "none"), *_labelled("replay", " · ".join(parts), width)]

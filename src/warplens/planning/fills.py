@@ -6,6 +6,7 @@ variance above zero; the tables here say which argument is what. None of it chan
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -18,8 +19,8 @@ INTEGERS: Final = frozenset(("int8", "int16", "int32", "int64", "uint8", "uint16
 
 class Bound(NamedTuple):
     """An index: it stays below a side of another argument (`side`: its number, the name of the argument that holds it,
-    "place" for the index's place in its list, "plane" for the product of the last two, "all" for all) or below a number
-    that is passed."""
+    "place" for the one that the index's place in its list is for, "plane" for the product of the last two, "all" for
+    all) or below a number that is passed."""
 
     ops: re.Pattern[str]
     argument: str
@@ -34,14 +35,16 @@ class Values(NamedTuple):
 
 
 ANY: Final = re.compile(".*")
+INDEXING: Final = re.compile(r"_?(unsafe_)?index(_put_?|_put_impl_)?")
 BOUNDS: Final = (
-    Bound(re.compile(r"embedding|_embedding_bag\w*"), "indices", "weight", 0),
-    Bound(re.compile(r"embedding_dense_backward"), "indices", "num_weights"),
+    Bound(re.compile(r"embedding|_embedding_bag(_forward_only)?"), "indices", "weight", 0),
+    Bound(re.compile(r"embedding_dense_backward|_embedding_bag_\w*backward"), "indices", "num_weights"),
+    Bound(re.compile(r"_embedding_bag_\w*backward"), "offset2bag", "grad", 0),
     Bound(re.compile(r"embedding_renorm_?"), "indices", "self", 0),
     Bound(re.compile(r"index_(select|add|copy|fill|reduce)_?"), "index", "self", "dim"),
     Bound(re.compile(r"gather|scatter\w*|_scatter\w*"), "index", "self", "dim"),
-    Bound(re.compile(r"nll_loss\w*|cross_entropy\w*"), "target", "self", 1),
-    Bound(re.compile(r"_?(unsafe_)?index(_put_?|_put_impl_)?"), "indices", "self", "place"),
+    Bound(re.compile(r"nll_loss\w*|cross_entropy\w*|multi_margin_loss\w*"), "target", "self", 1),
+    Bound(INDEXING, "indices", "self", "place"),
     Bound(re.compile(r"max_pool2d_with_indices_backward"), "indices", "self", "plane"),
     Bound(re.compile(r"take|put_?"), "index", "self", "all"),
 )
@@ -55,29 +58,29 @@ VALUES: Final = (
     Values(ANY, re.compile(r"philox_(seed|offset)|rng_state|unused"), Fill("integers", 0, 1000)),
     Values(ANY, re.compile(r"logsumexp"), Fill("uniform", 4, 8)),
     Values(re.compile(r"multinomial|bernoulli\w*"), re.compile(r"self|p"), Fill("uniform", 0.01, 0.99)),
+    Values(re.compile(r"binary_cross_entropy(_backward)?"), re.compile(r"self|target"), Fill("uniform", 0.01, 0.99)),
+    Values(re.compile(r"poisson|_standard_gamma|_sample_dirichlet"), re.compile("self"), Fill("uniform", 0.5, 1.5)),
     Values(re.compile(r"(log(2|10)?|r?sqrt|reciprocal|pow)_?"), re.compile("self"), Fill("uniform", 0.5, 1.5)),
     Values(re.compile(r"(acos|asin|atanh|erfinv|logit)_?"), re.compile("self"), Fill("uniform", 0.1, 0.9)),
     Values(re.compile(r"_log_softmax_backward_data"), re.compile("output"), Fill("uniform", -12, -8)),
     Values(re.compile(r"_softmax_backward_data"), re.compile("output"), Fill("uniform", 0, 0.01)),
 )  # fmt: skip
 LENGTHS: Final = {
-    # running totals of sequence lengths: the argument that has the longest one
-    "cum_seq_q": "max_q", "cum_seq_k": "max_k", "cu_seqlens_q": "max_seqlen_q", "cu_seqlens_k": "max_seqlen_k",
+    # running totals of sequence lengths: the argument whose rows they count
+    "cum_seq_q": "query", "cum_seq_k": "key", "cu_seqlens_q": "query", "cu_seqlens_k": "key",
 }  # fmt: skip
-OFFSETS: Final = re.compile(r"offsets")
+DIVISIONS: Final = re.compile(r"(div|floor_divide|remainder|fmod)_?")
+DIVISORS: Final = Fill("integers", 1, 4)
 
 
 def fill_of(op: str, argument: str, tensor: RecordedTensor, given: Mapping[str, Recorded], place: int = 0) -> Fill:
     """`op` without its namespace; `given` are the call's arguments by name, `place` the tensor's in its list."""
-    if argument in LENGTHS:
-        longest = _number(given.get(LENGTHS[argument])) or 1
-        count = tensor.shape[0] if tensor.shape else 1
-        return Fill("ramp", 0, longest * max(count - 1, 0), longest)
-    if argument == "offsets" and "embedding_bag" in op:
-        total = _size(given.get("indices"), "all") or 0
-        count = tensor.shape[0] if tensor.shape else 1
-        return Fill("ramp", 0, total, total // max(count, 1))
+    shared = _shared_out(op, argument, tensor, given)
+    if shared is not None:
+        return shared
     if tensor.dtype in INTEGERS:
+        if argument == "other" and DIVISIONS.fullmatch(op):
+            return DIVISORS
         for bound in BOUNDS:
             if bound.argument == argument and bound.ops.fullmatch(op):
                 return Fill("integers", 0, max(_limit(bound, given, place), 1))
@@ -87,11 +90,50 @@ def fill_of(op: str, argument: str, tensor: RecordedTensor, given: Mapping[str, 
     return Fill("integers", 0, 2) if tensor.dtype in INTEGERS or tensor.dtype == "bool" else Fill()
 
 
+def _shared_out(op: str, argument: str, tensor: RecordedTensor, given: Mapping[str, Recorded]) -> Fill | None:
+    """Lengths, offsets and masks, whose values must add up to what another argument has room for."""
+    count = max(tensor.shape[0], 1) if tensor.shape else 1
+    if argument in LENGTHS:
+        return _equal_lengths(given.get(LENGTHS[argument]), count - 1)
+    if argument == "offsets" and "embedding_bag" in op:
+        total = _size(given.get("indices"), "all") or 0
+        return Fill("ramp", 0, total, total // count)
+    if argument == "repeats" and op == "repeat_interleave":
+        return Fill("constant", (_number(given.get("output_size")) or count) // count)
+    if tensor.dtype == "bool" and argument in ("mask", "indices") and (true := _true_count(op, tensor, given)):
+        return Fill("ramp", -true, 0, 1)  # below zero is true, too
+    return None
+
+
+def _equal_lengths(rows: Recorded | None, sequences: int) -> Fill:
+    """Running totals of sequences of one length: together they have all rows, and none is longer than the longest."""
+    tensor = _tensor(rows)
+    total = math.prod(tensor.shape[:-2]) if tensor is not None else 0
+    return Fill("ramp", 0, total, -(-total // max(sequences, 1)))
+
+
+def _true_count(op: str, mask: RecordedTensor, given: Mapping[str, Recorded]) -> int | None:
+    """How many of a mask's values are true where others come with them, one for each; else None: any number will do."""
+    if op.startswith("masked_scatter"):
+        return min(_size(given.get("source"), "all") or 0, math.prod(mask.shape))
+    if not INDEXING.fullmatch(op):
+        return None
+    listed = [each for each in given["indices"].tensors if each is not None]
+    others = [each for each in listed if each.dtype != "bool"]
+    if others:
+        return others[0].shape[-1] if others[0].shape else None
+    values, target = _tensor(given.get("values")), _tensor(given.get("self"))
+    if len(listed) > 1 or values is None or target is None:
+        return None
+    has_row_each = len(values.shape) == 1 + len(target.shape) - len(mask.shape)
+    return values.shape[0] if has_row_each and values.shape[0] > 1 else None
+
+
 def _limit(bound: Bound, given: Mapping[str, Recorded], place: int) -> int:
     other = given.get(bound.of)
     if bound.side == "":
         return _number(other) or 1
-    side = place if bound.side == "place" else bound.side
+    side = _dimension(given.get(bound.argument), place) if bound.side == "place" else bound.side
     if isinstance(side, str) and side not in ("plane", "all"):
         side = _number(given.get(side)) or 0
     found = _size(other, side)
@@ -100,16 +142,23 @@ def _limit(bound: Bound, given: Mapping[str, Recorded], place: int) -> int:
     return found or 1
 
 
+def _dimension(listed: Recorded | None, place: int) -> int:
+    """Which side of the indexed tensor the index at that place is for: a mask before it takes as many as it has."""
+    before = listed.tensors[:place] if listed is not None else ()
+    masks = [each for each in before if each is not None and each.dtype == "bool"]
+    return place + sum(len(each.shape) - 1 for each in masks)
+
+
+def _tensor(value: Recorded | None) -> RecordedTensor | None:
+    return value.tensors[0] if value is not None and value.kind == "tensor" and value.tensors else None
+
+
 def _size(other: Recorded | None, side: int | str) -> int | None:
-    tensor = other.tensors[0] if other is not None and other.kind == "tensor" and other.tensors else None
+    tensor = _tensor(other)
     if tensor is None:
         return None
     if isinstance(side, str):
-        sides = tensor.shape[-2:] if side == "plane" else tensor.shape
-        product = 1
-        for each in sides:
-            product *= each
-        return product
+        return math.prod(tensor.shape[-2:] if side == "plane" else tensor.shape)
     return tensor.shape[side] if -len(tensor.shape) <= side < len(tensor.shape) else None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import polars as pl
@@ -55,6 +55,15 @@ def reuse_distances(trace: Trace, found: UnitCalls) -> dict[int, dict[int, int]]
         unit: {place: int(statistics.median(values)) for place, values in places.items()}
         for unit, places in distances.items()
     }
+
+
+def by_storage(distances: Mapping[int, int], inputs: str) -> dict[int, int]:
+    """A unit's distances by the storages of one of its calls.
+
+    >>> by_storage({1: 64}, '[[1,7,0,2,4,"cuda:0"],[2,8,0,2,4,"cpu"],[3,9,0,2,4,"cuda:0"]]')
+    {9: 64}
+    """
+    return {storage: distances[place] for place, storage in enumerate(_storages(inputs)) if place in distances}
 
 
 def _in_order(found: UnitCalls) -> Iterator[tuple[int, int]]:

@@ -18,12 +18,13 @@ from warplens.model.kinds import CODE, KINDS
 from warplens.planning.arguments import Call, Refusal, build, choose
 from warplens.planning.context import Context
 from warplens.planning.recorded import Recorded, from_arguments, from_spec
-from warplens.planning.reuse import guessed_warm, reuse_distances
+from warplens.planning.reuse import by_storage, guessed_warm, reuse_distances
 from warplens.planning.schemas import Schema, parse_schema
 from warplens.planning.triton_units import triton_arguments, triton_kernel
 from warplens.replay.plan_file import REFUSED, Argument, Kernel, Storage, Times, Unit
 
 NO_SHAPES: Final = "the trace records no shapes (profile with record_shapes=True)"
+BETWEEN_GPUS: Final = re.compile(r"Memcpy (PtoP|Peer)")
 COPY_CODES: Final = (CODE["memcpy"], CODE["memset"])
 
 
@@ -115,9 +116,11 @@ def _with_arguments(unit: Unit, source: Source, row: dict[str, Any]) -> Unit:
     kernels = [kernel.name for kernel in unit.kernels]
     if not recorded:
         raise Refusal(NO_SHAPES)
-    reuse = source.reuse.get(row["unit"], {}) if traced is not None else None
+    if any(BETWEEN_GPUS.match(name) for name in kernels):
+        raise Refusal("a copy between two GPUs")
+    reuse = by_storage(source.reuse.get(row["unit"], {}), traced["inputs"]) if traced is not None else None
     if TRITON.fullmatch(unit.op):
-        return _triton_unit(unit, source, row, traced, recorded if traced is not None else spec, kernels, reuse)
+        return _triton_unit(unit, source, row, traced, recorded, kernels, reuse)
     schema = _schema(unit, traced, recorded)
     given = {parameter.name: value for parameter, value in zip(schema.parameters, recorded, strict=False)}
     call = Call(schema.name.partition("::")[2], given, kernels, _ranges(traced))
@@ -129,7 +132,7 @@ def _with_arguments(unit: Unit, source: Source, row: dict[str, Any]) -> Unit:
         overload=schema.overload,
         schema=schema.text,
         arguments=arguments,
-        storages=_with_reuse(call, arguments, reuse, warm),
+        storages=with_reuse(call, arguments, reuse, warm),
         notes=tuple(call.notes),
     )
 
@@ -153,7 +156,7 @@ def _triton_unit(
     call = Call(unit.op, {}, kernels)
     text = source.context.sources[kernel.source]
     arguments = triton_arguments(recorded, kernel, text, call)
-    storages = _with_reuse(call, arguments, reuse, None)
+    storages = with_reuse(call, arguments, reuse, None)
     return replace(unit, arguments=arguments, storages=storages, notes=tuple(call.notes), triton=kernel)
 
 
@@ -167,17 +170,14 @@ def _ranges(traced: dict[str, Any] | None) -> dict[int, tuple[float, float]]:
     return {int(place): pair for place, pair in known.items() if place.isdigit() and pair[0] <= pair[1]}
 
 
-def _with_reuse(
+def with_reuse(
     call: Call, arguments: Sequence[Argument], reuse: Mapping[int, int] | None, schema: Schema | None
 ) -> tuple[Storage, ...]:
     """Each storage with how long ago it was used: as traced, else told by the names of the arguments in it."""
     storages = list(call.storages)
     if reuse is not None:
-        # Recorded storages are numbered as they are first seen, and so are those of the call.
-        order = list(call.shared.values())
-        for place, distance in reuse.items():
-            if place < len(order):
-                storages[order[place]] = replace(storages[order[place]], reuse_bytes=distance)
+        for storage, index in call.shared.items():
+            storages[index] = replace(storages[index], reuse_bytes=reuse.get(storage))
         return tuple(storages)
     if schema is not None:
         for parameter, argument in zip(schema.parameters, arguments, strict=True):

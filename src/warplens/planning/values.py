@@ -24,7 +24,7 @@ CHOICES: Final = {
     # texts that a plain trace leaves out: what they can be, most likely first
     "approximate": ("none", "tanh"),
     "rounding_mode": ("floor", "trunc"),
-    "reduce": ("sum", "mean", "prod", "amax", "amin"),
+    "reduce": ("sum", "mean", "prod", "amax", "amin", "add", "multiply"),
     "padding": ("valid", "same"),
 }
 

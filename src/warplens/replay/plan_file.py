@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,6 +48,7 @@ VALUE_TYPES: Final = {
     "memory_format": str,
 }  # fmt: skip
 OP_NAME: Final = re.compile(r"[A-Za-z_]\w*::\w+")
+UNIT_NAME: Final = re.compile(r"[\w.:-]{1,80}")
 MAX_CHOICES: Final = 32
 MAX_SIDE: Final = 1 << 40
 
@@ -264,8 +266,12 @@ def _check_names(plan: Plan) -> None:
 def _check_unit(unit: Unit, where: str) -> None:
     if unit.status not in STATUSES:
         raise FormatError(f"not one of {', '.join(STATUSES)}: {unit.status!r}", where=f"{where}.status")
+    if not UNIT_NAME.fullmatch(unit.id):
+        raise FormatError(f"not a name of letters, digits and _ . : -: {unit.id[:80]!r}", where=f"{where}.id")
     if unit.count < 1:
         raise FormatError(f"not a count: {unit.count}", where=f"{where}.count")
+    if not all(0 <= ns < math.inf for ns in vars(unit.times).values()):
+        raise FormatError("a time that is negative or not finite", where=f"{where}.times")
     if unit.status != READY:
         return
     if unit.triton is None and not OP_NAME.fullmatch(unit.op):
@@ -283,6 +289,8 @@ def _check_storage(storage: Storage, where: str) -> None:
         raise FormatError(f"neither cuda nor cpu: {storage.device!r}", where=f"{where}.device")
     if storage.fill.kind not in FILLS:
         raise FormatError(f"not one of {', '.join(FILLS)}: {storage.fill.kind!r}", where=f"{where}.fill.kind")
+    if not all(map(math.isfinite, (storage.fill.low, storage.fill.high, storage.fill.step))):
+        raise FormatError("a number that is not finite", where=f"{where}.fill")
     if not 0 <= storage.bytes <= MAX_SIDE:
         raise FormatError(f"no size: {storage.bytes}", where=f"{where}.bytes")
 

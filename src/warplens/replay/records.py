@@ -37,7 +37,10 @@ def decode(kind: type[T], value: Any, where: str = "") -> T:
     Traceback (most recent call last):
     warplens.errors.FormatError: shape[1]: not a whole number: '2'
     """
-    found: T = _decode(kind, value, where)
+    try:
+        found: T = _decode(kind, value, where)
+    except RecursionError:
+        raise FormatError("nested too deep", where=where) from None
     return found
 
 
@@ -142,10 +145,14 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
 def load_json(path: Path) -> Any:
     """The JSON in a file, or one clear error."""
     try:
-        if path.stat().st_size > MAX_BYTES:
+        if path.is_char_device() or path.is_block_device():  # some of them never end
+            raise FormatError("not a file", where=str(path))
+        with path.open("rb") as file:
+            is_packed = file.peek(len(GZIP)).startswith(GZIP)
+            content = (gzip.GzipFile(fileobj=file) if is_packed else file).read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
             raise FormatError("larger than any plan or result", where=str(path))
-        content = path.read_bytes()
-        return json.loads(gzip.decompress(content) if content.startswith(GZIP) else content)
+        return json.loads(content)
     except OSError as error:
         raise FormatError(error.strerror or "cannot be read", where=str(path)) from error
     except (ValueError, RecursionError, EOFError, zlib.error) as error:

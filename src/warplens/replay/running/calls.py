@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -27,6 +28,8 @@ NO_UNITS: Final = {
     "symm_mem": "a collective needs the other processes",
     "_dtensor": "a collective needs the other processes",
 }
+FILES: Final = re.compile(r"file|path|(^|_)(dir|url|uri)($|_)")
+"""In the names of the texts that ops which read or write files are given."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,15 @@ def resolve(op: str, overload: str) -> Any:
     if namespace in NO_UNITS:
         raise Refusal(f"{op} is not replayed: {NO_UNITS[namespace]}")
     shown = f"{op}.{overload}" if overload else op
+    unknown = f"this PyTorch has no {shown}" + ("" if namespace == "aten" else "; --import the module that defines it")
     try:
         found = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
     except (AttributeError, RuntimeError) as error:
-        raise BadUnit(f"this PyTorch has no {shown}") from error
+        raise BadUnit(unknown) from error
     if not isinstance(found, torch._ops.OpOverload):
-        raise BadUnit(f"this PyTorch has no {shown}")
-    if any("file" in argument.name for argument in found._schema.arguments):
+        raise BadUnit(unknown)
+    texts = (argument for argument in found._schema.arguments if "str" in str(argument.type))
+    if any(FILES.search(argument.name) for argument in texts):
         raise Refusal(f"{shown} is not replayed: it reaches files")
     return found
 

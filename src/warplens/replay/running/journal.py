@@ -40,8 +40,6 @@ class Earlier:
 
     head: Head | None = None
     units: dict[str, UnitResult] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    """why there is less than there could be"""
 
 
 def partial_path(output: Path) -> Path:
@@ -74,21 +72,29 @@ class Journal:
             raise WarplensError(f"{self.path}: {error.strerror or 'cannot be written'}") from error
 
 
-def earlier(output: Path, plan: str, options: Words) -> Earlier:
-    """The done units of a result or of a journal that is there; a note says where there is one that cannot be used."""
+def earlier(output: Path, plan: str, options: Words, fresh: bool = False) -> Earlier:
+    """The done units of a result or of a journal that is there. What another run has measured is not overwritten unless
+    the run starts afresh, and what is no result never is."""
     heads = [found for found in (_from_result(output), _from_journal(partial_path(output))) if found is not None]
+    if fresh:
+        return Earlier()
     known: dict[str, UnitResult] = {}
-    usable, notes = None, []
+    usable = None
     for head, units in heads:
-        problem = _problem(head, plan, options)
-        if problem:
-            notes.append(f"an earlier result was not used: it is {problem}")
-            continue
-        if usable is not None and usable.device != head.device:
-            known.clear()
+        refuse_other(output, _problem(head, plan, options))
+        if usable is not None:
+            refuse_other(output, f"on {usable.device}" if usable.device != head.device else "")
         usable = head
         known |= {unit.id: unit for unit in units if unit.status == result_file.DONE}
-    return Earlier(usable, known, tuple(dict.fromkeys(notes)))
+    return Earlier(usable, known)
+
+
+def refuse_other(output: Path, problem: str) -> None:
+    """`problem`: what is different about the run whose result is there; empty where nothing is."""
+    if problem:
+        raise UsageError(
+            f"{output} holds a run {problem}", hint="name another file with -o, or replace it with --fresh"
+        )
 
 
 def _problem(head: Head, plan: str, options: Words) -> str:

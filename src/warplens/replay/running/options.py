@@ -62,7 +62,8 @@ class RunOptions:
 
     def as_words(self) -> dict[str, str | int | float | bool]:
         """As a result records them."""
-        return {name: _word(value) for name, value in dataclasses.asdict(self).items()}
+        words = {name: _word(value) for name, value in dataclasses.asdict(self).items()}
+        return words | {"device": self.device or "cuda"}
 
     def measured(self) -> dict[str, str | int | float | bool]:
         """Those that decide what is measured: results under others of these are not comparable."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -13,7 +13,7 @@ from warplens.replay import plan_file, result_file
 from warplens.replay.plan_file import Plan, Unit
 from warplens.replay.result_file import Result, UnitResult
 from warplens.replay.running import wire
-from warplens.replay.running.journal import Earlier, Head, Journal, earlier
+from warplens.replay.running.journal import Earlier, Head, Journal, earlier, refuse_other
 from warplens.replay.running.options import Progress, RunOptions
 from warplens.replay.running.process import Gone, Silent, WorkerProcess
 from warplens.replay.running.unit_results import unit_result
@@ -39,8 +39,8 @@ def run_plan(
         raise UsageError(f"the plan has no unit {unknown[0]!r}")
     if not output.parent.is_dir():
         raise UsageError(f"there is no folder {output.parent}")
-    known = Earlier() if fresh else earlier(output, plan_hash, options.measured())
-    run = _Run(plan, wire.Job(str(plan_path.resolve()), plan_hash, options), known, Journal(output), progress)
+    known = earlier(output, plan_hash, options.measured(), fresh)
+    run = _Run(plan, wire.Job(str(plan_path.resolve()), plan_hash, options), known, output, progress)
     try:
         run.go()
     finally:
@@ -53,12 +53,13 @@ def run_plan(
 
 class _Run:
     def __init__(
-        self, plan: Plan, job: wire.Job, known: Earlier, journal: Journal, progress: Callable[[Progress], None]
+        self, plan: Plan, job: wire.Job, known: Earlier, output: Path, progress: Callable[[Progress], None]
     ) -> None:
         self._plan = plan
         self._job = job
         self._known = known
-        self.journal = journal
+        self._output = output
+        self.journal = Journal(output)
         self._progress = progress
         self._worker: WorkerProcess | None = None
         self._done = dict(known.units)
@@ -69,39 +70,30 @@ class _Run:
 
     def go(self) -> None:
         wanted = [unit for unit in self._plan.units if self._is_wanted(unit)]
-        if self._known.head and all(unit.id in self._done for unit in wanted):
-            self.is_begun = True
-            self._tell(wanted, None)
-            return
-        self._start_first()
-        for unit in sorted(wanted, key=lambda each: -each.times.total_ns):
-            if unit.id in self._done:
-                continue
-            self._tell(wanted, unit)
+        left = sorted((unit for unit in wanted if unit.id not in self._done), key=lambda each: -each.times.total_ns)
+        if left or not self._known.head:
+            self._start_first()
+        self.is_begun = True
+        whole, left_ns = _total_ns(wanted), _total_ns(left)
+        for place, unit in enumerate(left):
+            share = 1 - left_ns / whole if whole else 0.0
+            self._progress(Progress(len(wanted) - len(left) + place, len(wanted), unit.id, unit.op, share))
             if self._worker is None and not self._start_again():
                 return
             self._done[unit.id] = self._outcome(unit)
             self.journal.add(self._done[unit.id])
-        self._tell(wanted, None)
+            left_ns -= unit.times.total_ns
+        self._progress(Progress(len(wanted), len(wanted), "", "", 1.0))
 
     def _is_wanted(self, unit: Unit) -> bool:
         chosen = self._job.options.units
         return unit.status == plan_file.READY and (not chosen or unit.id in chosen)
 
-    def _tell(self, wanted: list[Unit], unit: Unit | None) -> None:
-        done = [each for each in wanted if each.id in self._done]
-        whole = sum(each.times.total_ns for each in wanted)
-        share = sum(each.times.total_ns for each in done) / whole if whole else 1.0
-        now = (unit.id, unit.op) if unit else ("", "")
-        self._progress(Progress(len(done), len(wanted), *now, share))
-
     def _start_first(self) -> None:
         """Anything that goes wrong here is wrong for all units."""
         hello = self._start()
         known = self._head.device
-        if known not in ("", hello.device):
-            self._known = replace(self._known, notes=(f"an earlier result was not used: it is of {known}",))
-            self._done.clear()
+        refuse_other(self._output, f"on {known}" if known not in ("", hello.device) else "")
         self._job = replace(self._job, meter=hello.meter)
         self._head = replace(
             self._head,
@@ -110,9 +102,8 @@ class _Run:
             before=hello.state,
             after=None,
             meter=hello.meter,
-            notes=(*self._known.notes, *hello.notes, *self._device_notes(hello.device)),
+            notes=(*hello.notes, *self._device_notes(hello.device)),
         )
-        self.is_begun = True
         self.journal.begin(self._head, self._done)
 
     def _device_notes(self, device: str) -> list[str]:
@@ -208,3 +199,7 @@ class _Run:
         if unit.status == plan_file.LEFT_OUT:
             return unit_result(unit, result_file.NOT_RUN, unit.reason or "left out of the plan")
         return unit_result(unit, result_file.NOT_RUN, self._rest_reason if self._is_wanted(unit) else "not asked for")
+
+
+def _total_ns(units: Iterable[Unit]) -> int:
+    return sum(unit.times.total_ns for unit in units)

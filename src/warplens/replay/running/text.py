@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterable
 from typing import Final
 
 from warplens.replay.result_file import DONE, STATUSES, Result, UnitResult
+from warplens.replay.result_sums import NEAR, active_joules, in_range, ratio, replayed_ns, traced_ns
 
 TOP: Final = 20
+WIDTH: Final = 120
 NAME_CHARS: Final = 34
 OP_CHARS: Final = 40
-NEAR: Final = 0.10
-HEADERS: Final = ("op", "longest kernel", "count", "traced µs", "replayed µs", "ratio", "same", "J active")
-LEFT: Final = 2
+FEWEST_CHARS: Final = 8
+HEADERS: Final = ("unit", "op", "longest kernel", "count", "traced µs", "replayed µs", "ratio", "same", "J active")
+LEFT: Final = 3
 """Columns that are words, to the left."""
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def summary(result: Result) -> str:
+def summary(result: Result, width: int = WIDTH) -> str:
+    """`width`: of the screen; names are cut shorter until the table fits."""
     shown = sorted(result.units, key=lambda unit: -unit.traced.total_ns)[:TOP]
-    parts = ["\n".join(_table([HEADERS, *map(_row, shown)]))] if shown else []
+    parts = ["\n".join(_table([HEADERS, *map(_row, shown)], width))] if shown else []
     hidden = len(result.units) - len(shown)
     if hidden > 0:
         parts[0] += f"\n… and {hidden} more"
@@ -27,23 +31,30 @@ def summary(result: Result) -> str:
 
 
 def _row(unit: UnitResult) -> tuple[str, ...]:
-    time, energy = unit.time, unit.energy
+    time, energy, compared = unit.time, unit.energy, ratio(unit)
     return (
+        unit.id,
         _clip(unit.op, OP_CHARS),
         short(unit.kernel),
         str(unit.count),
         f"{unit.traced.median_ns / 1e3:.2f}",
         f"{time.median_ns / 1e3:.2f}" if time else unit.status,
-        f"{time.median_ns / unit.traced.median_ns:.2f}" if time and unit.traced.median_ns else "–",
+        "–" if compared is None else f"{compared:.2f}",
         "–" if unit.same is None else "yes" if unit.same else "no",
         "–" if energy is None else f"{energy.active_j:.3g}" + ("?" if energy.doubtful else ""),
     )
 
 
-def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
+def _table(rows: list[tuple[str, ...]], most: int) -> Iterable[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADERS))]
+    names = (HEADERS.index("op"), HEADERS.index("longest kernel"))
+    while sum(widths) + 2 * (len(widths) - 1) > most:
+        wider = max(names, key=widths.__getitem__)
+        if widths[wider] <= FEWEST_CHARS:
+            break
+        widths[wider] -= 1
     for row in rows:
-        cells = [cell.ljust(width) if column < LEFT else cell.rjust(width)
+        cells = [_clip(cell, width).ljust(width) if column < LEFT else cell.rjust(width)
                  for column, (cell, width) in enumerate(zip(row, widths, strict=True))]  # fmt: skip
         yield "  ".join(cells).rstrip()
 
@@ -51,7 +62,7 @@ def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
 def _lines(result: Result) -> Iterable[str]:
     yield _counts(result)
     done = [unit for unit in result.units if unit.status == DONE and unit.time is not None]
-    covered = sum(unit.traced.total_ns for unit in done)
+    covered = traced_ns(done)
     if result.gpu_ns:
         share = f"{covered / result.gpu_ns:.1%} of the trace's GPU time replayed"
         yield f"{share}, on {result.device}, cache {result.cache}"
@@ -70,28 +81,21 @@ def _counts(result: Result) -> str:
 
 
 def _sums(done: list[UnitResult], covered: int) -> Iterable[str]:
-    judged = sum(unit.traced.total_ns for unit in done if unit.same is not None)
+    judged = traced_ns(unit for unit in done if unit.same is not None)
     if judged:
-        same = sum(unit.traced.total_ns for unit in done if unit.same)
+        same = traced_ns(unit for unit in done if unit.same)
         yield f"same kernels and grids as the trace: {same / judged:.1%} by time"
-    replayed = math.fsum(unit.count * unit.time.median_ns for unit in done if unit.time)
+    replayed = replayed_ns(done)
     yield f"Σ count × replayed {replayed / 1e6:.3f} ms, traced {covered / 1e6:.3f} ms ({replayed / covered - 1:+.1%})"
-    near = sum(unit.traced.total_ns for unit in done if is_in_range(unit))
+    near = traced_ns(unit for unit in done if in_range(unit))
     yield f"inside the trace's own p10–p90, or within {NEAR:.0%} of its median: {near / covered:.1%} by time"
-
-
-def is_in_range(unit: UnitResult) -> bool:
-    if unit.time is None:
-        return False
-    traced, found = unit.traced, unit.time.median_ns
-    return traced.p10_ns <= found <= traced.p90_ns or abs(found - traced.median_ns) <= NEAR * traced.median_ns
 
 
 def _energy(result: Result) -> Iterable[str]:
     measured = [unit for unit in result.units if unit.energy is not None]
     if not measured:
         return
-    joules = math.fsum(unit.count * unit.energy.active_j for unit in measured if unit.energy)
+    joules = active_joules(measured)
     doubtful = sum(unit.energy.doubtful for unit in measured if unit.energy)
     idle = f", idle {result.meter.idle_watts:.1f} W ({result.meter.name})" if result.meter else ""
     yield f"energy of {_units(len(measured))}: Σ count × active {joules:.3g} J{idle}; {doubtful} doubtful (?)"
@@ -129,4 +133,5 @@ def short(kernel: str) -> str:
 
 
 def _clip(text: str, most: int) -> str:
+    text = CONTROL.sub("?", text)  # names come from files
     return text if len(text) <= most else text[: most - 1] + "…"

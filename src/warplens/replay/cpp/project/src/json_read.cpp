@@ -38,6 +38,11 @@ const Json* Json::find(std::string_view name) const {
 }
 
 Json& Json::set(std::string name, Json value) {
+  for (auto& [known, old] : members)
+    if (known == name) {
+      old = std::move(value);
+      return *this;
+    }
   members.emplace_back(std::move(name), std::move(value));
   return *this;
 }

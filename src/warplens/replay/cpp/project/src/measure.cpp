@@ -212,11 +212,9 @@ Time time_by_graph(TimedLoop& loop, const Session& session) {
 }
 
 // What goes wrong here takes nothing from the time that is already known.
-void add_energy(Bench& bench, const Unit& unit, const Session& session, double busy_ns, std::unique_ptr<TimedLoop> loop,
-                Outcome& outcome) {
-  if (!session.meter || !session.metered.contains(unit.id)) return;
+void add_energy(Bench& bench, const Session& session, double busy_ns, Outcome& outcome) {
   try {
-    if (loop == nullptr) loop = loop_of(bench, session, busy_ns, outcome.notes);
+    const auto loop = loop_of(bench, session, busy_ns, outcome.notes);
     session.alive("energy");
     outcome.energy = measure_loop(*loop, *session.nvml, *session.meter, busy_ns, session.options.energy_seconds);
   } catch (const std::exception& error) {
@@ -241,9 +239,13 @@ Outcome measure_on_gpu(const Unit& unit, const Session& session) {
   ProfiledCalls calls(*bench, session.scratch, options.cache);
   std::unique_ptr<TimedLoop> loop;
   std::vector<double> samples;
-  if (options.timer == Timer::graph) {
+  if (session.energy_only || options.timer == Timer::graph) {
     samples = calls.sample(std::min(look_repeats, options.max_repeats));
     if (samples.empty()) throw BadUnit("it launched nothing on the GPU");
+    if (session.energy_only) {
+      add_energy(*bench, session, median_of(samples), outcome);
+      return outcome;
+    }
     loop = loop_of(*bench, session, median_of(samples), outcome.notes);
   }
   if (loop != nullptr && loop->is_graph) {
@@ -261,7 +263,6 @@ Outcome measure_on_gpu(const Unit& unit, const Session& session) {
   if (calls.unusual() != 0)
     outcome.notes.push_back(std::to_string(calls.unusual()) +
                             " of its calls launched something else, and were left out");
-  add_energy(*bench, unit, session, median_of(samples), std::move(loop), outcome);
   return outcome;
 }
 

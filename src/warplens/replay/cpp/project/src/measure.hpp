@@ -18,7 +18,7 @@ struct Session {
   Place place;
   const Nvml* nvml = nullptr;
   std::optional<MeterFacts> meter;
-  std::set<std::string> metered;  // units whose energy is measured
+  bool energy_only = false;  // the unit's time is known already
   std::string scratch;                             // a file that profiles may be saved to
   std::function<void(const std::string&)> alive;   // told the part that begins
   std::function<void(const std::string&)> remark;  // for --describe

@@ -20,7 +20,8 @@ const std::map<std::string, int> dtypes = {
     {"bfloat16", 2},      {"float32", 4},         {"float64", 8},        {"complex32", 4},     {"complex64", 8},
     {"complex128", 16},   {"float8_e4m3fn", 1},   {"float8_e5m2", 1},    {"float8_e4m3fnuz", 1},
     {"float8_e5m2fnuz", 1}, {"float8_e8m0fnu", 1}, {"float4_e2m1fn_x2", 1}};
-const std::set<std::string> fills = {"normal", "uniform", "integers", "ramp", "constant"};
+constexpr std::size_t most_digits = 8;
+const std::set<std::string> fills = {"normal", "uniform", "integers", "ramp", "constant", "digits"};
 const std::set<std::string> argument_kinds = {"tensor", "undefined", "none",   "int",    "float",         "bool", "str",
                                               "complex", "dtype",   "device", "layout", "memory_format", "list",
                                               "choice"};
@@ -109,6 +110,12 @@ std::string dtype_of(const Field& place) {
   return name;
 }
 
+void check_digits(const Field& place, const std::vector<std::int64_t>& digits) {
+  if (digits.size() % 3 != 0 || digits.size() > 3 * most_digits) place.fail("not triples of stride, size and step");
+  for (std::size_t at = 0; at < digits.size(); at += 3)
+    if (digits[at] < 1 || digits[at + 1] < 1) place.fail("not triples of stride, size and step");
+}
+
 Storage read_storage(const Field& place) {
   Storage made;
   made.bytes = place.at("bytes").integer();
@@ -120,6 +127,9 @@ Storage read_storage(const Field& place) {
     made.fill.high = fill->number("high", 1);
     made.fill.step = fill->number("step", 1);
     if (!fills.contains(made.fill.kind)) fill->fail("no way to fill: '" + made.fill.kind + "'");
+    if (const auto digits = fill->maybe("digits"))
+      for (const Field& each : digits->items()) made.fill.digits.push_back(each.integer());
+    check_digits(*fill, made.fill.digits);
   }
   const std::string device = place.maybe("device") ? place.text("device") : "cuda";
   if (device != "cuda" && device != "cpu") place.at("device").fail("neither cuda nor cpu");

@@ -13,6 +13,7 @@ namespace warplens {
 struct Fill {
   std::string kind = "normal";
   double low = 0, high = 1, step = 1;
+  std::vector<std::int64_t> digits;  // triples: stride, size, step
 };
 
 struct Storage {

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "child.hpp"
 #include "faults.hpp"
@@ -40,15 +42,46 @@ class Folder {
   std::string path_;
 };
 
+// The longest units that together take that share of the replayable time: each costs seconds.
+std::set<std::string> metered_units(const Plan& plan, double cover) {
+  std::vector<const Unit*> ready;
+  double whole = 0, before = 0;
+  for (const Unit& unit : plan.units) {
+    if (unit.status != "ready") continue;
+    ready.push_back(&unit);
+    whole += static_cast<double>(unit.traced.total_ns);
+  }
+  sort_by_time(ready);
+  std::set<std::string> found;
+  for (const Unit* unit : ready) {
+    if (before >= cover * whole) break;
+    found.insert(unit->id);
+    before += static_cast<double>(unit->traced.total_ns);
+  }
+  return found;
+}
+
+// First the times of all units, then energy: the loops of the one heat the GPU, which would slow the other down.
+struct Task {
+  const Unit* unit;
+  bool energy;
+};
+
 class Run {
  public:
   Run(const Options& options, Plan plan) : options_(options), plan_(std::move(plan)) {
     for (const std::string& id : options.units)
       if (std::none_of(plan_.units.begin(), plan_.units.end(), [&](const Unit& unit) { return unit.id == id; }))
         throw UsageError("--units: the plan has no unit '" + id + "'");
-    for (const Unit& unit : plan_.units) sort_in(unit);
-    sort_by_time(todo_);
-    total_ = todo_.size();
+    std::vector<const Unit*> units;
+    for (const Unit& unit : plan_.units)
+      if (is_to_run(unit)) units.push_back(&unit);
+    sort_by_time(units);
+    for (const Unit* unit : units) todo_.push_back({unit, false});
+    if (options.device == "cpu" || !options.energy.value_or(true)) return;
+    const std::set<std::string> metered = metered_units(plan_, options.energy_cover);
+    for (const Unit* unit : units)
+      if (metered.contains(unit->id)) todo_.push_back({unit, true});
   }
 
   int go() {
@@ -58,7 +91,8 @@ class Run {
       std::cerr << "replay: " << fault << "\n";
       return 1;
     }
-    for (const Unit* unit : todo_) settle(*unit, "not run", "the run was interrupted");
+    for (const Task& task : todo_)
+      if (!task.energy) settle(*task.unit, "not run", "the run was interrupted");
     save();
     if (options_.output.empty()) std::cout << result();
     return is_interrupted() ? 130 : 0;
@@ -72,14 +106,16 @@ class Run {
     results_[unit.id] = unit_json(unit, outcome);
   }
 
-  void sort_in(const Unit& unit) {
+  // Whether it is to be run; what comes of it is settled where not.
+  bool is_to_run(const Unit& unit) {
     const auto& wanted = options_.units;
     const bool asked = wanted.empty() || std::find(wanted.begin(), wanted.end(), unit.id) != wanted.end();
     if (unit.status == "refused") settle(unit, "refused", unit.reason);
     else if (unit.status == "left out") settle(unit, "not run", unit.reason.empty() ? left_out_reason : unit.reason);
     else if (unit.triton) settle(unit, "refused", triton_reason);
     else if (!asked) settle(unit, "not run", "not asked for");
-    else todo_.push_back(&unit);
+    else return true;
+    return false;
   }
 
   // Runs what is left until the worker ends; a line where no worker could be of use.
@@ -87,9 +123,9 @@ class Run {
     std::vector<std::string> words = {"replay"};
     for (std::string& word : worker_words(options_)) words.push_back(std::move(word));
     Json names = Json::list();
-    for (const Unit* unit : todo_) names.add(unit->id);
+    for (const Task& task : todo_) names.add(Json::object().set("unit", task.unit->id).set("energy", task.energy));
     Child child(words, write_json(meter_, false) + "\n" + write_json(names, false) + "\n");
-    running_ = nullptr;
+    running_.reset();
     greeted_ = false;
     const double patience = silence_seconds + 4 * options_.energy_seconds;
     while (true) {
@@ -104,13 +140,15 @@ class Run {
         case Child::Read::silence:
           child.kill();
           child.wait();
-          if (running_ == nullptr) return "the process that measures does not start";
+          if (!running_) return "the process that measures does not start";
           finish_running("it took longer than " + std::to_string(static_cast<int>(patience)) + " s");
           return "";
         case Child::Read::end: {
           const std::string end = child.wait();
-          if (running_ != nullptr) finish_running("its process died (" + (end.empty() ? "without a word" : end) + ")");
+          if (running_) finish_running("its process died (" + (end.empty() ? "without a word" : end) + ")");
           else if (!greeted_) return "the process that measures does not start: " + end;
+          // Without a meter it passes over what is left.
+          else std::erase_if(todo_, [](const Task& task) { return task.energy; });
           return "";
         }
       }
@@ -125,11 +163,15 @@ class Run {
       greeted_ = true;
       if (device_.empty()) greet(*device, message);
     } else if (const Json* id = message.find("start")) {
-      const auto is_it = [&](const Unit* each) { return each->id == id->text; };
-      const auto unit = std::find_if(todo_.begin(), todo_.end(), is_it);
-      running_ = unit == todo_.end() ? nullptr : *unit;
-    } else if (message.find("unit") != nullptr && running_ != nullptr) {
-      results_[running_->id] = *message.find("result");
+      const bool energy = message.find("energy")->boolean;
+      const auto is_it = [&](const Task& each) { return each.unit->id == id->text && each.energy == energy; };
+      const auto task = std::find_if(todo_.begin(), todo_.end(), is_it);
+      if (task != todo_.end()) running_ = *task;
+    } else if (const Json* meter = message.find("meter")) {
+      meter_ = *meter;
+    } else if (message.find("unit") != nullptr && running_) {
+      if (running_->energy) add_energy(*message.find("result"));
+      else results_[running_->unit->id] = *message.find("result");
       done_with(*running_);
     }
     return "";
@@ -144,27 +186,46 @@ class Run {
     else if (!plan_.gpu.empty() && plan_.gpu != device_)
       notes_.add("the trace is of " + plan_.gpu + ", this run of " + device_);
     if (const Json* state = message.find("state")) before_ = *state;
-    if (const Json* meter = message.find("meter")) meter_ = *meter;
+  }
+
+  // The unit's time stays as it was measured before.
+  void add_energy(const Json& found) {
+    Json& known = results_[running_->unit->id];
+    if (const Json* energy = found.find("energy")) known.set("energy", *energy);
+    Json notes = Json::list();
+    if (const Json* old = known.find("notes")) notes = *old;
+    if (const Json* more = found.find("notes"))
+      for (const Json& note : more->items) notes.add(note);
+    if (const Json* reason = found.find("reason")) notes.add("no energy: " + reason->text);
+    if (!notes.items.empty()) known.set("notes", std::move(notes));
   }
 
   void finish_running(const std::string& reason) {
-    settle(*running_, "failed", reason);
+    if (running_->energy) add_energy(Json::object().set("reason", reason));
+    else settle(*running_->unit, "failed", reason);
     done_with(*running_);
   }
 
-  void done_with(const Unit& unit) {
-    todo_.erase(std::find(todo_.begin(), todo_.end(), &unit));
-    running_ = nullptr;
-    progress(unit);
+  // Of a unit that failed there is no energy to be had.
+  void done_with(Task task) {
+    const bool failed = results_.at(task.unit->id).find("status")->text != "done";
+    std::erase_if(todo_, [&](const Task& each) { return each.unit == task.unit && (each.energy == task.energy || failed); });
+    running_.reset();
+    ++finished_;
+    progress(task);
     save();
   }
 
-  void progress(const Unit& unit) const {
+  void progress(const Task& task) const {
+    const Unit& unit = *task.unit;
     const Json& result = results_.at(unit.id);
     char time[64] = "";
-    if (const Json* found = result.find("time"))
+    const Json* energy = task.energy ? result.find("energy") : nullptr;
+    if (energy != nullptr)
+      std::snprintf(time, sizeof time, "  %.4g mJ", energy->find("active_j")->number() * 1000);
+    else if (const Json* found = result.find("time"))
       std::snprintf(time, sizeof time, "  %.2f µs", found->find("median_ns")->number() / 1000);
-    std::string line = "[" + std::to_string(total_ - todo_.size()) + "/" + std::to_string(total_) + "] ";
+    std::string line = "[" + std::to_string(finished_) + "/" + std::to_string(finished_ + todo_.size()) + "] ";
     line += unit.id + "  " + unit.op + "  " + result.find("status")->text + time;
     for (const char* name : {"reason", "difference"})
       if (const Json* found = result.find(name)) line += "  (" + found->text + ")";
@@ -217,9 +278,9 @@ class Run {
 
   const Options& options_;
   const Plan plan_;
-  std::vector<const Unit*> todo_;
-  std::size_t total_ = 0;
-  const Unit* running_ = nullptr;
+  std::vector<Task> todo_;
+  std::size_t finished_ = 0;
+  std::optional<Task> running_;
   bool greeted_ = false;
   std::map<std::string, Json> results_;
   std::string device_;

@@ -71,6 +71,15 @@ at::Tensor chunk(const Fill& how, std::int64_t start, std::int64_t count, at::Sc
     at::Tensor steps = at::arange(start, start + count, there.dtype(exact));
     return steps.mul_(scalar(how.step)).add_(scalar(how.low)).clamp_(std::nullopt, scalar(how.high));
   }
+  if (how.kind == "digits") {
+    const at::Tensor places = at::arange(start, start + count, there.dtype(at::kLong));
+    at::Tensor sum = at::zeros({count}, there.dtype(at::kLong));
+    for (std::size_t at = 0; at + 2 < how.digits.size(); at += 3) {
+      const at::Tensor digit = places.div(how.digits[at], "floor").remainder_(how.digits[at + 1]);
+      sum.add_(digit, how.digits[at + 2]);
+    }
+    return sum;
+  }
   if (how.kind == "normal") {
     at::Tensor numbers = at::randn({count}, generator, there);
     if (dtype == at::kBool) return numbers.gt(0);

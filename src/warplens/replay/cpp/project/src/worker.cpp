@@ -14,6 +14,8 @@
 namespace warplens {
 namespace {
 
+constexpr double idle_seconds = 5;  // measured once, and in every figure of active energy
+
 void tell(const Json& message) {
   const std::string line = write_json(message, false) + "\n";
   for (std::size_t at = 0; at < line.size();) {
@@ -32,27 +34,9 @@ Json notes_json(const std::vector<std::string>& notes) {
 // Opens the GPU and its meter, and tells what is found.
 struct Opened {
   std::unique_ptr<Nvml> nvml;
+  bool can_meter = false;
   Session session;
 };
-
-// The longest units that together take that share of the replayable time: each costs seconds.
-std::set<std::string> metered_units(const Plan& plan, double cover) {
-  std::vector<const Unit*> ready;
-  double whole = 0, before = 0;
-  for (const Unit& unit : plan.units) {
-    if (unit.status != "ready") continue;
-    ready.push_back(&unit);
-    whole += static_cast<double>(unit.traced.total_ns);
-  }
-  sort_by_time(ready);
-  std::set<std::string> found;
-  for (const Unit* unit : ready) {
-    if (before >= cover * whole) break;
-    found.insert(unit->id);
-    before += static_cast<double>(unit->traced.total_ns);
-  }
-  return found;
-}
 
 // Idle power as an earlier worker of the same run measured it.
 std::optional<MeterFacts> known_meter(const std::string& line) {
@@ -67,7 +51,6 @@ Opened open_session(const Options& options, const Plan& plan, const std::string&
   Session& session = opened.session;
   session.options = options;
   session.scratch = options.scratch + "/profile.json";
-  session.metered = metered_units(plan, options.energy_cover);
   Json hello = Json::object();
   std::vector<std::string> notes;
   std::string device = "cpu";
@@ -81,12 +64,9 @@ Opened open_session(const Options& options, const Plan& plan, const std::string&
     session.nvml = opened.nvml.get();
     if (opened.nvml != nullptr && !opened.nvml->joules()) why_not = "no energy: this GPU has no counter of it";
     if (options.energy.value_or(true)) {
-      if (!why_not.empty()) {
-        notes.push_back(why_not);
-      } else {
-        session.meter = known_meter(meter);
-        if (!session.meter) session.meter = measure_idle(*opened.nvml, options.energy_seconds);
-      }
+      if (!why_not.empty()) notes.push_back(why_not);
+      else session.meter = known_meter(meter);
+      opened.can_meter = why_not.empty();
     }
   } else if (options.energy.value_or(false)) {
     notes.emplace_back("no energy: a CPU run has no meter");
@@ -95,9 +75,15 @@ Opened open_session(const Options& options, const Plan& plan, const std::string&
   for (const std::string& note : restore_settings(plan.settings)) notes.push_back(note);
   hello.set("hello", device).set("torch", torch_version()).set("notes", notes_json(notes));
   if (session.nvml != nullptr) hello.set("state", state_json(session.nvml->state()));
-  if (session.meter) hello.set("meter", meter_json(*session.meter));
   tell(hello);
   return opened;
+}
+
+// Idle power is that of a GPU that has worked: after the times of all units, before the first energy.
+void know_idle(Opened& opened, const Options& options) {
+  opened.session.alive("idle");
+  opened.session.meter = measure_idle(*opened.nvml, std::max(options.energy_seconds, idle_seconds));
+  tell(Json::object().set("meter", meter_json(*opened.session.meter)));
 }
 
 Outcome attempt(const Unit& unit, const Session& session) {
@@ -137,8 +123,10 @@ int run_worker(const Options& options) {
     Opened opened = open_session(options, plan, meter);
     std::string names;
     std::getline(std::cin, names);
-    for (const Json& name : parse_json(names).items) {
-      const std::string& id = name.text;
+    for (const Json& task : parse_json(names).items) {
+      const std::string& id = task.find("unit")->text;
+      opened.session.energy_only = task.find("energy")->boolean;
+      if (opened.session.energy_only && !opened.can_meter) continue;
       const auto is_it = [&](const Unit& each) { return each.id == id; };
       const auto unit = std::find_if(plan.units.begin(), plan.units.end(), is_it);
       if (unit == plan.units.end()) throw BadUnit("the plan changed while it ran");
@@ -146,7 +134,8 @@ int run_worker(const Options& options) {
       opened.session.remark = [&](const std::string& line) {
         tell(Json::object().set("remark", id + " gives " + line));
       };
-      tell(Json::object().set("start", id));
+      tell(Json::object().set("start", id).set("energy", opened.session.energy_only));
+      if (opened.session.energy_only && !opened.session.meter) know_idle(opened, options);
       Outcome outcome = attempt(*unit, opened.session);
       const std::string broken = options.device == "cpu" ? "" : gpu_is_broken();
       Json answer = Json::object();

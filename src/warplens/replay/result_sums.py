@@ -1,0 +1,44 @@
+"""What the units of a result add up to, for the text at the end of a run and for the tables of `replay show`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from warplens.replay.result_file import UnitResult
+
+NEAR: Final = 0.10
+"""A replayed median this near to the traced one counts as equal."""
+HOST: Final = "host"
+
+
+def gpu_median_ns(unit: UnitResult) -> float | None:
+    """The replayed time where it can be compared with the trace's: a host's time says nothing of a GPU."""
+    return unit.time.median_ns if unit.time is not None and unit.time.timer != HOST else None
+
+
+def ratio(unit: UnitResult) -> float | None:
+    """Replayed over traced."""
+    found = gpu_median_ns(unit)
+    return found / unit.traced.median_ns if found is not None and unit.traced.median_ns else None
+
+
+def in_range(unit: UnitResult) -> bool | None:
+    """Whether the replayed median lies inside the trace's own p10–p90, or within a tenth of its median."""
+    found, traced = gpu_median_ns(unit), unit.traced
+    if found is None:
+        return None
+    return traced.p10_ns <= found <= traced.p90_ns or abs(found - traced.median_ns) <= NEAR * traced.median_ns
+
+
+def traced_ns(units: Iterable[UnitResult]) -> int:
+    return sum(unit.traced.total_ns for unit in units)
+
+
+def replayed_ns(units: Iterable[UnitResult]) -> float:
+    return math.fsum(unit.count * unit.time.median_ns for unit in units if unit.time is not None)
+
+
+def active_joules(units: Iterable[UnitResult]) -> float:
+    return math.fsum(unit.count * unit.energy.active_j for unit in units if unit.energy is not None)
