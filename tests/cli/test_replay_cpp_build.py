@@ -94,6 +94,12 @@ RIGHT = (
         (storage(40), storage(3, "int64", Fill("integers", 0, 4))),
     ),
     op(
+        "aten::take",
+        "aten::take(Tensor self, Tensor index) -> Tensor",
+        (tensor(0, 72), tensor(1, 2, 4, 4, dtype="int64")),
+        (storage(72), storage(32, "int64", Fill("digits", digits=(4, 4, 16, 1, 4, 2)))),
+    ),
+    op(
         "aten::clone",
         "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
         (tensor(0, 2, 3, 4, 5), value("memory_format", "torch.channels_last")),

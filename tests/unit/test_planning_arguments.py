@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from typing import Any
 
 import pytest
@@ -168,7 +169,6 @@ def test_undefined_tensors_and_missing_ones_are_told_apart() -> None:
     [
         ("embedding", "indices", {"weight": (50257, 768)}, Fill("integers", 0, 50257)),
         ("nll_loss_forward", "target", {"self": (64, 1000)}, Fill("integers", 0, 1000)),
-        ("max_pool2d_with_indices_backward", "indices", {"self": (64, 64, 112, 112)}, Fill("integers", 0, 112 * 112)),
         ("mm", "self", {}, Fill("integers", 0, 2)),
     ],
 )
@@ -265,3 +265,17 @@ def test_every_listed_schema_is_understood() -> None:
     unread = [line for line in lines if not line.startswith("#") and parse_schema(line) is None]
     assert unread == []
     assert len(lines) > 3000
+
+
+@pytest.mark.parametrize("stride", [(8 * 16, 16, 4, 1), (8 * 16, 1, 8 * 4, 8)], ids=["contiguous", "channels last"])
+def test_pooled_indices_lie_in_their_own_windows(stride: tuple[int, ...]) -> None:
+    """Of a plane of 9 × 8, pooled to 4 × 4, eight channels: window (row, column) begins at (2 row, 2 column)."""
+    pooled = RecordedTensor((2, 8, 9, 8), "float32", (576, 72, 8, 1))
+    indices = RecordedTensor((2, 8, 4, 4), "int64", stride)
+    fill = fill_of(
+        "max_pool2d_with_indices_backward", "indices", indices, {"self": Recorded("tensor", tensors=(pooled,))}
+    )
+    triples = list(zip(fill.digits[::3], fill.digits[1::3], fill.digits[2::3], strict=True))
+    for sample, channel, row, column in product(range(2), range(8), range(4), range(4)):
+        place = sum(at * step for at, step in zip((sample, channel, row, column), stride, strict=True))
+        assert sum(place // step % size * by for step, size, by in triples) == 2 * row * 8 + 2 * column

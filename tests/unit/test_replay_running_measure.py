@@ -23,7 +23,7 @@ from warplens.replay.running.caches import Cache  # noqa: E402
 from warplens.replay.running.faults import BadUnit  # noqa: E402
 from warplens.replay.running.graphs import calls_per_replay  # noqa: E402
 from warplens.replay.running.inputs import Inputs  # noqa: E402
-from warplens.replay.running.metering import metered_units  # noqa: E402
+from warplens.replay.running.metered import metered_units  # noqa: E402
 
 CPU = torch.device("cpu")
 

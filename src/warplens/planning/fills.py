@@ -19,8 +19,8 @@ INTEGERS: Final = frozenset(("int8", "int16", "int32", "int64", "uint8", "uint16
 
 class Bound(NamedTuple):
     """An index: it stays below a side of another argument (`side`: its number, the name of the argument that holds it,
-    "place" for the one that the index's place in its list is for, "plane" for the product of the last two, "all" for
-    all) or below a number that is passed."""
+    "place" for the one that the index's place in its list is for, "all" for the product of all) or below a number that
+    is passed."""
 
     ops: re.Pattern[str]
     argument: str
@@ -34,6 +34,7 @@ class Values(NamedTuple):
     fill: Fill
 
 
+POOLING: Final = re.compile(r"max_pool2d_with_indices_backward")
 ANY: Final = re.compile(".*")
 INDEXING: Final = re.compile(r"_?(unsafe_)?index(_put_?|_put_impl_)?")
 BOUNDS: Final = (
@@ -45,7 +46,6 @@ BOUNDS: Final = (
     Bound(re.compile(r"gather|scatter\w*|_scatter\w*"), "index", "self", "dim"),
     Bound(re.compile(r"nll_loss\w*|cross_entropy\w*|multi_margin_loss\w*"), "target", "self", 1),
     Bound(INDEXING, "indices", "self", "place"),
-    Bound(re.compile(r"max_pool2d_with_indices_backward"), "indices", "self", "plane"),
     Bound(re.compile(r"take|put_?"), "index", "self", "all"),
 )
 VALUES: Final = (
@@ -79,6 +79,8 @@ def fill_of(op: str, argument: str, tensor: RecordedTensor, given: Mapping[str, 
     if shared is not None:
         return shared
     if tensor.dtype in INTEGERS:
+        if argument == "indices" and POOLING.fullmatch(op):
+            return _windows(tensor, _tensor(given.get("self")))
         if argument == "other" and DIVISIONS.fullmatch(op):
             return DIVISORS
         for bound in BOUNDS:
@@ -103,6 +105,20 @@ def _shared_out(op: str, argument: str, tensor: RecordedTensor, given: Mapping[s
     if tensor.dtype == "bool" and argument in ("mask", "indices") and (true := _true_count(op, tensor, given)):
         return Fill("ramp", -true, 0, 1)  # below zero is true, too
     return None
+
+
+def _windows(tensor: RecordedTensor, pooled: RecordedTensor | None) -> Fill:
+    """Where pooling found its maxima: each in its own window, here in the corner. Neighbours write to neighbouring
+    places, which indices from all over the plane would not, and that costs time.
+
+    A place in memory tells row and column, as long as the tensor is dense.
+    """
+    if pooled is None or len(pooled.shape) < 2 or len(tensor.shape) < 2:
+        return Fill("constant", 0)
+    (height, width), (rows, columns) = pooled.shape[-2:], tensor.shape[-2:]
+    down, across = max(height // max(rows, 1), 1), max(width // max(columns, 1), 1)
+    row_stride, column_stride = (max(step, 1) for step in tensor.stride[-2:])
+    return Fill("digits", digits=(row_stride, max(rows, 1), down * width, column_stride, max(columns, 1), across))
 
 
 def _equal_lengths(rows: Recorded | None, sequences: int) -> Fill:
@@ -134,7 +150,7 @@ def _limit(bound: Bound, given: Mapping[str, Recorded], place: int) -> int:
     if bound.side == "":
         return _number(other) or 1
     side = _dimension(given.get(bound.argument), place) if bound.side == "place" else bound.side
-    if isinstance(side, str) and side not in ("plane", "all"):
+    if isinstance(side, str) and side != "all":
         side = _number(given.get(side)) or 0
     found = _size(other, side)
     if found is None and bound.side == 1:  # a single sample without a batch
@@ -158,7 +174,7 @@ def _size(other: Recorded | None, side: int | str) -> int | None:
     if tensor is None:
         return None
     if isinstance(side, str):
-        return math.prod(tensor.shape[-2:] if side == "plane" else tensor.shape)
+        return math.prod(tensor.shape)
     return tensor.shape[side] if -len(tensor.shape) <= side < len(tensor.shape) else None
 
 

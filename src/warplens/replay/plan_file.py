@@ -37,6 +37,7 @@ FILLS: Final = {
     "integers": "random whole numbers, from low up to, but not including, high",
     "ramp": "low, low + step, low + 2 step …, at most high",
     "constant": "low everywhere",
+    "digits": "the sum of (place // stride) % size × step over triples of stride, size and step",
 }
 ARGUMENTS: Final = (
     # what an argument may be; of a `choice` the first of its items that launches the right kernels is the one
@@ -51,6 +52,7 @@ OP_NAME: Final = re.compile(r"[A-Za-z_]\w*::\w+")
 UNIT_NAME: Final = re.compile(r"[\w.:-]{1,80}")
 MAX_CHOICES: Final = 32
 MAX_SIDE: Final = 1 << 40
+MAX_DIGITS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Fill:
     low: float = 0.0
     high: float = 1.0
     step: float = 1.0
+    digits: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -291,8 +294,16 @@ def _check_storage(storage: Storage, where: str) -> None:
         raise FormatError(f"not one of {', '.join(FILLS)}: {storage.fill.kind!r}", where=f"{where}.fill.kind")
     if not all(map(math.isfinite, (storage.fill.low, storage.fill.high, storage.fill.step))):
         raise FormatError("a number that is not finite", where=f"{where}.fill")
+    if not _are_digits(storage.fill.digits):
+        raise FormatError("not triples of stride, size and step", where=f"{where}.fill.digits")
     if not 0 <= storage.bytes <= MAX_SIDE:
         raise FormatError(f"no size: {storage.bytes}", where=f"{where}.bytes")
+
+
+def _are_digits(digits: tuple[int, ...]) -> bool:
+    if len(digits) % 3 or len(digits) > 3 * MAX_DIGITS:
+        return False
+    return all(1 <= each <= MAX_SIDE for place in (0, 1) for each in digits[place::3])
 
 
 def _check_argument(argument: Argument, unit: Unit, where: str) -> None:

@@ -16,7 +16,7 @@ from warplens.replay.result_file import State
 from warplens.replay.running import settings, wire
 from warplens.replay.running.caches import Cache
 from warplens.replay.running.faults import one_line
-from warplens.replay.running.metering import Metering, metered_units, metering
+from warplens.replay.running.metering import MeterAtHand, meter_at_hand
 from warplens.replay.running.state import first_state, reader
 from warplens.replay.running.unit_run import Bench
 
@@ -29,12 +29,11 @@ def make(plan: Plan, job: wire.Job, tell: Callable[[str], None]) -> tuple[Bench,
         torch.empty(1, device=device)  # the context must be alive when idle power is measured
         torch.cuda.synchronize()
     state = first_state(uuid_of(device)) if device.type == "cuda" else None
-    energy, note = _metering(device, job)
+    meter, note = _meter(device, job)
     notes += [note] if note else []
     cache = Cache(job.options.cache, device)
-    metered = metered_units(plan, job.options.energy_cover)
-    bench = Bench(device, job.options, cache, plan.sources, Path(job.folder), energy, metered, tell)
-    hello = wire.Hello(name_of(device), versions(), state, energy.record if energy else None, tuple(notes))
+    bench = Bench(device, job.options, cache, plan.sources, Path(job.folder), meter, tell)
+    hello = wire.Hello(name_of(device), versions(), state, meter is not None, tuple(notes))
     return bench, hello
 
 
@@ -73,7 +72,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _metering(device: Any, job: wire.Job) -> tuple[Metering | None, str]:
+def _meter(device: Any, job: wire.Job) -> tuple[MeterAtHand | None, str]:
     """The meter, and a note where there is none though one was wanted."""
     options = job.options
     if options.energy is False:
@@ -81,7 +80,7 @@ def _metering(device: Any, job: wire.Job) -> tuple[Metering | None, str]:
     if device.type != "cuda":
         return None, "no energy: a CPU run has no meter" if options.energy else ""
     try:
-        found = metering(device, job.meter, options.energy_seconds)
+        found = meter_at_hand(device, job.meter, options.energy_seconds)
     except Exception as error:  # noqa: BLE001 - a driver may say no in many ways, and time can be measured without it
         return None, f"no energy: {one_line(error)}"
     return (None, f"no energy: {found}") if isinstance(found, str) else (found, "")

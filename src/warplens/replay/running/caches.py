@@ -30,8 +30,10 @@ class Cache:
 
     def preparation(self, inputs: Inputs) -> Callable[[], None]:
         """What to do before each call."""
-        if self.mode == "hot" or self._device.type != "cuda":
+        if self._device.type != "cuda":
             return lambda: None
+        if self.mode == "hot":
+            return lambda: torch.cuda.synchronize()
         flush = self._flush()
         warm = [inputs.flats[place].view(torch.int64) for place in self.warm(inputs.storages)]
 
@@ -39,6 +41,7 @@ class Cache:
             flush()
             for each in warm:
                 each.bitwise_or_(0)  # reads and writes every line, and changes nothing
+            torch.cuda.synchronize()  # so that a call begins on an idle GPU, however fast the host is
 
         return prepare
 

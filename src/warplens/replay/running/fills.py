@@ -59,6 +59,11 @@ def _chunk(how: Fill, start: int, count: int, dtype: Any, generator: Any) -> Any
         steps = torch.arange(start, start + count, dtype=_exact(whole), **place)
         low, step, high = (int(each) if whole else each for each in (how.low, how.step, how.high))
         return steps.mul_(step).add_(low).clamp_(max=high)
+    if how.kind == "digits":
+        places = torch.arange(start, start + count, dtype=torch.int64, **place)
+        triples = zip(how.digits[::3], how.digits[1::3], how.digits[2::3], strict=True)
+        zero = torch.zeros(count, dtype=torch.int64, **place)
+        return sum(((places // stride % size).mul_(step) for stride, size, step in triples), zero)
     if how.kind == "normal":
         numbers = torch.randn(count, generator=generator, **place)
         if dtype == torch.bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from warplens.replay.plan_file import Plan, Unit
 from warplens.replay.result_file import Result, UnitResult
 from warplens.replay.running import wire
 from warplens.replay.running.journal import Earlier, Head, Journal, earlier, refuse_other
+from warplens.replay.running.metered import metered_units
 from warplens.replay.running.options import Progress, RunOptions
 from warplens.replay.running.process import Gone, Silent, WorkerProcess
 from warplens.replay.running.unit_results import unit_result
@@ -22,6 +23,7 @@ __all__ = ["Progress", "run_plan"]
 START_SECONDS: Final = 300.0
 """Importing PyTorch from a cold disk, starting the GPU and measuring idle power take long."""
 NOT_REACHED: Final = "the run was interrupted"
+NO_ENERGY: Final = "no energy: "
 
 
 def run_plan(
@@ -66,24 +68,50 @@ class _Run:
         self._head = known.head or Head(job.plan_hash, job.options.measured(), "")
         self._throttled: Counter[str] = Counter()
         self._rest_reason = NOT_REACHED
+        self._has_meter = False
+        self._metered = metered_units(plan, job.options.energy_cover)
         self.is_begun = False
 
     def go(self) -> None:
+        """First the times of all units, then energy: its loops heat the GPU, which would slow the others down."""
         wanted = [unit for unit in self._plan.units if self._is_wanted(unit)]
-        left = sorted((unit for unit in wanted if unit.id not in self._done), key=lambda each: -each.times.total_ns)
-        if left or not self._known.head:
+        left = [unit for unit in wanted if unit.id not in self._done]
+        if left or not self._known.head or any(map(self._lacks_energy, wanted)):
             self._start_first()
         self.is_begun = True
-        whole, left_ns = _total_ns(wanted), _total_ns(left)
-        for place, unit in enumerate(left):
-            share = 1 - left_ns / whole if whole else 0.0
-            self._progress(Progress(len(wanted) - len(left) + place, len(wanted), unit.id, unit.op, share))
+        if self._each(left, wanted, energy=False) and self._has_meter:
+            metered = [unit for unit in wanted if self._lacks_energy(unit)]
+            self._each(metered, metered, energy=True)
+        self._progress(Progress(len(wanted), len(wanted), "", "", 1.0))
+
+    def _each(self, units: Sequence[Unit], whole: Sequence[Unit], *, energy: bool) -> bool:
+        """The longest first; whether all of them were reached. `whole` are those that progress is a share of."""
+        whole_ns, left_ns = _total_ns(whole), _total_ns(units)
+        for place, unit in enumerate(sorted(units, key=lambda each: -each.times.total_ns)):
+            share = 1 - left_ns / whole_ns if whole_ns else 0.0
+            words = f"energy of {unit.op}" if energy else unit.op
+            self._progress(Progress(len(whole) - len(units) + place, len(whole), unit.id, words, share))
             if self._worker is None and not self._start_again():
-                return
-            self._done[unit.id] = self._outcome(unit)
+                return False
+            found = self._outcome(unit, energy=energy)
+            self._done[unit.id] = self._with_energy(unit, found) if energy else found
             self.journal.add(self._done[unit.id])
             left_ns -= unit.times.total_ns
-        self._progress(Progress(len(wanted), len(wanted), "", "", 1.0))
+        return True
+
+    def _lacks_energy(self, unit: Unit) -> bool:
+        """Its energy is wanted and not known, though nothing went wrong with it."""
+        known = self._done.get(unit.id)
+        if unit.id not in self._metered or known is None:
+            return False
+        told = any(note.startswith(NO_ENERGY) for note in known.notes)
+        return known.status == result_file.DONE and known.energy is None and not told
+
+    def _with_energy(self, unit: Unit, found: UnitResult) -> UnitResult:
+        """What was measured before stays as it was, whatever became of the energy."""
+        known = self._done[unit.id]
+        why = (NO_ENERGY + found.reason,) if found.status != result_file.DONE else ()
+        return replace(known, energy=found.energy, notes=(*known.notes, *found.notes, *why))
 
     def _is_wanted(self, unit: Unit) -> bool:
         chosen = self._job.options.units
@@ -94,14 +122,12 @@ class _Run:
         hello = self._start()
         known = self._head.device
         refuse_other(self._output, f"on {known}" if known not in ("", hello.device) else "")
-        self._job = replace(self._job, meter=hello.meter)
         self._head = replace(
             self._head,
             device=hello.device,
             versions=hello.versions,
             before=hello.state,
             after=None,
-            meter=hello.meter,
             notes=(*hello.notes, *self._device_notes(hello.device)),
         )
         self.journal.begin(self._head, self._done)
@@ -125,6 +151,7 @@ class _Run:
             raise WarplensError(message.message, hint=message.hint or None)
         if not isinstance(message, wire.Hello):
             raise WarplensError("the process that runs the units began with no greeting")
+        self._has_meter = message.has_meter
         return message
 
     def _start_again(self) -> bool:
@@ -137,10 +164,10 @@ class _Run:
             return False
         return True
 
-    def _outcome(self, unit: Unit) -> UnitResult:
+    def _outcome(self, unit: Unit, *, energy: bool) -> UnitResult:
         assert self._worker is not None
         limit = self._job.options.unit_timeout
-        self._worker.tell(wire.Do(unit.id))
+        self._worker.tell(wire.Do(unit.id, energy))
         try:
             while not isinstance(message := self._worker.listen(limit), wire.Answer):
                 continue
@@ -152,6 +179,10 @@ class _Run:
             return unit_result(unit, result_file.FAILED, f"its process died ({error})")
         if message.broken:
             self.end_worker()
+        if message.meter is not None and message.meter != self._head.meter:
+            self._job = replace(self._job, meter=message.meter)
+            self._head = replace(self._head, meter=message.meter)
+            self.journal.begin(self._head, self._done)
         if message.state is not None:
             self._throttled.update(message.state.throttle)
             self._head = replace(self._head, after=replace(message.state, throttle=tuple(self._throttled)))

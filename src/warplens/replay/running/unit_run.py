@@ -19,9 +19,9 @@ from warplens.replay.running.caches import Cache
 from warplens.replay.running.calls import bind, combinations, resolve
 from warplens.replay.running.choosing import Way, first_like_the_trace, ways
 from warplens.replay.running.faults import BadUnit, Refusal, one_line
-from warplens.replay.running.graphs import Candidate, Loop, loop_of
+from warplens.replay.running.graphs import Candidate, loop_of
 from warplens.replay.running.inputs import Inputs, check_memory
-from warplens.replay.running.metering import Metering
+from warplens.replay.running.metering import MeterAtHand
 from warplens.replay.running.options import RunOptions
 from warplens.replay.running.same import difference
 from warplens.replay.running.statistics import median, summarise
@@ -29,6 +29,7 @@ from warplens.replay.running.timing import ProfiledCalls, first_repeats, host_sa
 from warplens.replay.running.unit_results import unit_result
 from warplens.replay.running.widening import narrow_dtypes, widened
 
+NOTHING: Final = "it launched nothing on the GPU"
 LOOK_REPEATS: Final = 10
 """Calls under the profiler where it only tells which kernels run."""
 
@@ -43,18 +44,16 @@ class Bench:
     sources: dict[str, Source]
     folder: Path
     """for files of this process"""
-    metering: Metering | None = None
-    metered: frozenset[str] = frozenset()
-    """units whose energy is measured"""
+    meter: MeterAtHand | None = None
     tell: Callable[[str], None] = lambda part: None
     """Says that a unit goes on with its next part."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was measured of a unit."""
+    """What was measured of a unit: its time, or its energy."""
 
-    time: Time
+    time: Time | None = None
     kernels: tuple[RunKernel, ...] = ()
     same: bool | None = None
     difference: str = ""
@@ -71,10 +70,13 @@ class _Notes:
             self.texts.append(text)
 
 
-def run_unit(unit: Unit, bench: Bench) -> UnitResult:
-    """Whatever goes wrong is told in the result."""
+def run_unit(unit: Unit, bench: Bench, energy: bool = False) -> UnitResult:
+    """Its time, or its energy. Whatever goes wrong is told in the result."""
     try:
-        outcome = _on_gpu(unit, bench) if bench.device.type == "cuda" else _on_cpu(unit, bench)
+        if bench.device.type == "cuda":
+            outcome = _without_gradients(partial(_metered if energy else _measured, unit, bench))
+        else:
+            outcome = _on_cpu(unit, bench)
     except Refusal as error:
         return unit_result(unit, result_file.REFUSED, str(error))
     except Exception as error:  # noqa: BLE001 - an op may raise anything; one unit never ends the run
@@ -113,59 +115,53 @@ def _timed_on_host(unit: Unit, bench: Bench) -> Outcome:
     return Outcome(summarise(samples, "host"))
 
 
-def _on_gpu(unit: Unit, bench: Bench) -> Outcome:
-    return _without_gradients(partial(_measured, unit, bench))
-
-
 def _measured(unit: Unit, bench: Bench) -> Outcome:
-    inputs, candidates = _prepared(unit, bench)
-    way = first_like_the_trace(ways(candidates, inputs, torch.cuda.synchronize), unit, inputs, bench.folder)
-    profiled = ProfiledCalls(way.call, inputs, bench.cache.preparation(inputs), bench.folder)
+    way, profiled = _profiled(unit, bench)
     notes = _Notes()
-    time, busy_ns, loop = _time(unit, bench, way, profiled, notes)
+    time = _time(unit, bench, way, profiled, notes)
     differs = difference(unit.kernels, profiled.usual)
     if profiled.unusual:
         notes.add(f"{profiled.unusual} of its calls launched something else, and were left out")
-    energy = _energy(bench, way, profiled, busy_ns, loop, notes) if unit.id in bench.metered else None
-    return Outcome(time, profiled.kernels(), not differs, differs, energy, tuple(notes.texts))
+    return Outcome(time, profiled.kernels(), not differs, differs, notes=tuple(notes.texts))
 
 
-def _time(
-    unit: Unit, bench: Bench, way: Way, profiled: ProfiledCalls, notes: _Notes
-) -> tuple[Time, float, Loop | None]:
-    """Its time, that of its kernels alone, and the loop where there is one already."""
+def _profiled(unit: Unit, bench: Bench) -> tuple[Way, ProfiledCalls]:
+    inputs, candidates = _prepared(unit, bench)
+    way = first_like_the_trace(ways(candidates, inputs, torch.cuda.synchronize), unit, inputs, bench.folder)
+    return way, ProfiledCalls(way.call, inputs, bench.cache.preparation(inputs), bench.folder)
+
+
+def _time(unit: Unit, bench: Bench, way: Way, profiled: ProfiledCalls, notes: _Notes) -> Time:
     options = bench.options
     if options.timer == "graph":
-        looked = profiled.sample(min(LOOK_REPEATS, options.max_repeats))
-        if not looked:
-            raise BadUnit("it launched nothing on the GPU")
-        loop, note = loop_of(way.candidate, profiled.inputs, bench.cache, median(looked), bench.device)
+        loop, note = loop_of(way.candidate, profiled.inputs, bench.cache, _glance(profiled, options), bench.device)
         notes.add(note)
         if not note:
-            samples = repeated(loop.timed, options, options.min_repeats)
-            return summarise(samples, "graph"), median(looked), loop
+            return summarise(repeated(loop.timed, options, options.min_repeats), "graph")
     samples = repeated(profiled.sample, options, first_repeats(unit.times.median_ns, options))
     if not samples:
-        raise BadUnit("it launched nothing on the GPU")
-    time = summarise(samples, "profiler")
-    return time, time.median_ns, None
+        raise BadUnit(NOTHING)
+    return summarise(samples, "profiler")
 
 
-def _energy(
-    bench: Bench, way: Way, profiled: ProfiledCalls, busy_ns: float, loop: Loop | None, notes: _Notes
-) -> Energy | None:
-    """What goes wrong here takes nothing from the time that is already known."""
-    if bench.metering is None:
-        return None
+def _glance(profiled: ProfiledCalls, options: RunOptions) -> float:
+    """How long its kernels take, from a few calls."""
+    samples = profiled.sample(min(LOOK_REPEATS, options.max_repeats))
+    if not samples:
+        raise BadUnit(NOTHING)
+    return median(samples)
+
+
+def _metered(unit: Unit, bench: Bench) -> Outcome:
+    assert bench.meter is not None
+    bench.tell("idle")
+    metering = bench.meter.ready()
+    way, profiled = _profiled(unit, bench)
+    busy_ns = _glance(profiled, bench.options)
     bench.tell("energy")
-    try:
-        if loop is None:
-            loop, note = loop_of(way.candidate, profiled.inputs, bench.cache, busy_ns, bench.device)
-            notes.add(note)
-        return bench.metering.measure(loop, busy_ns, bench.options.energy_seconds)
-    except Exception as error:  # noqa: BLE001 - ops, captures and meters raise what they like
-        notes.add(f"no energy: {one_line(error)}")
-        return None
+    loop, note = loop_of(way.candidate, profiled.inputs, bench.cache, busy_ns, bench.device)
+    energy = metering.measure(loop, busy_ns, bench.options.energy_seconds)
+    return Outcome(energy=energy, notes=(note,) if note else ())
 
 
 def _prepared(unit: Unit, bench: Bench) -> tuple[Inputs, Sequence[Candidate]]:

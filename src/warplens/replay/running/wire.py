@@ -27,9 +27,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Do:
-    """Run this unit."""
+    """Time this unit, or measure its energy."""
 
     unit: str
+    energy: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Hello:
     device: str
     versions: dict[str, str] = field(default_factory=dict)
     state: State | None = None
-    meter: Meter | None = None
+    has_meter: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -62,6 +63,8 @@ class Alive:
 class Answer:
     unit: UnitResult
     state: State | None = None
+    meter: Meter | None = None
+    """With the idle power, once that is measured."""
     broken: bool = False
     """The unit left the GPU's context unusable: another process must do the rest."""
 

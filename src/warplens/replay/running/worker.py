@@ -73,10 +73,10 @@ def _serve(job: wire.Job, lines: queue.Queue[str], say: Callable[[Any], None]) -
     units = {unit.id: unit for unit in plan.units}
     state = bench_making.state_reader(bench.device)
     while True:
-        unit = units[wire.read(lines.get()).unit]
-        result = unit_run.run_unit(unit, bench)
+        task = wire.read(lines.get())
+        result = unit_run.run_unit(units[task.unit], bench, task.energy)
         broken = _is_broken(torch, bench.device)
-        say(wire.Answer(result, state(), broken))
+        say(wire.Answer(result, state(), bench.meter.known if bench.meter else None, broken))
         if broken:
             return
 
