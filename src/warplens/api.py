@@ -239,9 +239,8 @@ def open(
     counters = _counters([Path(each) for each in ncu])
     replayed = result_file.load(Path(replay)) if replay else None
     if replayed is not None and replayed.gpu_ns != int(found.events["dur_ns"].gather(found.gpu_rows).sum()):
-        raise UsageError(
-            f"{replay} is the replay of another trace ({replayed.trace})", hint="replay run on a plan of this trace makes one"
-        )
+        hint = "replay run on a plan of this trace makes one"
+        raise UsageError(f"{replay} is the replay of another trace ({replayed.trace})", hint=hint)
     return Profile(found, rules, options, chosen, counters, replayed)
 
 

@@ -386,3 +386,40 @@ def test_numbers_that_json_has_no_words_for_survive(tmp_path: Path) -> None:
     unit = replace(plan.units[0], arguments=(Argument("float", float("-inf")),))
     plan_file.save(tmp_path / "plan.json", replace(plan, units=(unit,)))
     assert plan_file.load(tmp_path / "plan.json")[0].units[0].arguments[0].value == float("-inf")
+
+
+def test_switches_and_variables_of_the_run_are_in_the_plan(tmp_path: Path) -> None:
+    """As a capture bundle's environment.json has them; nothing else of the environment."""
+    import shutil
+
+    from warplens.planning.context import context_of
+
+    bundle = tmp_path / "run.warplens"
+    bundle.mkdir()
+    shutil.copy(REPLAY / "gpt2_compiled.json.gz", bundle / "trace.json.gz")
+    (bundle / "environment.json").write_text(json.dumps({
+        "torch": {"settings": {"backends.cuda.matmul.allow_tf32": True}},
+        "variables": {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "CUDA_HOME": "/usr/local/cuda"},
+        "packages": {"torch": "2.11.0"},
+    }))  # fmt: skip
+    (bundle / "manifest.json").write_text(json.dumps({"format": "warplens-bundle"}))
+    found = context_of(bundle)
+    assert found.settings == {"backends.cuda.matmul.allow_tf32": True, "variables.CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    assert found.versions == {"torch": "2.11.0"}
+
+
+def test_a_plan_sets_no_variable_but_those_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    from warplens.replay.running.settings import restore_variables
+
+    for name in ("CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "LD_PRELOAD"):
+        monkeypatch.delenv(name, raising=False)
+    restore_variables({
+        "variables.CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "variables.NVIDIA_TF32_OVERRIDE": "1; rm -rf /",
+        "variables.LD_PRELOAD": "evil.so",
+    })  # fmt: skip
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert not {"NVIDIA_TF32_OVERRIDE", "LD_PRELOAD"} & set(os.environ)
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -24,12 +26,34 @@ CALLS: Final = {
     "backends.cuda.cudnn_sdp_enabled": "backends.cuda.enable_cudnn_sdp",
     "backends.cuda.preferred_blas_library": "backends.cuda.preferred_blas_library",
 }
+VARIABLES: Final = {
+    # environment variables of the libraries underneath, which read them when they start: what each may be
+    "CUBLAS_WORKSPACE_CONFIG": re.compile(r"(:\d{1,6}:\d{1,4}){1,8}"),
+    "CUBLASLT_WORKSPACE_SIZE": re.compile(r"\d{1,9}"),
+    "NVIDIA_TF32_OVERRIDE": re.compile(r"[01]"),
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": re.compile(r"[01]"),
+    "TORCH_BLAS_PREFER_CUBLASLT": re.compile(r"[01]"),
+}
+VARIABLE: Final = "variables."
+"""How a plan names them among its settings."""
 WORDS: Final = {
     "get_float32_matmul_precision": ("highest", "high", "medium"),
     "backends.cuda.preferred_blas_library": ("default", "cublas", "cublaslt", "ck"),
 }
 NOT_OURS: Final = ("get_num_threads", "backends.cudnn.version", "is_autocast_enabled")
 """Recorded too, but they choose no kernel of an op that is called by its own name with its own inputs."""
+
+
+def restore_variables(settings: Mapping[str, str | int | float | bool]) -> None:
+    """Before PyTorch is loaded; `restore` tells of those that were not set."""
+    for name, value in settings.items():
+        if name.startswith(VARIABLE) and _is_variable(name, value):
+            os.environ[name.removeprefix(VARIABLE)] = str(value)
+
+
+def _is_variable(name: str, value: str | int | float | bool) -> bool:
+    pattern = VARIABLES.get(name.removeprefix(VARIABLE))
+    return pattern is not None and pattern.fullmatch(str(value)) is not None
 
 
 def restore(settings: Mapping[str, str | int | float | bool]) -> tuple[str, ...]:
@@ -39,7 +63,7 @@ def restore(settings: Mapping[str, str | int | float | bool]) -> tuple[str, ...]
     notes = []
     # Precisions first: setting one also sets the TF32 switches, which the plan names apart.
     for name in sorted(settings, key=lambda each: each not in CALLS):
-        if name in NOT_OURS:
+        if name in NOT_OURS or (name.startswith(VARIABLE) and _is_variable(name, settings[name])):
             continue
         problem = _set(torch, name, settings[name])
         if problem:

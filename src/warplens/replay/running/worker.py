@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from warplens.errors import WarplensError
 from warplens.replay import plan_file
-from warplens.replay.running import wire
+from warplens.replay.running import settings, wire
 from warplens.replay.running.faults import one_line
 
 
@@ -63,6 +63,7 @@ def _serve(job: wire.Job, lines: queue.Queue[str], say: Callable[[Any], None]) -
     plan, found_hash = plan_file.load(Path(job.plan))
     if found_hash != job.plan_hash:
         raise WarplensError("the plan was changed while it ran")
+    settings.restore_variables(plan.settings)
     torch = _torch()
     _import(job.options.imports)
     # These load PyTorch.

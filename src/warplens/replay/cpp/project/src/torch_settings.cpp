@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 #include <torch/version.h>
 
+#include <cstdlib>
 #include <functional>
 #include <map>
+#include <regex>
 
 #include "bench.hpp"
 #include "faults.hpp"
@@ -41,6 +43,14 @@ constexpr const char* blas_name = "backends.cuda.preferred_blas_library";
 // Recorded too, but they choose no kernel of an op that is called by its own name with its own inputs.
 constexpr const char* not_ours[] = {"get_num_threads", "backends.cudnn.version", "is_autocast_enabled"};
 
+// Environment variables of the libraries underneath, which read them when they start, and what each may be.
+const std::map<std::string, std::regex> variables = {
+    {"variables.CUBLAS_WORKSPACE_CONFIG", std::regex(R"((:\d{1,6}:\d{1,4}){1,8})")},
+    {"variables.CUBLASLT_WORKSPACE_SIZE", std::regex(R"(\d{1,9})")},
+    {"variables.NVIDIA_TF32_OVERRIDE", std::regex("[01]")},
+    {"variables.TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", std::regex("[01]")},
+    {"variables.TORCH_BLAS_PREFER_CUBLASLT", std::regex("[01]")}};
+
 // Some are enumerations, recorded as `_BlasBackend.Cublas`.
 std::string last_word(const std::string& text) {
   std::string word = text.substr(text.rfind('.') + 1);
@@ -61,6 +71,11 @@ std::string set_one(const std::string& name, const Json& value) {
     const auto found = blas_libraries.find(last_word(value.text));
     if (found == blas_libraries.end()) return "not one of default, cublas, cublaslt";
     torch.setBlasPreferredBackend(found->second);
+    return "";
+  }
+  if (const auto variable = variables.find(name); variable != variables.end()) {
+    if (!value.is(Json::Kind::text) || !std::regex_match(value.text, variable->second)) return "not a value it can have";
+    setenv(name.c_str() + name.find('.') + 1, value.text.c_str(), 1);
     return "";
   }
   const auto found = switches.find(name);
