@@ -1,0 +1,89 @@
+"""Compiled kernels on disk, so that the second look is instant.
+
+One zip file per compilation, named by the hash of all that shapes it. Inside, the hashes of the files that the kernel's
+file imports are compared as well. Written whole or not at all; anything unreadable counts as absent; the oldest go
+when the folder is over its size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+LIMIT_BYTES: Final = 512 << 20
+FORMAT: Final = 2
+"""Changes with what is kept or how it is compiled."""
+HEAD: Final = "head.json"
+_NO_PLACE: Final = (OSError, RuntimeError)
+# Settings that only say where things lie or what is printed do not change what is compiled.
+_SHAPING: Final = ("TRITON_", "MLIR_", "LLVM_", "DISABLE_", "AMDGCN_", "ALLOW_LHS_TMEM_", "USE_IR_LOC")
+_NOT_SHAPING: Final = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR", "TRITON_INTERPRET")
+
+
+def folder() -> Path:
+    """`kernels` in `$WARPLENS_CACHE`, else in the user's cache directory."""
+    chosen = os.environ.get("WARPLENS_CACHE")
+    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warplens"
+    return base / "kernels"
+
+
+def key(parts: Iterable[object]) -> str:
+    settings = {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_SHAPING) and name not in _NOT_SHAPING
+    }
+    text = json.dumps([FORMAT, settings, *map(str, parts)])
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def file_hash(path: str | Path) -> str:
+    return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+
+
+def load(name: str) -> tuple[dict[str, Any], dict[str, bytes]] | None:
+    """The head and the files of an entry whose kernel still reads as it did, or None."""
+    try:
+        path = folder() / f"{name}.zip"
+        with zipfile.ZipFile(path) as archive:
+            head: dict[str, Any] = json.loads(archive.read(HEAD))
+            if any(file_hash(file) != expected for file, expected in head["depends"].items()):
+                return None
+            files = {entry: archive.read(entry) for entry in archive.namelist() if entry != HEAD}
+        os.utime(path)
+    except (*_NO_PLACE, ValueError, KeyError, AttributeError, zipfile.BadZipFile):
+        return None
+    return head, files
+
+
+def save(name: str, head: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+    """Keep an entry; a full disk or a read-only home is no reason to fail."""
+    with contextlib.suppress(*_NO_PLACE):
+        place = folder()
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor, staging = tempfile.mkstemp(prefix="writing-", suffix=".zip", dir=place)
+        os.close(descriptor)
+        try:
+            with zipfile.ZipFile(staging, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                archive.writestr(HEAD, json.dumps(head))
+                for entry, content in files.items():
+                    archive.writestr(entry, content)
+            Path(staging).replace(place / f"{name}.zip")
+        finally:
+            Path(staging).unlink(missing_ok=True)
+        _evict(place)
+
+
+def _evict(place: Path) -> None:
+    used = 0
+    for entry in sorted(place.glob("*.zip"), key=lambda entry: entry.stat().st_mtime, reverse=True):
+        used += entry.stat().st_size
+        if used > LIMIT_BYTES:
+            entry.unlink(missing_ok=True)

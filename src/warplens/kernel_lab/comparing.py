@@ -1,0 +1,162 @@
+"""Two compilations of a kernel side by side: what got better, what got worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from warplens.kernel_lab.facts.records import Access, Facts
+from warplens.model.table import Column, Table, table
+
+Number = float | int
+Shown = Number | str | None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A fact that two compilations are compared by. `better` is "lower", "higher" or "" where neither is."""
+
+    name: str
+    of: Callable[[Facts], Shown]
+    better: str
+    tolerance: float = 0.0
+    """Relative; smaller changes count as none, as of figures that any change of the compiler moves a little."""
+
+
+def _occupancy(facts: Facts) -> Shown:
+    return facts.occupancy.percent if facts.occupancy else None
+
+
+def narrowest_bits(facts: Facts) -> int | None:
+    widths = [a.width_bits for a in facts.accesses if a.is_tile and a.width_bits and not a.is_indirect]
+    return min(widths, default=None)
+
+
+def matrix_dots(facts: Facts) -> int:
+    return sum(dot.uses_matrix_unit for dot in facts.dots)
+
+
+def _conflicts(facts: Facts) -> Shown:
+    counted = [access.conflicts for access in facts.shared if access.conflicts is not None]
+    return max(counted, default=None)
+
+
+MEASURES: Final = (
+    Measure("compiles", lambda f: int(f.is_compiled), "higher"),
+    Measure("registers", lambda f: f.registers, "lower", 0.1),
+    Measure("spill_bytes", lambda f: f.spill_bytes, "lower"),
+    Measure("stack_bytes", lambda f: f.stack_bytes, "lower"),
+    Measure("shared_bytes", lambda f: f.shared_bytes, "lower", 0.1),
+    Measure("occupancy_percent", _occupancy, "higher", 0.1),
+    Measure("narrowest_access_bits", narrowest_bits, "higher"),
+    Measure("dots_on_the_matrix_unit", matrix_dots, "higher"),
+    Measure("matrix_instruction", lambda f: ", ".join(f.matrix_instructions) or "none", ""),
+    Measure("pipelined_loops", lambda f: sum(loop.is_pipelined for loop in f.loops), "higher"),
+    Measure("buffers", lambda f: f.buffers, "higher"),
+    Measure("async_copies", lambda f: f.async_copies + f.tma_copies, "higher"),
+    Measure("conversions_in_loops", lambda f: sum(c.in_loop and c.through == "warps" for c in f.conversions), "lower"),
+    Measure("bank_conflicts", _conflicts, "lower"),
+    Measure("instructions", lambda f: f.instructions, "lower", 0.1),
+    Measure("instructions_in_loops", lambda f: sum(line.in_loops for line in f.lines), "lower", 0.1),
+    Measure("remarks", lambda f: len(f.remarks), "lower"),
+)
+
+COLUMNS: Final = (
+    Column("kernel", "its name"),
+    Column("target", "what it was compiled for"),
+    Column("measure", "the fact, or the line and argument of an access"),
+    Column("before", "in the first"),
+    Column("after", "in the second"),
+    Column("verdict", "regression, improvement, changed, or same"),
+)
+REGRESSION: Final = "regression"
+
+
+@dataclass(frozen=True)
+class Difference:
+    measure: str
+    before: Shown
+    after: Shown
+    verdict: str
+
+
+def differences(before: Facts, after: Facts) -> list[Difference]:
+    """Every measure of both, and the accesses whose width changed."""
+    found = [
+        Difference(m.name, b, a, _verdict(m.better, b, a, m.tolerance))
+        for m in MEASURES
+        for b, a in [(m.of(before), m.of(after))]
+    ]
+    return found + _width_changes(before, after)
+
+
+def compare(before: Facts, after: Facts) -> Table:
+    """`kernel_diff`: one row per measure; a CI gate looks for the verdict "regression"."""
+    rows = [
+        {
+            "kernel": after.kernel,
+            "target": before.target if before.target == after.target else f"{before.target} → {after.target}",
+            "measure": found.measure,
+            "before": _text(found.before),
+            "after": _text(found.after),
+            "verdict": found.verdict,
+        }
+        for found in differences(before, after)
+    ]
+    frame = pl.DataFrame(rows, schema={column.name: pl.String for column in COLUMNS})
+    notes = [
+        f"{name}: {first} → {second}"
+        for name, first, second in (
+            ("Triton", before.triton_version, after.triton_version),
+            ("config", before.config, after.config),
+            ("signature", before.signature, after.signature),
+        )
+        if first != second
+    ]
+    return table("kernel_diff", "one row per measure of two compilations", COLUMNS, frame, *notes)
+
+
+def regressions(diff: Table) -> list[str]:
+    return [row["measure"] for row in diff.to_dicts() if row["verdict"] == REGRESSION]
+
+
+def _width_changes(before: Facts, after: Facts) -> list[Difference]:
+    """Accesses are told apart by kind and argument, in their order: lines move when a kernel is edited."""
+    first, second = _by_argument(before.accesses), _by_argument(after.accesses)
+    return [
+        Difference(name, first[name].width_bits, second[name].width_bits, _verdict("higher", *widths, 0.0))
+        for name in first
+        if name in second
+        for widths in [(first[name].width_bits, second[name].width_bits)]
+        if widths[0] != widths[1]
+    ]
+
+
+def _by_argument(accesses: Sequence[Access]) -> dict[str, Access]:
+    found: dict[str, Access] = {}
+    for access in accesses:
+        # Whether a load goes to shared memory by itself is another measure's matter.
+        kind = "store" if "store" in access.kind else "atomic" if access.kind == "atomic" else "load"
+        name, at = f"{kind} of {access.argument or '?'}", 2
+        while name in found:
+            name = f"{kind} {at} of {access.argument or '?'}"
+            at += 1
+        found[name] = access
+    return {f"width of {name}, bits": access for name, access in found.items()}
+
+
+def _verdict(better: str, before: Shown, after: Shown, tolerance: float) -> str:
+    if before == after:
+        return "same"
+    if not better or not isinstance(before, (int, float)) or not isinstance(after, (int, float)):
+        return "changed"
+    if abs(after - before) <= tolerance * max(abs(before), abs(after)):
+        return "same"
+    return "improvement" if (after > before) == (better == "higher") else REGRESSION
+
+
+def _text(value: Shown) -> str | None:
+    return f"{value:g}" if isinstance(value, float) else None if value is None else str(value)

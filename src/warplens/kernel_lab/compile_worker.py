@@ -1,0 +1,315 @@
+"""Runs in a process of its own: imports the user's file and compiles its kernel, so that no crash takes us along.
+
+Standard library and Triton only. Takes a JSON request, writes one folder per job with what the compiler made of it.
+What the user's file prints and what the compiler says go to files there, never to our output.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
+BINARIES = ("cubin", "hsaco")
+
+
+_ASM_BEGIN, _ASM_END = "// begin inline asm", "// end inline asm"
+
+
+def main(request_path: str) -> int:
+    _keep_lines_of_inline_assembly()
+    for wanted in json.loads(Path(request_path).read_text()):
+        out = Path(wanted["out"])
+        out.mkdir()
+        with _output_into(out, "import"):
+            function = _kernel(wanted, out)
+        if function is None:
+            continue
+        for job in wanted["jobs"]:
+            folder = out / str(job["index"])
+            folder.mkdir()
+            with _output_into(folder, "compile"):
+                result = _compile(function, job, folder)
+            (folder / "result.json").write_text(json.dumps(result))
+    return 0
+
+
+def _keep_lines_of_inline_assembly() -> None:
+    """LLVM gives each line of a block of inline assembly the next line of the source: a wide load on line 14 would be
+    shown on line 17, here and in the machine code's line table."""
+    try:
+        from triton.backends.nvidia.compiler import CUDABackend
+    except ImportError:
+        return
+    original = getattr(CUDABackend, "make_ptx", None)
+    if original is None:
+        return
+
+    def make_ptx(*args: Any, **kwargs: Any) -> Any:
+        made = original(*args, **kwargs)
+        return without_lines_in_assembly(made) if isinstance(made, str) else made
+
+    CUDABackend.make_ptx = make_ptx
+
+
+def without_lines_in_assembly(ptx: str) -> str:
+    kept, inside = [], False
+    for line in ptx.splitlines(keepends=True):
+        inside = _ASM_BEGIN in line or (inside and _ASM_END not in line)
+        if not (inside and line.lstrip().startswith(".loc")):
+            kept.append(line)
+    return "".join(kept)
+
+
+def _kernel(wanted: dict[str, Any], out: Path) -> Any:
+    """The kernel that is asked for, described in a file; None where there is none, with the reason in a file."""
+    try:
+        function, configs, heuristics = _unwrap(_find(_module(Path(wanted["file"])), wanted["name"]))
+        described = _described(function, configs, heuristics)
+    except BaseException as error:  # noqa: BLE001 - whatever the user's file raises is the answer
+        (out / "import.json").write_text(json.dumps(_failure(error, None)))
+        return None
+    (out / "kernel.json").write_text(json.dumps(described))
+    return function
+
+
+@contextmanager
+def _output_into(folder: Path, name: str) -> Iterator[None]:
+    """Everything written to standard output and error meanwhile, by C++ too, goes to two files."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    for descriptor, kind in ((1, "stdout"), (2, "stderr")):
+        file = os.open(folder / f"{name}.{kind}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(file, descriptor)
+        os.close(file)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, descriptor)
+            os.close(copy)
+
+
+def _module(file: Path) -> Any:
+    sys.path.insert(0, str(file.parent))
+    sys.argv = [str(file)]
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _find(module: Any, dotted: str) -> Any:
+    found = module
+    for part in dotted.split("."):
+        if not hasattr(found, part):
+            raise AttributeError(f"{Path(module.__file__).name} has no {dotted}")
+        found = getattr(found, part)
+    return found
+
+
+def _unwrap(wrapped: Any) -> tuple[Any, list[Any], list[str]]:
+    """The kernel inside `autotune` and `heuristics`, the configs of the one and the names that the other sets."""
+    from triton.runtime.jit import JITFunction
+
+    configs: list[Any] = []
+    heuristics: list[str] = []
+    while wrapped is not None and not isinstance(wrapped, JITFunction):
+        configs += list(getattr(wrapped, "configs", []))
+        values = getattr(wrapped, "values", None)
+        heuristics += list(values) if isinstance(values, dict) else []
+        wrapped = getattr(wrapped, "fn", None)
+    return wrapped, configs, heuristics
+
+
+def _described(function: Any, configs: list[Any], heuristics: list[str]) -> dict[str, Any]:
+    if function is None:
+        return {"parameters": None}
+    return {
+        "parameters": [
+            {"name": p.name, "constexpr": bool(p.is_constexpr), "has_default": bool(p.has_default), **_default(p)}
+            for p in function.params
+        ],
+        "first_line": def_line(function.fn),
+        "configs": [_config(config) for config in configs],
+        "heuristics": heuristics,
+        "files": _own_files(),
+    }
+
+
+def _default(parameter: Any) -> dict[str, Any]:
+    value = getattr(parameter, "default", None) if parameter.has_default else None
+    return {"default": _plain(value)}
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "value") and isinstance(value.value, (bool, int, float, str)):
+        return value.value
+    return {"dtype": value.name} if hasattr(value, "primitive_bitwidth") else {"unknown": repr(value)}
+
+
+def _config(config: Any) -> dict[str, Any]:
+    options = {name: getattr(config, name, None) for name in ("num_warps", "num_stages", "num_ctas", "maxnreg")}
+    constants = {name: _plain(value) for name, value in config.kwargs.items()}
+    return {"constants": constants, "options": {name: value for name, value in options.items() if value is not None}}
+
+
+def _own_files() -> list[str]:
+    """The files that the kernel may depend on: every imported one that is not installed."""
+    installed = {str(Path(path).resolve()) for path in (sys.prefix, sys.base_prefix)}
+    found = {str(Path(file).resolve()) for m in list(sys.modules.values()) if (file := getattr(m, "__file__", None))}
+    here = str(Path(__file__).resolve().parents[1])
+    outside = [f for f in found if not any(f.startswith(root + os.sep) for root in installed | {here})]
+    return sorted(f for f in outside if "site-packages" not in f and f.endswith(".py") and Path(f).is_file())
+
+
+def _compile(function: Any, job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    started = time.perf_counter()
+    target = job["target"]
+    architecture = int(target["architecture"]) if target["backend"] == "cuda" else target["architecture"]
+    try:
+        source = _source_kind(function)(function, *_source_parts(job["arguments"]))
+        kernel = triton.compile(
+            source, target=GPUTarget(target["backend"], architecture, target["warp_size"]), options=job["options"]
+        )
+    except Exception as error:  # noqa: BLE001 - the compiler raises many kinds; each is the answer
+        return {"failure": _failure(error, function), "triton_version": triton.__version__}
+    for kind in TEXTS:
+        if kind in kernel.asm:
+            (folder / kind).write_text(str(kernel.asm[kind]))
+    for kind in BINARIES:
+        if kind in kernel.asm:
+            (folder / kind).write_bytes(kernel.asm[kind])
+    compiled = time.perf_counter()
+    if "cubin" in kernel.asm:
+        _disassemble(folder)
+    metadata = json.loads(json.dumps(kernel.metadata._asdict(), default=str))
+    return {
+        "metadata": metadata,
+        "name": str(kernel.metadata.name),
+        "triton_version": triton.__version__,
+        "compile_seconds": compiled - started,
+        "disassembly_seconds": time.perf_counter() - compiled,
+    }
+
+
+def _source_kind(function: Any) -> Any:
+    from triton.compiler import ASTSource
+
+    if hasattr(function, "is_gluon") and function.is_gluon():
+        from triton.experimental.gluon._runtime import GluonASTSource
+
+        return GluonASTSource
+    return ASTSource
+
+
+def _source_parts(arguments: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
+    import triton.language as tl
+
+    signature, constants, attributes = {}, {}, {}
+    for at, argument in enumerate(arguments):
+        signature[argument["name"]] = "constexpr" if argument["is_one"] else argument["type"]
+        if argument["is_one"]:
+            constants[argument["name"]] = 1
+        elif argument["type"] == "constexpr":
+            dtype = argument["dtype"]
+            constants[argument["name"]] = tl.dtype(dtype) if dtype else argument["value"]
+        elif argument["divisible"]:
+            attributes[(at,)] = [["tt.divisibility", 16]]
+    return signature, constants, attributes
+
+
+def tool(name: str) -> str | None:
+    """A program of the wheel, or one that the user set Triton to use."""
+    import triton
+
+    folder = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    return str(folder / name) if (folder / name).exists() else None
+
+
+def _disassemble(folder: Path) -> None:
+    nvdisasm = tool("nvdisasm")
+    if nvdisasm is None:
+        return
+    # Without data-flow analysis it is a third faster and prints the same.
+    command = [nvdisasm, "-gi", "-c", "-ndf", str(folder / "cubin")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        (folder / "sass").write_text(done.stdout)
+    if "spill stores" not in (folder / "compile.stdout").read_text(errors="replace"):
+        _assemble_again(folder)
+
+
+def _assemble_again(folder: Path) -> None:
+    """Only the assembler's own log says how much was spilled; some versions of Triton throw it away."""
+    architecture = next((w for w in (folder / "ptx").read_text().split() if w.startswith("sm_")), "")
+    for name in ("ptxas", "ptxas-blackwell"):
+        assembler = tool(name)
+        if assembler is None:
+            continue
+        command = [assembler, "-v", f"--gpu-name={architecture}", str(folder / "ptx"), "-o", os.devnull]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            (folder / "ptxas").write_text(done.stderr)
+            return
+
+
+def _failure(error: BaseException, function: Any) -> dict[str, Any]:
+    node = getattr(error, "node", None)
+    message = getattr(error, "error_message", None) or str(error)
+    cause = error.__cause__ or error.__context__
+    if node is not None and getattr(error, "error_message", None) is None and cause is not None:
+        message = str(cause)
+    line = getattr(node, "lineno", None) or getattr(error, "lineno", None)
+    file = getattr(error, "filename", None)
+    if node is not None and line is not None:
+        line, file = _absolute(error, line, function)
+    return {
+        "kind": type(error).__name__,
+        "message": message,
+        "full_message": str(error),
+        "line": line,
+        "column": getattr(node, "col_offset", -1) + 1 or None,
+        "file": file,
+    }
+
+
+def _absolute(error: Any, line: int, function: Any) -> tuple[int, str | None]:
+    """Triton counts lines from the head of the function in which the error lies: the kernel, or a helper of it."""
+    from triton.runtime.jit import JITFunction
+
+    places = [function, *(v for m in list(sys.modules.values()) for v in list(getattr(m, "__dict__", {}).values()))]
+    for candidate in places:
+        if isinstance(candidate, JITFunction) and candidate.src == error.src:
+            return line + def_line(candidate.fn) - 1, candidate.fn.__code__.co_filename
+    return line, None
+
+
+def def_line(function: Any) -> int:
+    """The line of the `def` itself, below the decorators."""
+    lines, first = inspect.getsourcelines(function)
+    return first + next((at for at, text in enumerate(lines) if text.lstrip().startswith("def ")), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

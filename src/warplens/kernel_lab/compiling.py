@@ -1,0 +1,267 @@
+"""Compiles a kernel for GPUs that are not here, and keeps all that the compiler made of it.
+
+The compiler runs in a child process: it can abort, and its remarks go to standard error. A kernel that does not
+compile is an answer too, with the compiler's own words and the line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from warplens.errors import UsageError
+from warplens.kernel_lab import artefact_cache
+from warplens.kernel_lab.child import Work, description, require_triton, run_worker
+from warplens.kernel_lab.loading import OPTION_NAMES, Kernel
+from warplens.kernel_lab.remarks import Remark, parse_remarks
+from warplens.kernel_lab.signature import Argument, Dtype, Signature
+from warplens.kernel_lab.targets import Target
+
+IR_KINDS: Final = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
+DEFAULT_OPTIONS: Final = {"num_warps": 4, "num_stages": 3}
+"""What Triton takes where a launch says nothing; its AMD backend takes two stages."""
+
+
+MOST_PROCESSES: Final = 8
+JOBS_PER_PROCESS: Final = 4
+"""Another process imports the user's file anew, which takes about as long as this many compilations."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a kernel did not compile: the compiler's own message, and the line of the user's file that it blames."""
+
+    kind: str
+    message: str
+    file: str = ""
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One compilation that is asked for."""
+
+    signature: Signature
+    target: Target
+    options: Mapping[str, int] = field(default_factory=dict)
+
+    def all_options(self) -> dict[str, int]:
+        default = dict(DEFAULT_OPTIONS) if self.target.is_nvidia else {**DEFAULT_OPTIONS, "num_stages": 2}
+        return {**default, **self.options}
+
+
+@dataclass(frozen=True)
+class Artefacts:
+    """All that came of one compilation. Texts by kind (`IR_KINDS`); empty where it failed."""
+
+    kernel: Kernel
+    signature: Signature
+    target: Target
+    options: Mapping[str, int]
+    triton_version: str
+    texts: Mapping[str, str]
+    metadata: Mapping[str, Any]
+    remarks: tuple[Remark, ...]
+    assembler_log: str
+    binary: bytes = b""
+    failure: Failure | None = None
+    seconds: float = 0.0
+    is_cached: bool = False
+
+    @property
+    def is_compiled(self) -> bool:
+        return self.failure is None
+
+    @cached_property
+    def source_lines(self) -> tuple[str, ...]:
+        try:
+            return tuple(self.kernel.file.read_text(errors="replace").splitlines())
+        except OSError:
+            return ()
+
+
+def compile_kernel(
+    kernel: Kernel,
+    signature: Signature,
+    target: Target,
+    options: Mapping[str, int] | None = None,
+    *,
+    cache: bool = True,
+) -> Artefacts:
+    """The kernel compiled once; `options` are Triton's: num_warps, num_stages, maxnreg …"""
+    return compile_all(kernel, [Job(signature, target, options or {})], cache=cache)[0]
+
+
+def compile_all(kernel: Kernel, jobs: Sequence[Job], *, cache: bool = True) -> list[Artefacts]:
+    """The same kernel compiled several times, in one child process: importing its file may take seconds."""
+    return compile_many([(kernel, job) for job in jobs], cache=cache)
+
+
+def compile_many(wanted: Sequence[tuple[Kernel, Job]], *, cache: bool = True) -> list[Artefacts]:
+    """Several kernels, in one child process."""
+    for _, job in wanted:
+        _check(job)
+    version = require_triton()
+    keys = [_key(kernel, job, version) for kernel, job in wanted]
+    found: dict[int, Artefacts] = {}
+    for at, (kernel, job) in enumerate(wanted):
+        kept = artefact_cache.load(keys[at]) if cache else None
+        if kept is not None:
+            found[at] = _from_files(kernel, job, *kept, is_cached=True)
+    missing = {at: pair for at, pair in enumerate(wanted) if at not in found}
+    shares = _shares(missing)
+    with ThreadPoolExecutor(max(len(shares), 1)) as pool:
+        for done in pool.map(_compiled, shares):
+            for at, (head, files) in done.items():
+                found[at] = _from_files(*wanted[at], head, files, is_cached=False)
+                if cache and "failure" not in head["result"]:
+                    artefact_cache.save(keys[at], head, files)
+    return [found[at] for at in range(len(wanted))]
+
+
+def _shares(wanted: Mapping[int, tuple[Kernel, Job]]) -> list[dict[int, tuple[Kernel, Job]]]:
+    """The work of each child process: another one is worth its start from a few jobs on."""
+    count = min(os.cpu_count() or 1, MOST_PROCESSES, len(wanted) // JOBS_PER_PROCESS)
+    listed = list(wanted.items())
+    return [dict(listed[at :: max(count, 1)]) for at in range(max(count, 1))] if listed else []
+
+
+def _check(job: Job) -> None:
+    for name in job.options:
+        if name not in OPTION_NAMES:
+            raise UsageError(f"unknown compile option {name!r}", hint=f"options: {', '.join(OPTION_NAMES)}")
+    warps = job.all_options()["num_warps"]
+    if warps < 1 or warps & (warps - 1):
+        raise UsageError(f"num_warps is a power of two, not {warps}")
+
+
+def _key(kernel: Kernel, job: Job, triton_version: str) -> str:
+    options = sorted(job.all_options().items())
+    content = artefact_cache.file_hash(kernel.file)
+    return artefact_cache.key(
+        (kernel.file, content, kernel.name, job.signature.text(), job.target.name, options, triton_version)
+    )
+
+
+Kept = tuple[dict[str, Any], dict[str, bytes]]
+
+
+def _compiled(wanted: Mapping[int, tuple[Kernel, Job]]) -> dict[int, Kept]:
+    """Every job's result; after a crash the rest go on in a new process."""
+    found: dict[int, Kept] = {}
+    while left := {at: pair for at, pair in wanted.items() if at not in found}:
+        with TemporaryDirectory(prefix="warplens-") as folder:
+            works = _works(left, Path(folder))
+            ending = run_worker(works, Path(folder))
+            for work in works:
+                done = _results(work, ending)
+                found.update(done)
+                if len(done) < len(work.jobs) or any("crash" in head for head, _ in done.values()):
+                    break
+    return found
+
+
+def _works(wanted: Mapping[int, tuple[Kernel, Job]], folder: Path) -> list[Work]:
+    groups: dict[tuple[Path, str], list[dict[str, Any]]] = {}
+    for at, (kernel, job) in wanted.items():
+        groups.setdefault((kernel.file, kernel.name), []).append(_request(at, job))
+    return [Work(*key, folder / f"kernel-{at}", jobs) for at, (key, jobs) in enumerate(groups.items())]
+
+
+def _results(work: Work, ending: str) -> dict[int, Kept]:
+    """Up to the job that took the process down, which has that as its result."""
+    depends = {file: artefact_cache.file_hash(file) for file in description(work, ending)["files"]}
+    found: dict[int, Kept] = {}
+    for job in work.jobs:
+        folder = work.out / str(job["index"])
+        if not (folder / "result.json").exists():
+            found[job["index"]] = _crashed(folder, ending, depends)
+            break
+        found[job["index"]] = _read(folder, depends)
+    return found
+
+
+def _request(at: int, job: Job) -> dict[str, Any]:
+    target = job.target
+    return {
+        "index": at,
+        "arguments": [_argument(argument) for argument in job.signature.arguments],
+        "options": job.all_options(),
+        "target": {
+            "backend": "cuda" if target.is_nvidia else "hip",
+            "architecture": target.architecture,
+            "warp_size": target.warp_size,
+        },
+    }
+
+
+def _argument(argument: Argument) -> dict[str, Any]:
+    dtype = argument.value.name if isinstance(argument.value, Dtype) else None
+    return {
+        "name": argument.name,
+        "type": argument.type,
+        "value": None if dtype else argument.value,
+        "dtype": dtype,
+        "divisible": argument.divisible,
+        "is_one": argument.is_one,
+    }
+
+
+def _read(folder: Path, depends: Mapping[str, str]) -> Kept:
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "result.json"}
+    return {"result": json.loads((folder / "result.json").read_text()), "depends": dict(depends)}, files
+
+
+def _crashed(folder: Path, ending: str, depends: Mapping[str, str]) -> Kept:
+    stderr = folder / "compile.stderr"
+    words = stderr.read_text(errors="replace") if stderr.exists() else ""
+    said = [line.strip() for line in words.splitlines() if line.strip()]
+    wanted = [line for line in said if "error" in line.lower() or "assert" in line.lower()]
+    message = f"the compiler crashed: {ending or 'its process ended'}"
+    if wanted or said:
+        message += f"; {(wanted or said)[0]}"
+    failure = {"kind": "Crash", "message": message, "file": None, "line": None, "column": None}
+    head = {"result": {"failure": failure}, "depends": dict(depends), "crash": True}
+    return head, {"compile.stderr": words.encode()}
+
+
+def _from_files(
+    kernel: Kernel, job: Job, head: Mapping[str, Any], files: Mapping[str, bytes], *, is_cached: bool
+) -> Artefacts:
+    result = head["result"]
+    texts = {kind: files[kind].decode(errors="replace") for kind in IR_KINDS if kind in files}
+    remarks = parse_remarks(files.get("compile.stderr", b"").decode(errors="replace"))
+    log = (files.get("ptxas") or files.get("compile.stdout") or b"").decode(errors="replace")
+    return Artefacts(
+        kernel=kernel,
+        signature=job.signature,
+        target=job.target,
+        options=job.all_options(),
+        triton_version=str(result.get("triton_version", "")),
+        texts=texts,
+        metadata=result.get("metadata", {}),
+        remarks=tuple(remark for remark in remarks if remark.severity != "error"),
+        assembler_log=log,
+        binary=files.get("cubin") or files.get("hsaco") or b"",
+        failure=_failure(result["failure"], remarks) if "failure" in result else None,
+        seconds=float(result.get("compile_seconds", 0.0)) + float(result.get("disassembly_seconds", 0.0)),
+        is_cached=is_cached,
+    )
+
+
+def _failure(found: Mapping[str, Any], remarks: Sequence[Remark]) -> Failure:
+    """The compiler's passes say what is wrong on standard error and raise only "failed"."""
+    errors = [remark for remark in remarks if remark.severity == "error"]
+    if found["line"] is None and errors:
+        first = errors[0]
+        return Failure(found["kind"], first.text, first.file, first.line or None, first.column or None)
+    message = str(found["message"]).strip()
+    return Failure(found["kind"], message, found["file"] or "", found["line"], found["column"])

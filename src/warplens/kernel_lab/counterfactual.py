@@ -1,0 +1,66 @@
+"""What would be if: a change of annotations, constants or options, compiled, with the facts before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from warplens.kernel_lab.comparing import Difference, differences
+from warplens.kernel_lab.compiling import Job, compile_all
+from warplens.kernel_lab.facts import extract
+from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.loading import Kernel
+from warplens.kernel_lab.signature import DIVISOR, Signature
+from warplens.kernel_lab.targets import Target
+
+
+@dataclass(frozen=True)
+class Change:
+    """
+    >>> Change(divisible=("n",), options=(("num_warps", 8),)).text()
+    'n divisible by 16, num_warps=8'
+    """
+
+    divisible: tuple[str, ...] = ()
+    constants: tuple[tuple[str, int], ...] = ()
+    options: tuple[tuple[str, int], ...] = ()
+
+    def text(self) -> str:
+        parts = [f"{', '.join(self.divisible)} divisible by {DIVISOR}"] if self.divisible else []
+        return ", ".join([*parts, *(f"{name}={value}" for name, value in (*self.constants, *self.options))])
+
+
+@dataclass(frozen=True)
+class Counterfactual:
+    """A change that was compiled; `differences` are the measures that it moved."""
+
+    change: str
+    differences: tuple[Difference, ...]
+    after: Facts
+
+
+Recompile = Callable[[Sequence[Change]], Sequence[Facts]]
+
+
+def recompiler(
+    kernel: Kernel, signature: Signature, target: Target, options: dict[str, int], *, cache: bool = True
+) -> Recompile:
+    """A function that compiles the kernel with each of several changes, in one child process."""
+
+    def recompile(changes: Sequence[Change]) -> Sequence[Facts]:
+        jobs = [
+            Job(
+                signature.with_divisible(change.divisible).with_constants(dict(change.constants)),
+                target,
+                {**options, **dict(change.options)},
+            )
+            for change in changes
+        ]
+        return [extract(artefacts) for artefacts in compile_all(kernel, jobs, cache=cache)]
+
+    return recompile
+
+
+def counterfactual(change: Change, before: Facts, after: Facts) -> Counterfactual:
+    moved = [found for found in differences(before, after) if found.verdict != "same"]
+    return Counterfactual(change.text(), tuple(moved), after)

@@ -1,0 +1,124 @@
+"""Facts of a compiled kernel: `extract` gathers them from what the compiler left, `facts_tables` lays them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from warplens.kernel_lab.compiling import Artefacts
+from warplens.kernel_lab.facts.accesses import accesses, instruction_widths
+from warplens.kernel_lab.facts.instruction_classes import counted
+from warplens.kernel_lab.facts.ir import Module
+from warplens.kernel_lab.facts.machine import Instruction, read_amdgcn, read_ptx, read_sass
+from warplens.kernel_lab.facts.occupancy import occupancy
+from warplens.kernel_lab.facts.products import async_copies, dots, loops, matrix_instruction
+from warplens.kernel_lab.facts.records import Facts, Line, Place
+from warplens.kernel_lab.facts.resources import Resources, from_amdgcn, from_assembler_log, shared_bytes
+from warplens.kernel_lab.facts.saving import load_facts, save_facts
+from warplens.kernel_lab.facts.shared_memory import conversions, shared_accesses
+from warplens.kernel_lab.facts.tables import facts_tables
+
+__all__ = ["Facts", "config_text", "extract", "facts_tables", "load_facts", "save_facts"]
+
+
+def extract(artefacts: Artefacts) -> Facts:
+    """All that can be known of a kernel without running it."""
+    head = _head(artefacts)
+    if artefacts.failure is not None:
+        failure = artefacts.failure
+        place = Place(failure.file, failure.line, failure.column or 0) if failure.line else None
+        return Facts(**head, failure=failure.message, failure_place=place)
+    texts, target = artefacts.texts, artefacts.target
+    lowered = Module(texts["ttgir"])
+    source = Module(texts["ttir"]) if "ttir" in texts else lowered
+    assembly = read_ptx(texts["ptx"]) if target.is_nvidia else read_amdgcn(texts["amdgcn"])
+    machine = read_sass(texts.get("sass", "")) if target.is_nvidia else assembly
+    resources = from_assembler_log(artefacts.assembler_log) if target.is_nvidia else from_amdgcn(texts["amdgcn"])
+    warps = int(artefacts.metadata.get("num_warps") or artefacts.options["num_warps"])
+    shared, columns = shared_bytes(artefacts.metadata), int(artefacts.metadata.get("tmem_size") or 0)
+    plain_copies, tma_copies = async_copies(lowered)
+    widths = instruction_widths(assembly, target.is_nvidia)
+    return Facts(
+        **head,
+        registers=resources.registers,
+        spill_store_bytes=resources.spill_store_bytes,
+        spill_load_bytes=resources.spill_load_bytes,
+        stack_bytes=resources.stack_bytes,
+        shared_bytes=shared,
+        tensor_memory_columns=columns,
+        occupancy=occupancy(target, resources.registers, shared, warps, columns),
+        matrix_instructions=_matrix_instructions(assembly),
+        async_copies=plain_copies,
+        tma_copies=tma_copies,
+        instructions=len(machine),
+        accesses=accesses(source, lowered, widths, artefacts.signature, warps * target.warp_size),
+        dots=dots(source, lowered, assembly),
+        loops=loops(source, lowered),
+        conversions=conversions(lowered),
+        shared=shared_accesses(lowered, target),
+        lines=lines(machine, target.vendor, artefacts),
+        remarks=artefacts.remarks,
+        notes=tuple(_notes(artefacts, resources)),
+    )
+
+
+def _notes(artefacts: Artefacts, resources: Resources) -> Iterator[str]:
+    target = artefacts.target
+    if target.is_nvidia and "sass" not in artefacts.texts:
+        yield f"{target.name}: this Triton brings no disassembler, so instructions are not counted"
+    if not resources.registers:
+        yield f"{target.name}: the assembler said nothing of registers and spills; occupancy is without them"
+    if not target.is_nvidia:
+        yield f"{target.name}: bank conflicts are not modelled for AMD, whose wide accesses group lanes in other ways"
+
+
+def _head(artefacts: Artefacts) -> dict[str, Any]:
+    options = artefacts.options
+    return {
+        "kernel": artefacts.kernel.name,
+        "file": str(artefacts.kernel.file),
+        "target": artefacts.target.name,
+        "triton_version": artefacts.triton_version,
+        "signature": artefacts.signature.text(),
+        "config": config_text(artefacts),
+        "num_warps": options["num_warps"],
+        "num_stages": options["num_stages"],
+        "num_ctas": options.get("num_ctas", 1),
+        "constants": tuple(
+            (name, value)
+            for name, value in artefacts.signature.constants().items()
+            if isinstance(value, int) and not isinstance(value, bool)
+        ),
+        "seconds": artefacts.seconds,
+    }
+
+
+def config_text(artefacts: Artefacts) -> str:
+    """What tells two compilations of a kernel apart: its constants and options."""
+    parts = [f"{name}={value}" for name, value in artefacts.signature.constants().items()]
+    return ", ".join([*parts, *(f"{name}={value}" for name, value in artefacts.options.items())])
+
+
+def _matrix_instructions(assembly: Iterable[Instruction]) -> tuple[str, ...]:
+    found = (matrix_instruction(instruction) for instruction in assembly)
+    return tuple(sorted({f"{family} {shape}" for family, shape in filter(None, found)}))
+
+
+def lines(machine: Sequence[Instruction], vendor: str, artefacts: Artefacts) -> tuple[Line, ...]:
+    """Instructions by the line of the user's Python; those that no line claims stand under line 0."""
+    groups: dict[Place, list[Instruction]] = {}
+    for instruction in machine:
+        place = instruction.place
+        groups.setdefault(Place(place.file, place.line) if place else Place("", 0), []).append(instruction)
+    return tuple(_line(place, groups[place], vendor, artefacts) for place in sorted(groups))
+
+
+def _line(place: Place, group: Sequence[Instruction], vendor: str, artefacts: Artefacts) -> Line:
+    source = artefacts.source_lines if place.file == str(artefacts.kernel.file) else ()
+    return Line(
+        place=place,
+        source=source[place.line - 1].strip() if 0 < place.line <= len(source) else "",
+        instructions=len(group),
+        in_loops=sum(instruction.in_loop for instruction in group),
+        classes=counted(vendor, [instruction.name for instruction in group]),
+    )

@@ -1,0 +1,197 @@
+"""The loads and stores of global memory that stand in the source, joined with the instructions they became."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from warplens.kernel_lab.facts.ir import Module, Operation
+from warplens.kernel_lab.facts.layouts import register_bases
+from warplens.kernel_lab.facts.machine import Instruction
+from warplens.kernel_lab.facts.records import Access, Place
+from warplens.kernel_lab.facts.types import TensorType, parse_type, split_outer
+from warplens.kernel_lab.facts.widths import amd_access, ptx_access
+from warplens.kernel_lab.signature import Signature
+
+WIDEST_BITS: Final = 128
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How an operation that touches global memory is written: which operands are its address and its mask."""
+
+    kind: str
+    address: tuple[int, ...] = (0,)
+    mask: int | None = None
+
+
+FORMS: Final[Mapping[str, _Form]] = {
+    "tt.load": _Form("load", mask=1),
+    "tt.store": _Form("store", mask=2),
+    "tt.atomic_rmw": _Form("atomic", mask=2),
+    "tt.atomic_cas": _Form("atomic"),
+    "tt.descriptor_load": _Form("tma copy"),
+    "tt.descriptor_gather": _Form("tma copy"),
+    "tt.descriptor_store": _Form("tma store"),
+    "ttg.async_copy_global_to_local": _Form("async copy", mask=2),
+    "ttng.async_tma_copy_global_to_local": _Form("tma copy"),
+    "ttng.async_tma_copy_local_to_global": _Form("tma store"),
+    "amdg.buffer_load": _Form("load", address=(0, 1), mask=2),
+    "amdg.buffer_store": _Form("store", address=(1, 2), mask=3),
+    "amdg.buffer_load_to_local": _Form("async copy", address=(1, 2), mask=3),
+    "amdg.buffer_atomic_rmw": _Form("atomic", address=(1, 2), mask=3),
+}
+ASYNC: Final = frozenset(name for name, form in FORMS.items() if form.kind in ("async copy", "tma copy"))
+LOADS: Final = frozenset(name for name, form in FORMS.items() if form.kind in ("load", "async copy", "tma copy"))
+Widths = Mapping[Place, Counter[tuple[str, int]]]
+
+
+def instruction_widths(instructions: Iterable[Instruction], is_nvidia: bool) -> Widths:
+    """Kind and bits of every instruction that touches global memory, by the innermost place it comes from."""
+    found: dict[Place, Counter[tuple[str, int]]] = {}
+    for instruction in instructions:
+        access = ptx_access(instruction.name, instruction.text) if is_nvidia else amd_access(instruction.name)
+        if access and instruction.frames:
+            found.setdefault(instruction.frames[0], Counter())[access] += 1
+    return found
+
+
+def accesses(source: Module, lowered: Module, widths: Widths, signature: Signature, threads: int) -> tuple[Access, ...]:
+    """One record per access of the source. `source` is TTIR: masks there are the user's, not the pipeliner's."""
+    names = argument_names(source, signature)
+    kinds = _kinds(lowered)
+    found: dict[Place, Access] = {}
+    for operation in source.named(*FORMS):
+        place = operation.place
+        if place is not None and place not in found:
+            found[place] = _access(operation, place, source, names, kinds, widths, threads)
+    return tuple(found[place] for place in sorted(found))
+
+
+def argument_names(module: Module, signature: Signature) -> dict[str, str]:
+    """The parameters behind the function's arguments; constants are no arguments of the compiled function."""
+    kept = [a.name for a in signature.arguments if not a.is_constant and not a.is_one]
+    if len(kept) == len(module.arguments):
+        return dict(zip(module.arguments, kept, strict=True))
+    return {name: name.removeprefix("%").partition(".")[0] for name in module.arguments}
+
+
+def _kinds(lowered: Module) -> dict[Place, str]:
+    """What an access became: the first form that is not the plain one wins."""
+    found: dict[Place, str] = {}
+    for operation in lowered.named(*FORMS):
+        if operation.place is not None:
+            kind = FORMS[operation.name].kind
+            if operation.place not in found or kind in ("async copy", "tma copy"):
+                found[operation.place] = kind
+    return found
+
+
+def _access(
+    operation: Operation,
+    place: Place,
+    module: Module,
+    names: Mapping[str, str],
+    kinds: Mapping[Place, str],
+    widths: Widths,
+    threads: int,
+) -> Access:
+    form = FORMS[operation.name]
+    address = [operation.operands[at] for at in form.address if at < len(operation.operands)]
+    mask = form.mask is not None and len(operation.operands) > form.mask
+    needed = [*address, operation.operands[form.mask]] if mask and form.mask is not None else address
+    behind_address, _ = _behind(module, address)
+    reached, is_indirect = _behind(module, needed)
+    pointers = sorted(name for name in behind_address if _is_pointer(module, name))
+    tile = _tile(operation)
+    kind = kinds.get(place, form.kind)
+    counted = _counted(widths, operation, form.kind)
+    listed = sorted(names[name] for name in reached)
+    divisible = {names[name] for name in module.divisible}
+    # TMA's descriptors say themselves how they are aligned.
+    in_doubt = [] if form.kind.startswith("tma") else listed
+    undivided = [name for name in in_doubt if name not in divisible and _may_divide(module, names, name)]
+    return Access(
+        place=Place(place.file, place.line, place.column),
+        kind=kind,
+        argument="|".join(names[name] for name in pointers),
+        element=tile.element,
+        element_bits=tile.element_bits,
+        shape=tile.shape,
+        is_masked=mask,
+        is_indirect=is_indirect,
+        in_loop=operation.in_loop,
+        width_bits=max(counted, key=lambda bits: (counted[bits], bits)) if counted else 0,
+        narrowest_bits=min(counted, default=0),
+        best_bits=best_bits(tile, threads, module.layout(tile.layout) if tile.layout else ""),
+        instructions=sum(counted.values()),
+        depends_on=tuple(listed),
+        undivided=tuple(undivided),
+        undivided_address=tuple(n for n in undivided if n in {names[name] for name in behind_address}),
+    )
+
+
+def _behind(module: Module, values: Iterable[str]) -> tuple[set[str], bool]:
+    """The arguments that values are computed from, and whether loaded values are among what they depend on."""
+    reached: set[str] = set()
+    is_indirect = False
+    for value in values:
+        arguments, stopped = module.sources(value, LOADS)
+        reached |= arguments
+        is_indirect |= stopped
+    return reached, is_indirect
+
+
+def best_bits(tile: TensorType, threads: int, layout: str = "") -> int:
+    """What one instruction of a thread could move: its share of the tile, up to 128 bits.
+
+    Gluon's sources say in a layout what a thread holds; no instruction moves more than its neighbours there.
+    """
+    if not tile.shape:
+        return tile.element_bits
+    elements = max(tile.elements // max(threads, 1), 1)
+    bases = register_bases(layout, tile.shape) if layout else None
+    if bases is not None:
+        held = set(bases.register)
+        elements = min(elements, max(_run(held, dim, len(tile.shape)) for dim in range(len(tile.shape))))
+    return min(elements * tile.element_bits, WIDEST_BITS)
+
+
+def _run(held: set[tuple[int, ...]], dim: int, rank: int) -> int:
+    """Elements side by side along a dimension in the registers of one thread."""
+    count = 1
+    while tuple(count if at == dim else 0 for at in range(rank)) in held:
+        count *= 2
+    return count
+
+
+def _tile(operation: Operation) -> TensorType:
+    """The accessed tile, by the first type that has elements."""
+    for part in re.split(r" -> ", operation.types):
+        for piece in split_outer(part):
+            found = parse_type(piece)
+            if found is not None and (found.shape or "ptr" in piece):
+                return found
+    return TensorType((), "", "")
+
+
+def _counted(widths: Widths, operation: Operation, kind: str) -> Counter[int]:
+    wanted = {"async copy": "load", "tma copy": "load", "tma store": "store"}.get(kind, kind)
+    found: Counter[int] = Counter()
+    if operation.frames:
+        for (made, bits), count in widths.get(operation.frames[0], {}).items():
+            if made == wanted and bits:
+                found[bits] += count
+    return found
+
+
+def _is_pointer(module: Module, argument: str) -> bool:
+    return module.arguments[argument].startswith(("!tt.ptr", "!tt.tensordesc"))
+
+
+def _may_divide(module: Module, names: Mapping[str, str], name: str) -> bool:
+    kinds = [kind for argument, kind in module.arguments.items() if names[argument] == name]
+    return any(kind.startswith(("!tt.ptr", "i")) and kind != "i1" for kind in kinds)

@@ -1,0 +1,195 @@
+"""A reader of Triton's MLIR text: operations with operands, types, places and loops, and where values come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from warplens.kernel_lab.facts.locations import Frames, Locations, users_place
+from warplens.kernel_lab.facts.records import Place
+
+_OPERATION = re.compile(r'^\s*(?:(?P<results>%[^=]*?) = )?"?(?P<name>[a-z_]\w*\.[\w.]+)"?(?P<rest>.*)$')
+_VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
+_RESULT = re.compile(r"(%[\w$.-]+)(?::(\d+))?")
+_LOC = re.compile(r"\sloc\((?P<loc>(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*)\)\s*$")
+_ARGUMENT = re.compile(r"%([\w$.-]+): (!?[\w.]+(?:<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)?)(?: \{([^}]*)\})?")
+_LAYOUT = re.compile(r"^(#\w+) = (#?(?!loc)\w.*|#.*)$")
+_BINDING = re.compile(r"(%[\w$.-]+) = (%[\w$.-]+(?:#\d+)?)")
+LOOPS: Final = ("scf.for", "scf.while")
+
+
+@dataclass(frozen=True)
+class Operation:
+    name: str
+    results: tuple[str, ...]
+    operands: tuple[str, ...]
+    text: str
+    """All behind the name, without the location."""
+    frames: Frames
+    loops: tuple[int, ...]
+    """The loops around it, outermost first, by their position in the module."""
+    position: int
+
+    @property
+    def place(self) -> Place | None:
+        return users_place(self.frames)
+
+    @property
+    def in_loop(self) -> bool:
+        return bool(self.loops)
+
+    @property
+    def types(self) -> str:
+        """What stands behind the last " : "."""
+        return self.text.rpartition(" : ")[2]
+
+
+@dataclass
+class _Region:
+    operation: str
+    position: int
+    results: tuple[str, ...]
+    carried: tuple[str, ...]
+
+
+class Module:
+    """One module of TTIR or TTGIR."""
+
+    def __init__(self, text: str) -> None:
+        self.locations = Locations(text)
+        self.layouts: dict[str, str] = {}
+        self.arguments: dict[str, str] = {}
+        self.divisible: set[str] = set()
+        self.comes_from: dict[str, list[str]] = {}
+        self.made_by: dict[str, str] = {}
+        self._loop_locations: dict[int, Frames] = {}
+        self.operations: tuple[Operation, ...] = tuple(self._read(text.splitlines()))
+
+    @cached_property
+    def loops(self) -> Mapping[int, Place]:
+        """Each loop's place by its position."""
+        found = ((at, users_place(frames)) for at, frames in self._loop_locations.items())
+        return {at: place for at, place in found if place is not None}
+
+    def named(self, *names: str) -> list[Operation]:
+        return [operation for operation in self.operations if operation.name in names]
+
+    def layout(self, text: str) -> str:
+        """The layout that a type names, written out: `#blocked` → `#ttg.blocked<{…}>`."""
+        shown = text
+        for _ in range(8):
+            found = re.sub(r"#\w+(?![\w.<])", lambda match: self.layouts.get(match[0], match[0]), shown)
+            if found == shown:
+                break
+            shown = found
+        return shown
+
+    def _read(self, lines: list[str]) -> Iterator[Operation]:
+        regions: list[_Region] = []
+        for position, line in enumerate(lines):
+            stripped = line.strip()
+            if match := _LAYOUT.match(line):
+                self.layouts[match[1]] = match[2]
+                continue
+            if stripped.startswith("}"):
+                self._close(stripped, regions)
+                if stripped.endswith("{") and regions:
+                    continue
+            operation = self._operation(line, position, regions)
+            if operation is None:
+                continue
+            if operation.name == "tt.func":
+                self._function(line)
+            else:
+                yield operation
+            self._flow(operation, regions)
+            if operation.text.rstrip().endswith("{"):
+                carried = tuple(match[1] for match in _BINDING.finditer(_carried_text(operation.text)))
+                regions.append(_Region(operation.name, position, operation.results, carried))
+
+    def _close(self, line: str, regions: list[_Region]) -> None:
+        if line.endswith("{") or not regions:
+            return  # `} else {` and `} do {` stay inside the same operation
+        region = regions.pop()
+        match = _LOC.search(line)
+        if region.operation in LOOPS and match:
+            self._loop_locations[region.position] = self.locations.frames(match["loc"])
+
+    def _operation(self, line: str, position: int, regions: list[_Region]) -> Operation | None:
+        location = _LOC.search(line)
+        body = line[: location.start()] if location else line
+        match = _OPERATION.match(body)
+        if match is None:
+            return None
+        results = tuple(_expanded(match["results"] or ""))
+        return Operation(
+            name=match["name"],
+            results=results,
+            operands=tuple(_VALUE.findall(match["rest"])),
+            text=match["rest"],
+            frames=self.locations.frames(location["loc"]) if location else (),
+            loops=tuple(region.position for region in regions if region.operation in LOOPS),
+            position=position,
+        )
+
+    def _function(self, line: str) -> None:
+        for name, kind, attributes in _ARGUMENT.findall(line):
+            self.arguments[f"%{name}"] = kind
+            if "tt.divisibility" in attributes:
+                self.divisible.add(f"%{name}")
+
+    def _flow(self, operation: Operation, regions: list[_Region]) -> None:
+        for result in operation.results:
+            self.made_by[result] = operation.name
+        if operation.name in LOOPS:
+            bindings = _BINDING.findall(_carried_text(operation.text))
+            for at, (inner, initial) in enumerate(bindings):
+                self.comes_from.setdefault(inner, []).append(initial)
+                if at < len(operation.results):
+                    self.comes_from.setdefault(operation.results[at], []).append(inner)
+        elif operation.name == "scf.yield" and regions:
+            # What a loop yields becomes its carried value; what a branch yields becomes its result.
+            region = next((r for r in reversed(regions) if r.operation.startswith("scf.")), regions[-1])
+            receivers = region.carried or region.results
+            for receiver, value in zip(receivers, operation.operands, strict=False):
+                self.comes_from.setdefault(receiver, []).append(value)
+        elif operation.name != "scf.if":
+            for result in operation.results:
+                self.comes_from.setdefault(result, []).extend(operation.operands)
+
+    def sources(self, value: str, stop_at: frozenset[str] = frozenset()) -> tuple[set[str], bool]:
+        """The function's arguments that a value is computed from, and whether what `stop_at` made is among it."""
+        seen: set[str] = set()
+        stopped = False
+        waiting = [value]
+        while waiting:
+            current = waiting.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            if self.made_by.get(current) in stop_at:
+                stopped = True
+                continue
+            waiting.extend(self.comes_from.get(current, ()))
+        return {name for name in seen if name in self.arguments}, stopped
+
+
+def _carried_text(text: str) -> str:
+    """The bindings of a loop's carried values, without its induction variable."""
+    _, marker, rest = text.partition("iter_args(")
+    return rest if marker else text if text.lstrip().startswith("(") else ""
+
+
+def _expanded(results: str) -> Iterator[str]:
+    """
+    >>> list(_expanded("%a, %b:2"))
+    ['%a', '%b#0', '%b#1']
+    """
+    for name, count in _RESULT.findall(results):
+        if count:
+            yield from (f"{name}#{at}" for at in range(int(count)))
+        else:
+            yield name

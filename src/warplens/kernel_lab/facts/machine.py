@@ -1,0 +1,161 @@
+"""Machine code with line information: NVIDIA's disassembly and PTX, and AMD's assembly, as one list of instructions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from warplens.kernel_lab.facts.locations import Frames, users_place
+from warplens.kernel_lab.facts.records import Place
+
+
+@dataclass(frozen=True)
+class Instruction:
+    name: str
+    text: str
+    frames: Frames
+    in_loop: bool = False
+    label: str = ""
+    """The label that it jumps to."""
+    is_end: bool = False
+    """The kernel ends here, whatever happened before."""
+    position: int = 0
+    """Its line in the text, from 0."""
+
+    @property
+    def place(self) -> Place | None:
+        return users_place(self.frames)
+
+
+_SASS_LINE = re.compile(r'//## File "([^"]*)", line (\d+)( inlined at "[^"]*", line \d+)?')
+_SASS_CODE = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?P<when>@!?U?P\w+\s+)?(?P<name>[A-Z][\w.]*)(?P<rest>.*?);?\s*$")
+_SASS_JUMP = re.compile(r"`\((\.L\w+)\)")
+_LABEL = re.compile(r"^\s*([.$\w]+):")
+
+
+def read_sass(text: str) -> list[Instruction]:
+    """The output of `nvdisasm -gi`: the lines of an inlined call stand above each other, innermost first."""
+    found: list[Instruction | str] = []
+    frames: Frames = ()
+    chain_is_open = False
+    for position, line in enumerate(text.splitlines()):
+        if match := _SASS_LINE.search(line):
+            place = Place(match[1], int(match[2]))
+            frames = (*frames, place) if chain_is_open else (place,)
+            chain_is_open = match[3] is not None
+        elif match := _SASS_CODE.match(line):
+            chain_is_open = False
+            jump = _SASS_JUMP.search(match["rest"])
+            name, label = match["name"], jump[1] if jump else ""
+            ends = _ends(match)
+            found.append(Instruction(name, match["rest"].strip(), frames, False, label, ends, position))
+        elif match := _LABEL.match(line):
+            found.append(match[1])
+    return _with_loops(_without_padding(found))
+
+
+def _ends(match: re.Match[str]) -> bool:
+    return match["name"] == "EXIT" and match["when"] is None
+
+
+def _without_padding(found: list[Instruction | str]) -> list[Instruction | str]:
+    """Behind the last EXIT stand a jump to itself and NOPs that are never run."""
+    kept = list(found)
+    while kept and (isinstance(kept[-1], str) or kept[-1].name == "NOP"):
+        kept.pop()
+    last = kept[-1] if kept else None
+    if isinstance(last, Instruction) and last.name == "BRA" and len(kept) > 1 and kept[-2] == last.label:
+        kept = kept[:-2]
+    return kept
+
+
+_PTX_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
+_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
+_PTX_CODE = re.compile(r"^\s+(?:@!?%?\w+\s+)?([a-z][\w.:]*)(.*)$")
+
+
+def read_ptx(text: str) -> list[Instruction]:
+    """PTX keeps columns, which the disassembly has lost. Loops are not looked for."""
+    return [found for found in _assembly(text, _PTX_CODE) if isinstance(found, Instruction)]
+
+
+_AMD_CODE = re.compile(r"^\s+((?:v|s|ds|global|buffer|flat|scratch)_\w+)(.*)$")
+_AMD_JUMP = re.compile(r"^\s*(\.L\w+)")
+
+
+def read_amdgcn(text: str) -> list[Instruction]:
+    found = list(_assembly(text, _AMD_CODE))
+    jumps = ("s_cbranch", "s_branch")
+    marked = [
+        replace(item, label=match[1])
+        if isinstance(item, Instruction) and item.name.startswith(jumps) and (match := _AMD_JUMP.match(item.text))
+        else item
+        for item in found
+    ]
+    end = next(
+        (at for at in range(len(marked), 0, -1) if getattr(marked[at - 1], "name", "") == "s_endpgm"), len(marked)
+    )
+    return _with_loops(marked[:end])
+
+
+def _assembly(text: str, code: re.Pattern[str]) -> Iterator[Instruction | str]:
+    lines = text.splitlines()
+    files = _files(lines)
+    frames: Frames = ()
+    callers: dict[Place, Frames] = {}
+    for position, line in enumerate(lines):
+        if match := _LOC.match(line):
+            frames = _frames(match, files, callers, line)
+        elif match := code.match(line):
+            name, rest = match[1], match[2].strip()
+            # AMD's loads into shared memory differ from the others in their last operand only.
+            name += "_lds" if name.startswith("buffer_load") and rest.split()[-1:] == ["lds"] else ""
+            yield Instruction(name, rest, frames, is_end=name == "s_endpgm", position=position)
+        elif match := _LABEL.match(line):
+            yield match[1]
+
+
+def _files(lines: Iterable[str]) -> Mapping[str, str]:
+    found = (_PTX_FILE.match(line) for line in lines if ".file" in line)
+    return {m[1]: f"{m[2].rstrip('/')}/{m[3]}" if m[3] else m[2] for m in found if m}
+
+
+_AMD_CALLER = re.compile(r"(\S+?):(\d+):(\d+)")
+
+
+def _frames(match: re.Match[str], files: Mapping[str, str], callers: dict[Place, Frames], line: str) -> Frames:
+    place = Place(files.get(match[1], ""), int(match[2]), int(match[3]))
+    outer: Frames = ()
+    if match[4]:
+        caller = Place(files.get(match[4], ""), int(match[5]), int(match[6]))
+        outer = (caller, *callers.get(caller, ()))
+    elif "@[" in line:
+        # AMD's comments give bare names: `standard.py:196:12 @[ standard.py:216:16 @[ k.py:5:3 ] ]`.
+        names = {path.rpartition("/")[2]: path for path in files.values()}
+        found = _AMD_CALLER.findall(line.partition("@[")[2])
+        outer = tuple(Place(names.get(name, name), int(at), int(column)) for name, at, column in found)
+    if outer:
+        callers[place] = outer
+    return (place, *outer)
+
+
+def _with_loops(found: list[Instruction | str]) -> list[Instruction]:
+    """Marks what lies between a label and a later jump back to it.
+
+    Behind the kernel's end stand rare paths, such as long waits, which jump back into the code: those are no loops.
+    """
+    at_label: dict[str, int] = {}
+    last_end = -1
+    code: list[Instruction] = []
+    inside: set[int] = set()
+    for item in found:
+        if isinstance(item, str):
+            at_label[item] = len(code)
+            continue
+        if at_label.get(item.label, -1) > last_end:
+            inside.update(range(at_label[item.label], len(code) + 1))
+        if item.is_end:
+            last_end = len(code)
+        code.append(item)
+    return [replace(item, in_loop=at in inside) for at, item in enumerate(code)]

@@ -1,0 +1,139 @@
+"""The matrix products of the source and the instructions that do them; loops and how far ahead they load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from warplens.kernel_lab.facts.accesses import ASYNC, LOADS
+from warplens.kernel_lab.facts.ir import Module, Operation
+from warplens.kernel_lab.facts.machine import Instruction
+from warplens.kernel_lab.facts.records import Dot, Loop, Place
+from warplens.kernel_lab.facts.types import TensorType, parse_type
+
+_PTX_MATRIX: Final = (
+    ("wgmma", re.compile(r"wgmma\.mma_async\.(?:\w+\.)*?(m\d+n\d+k\d+)")),
+    ("tcgen05.mma", re.compile(r"tcgen05\.mma\.(?:[\w:]+\.)*?(kind::\w+)")),
+    ("mma.sync", re.compile(r"mma\.(?:sp\.)?sync\.(?:\w+\.)*?(m\d+n\d+k\d+)")),
+)
+_AMD_MATRIX: Final = (
+    ("v_mfma", re.compile(r"v_s?mfma\w*?_(\d+x\d+x\d+)")),
+    ("v_wmma", re.compile(r"v_wmma\w*?_(\d+x\d+x\d+)")),
+)
+DOTS: Final = ("tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma", "ttng.tc_gen5_mma_scaled")
+_PRECISION = re.compile(r"inputPrecision = (\w+)")
+
+
+def matrix_instruction(instruction: Instruction) -> tuple[str, str] | None:
+    """Family and shape of an instruction of the matrix unit."""
+    text = f"{instruction.name} {instruction.text}"
+    for family, pattern in (*_PTX_MATRIX, *_AMD_MATRIX):
+        if match := pattern.search(text):
+            return family, match[1]
+    return None
+
+
+def dots(source: Module, lowered: Module, instructions: Iterable[Instruction]) -> tuple[Dot, ...]:
+    made: dict[int, set[tuple[str, str]]] = {}
+    for instruction in instructions:
+        found = matrix_instruction(instruction)
+        if found and instruction.place:
+            made.setdefault(instruction.place.line, set()).add(found)
+    blocks = {operation.place: _block(lowered, operation) for operation in lowered.named("ttng.tc_gen5_mma")}
+    known: dict[Place, Dot] = {}
+    for operation in source.named(*DOTS):
+        place = operation.place
+        if place is None or place in known:
+            continue
+        families = sorted(made.get(place.line, ()))
+        family, shape = families[-1] if families else ("", "")
+        known[place] = Dot(
+            place=place,
+            shape=_shape(operation),
+            element=_element(operation),
+            precision=_precision(operation),
+            instruction=family,
+            instruction_shape=blocks.get(place) or shape if family == "tcgen05.mma" else shape,
+            in_loop=operation.in_loop,
+        )
+    return tuple(known.values())
+
+
+def _operands(operation: Operation) -> list[TensorType]:
+    pieces = re.split(r" \* | -> |, (?=tensor|!ttg)", operation.types)
+    return [found for found in (parse_type(piece) for piece in pieces) if found is not None and len(found.shape) >= 2]
+
+
+def _shape(operation: Operation) -> tuple[int, int, int]:
+    operands = _operands(operation)
+    if len(operands) < 2:
+        return 0, 0, 0
+    first, second = operands[0], operands[1]
+    return first.shape[-2], second.shape[-1], first.shape[-1]
+
+
+def _element(operation: Operation) -> str:
+    operands = _operands(operation)
+    names = [operand.element for operand in operands[:2]]
+    return names[0] if len(set(names)) == 1 else " × ".join(names)
+
+
+def _precision(operation: Operation) -> str:
+    match = _PRECISION.search(operation.text)
+    # The default is not printed.
+    return match[1] if match else "ieee"
+
+
+def _block(lowered: Module, operation: Operation) -> str:
+    """The fifth generation's instruction says its shape in a descriptor; the tile in tensor memory has it too."""
+    match = re.search(r"blockM = (\d+), blockN = (\d+)", lowered.layout(operation.types))
+    return f"m{match[1]}n{match[2]}" if match else ""
+
+
+def loops(source: Module, lowered: Module) -> tuple[Loop, ...]:
+    """The loops of the source that load from global memory, with what the pipeliner made of them."""
+    ahead = {op.place for op in lowered.named(*LOADS) if not op.in_loop}
+    buffers = _buffers(lowered)
+    found: dict[Place, Loop] = {}
+    for position, place in source.loops.items():
+        inside = [op for op in source.operations if op.loops and op.loops[-1] == position]
+        loads = {op.place for op in inside if op.name in LOADS and _is_tile(op)}
+        if not loads:
+            continue
+        found[place] = Loop(
+            place=place,
+            has_dot=any(op.name in DOTS for op in inside),
+            loads=len(loads),
+            loads_ahead=len({p for p in loads if p in ahead} | {p for p in loads if _carried(lowered, p)}),
+            buffers=max((buffers.get(p, 0) for p in loads if p is not None), default=0),
+        )
+    return tuple(found.values())
+
+
+def _is_tile(operation: Operation) -> bool:
+    return "tensor<" in operation.types or "memdesc<" in operation.types or "tensordesc" in operation.types
+
+
+def _carried(lowered: Module, place: Place | None) -> bool:
+    """A nested loop's loads are begun in the outer loop: the same load at two depths."""
+    depths = {len(op.loops) for op in lowered.named(*LOADS) if op.place == place}
+    return len(depths) > 1
+
+
+def _buffers(lowered: Module) -> dict[Place, int]:
+    """How many copies of a tile the allocation at each place holds."""
+    found: dict[Place, int] = {}
+    indexed = {op.operands[0] for op in lowered.named("ttg.memdesc_index", "ttg.memdesc_subview") if op.operands}
+    for operation in lowered.named("ttg.local_alloc"):
+        kind = parse_type(operation.types.rpartition("-> ")[2])
+        if operation.place and kind and indexed.intersection(operation.results) and len(kind.shape) > 1:
+            found[operation.place] = max(found.get(operation.place, 0), kind.shape[0])
+    return found
+
+
+def async_copies(lowered: Module) -> tuple[int, int]:
+    """Accesses that go to shared memory by themselves: by `cp.async` and by TMA."""
+    tma = {op.place for op in lowered.named(*ASYNC) if "tma" in op.name or "descriptor" in op.name}
+    plain = {op.place for op in lowered.named(*ASYNC)} - tma
+    return len(plain), len(tma)

@@ -1,0 +1,209 @@
+"""What is known of a compiled kernel, as frozen records that JSON can hold."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from warplens.kernel_lab.remarks import Remark
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """A line of the user's Python."""
+
+    file: str
+    line: int
+    column: int = 0
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load, store, copy or atomic of global memory that stands in the source, with the width the compiler gave it."""
+
+    place: Place
+    kind: str
+    """load, store, async copy, tma copy, tma store, atomic."""
+    argument: str
+    """The pointer argument that it goes through; several are joined by "|", "" where none was found."""
+    element: str
+    element_bits: int
+    shape: tuple[int, ...]
+    is_masked: bool
+    is_indirect: bool
+    """The address depends on values that were loaded."""
+    in_loop: bool
+    width_bits: int
+    """Bits per thread and instruction, most of them; 0 where no instruction was found."""
+    narrowest_bits: int
+    best_bits: int
+    """What the tile would allow: up to 128 bits, or all that a thread has of it."""
+    instructions: int
+    depends_on: tuple[str, ...]
+    """Arguments that the address or the mask is computed from."""
+    undivided: tuple[str, ...]
+    """Those of them that are not known to be divisible by 16."""
+    undivided_address: tuple[str, ...]
+    """Those of these that the address itself depends on, not only the mask."""
+
+    @property
+    def is_vectorised(self) -> bool:
+        return self.width_bits >= self.best_bits
+
+    @property
+    def is_tile(self) -> bool:
+        return bool(self.shape)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A matrix product of the source and the instruction that does it."""
+
+    place: Place
+    shape: tuple[int, int, int]
+    """M, N, K of the tile."""
+    element: str
+    precision: str
+    instruction: str
+    """wgmma, mma.sync, tcgen05.mma, v_mfma … or "" where ordinary arithmetic does it."""
+    instruction_shape: str
+    in_loop: bool
+
+    @property
+    def uses_matrix_unit(self) -> bool:
+        return bool(self.instruction)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of the source that loads from global memory."""
+
+    place: Place
+    has_dot: bool
+    loads: int
+    loads_ahead: int
+    """Loads that are begun before the loop is entered: what pipelining does."""
+    buffers: int
+    """The most copies of one tile that are held in shared memory."""
+
+    @property
+    def is_pipelined(self) -> bool:
+        return self.loads_ahead > 0
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A change of the layout of a tensor, from threads to threads."""
+
+    place: Place
+    source: str
+    destination: str
+    shape: tuple[int, ...]
+    element_bits: int
+    in_loop: bool
+    through: str
+    """registers, lanes (within a warp), warps (through shared memory), or unknown."""
+
+
+@dataclass(frozen=True)
+class SharedAccess:
+    """A tile that is written to or read from shared memory in a known layout."""
+
+    place: Place
+    kind: str
+    """store, load, load matrix, async copy."""
+    layout: str
+    """The layout in the compiler's words."""
+    shape: tuple[int, ...]
+    element_bits: int
+    vector_bits: int
+    conflicts: int | None
+    """Extra passes per wavefront; None where the access is not modelled."""
+    conflicts_unswizzled: int | None
+    conflicts_padded: int | None
+    padding: int
+    """Elements after each row that `conflicts_padded` counts with; 0 where none helps."""
+    conflicts_swizzled: int | None
+    in_loop: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """The machine instructions of one line of the source, by class."""
+
+    place: Place
+    source: str
+    instructions: int
+    in_loops: int
+    classes: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many blocks one SM or CU holds, and what keeps it from holding more."""
+
+    blocks: int
+    warps: int
+    warp_slots: int
+    limiter: str
+    limits: tuple[tuple[str, int], ...]
+    """Blocks that each resource alone would allow."""
+
+    @property
+    def percent(self) -> float:
+        return 100.0 * self.warps / self.warp_slots
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that compiling says about a kernel; `failure` where it did not compile."""
+
+    kernel: str
+    file: str
+    target: str
+    triton_version: str
+    signature: str
+    config: str
+    num_warps: int
+    num_stages: int
+    num_ctas: int
+    constants: tuple[tuple[str, int], ...] = ()
+    """The constexprs that are whole numbers."""
+    failure: str = ""
+    failure_place: Place | None = None
+    registers: int = 0
+    spill_store_bytes: int = 0
+    spill_load_bytes: int = 0
+    stack_bytes: int = 0
+    shared_bytes: int = 0
+    tensor_memory_columns: int = 0
+    occupancy: Occupancy | None = None
+    matrix_instructions: tuple[str, ...] = ()
+    async_copies: int = 0
+    tma_copies: int = 0
+    instructions: int = 0
+    accesses: tuple[Access, ...] = ()
+    dots: tuple[Dot, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    conversions: tuple[Conversion, ...] = ()
+    shared: tuple[SharedAccess, ...] = ()
+    lines: tuple[Line, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What could not be found out, and why."""
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def is_compiled(self) -> bool:
+        return not self.failure
+
+    @property
+    def spill_bytes(self) -> int:
+        return self.spill_store_bytes + self.spill_load_bytes
+
+    @property
+    def buffers(self) -> int:
+        return max((loop.buffers for loop in self.loops), default=0)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,40 @@
+"""Facts in a file: compiled with one version of Triton, compared with those of another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from warplens.errors import FormatError
+from warplens.kernel_lab.facts.records import Facts
+
+FORMAT: Final = "warplens kernel facts"
+VERSION: Final = 1
+
+
+class _File(msgspec.Struct):
+    format: str
+    version: int
+    facts: list[Facts]
+
+
+def save_facts(path: Path, facts: Sequence[Facts]) -> None:
+    """Written whole or not at all."""
+    staging = path.with_name(path.name + ".writing")
+    staging.write_bytes(msgspec.json.format(msgspec.json.encode(_File(FORMAT, VERSION, list(facts)))))
+    staging.replace(path)
+
+
+def load_facts(path: Path) -> list[Facts]:
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_File)
+    except OSError as error:
+        raise FormatError(error.strerror or str(error), where=str(path)) from error
+    except msgspec.DecodeError as error:
+        raise FormatError(f"no kernel facts: {error}", where=str(path)) from error
+    if found.format != FORMAT or found.version != VERSION:
+        raise FormatError(f"{found.format} {found.version}, not {FORMAT} {VERSION}", where=str(path))
+    return found.facts

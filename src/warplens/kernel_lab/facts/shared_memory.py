@@ -1,0 +1,190 @@
+"""Tiles in shared memory: in which layout each is written and read, and how many bank conflicts that gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from warplens.kernel_lab.facts.banks import (
+    MATRIX_ROWS,
+    UNSWIZZLED,
+    Offsets,
+    Swizzle,
+    conflicts,
+    matrix_conflicts,
+    padded,
+    shared_offsets,
+    swizzled,
+    vector_elements,
+)
+from warplens.kernel_lab.facts.ir import Module, Operation
+from warplens.kernel_lab.facts.layouts import Bases, moves_between, parse_attribute, register_bases
+from warplens.kernel_lab.facts.records import Conversion, Place, SharedAccess
+from warplens.kernel_lab.facts.types import TensorType, parse_type
+from warplens.kernel_lab.targets import Target
+
+_KINDS: Final = {
+    "ttg.local_load": "load",
+    "ttg.local_store": "store",
+    "ttg.local_alloc": "store",
+    "ttg.async_copy_global_to_local": "async copy",
+}
+_VECTOR_BITS: Final = (16, 32, 64, 128)
+
+
+@dataclass(frozen=True)
+class _Use:
+    """One access with all that the model needs."""
+
+    place: Place
+    kind: str
+    layout: str
+    tile: TensorType
+    bases: Bases | None
+    order: tuple[int, ...]
+    in_loop: bool
+
+    def count(self, offsets: Offsets, banks: int) -> int | None:
+        if self.kind == "load matrix":
+            return matrix_conflicts(offsets, self.tile.shape, self.order, self.tile.element_bits)
+        return conflicts(offsets, self.bases, self.tile.element_bits, banks) if self.bases else None
+
+
+def shared_accesses(lowered: Module, target: Target) -> tuple[SharedAccess, ...]:
+    uses = list(dict.fromkeys(_uses(lowered, target)))
+    groups: dict[tuple[str, tuple[int, ...]], list[_Use]] = {}
+    for use in uses:
+        groups.setdefault((use.layout, use.tile.allocated), []).append(use)
+    # The pipeliner repeats a loop's accesses before and behind it: those count once, as the loop's.
+    found: dict[SharedAccess, bool] = {}
+    for group in groups.values():
+        for access in _measured(group, target):
+            same = replace(access, in_loop=False)
+            found[same] = found.get(same, False) or access.in_loop
+    merged = [replace(access, in_loop=in_loop) for access, in_loop in found.items()]
+    return tuple(sorted(merged, key=lambda access: (access.place, access.kind, access.layout)))
+
+
+def _uses(lowered: Module, target: Target) -> Iterator[_Use]:
+    for operation in lowered.named(*_KINDS):
+        pair = _types(operation)
+        if pair is None or operation.place is None:
+            continue
+        registers, memory = pair
+        layout = lowered.layout(memory.layout)
+        distributed = lowered.layout(registers.layout)
+        if len(memory.shape) != 2:
+            continue
+        order = _order(layout)
+        kind = _KINDS[operation.name]
+        if kind == "load" and target.is_nvidia and _is_matrix_load(distributed, memory, order):
+            kind = "load matrix"
+        bases = register_bases(distributed, memory.shape)
+        yield _Use(operation.place, kind, layout, memory, bases, order, operation.in_loop)
+
+
+def _types(operation: Operation) -> tuple[TensorType, TensorType] | None:
+    """The tensor's type and the memory's, whichever way it goes."""
+    first, arrow, second = operation.types.partition(" -> ")
+    if not arrow:
+        return None
+    source, destination = parse_type(first.strip("() ")), parse_type(second)
+    if source is None or destination is None or source.shape != destination.shape:
+        return None
+    return (destination, source) if operation.name == "ttg.local_load" else (source, destination)
+
+
+def _order(layout: str) -> tuple[int, ...]:
+    _, values = parse_attribute(layout)
+    turned = values.get("order") == "[0, 1]" or values.get("transposed") == "true"
+    return (0, 1) if turned else (1, 0)
+
+
+def _is_matrix_load(distributed: str, memory: TensorType, order: Sequence[int]) -> bool:
+    """`ldmatrix` feeds operands of mma.sync: any order for 16-bit elements, rows along K for the others."""
+    kind, values = parse_attribute(distributed)
+    if kind != "dot_op" or memory.shape[order[1]] < MATRIX_ROWS:
+        return False
+    parent, _ = parse_attribute(values.get("parent", ""))
+    along_k = 1 if values.get("opIdx") == "0" else 0
+    # It gives each lane one word: the operand must want neighbours along K in words, too.
+    in_words = values.get("kWidth") == str(32 // max(memory.element_bits, 1))
+    return parent == "nvidia_mma" and in_words and (memory.element_bits == 16 or order[0] == along_k)
+
+
+def _measured(group: Sequence[_Use], target: Target) -> Iterator[SharedAccess]:
+    """All accesses of one kind of tile: another layout must serve its writers and its readers alike."""
+    tile, order = group[0].tile, group[0].order
+    banks = target.banks
+    # AMD's wide accesses go in groups of lanes that are not documented.
+    is_modelled = target.is_nvidia
+    offsets = shared_offsets(group[0].layout, tile.allocated, tile.element_bits) if is_modelled else None
+    counts = [use.count(offsets, banks) if offsets else None for use in group]
+    has_conflicts = any(counts)
+    plain = swizzled(UNSWIZZLED, tile.allocated, order)
+    padding, by_padding = _best_padding(group, banks) if has_conflicts else (0, None)
+    by_swizzle = _best_swizzle(group, banks) if has_conflicts else None
+    for use, count in zip(group, counts, strict=True):
+        bits = vector_elements(offsets, use.bases, tile.element_bits) if offsets and use.bases else 0
+        yield SharedAccess(
+            place=use.place,
+            kind=use.kind,
+            layout=use.layout,
+            shape=use.tile.shape,
+            element_bits=tile.element_bits,
+            vector_bits=128 if use.kind == "load matrix" else bits * tile.element_bits,
+            conflicts=count,
+            conflicts_unswizzled=use.count(plain, banks) if is_modelled else None,
+            conflicts_padded=use.count(by_padding, banks) if by_padding else None,
+            padding=padding,
+            conflicts_swizzled=use.count(by_swizzle, banks) if by_swizzle else None,
+            in_loop=use.in_loop,
+        )
+
+
+def _total(group: Sequence[_Use], offsets: Offsets, banks: int) -> int:
+    return sum(use.count(offsets, banks) or 0 for use in group)
+
+
+def _best_padding(group: Sequence[_Use], banks: int) -> tuple[int, Offsets]:
+    tile, order = group[0].tile, group[0].order
+    row = tile.allocated[order[0]]
+    steps = [bits // tile.element_bits for bits in (8, *_VECTOR_BITS) if bits >= tile.element_bits]
+    options = [(step, padded(row, step, tile.allocated, order)) for step in dict.fromkeys(steps)]
+    return min(options, key=lambda option: (_total(group, option[1], banks), option[0]))
+
+
+def _best_swizzle(group: Sequence[_Use], banks: int) -> Offsets:
+    tile, order = group[0].tile, group[0].order
+    row = tile.allocated[order[0]]
+    options = [
+        swizzled(Swizzle(vector, per_phase, max_phase), tile.allocated, order)
+        for vector in (1, 2, 4, 8, 16)
+        for per_phase in (1, 2, 4)
+        for max_phase in (2, 4, 8, 16, 32)
+        if vector * max_phase <= row and vector * tile.element_bits <= 128
+    ]
+    options.append(swizzled(UNSWIZZLED, tile.allocated, order))
+    return min(options, key=lambda option: _total(group, option, banks))
+
+
+def conversions(lowered: Module) -> tuple[Conversion, ...]:
+    found: dict[Conversion, None] = {}
+    for operation in lowered.named("ttg.convert_layout"):
+        first, _, second = operation.types.partition(" -> ")
+        source, destination = parse_type(first), parse_type(second)
+        if source is None or destination is None or operation.place is None:
+            continue
+        layouts = lowered.layout(source.layout), lowered.layout(destination.layout)
+        conversion = Conversion(
+            place=operation.place,
+            source=layouts[0],
+            destination=layouts[1],
+            shape=source.shape,
+            element_bits=source.element_bits,
+            in_loop=operation.in_loop,
+            through=moves_between(*layouts, source.shape),
+        )
+        found[conversion] = None
+    return tuple(sorted(found, key=lambda conversion: conversion.place))

@@ -1,0 +1,237 @@
+"""The tables of a kernel's facts: one row per target and config; the lines, accesses, remarks and layouts of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import PurePath
+from typing import Any, Final
+
+import polars as pl
+
+from warplens.kernel_lab.facts.instruction_classes import CLASSES
+from warplens.kernel_lab.facts.records import Facts, Place
+from warplens.model.table import Column, Table, table
+
+Row = dict[str, Any]
+_KEY: Final = (
+    Column("target", "what it was compiled for"),
+    Column("config", "constants and options"),
+)
+_LINE: Final = (Column("file", "file of the line"), Column("line", "line of the Python source"))
+
+FACTS: Final = (
+    Column("kernel", "its name"),
+    *_KEY,
+    Column("signature", "types and constants of its parameters"),
+    Column("triton", "version of Triton"),
+    Column("registers", "registers per thread"),
+    Column("spill_bytes", "bytes that each thread writes to and reads from memory for want of registers", "bytes"),
+    Column("stack_bytes", "stack of a thread", "bytes"),
+    Column("shared_bytes", "shared memory of a block", "bytes"),
+    Column("warps", "warps of a block"),
+    Column("stages", "stages that were asked for"),
+    Column("buffers", "copies of one tile that shared memory holds; 0 where it holds none"),
+    Column("pipelined", "loops that load ahead, of the loops that load"),
+    Column("occupancy_percent", "warps that an SM or CU holds, of its slots", "%"),
+    Column("blocks", "blocks that an SM or CU holds"),
+    Column("limiter", "what keeps it from holding more"),
+    Column("matrix_instruction", "the matrix unit's instructions; none where there are none"),
+    Column("narrowest_bits", "narrowest access of a tile in global memory, per thread", "bits"),
+    Column("async_copies", "accesses that go to shared memory by themselves"),
+    Column("tma_copies", "those of them that use the tensor memory accelerator"),
+    Column("conversions", "changes of layout"),
+    Column("conversions_in_loops", "those of them that go through shared memory inside a loop"),
+    Column("bank_conflicts", "most extra passes of an access of shared memory; null where none is modelled"),
+    Column("instructions", "machine instructions, each counted once"),
+    Column("compile_s", "time that compiling took", "s"),
+    Column("failure", "why it did not compile"),
+)
+LINES: Final = (
+    *_KEY,
+    *_LINE,
+    Column("source", "text of the line"),
+    Column("instructions", "machine instructions of the line"),
+    Column("in_loops", "those of them inside loops"),
+    *(Column(name, f"of class {name.replace('_', ' ')}") for name in CLASSES),
+)
+ACCESSES: Final = (
+    *_KEY,
+    *_LINE,
+    Column("column", "column of the access"),
+    Column("kind", "load, store, async copy, tma copy, tma store or atomic"),
+    Column("argument", "pointer argument that it goes through"),
+    Column("element", "type of an element"),
+    Column("shape", "shape of the tile"),
+    Column("width_bits", "bits that a thread moves per instruction", "bits"),
+    Column("best_bits", "bits that the tile would allow", "bits"),
+    Column("vectorised", "whether the two are equal"),
+    Column("masked", "whether the source masks it"),
+    Column("in_loop", "whether it stands in a loop"),
+    Column("instructions", "machine instructions that it became"),
+    Column("undivided", "arguments behind address and mask that are not known to be divisible by 16"),
+)
+REMARKS: Final = (
+    *_KEY,
+    *_LINE,
+    Column("column", "column that the caret marks"),
+    Column("text", "the compiler's words"),
+    Column("notes", "what it adds"),
+    Column("source", "text of the line"),
+    Column("count", "how often it said so"),
+)
+LAYOUTS: Final = (
+    *_KEY,
+    *_LINE,
+    Column("kind", "store, load, load matrix, async copy, or the threads that a conversion moves between"),
+    Column("shape", "shape of the tile"),
+    Column("element_bits", "size of an element", "bits"),
+    Column("in_loop", "whether it stands in a loop"),
+    Column("layout", "the layout in shared memory, or both layouts of a conversion"),
+    Column("vector_bits", "bits that a lane moves at once", "bits"),
+    Column("conflicts", "extra passes for bank conflicts; null where not modelled"),
+    Column("conflicts_unswizzled", "with plain rows"),
+    Column("conflicts_padded", "with the best padding"),
+    Column("padding", "that padding, in elements per row"),
+    Column("conflicts_swizzled", "with the best swizzle"),
+)
+
+
+def facts_tables(facts: Sequence[Facts]) -> list[Table]:
+    """`kernel_facts`, `kernel_lines`, `kernel_accesses`, `kernel_remarks` and `kernel_layouts`."""
+    makers: tuple[tuple[str, str, tuple[Column, ...], Callable[[Facts], Iterable[Row]]], ...] = (
+        ("kernel_facts", "one row per target and config", FACTS, _facts_rows),
+        ("kernel_lines", "one row per target, config and line of Python", LINES, _line_rows),
+        ("kernel_accesses", "one row per access of global memory in the source", ACCESSES, _access_rows),
+        ("kernel_remarks", "one row per remark of the compiler", REMARKS, _remark_rows),
+        ("kernel_layouts", "one row per access of shared memory and change of layout", LAYOUTS, _layout_rows),
+    )
+    notes = list(dict.fromkeys(note for found in facts for note in found.notes))
+    return [
+        _table(name, meaning, columns, [row for found in facts for row in rows(found)], notes)
+        for name, meaning, columns, rows in makers
+    ]
+
+
+def _table(name: str, meaning: str, columns: tuple[Column, ...], rows: list[Row], notes: Sequence[str]) -> Table:
+    frame = pl.DataFrame(rows, schema=[column.name for column in columns], infer_schema_length=None)
+    return table(name, meaning, columns, frame, *notes)
+
+
+def _facts_rows(facts: Facts) -> Iterator[Row]:
+    occupancy = facts.occupancy
+    tiles = [access.width_bits for access in facts.accesses if access.is_tile and access.width_bits]
+    counts = [access.conflicts for access in facts.shared if access.conflicts is not None]
+    yield {
+        "kernel": facts.kernel,
+        **_key(facts),
+        "signature": facts.signature,
+        "triton": facts.triton_version,
+        "registers": facts.registers,
+        "spill_bytes": facts.spill_bytes,
+        "stack_bytes": facts.stack_bytes,
+        "shared_bytes": facts.shared_bytes,
+        "warps": facts.num_warps,
+        "stages": facts.num_stages,
+        "buffers": facts.buffers,
+        "pipelined": f"{sum(loop.is_pipelined for loop in facts.loops)} of {len(facts.loops)}",
+        "occupancy_percent": occupancy.percent if occupancy else None,
+        "blocks": occupancy.blocks if occupancy else None,
+        "limiter": occupancy.limiter if occupancy else None,
+        "matrix_instruction": ", ".join(facts.matrix_instructions) or "none",
+        "narrowest_bits": min(tiles, default=None),
+        "async_copies": facts.async_copies,
+        "tma_copies": facts.tma_copies,
+        "conversions": len(facts.conversions),
+        "conversions_in_loops": sum(c.in_loop and c.through == "warps" for c in facts.conversions),
+        "bank_conflicts": max(counts, default=None),
+        "instructions": facts.instructions,
+        "compile_s": facts.seconds,
+        "failure": facts.failure or None,
+    }
+
+
+def _line_rows(facts: Facts) -> Iterator[Row]:
+    for line in facts.lines:
+        classes = dict(line.classes)
+        yield {
+            **_key(facts),
+            **_place(line.place),
+            "source": line.source,
+            "instructions": line.instructions,
+            "in_loops": line.in_loops,
+            **{name: classes.get(name, 0) for name in CLASSES},
+        }
+
+
+def _access_rows(facts: Facts) -> Iterator[Row]:
+    for access in facts.accesses:
+        yield {
+            **_key(facts),
+            **_place(access.place),
+            "column": access.place.column,
+            "kind": access.kind,
+            "argument": access.argument,
+            "element": access.element,
+            "shape": _shape(access.shape),
+            "width_bits": access.width_bits or None,
+            "best_bits": access.best_bits,
+            "vectorised": access.is_vectorised if access.width_bits else None,
+            "masked": access.is_masked,
+            "in_loop": access.in_loop,
+            "instructions": access.instructions,
+            "undivided": ", ".join(access.undivided),
+        }
+
+
+def _remark_rows(facts: Facts) -> Iterator[Row]:
+    for remark in facts.remarks:
+        yield {
+            **_key(facts),
+            **_place(Place(remark.file, remark.line)),
+            "column": remark.column,
+            "text": remark.text,
+            "notes": "; ".join(remark.notes),
+            "source": remark.source,
+            "count": remark.count,
+        }
+
+
+def _layout_rows(facts: Facts) -> Iterator[Row]:
+    for access in facts.shared:
+        yield {
+            **_key(facts),
+            **_place(access.place),
+            "kind": access.kind,
+            "shape": _shape(access.shape),
+            "element_bits": access.element_bits,
+            "in_loop": access.in_loop,
+            "layout": access.layout,
+            "vector_bits": access.vector_bits or None,
+            "conflicts": access.conflicts,
+            "conflicts_unswizzled": access.conflicts_unswizzled,
+            "conflicts_padded": access.conflicts_padded,
+            "padding": access.padding or None,
+            "conflicts_swizzled": access.conflicts_swizzled,
+        }
+    for conversion in facts.conversions:
+        yield {
+            **_key(facts),
+            **_place(conversion.place),
+            "kind": f"conversion ({conversion.through})",
+            "shape": _shape(conversion.shape),
+            "element_bits": conversion.element_bits,
+            "in_loop": conversion.in_loop,
+            "layout": f"{conversion.source} → {conversion.destination}",
+        }
+
+
+def _key(facts: Facts) -> Row:
+    return {"target": facts.target, "config": facts.config}
+
+
+def _place(place: Place) -> Row:
+    return {"file": PurePath(place.file).name, "line": place.line}
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))

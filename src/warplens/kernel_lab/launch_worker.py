@@ -1,0 +1,192 @@
+"""Runs a user's script in a process of its own, on CPU tensors through Triton's interpreter, and notes each launch.
+
+Standard library, Triton and whatever the script imports. Takes a JSON request and leaves a JSON answer.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import runpy
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+DTYPES = {
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float32": "fp32",
+    "float64": "fp64",
+    "bool": "i1",
+    "float8_e4m3fn": "fp8e4nv",
+    "float8_e5m2": "fp8e5",
+    "float8_e4m3fnuz": "fp8e4b8",
+    "float8_e5m2fnuz": "fp8e5b16",
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+}
+
+
+def main(request_path: str) -> int:
+    request = json.loads(Path(request_path).read_text())
+    seen: list[dict[str, Any]] = []
+    notes: list[str] = []
+    _record_launches(seen, notes, bool(request["execute"]))
+    failure: dict[str, Any] | None = None
+    script = Path(request["script"])
+    sys.argv = [str(script), *request["arguments"]]
+    sys.path.insert(0, str(script.parent))
+    try:
+        with _on_cpu():
+            runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            failure = {"kind": "SystemExit", "message": f"the script ended with {error.code!r}", "line": None}
+    except BaseException as error:  # noqa: BLE001 - whatever the script raises is part of the answer
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(script)]
+        line = frames[-1].lineno if frames else None
+        failure = {"kind": type(error).__name__, "message": str(error), "line": line}
+    answer = {"launches": seen, "notes": list(dict.fromkeys(notes)), "failure": failure}
+    Path(request["answer"]).write_text(json.dumps(answer))
+    return 0
+
+
+def _record_launches(seen: list[dict[str, Any]], notes: list[str], execute: bool) -> None:
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.driver import driver
+    from triton.runtime.interpreter import InterpretedFunction
+
+    original = InterpretedFunction.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs.get("warmup"):
+            seen.append(_launch(self, args, kwargs))
+        return original(self, *args, **kwargs) if execute else None
+
+    def first_config(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Nothing can be timed here, so the first config stands for all."""
+        self.nargs = dict(zip(self.arg_names, args, strict=False))
+        config = (self.prune_configs(kwargs) or self.configs)[0]
+        notes.append(f"{self.base_fn.__name__}: the first of {len(self.configs)} configs of its autotune")
+        self.best_config = config
+        return self.fn.run(*args, **kwargs, **config.all_kwargs())
+
+    InterpretedFunction.run = run
+    Autotuner.run = first_config
+    driver.set_active(_NoGpu())
+
+
+class _NoGpu:
+    """Answers what scripts ask Triton's driver before they launch."""
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return 0
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", 90, 32)
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+
+        return torch.device("cpu")
+
+
+def _on_cpu() -> Any:
+    """Where the script asks for a GPU that is not here, it gets the CPU."""
+    from contextlib import nullcontext
+
+    try:
+        import torch
+        from torch.overrides import TorchFunctionMode
+    except ImportError:
+        return nullcontext()
+    if torch.cuda.is_available():
+        return nullcontext()
+
+    def moved(value: Any) -> Any:
+        is_device = isinstance(value, (str, torch.device)) and str(value).partition(":")[0] in ("cuda", "hip")
+        return torch.device("cpu") if is_device else value
+
+    class OnCpu(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if getattr(func, "__name__", "") == "cuda" and args and isinstance(args[0], torch.Tensor):
+                return args[0]
+            named = {name: moved(value) for name, value in (kwargs or {}).items()}
+            if getattr(func, "__name__", "") == "to":
+                args = tuple(moved(value) for value in args)
+            return func(*args, **named)
+
+    return OnCpu()
+
+
+def _launch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    signature = inspect.signature(function.fn)
+    named = {name: value for name, value in kwargs.items() if name in signature.parameters}
+    bound = signature.bind_partial(*args, **named)
+    bound.apply_defaults()
+    values = bound.arguments
+    plain = set(_plain_names(function, list(signature.parameters)))
+    arguments = [
+        _argument(name, values.get(name), "constexpr" in str(parameter.annotation), name not in plain)
+        for name, parameter in signature.parameters.items()
+    ]
+    options = {name: kwargs[name] for name in kwargs if name not in named and isinstance(kwargs[name], int)}
+    return {
+        "file": str(Path(function.fn.__code__.co_filename).resolve()),
+        "name": function.fn.__qualname__,
+        "arguments": arguments,
+        "grid": _grid(kwargs.get("grid"), values),
+        "options": {name: value for name, value in options.items() if name != "warmup"},
+    }
+
+
+def _plain_names(function: Any, names: list[str]) -> list[str]:
+    """Parameters that the kernel's decorator says are not to be specialised."""
+    found = getattr(function, "kwargs", {}).get("do_not_specialize") or []
+    return [names[entry] if isinstance(entry, int) else str(entry) for entry in found]
+
+
+def _grid(grid: Any, values: dict[str, Any]) -> list[int]:
+    found = grid(values) if callable(grid) else grid
+    return [int(extent) for extent in (found if isinstance(found, (tuple, list)) else [found])]
+
+
+def _argument(name: str, value: Any, is_constexpr: bool, specialised: bool) -> dict[str, Any]:
+    """As Triton's just-in-time compiler would specialise it."""
+    record: dict[str, Any] = {"name": name, "type": "constexpr", "value": None, "divisible": False, "is_one": False}
+    if is_constexpr or value is None:
+        return {**record, **_constant(value)}
+    if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
+        dtype = DTYPES.get(str(value.dtype).rpartition(".")[2])
+        if dtype is None:
+            return {**record, "unknown": str(value.dtype)}
+        return {**record, "type": f"*{dtype}", "divisible": specialised and value.data_ptr() % 16 == 0}
+    if hasattr(value, "block_shape") and hasattr(value, "base"):
+        dtype = DTYPES.get(str(value.base.dtype).rpartition(".")[2], "?")
+        return {**record, "type": f"tensordesc<{dtype}[{','.join(map(str, value.block_shape))}]>"}
+    if isinstance(value, bool):
+        return {**record, "type": "u1"}
+    if isinstance(value, int):
+        kind = "i32" if -(2**31) <= value < 2**31 else "i64" if value < 2**63 else "u64"
+        is_one = specialised and value == 1
+        return {**record, "type": kind, "is_one": is_one, "divisible": specialised and not is_one and value % 16 == 0}
+    if isinstance(value, float):
+        return {**record, "type": "fp32"}
+    return {**record, "unknown": type(value).__name__}
+
+
+def _constant(value: Any) -> dict[str, Any]:
+    plain = getattr(value, "value", value)
+    if plain is None or isinstance(plain, (bool, int, float, str)):
+        return {"value": plain}
+    return {"dtype": plain.name} if hasattr(plain, "primitive_bitwidth") else {"unknown": type(plain).__name__}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

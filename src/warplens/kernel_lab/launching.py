@@ -1,0 +1,113 @@
+"""The launches that a script makes, noted while it runs on the CPU: they give signatures and constants to compile."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from warplens.errors import UsageError, WarplensError
+from warplens.kernel_lab.child import environment, require_triton
+from warplens.kernel_lab.loading import SEPARATOR, Kernel, load_kernel
+from warplens.kernel_lab.signature import Argument, Dtype, Signature
+
+WORKER: Final = "warplens.kernel_lab.launch_worker"
+LAUNCH_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One way in which a script launches a kernel; `count` says how often, with equal signature, grid and options."""
+
+    kernel: Kernel
+    signature: Signature
+    grid: tuple[int, ...]
+    options: tuple[tuple[str, int], ...]
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Launches:
+    launches: tuple[Launch, ...]
+    notes: tuple[str, ...] = ()
+
+
+def launches(script: str, arguments: Sequence[str] = (), *, execute: bool = True) -> Launches:
+    """Runs the script with its kernels in Triton's interpreter; without `execute` kernels are noted, not run.
+
+    A script that fails after it has launched something gives what it launched, with a note.
+    """
+    require_triton()
+    path = Path(script).resolve()
+    if not path.is_file():
+        raise UsageError(f"there is no file {script}")
+    answer = _answer(path, arguments, execute)
+    notes = list(answer["notes"])
+    if answer["failure"] is not None:
+        notes.append(_failure(path, answer["failure"]))
+        if not answer["launches"]:
+            raise WarplensError(notes[-1])
+    found: dict[str, Launch] = {}
+    counts: dict[str, int] = {}
+    for record in answer["launches"]:
+        unknown = [a for a in record["arguments"] if "unknown" in a]
+        if unknown:
+            notes.append(f"{record['name']}: left out, its {unknown[0]['name']} is a {unknown[0]['unknown']}")
+            continue
+        key = json.dumps(record, sort_keys=True)
+        counts[key] = counts.get(key, 0) + 1
+        if key not in found:
+            found[key] = _launch(record)
+    counted = [replace(launch, count=counts[key]) for key, launch in found.items()]
+    return Launches(tuple(counted), tuple(dict.fromkeys(notes)))
+
+
+def _answer(script: Path, arguments: Sequence[str], execute: bool) -> dict[str, Any]:
+    with TemporaryDirectory(prefix="warplens-") as folder:
+        place, request = Path(folder) / "answer.json", Path(folder) / "request.json"
+        content = {"script": str(script), "arguments": list(arguments), "execute": execute, "answer": str(place)}
+        request.write_text(json.dumps(content))
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", WORKER, str(request)],
+                env=environment(Path(folder), TRITON_INTERPRET="1"),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=LAUNCH_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise WarplensError(
+                f"{script.name} ran for {LAUNCH_SECONDS:.0f} s and was stopped", hint="let it launch smaller problems"
+            ) from None
+        if not place.exists():
+            said = (done.stderr.strip().splitlines() or ["it left no answer"])[-1]
+            raise WarplensError(f"running {script.name} failed: {said}")
+        found: dict[str, Any] = json.loads(place.read_text())
+        return found
+
+
+def _failure(script: Path, failure: Mapping[str, Any]) -> str:
+    line = f":{failure['line']}" if failure["line"] else ""
+    return f"{script.name}{line}: {failure['kind']}: {failure['message']}"
+
+
+def _launch(record: Mapping[str, Any]) -> Launch:
+    arguments = tuple(
+        Argument(
+            a["name"],
+            a["type"],
+            Dtype(a["dtype"]) if "dtype" in a else a["value"],
+            divisible=a["divisible"],
+            is_one=a["is_one"],
+        )
+        for a in record["arguments"]
+    )
+    kernel = load_kernel(f"{record['file']}{SEPARATOR}{record['name']}")
+    return Launch(kernel, Signature(arguments), tuple(record["grid"]), tuple(sorted(record["options"].items())))

@@ -1,0 +1,75 @@
+"""What a suggestion is, and what rules read and draft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from warplens.kernel_lab.counterfactual import Change, Counterfactual
+from warplens.kernel_lab.facts.records import Facts, Place
+from warplens.kernel_lab.targets import TARGETS, Target
+
+CODES: Final = {
+    "WK101": "registers are spilled to memory",
+    "WK102": "an access is narrower than its tile allows",
+    "WK103": "a matrix product does not use the matrix unit as it could",
+    "WK104": "a loop with a matrix product does not load ahead",
+    "WK105": "a layout changes through shared memory inside a loop",
+    "WK106": "shared memory is accessed with bank conflicts",
+    "WK107": "a mask makes an access narrower",
+    "WK108": "few warps fit on a multiprocessor",
+    "WK109": "the last wave of blocks leaves much of the card idle",
+    "WK110": "the tile is too small or too large",
+}
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    code: str
+    title: str
+    target: str
+    config: str
+    place: Place | None
+    evidence: str
+    advice: str
+    counterfactual: Counterfactual | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a rule may look at."""
+
+    facts: Facts
+    grid: tuple[int, ...] | None = None
+    card: str | None = None
+
+    @property
+    def target(self) -> Target:
+        return TARGETS[self.facts.target]
+
+    def constants_equal(self, value: int) -> list[str]:
+        return [name for name, found in self.facts.constants if found == value]
+
+
+def _first(changes: Sequence[Change]) -> Change:
+    return changes[0]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A suggestion before its changes have been compiled. `{change}` in the advice becomes the one that is shown."""
+
+    code: str
+    place: Place | None
+    evidence: str
+    advice: str
+    changes: tuple[Change, ...] = ()
+    helps: Callable[[Facts], bool] = lambda after: True
+    smallest: Callable[[Sequence[Change]], Change] = _first
+    needs_proof: bool = False
+    otherwise: str = ""
+    """The advice where none of the changes helps."""

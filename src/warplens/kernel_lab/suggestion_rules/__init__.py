@@ -1,0 +1,1 @@
+"""The rules behind `suggest`, by what they look at."""

@@ -1,0 +1,145 @@
+"""Rules about memory: narrow accesses, masks that narrow them, and bank conflicts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from warplens.kernel_lab.counterfactual import Change
+from warplens.kernel_lab.facts.records import Access, Facts, SharedAccess
+from warplens.kernel_lab.suggestion_records import Draft, Situation
+from warplens.kernel_lab.suggestion_thresholds import limit
+
+_VECTOR = re.compile(r"vec = (\d+).*origin vec = (\d+)")
+_MOST_ARGUMENTS = 6
+"""Leaving each out in turn costs a compilation each."""
+
+
+def narrow_accesses(situation: Situation) -> Iterator[Draft]:
+    """WK102: the pointer or a stride is not known to be divisible, or neighbours in the tile are none in memory."""
+    for access in situation.facts.accesses:
+        if not is_narrow(access) or is_narrowed_by_mask(situation.facts, access):
+            continue
+        if access.undivided:
+            yield _divisibility_draft("WK102", access, "the address is not known to be aligned")
+        elif access.width_bits * limit("far_width_ratio") <= access.best_bits:
+            yield Draft(
+                "WK102",
+                access.place,
+                _evidence(access) + "; every argument behind it is divisible by 16",
+                "either the tile begins at an offset that is no multiple of the wide access, or neighbouring elements "
+                "of the tile are not neighbours in memory: begin at a multiple of 16, and let the last dimension of "
+                "the tile run along the stride of 1",
+            )
+
+
+def masks(situation: Situation) -> Iterator[Draft]:
+    """WK107: the compiler says that the pointers would allow wider accesses than the mask does."""
+    for access in situation.facts.accesses:
+        if not is_narrow(access) or not is_narrowed_by_mask(situation.facts, access):
+            continue
+        elements = _elements_without_mask(situation.facts, access)
+        allowed = f" (the pointers alone would allow {elements * access.element_bits})" if elements else ""
+        why = f"its mask is what narrows it{allowed}"
+        if access.undivided:
+            yield _divisibility_draft("WK107", access, why)
+        else:
+            yield Draft(
+                "WK107",
+                access.place,
+                f"{_evidence(access)}; {why}",
+                "compare offsets with a bound that is a multiple of 16, or drop the mask for the blocks inside and "
+                "keep it for the last one",
+            )
+
+
+def is_narrow(access: Access) -> bool:
+    return (
+        access.is_tile
+        and access.kind in ("load", "store", "async copy")
+        and not access.is_indirect
+        and 0 < access.width_bits * limit("width_ratio") <= access.best_bits
+    )
+
+
+def is_narrowed_by_mask(facts: Facts, access: Access) -> bool:
+    """The compiler says so, or nothing behind the address but only something behind the mask is in doubt."""
+    if _elements_without_mask(facts, access):
+        return True
+    return access.is_masked and bool(access.undivided) and not access.undivided_address
+
+
+def _elements_without_mask(facts: Facts, access: Access) -> int:
+    """Elements at once that the compiler's remark on the access grants its pointers beyond its mask; 0 for none."""
+    for remark in facts.remarks:
+        match = _VECTOR.search(remark.text) if remark.line == access.place.line else None
+        if match and remark.column == access.place.column and int(match[2]) > int(match[1]):
+            return int(match[2])
+    return 0
+
+
+def _divisibility_draft(code: str, access: Access, why: str) -> Draft:
+    names = access.undivided
+    every = Change(divisible=names)
+    # With one left out at a time it shows which of them are needed.
+    fewer = [Change(divisible=tuple(n for n in names if n != left)) for left in names] if len(names) > 1 else []
+    single = [Change(divisible=(name,)) for name in names] if len(names) > 2 else []
+
+    def helps(after: Facts) -> bool:
+        found = next((other for other in after.accesses if other.place == access.place), None)
+        return found is not None and found.width_bits > access.width_bits
+
+    def smallest(changes: Sequence[Change]) -> Change:
+        return min(changes, key=lambda change: len(change.divisible))
+
+    listed = ", ".join(names)
+    return Draft(
+        code,
+        access.place,
+        f"{_evidence(access)}; {why}: {listed} not known to be divisible by 16",
+        "pass {change} (a multiple of 16, so that Triton specialises the kernel for it), pad the tensor to make it so, "
+        "or promise it with tl.multiple_of",
+        (every, *fewer[:_MOST_ARGUMENTS], *single[:_MOST_ARGUMENTS]),
+        helps,
+        smallest,
+        needs_proof=access.width_bits >= limit("narrow_bits"),
+        otherwise="divisible arguments do not help here: neighbouring elements of the tile are not neighbours in "
+        "memory; let the last dimension of the tile run along the stride of 1",
+    )
+
+
+def _evidence(access: Access) -> str:
+    where = f"the {access.kind} of {access.argument}" if access.argument else f"the {access.kind}"
+    return f"{where} moves {access.width_bits} bits per thread at once, {access.best_bits} would fit"
+
+
+def bank_conflicts(situation: Situation) -> Iterator[Draft]:
+    """WK106: another layout of the same tile in shared memory would have far fewer."""
+    groups: dict[tuple[str, tuple[int, ...]], list[SharedAccess]] = {}
+    for access in situation.facts.shared:
+        groups.setdefault((access.layout, access.shape), []).append(access)
+    for group in groups.values():
+        worst = max(group, key=lambda access: access.conflicts or 0)
+        now, padded, swizzled = (
+            _passes([a.conflicts for a in group]),
+            _passes([a.conflicts_padded for a in group]),
+            _passes([a.conflicts_swizzled for a in group]),
+        )
+        if now is None or padded is None or swizzled is None:
+            continue
+        if now < limit("conflict_ratio") * min(padded, swizzled):
+            continue
+        yield Draft(
+            "WK106",
+            worst.place,
+            f"a {worst.kind} of the {'×'.join(map(str, worst.shape))} tile takes {worst.conflicts} extra passes per "
+            f"wavefront; layout {worst.layout}",
+            f"padding each row by {worst.padding} elements gives {padded - 1} extra passes, the best swizzle "
+            f"{swizzled - 1}; in plain Triton, the order of the tile's dimensions or its width decides the layout",
+        )
+
+
+def _passes(counts: Sequence[int | None]) -> int | None:
+    """Passes of the worst access, its own included; None where one is not modelled."""
+    known = [count for count in counts if count is not None]
+    return 1 + max(known) if known and len(known) == len(counts) else None

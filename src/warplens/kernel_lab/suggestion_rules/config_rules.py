@@ -1,0 +1,181 @@
+"""Rules about the config: spills, occupancy, waves and the size of the tile."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from warplens.kernel_lab.counterfactual import Change
+from warplens.kernel_lab.facts.records import Facts, Occupancy, Place
+from warplens.kernel_lab.suggestion_records import Draft, Situation
+from warplens.kernel_lab.suggestion_thresholds import limit
+
+_MOST_WARPS = 16
+
+
+def spills(situation: Situation) -> Iterator[Draft]:
+    """WK101: more values are alive than the registers hold."""
+    facts = situation.facts
+    if facts.spill_bytes < limit("spill_bytes"):
+        return
+    yield Draft(
+        "WK101",
+        _most_local(facts),
+        f"{facts.spill_store_bytes} bytes per thread are written to local memory and {facts.spill_load_bytes} read "
+        f"back; {facts.registers} registers per thread",
+        "compile with {change}",
+        tuple(_relief(situation)),
+        lambda after: after.spill_bytes * 2 <= facts.spill_bytes,
+        otherwise="halve the tile, or let values that are needed late be loaded late",
+    )
+
+
+def _most_local(facts: Facts) -> Place | None:
+    """The line with the most instructions that go to local memory."""
+    counts = {line.place: dict(line.classes).get("local", 0) for line in facts.lines if line.place.line}
+    worst = max(counts, key=lambda place: counts[place], default=None)
+    return worst if worst is not None and counts[worst] else None
+
+
+def _relief(situation: Situation) -> Iterator[Change]:
+    """More threads for the same tile, then half of its longest side."""
+    facts = situation.facts
+    if facts.num_warps < _MOST_WARPS:
+        yield Change(options=(("num_warps", 2 * facts.num_warps),))
+    yield from _smaller_tiles(situation)
+
+
+def _smaller_tiles(situation: Situation) -> Iterator[Change]:
+    dots = situation.facts.dots
+    sides = {side for dot in dots for side in dot.shape[:2]} or {
+        side for access in situation.facts.accesses for side in access.shape
+    }
+    constants = {name: value for name, value in situation.facts.constants if value in sides and value > 16}
+    for name, value in sorted(constants.items(), key=lambda item: -item[1])[:2]:
+        yield Change(constants=((name, value // 2),))
+
+
+def low_occupancy(situation: Situation) -> Iterator[Draft]:
+    """WK108: for kernels without matrix products, whose speed is that of the memory; those need warps to wait with."""
+    facts, occupancy = situation.facts, situation.facts.occupancy
+    if occupancy is None or occupancy.blocks == 0 or facts.dots:
+        return
+    if occupancy.percent >= limit("occupancy_percent"):
+        return
+
+    def helps(after: Facts) -> bool:
+        return (
+            after.occupancy is not None
+            and after.occupancy.percent > occupancy.percent
+            and after.spill_bytes <= facts.spill_bytes
+        )
+
+    yield Draft(
+        "WK108",
+        None,
+        f"{occupancy.warps} of {occupancy.warp_slots} warps fit ({occupancy.percent:.0f} %), in blocks of "
+        f"{facts.num_warps}; bounded by {occupancy.limiter} ({occupancy.blocks} of them{_next_limit(occupancy)})",
+        "compile with {change}",
+        tuple(_occupancy_changes(situation, occupancy)),
+        helps,
+        otherwise=f"use less of what bounds it: {occupancy.limiter}",
+    )
+
+
+def _next_limit(occupancy: Occupancy) -> str:
+    others = sorted((count, name) for name, count in occupancy.limits if name != occupancy.limiter)
+    return f"; {others[0][1]} would allow {others[0][0]}" if others else ""
+
+
+def _occupancy_changes(situation: Situation, occupancy: Occupancy) -> Iterator[Change]:
+    facts = situation.facts
+    if occupancy.limiter == "block slots":
+        yield Change(options=(("num_warps", 2 * facts.num_warps),))
+        return
+    if occupancy.limiter == "shared memory" and facts.num_stages > 1:
+        yield Change(options=(("num_stages", facts.num_stages - 1),))
+    if occupancy.limiter == "registers" and facts.num_warps < _MOST_WARPS:
+        yield Change(options=(("num_warps", 2 * facts.num_warps),))
+    yield from _smaller_tiles(situation)
+
+
+def waves(situation: Situation) -> Iterator[Draft]:
+    """WK109: blocks come in waves as large as the card; what the last one leaves empty is lost."""
+    facts, occupancy = situation.facts, situation.facts.occupancy
+    if situation.grid is None or occupancy is None or occupancy.blocks == 0:
+        return
+    gpu = situation.target.gpu(situation.card)
+    blocks = math.prod(situation.grid) * facts.num_ctas
+    per_wave = gpu.multiprocessors * occupancy.blocks
+    # A grid that does not fill every multiprocessor once is spread over all of them, one block each.
+    if blocks <= per_wave:
+        used, slots = min(blocks, gpu.multiprocessors), gpu.multiprocessors
+        count = 1.0
+    else:
+        count = math.ceil(blocks / per_wave)
+        used, slots = blocks, int(count) * per_wave
+    idle = 100.0 * (1 - used / slots)
+    if idle < limit("idle_wave_percent") or count > limit("many_waves"):
+        return
+    last = blocks - (int(count) - 1) * per_wave
+    yield Draft(
+        "WK109",
+        None,
+        f"{blocks} blocks on {gpu.name}: {gpu.multiprocessors} multiprocessors × {occupancy.blocks} blocks make "
+        f"{per_wave} at once, so {int(count)} waves with {last} blocks in the last; {idle:.0f} % of the places idle",
+        "choose a tile that gives a multiple of that many blocks, split K over more blocks, or let as many blocks as "
+        "fit loop over the tiles (a persistent kernel)",
+    )
+
+
+def tile_size(situation: Situation) -> Iterator[Draft]:
+    """WK110: threads without an element, tiles that load twice for each use, blocks that do not fit at all."""
+    facts, occupancy, target = situation.facts, situation.facts.occupancy, situation.target
+    if occupancy is not None and occupancy.blocks == 0:
+        yield _too_large(situation, occupancy)
+        return
+    threads = facts.num_warps * target.warp_size
+    tiles = [access for access in facts.accesses if access.is_tile]
+    largest = max((math.prod(access.shape) for access in tiles), default=threads)
+    if largest < threads and not facts.dots:
+        warps = max(largest // target.warp_size, 1)
+        yield Draft(
+            "WK110",
+            tiles[0].place,
+            f"the largest tile has {largest} elements for {threads} threads",
+            "compile with {change}, or give each program a larger tile",
+            (Change(options=(("num_warps", warps),)),) if warps < facts.num_warps else (),
+        )
+    for dot in facts.dots:
+        if dot.in_loop and min(dot.shape) > 0 and min(dot.shape[:2]) < limit("smallest_dot_side"):
+            yield Draft(
+                "WK110",
+                dot.place,
+                f"a product of {'×'.join(map(str, dot.shape))} does {_uses_per_element(dot.shape):.0f} multiplications "
+                "for each element that it loads",
+                "take a tile of 64 or 128 on each side of the result where the problem is that large",
+            )
+
+
+def _uses_per_element(shape: tuple[int, int, int]) -> float:
+    m, n, k = shape
+    return m * n * k / (m * k + k * n)
+
+
+def _too_large(situation: Situation, occupancy: Occupancy) -> Draft:
+    facts, target = situation.facts, situation.target
+    what = (
+        f"{facts.shared_bytes} bytes of shared memory, a block may have {target.shared_bytes_per_block_limit}"
+        if occupancy.limiter == "shared memory"
+        else f"{facts.registers} registers for each of {facts.num_warps * target.warp_size} threads"
+    )
+    changes = [Change(options=(("num_stages", stages),)) for stages in range(facts.num_stages - 1, 1, -1)]
+    return Draft(
+        "WK110",
+        facts.dots[0].place if facts.dots else None,
+        f"the kernel does not fit: {what}; launching it fails",
+        "compile with {change}",
+        (*changes, *_smaller_tiles(situation)),
+        lambda after: after.occupancy is not None and after.occupancy.blocks > 0,
+        otherwise="take a smaller tile and fewer stages",
+    )

@@ -1,0 +1,131 @@
+"""Rules about matrix products: the matrix unit, loading ahead, and layouts that change inside the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from warplens.kernel_lab.counterfactual import Change
+from warplens.kernel_lab.facts.records import Dot, Facts
+from warplens.kernel_lab.suggestion_records import Draft, Situation
+from warplens.kernel_lab.suggestion_thresholds import limit
+
+_STAGES = 3
+_LOAD_AHEAD = "make the loads of the loop wide (WK102) and independent of loaded values, so that it can load ahead"
+
+
+def matrix_unit(situation: Situation) -> Iterator[Draft]:
+    """WK103: ordinary arithmetic, or an older instruction than the GPU has."""
+    target = situation.target
+    for dot in situation.facts.dots:
+        if dot.instruction == target.matrix_unit or (not target.is_nvidia and dot.uses_matrix_unit):
+            continue
+        changes = tuple(_matrix_changes(situation, dot))
+        instead = f"{dot.instruction} {dot.instruction_shape}" if dot.instruction else "no matrix instruction"
+        yield Draft(
+            "WK103",
+            dot.place,
+            f"{'×'.join(map(str, dot.shape))} product of {dot.element} uses {instead}, not {target.matrix_unit}: "
+            f"{_why(situation, dot)}",
+            "compile with {change}" if changes else _matrix_advice(dot),
+            changes,
+            _uses(dot, target.matrix_unit),
+            otherwise=_matrix_advice(dot),
+        )
+
+
+def _uses(dot: Dot, instruction: str) -> Callable[[Facts], bool]:
+    def helps(after: Facts) -> bool:
+        return any(other.place == dot.place and other.instruction == instruction for other in after.dots)
+
+    return helps
+
+
+def _matrix_changes(situation: Situation, dot: Dot) -> Iterator[Change]:
+    """The tile and the warps that the instruction needs, where constants say how large the tile is."""
+    rows, warps = int(limit("matrix_rows")), int(limit("matrix_warps"))
+    if dot.element == "f64" or (dot.element == "f32" and dot.precision == "ieee"):
+        return
+    options = (("num_warps", warps),) if situation.facts.num_warps < warps else ()
+    is_low = 0 < dot.shape[0] < rows
+    names = situation.constants_equal(dot.shape[0]) if is_low else []
+    if is_low and not names:
+        return
+    # Where several constants have the value, each may be the one that sets the rows.
+    for name in names or [""]:
+        constants = ((name, rows),) if name else ()
+        if constants or options:
+            yield Change(constants=constants, options=options)
+
+
+def _why(situation: Situation, dot: Dot) -> str:
+    reasons = []
+    if dot.element == "f32" and dot.precision == "ieee":
+        reasons.append("input_precision is ieee, and no matrix unit multiplies full fp32")
+    if dot.element == "f64":
+        reasons.append("fp64 has no such instruction in Triton")
+    if situation.target.matrix_unit != "mma.sync" and situation.target.is_nvidia:
+        if 0 < dot.shape[0] < limit("matrix_rows"):
+            reasons.append(f"the tile has {dot.shape[0]} rows, it takes {int(limit('matrix_rows'))} or more")
+        if situation.facts.num_warps < limit("matrix_warps"):
+            reasons.append(f"{situation.facts.num_warps} warps, it takes {int(limit('matrix_warps'))} or more")
+    said = [remark.text for remark in situation.facts.remarks if remark.line == dot.place.line and "MMA" in remark.text]
+    return "; ".join(reasons or said[:1] or ["the compiler gives no reason"])
+
+
+def _matrix_advice(dot: Dot) -> str:
+    if dot.element == "f32" and dot.precision == "ieee":
+        return 'give tl.dot input_precision="tf32" (or "tf32x3", near fp32), or cast the operands to fp16 or bf16'
+    if dot.element in ("f32", "f64"):
+        return "cast the operands to fp16, bf16 or fp8, or let both of them run along K in memory"
+    return "give the tile at least 64 rows and the block a multiple of 4 warps"
+
+
+def pipelining(situation: Situation) -> Iterator[Draft]:
+    """WK104: the loop waits for each tile before it multiplies."""
+    facts = situation.facts
+    for loop in facts.loops:
+        if not loop.has_dot or loop.loads_ahead == loop.loads:
+            continue
+
+        def helps(after: Facts, before: int = loop.loads_ahead, line: int = loop.place.line) -> bool:
+            return any(other.place.line == line and other.loads_ahead > before for other in after.loops)
+
+        changes = (Change(options=(("num_stages", _STAGES),)),) if facts.num_stages < _STAGES else ()
+        said = [r.text for r in facts.remarks if "ipelin" in r.text]
+        why = f"num_stages is {facts.num_stages}" if facts.num_stages < 2 else "; ".join(said[:1]) or _narrow(facts)
+        yield Draft(
+            "WK104",
+            loop.place,
+            f"{loop.loads_ahead} of {loop.loads} loads of the loop are begun before they are needed: {why}",
+            "compile with {change}" if changes else _LOAD_AHEAD,
+            changes,
+            helps,
+            otherwise=_LOAD_AHEAD,
+        )
+
+
+def _narrow(facts: Facts) -> str:
+    narrow = [a for a in facts.accesses if a.in_loop and a.is_tile and 0 < a.width_bits < limit("narrow_bits")]
+    indirect = [a for a in facts.accesses if a.in_loop and a.is_tile and a.is_indirect]
+    if narrow:
+        return f"the load of {narrow[0].argument} moves {narrow[0].width_bits} bits at once, a copy takes 32 or more"
+    if indirect:
+        return f"the address of {indirect[0].argument} depends on a loaded value"
+    return "the compiler gives no reason"
+
+
+def conversions_in_loops(situation: Situation) -> Iterator[Draft]:
+    """WK105: each turn of the loop writes a tile to shared memory and reads it back for another layout."""
+    seen = set()
+    for conversion in situation.facts.conversions:
+        if not conversion.in_loop or conversion.through != "warps" or conversion.place in seen:
+            continue
+        seen.add(conversion.place)
+        kinds = [text.partition("<")[0].rpartition(".")[2] for text in (conversion.source, conversion.destination)]
+        yield Draft(
+            "WK105",
+            conversion.place,
+            f"a {'×'.join(map(str, conversion.shape))} tile goes from {kinds[0]} to {kinds[1]} layout in every turn",
+            "move what needs the other layout (a store, a reduction, a transposed operand) behind the loop, or load "
+            "the operand in the layout that the product wants",
+        )

@@ -1,0 +1,76 @@
+"""Suggestions from a kernel's facts, with stable codes; a change of config is compiled to show its effect.
+
+A rule reads facts and drafts. All changes that the drafts want are compiled together, and a draft whose changes do not
+help is dropped or kept without one, as it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from warplens.kernel_lab.counterfactual import Change, Counterfactual, Recompile, counterfactual
+from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.suggestion_records import CODES, Draft, Situation, Suggestion
+from warplens.kernel_lab.suggestion_rules import access_rules, config_rules, matrix_rules
+
+__all__ = ["CODES", "Suggestion", "suggest"]
+
+RULES: Final = (
+    config_rules.spills,
+    access_rules.narrow_accesses,
+    matrix_rules.matrix_unit,
+    matrix_rules.pipelining,
+    matrix_rules.conversions_in_loops,
+    access_rules.bank_conflicts,
+    access_rules.masks,
+    config_rules.low_occupancy,
+    config_rules.waves,
+    config_rules.tile_size,
+)
+
+
+def suggest(
+    facts: Facts,
+    *,
+    recompile: Recompile | None = None,
+    grid: Sequence[int] | None = None,
+    card: str | None = None,
+) -> list[Suggestion]:
+    """What to change, in the order of the codes. `grid` and `card` are for the count of waves (WK109)."""
+    if not facts.is_compiled:
+        return []
+    situation = Situation(facts, tuple(grid) if grid else None, card)
+    drafts = [draft for rule in RULES for draft in rule(situation)]
+    changes = list(dict.fromkeys(change for draft in drafts for change in draft.changes))
+    after = dict(zip(changes, recompile(changes), strict=True)) if recompile and changes else {}
+    made = (_suggestion(draft, facts, after) for draft in drafts)
+    return [suggestion for suggestion in made if suggestion is not None]
+
+
+def _suggestion(draft: Draft, facts: Facts, after: dict[Change, Facts]) -> Suggestion | None:
+    tried = [change for change in draft.changes if change in after]
+    helping = [change for change in tried if after[change].is_compiled and draft.helps(after[change])]
+    if tried and not helping and draft.needs_proof:
+        return None
+    shown: Counterfactual | None = None
+    advice = draft.advice
+    if helping:
+        best = draft.smallest(helping)
+        shown = counterfactual(best, facts, after[best])
+        advice = draft.advice.replace("{change}", best.text())
+    elif tried:
+        listed = "; ".join(change.text() for change in tried)
+        advice = draft.otherwise or f"{draft.advice} (compiled without help: {listed})"
+    else:
+        advice = draft.advice.replace("{change}", draft.changes[0].text() if draft.changes else "")
+    return Suggestion(
+        code=draft.code,
+        title=CODES[draft.code],
+        target=facts.target,
+        config=facts.config,
+        place=draft.place,
+        evidence=draft.evidence,
+        advice=advice,
+        counterfactual=shown,
+    )

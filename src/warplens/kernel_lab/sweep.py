@@ -1,0 +1,138 @@
+"""A list of configs ranked by their facts alone: in seconds, without a GPU, and with what that cannot know said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from warplens.errors import UsageError
+from warplens.kernel_lab.comparing import narrowest_bits
+from warplens.kernel_lab.compiling import Job, compile_all
+from warplens.kernel_lab.facts import extract
+from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.loading import Config, Kernel
+from warplens.kernel_lab.signature import Signature
+from warplens.kernel_lab.targets import TARGETS, Target
+from warplens.model.table import Column, Table, table
+
+UNKNOWN: Final = (
+    "ranked by facts of the compiled code, not by time: a measured run decides between configs of one tier",
+    "not known without running: the problem's size (waves, masked rests), cache hits, clocks, how well latency hides",
+)
+
+TIERS: Final = (
+    # A config belongs to the first tier that speaks of it; earlier ones are worse.
+    ("does not compile", lambda f: not f.is_compiled),
+    ("does not fit", lambda f: f.occupancy is None or f.occupancy.blocks == 0),
+    ("spills", lambda f: f.spill_bytes > 0),
+    ("leaves the matrix unit idle", lambda f: any(not dot.uses_matrix_unit for dot in f.dots)),
+    ("uses an older matrix instruction", lambda f: any(d.instruction != TARGETS[f.target].matrix_unit for d in f.dots)),
+    ("does not load ahead", lambda f: any(loop.has_dot and not loop.is_pipelined for loop in f.loops)),
+    ("narrow accesses", lambda f: any(_is_narrow_tile(f, at) for at in range(len(f.accesses)))),
+    ("good", lambda f: True),
+)
+
+COLUMNS: Final = (
+    Column("rank", "1 is best; equal facts share a rank"),
+    Column("config", "constants and options"),
+    Column("tier", "the worst thing that is known of it"),
+    Column("reuse", "multiplications of a product for each element that it loads; null without products"),
+    Column("registers", "registers per thread"),
+    Column("spill_bytes", "bytes spilled per thread", "bytes"),
+    Column("shared_bytes", "shared memory of a block", "bytes"),
+    Column("occupancy_percent", "warps that an SM or CU holds, of its slots", "%"),
+    Column("limiter", "what keeps it from holding more"),
+    Column("matrix_instruction", "the matrix unit's instructions"),
+    Column("narrowest_bits", "narrowest access of a tile", "bits"),
+    Column("buffers", "copies of one tile in shared memory"),
+    Column("instructions_in_loops", "machine instructions inside loops, each counted once"),
+    Column("failure", "why it did not compile"),
+)
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One config with its facts and its place."""
+
+    rank: int
+    config: Config
+    tier: str
+    facts: Facts
+
+
+def sweep(
+    kernel: Kernel,
+    signature: Signature,
+    configs: Sequence[Config],
+    target: Target,
+    options: Mapping[str, int] | None = None,
+    *,
+    cache: bool = True,
+) -> list[Ranked]:
+    """The configs, best first. `options` hold where a config says nothing."""
+    if not configs:
+        raise UsageError("there is no config to rank", hint="give --config, or a kernel with triton.autotune")
+    jobs = [
+        Job(signature.with_constants(dict(c.constants)), target, {**(options or {}), **dict(c.options)})
+        for c in configs
+    ]
+    facts = [extract(artefacts) for artefacts in compile_all(kernel, jobs, cache=cache)]
+    ordered = sorted(range(len(configs)), key=lambda at: _key(facts[at]))
+    found: list[Ranked] = []
+    for at in ordered:
+        same = bool(found) and _key(found[-1].facts) == _key(facts[at])
+        rank = found[-1].rank if same else len(found) + 1
+        found.append(Ranked(rank, configs[at], tier(facts[at]), facts[at]))
+    return found
+
+
+def tier(facts: Facts) -> str:
+    return next(name for name, holds in TIERS if holds(facts))
+
+
+def reuse(facts: Facts) -> float | None:
+    """Of the product in the innermost loop with the least: each element that is loaded is multiplied this often."""
+    sides = [dot.shape for dot in facts.dots if dot.in_loop] or [dot.shape for dot in facts.dots]
+    return min((m * n / (m + n) for m, n, _ in sides if m + n), default=None)
+
+
+def _key(facts: Facts) -> tuple[float, ...]:
+    """Tier first; then the more reuse, the fewer instructions per product, the more warps the better."""
+    names = [name for name, _ in TIERS]
+    occupancy = facts.occupancy.percent if facts.occupancy else 0.0
+    # Beyond half of the slots more warps add little.
+    return -names.index(tier(facts)), -(reuse(facts) or 0.0), facts.spill_bytes, -min(occupancy, 50.0), -facts.buffers
+
+
+def _is_narrow_tile(facts: Facts, at: int) -> bool:
+    access = facts.accesses[at]
+    plain = access.is_tile and not access.is_indirect and access.kind != "atomic"
+    return plain and 0 < 2 * access.width_bits <= access.best_bits
+
+
+def sweep_table(ranked: Sequence[Ranked]) -> Table:
+    """`kernel_sweep`: one row per config, best first."""
+    rows = [
+        {
+            "rank": found.rank,
+            "config": found.facts.config,
+            "tier": found.tier,
+            "reuse": reuse(found.facts),
+            "registers": found.facts.registers,
+            "spill_bytes": found.facts.spill_bytes,
+            "shared_bytes": found.facts.shared_bytes,
+            "occupancy_percent": found.facts.occupancy.percent if found.facts.occupancy else None,
+            "limiter": found.facts.occupancy.limiter if found.facts.occupancy else None,
+            "matrix_instruction": ", ".join(found.facts.matrix_instructions) or "none",
+            "narrowest_bits": narrowest_bits(found.facts),
+            "buffers": found.facts.buffers,
+            "instructions_in_loops": sum(line.in_loops for line in found.facts.lines),
+            "failure": found.facts.failure or None,
+        }
+        for found in ranked
+    ]
+    frame = pl.DataFrame(rows, schema=[column.name for column in COLUMNS], infer_schema_length=None)
+    return table("kernel_sweep", "one row per config, best first", COLUMNS, frame, *UNKNOWN)

@@ -1,0 +1,379 @@
+"""Facts and suggestions: clean kernels are silent, every planted fault is found on its line, changes show their effect."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from warplens.errors import FormatError, UsageError
+from warplens.kernel_lab import compiling
+from warplens.kernel_lab.comparing import compare, regressions
+from warplens.kernel_lab.compiling import Artefacts, Job, compile_kernel, compile_many
+from warplens.kernel_lab.counterfactual import recompiler
+from warplens.kernel_lab.facts import Facts, extract, facts_tables, load_facts, save_facts
+from warplens.kernel_lab.facts.browsing import line_links
+from warplens.kernel_lab.loading import Kernel, load_kernel, parse_config
+from warplens.kernel_lab.suggestion_records import CODES, Suggestion
+from warplens.kernel_lab.suggestion_thresholds import THRESHOLDS
+from warplens.kernel_lab.suggestions import suggest
+from warplens.kernel_lab.sweep import sweep, sweep_table
+from warplens.kernel_lab.targets import TARGETS
+
+pytest.importorskip("triton")
+KERNELS = Path(__file__).resolve().parents[1] / "kernels"
+HALVES = "*fp16:16, *fp16:16, *fp16:16"
+CLEAN = {
+    "vector_add": ("*fp32:16, *fp32:16, *fp32:16, i32:16, 1024", 4),
+    "softmax": ("*fp32:16, *fp32:16, i32:16, i32:16, 2048", 4),
+    "layer_norm": (f"{HALVES}, *fp16:16, *fp32:16, *fp32:16, i32:16, fp32, 2048", 4),
+    "matmul": (f"{HALVES}, i32:16, i32:16, i32:16, i32:16, i32:16, i32:16, 128, 128, 64", 8),
+    "matmul_unmasked": (f"{HALVES}, i32:16, i32:16, 64, 64, 64", 4),
+    "grouped_matmul": ("*fp16:16, *fp16:16, *fp32:16, i32:16, i32:16, i32:16, 64, 64, 64, 8", 4),
+    "flash_attention": (f"{HALVES}, *fp16:16, fp32, i32:16, 64, 64, 64, True", 4),
+    "bias_gelu": ("*bf16:16, *bf16:16, *bf16:16, i32:16, i32:16, 1024", 4),
+    "reduction": ("*fp32:16, *fp32:16, i32:16, 1024", 4),
+    "histogram": ("*i32:16, *i32:16, i32:16, 1024", 4),
+    "quantised_matmul": ("*bf16:16, *i8:16, *fp32:16, *bf16:16, i32:16, i32:16, i32:16, 64, 64, 64", 4),
+}
+PRODUCT = "products::product_kernel"
+
+
+ROWS, MANY = "accesses::scale_rows_kernel", "accesses::many_values_kernel"
+FAULTY = (
+    # What the tests below compile, so that one process does it: which kernel, signature, target, options.
+    *((MANY, "*fp32:16, *fp32:16, i32:16, 16384", "sm90", {"num_warps": warps}) for warps in (4, 8)),
+    (ROWS, "*fp16:16, *fp16:16, i32:16, i32, 1024", "sm90", {}),
+    (ROWS, "*fp16:16, *fp16:16, i32, i32:16, 1024", "sm90", {}),
+    (ROWS, "*fp16, *fp16:16, i32:16, i32:16, 1024", "sm90", {}),
+    (ROWS, "*fp16:16, *fp16:16, i32:16, i32:16, 1024", "sm90", {}),
+    (ROWS, "*fp16:16, *fp16:16, i32:16, i32, 2048", "gfx942", {}),
+    ("accesses::shifted_kernel", "*fp32:16, *fp32:16, 1024", "sm90", {}),
+    *(("accesses::copy_kernel", "*fp32:16, *fp32:16, 32", "sm90", {"num_warps": warps}) for warps in (4, 1)),
+    ("products::full_precision_kernel", "*fp32:16, *fp32:16, *fp32:16, i32:16, 32", "sm90", {}),
+    *((PRODUCT, f"{HALVES}, i32:16, i32:16, {rows}, 64, 64", "sm90", {}) for rows in (16, 64)),
+    (PRODUCT, f"{HALVES}, i32:16, i32:16, 64, 64, 64", "sm90", {"num_stages": 1}),
+    (PRODUCT, f"{HALVES}, i32:16, i32:16, 64, 64, 128", "sm90", {"num_stages": 8}),
+    ("products::stores_in_loop_kernel", f"{HALVES}, i32:16, i32:16, 64, 64, 64", "sm90", {}),
+    *(("bank_conflict::transpose_kernel", f"*fp32:16, *fp32:16, 1, {phases}", "sm90", {}) for phases in (1, 32)),
+)
+
+
+def faulty_kernel(which: str) -> Kernel:
+    file, _, name = which.partition("::")
+    return load_kernel(f"{KERNELS}/faulty_{file}.py::{name}")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tests of this file share what they compile."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture(scope="module")
+def compiled(place: Path) -> dict[str, Artefacts]:
+    """Everything in one process, because each has to import torch; the clean kernels by name."""
+    pytest.importorskip("torch")
+    wanted = []
+    for name, (signature, warps) in CLEAN.items():
+        kernel = load_kernel(f"{KERNELS / name}.py::{'sum' if name == 'reduction' else name}_kernel")
+        wanted.append((kernel, Job(kernel.signature(signature), TARGETS["sm90"], {"num_warps": warps})))
+    for which, signature, target, options in FAULTY:
+        kernel = faulty_kernel(which)
+        wanted.append((kernel, Job(kernel.signature(signature), TARGETS[target], options)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("WARPLENS_CACHE", str(place))
+        patched.setattr(compiling, "MOST_PROCESSES", 1)
+        return dict(zip(CLEAN, compile_many(wanted), strict=False))
+
+
+@pytest.fixture(autouse=True)
+def _use_the_cache(place: Path, compiled: dict[str, Artefacts], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARPLENS_CACHE", str(place))
+
+
+@pytest.fixture(scope="module")
+def clean(compiled: dict[str, Artefacts]) -> dict[str, tuple[Artefacts, Facts]]:
+    return {name: (artefacts, extract(artefacts)) for name, artefacts in compiled.items()}
+
+
+def fault_line(file: str, words: str, kernel: str = "") -> int:
+    """The line that ends with the words, below the kernel's head."""
+    lines = (KERNELS / f"faulty_{file}.py").read_text().splitlines()
+    begin = next((at for at, line in enumerate(lines) if line.startswith(f"def {kernel}")), 0)
+    return next(at for at, line in enumerate(lines, 1) if at > begin and line.endswith(words))
+
+
+def suggestions(
+    which: str,
+    signature: str,
+    prove: bool = False,
+    grid: tuple[int, ...] | None = None,
+    target: str = "sm90",
+    **options: int,
+) -> dict[str, Suggestion]:
+    """By code; the first of each."""
+    kernel = faulty_kernel(which)
+    parsed = kernel.signature(signature)
+    facts = extract(compile_kernel(kernel, parsed, TARGETS[target], options))
+    again = recompiler(kernel, parsed, TARGETS[target], options) if prove else None
+    found: dict[str, Suggestion] = {}
+    for suggestion in suggest(facts, recompile=again, grid=grid):
+        found.setdefault(suggestion.code, suggestion)
+    return found
+
+
+def test_the_clean_kernels_are_silent(clean: dict[str, tuple[Artefacts, Facts]]) -> None:
+    found = {name: [f"{s.code} {s.evidence}" for s in suggest(facts)] for name, (_, facts) in clean.items()}
+    assert found == {name: [] for name in CLEAN}
+
+
+def test_a_matrix_product_on_sm90_has_the_facts_that_its_code_shows(clean: dict[str, tuple[Artefacts, Facts]]) -> None:
+    artefacts, facts = clean["matmul"]
+    assert facts.matrix_instructions == ("wgmma m64n128k16",)
+    assert (facts.shared_bytes, facts.buffers, facts.spill_bytes) == (98304, 3, 0)  # 3 × (128×64 + 64×128) halves
+    assert [(a.kind, a.argument, a.width_bits, a.is_masked, a.in_loop) for a in facts.accesses] == [
+        ("async copy", "a_ptr", 128, True, True),
+        ("async copy", "b_ptr", 128, True, True),
+        ("store", "c_ptr", 128, True, False),
+    ]
+    (dot,) = facts.dots
+    assert (dot.shape, dot.element, dot.instruction, dot.in_loop) == ((128, 128, 64), "f16", "wgmma", True)
+    (loop,) = facts.loops
+    assert loop.is_pipelined and loop.has_dot and loop.loads == 2
+    assert [(c.through, c.in_loop) for c in facts.conversions] == [("warps", False)]
+    assert {access.conflicts for access in facts.shared} == {0}
+    assert facts.occupancy is not None and facts.occupancy.limiter == "registers"
+    assert f"Used {facts.registers} registers" in artefacts.assembler_log
+    by_line = {line.place.line: dict(line.classes) for line in facts.lines}
+    assert by_line[dot.place.line]["matrix"] == 4  # four steps of 16 through 64
+    assert by_line[facts.accesses[2].place.line]["global_store"] == 8  # 128×128 halves / 256 threads / 8 at once
+    assert sum(line.instructions for line in facts.lines) == facts.instructions
+    assert json.loads(json.dumps(facts.to_json()))["dots"][0]["instruction"] == "wgmma"
+
+
+def test_wide_loads_stay_on_their_line_and_atomics_are_indirect(clean: dict[str, tuple[Artefacts, Facts]]) -> None:
+    _, facts = clean["vector_add"]
+    by_line = {line.place.line: dict(line.classes) for line in facts.lines}
+    assert [(a.place.line, a.width_bits, by_line[a.place.line].get("global_load", 0)) for a in facts.accesses[:2]] == [
+        (14, 128, 2),
+        (15, 128, 2),
+    ]
+    _, facts = clean["histogram"]
+    atomic = next(access for access in facts.accesses if access.kind == "atomic")
+    assert (atomic.argument, atomic.is_indirect) == ("counts_ptr", True)
+    _, facts = clean["flash_attention"]
+    assert [(c.through, c.in_loop) for c in facts.conversions] == [("registers", True), ("warps", False)]
+
+
+def test_tables_and_links_are_made_of_the_facts(clean: dict[str, tuple[Artefacts, Facts]]) -> None:
+    tables = {table.name: table for table in facts_tables([facts for _, facts in clean.values()])}
+    assert list(tables) == ["kernel_facts", "kernel_lines", "kernel_accesses", "kernel_remarks", "kernel_layouts"]
+    assert len(tables["kernel_facts"]) == len(CLEAN)
+    assert tables["kernel_facts"].frame["failure"].null_count() == len(CLEAN)
+    assert len(facts_tables([])) == 5
+    artefacts, facts = clean["softmax"]
+    links = line_links(artefacts)
+    for kind, word in (("ttir", "tt.load"), ("ttgir", "tt.load"), ("ptx", "ld.global"), ("sass", "LDG")):
+        lines = [links[kind][at] for at, line in enumerate(artefacts.texts[kind].splitlines()) if word in line]
+        assert lines and set(lines) == {facts.accesses[0].place.line}, kind
+
+
+def test_texts_that_are_cut_off_give_what_is_intact(clean: dict[str, tuple[Artefacts, Facts]]) -> None:
+    artefacts, facts = clean["matmul"]
+    for parts in range(1, 12):
+        texts = {kind: text[: len(text) * parts // 12] for kind, text in artefacts.texts.items()}
+        found = extract(replace(artefacts, texts=texts))
+        assert found.registers == facts.registers
+        assert {access.argument for access in found.accesses} <= {"", "a_ptr", "b_ptr", "c_ptr"}
+        assert found.instructions <= facts.instructions
+
+
+def test_facts_are_kept_in_a_file_and_damage_is_an_error(
+    clean: dict[str, tuple[Artefacts, Facts]], tmp_path: Path
+) -> None:
+    facts = [facts for _, facts in clean.values()]
+    path = tmp_path / "facts.json"
+    save_facts(path, facts)
+    assert load_facts(path) == facts
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(FormatError, match="no kernel facts"):
+        load_facts(path)
+    path.write_text('{"format": "warplens kernel facts", "version": 99, "facts": []}')
+    with pytest.raises(FormatError, match="99"):
+        load_facts(path)
+
+
+def test_spills_are_found_on_their_line_and_more_warps_are_shown_to_end_them() -> None:
+    found = suggestions(MANY, "*fp32:16, *fp32:16, i32:16, 16384", prove=True, num_warps=4)
+    spill = found["WK101"]
+    assert spill.place is not None and spill.place.file.endswith("faulty_accesses.py")
+    assert spill.counterfactual is not None and spill.counterfactual.change == "num_warps=8"
+    moved = {d.measure: (d.before, d.after) for d in spill.counterfactual.differences}
+    before, after = moved["spill_bytes"]
+    assert isinstance(before, int) and before > 1000 and after == 0
+
+
+@pytest.mark.parametrize(
+    ("signature", "code", "argument"),
+    [
+        ("*fp16:16, *fp16:16, i32:16, i32, 1024", "WK107", "columns"),
+        ("*fp16:16, *fp16:16, i32, i32:16, 1024", "WK102", "row_stride"),
+        ("*fp16, *fp16:16, i32:16, i32:16, 1024", "WK102", "x_ptr"),
+    ],
+)
+def test_a_narrow_access_names_the_argument_at_fault(signature: str, code: str, argument: str) -> None:
+    found = suggestions(ROWS, signature, prove=True)
+    assert set(found) == {code}
+    suggestion = found[code]
+    assert suggestion.place is not None
+    assert suggestion.place.line == fault_line("accesses", "# fault with an odd length or stride")
+    assert f"{argument} not known to be divisible" in suggestion.evidence
+    assert suggestion.counterfactual is not None
+    assert suggestion.counterfactual.change == f"{argument} divisible by 16"
+    assert ("width of load of x_ptr, bits", 16, 128) in [
+        (d.measure, d.before, d.after) for d in suggestion.counterfactual.differences
+    ]
+
+
+def test_on_amd_the_same_fault_is_found_without_remarks() -> None:
+    found = suggestions(ROWS, "*fp16:16, *fp16:16, i32:16, i32, 2048", target="gfx942")
+    assert set(found) == {"WK107"}
+    kernel = faulty_kernel(ROWS)
+    signature = kernel.signature("*fp16:16, *fp16:16, i32:16, i32, 2048")
+    facts = extract(compile_kernel(kernel, signature, TARGETS["gfx942"]))
+    assert facts.registers > 0 and facts.instructions > 10
+    assert any("not modelled for AMD" in note for note in facts_tables([facts])[0].notes)
+
+
+def test_a_misaligned_beginning_is_found_though_every_argument_is_divisible() -> None:
+    found = suggestions("accesses::shifted_kernel", "*fp32:16, *fp32:16, 1024")
+    assert set(found) == {"WK102"}
+    assert found["WK102"].place is not None
+    assert found["WK102"].place.line == fault_line("accesses", "# fault", "shifted_kernel")
+
+
+def test_a_product_in_full_precision_says_why_the_matrix_unit_is_idle() -> None:
+    found = suggestions("products::full_precision_kernel", "*fp32:16, *fp32:16, *fp32:16, i32:16, 32")
+    assert set(found) == {"WK103"}
+    assert "ieee" in found["WK103"].evidence and "tf32" in found["WK103"].advice
+    assert found["WK103"].place is not None and found["WK103"].place.line == fault_line("products", "# fault")
+
+
+def test_too_few_rows_are_shown_to_cost_the_new_matrix_instruction() -> None:
+    found = suggestions(PRODUCT, f"{HALVES}, i32:16, i32:16, 16, 64, 64", prove=True)
+    assert set(found) == {"WK103", "WK110"}
+    suggestion = found["WK103"]
+    assert suggestion.place is not None and suggestion.place.line == fault_line("products", "# fault with few rows")
+    assert "16 rows" in suggestion.evidence
+    assert suggestion.counterfactual is not None and suggestion.counterfactual.change == "M=64"
+    assert suggestion.counterfactual.after.matrix_instructions == ("wgmma m64n64k16",)
+
+
+def test_one_stage_waits_and_three_are_shown_to_load_ahead() -> None:
+    found = suggestions(PRODUCT, f"{HALVES}, i32:16, i32:16, 64, 64, 64", prove=True, num_stages=1)
+    assert set(found) == {"WK104"}
+    suggestion = found["WK104"]
+    assert suggestion.place is not None and suggestion.place.line == fault_line("products", "# fault with one stage")
+    assert suggestion.counterfactual is not None
+    assert ("pipelined_loops", 0, 1) in [(d.measure, d.before, d.after) for d in suggestion.counterfactual.differences]
+
+
+def test_a_layout_that_changes_in_the_loop_is_found() -> None:
+    found = suggestions("products::stores_in_loop_kernel", f"{HALVES}, i32:16, i32:16, 64, 64, 64")
+    assert set(found) == {"WK105"}
+    assert found["WK105"].place is not None
+    assert found["WK105"].place.line == fault_line("products", "# fault", "stores_in_loop_kernel")
+
+
+def test_bank_conflicts_come_with_the_counts_of_padding_and_swizzle() -> None:
+    signature = "*fp32:16, *fp32:16, 1, {phases}"
+    found = suggestions("bank_conflict::transpose_kernel", signature.format(phases=1))
+    assert set(found) == {"WK106"}
+    assert found["WK106"].place is not None
+    assert found["WK106"].place.line == fault_line("bank_conflict", "# fault")
+    assert "31 extra passes" in found["WK106"].evidence
+    assert "by 1 elements gives 0 extra passes, the best swizzle 0" in found["WK106"].advice
+    assert suggestions("bank_conflict::transpose_kernel", signature.format(phases=32)) == {}
+
+
+def test_a_tile_that_leaves_threads_idle_or_does_not_fit_is_found() -> None:
+    found = suggestions("accesses::copy_kernel", "*fp32:16, *fp32:16, 32", prove=True)
+    assert set(found) == {"WK110"}
+    assert "32 elements for 128 threads" in found["WK110"].evidence
+    large = suggestions(PRODUCT, f"{HALVES}, i32:16, i32:16, 64, 64, 128", num_stages=8)
+    assert "a block may have 232448" in large["WK110"].evidence
+
+
+def test_few_warps_and_a_bad_last_wave_are_found() -> None:
+    signature = "*fp32:16, *fp32:16, i32:16, 16384"
+    found = suggestions(MANY, signature, grid=(150, 1), num_warps=8)
+    assert set(found) == {"WK108", "WK109"}
+    assert "bounded by registers" in found["WK108"].evidence
+    # One block on each of 132 multiprocessors: 18 are left for the second wave.
+    assert "2 waves with 18 blocks in the last; 43 % of the places idle" in found["WK109"].evidence
+    assert set(suggestions(MANY, signature, grid=(264,), num_warps=8)) == {"WK108"}
+
+
+def test_two_compilations_are_compared_and_regressions_named() -> None:
+    kernel = faulty_kernel(ROWS)
+    good, bad = (
+        extract(
+            compile_kernel(kernel, kernel.signature(f"*fp16:16, *fp16:16, i32:16, i32{mark}, 1024"), TARGETS["sm90"])
+        )
+        for mark in (":16", "")
+    )
+    assert regressions(compare(good, good)) == []
+    found = regressions(compare(good, bad))
+    assert {"narrowest_access_bits", "instructions", "width of load of x_ptr, bits"} <= set(found)
+    assert regressions(compare(bad, good)) == []
+    assert any(note.startswith("signature:") for note in compare(good, bad).notes)
+
+
+def test_configs_are_ranked_and_what_is_not_known_is_said() -> None:
+    kernel = faulty_kernel(PRODUCT)
+    signature = kernel.signature(f"{HALVES}, i32:16, i32:16, 64, 64, 64")
+    texts = ("M=48", "M=64,num_stages=1", "M=16", "M=64")
+    ranked = sweep(kernel, signature, [parse_config(text) for text in texts], TARGETS["sm90"])
+    assert [(found.config.text(), found.tier) for found in ranked] == [
+        ("M=64", "good"),
+        ("M=64, num_stages=1", "does not load ahead"),
+        ("M=16", "uses an older matrix instruction"),
+        ("M=48", "does not compile"),
+    ]
+    table = sweep_table(ranked)
+    assert table.frame["rank"].to_list() == [1, 2, 3, 4]
+    assert any("not known without running" in note for note in table.notes)
+    with pytest.raises(UsageError, match="no config"):
+        sweep(kernel, signature, [], TARGETS["sm90"])
+
+
+def test_what_does_not_compile_has_no_suggestions_but_a_row() -> None:
+    kernel = load_kernel(f"{KERNELS}/faulty_products.py::uneven_kernel")
+    facts = extract(compile_kernel(kernel, kernel.signature("*i32, 48"), TARGETS["sm90"]))
+    assert suggest(facts) == []
+    assert facts.failure_place is not None
+    assert facts_tables([facts])[0].to_dicts()[0]["failure"] == "arange's range must be a power of 2"
+
+
+def test_cached_facts_take_less_than_a_second() -> None:
+    kernel = faulty_kernel(PRODUCT)
+    signature = kernel.signature(f"{HALVES}, i32:16, i32:16, 64, 64, 64")
+    compile_kernel(kernel, signature, TARGETS["sm90"])
+    begun = time.perf_counter()
+    found = compile_kernel(load_kernel(f"{kernel.file}::{kernel.name}"), signature, TARGETS["sm90"])
+    extract(found)
+    assert found.is_cached
+    assert time.perf_counter() - begun < 1
+
+
+def test_every_code_has_a_rule_and_every_threshold_a_reason() -> None:
+    rules = "".join(
+        path.read_text() for path in (Path(suggest.__code__.co_filename).parent / "suggestion_rules").glob("*.py")
+    )
+    assert [code for code in CODES if f'"{code}"' not in rules] == []
+    assert [name for name in THRESHOLDS if f'limit("{name}")' not in rules] == []
+    assert all(threshold.reason for threshold in THRESHOLDS.values())
