@@ -1,0 +1,27 @@
+"""Triton kernels watched while the interpreter runs them: every load, store, atomic, reduction and dot.
+
+Importing this needs neither Triton nor PyTorch; making a trace needs both.
+"""
+
+from __future__ import annotations
+
+from warplens.kernel_lab.tracing.debugging import ProgramDebugger
+from warplens.kernel_lab.tracing.faults import KernelFault
+from warplens.kernel_lab.tracing.file import load, save
+from warplens.kernel_lab.tracing.records import KernelTrace, Launch
+from warplens.kernel_lab.tracing.session import TracedKernel, Tracing, trace, trace_kernel
+from warplens.kernel_lab.tracing.tables import TABLES
+
+__all__ = [
+    "TABLES",
+    "KernelFault",
+    "KernelTrace",
+    "Launch",
+    "ProgramDebugger",
+    "TracedKernel",
+    "Tracing",
+    "load",
+    "save",
+    "trace",
+    "trace_kernel",
+]

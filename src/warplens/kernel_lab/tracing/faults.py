@@ -1,0 +1,107 @@
+"""Mistakes found while a kernel runs: told with the program, the statement and the element."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import replace
+from functools import lru_cache
+
+from warplens.errors import WarplensError
+from warplens.kernel_lab.tracing.records import Fault, Site
+
+Program = tuple[int, int, int]
+VERBS = {"load": "loads", "store": "stores"}
+
+
+class KernelFault(WarplensError):  # noqa: N818 - named for what it tells, as the tables name it
+    """A traced kernel did what it must not, and the trace was told to stop there."""
+
+    def __init__(self, fault: Fault, site: Site) -> None:
+        super().__init__(told(fault, site))
+        self.fault = fault
+        self.site = site
+
+
+def told(fault: Fault, site: Site) -> str:
+    """The fault in one line, and the statement it is in."""
+    return f"{fault.message}\n  {site.file}:{site.line} in {site.function}: {site.statement}"
+
+
+def out_of_bounds_message(program: Program, op: str, tensor: str, index: int, limit: int, lane: tuple[int, ...]) -> str:
+    where = f"{program_text(program)} {verb(op)} {tensor}[{index}] (lane {lane_text(lane)})"
+    if index < 0:
+        return f"{where}: before the tensor's memory"
+    return f"{where}: its memory has {limit} elements"
+
+
+def uninitialised_message(program: Program, op: str, tensor: str, index: int) -> str:
+    return f"{program_text(program)} {verb(op)} {tensor}[{index}], which nothing has written"
+
+
+def race_message(program: Program, op: str, tensor: str, index: int, other: Program, other_op: str, line: int) -> str:
+    return (
+        f"{program_text(program)} {verb(op)} {tensor}[{index}], which {program_text(other)} {verb(other_op)} "
+        f"at line {line}: on a GPU either may come first"
+    )
+
+
+def verb(op: str) -> str:
+    return VERBS.get(op, f"does {op} on")
+
+
+def program_text(program: Program) -> str:
+    return f"program ({', '.join(map(str, program))})"
+
+
+def lane_text(lane: tuple[int, ...]) -> str:
+    return ", ".join(map(str, lane)) or "0"
+
+
+class FaultList:
+    """Faults of a launch, one per kind, statement and tensor; later occurrences only add to its counts."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int, str], Fault] = {}
+        self._last_program: dict[tuple[str, int, str], Program] = {}
+
+    def add(self, fault: Fault) -> None:
+        key = (fault.kind, fault.site, fault.tensor)
+        first = self._found.get(key)
+        if first is None:
+            self._found[key] = fault
+        else:
+            again = self._last_program[key] != fault.program
+            self._found[key] = replace(
+                first, elements=first.elements + fault.elements, programs=first.programs + int(again)
+            )
+        self._last_program[key] = fault.program
+
+    def all(self) -> tuple[Fault, ...]:
+        return tuple(self._found.values())
+
+
+def statement_at(file: str, line: int) -> str:
+    """Source text of the innermost statement that holds this line, on one line; empty where there is no source."""
+    spans = _statements("".join(linecache.getlines(file)))
+    holding = [span for span in spans if span[0] <= line <= span[1]]
+    if not holding:
+        return linecache.getline(file, line).strip()
+    first, last = min(holding, key=lambda span: (span[1] - span[0], -span[0]))
+    return " ".join(linecache.getline(file, number).strip() for number in range(first, last + 1))
+
+
+@lru_cache(maxsize=32)
+def _statements(source: str) -> tuple[tuple[int, int], ...]:
+    """First and last line of every statement; of one with a body, its head only."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ()
+    spans = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            last = max(node.lineno, body[0].lineno - 1) if body else (node.end_lineno or node.lineno)
+            spans.append((node.lineno, last))
+    return tuple(spans)

@@ -1,0 +1,324 @@
+"""What a trace of Triton kernels holds: frozen records, one `Launch` per launch, kept apart.
+
+FLOPs, as counted here
+    dot          2 × M × N × K per matrix product, whatever the element type (scaled products too).
+    reduce       a reduction of n values to one is n − 1 combines, a scan of n values too; a combine costs the floating
+                 operations in it, at least one. Integer reductions cost none. An atomic add of a floating value costs
+                 one per active lane.
+    elementwise  one per element of the result for every floating add, subtract, multiply, divide, remainder, minimum,
+                 maximum, negation, absolute value, rounding and elementary function (exp, log, sqrt, …), two for a
+                 fused multiply–add. Comparisons, selections, casts and integer work cost none.
+They are what the programs execute, lanes that a mask later drops included: a padded tile costs its full size.
+
+Bytes
+    attempted    every lane of the access × element size.
+    true         the lanes whose mask is set, inside the tensor. An atomic counts each lane once.
+    unique       each byte of a tensor once, however often it is touched.
+    shared       those touched by more than one program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Array = npt.NDArray[np.generic]
+Mode = Literal["count", "record"]
+Place = tuple[str, int, str]
+"""File, line and function."""
+
+SECTOR_BYTES: Final = 32
+WARP_LANES: Final = 32
+NO_TENSOR: Final = -1
+FAULT_KINDS: Final = {
+    "out_of_bounds": "an address outside the memory of the tensor the pointer came from",
+    "uninitialised_read": "a value that nothing has written since torch.empty made the tensor",
+    "write_write_race": "an element stored by two programs without an atomic",
+    "read_write_race": "an element stored by one program and read by another",
+    "assertion": "a tl.device_assert that does not hold",
+    "integer_overflow": "an integer result that its type cannot hold",
+}
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """A tensor argument; strides and offset in elements. Arguments with one `storage` share memory."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    storage: int
+    storage_bytes: int
+    itemsize: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """A statement of the kernel; `path` leads from the kernel's own line to this one, through device functions."""
+
+    file: str
+    line: int
+    function: str
+    statement: str
+    path: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class AccessTotals:
+    """What one statement did to one tensor in one launch; `tensor` is -1 for dots and reductions.
+
+    Sectors are those of a GPU's memory: 32 bytes, counted per warp of 32 lanes. Lanes are taken in the order of the
+    dimension with the smallest stride, one element each, as the compiler lays out a coalesced access; where offsets
+    are no regular grid, in the order of the block's elements.
+    """
+
+    site: int
+    op: str
+    tensor: int
+    accesses: int = 0
+    lanes: int = 0
+    active_lanes: int = 0
+    attempted_bytes: int = 0
+    true_bytes: int = 0
+    sectors: int = 0
+    minimum_sectors: int = 0
+    flop: int = 0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake of one statement, at its first occurrence; `elements` and `programs` say how often it happened.
+
+    `index` is the element's place counted from the tensor's first element; `lane` is its place in the block.
+    """
+
+    kind: str
+    site: int
+    op: str
+    tensor: str
+    program: tuple[int, int, int]
+    index: int
+    lane: tuple[int, ...]
+    message: str
+    elements: int = 1
+    programs: int = 1
+    other_program: tuple[int, int, int] | None = None
+    other_site: int | None = None
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """How the memory of one storage was used; the names are the arguments that share it."""
+
+    tensors: tuple[str, ...]
+    read_bytes: int
+    written_bytes: int
+    unique_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Offsets of a block's lanes from its first lane, in elements: a grid (`strides`) or one by one (`offsets`)."""
+
+    itemsize: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    offsets: Ints | None = None
+
+    def relative(self) -> Ints:
+        """Every lane's offset, in the shape of the block."""
+        if self.strides is None:
+            assert self.offsets is not None
+            return self.offsets.reshape(self.shape)
+        total = np.zeros(self.shape, np.int64)
+        for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            steps = np.arange(size, dtype=np.int64) * stride
+            total += steps.reshape([-1 if other == axis else 1 for other in range(len(self.shape))])
+        return total
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which lanes are active: all (`box` and `bits` None), a box of them ([low, high) per dimension), or bit by bit."""
+
+    shape: tuple[int, ...]
+    active: int
+    box: tuple[tuple[int, int], ...] | None = None
+    bits: bytes | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.box is None and self.bits is None
+
+    def lanes(self) -> npt.NDArray[np.bool_]:
+        if self.bits is not None:
+            size = int(np.prod(self.shape, dtype=np.int64))
+            unpacked = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=size)
+            return unpacked.astype(bool).reshape(self.shape)
+        if self.box is None:
+            return np.ones(self.shape, bool)
+        chosen = np.zeros(self.shape, bool)
+        chosen[tuple(slice(low, high) for low, high in self.box)] = True
+        return chosen
+
+
+@dataclass(frozen=True)
+class Events:
+    """Every operation of every traced program in the order it ran, one per row.
+
+    `program` is x·ny·nz + y·nz + z; `op` indexes `ops`; `base` is the first lane's element, counted from the start of
+    the storage; `pattern` and `mask` index the launch's lists (-1 for dots and reductions); `shape` indexes `shapes`,
+    a dot's (batch…, M, N, K) or a reduction's input.
+    """
+
+    ops: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    program: Ints
+    op: Ints
+    site: Ints
+    tensor: Ints
+    base: Ints
+    pattern: Ints
+    mask: Ints
+    shape: Ints
+
+    def __len__(self) -> int:
+        return len(self.program)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values kept on demand: one array per event (what was loaded, stored or computed), each tensor before and after.
+
+    bfloat16 and float8 are kept as their bits; `values.decoded` makes numbers of them.
+    """
+
+    events: tuple[tuple[str, Array], ...]
+    before: tuple[Array, ...]
+    after: tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: what every traced program did. With a sample, all numbers are of the traced programs only."""
+
+    index: int
+    kernel: str
+    file: str
+    line: int
+    grid: tuple[int, int, int]
+    traced_programs: int
+    constants: tuple[tuple[str, str], ...]
+    called_from: tuple[Place, ...]
+    tensors: tuple[TensorInfo, ...]
+    sites: tuple[Site, ...]
+    accesses: tuple[AccessTotals, ...]
+    elementwise_flop: int
+    reuse: tuple[Reuse, ...]
+    faults: tuple[Fault, ...]
+    ordered_by_atomics: int = 0
+    patterns: tuple[Pattern, ...] = ()
+    masks: tuple[Mask, ...] = ()
+    events: Events | None = None
+    values: Values | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def programs(self) -> int:
+        x, y, z = self.grid
+        return x * y * z
+
+    @property
+    def loaded_bytes(self) -> int:
+        return sum(row.true_bytes for row in self.of("load"))
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(row.true_bytes for row in self.of("store"))
+
+    @property
+    def atomic_bytes(self) -> int:
+        return sum(row.true_bytes for row in self.accesses if row.op.startswith("atomic"))
+
+    @property
+    def true_bytes(self) -> int:
+        return sum(row.true_bytes for row in self.accesses)
+
+    @property
+    def attempted_bytes(self) -> int:
+        return sum(row.attempted_bytes for row in self.accesses)
+
+    @property
+    def unique_bytes(self) -> int | None:
+        """None where nothing was checked, because nothing was marked then."""
+        return sum(row.unique_bytes for row in self.reuse) if self.reuse else None
+
+    @property
+    def shared_bytes(self) -> int | None:
+        return sum(row.shared_bytes for row in self.reuse) if self.reuse else None
+
+    @property
+    def dot_flop(self) -> int:
+        return sum(row.flop for row in self.accesses if row.op.startswith("dot"))
+
+    @property
+    def reduce_flop(self) -> int:
+        return sum(row.flop for row in self.accesses if not row.op.startswith("dot"))
+
+    @property
+    def flop(self) -> int:
+        return self.dot_flop + self.reduce_flop + self.elementwise_flop
+
+    @property
+    def flop_per_byte(self) -> float | None:
+        """Arithmetic intensity as if no access hit a cache."""
+        return self.flop / self.true_bytes if self.true_bytes else None
+
+    @property
+    def flop_per_unique_byte(self) -> float | None:
+        """Arithmetic intensity as if every repeated access hit a cache: the most it can be."""
+        return self.flop / self.unique_bytes if self.unique_bytes else None
+
+    @property
+    def active_lanes_percent(self) -> float | None:
+        """Lanes of loads, stores and atomics whose mask is set, of all of them."""
+        rows = [row for row in self.accesses if row.tensor != NO_TENSOR or row.lanes]
+        lanes = sum(row.lanes for row in rows)
+        return 100 * sum(row.active_lanes for row in rows) / lanes if lanes else None
+
+    @property
+    def sector_percent(self) -> float | None:
+        """Sectors that would do, of those touched: 100 is fully coalesced."""
+        touched = sum(row.sectors for row in self.accesses)
+        return 100 * sum(row.minimum_sectors for row in self.accesses) / touched if touched else None
+
+    def of(self, op: str) -> Iterable[AccessTotals]:
+        return (row for row in self.accesses if row.op == op)
+
+    def program_ids(self, program: int) -> tuple[int, int, int]:
+        """Coordinates of a program number as `Events.program` has it."""
+        _, y, z = self.grid
+        return program // (y * z), program // z % y, program % z
+
+
+@dataclass(frozen=True)
+class KernelTrace:
+    """All launches of a traced run, in order."""
+
+    mode: Mode
+    triton: str
+    seed: int
+    sample: float | None
+    launches: tuple[Launch, ...]
+
+    @property
+    def faults(self) -> tuple[tuple[Launch, Fault], ...]:
+        return tuple((launch, fault) for launch in self.launches for fault in launch.faults)
