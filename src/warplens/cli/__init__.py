@@ -20,6 +20,7 @@ from warplens.cli import (
     explain,
     flamegraph,
     gantt,
+    kernel,
     profile,
     replay,
     report,
@@ -31,8 +32,24 @@ from warplens.cli import (
 )
 from warplens.errors import WarplensError
 
-VERBS = (report, advise, show, tree, flamegraph, gantt, diff, sql, profile, workload, unique, replay, energy, explain)
-RUN_PROGRAMS = ("profile", "workload", "replay", "energy")
+VERBS = (
+    report,
+    advise,
+    show,
+    tree,
+    flamegraph,
+    gantt,
+    diff,
+    sql,
+    profile,
+    workload,
+    unique,
+    replay,
+    energy,
+    kernel,
+    explain,
+)
+RUN_PROGRAMS = ("profile", "workload", "replay", "energy", "kernel")
 """Verbs that run a user's program: nothing of the process is tuned for them but what the program itself does."""
 POLARS_PANIC = "PanicException"
 """No subclass of `Exception`; told by its name, because Polars is not imported before a verb needs it."""
@@ -52,6 +69,8 @@ EPILOG = """examples:
   warplens replay plan trace.json.gz -o plan.json  every kernel as a unit that can run alone
   warplens replay run plan.json                    its time and energy alone, on a GPU
   warplens energy -- python3 train.py              the joules of any command
+  warplens kernel check matmul.py::kernel --signature "*fp16:16, i32, 128"   what the compiler makes of it
+  warplens kernel trace softmax.py -o k.html       what each program of a Triton kernel touches
   warplens explain kernels                         what every column means
 """
 

@@ -1,0 +1,199 @@
+"""One call per question of `warplens kernel check`: load, compile for every target and config, extract, suggest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from warplens.errors import UsageError
+from warplens.kernel_lab.comparing import compare
+from warplens.kernel_lab.compiling import Job, compile_many
+from warplens.kernel_lab.counterfactual import recompiler
+from warplens.kernel_lab.facts import extract
+from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.facts.saving import load_facts
+from warplens.kernel_lab.launching import launches
+from warplens.kernel_lab.loading import Config, Kernel, load_kernel, parse_config
+from warplens.kernel_lab.signature import Signature
+from warplens.kernel_lab.suggestions import Suggestion, suggest
+from warplens.kernel_lab.sweep import sweep, sweep_table
+from warplens.kernel_lab.targets import parse_targets
+from warplens.model.table import Column, Table, table
+
+SLOW_SECONDS: Final = 20.0
+"""A kernel that takes longer to compile is not compiled again for each suggestion, unless that is asked for."""
+NOT_TRIED: Final = "{} takes {:.0f} s to compile, so changes were not compiled to see what they do (--slow does)"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One compilation: its facts and what could be better."""
+
+    facts: Facts
+    suggestions: tuple[Suggestion, ...]
+    launches: int = 0
+    """How often a script launched it so; 0 where nothing was launched."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    checks: tuple[Check, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    kernel: Kernel
+    job: Job
+    grid: tuple[int, ...] | None = None
+    launches: int = 0
+
+
+def check_signature(
+    kernel: str,
+    signature: str,
+    *,
+    targets: str = "sm90",
+    options: Mapping[str, int] | None = None,
+    configs: Sequence[str] = (),
+    grid: Sequence[int] | None = None,
+    card: str | None = None,
+    cache: bool = True,
+    slow: bool = False,
+) -> Checked:
+    """A kernel as its signature says, for each target and config."""
+    found = load_kernel(kernel)
+    chosen = [parse_config(text) for text in configs] or [Config()]
+    wanted = [
+        _Wanted(found, Job(found.signature(signature, config), target, {**(options or {}), **dict(config.options)}),
+                tuple(grid) if grid else None)
+        for target in parse_targets(targets)
+        for config in chosen
+    ]  # fmt: skip
+    return _checked(wanted, card, cache, slow)
+
+
+def check_launches(
+    script: str,
+    arguments: Sequence[str] = (),
+    *,
+    targets: str = "sm90",
+    options: Mapping[str, int] | None = None,
+    card: str | None = None,
+    cache: bool = True,
+    slow: bool = False,
+) -> Checked:
+    """Every launch that a script makes, for each target; given options come before the launch's own."""
+    found = launches(script, arguments)
+    if not found.launches:
+        raise UsageError(f"{script} launches no Triton kernel", hint="a kernel alone is FILE.py::kernel")
+    wanted = [
+        _Wanted(
+            each.kernel, Job(each.signature, target, {**dict(each.options), **(options or {})}), each.grid, each.count
+        )
+        for each in found.launches
+        for target in parse_targets(targets)
+    ]
+    return _checked(wanted, card, cache, slow, found.notes)
+
+
+def _checked(
+    wanted: Sequence[_Wanted], card: str | None, cache: bool, slow: bool, notes: Sequence[str] = ()
+) -> Checked:
+    compiled = compile_many([(each.kernel, each.job) for each in wanted], cache=cache)
+    found = [extract(artefacts) for artefacts in compiled]
+    too_slow = [facts for facts in found if facts.seconds > SLOW_SECONDS and not slow]
+    checks = [
+        Check(facts, tuple(_suggestions(each, facts, card, cache, tries=facts not in too_slow)), each.launches)
+        for each, facts in zip(wanted, found, strict=True)
+    ]
+    slowness = [NOT_TRIED.format(facts.kernel, facts.seconds) for facts in too_slow]
+    return Checked(tuple(checks), (*notes, *dict.fromkeys(slowness)))
+
+
+def _suggestions(wanted: _Wanted, facts: Facts, card: str | None, cache: bool, *, tries: bool) -> list[Suggestion]:
+    job = wanted.job
+    again = recompiler(wanted.kernel, job.signature, job.target, dict(job.options), cache=cache) if tries else None
+    return suggest(facts, recompile=again, grid=wanted.grid, card=card)
+
+
+def sweep_signature(
+    kernel: str,
+    signature: str,
+    *,
+    targets: str = "sm90",
+    options: Mapping[str, int] | None = None,
+    configs: Sequence[str] = (),
+    cache: bool = True,
+) -> list[Table]:
+    """The given configs ranked for each target; without any, those of the kernel's autotuner."""
+    found = load_kernel(kernel)
+    chosen: Sequence[Config] = [parse_config(text) for text in configs]
+    if not chosen:
+        found = found.with_configs()
+        chosen = found.configs or ()
+    types: Signature = found.signature(signature)
+    return [sweep_table(sweep(found, types, chosen, target, options, cache=cache)) for target in parse_targets(targets)]
+
+
+def compare_files(before: Path, after: Path) -> list[Table]:
+    """A table per kernel and target that both have; a config is matched too, where a kernel has several."""
+    old, new = load_facts(before), load_facts(after)
+    pairs = [(a, b) for a in old for b in new if _key(a) == _key(b)]
+    if not pairs and len(old) == len(new) == 1:
+        pairs = [(old[0], new[0])]  # two configs or two targets of one kernel
+    if not pairs:
+        raise UsageError("the two have no kernel in common", hint="they are matched by kernel, target and config")
+    return [compare(a, b) for a, b in pairs]
+
+
+def _key(facts: Facts) -> tuple[str, str, str]:
+    return facts.kernel, facts.target, facts.config
+
+
+COLUMNS: Final = (
+    Column("code", "stable code of the suggestion"),
+    Column("title", "what is wrong"),
+    Column("kernel", "its name"),
+    Column("target", "GPU that it was compiled for"),
+    Column("config", "constants and options"),
+    Column("line", "line of the Python source"),
+    Column("evidence", "what was found"),
+    Column("advice", "what to change"),
+    Column("change", "the change that was compiled to see what it does"),
+    Column("effect", "what it moved"),
+)
+
+
+def suggestions_table(found: Checked) -> Table:
+    rows = [_row(check.facts, each) for check in found.checks for each in check.suggestions]
+    frame = pl.DataFrame(rows, schema={column.name: pl.String for column in COLUMNS})
+    return table("kernel_suggestions", "one row per suggestion", COLUMNS, frame, *found.notes)
+
+
+def _row(facts: Facts, suggestion: Suggestion) -> dict[str, str | None]:
+    shown = suggestion.counterfactual
+    place = suggestion.place
+    return {
+        "code": suggestion.code,
+        "title": suggestion.title,
+        "kernel": facts.kernel,
+        "target": suggestion.target,
+        "config": suggestion.config,
+        "line": f"{Path(place.file).name}:{place.line}" if place else "",
+        "evidence": suggestion.evidence,
+        "advice": suggestion.advice,
+        "change": shown.change if shown else "",
+        "effect": effect(suggestion),
+    }
+
+
+def effect(suggestion: Suggestion) -> str:
+    """What the compiled change moved, in a line."""
+    shown = suggestion.counterfactual
+    moved = [each for each in shown.differences if each.verdict != "same"] if shown else []
+    return ", ".join(f"{each.measure} {each.before} → {each.after}" for each in moved)
