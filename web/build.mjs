@@ -26,7 +26,16 @@ const define = { WORKER_SOURCE: JSON.stringify(worker), LICENCES: JSON.stringify
 const script = await bundle("src/main.ts", { format: "iife", define });
 const style = await bundle("src/style.css");
 // A closing tag inside the script would end it early in the page.
-const files = { "page.js": script.replaceAll("</script", "<\\/script"), "page.css": style };
+const embeddable = (text) => text.replaceAll("</script", "<\\/script");
+// The page of traced kernels is a bundle of its own.
+const kernelScript = await bundle("src/kernel/main.ts", { format: "iife" });
+const kernelStyle = await bundle("src/kernel/kernel.css");
+const files = {
+  "page.js": embeddable(script),
+  "page.css": style,
+  "kernel.js": embeddable(kernelScript),
+  "kernel.css": kernelStyle,
+};
 
 await mkdir(OUT, { recursive: true });
 let stale = false;

@@ -1,0 +1,205 @@
+"""A trace as a page draws it: the records of one launch or of all, values within bounds, the kernel's text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from warplens.errors import UsageError
+from warplens.kernel_lab.tracing.operands import operands_of
+from warplens.kernel_lab.tracing.records import FAULT_KINDS, NO_TENSOR, Array, Events, Fault, KernelTrace, Launch
+from warplens.kernel_lab.tracing.source_text import sources_of
+from warplens.kernel_lab.tracing.values import decoded
+from warplens.model.kernel_scene import (
+    Ints,
+    KernelScene,
+    Numbers,
+    SceneAccess,
+    SceneEvents,
+    SceneFault,
+    SceneLaunch,
+    SceneMask,
+    ScenePattern,
+    SceneReuse,
+    SceneSite,
+    SceneTensor,
+)
+
+MOST_EVENTS: Final = 1_000_000
+"""About 6 MB in the page."""
+MOST_TENSOR_VALUES: Final = 2_000_000
+MOST_EVENT_VALUES: Final = 500_000
+"""Random numbers of 4 bytes take 5.3 in the page."""
+TOTALS: Final = (
+    "true_bytes", "attempted_bytes", "loaded_bytes", "stored_bytes", "atomic_bytes", "unique_bytes", "shared_bytes",
+    "active_lanes_percent", "sector_percent", "flop", "dot_flop", "reduce_flop", "elementwise_flop", "flop_per_byte",
+    "flop_per_unique_byte",
+)  # fmt: skip
+
+
+@dataclass
+class _Room:
+    """What the page still has room for."""
+
+    events: int = MOST_EVENTS
+    tensor_values: int = MOST_TENSOR_VALUES
+    event_values: int = MOST_EVENT_VALUES
+    notes: list[str] = field(default_factory=list)
+
+
+def kernel_scene(trace: KernelTrace, launch: int | None = None) -> KernelScene:
+    """All launches, or one by its number. What is too much for a page is left out, and a note says so."""
+    if launch is not None and not 0 <= launch < len(trace.launches):
+        raise UsageError(f"there is no launch {launch}: the trace has {len(trace.launches)}")
+    chosen = trace.launches if launch is None else (trace.launches[launch],)
+    room = _Room()
+    launches = tuple(_launch(one, room) for one in chosen)
+    names = ", ".join(dict.fromkeys(one.kernel for one in chosen)) or "no launch"
+    return KernelScene(names, trace.triton, trace.mode, _sampling(trace), launches, tuple(room.notes))
+
+
+def _sampling(trace: KernelTrace) -> str:
+    if trace.sample is None:
+        return ""
+    amount = f"{int(trace.sample)} programs" if trace.sample >= 1 else f"{trace.sample:.3g} of the programs"
+    return f"a sample: {amount} of each launch, chosen by seed {trace.seed}"
+
+
+def _launch(launch: Launch, room: _Room) -> SceneLaunch:
+    sources, missing = sources_of(launch)
+    written = {row.tensor for row in launch.accesses if row.op != "load"}
+    changed = {launch.tensors[at].storage for at in written if at != NO_TENSOR}
+    tensors = tuple(_tensors(launch, changed, room))
+    events = _events(launch, tensors, room)
+    file, line, _ = launch.called_from[-1] if launch.called_from else ("", 0, "")
+    return SceneLaunch(
+        index=launch.index,
+        kernel=launch.kernel,
+        file=launch.file,
+        line=launch.line,
+        called_from=f"{Path(file).name}:{line}" if file else "",
+        grid=launch.grid,
+        traced_programs=launch.traced_programs,
+        constants=launch.constants,
+        totals=tuple((name, getattr(launch, name)) for name in TOTALS),
+        tensors=tensors,
+        sites=_sites(launch),
+        sources=sources,
+        accesses=tuple(_accesses(launch)),
+        reuse=tuple(_reuse(launch)),
+        faults=tuple(_fault(fault) for fault in launch.faults),
+        patterns=tuple(ScenePattern(p.itemsize, p.shape, p.strides, p.offsets) for p in launch.patterns)
+        if events
+        else (),
+        masks=tuple(SceneMask(m.active, m.box, m.bits) for m in launch.masks) if events else (),
+        events=events,
+        notes=(*launch.notes, *missing),
+    )
+
+
+def _sites(launch: Launch) -> tuple[SceneSite, ...]:
+    loading = [row.site for row in launch.accesses if row.op == "load"]
+    operands = operands_of(launch.sites, loading)
+    return tuple(
+        SceneSite(site.file, site.line, site.function, site.statement, site.path, operands[number])
+        for number, site in enumerate(launch.sites)
+    )
+
+
+def _accesses(launch: Launch) -> Iterator[SceneAccess]:
+    for row in launch.accesses:
+        yield SceneAccess(
+            row.site, row.op, row.tensor, row.accesses, row.lanes, row.active_lanes, row.true_bytes,
+            row.sectors, row.minimum_sectors, row.flop,
+        )  # fmt: skip
+
+
+def _reuse(launch: Launch) -> Iterator[SceneReuse]:
+    for row in launch.reuse:
+        members = {at for at, info in enumerate(launch.tensors) if info.name in row.tensors}
+        loaded = sum(access.true_bytes for access in launch.of("load") if access.tensor in members)
+        yield SceneReuse(
+            row.tensors, loaded, row.read_bytes, row.written_bytes, row.unique_bytes, row.shared_bytes
+        )  # fmt: skip
+
+
+def _fault(fault: Fault) -> SceneFault:
+    meaning = FAULT_KINDS.get(fault.kind, "")
+    return SceneFault(
+        fault.kind, meaning, fault.site, fault.tensor, fault.program, fault.index, fault.message, fault.elements,
+        fault.programs, fault.other_program,
+    )  # fmt: skip
+
+
+def _tensors(launch: Launch, changed: set[int], room: _Room) -> Iterator[SceneTensor]:
+    for number, info in enumerate(launch.tensors):
+        written = info.storage in changed
+        before = _kept(launch.values.before, number, info.dtype, room) if launch.values else None
+        after = _kept(launch.values.after, number, info.dtype, room) if launch.values and written else None
+        if launch.values and (before is None or (written and after is None)):
+            _note(room, f"launch {launch.index}: the values of {info.name} are left out, because the page is full")
+        yield SceneTensor(
+            info.name, info.dtype, info.shape, info.strides, info.offset, info.storage, info.itemsize, written,
+            before, after,
+        )  # fmt: skip
+
+
+def _kept(arrays: tuple[Array, ...], number: int, dtype: str, room: _Room) -> Numbers | None:
+    if number >= len(arrays) or arrays[number].size > room.tensor_values:
+        return None
+    room.tensor_values -= arrays[number].size
+    return decoded(arrays[number], dtype).reshape(-1)
+
+
+def _events(launch: Launch, tensors: tuple[SceneTensor, ...], room: _Room) -> SceneEvents | None:
+    events = launch.events
+    if events is None:
+        return None
+    if len(events) > room.events:
+        _note(
+            room,
+            f"launch {launch.index}: its {len(events):,} operations are left out; open it alone, or trace a sample",
+        )
+        return None
+    room.events -= len(events)
+    number, values = _values(launch, events, tensors, room)
+    return SceneEvents(
+        events.ops, events.shapes, events.program, events.op, events.site, events.tensor, events.base,
+        events.pattern, events.mask, events.shape, number, values,
+    )  # fmt: skip
+
+
+def _values(
+    launch: Launch, events: Events, tensors: tuple[SceneTensor, ...], room: _Room
+) -> tuple[Ints, tuple[Numbers, ...]]:
+    """Values of single operations, program by program until the page is full.
+
+    What was loaded from a tensor that nothing writes is in the tensor already.
+    """
+    number = np.full(len(events), -1, np.int64)
+    kept: list[Numbers] = []
+    if launch.values is None or len(launch.values.events) != len(events):
+        return number, ()
+    known = [tensor.before is not None and not tensor.written for tensor in tensors]
+    left_out = 0
+    for row, (op, tensor) in enumerate(zip(events.op.tolist(), events.tensor.tolist(), strict=True)):
+        if events.ops[op] == "load" and tensor != NO_TENSOR and known[tensor]:
+            continue
+        dtype, data = launch.values.events[row]
+        if data.size > room.event_values:
+            left_out += 1
+            continue
+        room.event_values -= data.size
+        number[row] = len(kept)
+        kept.append(decoded(data, dtype).reshape(-1))
+    if left_out:
+        _note(room, f"launch {launch.index}: values of {left_out:,} operations are left out, because the page is full")
+    return number, tuple(kept)
+
+
+def _note(room: _Room, text: str) -> None:
+    room.notes.append(text)

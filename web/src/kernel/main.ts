@@ -1,0 +1,85 @@
+// The page of traced kernel launches: decode, mount one view per section, keep them in step with the state.
+import { h } from "../dom";
+import { App, type Mount, type View } from "./app";
+import { load } from "./data";
+import { installKeys } from "./keys";
+import { forgetColours } from "./palette";
+import { Store } from "./state";
+import { mountBanks } from "./views/banks";
+import { mountDot } from "./views/dot";
+import { mountFaults } from "./views/faults";
+import { mountHead } from "./views/head";
+import { mountOps } from "./views/ops";
+import { mountPrograms } from "./views/programs";
+import { mountSource } from "./views/source";
+import { mountSummary } from "./views/summary";
+import { mountTensors } from "./views/tensors";
+
+interface Section {
+  id: string;
+  title: string;
+  mount: Mount;
+}
+const SECTIONS: Section[] = [
+  { id: "faults", title: "Faults", mount: mountFaults },
+  { id: "programs", title: "Programs", mount: mountPrograms },
+  { id: "ops", title: "Operations of the program", mount: mountOps },
+  { id: "source", title: "Source", mount: mountSource },
+  { id: "tensors", title: "Tensors", mount: mountTensors },
+  { id: "dot", title: "Matrix product", mount: mountDot },
+  { id: "summary", title: "Summary", mount: mountSummary },
+  { id: "banks", title: "Shared memory", mount: mountBanks },
+];
+
+async function start(): Promise<void> {
+  const root = document.getElementById("app") as HTMLElement;
+  const source = document.getElementById("data") as HTMLElement;
+  root.append(h("p", { class: "loading", text: "Reading the trace …", attrs: { role: "status" } }));
+  const scene = await load(source.textContent ?? "");
+  source.remove();
+  if (!scene.header.launches.length) {
+    root.replaceChildren(h("p", { class: "empty", text: "The trace holds no launch of a kernel." }));
+    document.documentElement.dataset["ready"] = "true";
+    return;
+  }
+  const store = new Store();
+  applyTheme(store.get("theme"));
+  const app = new App(scene, store);
+  const header = h("header", { id: "top" });
+  const main = h("main");
+  root.replaceChildren(header, main);
+  const views: View[] = [mountHead(header, app)];
+  for (const { id, title, mount } of SECTIONS) {
+    const heading = h("h2", { text: title, id: `${id}-title`, attrs: { tabindex: "-1" } });
+    const body = h("div", { class: "body" });
+    main.append(h("section", { id, attrs: { "aria-labelledby": heading.id } }, heading, body));
+    views.push(mount(body, app));
+  }
+  store.listen((changed) => {
+    if (changed.has("launch")) app.refresh();
+    if (changed.has("theme")) {
+      applyTheme(store.get("theme"));
+      forgetColours();
+    }
+    for (const view of views) view.update(changed);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    forgetColours();
+    for (const view of views) view.update(new Set(["theme"]));
+  });
+  installKeys(app);
+  // For the console, and for whoever wants to script the page.
+  (window as unknown as { warplens: App }).warplens = app;
+  performance.mark("ready");
+  document.documentElement.dataset["ready"] = "true";
+}
+
+function applyTheme(theme: string): void {
+  if (theme) document.documentElement.dataset["theme"] = theme;
+  else delete document.documentElement.dataset["theme"];
+}
+
+start().catch((error: unknown) => {
+  const text = `This page cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
+  document.getElementById("app")?.replaceChildren(h("p", { class: "failed", text, attrs: { role: "alert" } }));
+});

@@ -1,0 +1,70 @@
+// The tensors of the launch, each as a map, and what all maps are coloured by.
+import { choice, h, press, replace } from "../../dom";
+import type { App, View } from "../app";
+import { colours } from "../palette";
+import { TensorMap } from "./map";
+
+type Show = "program" | "programs" | "accesses" | "before" | "after";
+const OPTIONS: [Show, string, string][] = [
+  ["program", "This program", "What the program loads and stores"],
+  ["programs", "Programs per element", "How many programs touch each element"],
+  ["accesses", "Accesses per element", "How often all programs touch each element"],
+  ["before", "Values before", "The tensor as it was before the launch"],
+  ["after", "Values after", "The tensor as it was after the launch"],
+];
+
+export function mountTensors(host: HTMLElement, app: App): View {
+  const { store } = app;
+  const bar = h("div", { class: "tools wrap" });
+  const holder = h("div", { class: "maps" });
+  host.append(bar, holder);
+  let maps: TensorMap[] = [];
+  let group: HTMLElement;
+  const zoom = h("input", { id: "zoom", attrs: { type: "checkbox" }, on: { change: () => store.set({ zoom: zoom.checked ? "program" : "" }) } });
+
+  function states(): string[] {
+    return store.get("dims").split("|");
+  }
+
+  function make(): void {
+    const { tensors, events } = app.launch;
+    const hasValues = tensors.some(({ before }) => before);
+    const options = OPTIONS.filter(([value]) => hasValues || (value !== "before" && value !== "after"));
+    group = choice("Colour the maps by", options, store.get("show") as Show, (show) => store.set({ show }));
+    replace(bar, group, h("label", {}, zoom, " only what the program touches"), legend());
+    maps = events ? tensors.map((_, number) => new TensorMap(app, number, (state) => {
+      const all = states();
+      while (all.length < tensors.length) all.push("");
+      all[number] = state;
+      store.set({ dims: all.join("|") });
+    })) : [];
+    replace(holder, ...maps.map(({ element }) => element));
+    if (!events) holder.append(h("p", { class: "empty", text: "Only totals were recorded: maps need a trace made with mode “record”." }));
+  }
+
+  function legend(): HTMLElement {
+    const { names } = colours();
+    const swatch = (name: string, colour: string, more = ""): HTMLElement => {
+      const box = h("i", { class: `swatch${colour ? "" : " hatched"}${more}` });
+      if (colour) box.style.background = colour;
+      return h("span", {}, box, ` ${name}`);
+    };
+    return h("span", { class: "legend small" }, swatch("loaded", names.load), swatch("stored", names.store), swatch("both", names.both), swatch("atomic", names.atomic), swatch("masked", ""), app.launch.faults.some(({ kind }) => kind === "out_of_bounds") && swatch("out of bounds", "", " bad"));
+  }
+
+  function draw(): void {
+    zoom.checked = store.get("zoom") === "program";
+    press(group, store.get("show"));
+    const all = states();
+    for (const [number, map] of maps.entries()) map.update(all[number] ?? "");
+  }
+
+  make();
+  draw();
+  return {
+    update(changed) {
+      if (changed.has("launch") || changed.has("theme")) make();
+      if (["launch", "program", "op", "show", "zoom", "dims", "theme"].some((key) => changed.has(key as "op"))) draw();
+    },
+  };
+}
