@@ -100,3 +100,11 @@ def test_bad_input_is_one_line(
     assert words in shown
     assert shown.startswith("error: ")
     assert "Traceback" not in shown
+
+
+def test_a_cut_trace_is_said_to_be_cut(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    cut = tmp_path / "cut.json.gz"
+    cut.write_bytes(BLOOM.read_bytes()[:150_000])
+    for verb in (["unique", str(cut)], ["replay", "plan", str(cut), "-o", str(tmp_path / "plan.json")]):
+        assert main(verb) == 0
+        assert "note: the file ends early" in capsys.readouterr().err

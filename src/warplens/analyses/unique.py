@@ -94,6 +94,7 @@ def _needed(totals: np.ndarray[tuple[int], np.dtype[np.int64]]) -> dict[str, int
 
 
 KERNEL_COLUMNS: Final = (
+    Column("kernel", "full name"),
     Column("kernel_short", "readable short form of the kernel's name"),
     Column("kernel_category", "what the kernel does, told from its name"),
     Column("api", "what can launch it again: library call, ATen op, custom CUDA, Triton source, memcpy/memset"),
@@ -105,7 +106,6 @@ KERNEL_COLUMNS: Final = (
     Column("units", "units that launch it"),
     Column("op", "the op that launches most of it"),
     Column("ops", "ops that launch it"),
-    Column("kernel", "full name"),
 )
 
 

@@ -58,13 +58,13 @@ def _unit_calls(work: Workspace) -> UnitCalls:
     pieces = gpu.filter(pl.col("call") >= 0).sort(order, maintain_order=True)
     pieces = pieces.with_columns(pl.int_range(pl.len()).over("call").alias("place"))
     calls = _signatures(work, pieces)
-    key = ["op_name", "spec_key", "values", "sequence"]
+    key = ["op_name", "spec", "values", "sequence"]
     units = (
         calls.group_by(key, maintain_order=True)
         .agg(
             pl.col("call").first(),
             pl.col("op_name").first().alias("op"),
-            pl.col("spec", "arguments").first(),
+            pl.col("arguments").first(),
             pl.len().alias("calls"),
             pl.col("total_ns").sum(),
         )
@@ -162,11 +162,9 @@ def _signatures(work: Workspace, pieces: pl.DataFrame) -> pl.DataFrame:
     held = [known.get(row, NONE) for row in rows.tolist()]
     given = trace.arguments["inputs"].gather([max(row, 0) for row in held]).to_list() if known else []
     values = [aliases(given[place]) if row >= 0 else "" for place, row in enumerate(held)]
-    # The ExecutionTrace has everything a spec has, but for the full digits of numbers.
     return calls.with_columns(
         pl.Series("op_name", trace.ints("name").astype(np.int64)[rows]),
         pl.Series("spec", spec),
-        pl.Series("spec_key", spec),
         pl.Series("arguments", held, dtype=pl.Int64),
         pl.Series("values", values, dtype=pl.String),
     )

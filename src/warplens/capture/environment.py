@@ -11,6 +11,7 @@ import sys
 from typing import Any, Final
 
 from warplens.capture.masking import SECRET_VARIABLE, masked
+from warplens.torch_switches import ATTRIBUTES, CALLS, ONLY_READ
 
 PACKAGES: Final = (
     "torch", "triton", "pytorch-triton", "jax", "jaxlib", "transformers", "torchvision", "numpy", "flash-attn",
@@ -25,28 +26,6 @@ CLOCK_FIELDS: Final = (
     "power.limit", "temperature.gpu", "pstate", "clocks_event_reasons.active",
 )  # fmt: skip
 CLOCKS_SECONDS: Final = 10
-SETTINGS: Final = (
-    # where in torch a switch lies that changes which kernels run
-    "backends.cuda.matmul.allow_tf32",
-    "backends.cuda.matmul.allow_fp16_reduced_precision_reduction",
-    "backends.cuda.matmul.allow_bf16_reduced_precision_reduction",
-    "backends.cudnn.enabled",
-    "backends.cudnn.benchmark",
-    "backends.cudnn.deterministic",
-    "backends.cudnn.allow_tf32",
-)
-SETTING_CALLS: Final = (
-    "get_float32_matmul_precision",
-    "are_deterministic_algorithms_enabled",
-    "get_num_threads",
-    "backends.cuda.flash_sdp_enabled",
-    "backends.cuda.mem_efficient_sdp_enabled",
-    "backends.cuda.math_sdp_enabled",
-    "backends.cuda.cudnn_sdp_enabled",
-    "backends.cuda.preferred_blas_library",
-    "backends.cudnn.version",
-    "is_autocast_enabled",
-)
 DEVICE_FACTS: Final = (
     "name", "major", "minor", "total_memory", "multi_processor_count", "L2_cache_size", "warp_size",
     "max_threads_per_multi_processor", "regs_per_multiprocessor", "shared_memory_per_multiprocessor", "gcnArchName",
@@ -90,8 +69,8 @@ def variables() -> dict[str, str]:
 
 def torch_facts(torch: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"cuda": torch.version.cuda, "hip": getattr(torch.version, "hip", None)}
-    found["settings"] = {name: value for name in SETTINGS if (value := _value(torch, name)) is not None}
-    for name in SETTING_CALLS:
+    found["settings"] = {name: value for name in ATTRIBUTES if (value := _value(torch, name)) is not None}
+    for name in (*CALLS, *ONLY_READ):
         function = _value(torch, name)
         try:
             value = function() if callable(function) else None

@@ -95,6 +95,13 @@ def open_timeline(args: argparse.Namespace) -> Profile:
     return profile
 
 
+def tell_warnings(profile: Profile) -> None:
+    """What is wrong with the trace, for verbs whose output does not begin with it."""
+    for note in profile.table("quality").to_dicts():
+        if note["severity"] == "warning":
+            print(f"note: {note['message']}", file=sys.stderr)
+
+
 @contextmanager
 def progress(text: str, path: Path) -> Iterator[None]:
     """A spinner on stderr while something slow runs; nothing where nobody looks."""

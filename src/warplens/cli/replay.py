@@ -43,70 +43,53 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", help="plan to run")
-    parser.add_argument("-o", "--output", default="", metavar="RESULT", help="file to write (PLAN with .result.json)")
-    parser.add_argument(
-        "--device", default="", metavar="cuda[:N]|cpu", help="where to run; a CPU's times tell nothing of a GPU"
+    """What is not given here is not passed on either: `RunOptions` has the defaults."""
+    unset = argparse.SUPPRESS
+    add = parser.add_argument
+    add("plan", metavar="PLAN", help="plan to run")
+    add("-o", "--output", default="", metavar="RESULT", help="file to write (PLAN with .result.json)")
+    add("--device", default=unset, metavar="cuda[:N]|cpu", help="where to run; a CPU's times tell nothing of a GPU")
+    add(
+        "--units",
+        type=_words,
+        default=unset,
+        metavar="u1,u2",
+        help="only these units of the plan, by their names in it",
     )
-    parser.add_argument(
-        "--cache",
-        choices=("in-situ", "hot", "cold"),
-        default="in-situ",
-        help="state of the GPU's cache: as in the trace (default), all inputs in it, or none",
-    )
-    parser.add_argument(
-        "--timer",
-        choices=("profiler", "graph"),
-        default="profiler",
-        help="time from kernel records (default), or from a CUDA graph of many calls",
-    )
-    parser.add_argument(
+    add("--import", dest="imports", action="append", default=unset, metavar="MODULE",
+        help="import first: a module that defines ops of the plan")  # fmt: skip
+    add("--allow-source", action="store_true", help="run the kernel sources that the plan carries: they are code")
+    add("--unit-timeout", type=float, default=unset, metavar="S", help="give a unit up after this (120)")
+    add("--fresh", action="store_true",
+        help="start over and replace an earlier result, also one of another plan, GPU or options")  # fmt: skip
+    add("-q", "--quiet", action="store_true", help="no table at the end")
+    _measuring_arguments(parser)
+
+
+def _measuring_arguments(parser: argparse.ArgumentParser) -> None:
+    unset = argparse.SUPPRESS
+    add = parser.add_argument
+    add("--cache", choices=("in-situ", "hot", "cold"), default=unset,
+        help="state of the GPU's cache: as in the trace (default), all inputs in it, or none")  # fmt: skip
+    add("--timer", choices=("profiler", "graph"), default=unset,
+        help="time from kernel records (default), or from a CUDA graph of many calls")  # fmt: skip
+    add(
         "--precision",
         type=float,
-        default=0.02,
+        default=unset,
         metavar="SHARE",
-        help="repeat until the median is known this well (0.02)",
+        help="repeat until the median is known so well (0.02)",
     )
-    parser.add_argument("--max-repeats", type=positive, default=200, metavar="N", help="but at most so often (200)")
-    parser.add_argument(
-        "--energy",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="measure energy (default: where there is a meter)",
-    )
-    parser.add_argument(
-        "--energy-seconds", type=float, default=2.0, metavar="S", help="how long to meter each unit (2)"
-    )
-    parser.add_argument(
-        "--energy-cover",
-        type=float,
-        default=0.9,
-        metavar="SHARE",
-        help="only of the longest units that together take this share of the time (0.9); 1 for all",
-    )
-    parser.add_argument(
-        "--units", default="", metavar="u1,u2", help="only these units of the plan, by their names in it"
-    )
-    parser.add_argument(
-        "--allow-source", action="store_true", help="run the kernel sources that the plan carries: they are code"
-    )
-    parser.add_argument(
-        "--import",
-        dest="imports",
-        action="append",
-        default=[],
-        metavar="MODULE",
-        help="import first: a module that defines ops of the plan",
-    )
-    parser.add_argument(
-        "--unit-timeout", type=float, default=120.0, metavar="S", help="give a unit up after this (120)"
-    )
-    parser.add_argument(
-        "--fresh",
-        action="store_true",
-        help="start over and replace an earlier result, also one of another plan, GPU or options",
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no table at the end")
+    add("--max-repeats", type=positive, default=unset, metavar="N", help="but at most so often (200)")
+    add("--energy", action=argparse.BooleanOptionalAction, default=unset,
+        help="measure energy (default: where there is a meter)")  # fmt: skip
+    add("--energy-seconds", type=float, default=unset, metavar="S", help="how long to meter each unit (2)")
+    add("--energy-cover", type=float, default=unset, metavar="SHARE",
+        help="only of the longest units that together take this share of the time (0.9); 1 for all")  # fmt: skip
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -137,22 +120,12 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> RunOptions:
+    from dataclasses import fields
+
     from warplens.replay.running.options import RunOptions
 
-    return RunOptions(
-        device=args.device,
-        cache=args.cache,
-        timer=args.timer,
-        precision=args.precision,
-        max_repeats=args.max_repeats,
-        energy=args.energy,
-        energy_seconds=args.energy_seconds,
-        energy_cover=args.energy_cover,
-        allow_source=args.allow_source,
-        unit_timeout=args.unit_timeout,
-        units=tuple(part.strip() for part in args.units.split(",") if part.strip()),
-        imports=tuple(args.imports),
-    )
+    given = {field.name: getattr(args, field.name) for field in fields(RunOptions) if hasattr(args, field.name)}
+    return RunOptions(**given | {"imports": tuple(given.get("imports", ()))})
 
 
 def _show_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.common import add_trace_options, open_timeline, write_bytes
+from warplens.cli.common import add_trace_options, open_timeline, tell_warnings, write_bytes
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if target.exists() and not args.force:
         raise UsageError(f"{target} exists", hint="give --force to overwrite it")
     profile = open_timeline(args)
+    tell_warnings(profile)
     files = Path(args.kernel_files) if args.kernel_files else None
     plan = make_plan(profile.workspace, Path(args.trace), cover=args.cover, match=args.match, kernel_files=files)
     plan_file.save(target, plan)

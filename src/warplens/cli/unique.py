@@ -9,7 +9,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from warplens.cli.common import add_trace_options, command_line, open_timeline, positive, show_text, width, write_bytes
+from warplens.cli.common import (
+    add_trace_options,
+    command_line,
+    open_timeline,
+    positive,
+    show_text,
+    tell_warnings,
+    width,
+    write_bytes,
+)
 
 KEPT_COLUMNS = {
     # by table: what is hidden last on a narrow screen
@@ -38,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
     targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=tuple(UNIT_TABLES))
     profile = open_timeline(args)
+    tell_warnings(profile)
     for target in targets:
         # The page is the trace's own, with these tables in it.
         names = (*profile.table_names, *UNIT_TABLES) if target.output.name == "html" else UNIT_TABLES

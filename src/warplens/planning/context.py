@@ -14,17 +14,10 @@ from warplens.bundle_files import ENVIRONMENT, KERNELS
 from warplens.errors import FormatError
 from warplens.readers import bundle, inputs
 from warplens.readers.triton_calls import TritonCall, triton_calls
+from warplens.torch_switches import VARIABLE, VARIABLES
 
 LARGEST_BYTES: Final = 4 << 20
 MOST_FILES: Final = 100_000
-RESTORED: Final = (
-    # environment variables that decide which kernels the libraries choose
-    "CUBLAS_WORKSPACE_CONFIG",
-    "CUBLASLT_WORKSPACE_SIZE",
-    "NVIDIA_TF32_OVERRIDE",
-    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
-    "TORCH_BLAS_PREFER_CUBLASLT",
-)
 SHOWN_VERSIONS: Final = ("torch", "triton")
 
 
@@ -57,7 +50,7 @@ def _environment(text: bytes) -> tuple[dict[str, Any], dict[str, str]]:
         packages = known.get("packages", {})
         plain = {str(name): value for name, value in settings.items() if isinstance(value, (str, int, float, bool))}
         variables = known.get("variables", {})
-        plain |= {f"variables.{name}": str(variables[name]) for name in RESTORED if name in variables}
+        plain |= {VARIABLE + name: str(variables[name]) for name in VARIABLES if name in variables}
         return plain, {name: str(packages[name]) for name in SHOWN_VERSIONS if name in packages}
     except (ValueError, AttributeError):
         return {}, {}

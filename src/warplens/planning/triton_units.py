@@ -15,7 +15,6 @@ from warplens.readers.triton_calls import TritonCall
 from warplens.replay.plan_file import Argument, TritonKernel
 
 NO_SOURCE: Final = "a generated kernel whose source is not at hand (a capture bundle has it, or --kernel-files)"
-PARAMETERS: Final = re.compile(r"def {}\((.*?)\)\s*:", re.DOTALL)
 BOUND: Final = re.compile(r"<\s*(\d{1,12})\b")
 ASSERTED: Final = re.compile(r"device_assert\((.*)")
 WRITTEN: Final = ("in_out_ptr", "out_ptr")
@@ -54,7 +53,7 @@ def parameters(text: str, kernel: str) -> list[str]:
     >>> parameters("@triton.jit\\ndef f(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):\\n", "f")
     ['in_ptr0', 'out_ptr0', 'xnumel', 'XBLOCK']
     """
-    match = re.search(PARAMETERS.pattern.replace("{}", re.escape(kernel)), text, re.DOTALL)
+    match = re.search(rf"def {re.escape(kernel)}\((.*?)\)\s*:", text, re.DOTALL)
     return [part.split(":")[0].strip() for part in match[1].split(",")] if match else []
 
 
