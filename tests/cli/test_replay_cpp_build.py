@@ -61,7 +61,7 @@ RIGHT = (
         "aten::add_.Tensor",
         "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
         (tensor(0, 4, 8), tensor(1, 8), value("int", 2)),
-        (storage(32, written=True), storage(8)),
+        (storage(32, fill=Fill("rectified"), written=True), storage(8, fill=Fill("masked"))),
     ),
     op(
         "aten::cat",

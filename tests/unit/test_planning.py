@@ -279,6 +279,28 @@ def test_reuse_distance_is_what_was_touched_since() -> None:
     assert all(distance >= 0 for places in distances.values() for distance in places.values())
 
 
+def test_what_relu_left_is_half_zero_and_what_others_wrote_is_not() -> None:
+    folder = SHARED / "traces" / "replay"
+    trace, recorded = folder / "resnet50_train.json.gz", folder / "resnet50_train.et.json.gz"
+    if not trace.exists():
+        pytest.skip("the shared traces are not beside the checkout")
+    profile = warplens.open(trace, execution_trace=recorded)
+    assert isinstance(profile, warplens.Profile)
+    plan = make_plan(profile.workspace, trace)
+
+    def kinds(op: str, argument: int) -> set[str]:
+        tensors = [unit.arguments[argument].tensor for unit in plan.units if unit.op == f"aten::{op}"]
+        units = [unit for unit in plan.units if unit.op == f"aten::{op}"]
+        return {unit.storages[each.storage].fill.kind for unit, each in zip(units, tensors, strict=True) if each}
+
+    # BatchNorm's output is what the ReLU gets; the first convolution gets an image.
+    assert kinds("clamp_min_", 0) == {"normal"}
+    assert kinds("cudnn_convolution", 0) == {"normal", "rectified"}
+    assert kinds("cudnn_convolution", 1) == {"normal"}
+    assert kinds("threshold_backward", 1) == {"rectified"}
+    assert kinds("cudnn_batch_norm_backward", 1) == {"masked"}
+
+
 def a_plan() -> dict[str, Any]:
     times = Times(1000, 1000, 1000, 1000, 1000, 1000)
     unit = Unit(

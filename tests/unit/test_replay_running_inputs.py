@@ -53,6 +53,14 @@ def test_uniform_floats_are_between_their_bounds() -> None:
     assert abs(float(values.mean()) - 2) < 0.1
 
 
+def test_what_relu_and_its_backward_pass_leave_is_half_zero() -> None:
+    rectified, masked = filled(20_000, "float16", Fill("rectified")), filled(20_000, "float16", Fill("masked"))
+    for values in (rectified, masked):
+        assert float((values == 0).double().mean()) == pytest.approx(0.5, abs=0.02)
+    assert float(rectified.min()) == 0.0
+    assert float(masked.double().mean()) == pytest.approx(0, abs=0.02)
+
+
 def test_a_ramp_climbs_by_its_step_and_stays_at_its_top() -> None:
     assert filled(5, "int32", Fill("ramp", 0, 20, 8)).tolist() == [0, 8, 16, 20, 20]
     assert filled(3, "float32", Fill("ramp", 1, 9, 0.5)).tolist() == [1.0, 1.5, 2.0]

@@ -12,7 +12,7 @@ import json
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import polars as pl
 
@@ -21,6 +21,7 @@ from warplens.model.kinds import NONE
 from warplens.model.trace import Trace
 from warplens.planning.schemas import Schema
 
+T = TypeVar("T")
 COLD: Final = re.compile(
     r"weight|bias|mat2|running_mean|running_var|grads?|exp_avgs?|(max_)?exp_avg_sqs|state_steps|vec"
 )
@@ -39,11 +40,11 @@ def reuse_distances(trace: Trace, found: UnitCalls) -> dict[int, dict[int, int]]
     inputs, outputs = trace.arguments["inputs"], trace.arguments["outputs"]
     touched, last = 0, dict[int, int]()
     distances: dict[int, dict[int, list[int]]] = {}
-    for call, unit in _in_order(found):
+    for call, unit in calls_in_order(found):
         row = rows.get(call, NONE)
         if row < 0:
             continue
-        given, made = _storages(inputs[row]), _storages(outputs[row])
+        given, made = storages_of(inputs[row]), storages_of(outputs[row])
         known = distances.setdefault(unit, {})
         for place, storage in enumerate(given):
             if storage in last:
@@ -57,22 +58,22 @@ def reuse_distances(trace: Trace, found: UnitCalls) -> dict[int, dict[int, int]]
     }
 
 
-def by_storage(distances: Mapping[int, int], inputs: str) -> dict[int, int]:
-    """A unit's distances by the storages of one of its calls.
+def by_storage(known: Mapping[int, T], inputs: str) -> dict[int, T]:
+    """What is known of a unit's storages by their places, by the storages of one of its calls.
 
     >>> by_storage({1: 64}, '[[1,7,0,2,4,"cuda:0"],[2,8,0,2,4,"cpu"],[3,9,0,2,4,"cuda:0"]]')
     {9: 64}
     """
-    return {storage: distances[place] for place, storage in enumerate(_storages(inputs)) if place in distances}
+    return {storage: known[place] for place, storage in enumerate(storages_of(inputs)) if place in known}
 
 
-def _in_order(found: UnitCalls) -> Iterator[tuple[int, int]]:
+def calls_in_order(found: UnitCalls) -> Iterator[tuple[int, int]]:
     """Calls and their units in the order in which the GPU began with them."""
     starts = found.pieces.group_by("call").agg(pl.col("start_ns").min(), pl.col("unit").first())
     return starts.sort("start_ns", "call").select("call", "unit").iter_rows()
 
 
-def _storages(text: str) -> dict[int, int]:
+def storages_of(text: str) -> dict[int, int]:
     """Storage → bytes of it that the recorded tensors cover, in the order of first appearance."""
     try:
         values = json.loads(text) if text else []

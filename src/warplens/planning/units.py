@@ -21,6 +21,7 @@ from warplens.planning.recorded import Recorded, from_arguments, from_spec
 from warplens.planning.reuse import by_storage, guessed_warm, reuse_distances
 from warplens.planning.schemas import Schema, parse_schema
 from warplens.planning.triton_units import triton_arguments, triton_kernel
+from warplens.planning.zeros import kinds_left, with_zeros
 from warplens.replay.plan_file import REFUSED, Argument, Kernel, Storage, Times, Unit
 
 NO_SHAPES: Final = "the trace records no shapes (profile with record_shapes=True)"
@@ -36,13 +37,14 @@ class Source:
     found: UnitCalls
     context: Context
     reuse: Mapping[int, Mapping[int, int]]
+    zeros: Mapping[int, Mapping[int, str]]
     external: np.ndarray[Any, Any]
 
 
 def plan_units(work: Workspace, context: Context) -> list[Unit]:
     found = unit_calls(work)
-    reuse = reuse_distances(work.trace, found)
-    source = Source(work, found, context, reuse, work.trace.ints("external_id"))
+    reuse, zeros = reuse_distances(work.trace, found), kinds_left(work.trace, found)
+    source = Source(work, found, context, reuse, zeros, work.trace.ints("external_id"))
     pieces = dict(_by_unit(found.pieces))
     times = dict(found.calls.group_by("unit").agg("total_ns").iter_rows())
     return [
@@ -126,13 +128,14 @@ def _with_arguments(unit: Unit, source: Source, row: dict[str, Any]) -> Unit:
     call = Call(schema.name.partition("::")[2], given, kernels, _ranges(traced))
     arguments = build(schema, recorded, call)
     warm = None if reuse is not None else schema
+    zeros = by_storage(source.zeros.get(row["unit"], {}), traced["inputs"]) if traced is not None else {}
     return replace(
         unit,
         op=schema.name,
         overload=schema.overload,
         schema=schema.text,
         arguments=arguments,
-        storages=with_reuse(call, arguments, reuse, warm),
+        storages=with_zeros(with_reuse(call, arguments, reuse, warm), call.shared, zeros),
         notes=tuple(call.notes),
     )
 

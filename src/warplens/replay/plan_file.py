@@ -33,6 +33,8 @@ DTYPES: Final = {
 FILLS: Final = {
     # kind: what a storage is filled with
     "normal": "random, mean 0, deviation 1",
+    "rectified": "normal, with zero for what is below zero, as ReLU leaves it",
+    "masked": "normal, with zero for half of it, as ReLU's backward pass leaves it",
     "uniform": "random, from low up to high",
     "integers": "random whole numbers, from low up to, but not including, high",
     "ramp": "low, low + step, low + 2 step …, at most high",

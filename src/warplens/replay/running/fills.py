@@ -64,8 +64,12 @@ def _chunk(how: Fill, start: int, count: int, dtype: Any, generator: Any) -> Any
         triples = zip(how.digits[::3], how.digits[1::3], how.digits[2::3], strict=True)
         zero = torch.zeros(count, dtype=torch.int64, **place)
         return sum(((places // stride % size).mul_(step) for stride, size, step in triples), zero)
-    if how.kind == "normal":
+    if how.kind in ("normal", "rectified", "masked"):
         numbers = torch.randn(count, generator=generator, **place)
+        if how.kind == "rectified":
+            numbers.clamp_(min=0)
+        if how.kind == "masked":
+            numbers.mul_(torch.rand(count, generator=generator, **place) < 0.5)
         if dtype == torch.bool:
             return numbers > 0
         # An unsigned type has no place for what is below zero.

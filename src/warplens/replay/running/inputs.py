@@ -29,6 +29,7 @@ class Inputs:
         for place, (storage, flat) in enumerate(zip(unit.storages, flats, strict=True)):
             fill(flat, storage, seed, f"{unit.id}/{place}")
         pristine = {place: flats[place].clone() for place, storage in enumerate(unit.storages) if storage.written}
+        give_back_memory(device)  # what filling them left over
         return cls(unit.storages, flats, pristine)
 
     def tensor(self, record: Tensor) -> Any:
@@ -67,12 +68,16 @@ def needed_bytes(unit: Unit, device: Any) -> int:
 
 def check_memory(unit: Unit, device: Any) -> None:
     needed = needed_bytes(unit, device)
+    give_back_memory(device)
     free = free_bytes(device)
-    if free is not None and needed > free and device.type == "cuda":
-        torch.cuda.empty_cache()
-        free = free_bytes(device)
     if free is not None and needed > free:
         raise Refusal(f"needs {needed / GIB:.1f} GiB, {free / GIB:.1f} GiB are free")
+
+
+def give_back_memory(device: Any) -> None:
+    """Where a tensor lies must not depend on the units before: a kernel bound by memory takes up to 9 % longer or less."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def free_bytes(device: Any) -> int | None:

@@ -96,6 +96,19 @@ ReadableCall find_readable(const std::string& id) {
   return nullptr;
 }
 
+// Reads a buffer of twice its size. Read, not written: lines that were changed would have to be written back before the
+// call's can take their place. The buffer stays for the life of the process, whichever unit made it.
+void empty_cache(const Place& place, const at::Device& device) {
+  static const std::vector<at::Tensor>& buffers = *[&] {
+    const c10::InferenceMode mode(false);
+    const at::TensorOptions options = at::TensorOptions().dtype(at::kFloat).device(device);
+    return new std::vector<at::Tensor>{at::ones({flush_caches * place.cache_bytes / 4}, options), at::zeros({}, options)};
+  }();
+  static const std::vector<std::int64_t> whole = {0};
+  at::Tensor sum = buffers[1];
+  at::sum_out(sum, buffers[0], whole);
+}
+
 void describe_value(const c10::IValue& value, std::vector<std::string>& lines) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
@@ -134,7 +147,6 @@ struct Bench::Impl {
   ReadableCall readable = nullptr;
   std::vector<torch::jit::Stack> stacks;              // per set
   std::vector<std::vector<at::Tensor>> tensors;       // per set, for readable calls
-  at::Tensor flush, flush_sum;
 
   Impl(const Unit& unit, const Place& place, bool inference)
       : unit(unit),
@@ -250,14 +262,7 @@ void Bench::reset() {
 void Bench::settle(Cache cache) {
   if (cache == Cache::hot || !impl_->place.on_gpu()) return;
   impl_->guarded([&] {
-    const at::TensorOptions options = at::TensorOptions().dtype(at::kFloat).device(impl_->device);
-    if (!impl_->flush.defined()) {
-      impl_->flush = at::ones({flush_caches * impl_->place.cache_bytes / 4}, options);
-      impl_->flush_sum = at::zeros({}, options);
-    }
-    // Read, not written: lines that were changed would have to be written back before the call's can take their place.
-    static const std::vector<std::int64_t> whole = {0};
-    at::sum_out(impl_->flush_sum, impl_->flush, whole);
+    empty_cache(impl_->place, impl_->device);
     // Reads and writes every line, and changes nothing.
     for (const std::size_t place : impl_->warm(cache)) impl_->sets.front().words(place).bitwise_or_(0);
   });

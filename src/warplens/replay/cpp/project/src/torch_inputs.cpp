@@ -9,6 +9,7 @@
 #include <ATen/ops/randn.h>
 
 #include "faults.hpp"
+#include "gpu.hpp"
 #include "sha256.hpp"
 
 namespace warplens {
@@ -80,8 +81,10 @@ at::Tensor chunk(const Fill& how, std::int64_t start, std::int64_t count, at::Sc
     }
     return sum;
   }
-  if (how.kind == "normal") {
+  if (how.kind == "normal" || how.kind == "rectified" || how.kind == "masked") {
     at::Tensor numbers = at::randn({count}, generator, there);
+    if (how.kind == "rectified") numbers.clamp_(0);
+    if (how.kind == "masked") numbers.mul_(at::rand({count}, generator, there).lt(0.5));
     if (dtype == at::kBool) return numbers.gt(0);
     // An unsigned type has no place for what is below zero.
     return whole ? numbers.round_().abs_() : numbers;
@@ -127,11 +130,13 @@ at::ScalarType dtype_of(const std::string& name) {
 }
 
 Inputs::Inputs(const Unit& unit, const at::Device& device) {
-  for (std::size_t place = 0; place < unit.storages.size(); ++place) {
-    flats_.push_back(allocate(unit.storages[place], device));
-    fill(flats_.back(), unit.storages[place], seed_of(unit.id, place));
-    if (unit.storages[place].written) pristine_[place] = flats_.back().clone();
-  }
+  // In the Python runner's order, so that tensors lie alike.
+  for (const Storage& storage : unit.storages) flats_.push_back(allocate(storage, device));
+  for (std::size_t place = 0; place < flats_.size(); ++place)
+    fill(flats_[place], unit.storages[place], seed_of(unit.id, place));
+  for (std::size_t place = 0; place < flats_.size(); ++place)
+    if (unit.storages[place].written) pristine_[place] = flats_[place].clone();
+  if (device.is_cuda()) gpu_give_back_memory();  // what filling them left over
 }
 
 at::Tensor Inputs::tensor(const TensorFacts& facts) const {
