@@ -16,11 +16,12 @@ from random import Random
 from time import process_time
 from types import FrameType
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 import warplens
-from laws import assert_adds_up
+from laws import assert_adds_up, assert_kernels_add_up
 from mutations import (
     GPU_CATEGORIES,
     TEXT_MUTATIONS,
@@ -62,7 +63,10 @@ def time_limit(what: str) -> Iterator[None]:
 
 
 def opened(content: bytes, folder: Path, what: str) -> warplens.Profile | None:
-    """The checked profile of a mutant; None where it was refused, in words that name the file."""
+    """The checked profile of a mutant; None where it was refused, in words that name the file.
+
+    Reading is checked of all; every table, which takes ten times as long, of one in four.
+    """
     path = folder / "mutant"
     path.write_bytes(content)
     with time_limit(what):
@@ -72,7 +76,10 @@ def opened(content: bytes, folder: Path, what: str) -> warplens.Profile | None:
             assert str(error).startswith(str(path)), what
             assert "\n" not in str(error), what
             return None
-        assert_adds_up(profile)
+        if crc32(content) % 4 == 0:
+            assert_adds_up(profile)
+        else:
+            assert_kernels_add_up(profile)
     return profile
 
 
