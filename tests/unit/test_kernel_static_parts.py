@@ -165,6 +165,30 @@ def test_assembly_of_both_vendors_gives_columns_and_callers() -> None:
     assert copy.name == "buffer_load_dwordx4_lds"
 
 
+AMD_LOOPS = """\
+; %bb.0:
+\ts_cbranch_execnz .LBB0_3
+.LBB0_1:                                ; %Flow
+\tv_add_u32_e32 v0, v1, v2
+.LBB0_2:                                ; %body
+                                        ; =>This Inner Loop Header: Depth=1
+\tv_mul_f32_e32 v0, v1, v2
+\ts_cbranch_scc1 .LBB0_2
+; %bb.4:
+\tv_sub_u32_e32 v0, v1, v2
+.LBB0_3:                                ; %.critedge
+\tv_or_b32_e32 v0, v1, v2
+\ts_branch .LBB0_1
+; %bb.5:
+\ts_endpgm
+"""
+
+
+def test_amds_blocks_that_jump_back_are_no_loops_unless_llvm_says_so() -> None:
+    looping = [i.name for i in read_amdgcn(AMD_LOOPS) if i.in_loop]
+    assert looping == ["v_mul_f32_e32", "s_cbranch_scc1"]
+
+
 @pytest.mark.parametrize(
     ("target", "registers", "shared", "warps", "blocks", "limiter"),
     [

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 LIMIT_BYTES: Final = 512 << 20
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Changes with what is kept or how it is compiled."""
 HEAD: Final = "head.json"
 _NO_PLACE: Final = (OSError, RuntimeError)

@@ -14,7 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import warplens
-from warplens.errors import MissingExtra, UsageError, WarplensError
+from warplens.errors import UsageError, WarplensError
+from warplens.kernel_lab.triton_version import install_hint, require_triton
 
 IMPORT_SECONDS: Final = 120.0
 JOB_SECONDS: Final = 180.0
@@ -28,18 +29,6 @@ NOT_PASSED_ON: Final = (
 )
 """Settings under which the compiler would leave out what the facts are read from."""
 WORKER: Final = "warplens.kernel_lab.compile_worker"
-
-
-def require_triton() -> str:
-    """Triton's version, without importing it."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    for package in ("triton", "triton-rocm", "pytorch-triton", "pytorch-triton-rocm"):
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            continue
-    raise MissingExtra("Triton", "triton", "compiling a kernel")
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -100,9 +89,8 @@ def description(work: Work, ending: str, hint: str | None = None) -> dict[str, A
         found = json.loads(failed.read_text())
         if found["kind"] == "AttributeError" and found["message"].endswith(f"has no {name}"):
             raise UsageError(found["message"], hint=hint)
-        if found["kind"] == "ModuleNotFoundError" and "'triton'" in found["message"]:
-            raise MissingExtra("Triton", "triton", "compiling a kernel")
-        raise WarplensError(f"importing {file.name} failed: {found['kind']}: {found['message']}")
+        message = f"importing {file.name} failed: {found['kind']}: {found['message']}"
+        raise WarplensError(message, hint=install_hint(found["message"]))
     if not described.exists():
         raise WarplensError(f"importing {file.name} in a child process failed: {ending or 'it left no answer'}")
     kernel: dict[str, Any] = json.loads(described.read_text())

@@ -6,10 +6,12 @@ What the user's file prints and what the compiler says go to files there, never 
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,15 +20,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from warplens.kernel_lab.compiler_repairs import repair_places
+
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 BINARIES = ("cubin", "hsaco")
 
 
-_ASM_BEGIN, _ASM_END = "// begin inline asm", "// end inline asm"
-
-
 def main(request_path: str) -> int:
-    _keep_lines_of_inline_assembly()
+    repair_places()
     for wanted in json.loads(Path(request_path).read_text()):
         out = Path(wanted["out"])
         out.mkdir()
@@ -41,33 +42,6 @@ def main(request_path: str) -> int:
                 result = _compile(function, job, folder)
             (folder / "result.json").write_text(json.dumps(result))
     return 0
-
-
-def _keep_lines_of_inline_assembly() -> None:
-    """LLVM gives each line of a block of inline assembly the next line of the source: a wide load on line 14 would be
-    shown on line 17, here and in the machine code's line table."""
-    try:
-        from triton.backends.nvidia.compiler import CUDABackend
-    except ImportError:
-        return
-    original = getattr(CUDABackend, "make_ptx", None)
-    if original is None:
-        return
-
-    def make_ptx(*args: Any, **kwargs: Any) -> Any:
-        made = original(*args, **kwargs)
-        return without_lines_in_assembly(made) if isinstance(made, str) else made
-
-    CUDABackend.make_ptx = make_ptx
-
-
-def without_lines_in_assembly(ptx: str) -> str:
-    kept, inside = [], False
-    for line in ptx.splitlines(keepends=True):
-        inside = _ASM_BEGIN in line or (inside and _ASM_END not in line)
-        if not (inside and line.lstrip().startswith(".loc")):
-            kept.append(line)
-    return "".join(kept)
 
 
 def _kernel(wanted: dict[str, Any], out: Path) -> Any:
@@ -276,7 +250,7 @@ def _assemble_again(folder: Path) -> None:
 
 def _failure(error: BaseException, function: Any) -> dict[str, Any]:
     node = getattr(error, "node", None)
-    message = getattr(error, "error_message", None) or str(error)
+    message = _plain_message(getattr(error, "error_message", None) or str(error))
     cause = error.__cause__ or error.__context__
     if node is not None and getattr(error, "error_message", None) is None and cause is not None:
         message = str(cause)
@@ -292,6 +266,20 @@ def _failure(error: BaseException, function: Any) -> dict[str, Any]:
         "column": getattr(node, "col_offset", -1) + 1 or None,
         "file": file,
     }
+
+
+def _plain_message(message: str) -> str:
+    """Up to Triton 3.8 what a kernel's statement raises is told as `ValueError('…')`.
+
+    >>> _plain_message("ValueError('no such shape')"), _plain_message("f(1) is wrong")
+    ('no such shape', 'f(1) is wrong')
+    """
+    match = re.fullmatch(r"[A-Z]\w*\((['\"].*['\"])\)", message.strip(), re.DOTALL)
+    try:
+        inner = ast.literal_eval(match[1]) if match else None
+    except (SyntaxError, ValueError):
+        inner = None
+    return inner if isinstance(inner, str) else message
 
 
 def _absolute(error: Any, line: int, function: Any) -> tuple[int, str | None]:

@@ -12,9 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from warplens.errors import UsageError, WarplensError
-from warplens.kernel_lab.child import environment, require_triton
+from warplens.kernel_lab.child import environment
 from warplens.kernel_lab.loading import SEPARATOR, Kernel, load_kernel
 from warplens.kernel_lab.signature import Argument, Dtype, Signature
+from warplens.kernel_lab.triton_version import install_hint, require_triton
 
 WORKER: Final = "warplens.kernel_lab.launch_worker"
 LAUNCH_SECONDS: Final = 600.0
@@ -51,7 +52,7 @@ def launches(script: str, arguments: Sequence[str] = (), *, execute: bool = True
     if answer["failure"] is not None:
         notes.append(_failure(path, answer["failure"]))
         if not answer["launches"]:
-            raise WarplensError(notes[-1])
+            raise WarplensError(notes[-1], hint=install_hint(answer["failure"]["message"]))
     found: dict[str, Launch] = {}
     counts: dict[str, int] = {}
     for record in answer["launches"]:

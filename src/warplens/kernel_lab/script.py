@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import runpy
 import sys
+from bdb import BdbQuit
 from collections.abc import Sequence
 from pathlib import Path
+from traceback import walk_tb
 
 from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.tracing import KernelFault, KernelTrace, ProgramDebugger, trace
+from warplens.kernel_lab.triton_version import install_hint
 
 
 def traced_script(
@@ -22,10 +25,12 @@ def traced_script(
     values: bool = False,
     stop_at_fault: bool = False,
     programs: Sequence[tuple[int, ...]] = (),
+    failures: list[str] | None = None,
 ) -> KernelTrace:
     """Runs the script as `python script.py` would; `programs` are those that open a debugger.
 
-    What was traced before the script failed is kept where it launched something, and the failure is told.
+    A script that fails is an error in one line. With `failures`, which takes that line, what it launched before is
+    given all the same.
     """
     if not script.is_file():
         raise UsageError(f"there is no file {script}")
@@ -43,6 +48,21 @@ def traced_script(
                     raise WarplensError(f"{script} ended with status {leaving.code}") from None
             except KernelFault as fault:
                 print(f"stopped: {fault}", file=sys.stderr)  # noqa: T201 - told at once, before the tables
+            except BdbQuit:
+                print("stopped in the debugger", file=sys.stderr)  # noqa: T201
+            except Exception as error:
+                failure = told(error, script)
+                if failures is None or not tracing.launches:
+                    raise failure from error
+                failures.append(failure.message)
             return tracing.trace
     finally:
         sys.argv, sys.path[:] = before, path
+
+
+def told(error: Exception, script: Path) -> WarplensError:
+    """What a script raised, in one line with the innermost line of the script's own."""
+    own = script.resolve()
+    lines = [line for frame, line in walk_tb(error.__traceback__) if Path(frame.f_code.co_filename).resolve() == own]
+    place = f"{script.name}:{lines[-1]}" if lines else script.name
+    return WarplensError(f"{place}: {type(error).__name__}: {error}", hint=install_hint(str(error)))

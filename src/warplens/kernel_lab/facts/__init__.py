@@ -7,6 +7,7 @@ from typing import Any
 
 from warplens.kernel_lab.compiling import Artefacts
 from warplens.kernel_lab.facts.accesses import accesses, instruction_widths
+from warplens.kernel_lab.facts.browsing import with_places_of_products
 from warplens.kernel_lab.facts.instruction_classes import counted
 from warplens.kernel_lab.facts.ir import Module
 from warplens.kernel_lab.facts.machine import Instruction, read_amdgcn, read_ptx, read_sass
@@ -32,7 +33,8 @@ def extract(artefacts: Artefacts) -> Facts:
     lowered = Module(texts["ttgir"])
     source = Module(texts["ttir"]) if "ttir" in texts else lowered
     assembly = read_ptx(texts["ptx"]) if target.is_nvidia else read_amdgcn(texts["amdgcn"])
-    machine = read_sass(texts.get("sass", "")) if target.is_nvidia else assembly
+    sass = read_sass(texts.get("sass", ""))
+    machine = with_places_of_products(sass, assembly) if target.is_nvidia else assembly
     resources = from_assembler_log(artefacts.assembler_log) if target.is_nvidia else from_amdgcn(texts["amdgcn"])
     warps = int(artefacts.metadata.get("num_warps") or artefacts.options["num_warps"])
     shared, columns = shared_bytes(artefacts.metadata), int(artefacts.metadata.get("tmem_size") or 0)

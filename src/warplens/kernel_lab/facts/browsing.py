@@ -2,37 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from warplens.kernel_lab.compiling import Artefacts
-from warplens.kernel_lab.facts.ir import Module
+from warplens.kernel_lab.facts.llvm import llvm_frames
+from warplens.kernel_lab.facts.locations import Frames, Locations, users_place
 from warplens.kernel_lab.facts.machine import Instruction, read_amdgcn, read_ptx, read_sass
-from warplens.kernel_lab.facts.records import Place
+
+_WARP_GROUP_PRODUCT = re.compile(r"[A-Z]GMMA\.(\d+)x(\d+)x(\d+)")
+_PTX_PRODUCT = re.compile(r"wgmma\.mma_async\..*?m(\d+)n(\d+)k(\d+)")
 
 
-def line_links(artefacts: Artefacts) -> dict[str, tuple[int, ...]]:
-    """By kind of text ("ttir", "ttgir", "ptx", "sass", "amdgcn"): the Python line of each of its lines, 0 for none.
-
-    Lines of other files than the kernel's own count as none.
-    """
-    readers = {"ptx": read_ptx, "sass": read_sass, "amdgcn": read_amdgcn}
-    found: dict[str, tuple[int, ...]] = {}
+def line_frames(artefacts: Artefacts) -> dict[str, list[Frames]]:
+    """By kind of text: the places that each of its lines comes from, innermost first; none for debug information."""
+    found: dict[str, list[Frames]] = {}
     for kind, text in artefacts.texts.items():
-        length = len(text.splitlines())
         if kind in ("ttir", "ttgir"):
-            module = Module(text)
-            places = {operation.position: operation.place for operation in module.operations} | dict(module.loops)
-        elif kind in readers:
-            places = _places(readers[kind](text))
+            frames = mlir_frames(text)
+        elif kind == "llir":
+            frames = llvm_frames(text)
+        elif kind == "ptx":
+            frames = _by_line(read_ptx(text), text)
+        elif kind in ("sass", "amdgcn"):
+            frames = _by_line(machine_code(artefacts), text)
         else:
             continue
-        found[kind] = tuple(_line(places.get(at), str(artefacts.kernel.file)) for at in range(length))
+        # Line 0 says that the compiler made it up.
+        found[kind] = [tuple(place for place in each if place.line > 0) for each in frames]
     return found
 
 
-def _places(instructions: Iterable[Instruction]) -> dict[int, Place | None]:
-    return {instruction.position: instruction.place for instruction in instructions}
+def line_links(artefacts: Artefacts) -> dict[str, tuple[int, ...]]:
+    """By kind of text ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn"): the Python line of each line, 0 for none.
+
+    Lines are those of the kernel's own file: what comes from elsewhere counts where that file calls it.
+    """
+    file = str(artefacts.kernel.file)
+    return {
+        kind: tuple(next((place.line for place in frames if place.file == file), 0) for frames in found)
+        for kind, found in line_frames(artefacts).items()
+    }
 
 
-def _line(place: Place | None, file: str) -> int:
-    return place.line if place is not None and place.file == file else 0
+def users_frames(frames: Frames) -> Frames:
+    """Those that are not in Triton's own library."""
+    found = (users_place(frames[at:]) for at in range(len(frames)))
+    return tuple(dict.fromkeys(place for place in found if place is not None))
+
+
+def machine_code(artefacts: Artefacts) -> list[Instruction]:
+    """The instructions that the GPU runs; none where this Triton brings no disassembler."""
+    texts = artefacts.texts
+    if not artefacts.target.is_nvidia:
+        return read_amdgcn(texts.get("amdgcn", ""))
+    return with_places_of_products(read_sass(texts.get("sass", "")), read_ptx(texts.get("ptx", "")))
+
+
+def with_places_of_products(machine: Sequence[Instruction], assembly: Iterable[Instruction]) -> list[Instruction]:
+    """NVIDIA's assembler gives products of warp groups the line of what happens to stand above them.
+
+    Where PTX has the same products in the same order, its lines count.
+    """
+    known = [(match.groups(), each.frames) for each in assembly if (match := _PTX_PRODUCT.match(each.name))]
+    places = {at: match.groups() for at, each in enumerate(machine) if (match := _WARP_GROUP_PRODUCT.match(each.name))}
+    if list(places.values()) != [shape for shape, _ in known]:
+        return list(machine)
+    frames = {at: found for at, (_, found) in zip(places, known, strict=True)}
+    return [replace(each, frames=frames[at]) if at in frames else each for at, each in enumerate(machine)]
+
+
+def mlir_frames(text: str) -> list[Frames]:
+    """An operation with a region says where it is from behind the region: its first line has the same place."""
+    lines = text.splitlines()
+    locations = Locations(text)
+    found: list[Frames] = [()] * len(lines)
+    open_regions: list[list[int]] = []
+    for at, line in enumerate(lines):
+        stripped = line.strip()
+        if stripped.startswith("#"):
+            continue
+        closes, opens = stripped.startswith("}"), stripped.endswith("{")
+        if closes and open_regions:
+            open_regions[-1].append(at)
+            if not opens:
+                own = locations.frames(_location(stripped))
+                for place in open_regions.pop():
+                    found[place] = own
+        elif opens:
+            open_regions.append([at])
+        elif stripped.startswith("^") and open_regions:
+            open_regions[-1].append(at)
+        else:
+            found[at] = locations.frames(_location(stripped))
+    return found
+
+
+def _location(line: str) -> str:
+    """
+    >>> _location("%x = tt.load %p : f32 loc(callsite(#loc1 at #loc2))")
+    'callsite(#loc1 at #loc2)'
+    """
+    _, mark, rest = line.rpartition(" loc(")
+    return rest[:-1] if mark and rest.endswith(")") else ""
+
+
+def _by_line(instructions: Iterable[Instruction], text: str) -> list[Frames]:
+    found = {instruction.position: instruction.frames for instruction in instructions}
+    return [found.get(at, ()) for at in range(len(text.splitlines()))]

@@ -18,6 +18,8 @@ _LOC = re.compile(r"\sloc\((?P<loc>(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\)
 _ARGUMENT = re.compile(r"%([\w$.-]+): (!?[\w.]+(?:<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>)?)(?: \{([^}]*)\})?")
 _LAYOUT = re.compile(r"^(#\w+) = (#?(?!loc)\w.*|#.*)$")
 _BINDING = re.compile(r"(%[\w$.-]+) = (%[\w$.-]+(?:#\d+)?)")
+_BLOCK_ARGUMENT = re.compile(r"(%[\w$.-]+): ")
+_INDUCTION = re.compile(r"^ (%[\w$.-]+) = ")
 LOOPS: Final = ("scf.for", "scf.while")
 
 
@@ -55,6 +57,30 @@ class _Region:
     carried: tuple[str, ...]
 
 
+class _Scopes:
+    """Names of values. MLIR gives a name again in a region beside the one that had it: here each has its own."""
+
+    def __init__(self) -> None:
+        self._open: list[dict[str, str]] = [{}]
+        self._taken: dict[str, int] = {}
+
+    def enter(self) -> None:
+        self._open.append({})
+
+    def leave(self) -> None:
+        if len(self._open) > 1:
+            self._open.pop()
+
+    def define(self, name: str) -> str:
+        times = self._taken[name] = self._taken.get(name, 0) + 1
+        own = name if times == 1 else f"{name}~{times}"
+        self._open[-1][name] = own
+        return own
+
+    def find(self, name: str) -> str:
+        return next((scope[name] for scope in reversed(self._open) if name in scope), name)
+
+
 class Module:
     """One module of TTIR or TTGIR."""
 
@@ -66,6 +92,7 @@ class Module:
         self.comes_from: dict[str, list[str]] = {}
         self.made_by: dict[str, str] = {}
         self._loop_locations: dict[int, Frames] = {}
+        self._scopes = _Scopes()
         self.operations: tuple[Operation, ...] = tuple(self._read(text.splitlines()))
 
     @cached_property
@@ -98,21 +125,39 @@ class Module:
                 self._close(stripped, regions)
                 if stripped.endswith("{") and regions:
                     continue
+            if stripped.startswith("^"):
+                for name in _BLOCK_ARGUMENT.findall(stripped):
+                    self._scopes.define(name)
+                continue
             operation = self._operation(line, position, regions)
             if operation is None:
                 continue
+            has_region = operation.text.rstrip().endswith("{")
+            if has_region:
+                self._scopes.enter()
             if operation.name == "tt.func":
                 self._function(line)
             else:
                 yield operation
-            self._flow(operation, regions)
-            if operation.text.rstrip().endswith("{"):
-                carried = tuple(match[1] for match in _BINDING.finditer(_carried_text(operation.text)))
+            bindings = self._bindings(operation) if has_region else []
+            self._flow(operation, regions, bindings)
+            if has_region:
+                carried = tuple(inner for inner, _ in bindings)
                 regions.append(_Region(operation.name, position, operation.results, carried))
 
+    def _bindings(self, operation: Operation) -> list[tuple[str, str]]:
+        """The values that a loop carries, each with what it begins as."""
+        pairs = _BINDING.findall(_carried_text(operation.text))
+        outside = [self._scopes.find(initial) for _, initial in pairs]
+        for name in _INDUCTION.findall(operation.text) if operation.name == "scf.for" else ():
+            self._scopes.define(name)
+        return [(self._scopes.define(inner), initial) for (inner, _), initial in zip(pairs, outside, strict=True)]
+
     def _close(self, line: str, regions: list[_Region]) -> None:
+        self._scopes.leave()
         if line.endswith("{") or not regions:
-            return  # `} else {` and `} do {` stay inside the same operation
+            self._scopes.enter()  # `} else {` and `} do {` stay inside the same operation
+            return
         region = regions.pop()
         match = _LOC.search(line)
         if region.operation in LOOPS and match:
@@ -124,11 +169,11 @@ class Module:
         match = _OPERATION.match(body)
         if match is None:
             return None
-        results = tuple(_expanded(match["results"] or ""))
+        operands = tuple(self._scopes.find(name) for name in _VALUE.findall(match["rest"]))
         return Operation(
             name=match["name"],
-            results=results,
-            operands=tuple(_VALUE.findall(match["rest"])),
+            results=tuple(self._scopes.define(name) for name in _expanded(match["results"] or "")),
+            operands=operands,
             text=match["rest"],
             frames=self.locations.frames(location["loc"]) if location else (),
             loops=tuple(region.position for region in regions if region.operation in LOOPS),
@@ -137,15 +182,15 @@ class Module:
 
     def _function(self, line: str) -> None:
         for name, kind, attributes in _ARGUMENT.findall(line):
-            self.arguments[f"%{name}"] = kind
+            own = self._scopes.define(f"%{name}")
+            self.arguments[own] = kind
             if "tt.divisibility" in attributes:
-                self.divisible.add(f"%{name}")
+                self.divisible.add(own)
 
-    def _flow(self, operation: Operation, regions: list[_Region]) -> None:
+    def _flow(self, operation: Operation, regions: list[_Region], bindings: list[tuple[str, str]]) -> None:
         for result in operation.results:
             self.made_by[result] = operation.name
         if operation.name in LOOPS:
-            bindings = _BINDING.findall(_carried_text(operation.text))
             for at, (inner, initial) in enumerate(bindings):
                 self.comes_from.setdefault(inner, []).append(initial)
                 if at < len(operation.results):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from warplens.kernel_lab.facts.locations import Frames, users_place
@@ -82,6 +82,8 @@ def read_ptx(text: str) -> list[Instruction]:
 
 _AMD_CODE = re.compile(r"^\s+((?:v|s|ds|global|buffer|flat|scratch)_\w+)(.*)$")
 _AMD_JUMP = re.compile(r"^\s*(\.L\w+)")
+_AMD_BLOCK = re.compile(r"^(?:\.LBB\w+:|; %bb\.\d+:)", re.MULTILINE)
+_AMD_LOOP = re.compile(r";.*(?:in Loop:|Loop Header|Parent Loop)")
 
 
 def read_amdgcn(text: str) -> list[Instruction]:
@@ -96,7 +98,27 @@ def read_amdgcn(text: str) -> list[Instruction]:
     end = next(
         (at for at in range(len(marked), 0, -1) if getattr(marked[at - 1], "name", "") == "s_endpgm"), len(marked)
     )
-    return _with_loops(marked[:end])
+    code = _with_loops(marked[:end])
+    if _AMD_BLOCK.search(text) is None:
+        return code
+    inside = _lines_in_loops(text.splitlines())
+    return [replace(instruction, in_loop=instruction.position in inside) for instruction in code]
+
+
+def _lines_in_loops(lines: Sequence[str]) -> set[int]:
+    """LLVM's comments say of every block whether it lies in a loop, in the block's first lines.
+
+    Jumps do not: rarely run blocks stand behind the rest and jump back, out of no loop.
+    """
+    found: set[int] = set()
+    in_loop, at_head = False, False
+    for position, line in enumerate(lines):
+        begins = _AMD_BLOCK.match(line) is not None
+        at_head = begins or (at_head and line.lstrip().startswith(";"))
+        in_loop = (in_loop and not begins) or (at_head and _AMD_LOOP.search(line) is not None)
+        if in_loop:
+            found.add(position)
+    return found
 
 
 def _assembly(text: str, code: re.Pattern[str]) -> Iterator[Instruction | str]:

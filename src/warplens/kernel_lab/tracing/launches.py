@@ -77,11 +77,18 @@ class LaunchTrace:
 
     def _told(self, cause: BaseException) -> str:
         """The error with the program and the innermost statement of the kernel that it came from."""
-        text = f"{program_text(self.recorder.program)}: {type(cause).__name__}: {cause}"
+        text = f"{program_text(self.recorder.program)}: {self._reason(cause)}"
         places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(cause.__traceback__)]
         own = [place for place in places if not is_inner_file(place[0])]
         file, line = own[-1] if own else ("", 0)
         return f"{text}\n  {file}:{line}: {statement_at(file, line)}" if own else text
+
+    def _reason(self, cause: BaseException) -> str:
+        if isinstance(cause, AttributeError) and cause.obj is self.interpreter.interpreter_builder:
+            import triton
+
+            return f"Triton {triton.__version__}'s interpreter has no {cause.name}, which this statement needs"
+        return f"{type(cause).__name__}: {cause}"
 
     @contextmanager
     def _watching(self, executor: Any) -> Iterator[None]:

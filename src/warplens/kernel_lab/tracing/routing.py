@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from warplens.errors import MissingExtra, UsageError
+from warplens.kernel_lab.interpreter_repairs import repairs
 from warplens.kernel_lab.tracing.values import decoded
+from warplens.kernel_lab.triton_version import refuse_old
 
 NEEDED: Final = (
     "interpreter_builder.create_masked_load",
@@ -26,15 +28,22 @@ NEEDED: Final = (
     "_implicit_cvt",
     "_patch_lang",
 )
+PURPOSE: Final = "tracing a kernel"
+_ABSENT: Final = object()
 
 
 def load_interpreter() -> Any:
     """Triton's interpreter module."""
     try:
-        import triton  # noqa: F401
+        import triton
         from triton.runtime import interpreter
     except ImportError as error:
-        raise MissingExtra("triton", "triton", "tracing a kernel") from error
+        raise MissingExtra("Triton", "triton", PURPOSE) from error
+    refuse_old(str(triton.__version__), PURPOSE)
+    try:
+        import torch  # noqa: F401 - the kernels' tensors are PyTorch's
+    except ImportError as error:
+        raise MissingExtra("PyTorch", "triton", PURPOSE) from error
     lacking = [name for name in NEEDED if not _has(interpreter, name)]
     if lacking:
         known = "Triton 3.6 to 3.9 have it"
@@ -91,18 +100,18 @@ def one_launch(interpreter: Any) -> Iterator[None]:
     runtime = triton.knobs.runtime
     with runtime.scope():
         runtime.interpret = True
-        with _patched_once(interpreter):
+        with _changed(*repairs(interpreter, str(triton.__version__))), _patched_once(interpreter):
             yield
 
 
 @contextmanager
 def _patched_once(interpreter: Any) -> Iterator[None]:
     """`triton.language` is prepared once per module, and put back when the launch ends."""
-    original: Callable[[Any], Any] = interpreter._patch_lang
     if not hasattr(interpreter, "_LangPatchScope"):
         yield
         return
     language = interpreter.tl
+    original: Callable[[Any], Any] = interpreter._patch_lang
     done: set[frozenset[int]] = set()
     scopes: list[Any] = []
 
@@ -138,12 +147,15 @@ def _shown(tensor: Any) -> str:
 
 @contextmanager
 def _changed(*changes: tuple[Any, str, Any]) -> Iterator[None]:
-    originals = [(owner, name, getattr(owner, name)) for owner, name, _ in changes if hasattr(owner, name)]
+    """What an object did not have itself is taken away again, and its class's own comes back."""
+    originals = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in changes]
     for owner, name, value in changes:
-        if hasattr(owner, name):
-            setattr(owner, name, value)
+        setattr(owner, name, value)
     try:
         yield
     finally:
         for owner, name, value in reversed(originals):
-            setattr(owner, name, value)
+            if value is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)

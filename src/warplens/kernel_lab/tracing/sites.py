@@ -7,6 +7,7 @@ import sys
 from functools import lru_cache
 from types import CodeType, FrameType
 
+from warplens.kernel_lab import interpreter_repairs
 from warplens.kernel_lab.tracing.faults import statement_at
 from warplens.kernel_lab.tracing.records import Place, Site
 
@@ -88,7 +89,7 @@ def host_path() -> tuple[Place, ...]:
 
 def is_inner_file(file: str) -> bool:
     """Whether a file is Triton's, NumPy's or this package's."""
-    return file.startswith((OWN_FOLDER, *_triton_folders()))
+    return file.startswith((OWN_FOLDER, interpreter_repairs.__file__, *_triton_folders()))
 
 
 @lru_cache(maxsize=1)

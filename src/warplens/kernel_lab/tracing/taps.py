@@ -49,6 +49,11 @@ def _places(function: Method) -> dict[str, int]:
     return {name: place for place, name in enumerate(names)}
 
 
+def _lanes(mask: Any) -> Any:
+    """Up to Triton 3.8 a descriptor's mask, and up to 3.7 a block pointer's, is an array without a handle."""
+    return mask if isinstance(mask, np.ndarray) else mask.data
+
+
 class Taps:
     """Wrappers of one launch; `install` puts them in, `remove` takes them away."""
 
@@ -101,7 +106,7 @@ class Taps:
     def _access(self, op: str, pointers: Any, mask: Any, flop_per_lane: int = 0) -> Any:
         """Records an access; gives a new mask handle where lanes must be dropped."""
         itemsize = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
-        lanes = mask.data if mask is not None else np.ones(pointers.data.shape, bool)
+        lanes = _lanes(mask) if mask is not None else np.ones(pointers.data.shape, bool)
         tag = getattr(pointers.dtype, TAG, None)
         kept = self.recorder.access(self._atomic or op, pointers.data, lanes, itemsize, tag, flop_per_lane)
         return None if kept is None else self.interpreter.TensorHandle(kept, self.interpreter.tl.int1)

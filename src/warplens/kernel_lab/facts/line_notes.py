@@ -1,0 +1,127 @@
+"""What is known of one line of Python, for the margin beside it: a few characters each, and the same in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from warplens.kernel_lab.facts.records import Access, Conversion, Dot, Facts, Line, Loop, Place, SharedAccess
+from warplens.model.kernel_code import CodeMark
+
+_SHORT: Final = {
+    "load": "ld",
+    "store": "st",
+    "async copy": "async",
+    "tma copy": "tma",
+    "tma store": "tma st",
+    "atomic": "atom",
+}
+
+
+def marks(facts: Facts, file: str, line: int, *, is_blamed: bool = True) -> tuple[CodeMark, ...]:
+    """The worst first: a narrow margin shows only some of them. A narrow access is bad where a suggestion says so."""
+    found = [mark for mark, _ in _notes(facts, file, line, is_blamed) if mark is not None]
+    return tuple(sorted(dict.fromkeys(found), key=lambda mark: not mark.is_bad))
+
+
+def details(facts: Facts, file: str, line: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for _, text in _notes(facts, file, line)))
+
+
+def noted_places(facts: Facts) -> set[tuple[str, int]]:
+    places = [
+        *(each.place for each in facts.accesses),
+        *(each.place for each in facts.dots),
+        *(each.place for each in facts.loops),
+        *(each.place for each in facts.conversions),
+        *(each.place for each in facts.shared),
+        *(each.place for each in facts.lines),
+    ]
+    return {(place.file, place.line) for place in places if place.line > 0}
+
+
+Note = tuple[CodeMark | None, str]
+
+
+def _notes(facts: Facts, file: str, line: int, is_blamed: bool = True) -> Iterator[Note]:
+    def here(place: Place) -> bool:
+        return place.line == line and place.file == file
+
+    yield from (_access(each, is_blamed) for each in facts.accesses if here(each.place))
+    yield from (_dot(each) for each in facts.dots if here(each.place))
+    yield from (_loop(each) for each in facts.loops if here(each.place))
+    yield from (_shared(each) for each in facts.shared if here(each.place))
+    yield from (_conversion(each) for each in facts.conversions if here(each.place))
+    yield from (note for each in facts.lines if here(each.place) for note in _spills(each))
+
+
+def _access(access: Access, is_blamed: bool) -> Note:
+    what = f"{access.kind} of {access.argument or 'an address that no argument explains'}"
+    if access.is_tile:
+        what += f", a {_shape(access.shape)} tile of {access.element}"
+    narrow = access.is_tile and 0 < access.width_bits < access.best_bits
+    width = f"{access.width_bits} bits per thread and instruction" if access.width_bits else "width not found"
+    best = f", {access.best_bits} would fit" if narrow else ""
+    words = [what, width + best, _counted(access.instructions, "instruction")]
+    words += [text for text, holds in (("masked", access.is_masked), ("indirect", access.is_indirect)) if holds]
+    if access.narrowest_bits and access.narrowest_bits < access.width_bits:
+        words.append(f"some only {access.narrowest_bits} bits")
+    text = "; ".join(words)
+    size = "" if not access.width_bits else f" {access.width_bits}" + (f"/{access.best_bits}" if narrow else "")
+    return CodeMark(_SHORT.get(access.kind, access.kind) + size, text, narrow and is_blamed), text
+
+
+def _dot(dot: Dot) -> Note:
+    product = f"{_shape(dot.shape)} product of {dot.element}"
+    if not dot.uses_matrix_unit:
+        text = f"{product} without the matrix unit: ordinary arithmetic does it"
+        return CodeMark("no MMA", text, is_bad=True), text
+    text = f"{product} by {dot.instruction} {dot.instruction_shape}".rstrip()
+    return CodeMark(dot.instruction.removeprefix("v_").partition(".")[0], text), text
+
+
+def _loop(loop: Loop) -> Note:
+    held = f", {_counted(loop.buffers, 'buffer')} in shared memory" if loop.buffers else ""
+    text = f"loop: {loop.loads_ahead} of {_counted(loop.loads, 'load')} begun before needed{held}"
+    if loop.is_pipelined:
+        return CodeMark("ahead" + (f" ×{loop.buffers}" if loop.buffers > 1 else ""), text), text
+    return (CodeMark("no ahead", text, is_bad=True) if loop.has_dot else None), text
+
+
+def _shared(access: SharedAccess) -> Note:
+    text = f"shared memory, {access.kind} of a {_shape(access.shape)} tile, layout {access.layout}: "
+    if access.conflicts is None:
+        return None, text + "bank conflicts are not modelled"
+    text += f"{access.conflicts} extra passes for bank conflicts"
+    if not access.conflicts:
+        return None, text
+    others = [
+        ("with plain rows", access.conflicts_unswizzled),
+        (f"with {access.padding} elements of padding", access.conflicts_padded if access.padding else None),
+        ("swizzled", access.conflicts_swizzled),
+    ]
+    text += "".join(f", {count} {how}" for how, count in others if count is not None)
+    return CodeMark(f"bank +{access.conflicts}", text, is_bad=True), text
+
+
+def _conversion(conversion: Conversion) -> Note:
+    through = {"warps": "shared memory", "lanes": "shuffles within a warp"}.get(conversion.through, conversion.through)
+    where = "in a loop" if conversion.in_loop else "once"
+    text = f"layout of a {_shape(conversion.shape)} tile changes through {through}, {where}"
+    costly = conversion.in_loop and conversion.through == "warps"
+    return (CodeMark("layout", text, is_bad=True) if costly else None), text
+
+
+def _spills(line: Line) -> Iterator[Note]:
+    count = dict(line.classes).get("local", 0)
+    if count:
+        text = f"registers spilled: {_counted(count, 'instruction')} for writing them to memory and reading them back"
+        yield CodeMark(f"spill {count}", text, is_bad=True), text
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,53 @@
+"""Which Triton is installed, without importing it, and whether it is one that the lab can work with."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from warplens.errors import MissingExtra, UsageError
+
+PACKAGES: Final = ("triton", "triton-rocm", "pytorch-triton", "pytorch-triton-rocm")
+OLDEST: Final = (3, 6)
+"""Newer ones are not refused: what they lack is probed for, and said where it is needed."""
+
+
+def require_triton(purpose: str = "compiling a kernel") -> str:
+    """The version of the installed Triton; one clear error where there is none or it is too old."""
+    for package in PACKAGES:
+        try:
+            found = version(package)
+        except PackageNotFoundError:
+            continue
+        refuse_old(found, purpose)
+        return found
+    raise MissingExtra("Triton", "triton", purpose)
+
+
+def refuse_old(found: str, purpose: str) -> None:
+    """
+    >>> refuse_old("3.6.0+git2f", "tracing"), refuse_old("4.0", "tracing"), refuse_old("a fork", "tracing")
+    (None, None, None)
+    >>> refuse_old("3.5.1", "tracing a kernel")
+    Traceback (most recent call last):
+    ...
+    warplens.errors.UsageError: tracing a kernel needs Triton 3.6 or newer; 3.5.1 is installed
+    """
+    match = re.match(r"(\d+)\.(\d+)", found)
+    if match and (int(match[1]), int(match[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise UsageError(
+            f"{purpose} needs Triton {oldest} or newer; {found} is installed",
+            hint=f"pip install --upgrade 'triton>={oldest}'",
+        )
+
+
+def install_hint(message: str) -> str | None:
+    """What to do about a user's file that could not be imported, where the extra brings what it lacks.
+
+    >>> install_hint("No module named 'torch'"), install_hint("No module named 'mine'")
+    ("pip install 'warplens[triton]'", None)
+    """
+    brought = [f"No module named {name!r}" for name in ("triton", "torch")]
+    return "pip install 'warplens[triton]'" if message in brought else None
