@@ -30,11 +30,16 @@ const embeddable = (text) => text.replaceAll("</script", "<\\/script");
 // The page of traced kernels is a bundle of its own.
 const kernelScript = await bundle("src/kernel/main.ts", { format: "iife" });
 const kernelStyle = await bundle("src/kernel/kernel.css");
+// So is the page of compiled kernels.
+const codeScript = await bundle("src/code/main.ts", { format: "iife" });
+const codeStyle = await bundle("src/code/code.css");
 const files = {
   "page.js": embeddable(script),
   "page.css": style,
   "kernel.js": embeddable(kernelScript),
   "kernel.css": kernelStyle,
+  "code.js": embeddable(codeScript),
+  "code.css": codeStyle,
 };
 
 await mkdir(OUT, { recursive: true });

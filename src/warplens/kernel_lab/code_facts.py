@@ -1,0 +1,74 @@
+"""The figures of a whole kernel, for the head of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from warplens.kernel_lab.checking import Check
+from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.measuring import Joined
+from warplens.model.kernel_code import CodeFact
+from warplens.units import format_bytes, format_us
+
+_BLAMED: Final[Mapping[str, str]] = {
+    # The figure that each suggestion is about.
+    "WK101": "spills",
+    "WK102": "narrowest access",
+    "WK103": "matrix unit",
+    "WK104": "load ahead",
+    "WK105": "layout changes in loops",
+    "WK106": "bank conflicts",
+    "WK107": "narrowest access",
+    "WK108": "occupancy",
+}
+
+
+def code_facts(check: Check) -> Iterable[CodeFact]:
+    """What compiling says, then what profiles say."""
+    bad = {_BLAMED[each.code] for each in check.suggestions if each.code in _BLAMED}
+    for name, value, meaning in _figures(check.facts) if check.facts.is_compiled else ():
+        if value:
+            yield CodeFact(name, value, meaning, name in bad)
+    yield from _measured(check.measured)
+
+
+def _figures(facts: Facts) -> Iterable[tuple[str, str, str]]:
+    """Name, value ("" where there is nothing to say) and meaning."""
+    spills = f"{facts.spill_bytes} B" if facts.spill_bytes else "none"
+    yield "registers", str(facts.registers) if facts.registers else "not known", "per thread"
+    yield "spills", spills, "bytes that a thread writes to memory and reads back for want of registers"
+    yield "shared", format_bytes(facts.shared_bytes), "shared memory of a block"
+    fit = facts.occupancy
+    if fit is not None:
+        blocks = f"{_counted(fit.blocks, 'block')} of {_counted(facts.num_warps, 'warp')}"
+        limits = ", ".join(f"{name} {count}" for name, count in fit.limits)
+        yield "occupancy", f"{fit.percent:.0f} % ({blocks})", "warps that a multiprocessor holds, of its slots"
+        yield "limited by", fit.limiter, f"blocks that each would allow: {limits}"
+    yield "matrix unit", ", ".join(facts.matrix_instructions) or "not used", "instructions of the matrix unit"
+    ahead = f"{sum(loop.is_pipelined for loop in facts.loops)} of {_counted(len(facts.loops), 'loop')}"
+    held = f", {_counted(facts.buffers, 'buffer')}" if facts.buffers else ""
+    yield "load ahead", ahead + held if facts.loops else "", "loops that begin to load before they need it"
+    widths = [access.width_bits for access in facts.accesses if access.is_tile and access.width_bits]
+    narrowest = f"{min(widths)} bits" if widths else ""
+    yield "narrowest access", narrowest, "of a tile in global memory, per thread and instruction"
+    conflicts = [access.conflicts for access in facts.shared if access.conflicts is not None]
+    yield "bank conflicts", str(max(conflicts)) if conflicts else "", "most extra passes of an access of shared memory"
+    changes = sum(each.in_loop and each.through == "warps" for each in facts.conversions)
+    yield "layout changes in loops", str(changes) if changes else "", "those that go through shared memory"
+    yield "instructions", f"{facts.instructions:,}" if facts.instructions else "", "of the machine, each counted once"
+
+
+def _measured(found: Joined | None) -> Iterable[CodeFact]:
+    if found is None or not found.count:
+        return
+    launches = "one launch" if found.count == 1 else f"mean of {found.count} launches"
+    share = f"{found.gpu_percent:.0f} % of all GPU time in {found.source}"
+    yield CodeFact("measured", format_us(found.mean_us), f"{launches}; {share}")
+    if found.reached is not None:
+        limit = f"{found.reached.roofline_us:.3g} µs is the least that {found.reached.card} needs for it"
+        yield CodeFact("of roofline", f"{found.reached.percent:.0f} % ({found.reached.bound})", limit)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

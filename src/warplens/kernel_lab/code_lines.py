@@ -1,0 +1,80 @@
+"""What is known of each line of Python: its machine instructions, its facts, and its samples in a profile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from warplens.kernel_lab.checking import Check
+from warplens.kernel_lab.facts.browsing import users_frames
+from warplens.kernel_lab.facts.instruction_classes import counted
+from warplens.kernel_lab.facts.line_notes import details, marks, noted_places
+from warplens.kernel_lab.facts.machine import Instruction
+from warplens.kernel_lab.measuring import Joined
+from warplens.kernel_lab.targets import TARGETS
+from warplens.model.kernel_code import CodeLine, CodePlace
+
+Key = tuple[str, int]
+"""File and line; ("", 0) for what comes from no line."""
+
+
+@dataclass
+class _Code:
+    own: list[Instruction] = field(default_factory=list)
+    called: int = 0
+
+
+def code_lines(check: Check, machine: Sequence[Instruction], file_number: Callable[[str], int]) -> Iterator[CodeLine]:
+    facts = check.facts
+    code = _by_line(machine)
+    sampled = _Samples(check.measured)
+    places = [each.place for each in check.suggestions if each.code in ("WK102", "WK107")]
+    blamed = {(place.file, place.line) for place in places if place is not None}
+    for file, line in sorted({*code, *noted_places(facts)}):
+        found = code.get((file, line), _Code())
+        yield CodeLine(
+            place=CodePlace(file_number(file), line),
+            instructions=len(found.own),
+            in_loops=sum(each.in_loop for each in found.own),
+            called_instructions=found.called,
+            classes=counted(TARGETS[facts.target].vendor, [each.name for each in found.own]),
+            marks=marks(facts, file, line, is_blamed=(file, line) in blamed),
+            details=details(facts, file, line),
+            sample_percent=sampled.percent(file, line),
+            waits=sampled.waits(file, line),
+        )
+
+
+def _by_line(machine: Sequence[Instruction]) -> dict[Key, _Code]:
+    """An instruction is its innermost line's own, and one that the lines around it call."""
+    found: dict[Key, _Code] = {}
+    for instruction in machine:
+        places = (place for place in users_frames(instruction.frames) if place.line > 0)
+        own, *callers = dict.fromkeys((place.file, place.line) for place in places) or [("", 0)]
+        found.setdefault(own, _Code()).own.append(instruction)
+        for caller in callers:
+            found.setdefault(caller, _Code()).called += 1
+    return found
+
+
+class _Samples:
+    """By a file's name and line: a profile may have been taken where the file lay elsewhere."""
+
+    def __init__(self, measured: Joined | None) -> None:
+        self._counts: Counter[Key] = Counter()
+        self._waits: dict[Key, Counter[str]] = {}
+        self._total = measured.sample_count if measured is not None and measured.has_lines else 0
+        for each in measured.samples if measured is not None else ():
+            key = (PurePath(each.file.replace("\\", "/")).name, each.line)
+            self._counts[key] += each.samples
+            self._waits.setdefault(key, Counter()).update(dict(each.reasons))
+
+    def percent(self, file: str, line: int) -> float | None:
+        return 100 * self._counts[PurePath(file).name, line] / self._total if self._total else None
+
+    def waits(self, file: str, line: int) -> tuple[tuple[str, float], ...]:
+        found = self._waits.get((PurePath(file).name, line), Counter())
+        total = sum(found.values())
+        return tuple((name, 100 * count / total) for name, count in found.most_common()) if total else ()

@@ -1,0 +1,83 @@
+"""The Python functions that a compiled kernel comes from: the kernel, and what it calls in the user's files."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from warplens.kernel_lab.compiling import Artefacts
+from warplens.kernel_lab.facts.records import Place
+from warplens.model.kernel_code import CodeSource
+
+MOST_BYTES: Final = 4 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    file: str
+    line: int
+    name: str
+    text: tuple[str, ...]
+
+    def numbered(self, file: int) -> CodeSource:
+        return CodeSource(file, self.line, self.name, self.text)
+
+
+@dataclass(frozen=True, order=True)
+class _Span:
+    first: int
+    last: int
+    name: str
+
+
+def sources(artefacts: Artefacts, places: Iterable[Place]) -> list[Source]:
+    """The kernel first, then the functions that hold `places`, its own file's before those of others."""
+    kernel = artefacts.kernel
+    own = str(kernel.file)
+    wanted: dict[str, set[int]] = {own: {kernel.first_line}}
+    for place in places:
+        wanted.setdefault(place.file, set()).add(place.line)
+    found: list[Source] = []
+    for file in sorted(wanted, key=lambda name: (name != own, name)):
+        lines = artefacts.source_lines if file == own else _lines(file)
+        found += _functions(file, lines, wanted[file])
+    return sorted(found, key=lambda each: not (each.file == own and _holds(each, kernel.first_line)))
+
+
+def _holds(source: Source, line: int) -> bool:
+    return source.line <= line < source.line + len(source.text)
+
+
+def _lines(file: str) -> Sequence[str]:
+    """The compiler's texts name what to read: only Python files, and only of a sensible size."""
+    path = Path(file)
+    try:
+        if path.suffix == ".py" and path.stat().st_size <= MOST_BYTES:
+            return path.read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        pass
+    return ()
+
+
+def _functions(file: str, lines: Sequence[str], wanted: Iterable[int]) -> list[Source]:
+    if not lines:
+        return []
+    spans = _spans(lines)
+    inside = [max(holding) for line in wanted if (holding := [s for s in spans if s.first <= line <= s.last])]
+    return [Source(file, s.first, s.name, tuple(lines[s.first - 1 : s.last])) for s in sorted(set(inside))]
+
+
+def _spans(lines: Sequence[str]) -> list[_Span]:
+    """Of every function, from its last decorator on: a list of configs to tune is no part of it."""
+    try:
+        tree = ast.parse("\n".join(lines))
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    return [
+        _Span(max((one.lineno for one in node.decorator_list), default=node.lineno), node.end_lineno or 0, node.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    ]
