@@ -226,7 +226,7 @@ def test_a_gantt_page_opens_at_the_chosen_step(run: Run, small: Path, tmp_path: 
 
 HINTS: dict[str, tuple[list[str], str]] = {
     # what cannot be drawn: (arguments, what the hint leads to)
-    "regions inside kernels over time": (["gantt", "{regions}", "-o", "x.html"], "show TRACE regions"),
+    "regions inside kernels over time": (["gantt", "{regions}", "-o", "x.png"], "show TRACE regions"),
     "regions inside kernels by path": (["flamegraph", "{regions}", "-o", "x.svg"], "show TRACE regions"),
     "calls without times": (["flamegraph", "{calls}", "-o", "x.svg"], "warplens tree TRACE"),
     "calls without times, by the tree": (["tree", "{calls}", "-o", "x.svg"], "write x.csv or x.json"),

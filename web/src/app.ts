@@ -41,6 +41,7 @@ export class App {
     this.texts = header.texts;
     this.scenes = data.scenes.map((scene) => new Scene(scene, header.texts, header.kinds));
     this.palette = new Palette(header);
+    this.palette.nameRegions(regionsByTime(this.scenes.filter(({ isInside }) => isInside)));
     this.whole = new Map(data.tables.map((table) => [table.name, new Table(table, header.texts)]));
     store.listen((changed) => {
       if (changed.has("steps") || changed.has("range")) {
@@ -143,6 +144,18 @@ export class App {
     const fits = from >= view[0] && to <= view[1] && to - from > (view[1] - view[0]) / 500;
     return fits ? this.store.get("view") : widened(from, to, 10);
   }
+}
+
+/** The regions inside kernels, those with most time first. */
+function regionsByTime(scenes: Scene[]): string[] {
+  const spent = new Map<string, number>();
+  for (const scene of scenes) {
+    for (let row = 0; row < scene.count; row++) {
+      const name = scene.name(row);
+      spent.set(name, (spent.get(name) ?? 0) + scene.data.duration[row]);
+    }
+  }
+  return [...spent].sort(([, a], [, b]) => b - a).map(([name]) => name);
 }
 
 function widened(from: number, to: number, times = 0.1): string {

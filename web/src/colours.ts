@@ -4,11 +4,14 @@ import type { Decoded } from "./data/decode";
 import type { Scene } from "./data/scene";
 
 const NONE = "#c4c4c4";
+const WAITING = /wait|barrier|sync|acquire|stall|idle/i;
+const GREYS = ["#a6a6a6", "#cfcfcf", "#858585"];
 const CALM = 0.31; // lightness of callers on a dark page
 const DARKEST = 0.12; // of luminance, on a dark page: what is darker is lightened
 
 export class Palette {
   private readonly own = new Map<string, string>();
+  private readonly regions = new Map<string, string>();
   private readonly shades = new Map<string, string>();
   private dark = false;
 
@@ -23,6 +26,17 @@ export class Palette {
 
   category(name: string): string {
     return this.shade(this.header.colours[name] ?? NONE);
+  }
+  /** Of regions inside kernels: waiting is grey, so that work stands out. */
+  region(name: string): string {
+    return this.shade(this.regions.get(name) ?? NONE);
+  }
+  /** Gives regions their colours, in the order of their time. */
+  nameRegions(names: string[]): void {
+    const rich = [...this.header.spareColours, ...Object.values(this.header.colours)];
+    const [waits, work] = [names.filter((name) => WAITING.test(name)), names.filter((name) => !WAITING.test(name))];
+    waits.forEach((name, place) => this.regions.set(name, GREYS[place % GREYS.length]));
+    work.forEach((name, place) => this.regions.set(name, rich[place % rich.length]));
   }
   /** Of host events: pale, to stand back behind kernels; on a dark page dark. */
   kind(kind: string): string {
@@ -39,6 +53,7 @@ export class Palette {
     return this.shade(colour);
   }
   event(scene: Scene, row: number): string {
+    if (scene.isInside) return this.region(scene.name(row));
     const category = scene.category(row);
     return category ? this.category(category) : this.kind(scene.kind(row));
   }

@@ -23,6 +23,7 @@ from warplens.analyses.regions import regions
 from warplens.analyses.roofline import PARAMS, ceilings, cost_coverage, family_table, roofline
 from warplens.analyses.steps import steps
 from warplens.analyses.timeline import timeline
+from warplens.analyses.warp_regions import warp_regions
 from warplens.analyses.workspace import Options, Workspace
 from warplens.model.table import Table
 
@@ -54,6 +55,7 @@ TABLES: Final[dict[str, Callable[[Workspace], Table]]] = {
         kernel_durations,
         activity,
         regions,
+        warp_regions,
         comm,
         memory,
         memory_ops,

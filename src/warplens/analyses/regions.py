@@ -35,7 +35,7 @@ CLOCK: Final = (
 
 
 def regions(work: Workspace) -> Table:
-    events = _events(work.trace)
+    events = region_events(work.trace)
     spans = (
         events.group_by("kernel", "lane", "launch")
         .agg((pl.col("end_ns").max() - pl.col("start_ns").min()).alias("span_ns"))
@@ -63,13 +63,14 @@ def regions(work: Workspace) -> Table:
     return table("regions", "one row per instrumented kernel and region", COLUMNS, frame, *notes)
 
 
-def _events(trace: Trace) -> pl.DataFrame:
-    """One row per pass of a warp through a region; none for other kinds of profiles."""
+def region_events(trace: Trace) -> pl.DataFrame:
+    """One row per pass of a warp through a region; none for other kinds of profiles. Ends of arrows are no regions."""
     kind = CODE["gpu_annotation"] if trace.meta.format == FORMAT else -1
-    matches = [CTA.fullmatch(process) for process in trace.lanes["process"].to_list()]
+    processes = trace.lanes["process"].to_list()
+    matches = [CTA.fullmatch(process) for process in processes]
     kernels = pl.Series("kernel", [match["kernel"] if match else "" for match in matches], dtype=pl.String)
     names = pl.Series("region", trace.names, dtype=pl.String)
-    events = trace.events.filter(pl.col("kind") == kind)
+    events = trace.events.filter((pl.col("kind") == kind) & (pl.col("external_id") < 0))
     return events.select(
         "lane",
         "start_ns",

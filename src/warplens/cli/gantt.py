@@ -65,22 +65,29 @@ def run(args: argparse.Namespace) -> int:
     pages = plan_outputs(paths, tables="csv", force=args.force)
     pictures = [plan_gantt(path, force=args.force) for path in args.output if path not in paths]
     profile = open_timeline(args)
+    is_inside = not len(profile.gpu_events()) and len(profile.table("regions")) > 0
+    if is_inside and not pictures:
+        _write_pages(args, pages, profile, f"view={stretch[0]}-{stretch[1]}" if stretch else "")
+        return _told(args)
     if not len(profile.gpu_events()):
         host = "the host's time is a flame graph's: warplens flamegraph TRACE --weight cpu -o x.svg"
         raise WarplensError("no GPU work in this trace", hint=instead_of_gpu_work(profile) or host)
     window = _window(profile.gpu_events(), stretch, steps)
-    _write_pages(args, pages, profile, window)
+    _write_pages(args, pages, profile, f"view={window.start_ns}-{window.end_ns}&colour={args.by}")
     _write_pictures(args, pictures, profile, window)
+    return _told(args)
+
+
+def _told(args: argparse.Namespace) -> int:
     for path in args.output:
         print(f"wrote {path}", file=sys.stderr)
     return 0
 
 
-def _write_pages(args: argparse.Namespace, targets: list[Target], profile: Profile, window: Window) -> None:
-    """The page's own timeline, opened at the window."""
+def _write_pages(args: argparse.Namespace, targets: list[Target], profile: Profile, start: str) -> None:
+    """The page's own timeline, opened at the window; of a trace of regions inside kernels, its warps."""
     from warplens.outputs import write
 
-    start = f"view={window.start_ns}-{window.end_ns}&colour={args.by}"
     for target in targets:
         write(target, profile.document(command=command_line(), mode="gantt", start=start))
 

@@ -38,8 +38,11 @@ def _start_with_callers(trace: Trace) -> Ints:
 
 def _by_flows(trace: Trace, forward: Ints) -> None:
     """`fwdbwd` arrows are exact: they name the thread, where sequence numbers repeat across threads."""
+    if trace.flows.is_empty():
+        return
     source, target = trace.flows["source"].to_numpy(), trace.flows["target"].to_numpy()
-    forward[target] = source
+    of_ops = trace.is_kind("op")[target]  # arrows between the warps of a kernel are flows too
+    forward[target[of_ops]] = source[of_ops]
 
 
 def _by_sequence(trace: Trace, forward: Ints) -> None:

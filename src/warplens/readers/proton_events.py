@@ -42,6 +42,9 @@ class Event(Struct, gc=False):
     ts: float = math.nan
     dur: float = math.nan
     id: int | str | None = None
+    bind_id: int | str | None = None
+    flow_out: bool = False
+    flow_in: bool = False
     args: Args = field(default_factory=Args)
 
 

@@ -2,8 +2,8 @@
 
 Reads two kinds of file. Of whole kernels (third_party/proton/csrc/lib/Data/Dump): kernels with their call stacks,
 scopes with their times and metrics, and launches where newer releases record them. Of regions inside kernels, from the
-instrumentation backend (…/TraceDataIO/TraceWriter.cpp): each region of each warp, which is never GPU time. Ignores:
-colours, sort hints, and arrows between warps. Times are µs in both, whatever `displayTimeUnit` says.
+instrumentation backend (…/TraceDataIO/TraceWriter.cpp): each region of each warp, which is never GPU time, and the
+arrows from warp to warp. Ignores: colours and sort hints. Times are µs in both, whatever `displayTimeUnit` says.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from warplens.model.trace import Meta, Trace
 from warplens.readers.collector import gc_paused
 from warplens.readers.proton_events import read_events
 from warplens.readers.proton_kernels import KernelRows
-from warplens.readers.proton_regions import RegionRows, is_region
+from warplens.readers.proton_regions import RegionRows, is_region, with_arrows
 
 EXPORT: Final = "such a file comes from Triton: proton.start('name', data='trace'), …, proton.finalize()"
 
@@ -44,7 +44,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         events_in_file=len(events),
         phases=dict(Counter(event.ph for event in events)),
     )
-    trace = build(found.rows.columns(), meta, counts, notes)
+    trace = with_arrows(build(found.rows.columns(), meta, counts, notes))
     if len(trace) == 0:
         raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
     return trace

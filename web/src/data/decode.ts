@@ -34,6 +34,9 @@ export interface DecodedScene {
   gapCause: Int32Array;
   copyRow: Int32Array;
   copyBytes: Float64Array;
+  /** Arrows between the warps of a kernel: the event that each leaves and the one that it leads to. */
+  arrowFrom: Int32Array;
+  arrowTo: Int32Array;
   /** Per table: for each GPU event the row it belongs to, -1 for none. */
   members: Record<string, Int32Array>;
 }
@@ -106,6 +109,8 @@ function decodeScene(header: SceneHeader, kinds: string[], bytes: Uint8Array): D
     gapCause: ints("gapCause"),
     copyRow: readInts(header.copies.row, bytes),
     copyBytes: readNumbers(header.copies.bytes, bytes),
+    arrowFrom: ints("arrowFrom"),
+    arrowTo: ints("arrowTo"),
     members: membersOf(header, bytes),
   };
   return scene;

@@ -4,6 +4,7 @@ import type { LaneHeader, StepMark } from "./header";
 
 export const NONE = -1;
 const BACKWARD = "(backward)";
+const REGION = "gpu_annotation";
 
 export interface Lane extends LaneHeader {
   number: number;
@@ -19,6 +20,14 @@ export interface Launch {
   occupancyPercent: number;
 }
 
+/** A warp of an instrumented kernel, as its lane names it. */
+export interface Warp {
+  kernel: string;
+  core: number;
+  cta: number;
+  number: number;
+}
+
 export class Scene {
   readonly count: number;
   readonly lanes: Lane[];
@@ -28,6 +37,9 @@ export class Scene {
   /** First start and last end of anything, and of GPU work (equal to the former where there is none). */
   readonly span: [number, number];
   readonly gpuSpan: [number, number];
+  /** Regions inside kernels, warp by warp, and nothing else. */
+  readonly isInside: boolean;
+  private readonly arrowEnds: Set<number>;
   private launched: Map<number, number[]> | null = null;
 
   constructor(
@@ -42,6 +54,9 @@ export class Scene {
     this.gpuEvent = new Int32Array(this.count).fill(NONE);
     data.gpuRow.forEach((row, event) => (this.gpuEvent[row] = event));
     this.span = spanOf(data, this.count, (i) => i);
+    const { kind } = header.labels;
+    this.isInside = kind.length > 0 && kind.every((code) => kinds[code] === REGION) && this.lanes.every((lane) => warpOf(lane));
+    this.arrowEnds = new Set([...data.arrowFrom, ...data.arrowTo]);
     this.gpuSpan = data.gpuRow.length ? spanOf(data, data.gpuRow.length, (i) => data.gpuRow[i]) : this.span;
   }
 
@@ -97,6 +112,30 @@ export class Scene {
   labelCategory(label: number): string {
     const code = this.data.header.labels.category[label];
     return code >= 0 ? this.texts[code] : "";
+  }
+  /** What a label is coloured and hidden by: the category of GPU work, the region inside a kernel, "" for host events. */
+  labelGroup(label: number): string {
+    return this.isInside ? this.texts[this.data.header.labels.name[label]] : this.labelCategory(label);
+  }
+  /** What sort of event it is, in words. */
+  sort(row: number): string {
+    if (this.isInside) return this.isArrowEnd(row) ? "end of an arrow between warps" : "region inside a kernel";
+    return this.category(row) || this.kind(row).replaceAll("_", " ");
+  }
+  isArrowEnd(row: number): boolean {
+    return this.arrowEnds.has(row);
+  }
+  /** The arrows that leave or reach an event of a warp, or something inside it: their near ends and their far ends. */
+  arrowsOf(row: number): [near: number, far: number][] {
+    const { arrowFrom, arrowTo, lane } = this.data;
+    const [from, to] = [this.start(row), this.end(row)];
+    const isHere = (end: number): boolean => lane[end] === lane[row] && this.start(end) >= from && this.start(end) <= to;
+    const found: [number, number][] = [];
+    arrowFrom.forEach((source, arrow) => {
+      if (isHere(source)) found.push([source, arrowTo[arrow]]);
+      else if (isHere(arrowTo[arrow])) found.push([arrowTo[arrow], source]);
+    });
+    return found;
   }
 
   /** Which labels a search finds: by the name as recorded or the short one; `wanted` in lower case. */
@@ -171,6 +210,13 @@ export class Scene {
     const place = this.data.copyRow.indexOf(row);
     return place < 0 ? null : this.data.copyBytes[place];
   }
+}
+
+/** The warp that a lane is, null for threads and streams. */
+export function warpOf({ process, thread }: Pick<LaneHeader, "process" | "thread">): Warp | null {
+  const cta = /^([^]*) Core(\d+) CTA(\d+)$/.exec(process);
+  const number = /^\D*(\d+)$/.exec(thread);
+  return cta && number && { kernel: cta[1], core: Number(cta[2]), cta: Number(cta[3]), number: Number(number[1]) };
 }
 
 function laneTitle(lane: LaneHeader): string {

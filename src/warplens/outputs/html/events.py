@@ -42,6 +42,7 @@ def pack_scene(scene: Scene, packer: Packer, limit: int = MAX_EVENTS) -> dict[st
         ],
         "columns": {
             **_event_columns(trace, kept, parent, packer),
+            **_arrow_columns(trace, kept, packer),
             **_gpu_columns(scene, kept, packer),
             **_gap_columns(scene.gaps, packer),
         },
@@ -112,6 +113,18 @@ def _event_columns(trace: Trace, kept: Kept, parent: Ints, packer: Packer) -> di
         "oddParent": packer.add_ints(parent[odd], delta=True),
         "forwardRow": packer.add_ints(with_forward, delta=True),
         "forward": packer.add_ints(kept.place[forward[with_forward]], delta=True),
+    }
+
+
+def _arrow_columns(trace: Trace, kept: Kept, packer: Packer) -> dict[str, Spec]:
+    """Arrows between the warps of a kernel; those between ops are the column `forward`."""
+    source, target = (trace.flows[name].to_numpy().astype(np.int64) for name in ("source", "target"))
+    if len(source):
+        between_warps = trace.is_kind("gpu_annotation")[source] & (kept.place[source] >= 0) & (kept.place[target] >= 0)
+        source, target = source[between_warps], target[between_warps]
+    return {
+        "arrowFrom": packer.add_ints(kept.place[source], delta=True),
+        "arrowTo": packer.add_ints(kept.place[target], delta=True),
     }
 
 

@@ -34,6 +34,7 @@ const NOTHING: Record<string, string> = {
   norm: "No normalisation op with known sizes is in this trace.",
   transfer: "No copy between host and GPU is in this trace.",
   regions: "No regions inside kernels were recorded.",
+  warp_regions: "No regions inside kernels were recorded.",
 };
 
 export function whyEmpty(app: App, table: Table): string[] {

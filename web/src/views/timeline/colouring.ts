@@ -52,6 +52,7 @@ export class Colouring {
 
 
   private labelColour(scene: App["scenes"][number], label: number, ownColour: Map<string, string>): string {
+    if (scene.isInside) return this.app.palette.region(scene.labelGroup(label));
     const category = scene.labelCategory(label);
     if (!category) return this.app.palette.kind(scene.kinds[scene.data.header.labels.kind[label]]);
     if (!this.byKernel) return this.app.palette.category(category);

@@ -1,12 +1,13 @@
 // The panel that tells everything about the selected event.
 import { copyText, h, replace } from "../../dom";
 import { NONE, type Scene } from "../../data/scene";
-import { formatNs } from "../../format";
+import { formatNs, formatPercent } from "../../format";
 import { basicFacts, costFacts, gpuFacts, hostFacts, inputFacts, memberRow, type Fact } from "./facts";
 import { launchedInside } from "./links";
 import type { Model } from "./model";
 import { laneOf, selectRange, zoomTo } from "./moves";
 import type { Found } from "./search";
+import { meanwhile, warpsText } from "./warps";
 
 const MOST_KERNELS = 12;
 
@@ -24,7 +25,7 @@ export class Details {
     }
     const scene = this.model.app.scenes[event.scene];
     const isGpu = scene.gpuEvent[event.row] >= 0;
-    const basic = basicFacts(this.model.app, event, laneOf(this.model, event)?.title ?? "");
+    const basic = basicFacts(this.model.app, event, laneOf(this.model, event)?.fullTitle ?? "");
     const told = h(
       "div",
       { class: "tl-told" },
@@ -33,6 +34,8 @@ export class Details {
       list([...basic, ...(isGpu ? gpuFacts(scene, event.row) : [...hostFacts(scene, event.row), ...inputFacts(scene, event.row)])]),
       ...(isGpu ? [this.owner(scene, event), this.cost(scene, event)] : [this.kernels(scene, event)]),
       this.context(scene, event),
+      scene.isInside ? this.arrows(scene, event) : null,
+      scene.isInside ? this.others(scene, event) : null,
     );
     replace(this.element, told);
     this.element.scrollTop = 0;
@@ -100,6 +103,30 @@ export class Details {
     if (!path.length) return null;
     const entries = path.map((row) => h("li", {}, this.link(scene, event.scene, row)));
     return part("Called from, outermost first", h("ol", { class: "tl-path" }, ...entries));
+  }
+
+  /** Transactions from or to other warps. */
+  private arrows(scene: Scene, event: Found): HTMLElement | null {
+    const arrows = scene.arrowsOf(event.row).slice(0, MOST_KERNELS);
+    if (!arrows.length) return null;
+    const entries = arrows.map(([near, far]) => {
+      const later = scene.start(far) - scene.start(near);
+      const lane = laneOf(this.model, { scene: event.scene, row: far })?.title ?? "";
+      const where = `${later < 0 ? "from" : "to"} ${lane}, ${formatNs(Math.abs(later))} ${later < 0 ? "before" : "after"}`;
+      const go = { class: "tl-link", text: `${scene.name(far)} ${where}`, attrs: { type: "button" } };
+      return h("li", {}, h("button", { ...go, on: { click: () => this.model.goTo({ scene: event.scene, row: far }) } }));
+    });
+    return part("Arrows between warps", h("ol", {}, ...entries));
+  }
+  /** Who works and who waits while a region lasts. */
+  private others(scene: Scene, event: Found): HTMLElement | null {
+    const groups = meanwhile(scene, event.row);
+    if (!groups.length) return null;
+    const facts = groups.map(({ warps, shares }): Fact => {
+      const texts = shares.map(([region, share]) => `${region || "between regions"} ${formatPercent(100 * share)}`);
+      return [warpsText(warps), texts.join(", ") || "nothing recorded"];
+    });
+    return part("Meanwhile, in the same CTA", list(facts));
   }
 
   private link(scene: Scene, number: number, row: number): HTMLElement {

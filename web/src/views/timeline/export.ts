@@ -1,7 +1,7 @@
 // The present view as a picture for a paper or a ticket: legend, axis, lanes with their names.
 import { save } from "../../dom";
 import { formatNs, formatPercent } from "../../format";
-import { timeByCategory } from "./legend";
+import { groupColour, timeByCategory, wholeTime } from "./legend";
 import { laneTop } from "./layout";
 import { paintMarks } from "./marks";
 import type { Model } from "./model";
@@ -60,7 +60,7 @@ function draw(surface: Surface, model: Model): [width: number, height: number] {
 function paintNames(surface: Surface, model: Model): void {
   const { layout, height, scrolled, page } = model;
   const inSight = (y: number, pinned: boolean): boolean => y < height - 8 && (pinned || y >= layout.pinnedHeight);
-  for (const placed of layout.placed) {
+  for (const placed of layout.placed.filter(({ thin }) => !thin)) {
     const lowest = laneTop(layout, placed, scrolled) + placed.height - 8;
     const y = Math.max(laneTop(layout, placed, scrolled) + Math.min(9, placed.height / 2), placed.pinned ? 0 : layout.pinnedHeight + 9);
     if (y <= lowest + 8 && inSight(y, placed.pinned)) surface.text(0, y, fitted(placed.lane.title, NAMES_WIDTH - 10), page.text);
@@ -77,14 +77,15 @@ interface Entry {
 }
 
 /** Colours of what is shown, with their share of the selected GPU time. */
-function legendEntries({ app, colouring }: Model): Entry[] {
+function legendEntries(model: Model): Entry[] {
+  const { app, colouring } = model;
   if (colouring.byKernel) return colouring.kernels.map(({ name, colour }) => ({ colour, text: fitted(name, 220) }));
   const hidden = new Set(app.store.list("hide", "|"));
   const spent = timeByCategory(app, 0);
-  const sum = [...spent.values()].reduce((a, b) => a + b, 0) || 1;
+  const sum = wholeTime(model, 0, spent) || 1;
   const shown = [...spent].filter(([name]) => !hidden.has(name)).sort(([, a], [, b]) => b - a);
   return shown.map(([name, ns]) => ({
-    colour: app.palette.category(name),
+    colour: groupColour(app, name),
     text: app.isDiff ? name : `${name} ${formatPercent((100 * ns) / sum)}`,
   }));
 }

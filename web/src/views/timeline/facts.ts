@@ -12,7 +12,7 @@ export function basicFacts(app: App, { scene: number, row }: Found, laneTitle: s
   const { step } = scene.data;
   const mark = scene.steps.find((each) => each.step === step[row]);
   const facts: Fact[] = [
-    [scene.category(row) ? "Category" : "Kind", scene.category(row) || scene.kind(row).replaceAll("_", " ")],
+    [scene.category(row) ? "Category" : "Kind", scene.sort(row)],
     ["Start", exactNs(scene.start(row) - app.origin(number))],
     ["Duration", exactNs(scene.data.duration[row])],
     ["Lane", laneTitle],

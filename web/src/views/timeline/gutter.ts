@@ -26,8 +26,8 @@ export class Gutter {
       host.style.height = `${isPinned ? pinnedHeight : scrolledHeight}px`;
       replace(
         host,
-        ...headings.filter((each) => each.pinned === isPinned).map(heading),
-        ...placed.filter((each) => each.pinned === isPinned).map((each) => this.label(each)),
+        ...headings.filter((each) => each.pinned === isPinned).map((each) => this.heading(each)),
+        ...placed.filter((each) => each.pinned === isPinned && !each.thin).map((each) => this.label(each)),
       );
     }
     if (focused) document.querySelector<HTMLElement>(`.tl-stage [data-lane="${focused}"]`)?.focus();
@@ -60,8 +60,23 @@ export class Gutter {
       h("span", { class: "tl-name", text: lane.title }),
     );
     const label = h("div", { class: "tl-label" }, h("div", { class: "tl-stuck" }, toggle, share));
-    place(label, top, height);
-    return label;
+    return placed(label, top, height);
+  }
+
+  private heading({ text, key, folded, top, height }: Heading): HTMLElement {
+    if (!key) return placed(h("div", { class: "tl-heading", text, title: text }), top, height);
+    const toggle = h(
+      "button",
+      {
+        title: `${text}\nClick to ${folded ? "open" : "fold"} its warps`,
+        attrs: { type: "button", "aria-expanded": String(!folded), "data-lane": key },
+        on: { click: () => this.model.fold(key) },
+      },
+      h("span", { class: "tl-twist", text: folded ? "▸" : "▾", attrs: { "aria-hidden": "true" } }),
+      h("span", { class: "tl-name", text }),
+    );
+    const element = h("div", { class: folded ? "tl-heading tl-folded" : "tl-heading" }, h("div", { class: "tl-stuck" }, toggle));
+    return placed(element, top, height);
   }
 
   private writeShares(): void {
@@ -76,13 +91,8 @@ export class Gutter {
   }
 }
 
-function heading({ text, top, height }: Heading): HTMLElement {
-  const element = h("div", { class: "tl-heading", text, title: text });
-  place(element, top, height);
-  return element;
-}
-
-function place(element: HTMLElement, top: number, height: number): void {
+function placed(element: HTMLElement, top: number, height: number): HTMLElement {
   element.style.top = `${top}px`;
   element.style.height = `${height}px`;
+  return element;
 }

@@ -1,6 +1,5 @@
 // The timeline: GPU streams and CPU threads over time. This file puts its parts together.
 import type { App, View } from "../../app";
-import type { Scene } from "../../data/scene";
 import { h } from "../../dom";
 import { formatCount, formatNs } from "../../format";
 import { Details } from "./details";
@@ -161,17 +160,15 @@ function stageAttributes(app: App): Record<string, string> {
   const gpu = app.scenes.reduce((sum, { data }) => sum + data.gpuRow.length, 0);
   const all = app.scenes.reduce((sum, { timedCount }) => sum + timedCount, 0);
   const lanes = app.scenes.reduce((sum, scene) => sum + scene.timedLanes.length, 0);
+  const isInside = app.scenes.every((scene) => scene.isInside);
   const text = [
-    `Timeline: ${formatCount(gpu)} GPU events and ${formatCount(all - gpu)} host events on ${lanes} lanes.`,
+    isInside
+      ? `Timeline: ${formatCount(all)} regions inside kernels on ${lanes} warps.`
+      : `Timeline: ${formatCount(gpu)} GPU events and ${formatCount(all - gpu)} host events on ${lanes} lanes.`,
     "W and S zoom, A and D move, brackets step from event to event, Enter tells of one.",
-    "The button “As a table” lists the same GPU events.",
+    isInside ? "The table warp_regions sums them up." : "The button “As a table” lists the same GPU events.",
   ].join(" ");
   return { tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": text };
-}
-
-/** A trace of regions inside kernels has neither GPU work nor threads. */
-function isInside({ data, kinds }: Scene): boolean {
-  return data.header.labels.kind.every((kind) => kinds[kind] === "gpu_annotation");
 }
 
 /** What a reader might miss, in words. */
@@ -180,7 +177,7 @@ function notes(app: App): HTMLElement[] {
     const which = app.isDiff ? `${"AB"[number]}: ` : "";
     const { events, shorterThanNs } = scene.data.header.leftOut;
     const found: string[] = [];
-    if (!scene.hasGpu && !isInside(scene)) found.push(`${which}No GPU work in this trace: the lanes are CPU threads.`);
+    if (!scene.hasGpu && !scene.isInside) found.push(`${which}No GPU work in this trace: the lanes are CPU threads.`);
     if (events) {
       const what = `${formatCount(events)} host events shorter than ${formatNs(shorterThanNs)}`;
       found.push(`${which}${what} are left out of this page to keep it small; every GPU event is here.`);

@@ -1,6 +1,6 @@
 // The lanes: which there are, in which order, which start open, and how their events stack in rows.
 import type { App } from "../../app";
-import type { Lane as Source, Scene } from "../../data/scene";
+import { warpOf, type Lane as Source, type Scene } from "../../data/scene";
 import { Cover } from "./cover";
 import { Track } from "./track";
 
@@ -39,6 +39,11 @@ export class Lane {
     this.busyNs = this.cover.busy(...scene.span);
   }
 
+  /** The title with all that is around the lane. */
+  get fullTitle(): string {
+    const warp = warpOf(this.source);
+    return warp ? `${this.title} of CTA ${warp.cta} on core ${warp.core}` : this.title;
+  }
   get isGpu(): boolean {
     return this.source.gpu;
   }
@@ -132,6 +137,7 @@ function onlyKind(scene: Scene, { first, events }: Source): string {
 /** A thread is named without its process where there is only one. */
 function titleOf(scene: Scene, source: Source, kind: string): string {
   const thread = source.thread_name.trim() || `thread ${source.thread}`;
+  if (scene.isInside) return source.thread;
   if (source.gpu) return source.title;
   if (kind === "gpu_annotation") return `Annotations · ${thread}`;
   if (kind === "overhead") return "Profiler overhead";

@@ -6,6 +6,8 @@ const HOST_ROW = 15;
 const STRIP = 18;
 const PADDING = 3;
 const HEADING = 20;
+const THIN = 4;
+const THIN_MARGIN = 2;
 const MOST_PINNED = 0.5; // of the height: beyond it everything scrolls
 
 export interface Placed {
@@ -17,10 +19,16 @@ export interface Placed {
   height: number;
   rowHeight: number;
   rows: number;
+  padding: number;
+  /** One of the narrow strips of a folded group, without a label of its own. */
+  thin: boolean;
 }
 
 export interface Heading {
   text: string;
+  /** Of a group that can be folded, "" else. */
+  key: string;
+  folded: boolean;
   pinned: boolean;
   top: number;
   height: number;
@@ -28,13 +36,21 @@ export interface Heading {
 
 export interface Layout {
   placed: Placed[];
+  /** The same by lane. */
+  byLane: Map<string, Placed>;
   headings: Heading[];
   pinnedHeight: number;
   scrolledHeight: number;
 }
 
 export interface Group {
+  /** A heading above the group's own. */
+  above?: string;
   heading: string;
+  /** As the address names a group that can be folded. */
+  key?: string;
+  /** Folded, a group is its heading with a narrow strip for each lane. */
+  folded?: boolean;
   gpu: boolean;
   lanes: Lane[];
 }
@@ -42,17 +58,30 @@ export interface Group {
 export function layOut(groups: Group[], isOpen: (lane: Lane) => boolean, available: number): Layout {
   const gpuHeight = heightOf(groups.filter(({ gpu }) => gpu), isOpen);
   const pins = gpuHeight <= available * MOST_PINNED;
-  const layout: Layout = { placed: [], headings: [], pinnedHeight: 0, scrolledHeight: 0 };
-  for (const { heading, gpu, lanes } of groups) {
+  const layout: Layout = { placed: [], byLane: new Map(), headings: [], pinnedHeight: 0, scrolledHeight: 0 };
+  for (const group of groups) {
+    const { above, heading, gpu, lanes, key = "", folded = false } = group;
     if (!lanes.length) continue;
     const pinned = gpu && pins;
-    if (heading) layout.headings.push({ text: heading, pinned, ...grow(layout, pinned, HEADING) });
-    for (const lane of lanes) {
+    if (above) layout.headings.push({ text: above, key: "", folded: false, pinned, ...grow(layout, pinned, HEADING) });
+    const place = heading ? grow(layout, pinned, headingHeight(group)) : null;
+    if (place) layout.headings.push({ text: heading, key, folded, pinned, ...place });
+    lanes.forEach((lane, number) => {
+      if (folded && place) {
+        const top = place.top + THIN_MARGIN + number * THIN;
+        layout.placed.push({ lane, pinned, open: false, rows: 1, rowHeight: THIN, height: THIN, padding: 0, thin: true, top });
+        return;
+      }
       const size = sizeOf(lane, isOpen(lane));
-      layout.placed.push({ lane, pinned, ...size, ...grow(layout, pinned, size.height) });
-    }
+      layout.placed.push({ lane, pinned, thin: false, ...size, ...grow(layout, pinned, size.height) });
+    });
   }
+  for (const each of layout.placed) layout.byLane.set(`${each.lane.sceneNumber}.${each.lane.source.number}`, each);
   return layout;
+}
+
+function headingHeight({ folded, lanes }: Group): number {
+  return folded ? Math.max(HEADING, lanes.length * THIN + 2 * THIN_MARGIN) : HEADING;
 }
 
 function grow(layout: Layout, pinned: boolean, height: number): { top: number; height: number } {
@@ -63,20 +92,21 @@ function grow(layout: Layout, pinned: boolean, height: number): { top: number; h
 }
 
 function heightOf(groups: Group[], isOpen: (lane: Lane) => boolean): number {
-  const lanes = groups.flatMap((group) => group.lanes);
-  const headings = groups.filter(({ heading, lanes: own }) => heading && own.length).length;
-  return headings * HEADING + lanes.reduce((sum, lane) => sum + sizeOf(lane, isOpen(lane)).height, 0);
+  const lanes = groups.filter(({ folded }) => !folded).flatMap((group) => group.lanes);
+  const headings = groups.filter(({ heading, lanes: own }) => heading && own.length);
+  const above = headings.reduce((sum, group) => sum + headingHeight(group), 0);
+  return above + lanes.reduce((sum, lane) => sum + sizeOf(lane, isOpen(lane)).height, 0);
 }
 
-function sizeOf(lane: Lane, open: boolean): Pick<Placed, "open" | "height" | "rowHeight" | "rows"> {
-  if (!open) return { open, rows: 1, rowHeight: STRIP - 2 * PADDING, height: STRIP };
+function sizeOf(lane: Lane, open: boolean): Pick<Placed, "open" | "height" | "rowHeight" | "rows" | "padding"> {
+  if (!open) return { open, rows: 1, rowHeight: STRIP - 2 * PADDING, height: STRIP, padding: PADDING };
   const rowHeight = lane.isGpu ? GPU_ROW : HOST_ROW;
-  return { open, rows: lane.rows, rowHeight, height: Math.max(STRIP, lane.rows * rowHeight + 2 * PADDING) };
+  return { open, rows: lane.rows, rowHeight, height: Math.max(STRIP, lane.rows * rowHeight + 2 * PADDING), padding: PADDING };
 }
 
 /** The top of a lane's row in the picture, for a scroll position. */
 export function rowTop(layout: Layout, placed: Placed, row: number, scrolled: number): number {
-  return laneTop(layout, placed, scrolled) + PADDING + row * placed.rowHeight;
+  return laneTop(layout, placed, scrolled) + placed.padding + row * placed.rowHeight;
 }
 
 export function laneTop(layout: Layout, { pinned, top }: { pinned: boolean; top: number }, scrolled: number): number {
@@ -90,7 +120,7 @@ export function laneAt(layout: Layout, y: number, scrolled: number): { placed: P
     if (placed.pinned !== inPinned) continue;
     const top = laneTop(layout, placed, scrolled);
     if (y < top || y >= top + placed.height) continue;
-    const row = Math.floor((y - top - PADDING) / placed.rowHeight);
+    const row = Math.floor((y - top - placed.padding) / placed.rowHeight);
     return { placed, row: Math.min(placed.rows - 1, Math.max(0, row)) };
   }
   return null;

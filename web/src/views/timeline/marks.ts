@@ -9,6 +9,7 @@ const LEAST_APART = 12;
 export function paintMarks(surface: Surface, picture: Picture): void {
   paintSteps(surface, picture);
   for (const [from, to] of picture.windows) paintWindow(surface, picture, from, to);
+  picture.app.scenes.forEach((scene, number) => scene.isInside && paintArrows(surface, picture, number));
   if (picture.event) paintEvent(surface, picture);
 }
 
@@ -45,7 +46,8 @@ function paintEvent(surface: Surface, picture: Picture): void {
   if (!own) return;
   const { accent, text } = picture.page;
   const isGpu = picture.app.scenes[event.scene].gpuEvent[event.row] >= 0;
-  const arrows = picture.linked.length <= MOST_ARROWS && (isGpu || isLaunch(picture));
+  const { isInside } = picture.app.scenes[event.scene];
+  const arrows = picture.linked.length <= MOST_ARROWS && !isInside && (isGpu || isLaunch(picture));
   for (const row of picture.linked) {
     const other = boxOf(picture, { scene: event.scene, row });
     if (!other || !crosses(picture, own, other)) continue;
@@ -53,6 +55,22 @@ function paintEvent(surface: Surface, picture: Picture): void {
     if (arrows) paintArrow(surface, picture, isGpu ? other : own, isGpu ? own : other, accent);
   }
   paintBox(surface, picture, own, text);
+}
+
+/** Arrows between warps, where so few are in view that they can be followed. */
+function paintArrows(surface: Surface, picture: Picture, scene: number): void {
+  const { arrowFrom, arrowTo, start } = picture.app.scenes[scene].data;
+  const { viewport, origins } = picture;
+  const [first, last] = [viewport.from + origins[scene], viewport.to + origins[scene]];
+  const seen: [Box, Box][] = [];
+  for (let arrow = 0; arrow < arrowFrom.length && seen.length <= MOST_ARROWS; arrow++) {
+    const [left, right] = [start[arrowFrom[arrow]], start[arrowTo[arrow]]];
+    if (Math.max(left, right) < first || Math.min(left, right) > last) continue;
+    const from = boxOf(picture, { scene, row: arrowFrom[arrow] });
+    const to = boxOf(picture, { scene, row: arrowTo[arrow] });
+    if (from && to && !from.placed.thin) seen.push([from, to]);
+  }
+  if (seen.length <= MOST_ARROWS) for (const [from, to] of seen) paintArrow(surface, picture, from, to, picture.page.quiet);
 }
 
 function isLaunch({ app, event }: Picture): boolean {

@@ -8,6 +8,7 @@ import type { Model } from "./model";
 import { sharpCanvas } from "./sharp";
 
 const HEIGHT = 36;
+const MOST_WARPS = 64; // whose mean stands for all
 const NARROWEST = 6; // pixels of the window that can still be taken hold of
 
 type Part = "from" | "to" | "window" | "outside";
@@ -16,11 +17,15 @@ export class Minimap {
   readonly element: HTMLElement;
   private readonly canvas = h("canvas", { attrs: { "aria-hidden": "true" } });
   private readonly brush = h("div", { class: "tl-brush" }, h("i", { class: "tl-left" }), h("i", { class: "tl-right" }));
-  private readonly covers: Cover[];
+  /** Per scene what its strip shows: the GPU's work, or the mean of some warps. */
+  private readonly covers: Cover[][];
   private width = 1;
 
   constructor(private readonly model: Model) {
-    this.covers = model.app.scenes.map((scene) => coverOf(scene, model.lanes));
+    this.covers = model.app.scenes.map((scene) => {
+      const warps = scene.isInside ? model.lanes.filter((lane) => lane.scene === scene).slice(0, MOST_WARPS) : [];
+      return scene.isInside ? warps.map(({ cover }) => cover) : [coverOf(scene, model.lanes)];
+    });
     const title = "The whole trace: drag the window to move the view, its edges to resize it";
     this.element = h("div", { class: "tl-mini", title }, this.canvas, this.brush);
     this.element.style.height = `${HEIGHT}px`;
@@ -38,10 +43,11 @@ export class Minimap {
     context.fillRect(0, 0, width, HEIGHT);
     context.fillStyle = page.quiet;
     const height = HEIGHT / this.covers.length;
-    this.covers.forEach((cover, scene) => {
+    this.covers.forEach((covers, scene) => {
       for (let x = 0; x < width; x++) {
         const from = first + origins[scene] + x * ns;
-        const bar = (cover.busy(from, from + ns) / ns) * (height - 3);
+        const busy = covers.reduce((sum, cover) => sum + cover.busy(from, from + ns), 0) / covers.length;
+        const bar = (busy / ns) * (height - 3);
         if (bar > 0) context.fillRect(x, (scene + 1) * height - Math.max(1, bar), 1, Math.max(1, bar));
       }
     });

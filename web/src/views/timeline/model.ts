@@ -11,12 +11,16 @@ import { pageColours, type PageColours } from "./page-colours";
 import type { Picture } from "./picture";
 import { Search, type Found } from "./search";
 import { Viewport } from "./viewport";
+import { ctasOf, type Cta } from "./warps";
 
 const MOST_LINKED = 300;
+const SHORTEST_INSIDE_NS = 10; // a region inside a kernel may take a few clock ticks
 
 export class Model implements Picture {
   readonly viewport: Viewport;
   readonly lanes: Lane[];
+  /** Per scene the CTAs of instrumented kernels. */
+  readonly ctas: Cta[][];
   readonly steps: StepWindow[][];
   readonly origins: number[];
   layout: Layout;
@@ -38,10 +42,14 @@ export class Model implements Picture {
     readonly app: App,
     readonly redraw: () => void,
   ) {
-    this.viewport = new Viewport(app.extent());
+    this.viewport = new Viewport(app.extent(), app.scenes.every(({ isInside }) => isInside) ? SHORTEST_INSIDE_NS : undefined);
     this.origins = app.scenes.map((_, scene) => app.origin(scene));
     this.steps = app.scenes.map(stepWindows);
     this.lanes = lanesOf(app);
+    this.ctas = app.scenes.map((scene, number) => {
+      const own = scene.isInside ? this.lanes.filter((lane) => lane.sceneNumber === number) : [];
+      return ctasOf(own, app.scenes.length > 1 ? `${number}.` : "");
+    });
     this.page = pageColours();
     this.colouring = new Colouring(app, this.page, app.store.get("colour") === "kernel");
     this.hidden = this.hiddenLabels();
@@ -118,6 +126,21 @@ export class Model implements Picture {
     if (open !== (lane.opensByDefault || this.holds(lane))) others.push(`${open ? "+" : "-"}${lane.key}`);
     this.app.store.set({ lanes: others.join(",") });
   }
+  /** Whether the warps of a CTA are shown each for itself. */
+  isUnfolded(cta: Cta): boolean {
+    const chosen = this.app.store.list("lanes");
+    if (chosen.includes(`+${cta.key}`)) return true;
+    if (chosen.includes(`-${cta.key}`)) return false;
+    return cta.opensByDefault || cta.lanes.some((lane) => this.holds(lane));
+  }
+  fold(key: string): void {
+    const cta = this.ctas.flat().find((each) => each.key === key);
+    if (!cta) return;
+    const open = !this.isUnfolded(cta);
+    const others = this.app.store.list("lanes").filter((each) => each.slice(1) !== key);
+    if (open !== (cta.opensByDefault || cta.lanes.some((lane) => this.holds(lane)))) others.push(`${open ? "+" : "-"}${key}`);
+    this.app.store.set({ lanes: others.join(",") });
+  }
   private holds(lane: Lane): boolean {
     const { event } = this;
     return event?.scene === lane.sceneNumber && lane.scene.data.lane[event.row] === lane.source.number;
@@ -129,12 +152,27 @@ export class Model implements Picture {
   /** Both traces' GPU lanes come first, to be compared; then both traces' threads. */
   private groups(): Group[] {
     const of = (gpu: boolean): Group[] =>
-      this.app.scenes.map((scene, number) => ({
-        gpu,
-        heading: this.app.isDiff ? `${"AB"[number]} · ${scene.label}${gpu ? "" : " · CPU threads"}` : "",
-        lanes: this.lanes.filter((lane) => lane.sceneNumber === number && lane.onGpu === gpu),
-      }));
+      this.app.scenes.flatMap((scene, number) => {
+        const which = this.app.isDiff ? `${"AB"[number]} · ` : "";
+        if (scene.isInside) return gpu ? [] : this.warps(number, which);
+        return {
+          gpu,
+          heading: which && `${which}${scene.label}${gpu ? "" : " · CPU threads"}`,
+          lanes: this.lanes.filter((lane) => lane.sceneNumber === number && lane.onGpu === gpu),
+        };
+      });
     return [...of(true), ...of(false)];
+  }
+  /** A group per CTA: nothing of it is pinned, as there is nothing that the rest would be compared with. */
+  private warps(scene: number, which: string): Group[] {
+    return this.ctas[scene].map((cta) => ({
+      gpu: false,
+      above: cta.kernel && which + cta.kernel,
+      heading: cta.title,
+      key: cta.key,
+      folded: !this.isUnfolded(cta),
+      lanes: cta.lanes,
+    }));
   }
 
   private readView(): void {
@@ -150,6 +188,7 @@ export class Model implements Picture {
   }
   private linksOf({ scene, row }: Found): number[] {
     const each = this.app.scenes[scene];
+    if (each.isInside) return each.arrowsOf(row).map(([, far]) => far);
     const launch = each.launch(row);
     if (each.gpuEvent[row] >= 0) return launch === NONE ? [] : [launch];
     return launchedInside(each, row).slice(0, MOST_LINKED);
@@ -158,7 +197,7 @@ export class Model implements Picture {
   private hiddenLabels(): Uint8Array[] {
     const hidden = new Set(this.app.store.list("hide", "|"));
     return this.app.scenes.map((scene) =>
-      Uint8Array.from(scene.data.header.labels.name, (_, label) => (hidden.has(scene.labelCategory(label)) ? 1 : 0)),
+      Uint8Array.from(scene.data.header.labels.name, (_, label) => (hidden.has(scene.labelGroup(label)) ? 1 : 0)),
     );
   }
 }

@@ -27,7 +27,7 @@ function paintPart(surface: Surface, picture: Picture, pinned: boolean, top: num
     const y = laneTop(layout, placed, scrolled);
     if (placed.pinned !== pinned || y + placed.height < top || y > bottom) continue;
     paintLane(surface, picture, placed, top, bottom);
-    surface.rect(0, y + placed.height - 1, viewport.width, 1, page.line);
+    if (!placed.thin) surface.rect(0, y + placed.height - 1, viewport.width, 1, page.line);
   }
 }
 

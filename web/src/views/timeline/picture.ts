@@ -41,7 +41,7 @@ export interface Box {
 export function boxOf(picture: Picture, { scene, row }: Found): Box | null {
   const { app, viewport, layout } = picture;
   const { data } = app.scenes[scene];
-  const placed = layout.placed.find(({ lane }) => lane.sceneNumber === scene && lane.source.number === data.lane[row]);
+  const placed = layout.byLane.get(`${scene}.${data.lane[row]}`);
   if (!placed) return null;
   const x = viewport.x(data.start[row] - picture.origins[scene]);
   const width = data.duration[row] / viewport.nsPerPixel;

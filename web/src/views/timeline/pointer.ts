@@ -1,7 +1,7 @@
 // Mouse and touch: drag moves, Shift+drag and the ruler select time, the wheel zooms, hovering names, a click selects.
 import { laneAt } from "./layout";
 import type { Model } from "./model";
-import { panBy, selectRange, selectStep, zoomBy, zoomTo } from "./moves";
+import { laneOf, panBy, selectRange, selectStep, zoomBy, zoomTo } from "./moves";
 import { bandsOf, BAND_HEIGHT } from "./ruler";
 import type { Found } from "./search";
 import { gapsOf, type Gap } from "../../data/measures";
@@ -170,7 +170,7 @@ function ordered(a: number, b: number): [number, number] {
 function wordsOf(model: Model, hit: Hit): [title: string, lines: string[]] {
   const scene = model.app.scenes[hit.scene];
   const [from, to] = model.timesOf(hit);
-  const what = scene.category(hit.row) || scene.kind(hit.row).replaceAll("_", " ");
+  const what = scene.isInside ? laneOf(model, hit)?.fullTitle : scene.sort(hit.row);
   const lines = [`${formatNs(to - from)} · ${what} · at ${formatNs(from)}`];
   if (hit.near > 1) lines.push(`the longest of ${formatCount(hit.near)} events here: zoom in to tell them apart`);
   return [scene.short(hit.row), lines];

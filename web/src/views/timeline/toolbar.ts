@@ -74,7 +74,8 @@ export class Toolbar {
     const { search } = this.model;
     if (!search.flags) return null;
     const { count, gpuCount } = search;
-    const text = `“${search.query.trim()}”: ${formatCount(count)} events (${formatCount(gpuCount)} on the GPU)`;
+    const where = this.model.app.scenes.some(({ hasGpu }) => hasGpu) ? ` (${formatCount(gpuCount)} on the GPU)` : "";
+    const text = `“${search.query.trim()}”: ${formatCount(count)} events${where}`;
     return h(
       "span",
       { class: "tl-group" },

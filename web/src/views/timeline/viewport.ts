@@ -9,7 +9,10 @@ export class Viewport {
   /** Pixels that the stretch covers. */
   width = 1;
 
-  constructor(readonly extent: readonly [number, number]) {
+  constructor(
+    readonly extent: readonly [number, number],
+    private readonly shortest = SHORTEST_NS,
+  ) {
     [this.from, this.to] = extent;
   }
 
@@ -29,7 +32,7 @@ export class Viewport {
   /** Shows less (factor below 1) or more around a pixel that stays where it is. */
   zoom(factor: number, x = this.width / 2): void {
     const at = this.time(x);
-    const span = Math.max(SHORTEST_NS, this.span * factor);
+    const span = Math.max(this.shortest, this.span * factor);
     const from = at - (x / this.width) * span;
     this.show(from, from + span);
   }
@@ -42,14 +45,14 @@ export class Viewport {
     const [first, last] = this.extent;
     const margin = (last - first) * MARGIN;
     const whole = last - first + 2 * margin;
-    const span = Math.min(whole, Math.max(SHORTEST_NS, to - from));
+    const span = Math.min(whole, Math.max(this.shortest, to - from));
     const middle = (from + to) / 2;
     this.from = Math.min(Math.max(middle - span / 2, first - margin), last + margin - span);
     this.to = this.from + span;
   }
   /** Shows a stretch with some room around it. */
   frame(from: number, to: number, room = 0.05): void {
-    const margin = Math.max(SHORTEST_NS / 2, (to - from) * room);
+    const margin = Math.max(this.shortest / 2, (to - from) * room);
     this.show(from - margin, to + margin);
   }
   showEverything(): void {
