@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -51,9 +52,46 @@ def test_a_trace_counts_the_bytes_of_a_script(capsys: pytest.CaptureFixture[str]
     assert json.loads(capsys.readouterr().out) == []
 
 
+def sampled_profile(path: Path) -> Path:
+    """A tree as Proton writes one: ten launches on an H200, 40 µs in all, with samples on two lines."""
+
+    def node(name: str, *children: object, **metrics: int | str) -> dict[str, object]:
+        return {"frame": {"name": name, "type": "function"}, "metrics": metrics, "children": list(children)}
+
+    def line(number: int, samples: int, **waits: int) -> dict[str, object]:
+        stalled = {f"stalled_{name}": count for name, count in waits.items()}
+        where = f"/gpu/host/vector_add.py:{number}@vector_add_kernel"
+        return node(where, num_samples=samples, num_stalled_samples=sum(waits.values()), **stalled)
+
+    times = {"time (ns)": 40_000, "count": 10, "device_id": "0", "device_type": "CUDA"}
+    kernel = node("vector_add_kernel", line(14, 75, long_scoreboard=60), line(16, 25, lg_throttle=5), **times)
+    gpu = {"arch": "90", "bus_width": 6016, "clock_rate": 1980000, "memory_clock_rate": 3201000, "num_sms": 132}
+    path.write_text(json.dumps([node("ROOT", kernel), {"CUDA": {"0": gpu}}]))
+    return path
+
+
+def test_a_profile_puts_times_beside_the_facts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script, profile = tmp_path / "add.py", str(sampled_profile(tmp_path / "add.hatchet"))
+    script.write_text(SCRIPT.format(folder=str(ROOT / "tests")))
+    assert main(["kernel", "check", str(script), "--count", "--profile", profile, "-o", str(tmp_path / "t") + "/"]) == 0
+    shown = capsys.readouterr().out
+    assert "measured    40.00 µs in 10 launches, 4.000 µs each, 100.0 % of GPU time  add.hatchet" in shown
+    assert "of what H200 allows, bound by memory" in shown
+    # Three times 1,000 floats are moved, and four whole blocks of 256 added.
+    assert "1.024 kFLOP, 11.7 KiB per launch (traced: each byte read once" in shown
+    assert "75.0 %   vector_add.py:14  long_scoreboard 100 %" in shown
+    assert "LDG.E" in shown.split("vector_add.py:14  long")[1].splitlines()[1]
+    assert "WK109" in shown and "4 blocks on H200" in shown and "(≤ 40.00 µs at stake)" in shown
+    [row] = csv.DictReader((tmp_path / "t" / "kernel_measured.csv").read_text().splitlines())
+    assert (row["count"], row["bytes"], row["flop"]) == ("10", "12000.0", "1024.0")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["check", ADD, "--signature", "i32", "--traced", "x.wkt"], "--traced goes with a profile"),
+        (["check", ADD, "--signature", "i32", "--profile", "missing.hatchet"], "missing.hatchet"),
+        (["check", ADD, "--signature", "i32", "--count", "--profile", "x"], "--count traces a script's launches"),
         (["check", "missing.py::k", "--signature", "i32"], "there is no file"),
         (["check", ADD], "a kernel needs its signature"),
         (["check", ADD, "--signature", "*fp32"], "the signature has 1 entries"),

@@ -2,8 +2,10 @@
 
   warplens kernel check FILE.py::kernel --signature "*fp16:16, *fp16:16, i32:16, 1024"   facts and suggestions
   warplens kernel check script.py [args]                                               of every launch of a script
+  warplens kernel check … --profile x.hatchet                                          beside what a profile measured
   warplens kernel trace script.py [args]                                               bytes, FLOPs, faults, a page
   warplens kernel diff before.json after.json                                          facts of two compilations
+  warplens kernel puzzles                                                              learn Triton: exercises
 
 Files and scripts are your own code: they are imported and run. Needs `pip install 'warplens[triton]'`.
 """
@@ -16,11 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from warplens.cli import kernel_puzzles
 from warplens.cli.common import positive, show_text, width, write_bytes
+from warplens.cli.kernel_profiles import add_profile_arguments, card_of, joined_with, opened_profiles, target_of
 from warplens.errors import UsageError, WarplensError
 
 if TYPE_CHECKING:
-    from warplens.kernel_lab.facts.records import Facts
+    from warplens.kernel_lab.checking import Checked
     from warplens.model.table import Table
 
 
@@ -30,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("check", "compile for GPUs that are not here: facts and suggestions", _check_arguments, _check),
         ("trace", "run a script's kernels in the interpreter: what each program does", _trace_arguments, _trace),
         ("diff", "compare the facts of two compilations", _diff_arguments, _diff),
+        ("puzzles", "exercises, with a checker that explains", kernel_puzzles.add_arguments, kernel_puzzles.run),
     ):
         own = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         add(own)
@@ -47,17 +52,21 @@ def _check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--signature", metavar="TYPES", help="one entry per parameter, as '*fp16:16, i32, 1024'")
     parser.add_argument("--num-warps", type=positive, metavar="N", help="warps of a block (4)")
     parser.add_argument("--num-stages", type=positive, metavar="N", help="stages of the pipeline (3)")
-    parser.add_argument("--target", default="sm90", metavar="sm80,sm90,…", help="sm80, sm90, sm100, gfx942, gfx950")
+    parser.add_argument("--target", default="", metavar="sm80,sm90,…",
+                        help="sm80, sm90, sm100, gfx942, gfx950 (the profile's GPU, else sm90)")  # fmt: skip
     parser.add_argument("--config", action="append", default=[], metavar="BLOCK=128,num_warps=8",
                         help="instead of the signature's values; may be given several times")  # fmt: skip
     parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks of a launch: tells how the last wave fills the GPU")
-    parser.add_argument("--card", metavar="NAME", help="the GPU of that target whose size counts for it")
+    parser.add_argument("--card", metavar="NAME", help="the GPU of that target whose size and limits count for it")
+    add_profile_arguments(parser)
     parser.add_argument("--sweep", action="store_true", help="rank the configs by what is known without running them")
-    parser.add_argument("--table", metavar="NAME", help="one table: kernel_facts, kernel_lines, kernel_accesses, "
-                        "kernel_remarks or kernel_layouts")  # fmt: skip
+    parser.add_argument("--table", metavar="NAME",
+                        help="one table: kernel_facts, kernel_lines, kernel_accesses, kernel_remarks, kernel_layouts, "
+                        "kernel_suggestions, kernel_measured, kernel_stalls")  # fmt: skip
     parser.add_argument("--top", type=positive, default=None, metavar="N", help="first N rows of a table")
     parser.add_argument("-o", "--output", action="append", default=[], metavar="PATH",
-                        help="facts.json for kernel diff; or tables: dir/, .xlsx, .md")  # fmt: skip
+                        help="x.html (Python beside what the compiler made of it), facts.json for kernel diff; "
+                        "or tables: dir/, .xlsx, .md")  # fmt: skip
     parser.add_argument("--force", action="store_true", help="overwrite existing outputs")
     parser.add_argument("--json", action="store_true", help="suggestions (or the table) as one JSON array")
     parser.add_argument("--no-cache", action="store_true", help="compile anew")
@@ -70,19 +79,27 @@ def _check(args: argparse.Namespace) -> int:
     from warplens.outputs import rows_to_json
 
     options = {name: value for name in ("num_warps", "num_stages") if (value := getattr(args, name)) is not None}
-    common: dict[str, Any] = {"targets": args.target, "options": options, "cache": not args.no_cache}
+    _refuse_existing(args)
+    profiles = opened_profiles(args)
+    target = target_of(args, profiles)
+    common: dict[str, Any] = {"targets": target, "options": options, "cache": not args.no_cache}
     if args.sweep:
         return _sweep(args, common)
-    common["slow"] = args.slow
+    common |= {"slow": args.slow, "card": card_of(args, profiles, target)}
     if args.signature is not None:
         grid = _grid(args.grid)
-        found = check_signature(args.kernel, args.signature, configs=args.config, grid=grid, card=args.card, **common)
+        found = check_signature(args.kernel, args.signature, configs=args.config, grid=grid, **common)
     elif "::" in args.kernel:
         raise UsageError("a kernel needs its signature", hint="--signature '*fp16:16, *fp16:16, i32:16, 1024'")
     else:
-        found = check_launches(args.kernel, args.script_args, card=args.card, **common)
+        found = check_launches(args.kernel, args.script_args, **common)
+    found = joined_with(found, profiles, args)
     tables = [*facts_tables([each.facts for each in found.checks]), suggestions_table(found)]
-    _write(args, tables, [each.facts for each in found.checks])
+    if profiles:
+        from warplens.kernel_lab.measured_tables import measured_tables
+
+        tables[-1:-1] = measured_tables(found.checks)
+    _write(args, tables, found)
     if args.table is not None:
         _show(_named(tables, args.table), args)
     elif args.json:
@@ -132,17 +149,21 @@ def _show(table: Table, args: argparse.Namespace) -> None:
         show_text(render_table(table, top=args.top, width=width()))
 
 
-def _write(args: argparse.Namespace, tables: Sequence[Table], facts: Sequence[Facts]) -> None:
-    """Tables as everywhere; a .json holds the facts that `kernel diff` compares."""
+def _write(args: argparse.Namespace, tables: Sequence[Table], found: Checked) -> None:
+    """Tables as everywhere; a .json holds the facts that `kernel diff` compares, an .html the texts side by side."""
     from warplens.kernel_lab.facts.saving import save_facts
     from warplens.outputs import Document, plan_outputs, write
 
-    plain = [path for path in args.output if not path.endswith(".json")]
+    plain = [path for path in args.output if not path.endswith((".json", ".html"))]
     targets = plan_outputs(plain, tables="csv", force=args.force, names=tuple(table.name for table in tables))
     for path in (Path(each) for each in args.output if each not in plain):
-        if path.exists() and not args.force:
-            raise UsageError(f"{path} exists", hint="give --force to overwrite it")
-        save_facts(path, facts)
+        if path.suffix == ".json":
+            save_facts(path, [each.facts for each in found.checks])
+        else:
+            from warplens.kernel_lab.code_view import kernel_code
+            from warplens.outputs.html.code_page import code_page_bytes
+
+            path.write_bytes(code_page_bytes(kernel_code(found)))
     for target in targets:
         write(target, Document("Warplens kernel check", args.kernel, {}, tables))
     if args.output:
@@ -161,7 +182,8 @@ def _trace_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", action="append", default=[], metavar="PATH",
                         help="x.html (the page), x.wkt (the trace), or tables: dir/, .xlsx, .json, .md")  # fmt: skip
     parser.add_argument("--force", action="store_true", help="overwrite existing outputs")
-    parser.add_argument("--table", metavar="NAME", help="one table")
+    parser.add_argument("--table", metavar="NAME", help="one table: kernel_launches, kernel_accesses_traced, "
+                        "kernel_tensors_traced, kernel_faults")  # fmt: skip
     parser.add_argument("--top", type=positive, default=None, metavar="N", help="first N rows of a table")
     parser.add_argument("--json", action="store_true", help="the table (kernel_launches) as one JSON array")
     parser.add_argument("script", metavar="script.py", help="a script that launches kernels, or a trace (x.wkt)")
@@ -173,6 +195,7 @@ def _trace(args: argparse.Namespace) -> int:
     from warplens.kernel_lab.tracing import TABLES, load, save
 
     _refuse_existing(args)
+    failures: list[str] = []
     if args.script.endswith(".wkt"):
         found = load(args.script)
     else:
@@ -180,6 +203,7 @@ def _trace(args: argparse.Namespace) -> int:
         found = traced_script(
             Path(args.script), args.script_args, mode="count" if args.count else "record", sample=args.sample,
             seed=args.seed, checks=not args.no_checks, values=args.values, stop_at_fault=args.stop, programs=programs,
+            failures=failures,
         )  # fmt: skip
     if not found.launches:
         raise WarplensError(f"{args.script} launched no Triton kernel")
@@ -201,17 +225,20 @@ def _trace(args: argparse.Namespace) -> int:
     if args.table is not None or args.json:
         _show(_named(tables, args.table or "kernel_launches"), args)
     else:
-        for place, table in enumerate(tables):
-            print(end="\n" if place else "")
-            _show(table, args)
+        from warplens.cli.kernel_trace_text import trace_lines
+
+        for line in trace_lines(found, min(width(), 120)):
+            print(line)
     if args.output:
         print(f"wrote {', '.join(args.output)}", file=sys.stderr)
-    return 1 if any(launch.faults for launch in found.launches) else 0
+    for failure in failures:
+        print(f"warplens: the script failed, what it launched before is shown: {failure}", file=sys.stderr)
+    return 1 if failures or any(launch.faults for launch in found.launches) else 0
 
 
 def _refuse_existing(args: argparse.Namespace) -> None:
     for each in args.output:
-        if each.endswith((".wkt", ".html")) and Path(each).exists() and not args.force:
+        if each.endswith((".wkt", ".html", ".json")) and Path(each).exists() and not args.force:
             raise UsageError(f"{each} exists", hint="give --force to overwrite it")
 
 

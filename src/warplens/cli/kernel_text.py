@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from warplens.units import format_bytes
+from warplens.units import format_bytes, format_count, format_flop, format_us
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import Check, Checked
     from warplens.kernel_lab.facts.records import Facts
+    from warplens.kernel_lab.measuring import Joined
+    from warplens.kernel_lab.suggestion_records import Suggestion
 
 INDENT = "      "
+MOST_STALLS = 4
+MOST_LINES = 6
+"""Sampled lines that are shown; the table kernel_stalls has all."""
 
 
 def check_lines(found: Checked, width: int) -> Iterator[str]:
@@ -27,7 +32,8 @@ def check_lines(found: Checked, width: int) -> Iterator[str]:
 
 def _check(check: Check, width: int) -> Iterator[str]:
     facts = check.facts
-    often = f", launched {check.launches} times" if check.launches else ""
+    times = "once" if check.launches == 1 else f"{check.launches} times"
+    often = f", launched {times}" if check.launches else ""
     yield f"{facts.kernel} on {facts.target}, {facts.config or 'defaults'}{often}"
     yield f"  ({facts.signature}; Triton {facts.triton_version})"
     if not facts.is_compiled:
@@ -35,18 +41,98 @@ def _check(check: Check, width: int) -> Iterator[str]:
         yield f"  does not compile{at}: {facts.failure}"
         return
     yield from (f"  {line}" for line in _facts(facts))
+    if check.measured is not None:
+        yield from (f"  {line}" for line in _measured(check, check.measured, width))
     if not check.suggestions:
         yield "  nothing to suggest"
-    for suggestion in check.suggestions:
-        from warplens.kernel_lab.checking import effect
+    for group in _alike(check):
+        yield from _suggestion(group, width)
 
-        at = f"  {Path(suggestion.place.file).name}:{suggestion.place.line}" if suggestion.place else ""
-        yield f"  {suggestion.code}  {suggestion.title}{at}"
-        for text in (suggestion.evidence, f"→ {suggestion.advice}"):
-            yield from (INDENT + line for line in wrap(text, max(40, width - len(INDENT))))
-        if suggestion.counterfactual is not None:
-            moved = f"compiled with {suggestion.counterfactual.change}: {effect(suggestion) or 'no measure moves'}"
-            yield from (INDENT + line for line in wrap(moved, max(40, width - len(INDENT))))
+
+def _alike(check: Check) -> list[list[tuple[Suggestion, float | None]]]:
+    """Suggestions of one code with one remedy, told once for all the lines they are about."""
+    found: dict[tuple[str, str, str], list[tuple[Suggestion, float | None]]] = {}
+    for suggestion, stake_us in zip(check.suggestions, check.stakes_us, strict=True):
+        change = str(suggestion.counterfactual.change) if suggestion.counterfactual else ""
+        found.setdefault((suggestion.code, suggestion.advice, change), []).append((suggestion, stake_us))
+    return list(found.values())
+
+
+def _suggestion(group: list[tuple[Suggestion, float | None]], width: int) -> Iterator[str]:
+    from warplens.kernel_lab.checking import effect
+
+    first = group[0][0]
+    places = [each.place for each, _ in group if each.place is not None]
+    lines = ", ".join(str(line) for line in sorted({place.line for place in places}))
+    at = f"  {Path(places[0].file).name}:{lines}" if places else ""
+    # Lines that were sampled have shares of their own, which add up; else each stands for the whole kernel.
+    stakes = [stake_us for _, stake_us in group if stake_us is not None]
+    stake = f"  (≤ {format_us(stakes[0] if len(set(stakes)) == 1 else sum(stakes))} at stake)" if stakes else ""
+    yield f"  {first.code}  {first.title}{at}{stake}"
+    for text in (*dict.fromkeys(each.evidence for each, _ in group), f"→ {first.advice}"):
+        yield from (INDENT + line for line in wrap(text, max(40, width - len(INDENT))))
+    if first.counterfactual is not None:
+        moved = f"compiled with {first.counterfactual.change}: {effect(first) or 'no measure moves'}"
+        yield from (INDENT + line for line in wrap(moved, max(40, width - len(INDENT))))
+
+
+def _measured(check: Check, found: Joined, width: int) -> Iterator[str]:
+    """The time, the share of the card's limits, what warps waited for, and the lines where they did."""
+    if found.total_ns:
+        yield (f"measured    {format_us(found.total_us)} in {_launches(found.count)}, "
+               f"{format_us(found.mean_us)} each, {found.gpu_percent:.1f} % of GPU time  {found.source}")  # fmt: skip
+    yield from _limits(found)
+    yield from _waits(check, found, width)
+    for note in found.notes:
+        yield from wrap(note, width - 2, initial_indent="note        ", subsequent_indent=" " * 12)
+
+
+def _limits(found: Joined) -> Iterator[str]:
+    work, reached = found.work, found.reached
+    if work is None:
+        if found.total_ns:
+            yield "roofline    bytes and FLOPs are not known: --traced x.wkt, or --count with a script, counts them"
+        return
+    done = [format_flop(work.total_flop)] * bool(work.flop) + [format_bytes(work.bytes)] * bool(work.bytes)
+    if reached is None:
+        yield f"work        {', '.join(done)} per launch ({work.source})"
+        return
+    rates = [f"{reached.tflops:.3g} TFLOP/s"] * bool(work.flop) + [f"{reached.tbps:.3g} TB/s"] * bool(work.bytes)
+    yield (f"roofline    {reached.percent:.3g} % of what {reached.card} allows, bound by {reached.bound} "
+           f"({reached.ceiling}): {', '.join(rates)}")  # fmt: skip
+    yield f"            {', '.join(done)} per launch ({work.source})"
+    if reached.flag:
+        yield f"            {reached.flag}"
+
+
+def _waits(check: Check, found: Joined, width: int) -> Iterator[str]:
+    if not found.samples:
+        return
+    from warplens.kernel_lab.measured_tables import line_code, stalls_text, whole_kernel
+
+    whole = whole_kernel(found)
+    lines = "" if found.has_lines else ", not by line"
+    yield f"stalls      {stalls_text(whole, MOST_STALLS)} of the waits"
+    waited = f"{100 * whole.stalled / whole.samples:.0f} % of {format_count(whole.samples)} samples waited"
+    yield f"            {waited}{lines}  {found.sampled_in}"
+    if not found.has_lines:
+        return
+    code = line_code(check.artefacts) if check.artefacts is not None else {}
+    for each in found.samples[:MOST_LINES]:
+        place = PurePath(each.file.replace("\\", "/")).name, each.line
+        share = 100 * each.samples / whole.samples
+        where = f"{place[0]}:{place[1]}" if each.line else "(no line)"
+        yield f"  {share:5.1f} %   {where}  {stalls_text(each, 2)}"
+        if place in code:
+            yield _cut(f"            {code[place]}", width - 2)
+
+
+def _launches(count: int) -> str:
+    return "1 launch" if count == 1 else f"{format_count(count)} launches"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(1, width - 1)] + "…"
 
 
 def _facts(facts: Facts) -> Iterator[str]:

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.comparing import compare
-from warplens.kernel_lab.compiling import Job, compile_many
+from warplens.kernel_lab.compiling import Artefacts, Job, compile_many
 from warplens.kernel_lab.counterfactual import recompiler
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import Facts
 from warplens.kernel_lab.facts.saving import load_facts
 from warplens.kernel_lab.launching import launches
 from warplens.kernel_lab.loading import Config, Kernel, load_kernel, parse_config
+from warplens.kernel_lab.measuring import Joined, at_stake_us, joined
 from warplens.kernel_lab.signature import Signature
 from warplens.kernel_lab.suggestions import Suggestion, suggest
 from warplens.kernel_lab.sweep import sweep, sweep_table
 from warplens.kernel_lab.targets import parse_targets
+from warplens.model.measured import Measured
 from warplens.model.table import Column, Table, table
+
+if TYPE_CHECKING:
+    from warplens.kernel_lab.tracing.records import KernelTrace
 
 SLOW_SECONDS: Final = 20.0
 """A kernel that takes longer to compile is not compiled again for each suggestion, unless that is asked for."""
+ANY_TARGET: Final = "{} does not say on which GPU it was taken: its times stand beside every target"
 NOT_TRIED: Final = "{} takes {:.0f} s to compile, so changes were not compiled to see what they do (--slow does)"
 
 
@@ -37,6 +43,18 @@ class Check:
     suggestions: tuple[Suggestion, ...]
     launches: int = 0
     """How often a script launched it so; 0 where nothing was launched."""
+    artefacts: Artefacts | None = field(default=None, repr=False, compare=False)
+    """The compiler's texts, for whoever shows them."""
+    grid: tuple[int, ...] | None = None
+    """Of the launch, where it is known."""
+    measured: Joined | None = None
+    """What profiles say of it, where they were asked."""
+
+    @property
+    def stakes_us(self) -> tuple[float | None, ...]:
+        """The time that each suggestion is about; None without a profile."""
+        source = "\n".join(self.artefacts.source_lines) if self.artefacts else ""
+        return tuple(at_stake_us(each, self.facts, self.measured, source) for each in self.suggestions)
 
 
 @dataclass(frozen=True)
@@ -108,8 +126,14 @@ def _checked(
     found = [extract(artefacts) for artefacts in compiled]
     too_slow = [facts for facts in found if facts.seconds > SLOW_SECONDS and not slow]
     checks = [
-        Check(facts, tuple(_suggestions(each, facts, card, cache, tries=facts not in too_slow)), each.launches)
-        for each, facts in zip(wanted, found, strict=True)
+        Check(
+            facts,
+            tuple(_suggestions(each, facts, card, cache, tries=facts not in too_slow)),
+            each.launches,
+            artefacts,
+            each.grid,
+        )
+        for each, facts, artefacts in zip(wanted, found, compiled, strict=True)
     ]
     slowness = [NOT_TRIED.format(facts.kernel, facts.seconds) for facts in too_slow]
     return Checked(tuple(checks), (*notes, *dict.fromkeys(slowness)))
@@ -119,6 +143,31 @@ def _suggestions(wanted: _Wanted, facts: Facts, card: str | None, cache: bool, *
     job = wanted.job
     again = recompiler(wanted.kernel, job.signature, job.target, dict(job.options), cache=cache) if tries else None
     return suggest(facts, recompile=again, grid=wanted.grid, card=card)
+
+
+def with_profiles(
+    found: Checked,
+    profiles: Sequence[Measured],
+    *,
+    traced: KernelTrace | None = None,
+    card: str | None = None,
+    name: str = "",
+) -> Checked:
+    """The same with what profiles measured of each kernel, and what has most time at stake first."""
+    joins = [
+        joined(check.facts, profiles, grid=check.grid, traced=traced, card=card, name=name) for check in found.checks
+    ]
+    checks = [_ranked(replace(check, measured=join)) for check, join in zip(found.checks, joins, strict=True)]
+    checks.sort(key=lambda each: -(each.measured or Joined()).total_ns)
+    unnamed = [profile.source for profile in profiles if not profile.architecture]
+    if unnamed and len({check.facts.target for check in checks}) > 1:
+        return replace(found, checks=tuple(checks), notes=(*found.notes, ANY_TARGET.format(", ".join(unnamed))))
+    return replace(found, checks=tuple(checks))
+
+
+def _ranked(check: Check) -> Check:
+    order = sorted(range(len(check.suggestions)), key=lambda at: -(check.stakes_us[at] or 0.0))
+    return replace(check, suggestions=tuple(check.suggestions[at] for at in order))
 
 
 def sweep_signature(
@@ -158,6 +207,14 @@ def _key(facts: Facts) -> tuple[str, str, str]:
 COLUMNS: Final = (
     Column("code", "stable code of the suggestion"),
     Column("title", "what is wrong"),
+    Column(
+        "at_stake_us",
+        "the part of time_us that a fix could touch, and the order of the rows: all of it for suggestions about the "
+        "whole kernel, and where no samples by line are known; else the share of samples on the line's statement, a "
+        "loop with its body",
+        "us",
+    ),
+    Column("time_us", "measured time of the kernel, all its launches together; null without a profile", "us"),
     Column("kernel", "its name"),
     Column("target", "GPU that it was compiled for"),
     Column("config", "constants and options"),
@@ -170,12 +227,19 @@ COLUMNS: Final = (
 
 
 def suggestions_table(found: Checked) -> Table:
-    rows = [_row(check.facts, each) for check in found.checks for each in check.suggestions]
-    frame = pl.DataFrame(rows, schema={column.name: pl.String for column in COLUMNS})
+    """Most time at stake first; without a profile in the order of the checks and codes."""
+    rows = [
+        _row(check, each, stake)
+        for check in found.checks
+        for each, stake in zip(check.suggestions, check.stakes_us, strict=True)
+    ]
+    frame = pl.DataFrame(rows, schema={column.name: pl.Float64 if column.unit else pl.String for column in COLUMNS})
+    frame = frame.sort("at_stake_us", descending=True, nulls_last=True, maintain_order=True)
     return table("kernel_suggestions", "one row per suggestion", COLUMNS, frame, *found.notes)
 
 
-def _row(facts: Facts, suggestion: Suggestion) -> dict[str, str | None]:
+def _row(check: Check, suggestion: Suggestion, stake_us: float | None) -> dict[str, str | float | None]:
+    facts, measured = check.facts, check.measured
     shown = suggestion.counterfactual
     place = suggestion.place
     return {
@@ -189,6 +253,8 @@ def _row(facts: Facts, suggestion: Suggestion) -> dict[str, str | None]:
         "advice": suggestion.advice,
         "change": shown.change if shown else "",
         "effect": effect(suggestion),
+        "time_us": measured.total_us if measured is not None and measured.total_ns else None,
+        "at_stake_us": stake_us,
     }
 
 

@@ -24,6 +24,8 @@ class Measure:
     better: str
     tolerance: float = 0.0
     """Relative; smaller changes count as none, as of figures that any change of the compiler moves a little."""
+    costs_occupancy: bool = False
+    """More of it is worse only where fewer warps fit because of it."""
 
 
 def _occupancy(facts: Facts) -> Shown:
@@ -46,10 +48,10 @@ def _conflicts(facts: Facts) -> Shown:
 
 MEASURES: Final = (
     Measure("compiles", lambda f: int(f.is_compiled), "higher"),
-    Measure("registers", lambda f: f.registers, "lower", 0.1),
+    Measure("registers", lambda f: f.registers, "lower", 0.1, costs_occupancy=True),
     Measure("spill_bytes", lambda f: f.spill_bytes, "lower"),
     Measure("stack_bytes", lambda f: f.stack_bytes, "lower"),
-    Measure("shared_bytes", lambda f: f.shared_bytes, "lower", 0.1),
+    Measure("shared_bytes", lambda f: f.shared_bytes, "lower", 0.1, costs_occupancy=True),
     Measure("occupancy_percent", _occupancy, "higher", 0.1),
     Measure("narrowest_access_bits", narrowest_bits, "higher"),
     Measure("dots_on_the_matrix_unit", matrix_dots, "higher"),
@@ -85,11 +87,14 @@ class Difference:
 
 def differences(before: Facts, after: Facts) -> list[Difference]:
     """Every measure of both, and the accesses whose width changed."""
-    found = [
-        Difference(m.name, b, a, _verdict(m.better, b, a, m.tolerance))
-        for m in MEASURES
-        for b, a in [(m.of(before), m.of(after))]
-    ]
+    fewer_fit = _verdict("higher", _occupancy(before), _occupancy(after), 0.0) == REGRESSION
+    found = []
+    for measure in MEASURES:
+        first, second = measure.of(before), measure.of(after)
+        verdict = _verdict(measure.better, first, second, measure.tolerance)
+        if verdict == REGRESSION and measure.costs_occupancy and not fewer_fit:
+            verdict = "changed"
+        found.append(Difference(measure.name, first, second, verdict))
     return found + _width_changes(before, after)
 
 

@@ -93,12 +93,13 @@ def _divisibility_draft(code: str, access: Access, why: str) -> Draft:
         return min(changes, key=lambda change: len(change.divisible))
 
     listed = ", ".join(names)
+    fits = max(access.best_bits // max(access.element_bits, 1), 1)
     return Draft(
         code,
         access.place,
         f"{_evidence(access)}; {why}: {listed} not known to be divisible by 16",
         "pass {change} (a multiple of 16, so that Triton specialises the kernel for it), pad the tensor to make it so, "
-        "or promise it with tl.multiple_of",
+        f"or, where it always is a multiple of {fits}, write `{names[0]} // {fits} * {fits}`, which shows the compiler",
         (every, *fewer[:_MOST_ARGUMENTS], *single[:_MOST_ARGUMENTS]),
         helps,
         smallest,

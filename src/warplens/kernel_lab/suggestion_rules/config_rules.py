@@ -122,7 +122,8 @@ def waves(situation: Situation) -> Iterator[Draft]:
         "WK109",
         None,
         f"{blocks} blocks on {gpu.name}: {gpu.multiprocessors} multiprocessors × {occupancy.blocks} blocks make "
-        f"{per_wave} at once, so {int(count)} waves with {last} blocks in the last; {idle:.0f} % of the places idle",
+        f"{per_wave} at once, so {int(count)} wave{'s' * (count > 1)} with {last} blocks in the last; "
+        f"{idle:.0f} % of the places idle",
         "choose a tile that gives a multiple of that many blocks, split K over more blocks, or let as many blocks as "
         "fit loop over the tiles (a persistent kernel)",
     )

@@ -1,0 +1,214 @@
+"""Any profile → `Measured`: its kernels with time, geometry, the program's own counts of work, and samples by line."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from warplens.analyses.paths.stalls import stalls
+from warplens.analyses.paths.workspace import PathWorkspace
+from warplens.analyses.workspace import Workspace
+from warplens.hardware import Gpu
+from warplens.model.kinds import CODE, NONE
+from warplens.model.measured import ISSUED, LineSamples, Measured, MeasuredKernel
+from warplens.model.table import Table
+from warplens.model.trace import Device
+
+STALL: Final = "stalled_"
+FLOPS: Final = re.compile(r"flops(8|16|32|64)?")
+TOLD: Final = re.compile(r"<(?P<what>grid|warps|stages):(?P<value>[^>]*)>")
+"""What launch metadata often appends to the names of kernels: `matmul_<grid:256>_<warps:4>_<stages:3>`."""
+SIZE: Final = re.compile(r"\d{1,10}")
+
+
+def measured(work: Workspace | PathWorkspace) -> Measured:
+    """The kernels of a profile, those of equal name and geometry together, longest total first."""
+    if isinstance(work, Workspace):
+        meta, gpu_ns, kernels = work.trace.meta, work.gpu_total_ns, _of_trace(work)
+    else:
+        counters = next((table for table in work.paths.extra if table.name == "counters"), None)
+        meta, gpu_ns = work.paths.meta, work.gpu_total_ns
+        kernels = _of_tree(work) if counters is None else _of_counters(counters, work.paths.extra)
+    listed = sorted(kernels, key=lambda each: (-each.total_ns, each.name, each.grid, each.threads))
+    return Measured(
+        source=Path(meta.source).name,
+        gpu=work.hardware.name if work.hardware else "",
+        architecture=_architecture(work.hardware, meta.devices),
+        gpu_ns=gpu_ns,
+        kernels=tuple(_with_told(each) for each in listed),
+    )
+
+
+def _architecture(gpu: Gpu | None, devices: Iterable[Device]) -> str:
+    """Of the GPU, or where no such GPU is known, as the profile's own header says."""
+    if gpu is not None:
+        return gpu.architecture
+    told = {device.compute for device in devices if device.compute}
+    compute = told.pop() if len(told) == 1 else ""
+    return compute.partition(":")[0] if compute.startswith("gfx") else f"sm_{compute.replace('.', '')}" * bool(compute)
+
+
+def _with_told(kernel: MeasuredKernel) -> MeasuredKernel:
+    """The kernel with what its name says of its launch."""
+    told = {match["what"]: match["value"] for match in TOLD.finditer(kernel.name)}
+    if not told:
+        return kernel
+    sizes = {what: tuple(map(int, SIZE.findall(value)[:3])) for what, value in told.items()}
+    return replace(
+        kernel,
+        grid=kernel.grid or sizes.get("grid", ()),
+        warps=(*sizes.get("warps", ()), NONE)[0],
+        stages=(*sizes.get("stages", ()), NONE)[0],
+    )
+
+
+def _of_trace(work: Workspace) -> Iterator[MeasuredKernel]:
+    trace = work.trace
+    groups = (
+        work.gpu.filter(pl.col("kind") == CODE["kernel"])
+        .group_by("name", "geometry", maintain_order=True)
+        .agg(pl.len().alias("count"), pl.col("dur_ns").sum())
+    )
+    amounts = _recorded_work(work)
+    for name, geometry, count, total_ns in groups.iter_rows():
+        shape = trace.geometries.row(geometry, named=True) if geometry >= 0 else {}
+        covered, own = amounts.get((name, geometry), (0, {}))
+        yield MeasuredKernel(
+            name=trace.names[name],
+            count=count,
+            total_ns=total_ns,
+            **_geometry(shape),
+            **(_work(own) if covered == count else {}),
+        )
+
+
+def _recorded_work(work: Workspace) -> dict[tuple[int, int], tuple[int, dict[str, float]]]:
+    """By name and geometry: how many launches the program said something of, and what, added up.
+
+    Metrics stand on the innermost caller of a kernel. They are the kernel's where nothing else ran below it.
+    """
+    trace = work.trace
+    if trace.metrics.is_empty() or trace.contexts.is_empty():
+        return {}
+    group = pl.struct("name", "geometry")
+    events = trace.events.select(pl.col("id"), "name", "geometry")
+    callers = (
+        trace.contexts.join(events, on="id", how="inner")
+        .group_by("frame")
+        .agg(group.n_unique().alias("kernels"), pl.col("name", "geometry").first(), pl.len().alias("launches"))
+        .filter((pl.col("kernels") == 1) & ~pl.col("frame").is_in(trace.frames["parent"].unique().implode()))
+    )
+    said = callers.join(trace.metrics.cast({"id": pl.Int64}), left_on="frame", right_on="id", how="inner")
+    covered = said.unique("frame").group_by("name", "geometry").agg(pl.col("launches").sum())
+    sums = said.group_by("name", "geometry", "metric").agg(pl.col("value").sum())
+    found: dict[tuple[int, int], tuple[int, dict[str, float]]] = {
+        (name, geometry): (launches, {}) for name, geometry, launches in covered.iter_rows()
+    }
+    for name, geometry, metric, value in sums.iter_rows():
+        found[name, geometry][1][metric] = value
+    return found
+
+
+def _of_tree(work: PathWorkspace) -> Iterator[MeasuredKernel]:
+    tree = work.tree
+    samples = _samples(stalls(work))
+    nodes: dict[str, list[int]] = {}
+    for node, kind in enumerate(tree.kind):
+        if kind == "kernel":
+            nodes.setdefault(tree.name[node], []).append(node)
+    told = [name for name in tree.metrics if name == "bytes" or FLOPS.fullmatch(name)]
+    for name, own in nodes.items():
+        # A kernel may also be launched where nobody says what it does: then the sums are not those of its launches.
+        amounts = {
+            metric: float(tree.metrics[metric][own].sum()) for metric in told if (tree.metrics[metric][own] > 0).all()
+        }
+        yield MeasuredKernel(
+            name=name,
+            count=int(tree.self_count[own].sum()),
+            total_ns=int(tree.self_ns[own].sum()),
+            **_work(amounts),
+            samples=samples.get(name, ()),
+        )
+
+
+def _samples(table: Table) -> dict[str, tuple[LineSamples, ...]]:
+    reasons = [column for column in table.frame.columns if column.startswith(STALL) and column != "stalled_samples"]
+    reasons = [column for column in reasons if column not in ("stalled_percent", STALL + ISSUED)]
+    found: dict[str, list[LineSamples]] = {}
+    for row in table.frame.iter_rows(named=True):
+        counts = ((name.removeprefix(STALL), int(row[name] or 0)) for name in reasons)
+        found.setdefault(row["kernel"], []).append(
+            LineSamples(
+                samples=int(row["samples"]),
+                stalled=int(row["stalled_samples"]),
+                reasons=_most_first(counts),
+                file=row["file"] or "",
+                line=int(row["line"] or 0),
+                function=row["function"] or "",
+            )
+        )
+    return {kernel: tuple(lines) for kernel, lines in found.items()}
+
+
+def _of_counters(counters: Table, extra: Iterable[Table]) -> Iterator[MeasuredKernel]:
+    """Nsight Compute's launches: each was run alone, so that their times add up to no run's."""
+    waits = next((table for table in extra if table.name == "counter_stalls"), None)
+    shape = ("grid", "block", "registers", "shared_memory_bytes")
+    groups = counters.frame.group_by("kernel", *shape, maintain_order=True).agg(
+        pl.len().alias("count"),
+        (pl.col("time_us").sum() * 1000).round().cast(pl.Int64).alias("total_ns"),
+        pl.col("dram_bytes").sum(),
+        pl.struct("process", "id").alias("launches"),
+    )
+    for row in groups.iter_rows(named=True):
+        yield MeasuredKernel(
+            name=row["kernel"],
+            count=row["count"],
+            total_ns=row["total_ns"] or 0,
+            **_geometry({name: row[name] for name in shape}),
+            dram_bytes=float(row["dram_bytes"] or 0),
+            samples=_counted_waits(waits, row["launches"]),
+        )
+
+
+def _counted_waits(waits: Table | None, launches: list[dict[str, int]]) -> tuple[LineSamples, ...]:
+    if waits is None:
+        return ()
+    keys = pl.DataFrame(launches, schema=waits.frame.select("process", "id").schema)
+    own = waits.frame.join(keys, on=["process", "id"], how="semi").group_by("stall").agg(pl.col("samples").sum())
+    counts = {stall: int(samples or 0) for stall, samples in own.iter_rows()}
+    total = sum(counts.values())
+    stalled = total - counts.pop(ISSUED, 0)
+    return (LineSamples(total, stalled, _most_first(counts.items())),) if total else ()
+
+
+def _most_first(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(((name, count) for name, count in counts if count > 0), key=lambda each: (-each[1], each[0])))
+
+
+def _geometry(shape: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "grid": _sizes(shape.get("grid")),
+        "threads": math.prod(_sizes(shape.get("block"))) if _sizes(shape.get("block")) else NONE,
+        "registers": _whole(shape.get("registers")),
+        "shared_bytes": _whole(shape.get("shared_memory_bytes")),
+    }
+
+
+def _work(amounts: Mapping[str, float]) -> dict[str, Any]:
+    flop = [(match[1] or "", value) for name, value in amounts.items() if (match := FLOPS.fullmatch(name))]
+    return {"flop": tuple(sorted(flop)), "bytes": amounts.get("bytes", 0.0)}
+
+
+def _sizes(text: str | None) -> tuple[int, ...]:
+    return tuple(int(size) for size in SIZE.findall(text or "")[:3])
+
+
+def _whole(value: Any) -> int:
+    return int(value) if value is not None and value >= 0 else NONE

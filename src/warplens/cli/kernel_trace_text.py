@@ -1,0 +1,99 @@
+"""What `kernel trace` says on a screen: a block per launch, its statements, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import PurePath
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from warplens.kernel_lab.tracing.records import NO_TENSOR
+from warplens.units import format_bytes, format_count, format_flop
+
+if TYPE_CHECKING:
+    from warplens.kernel_lab.tracing.records import Access, Fault, KernelTrace, Launch
+
+MOST_LAUNCHES = 12
+MOST_STATEMENTS = 14
+INDENT = "      "
+
+
+def trace_lines(trace: KernelTrace, width: int) -> Iterator[str]:
+    """Launches that follow each other and did the same are told once."""
+    groups = [list(group) for _, group in groupby(trace.launches, key=_likeness)]
+    for place, group in enumerate(groups[:MOST_LAUNCHES]):
+        if place:
+            yield ""
+        yield from _launch(group[0], len(group), width)
+    if len(groups) > MOST_LAUNCHES:
+        rest = sum(map(len, groups[MOST_LAUNCHES:]))
+        yield f"\n… and {format_count(rest)} more launches: --table kernel_launches has all"
+    faults = sum(len(launch.faults) for launch in trace.launches)
+    if faults:
+        yield f"\n{format_count(faults)} faults: --table kernel_faults has all"
+
+
+def _likeness(launch: Launch) -> object:
+    return (launch.kernel, launch.grid, launch.loaded_bytes, launch.stored_bytes, launch.atomic_bytes, launch.flop,
+            launch.traced_programs, [fault.message for fault in launch.faults])  # fmt: skip
+
+
+def _launch(launch: Launch, times: int, width: int) -> Iterator[str]:
+    grid = " × ".join(map(str, launch.grid))
+    often = f", {times} times alike" if times > 1 else ""
+    traced = "" if launch.traced_programs == launch.programs else f", {format_count(launch.traced_programs)} traced"
+    file, line, _ = launch.called_from[-1] if launch.called_from else ("", 0, "")
+    where = f"  {PurePath(file).name}:{line}" if file else ""
+    yield f"{launch.kernel}, {format_count(launch.programs)} programs ({grid}){traced}{often}{where}"
+    yield f"  bytes     {_bytes(launch)}"
+    yield f"  lanes     {_percent(launch.active_lanes_percent)} active; sectors {_percent(launch.sector_percent)} used"
+    if launch.flop:
+        yield (f"  FLOPs     {format_flop(launch.flop)}; {launch.flop_per_byte or 0:.3g} per byte moved, "
+               f"{launch.flop_per_unique_byte or 0:.3g} if every byte moves once")  # fmt: skip
+    yield from _statements(launch, width)
+    yield from _faults(launch, width)
+
+
+def _bytes(launch: Launch) -> str:
+    parts = [f"{format_bytes(size)} {name}" for name, size in
+             (("loaded", launch.loaded_bytes), ("stored", launch.stored_bytes), ("by atomics", launch.atomic_bytes))
+             if size]  # fmt: skip
+    again = launch.true_bytes / launch.unique_bytes if launch.unique_bytes else 0
+    each = f", each {again:.3g} times" if again > 1.005 else ", each once" if again else ""
+    return f"{', '.join(parts) or 'none'}; {format_bytes(launch.unique_bytes)} of memory{each}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g} %"
+
+
+def _statements(launch: Launch, width: int) -> Iterator[str]:
+    for access in launch.accesses[:MOST_STATEMENTS]:
+        site = launch.sites[access.site]
+        tensor = launch.tensors[access.tensor].name if access.tensor != NO_TENSOR else ""
+        head = f"  line {site.line:<4} {access.op:<11} {tensor:<12} {_work(access):>11}  "
+        yield _cut(head + " ".join(site.statement.split()), width)
+    rest = len(launch.accesses) - MOST_STATEMENTS
+    if rest > 0:
+        yield f"  … and {format_count(rest)} more: --table kernel_accesses_traced has all"
+
+
+def _work(access: Access) -> str:
+    return format_bytes(access.true_bytes) if access.lanes else format_flop(access.flop)
+
+
+def _faults(launch: Launch, width: int) -> Iterator[str]:
+    for fault in launch.faults:
+        yield f"  FAULT     {fault.kind}  {_place(launch, fault)}"
+        for text in (fault.message, f"in: {' '.join(launch.sites[fault.site].statement.split())}"):
+            yield from wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)
+
+
+def _place(launch: Launch, fault: Fault) -> str:
+    site = launch.sites[fault.site]
+    return f"{PurePath(site.file).name}:{site.line}"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(1, width - 1)] + "…"

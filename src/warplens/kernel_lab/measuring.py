@@ -1,0 +1,195 @@
+"""A compiled kernel beside what profiles measured of it: time, work, roofline, samples by line, and time at stake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from warplens.hardware import Gpu, gpu_named
+from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.measured_match import matched, whole_grid
+from warplens.kernel_lab.measured_work import Reached, Work, reached, told_work, traced_work
+from warplens.kernel_lab.statement_lines import statement_lines
+from warplens.kernel_lab.suggestion_records import Suggestion
+from warplens.kernel_lab.targets import TARGETS
+from warplens.model.measured import LineSamples, Measured, MeasuredKernel
+
+if TYPE_CHECKING:
+    from warplens.kernel_lab.tracing.records import KernelTrace
+
+WHOLE_KERNEL: Final = ("WK101", "WK108", "WK109", "WK110")
+"""Suggestions about all of a kernel (spills, occupancy, waves, tiles), also where one of its lines shows it most."""
+STRAY_PERCENT: Final = 10.0
+"""From this share of samples on lines without code on, the source is likely not the one that ran."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What profiles say of one compilation. Without a time, `count` and `total_ns` are 0."""
+
+    kernels: tuple[str, ...] = ()
+    """Its names in the profile that the times are from."""
+    source: str = ""
+    count: int = 0
+    total_ns: int = 0
+    gpu_percent: float = 0.0
+    """Share of all GPU time of that profile."""
+    dram_bytes: float = 0.0
+    """Bytes of a launch that the GPU's counters saw."""
+    work: Work | None = None
+    reached: Reached | None = None
+    samples: tuple[LineSamples, ...] = ()
+    """Most samples first."""
+    sampled_in: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def total_us(self) -> float:
+        return self.total_ns / 1e3
+
+    @property
+    def mean_us(self) -> float:
+        return self.total_us / self.count if self.count else 0.0
+
+    @property
+    def sample_count(self) -> int:
+        return sum(each.samples for each in self.samples)
+
+    @property
+    def has_lines(self) -> bool:
+        return any(each.line for each in self.samples)
+
+
+def joined(
+    facts: Facts,
+    profiles: Sequence[Measured],
+    *,
+    grid: Sequence[int] | None = None,
+    traced: KernelTrace | None = None,
+    card: str | None = None,
+    name: str = "",
+) -> Joined:
+    """Everything that the profiles have of a compilation; times rather from one that took no samples.
+
+    `traced` is a trace of the same launches, for exact work; `name` is the kernel's name in the profiles where that
+    is another one.
+    """
+    notes: list[str] = []
+    found: list[tuple[Measured, tuple[MeasuredKernel, ...]]] = []
+    for profile in profiles:
+        if _is_elsewhere(facts, profile):
+            notes.append(f"{profile.source} is of {profile.gpu or profile.architecture}, not of {facts.target}")
+            continue
+        match = matched(facts, profile, grid=grid, name=name)
+        notes += match.notes
+        if match.kernels:
+            found.append((profile, match.kernels))
+    timed = [each for each in found if sum(kernel.total_ns for kernel in each[1])]
+    sampled = [each for each in found if any(kernel.samples for kernel in each[1])]
+    timed.sort(key=lambda each: each in sampled)
+    if not found:
+        return Joined(notes=tuple(notes))
+    profile, kernels = (timed or found)[0]
+    count, total_ns = sum(kernel.count for kernel in kernels), sum(kernel.total_ns for kernel in kernels)
+    work, said = _work(facts, found, kernels, traced)
+    gpu, which = _gpu(facts, profile, card)
+    limits = reached(work, gpu, total_ns / 1e3 / count) if work and count else None
+    samples = _samples(sampled[0][1]) if sampled else ()
+    counted = sum(kernel.dram_bytes for kernel in kernels)
+    return Joined(
+        kernels=tuple(dict.fromkeys(kernel.name for kernel in kernels)),
+        source=profile.source,
+        count=count,
+        total_ns=total_ns,
+        gpu_percent=100 * total_ns / profile.gpu_ns if profile.gpu_ns else 0.0,
+        dram_bytes=counted / count if count else 0.0,
+        work=work,
+        reached=limits,
+        samples=samples,
+        sampled_in=sampled[0][0].source if sampled else "",
+        notes=(*dict.fromkeys(notes), *said, *([which] if limits and which else []), *_strays(facts, samples)),
+    )
+
+
+def _is_elsewhere(facts: Facts, profile: Measured) -> bool:
+    return bool(profile.architecture) and profile.architecture.replace("_", "").rstrip("af") != facts.target
+
+
+def _work(
+    facts: Facts,
+    found: Sequence[tuple[Measured, tuple[MeasuredKernel, ...]]],
+    kernels: Sequence[MeasuredKernel],
+    traced: KernelTrace | None,
+) -> tuple[Work | None, tuple[str, ...]]:
+    """Exact work where it was traced, else what the program said of the launches whose times are taken."""
+    notes: tuple[str, ...] = ()
+    if traced is not None:
+        work, notes = traced_work(facts, traced, [whole_grid(kernel.grid) for kernel in kernels])
+        if work is not None:
+            return work, notes
+    told = [work for each in (kernels, *(other for _, other in found)) if (work := told_work(facts, each))]
+    return (told[0] if told else None), notes
+
+
+def _gpu(facts: Facts, profile: Measured, card: str | None) -> tuple[Gpu, str]:
+    """The card whose limits hold, and what to say of the choice."""
+    if profile.gpu:
+        other = f"the profile is of {profile.gpu}, whose limits hold, not those of {card}" if card else ""
+        return gpu_named(profile.gpu), other if card and gpu_named(card).name != profile.gpu else ""
+    if card:
+        return gpu_named(card), ""
+    default = TARGETS[facts.target].gpu()
+    return default, f"{profile.source} names no GPU: the limits are those of {default.name} (--card names another)"
+
+
+def _samples(kernels: Sequence[MeasuredKernel]) -> tuple[LineSamples, ...]:
+    """The samples of several launch shapes, line by line."""
+    groups: dict[tuple[str, int, str], list[LineSamples]] = {}
+    for each in (line for kernel in kernels for line in kernel.samples):
+        groups.setdefault((each.file, each.line, each.function), []).append(each)
+    merged = [_merged(lines, *place) for place, lines in groups.items()]
+    return tuple(sorted(merged, key=lambda each: (-each.samples, each.file, each.line)))
+
+
+def _merged(lines: Sequence[LineSamples], file: str, line: int, function: str) -> LineSamples:
+    reasons: dict[str, int] = {}
+    for name, count in (each for found in lines for each in found.reasons):
+        reasons[name] = reasons.get(name, 0) + count
+    ordered = tuple(sorted(reasons.items(), key=lambda each: (-each[1], each[0])))
+    samples, stalled = sum(each.samples for each in lines), sum(each.stalled for each in lines)
+    return LineSamples(samples, stalled, ordered, file, line, function)
+
+
+def _strays(facts: Facts, samples: Sequence[LineSamples]) -> list[str]:
+    """Samples on lines that this compilation has no code for: the file is likely not the one that ran."""
+    own = [each for each in samples if each.line and _is_in(each.file, facts.file)]
+    code = {line.place.line for line in facts.lines if line.place.file == facts.file}
+    stray = sum(each.samples for each in own if each.line not in code)
+    total = sum(each.samples for each in samples)
+    if not code or not total or 100 * stray / total < STRAY_PERCENT:
+        return []
+    name = PurePath(facts.file).name
+    return [f"{100 * stray / total:.0f} % of the samples are on lines of {name} without code: has it changed since?"]
+
+
+def _is_in(recorded: str, file: str) -> bool:
+    """Whether a profile's file is this one; it may have lain elsewhere where the profile was taken."""
+    return PurePath(recorded.replace("\\", "/")).name == PurePath(file).name
+
+
+def at_stake_us(suggestion: Suggestion, facts: Facts, found: Joined | None, source: str) -> float | None:
+    """The time that a suggestion is about: the kernel's, or the share of it that samples give to its statement.
+
+    A statement is what stands on the suggestion's line: a loop with all of its body, a call over several lines.
+    `source` is the text of the kernel's file.
+    """
+    if found is None or not found.total_ns:
+        return None
+    if suggestion.place is None or suggestion.code in WHOLE_KERNEL or not found.has_lines:
+        return found.total_us
+    line = suggestion.place.line
+    lines = statement_lines(source, line) if suggestion.place.file == facts.file else range(line, line + 1)
+    hit = sum(each.samples for each in found.samples if each.line in lines and _is_in(each.file, suggestion.place.file))
+    return found.total_us * hit / found.sample_count if found.sample_count else found.total_us

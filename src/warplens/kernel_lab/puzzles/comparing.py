@@ -1,0 +1,133 @@
+"""An output against what it should hold: the first wrong element, where the wrong ones lie, what they look like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+WHOLE = "all of"
+LOOKS_LIKE = "this is what comes out if"
+FEW = 3
+"""A wrong value that so many elements should hold says nothing about where it came from."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`wrong` has the shape of the output; `first` is the first wrong element in the order of the indices."""
+
+    name: str
+    got: Floats
+    expected: Floats
+    wrong: Bools
+    first: tuple[int, ...]
+
+
+def difference(name: str, tensor: Any, expected: Any, tolerance: float) -> Difference | None:
+    """None where the output is right."""
+    got, wanted = _numbers(tensor), _numbers(expected)
+    wrong = ~_close(got, wanted, tolerance)
+    if not wrong.any():
+        return None
+    first = tuple(int(place) for place in np.argwhere(wrong)[0])
+    return Difference(name, got, wanted, wrong, first)
+
+
+def described(found: Difference, mistakes: Mapping[str, Any], tolerance: float) -> Iterator[str]:
+    """What is known about the wrong elements: where they lie, and what mistake they look like."""
+    count = int(found.wrong.sum())
+    if count == found.wrong.size:
+        yield f"all {count:,} elements are wrong" if count > 1 else "it is the only element"
+    elif count == 1:
+        yield f"it is the only wrong one of {found.wrong.size:,} elements"
+    else:
+        box = box_text(found.name, found.wrong)
+        where = "" if box.startswith(WHOLE) else f", all of them in {box}"
+        yield f"{count:,} of {found.wrong.size:,} elements are wrong{where}"
+    looks = _looks_like(found, mistakes, tolerance)
+    if looks:
+        yield looks
+
+
+def _looks_like(found: Difference, mistakes: Mapping[str, Any], tolerance: float) -> str:
+    got, expected, name = found.got, found.expected, found.name
+    for words, values in mistakes.items():
+        # Known mistakes are float64; the learner's kernel rounds, so be a little more lenient than for right answers.
+        same = _close(got, _numbers(values), 4 * max(tolerance, 1e-6))
+        if (same | (np.isnan(got) & np.isnan(_numbers(values)))).all():
+            return f"{LOOKS_LIKE} {words}"
+    first_got, first_expected = float(got[found.first]), float(expected[found.first])
+    if not np.isfinite(first_got):
+        return ""
+    if got.ndim == 2 and got.shape[0] == got.shape[1] and _close(got, expected.T, tolerance).all():
+        return f"{name} is transposed as a whole"
+    place = _home(found, tolerance)
+    if place is not None:
+        return f"{first_got:.6g} is what {name}[{_text(place)}] should hold"
+    wrong_got, wrong_expected = got[found.wrong], expected[found.wrong]
+    if len(wrong_got) >= FEW and np.isfinite(wrong_got).all():
+        if not wrong_got.any():
+            return "all wrong elements are 0"
+        ratio, gap = first_got / first_expected if first_expected else 0.0, first_got - first_expected
+        if ratio and np.allclose(wrong_got, ratio * wrong_expected, rtol=1e-3, atol=1e-6):
+            return f"every wrong element is {ratio:.4g} times what it should be"
+        if np.allclose(wrong_got, wrong_expected + gap, rtol=1e-3, atol=1e-6):
+            return f"every wrong element is {abs(gap):.4g} too {'large' if gap > 0 else 'small'}"
+    return ""
+
+
+def _home(found: Difference, tolerance: float) -> tuple[int, ...] | None:
+    """The element that should hold what the first wrong one holds, where there is only one."""
+    value = found.got[found.first]
+    homes = np.argwhere(np.isclose(found.expected, value, rtol=max(tolerance, 1e-6), atol=1e-12))
+    if not value or len(homes) != 1 or len(np.unique(found.expected)) < found.expected.size // FEW:
+        return None
+    return tuple(int(place) for place in homes[0])
+
+
+def _close(got: Floats, expected: Floats, tolerance: float) -> Bools:
+    """Within the tolerance of each value and of the usual size of all; NaN is close to nothing."""
+    finite = np.abs(expected[np.isfinite(expected)])
+    size = float(finite.mean()) if finite.size else 0.0
+    with np.errstate(invalid="ignore"):
+        near: Bools = np.abs(got - expected) <= tolerance * (np.abs(expected) + size)
+    near |= got == expected
+    return near
+
+
+def box_text(name: str, flags: Bools) -> str:
+    """The smallest box that holds all flagged elements, as a slice.
+
+    >>> flags = np.zeros((4, 50), bool)
+    >>> flags[1, 3:7] = True
+    >>> box_text("x", flags), box_text("x", ~flags)
+    ('x[1, 3:7]', 'all of x')
+    """
+    places = np.argwhere(flags)
+    spans = list(zip(places.min(0).tolist(), places.max(0).tolist(), strict=True))
+    if all((low, high + 1) == (0, size) for (low, high), size in zip(spans, flags.shape, strict=True)):
+        return f"{WHOLE} {name}"
+    parts = [f"{low}" if low == high else f"{low}:{high + 1}" for low, high in spans]
+    return f"{name}[{', '.join(parts)}]"
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "program"), counted(1200, "element")
+    ('1 program', '1,200 elements')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _numbers(tensor: Any) -> Floats:
+    numbers: Floats = np.array(tensor.detach().double().contiguous().tolist(), np.float64).reshape(tuple(tensor.shape))
+    return numbers
+
+
+def _text(index: tuple[int, ...]) -> str:
+    return ", ".join(map(str, index))

@@ -1,0 +1,107 @@
+"""Who touched an element of a tensor, read from the events of a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from warplens.kernel_lab.tracing.records import Events, Ints, Launch, TensorInfo
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One event on a tensor: `elements` counts from the start of the storage, lane by lane."""
+
+    program: int
+    op: str
+    site: int
+    elements: Ints
+    active: Bools
+
+
+class Accesses:
+    """The loads or the writes of a launch, tensor by tensor."""
+
+    def __init__(self, launch: Launch) -> None:
+        assert launch.events is not None
+        self.launch = launch
+        self._events: Events = launch.events
+        self._relative = lru_cache(maxsize=None)(lambda at: launch.patterns[at].relative().reshape(-1))
+        self._lanes = lru_cache(maxsize=None)(lambda at: launch.masks[at].lanes().reshape(-1))
+
+    def of(self, tensor: int, *, writes: bool) -> Iterator[Access]:
+        events = self._events
+        ops = [at for at, op in enumerate(events.ops) if (op != "load") == writes]
+        chosen = np.flatnonzero((events.tensor == tensor) & np.isin(events.op, ops))
+        for row in chosen.tolist():
+            elements = int(events.base[row]) + self._relative(int(events.pattern[row]))
+            active = self._lanes(int(events.mask[row]))
+            op = events.ops[int(events.op[row])]
+            yield Access(int(events.program[row]), op, int(events.site[row]), elements, active)
+
+    def touching(self, tensor: int, element: int, *, active: bool) -> list[Access]:
+        """Writes of this element (counted from the start of the storage), or lanes on it that a mask switched off."""
+        return [
+            access
+            for access in self.of(tensor, writes=True)
+            if bool(((access.elements == element) & (access.active == active)).any())
+        ]
+
+    def read_by(self, program: int, tensor: int) -> Ints:
+        """Elements of the storage that a program has loaded through this tensor, each once."""
+        parts = [each.elements[each.active] for each in self.of(tensor, writes=False) if each.program == program]
+        return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+
+    def times_read_by(self, program: int, tensor: int) -> float:
+        """How often a program has loaded each of those elements, in the mean."""
+        loads = [int(each.active.sum()) for each in self.of(tensor, writes=False) if each.program == program]
+        return sum(loads) / max(1, self.read_by(program, tensor).size)
+
+    def written(self, tensor: int) -> Bools:
+        """One flag per element of the tensor's storage."""
+        info = self.launch.tensors[tensor]
+        flags = np.zeros(info.storage_bytes // info.itemsize, bool)
+        for access in self.of(tensor, writes=True):
+            flags[access.elements[access.active]] = True
+        return flags
+
+
+def tensor_number(launch: Launch, name: str) -> int:
+    return next(at for at, info in enumerate(launch.tensors) if info.name == name)
+
+
+def storage_elements(info: TensorInfo) -> Ints:
+    """Where each element of the tensor lies in its storage, in the shape of the tensor."""
+    places = np.full(info.shape, info.offset, np.int64)
+    for axis, (size, stride) in enumerate(zip(info.shape, info.strides, strict=True)):
+        steps = np.arange(size, dtype=np.int64) * stride
+        places += steps.reshape([-1 if other == axis else 1 for other in range(len(info.shape))])
+    return places
+
+
+def index_text(info: TensorInfo, flat: int) -> str:
+    """An element that is `flat` places after the tensor's first one, by its indices where the strides give them.
+
+    >>> info = TensorInfo("x_ptr", "float32", (4, 50), (50, 1), 0, 0, 800, 4)
+    >>> index_text(info, 203), index_text(info, -1)
+    ('x_ptr[4, 3]', 'x_ptr before its first element (by 1)')
+    >>> index_text(TensorInfo("x_ptr", "float32", (4, 20), (27, 1), 0, 0, 432, 4), 50)
+    'x_ptr between its rows (50 after its first element)'
+    """
+    if len(info.shape) < 2:
+        return f"{info.name}[{flat // (info.strides[0] if info.shape else 1)}]"
+    if flat < 0:
+        return f"{info.name} before its first element (by {-flat})"
+    order = sorted(range(len(info.strides)), key=lambda axis: -info.strides[axis])
+    left, index = flat, [0] * len(info.shape)
+    for place, axis in enumerate(order):
+        index[axis], left = divmod(left, max(1, info.strides[axis]))
+        if place and index[axis] >= info.shape[axis]:
+            return f"{info.name} between its rows ({flat} after its first element)"
+    return f"{info.name}[{', '.join(map(str, index))}]"
