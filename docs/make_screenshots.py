@@ -1,6 +1,7 @@
-"""Takes docs/page-*.png, the pictures of the page in the guides: Chromium shows the report of a bundled trace.
+"""Takes docs/page-*.png and docs/kernel-*.png, the pictures of the pages in the guides: Chromium shows the report of a
+bundled trace, and two bundled kernels.
 
-Needs `python -m pip install -e '.[dev]'` (Playwright, Pillow) and Debian's chromium.
+Needs `python -m pip install -e '.[dev,dev-torch]'` (Playwright, Pillow, Triton) and Debian's chromium.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import warplens
 
+KERNELS = Path("samples/kernels").resolve()
 SAMPLE = "samples/kineto/gpt2_train_step.json.gz"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-color-profile=srgb"]
@@ -70,11 +72,45 @@ def main() -> None:
         profile = warplens.report(SAMPLE, report, cache=False)
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         for shot in shots(profile):
-            picture = smaller(take(browser, report, shot))
-            if len(picture) > MOST_BYTES:
-                raise SystemExit(f"{shot.name}.png takes {len(picture):,} bytes, more than {MOST_BYTES:,}")
-            Path(f"docs/{shot.name}.png").write_bytes(picture)
+            keep(shot.name, take(browser, report, shot))
+        for shot, content in kernel_shots():
+            page = Path(folder) / f"{shot.name}.html"
+            page.write_bytes(content)
+            keep(shot.name, take_window(browser, page, shot))
         browser.close()
+
+
+def kernel_shots() -> list[tuple[Shot, bytes]]:
+    from warplens.kernel_lab.checking import check_launches
+    from warplens.kernel_lab.code_view import kernel_code
+    from warplens.kernel_lab.script import traced_script
+    from warplens.kernel_lab.tracing.scene import kernel_scene
+    from warplens.outputs.html.code_page import code_page_bytes
+    from warplens.outputs.html.kernel_page import kernel_page_bytes
+
+    traced = traced_script(KERNELS / "better_matmul.py", [], values=True)
+    checked = check_launches(str(KERNELS / "slow_matmul.py"), [], targets="sm90", options={})
+    return [
+        (Shot("kernel-trace", 1640, 1080, state="program=1&op=3"), kernel_page_bytes(kernel_scene(traced))),
+        (Shot("kernel-code", 1640, 730), code_page_bytes(kernel_code(checked))),
+    ]
+
+
+def keep(name: str, png: bytes) -> None:
+    picture = smaller(png)
+    if len(picture) > MOST_BYTES:
+        raise SystemExit(f"{name}.png takes {len(picture):,} bytes, more than {MOST_BYTES:,}")
+    Path(f"docs/{name}.png").write_bytes(picture)
+
+
+def take_window(browser: Any, file: Path, shot: Shot) -> bytes:
+    page = browser.new_page(viewport={"width": shot.width, "height": shot.height}, color_scheme="light")
+    page.goto(f"file://{file}{'#' + shot.state if shot.state else ''}")
+    page.wait_for_selector("html[data-ready]")
+    page.wait_for_timeout(300)
+    picture: bytes = page.screenshot(animations="disabled")
+    page.close()
+    return picture
 
 
 def take(browser: Any, report: Path, shot: Shot) -> bytes:

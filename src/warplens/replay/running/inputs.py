@@ -75,7 +75,7 @@ def check_memory(unit: Unit, device: Any) -> None:
 
 
 def give_back_memory(device: Any) -> None:
-    """Where a tensor lies must not depend on the units before: a kernel bound by memory takes up to 9 % longer or less."""
+    """Where a tensor lies must not depend on the units before: kernels bound by memory differ by up to 9 % with it."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
 
