@@ -52,6 +52,20 @@ def test_a_trace_counts_the_bytes_of_a_script(capsys: pytest.CaptureFixture[str]
     assert json.loads(capsys.readouterr().out) == []
 
 
+def test_options_behind_a_script_are_ours_and_those_behind_two_dashes_its_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    script = tmp_path / "add.py"
+    script.write_text(SCRIPT.format(folder=str(ROOT / "tests")) + "print(sys.argv[1:])\n")
+    command = ["kernel", "trace", str(script), "a", "--size", "5", "--table", "kernel_faults", "--", "--table", "b"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "['a', '--size', '5', '--table', 'b']" in shown
+    assert "kernel_faults: one row per fault" in shown
+    assert main(["kernel", "check", ADD, "--signature", "i32", "--sise", "5"]) == 2
+    assert "--sise" in capsys.readouterr().err
+
+
 def sampled_profile(path: Path) -> Path:
     """A tree as Proton writes one: ten launches on an H200, 40 µs in all, with samples on two lines."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-triton = pytest.importorskip("triton")
+pytest.importorskip("triton")
 
 from support import ROOT
 from warplens.cli import main
@@ -28,7 +29,7 @@ def shown() -> list[tuple[list[str], list[str]]]:
     return found
 
 
-@pytest.mark.skipif(not triton.__version__.startswith("3.9"), reason="the guide's figures are of Triton 3.9")
+@pytest.mark.skipif(not version("triton").startswith("3.9"), reason="the guide's figures are of Triton 3.9")
 def test_the_guide_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

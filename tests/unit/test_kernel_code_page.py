@@ -12,19 +12,19 @@ import pytest
 
 from kernel_codes import code_check, two_checks
 from page_reader import PageData
-from warplens.kernel_lab import compiling
 from warplens.kernel_lab.checking import Check, Checked, check_signature
-from warplens.kernel_lab.code_view import kernel_code
-from warplens.kernel_lab.compiling import Artefacts, Job, compile_many
+from warplens.kernel_lab.code.view import kernel_code
+from warplens.kernel_lab.compiling import compiling
+from warplens.kernel_lab.compiling.compiling import Artefacts, Job, compile_many
+from warplens.kernel_lab.compiling.loading import load_kernel
+from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.bookkeeping import bookkeeping
 from warplens.kernel_lab.facts.browsing import line_links, mlir_frames, users_frames, with_places_of_products
 from warplens.kernel_lab.facts.llvm import llvm_frames
 from warplens.kernel_lab.facts.machine import Instruction
 from warplens.kernel_lab.facts.records import Place
-from warplens.kernel_lab.loading import load_kernel
-from warplens.kernel_lab.measuring import Joined
-from warplens.kernel_lab.targets import TARGETS
+from warplens.kernel_lab.measured.joining import Joined
 from warplens.model.kernel_code import CodeCheck, KernelCode
 from warplens.model.measured import LineSamples
 from warplens.outputs.html.code_page import code_page_bytes

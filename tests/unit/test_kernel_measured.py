@@ -19,12 +19,12 @@ from warplens.api import Profile
 from warplens.hardware import gpu_named
 from warplens.kernel_lab.checking import Check, Checked, suggestions_table, with_profiles
 from warplens.kernel_lab.facts.records import Dot, Facts, Line, Place
-from warplens.kernel_lab.measured_match import matched, named, nearest
-from warplens.kernel_lab.measured_tables import measured_tables
-from warplens.kernel_lab.measured_work import told_work, traced_work
-from warplens.kernel_lab.measuring import Joined, at_stake_us, joined
-from warplens.kernel_lab.statement_lines import statement_lines
-from warplens.kernel_lab.suggestion_records import Suggestion
+from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
+from warplens.kernel_lab.measured.match import matched, named, nearest
+from warplens.kernel_lab.measured.statement_lines import statement_lines
+from warplens.kernel_lab.measured.tables import measured_tables
+from warplens.kernel_lab.measured.work import told_work, traced_work
+from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.model.measured import LineSamples, Measured, MeasuredKernel
 
 SAMPLES = ROOT / "samples"

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.loading import load_kernel
+from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.kernel_lab.puzzles.catalogue import BY_NAME, PUZZLES, after, find
 from warplens.kernel_lab.puzzles.checking import check_file, signature_of
 from warplens.kernel_lab.puzzles.drawing import Draw

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from warplens.errors import UsageError, WarplensError
-from warplens.kernel_lab import artefact_cache, compiling, launching
-from warplens.kernel_lab.child import environment
-from warplens.kernel_lab.compiler_repairs import without_lines_in_assembly
-from warplens.kernel_lab.compiling import Job, compile_all, compile_kernel
+from warplens.kernel_lab.compiling import artefact_cache, compiling, launching
+from warplens.kernel_lab.compiling.child import environment
+from warplens.kernel_lab.compiling.compiler_repairs import without_lines_in_assembly
+from warplens.kernel_lab.compiling.compiling import Job, compile_all, compile_kernel
+from warplens.kernel_lab.compiling.launching import launches
+from warplens.kernel_lab.compiling.loading import load_kernel
+from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.banks import conflicts, shared_offsets
 from warplens.kernel_lab.facts.layouts import register_bases
-from warplens.kernel_lab.launching import launches
-from warplens.kernel_lab.loading import load_kernel
-from warplens.kernel_lab.targets import TARGETS
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"

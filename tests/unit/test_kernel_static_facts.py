@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from warplens.errors import FormatError, UsageError
-from warplens.kernel_lab import compiling
 from warplens.kernel_lab.comparing import compare, regressions
-from warplens.kernel_lab.compiling import Artefacts, Job, compile_kernel, compile_many
-from warplens.kernel_lab.counterfactual import recompiler
+from warplens.kernel_lab.compiling import compiling
+from warplens.kernel_lab.compiling.compiling import Artefacts, Job, compile_kernel, compile_many
+from warplens.kernel_lab.compiling.loading import Kernel, load_kernel, parse_config
+from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts import Facts, extract, facts_tables, load_facts, save_facts
 from warplens.kernel_lab.facts.browsing import line_links
-from warplens.kernel_lab.loading import Kernel, load_kernel, parse_config
-from warplens.kernel_lab.suggestion_records import CODES, Suggestion
-from warplens.kernel_lab.suggestion_thresholds import THRESHOLDS
-from warplens.kernel_lab.suggestions import suggest
+from warplens.kernel_lab.suggesting.counterfactual import recompiler
+from warplens.kernel_lab.suggesting.records import CODES, Suggestion
+from warplens.kernel_lab.suggesting.suggestions import suggest
+from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
 from warplens.kernel_lab.sweep import sweep, sweep_table
-from warplens.kernel_lab.targets import TARGETS
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
@@ -371,9 +371,7 @@ def test_cached_facts_take_less_than_a_second() -> None:
 
 
 def test_every_code_has_a_rule_and_every_threshold_a_reason() -> None:
-    rules = "".join(
-        path.read_text() for path in (Path(suggest.__code__.co_filename).parent / "suggestion_rules").glob("*.py")
-    )
+    rules = "".join(path.read_text() for path in Path(suggest.__code__.co_filename).parent.glob("*_rules.py"))
     assert [code for code in CODES if f'"{code}"' not in rules] == []
     assert [name for name in THRESHOLDS if f'limit("{name}")' not in rules] == []
     assert all(threshold.reason for threshold in THRESHOLDS.values())

@@ -7,6 +7,8 @@ import importlib
 
 import pytest
 
+from warplens.kernel_lab.compiling.remarks import parse_remarks
+from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.banks import (
     UNSWIZZLED,
     Swizzle,
@@ -23,18 +25,13 @@ from warplens.kernel_lab.facts.machine import read_amdgcn, read_ptx, read_sass
 from warplens.kernel_lab.facts.occupancy import occupancy
 from warplens.kernel_lab.facts.records import Place
 from warplens.kernel_lab.facts.resources import Resources, from_amdgcn
-from warplens.kernel_lab.remarks import parse_remarks
-from warplens.kernel_lab.targets import TARGETS
 
 ROWS = "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0]}>"
 COLUMNS = "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [32, 1], warpsPerCTA = [1, 4], order = [0, 1]}>"
 WIDE = "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>"
 MODULES = (
-    "signature",
-    "targets",
-    "loading",
-    "remarks",
-    "counterfactual",
+    *(f"compiling.{n}" for n in ("signature", "targets", "loading", "remarks")),
+    "suggesting.counterfactual",
     *(
         f"facts.{n}"
         for n in ("types", "ir", "widths", "occupancy", "layouts", "banks", "resources", "instruction_classes")
@@ -113,6 +110,26 @@ def test_values_are_followed_to_arguments_through_loops_but_not_through_loads() 
     store = module.named("tt.store")[0]
     assert module.sources(store.operands[0]) == ({"%y"}, False)
     assert module.divisible == {"%x"}
+
+
+def test_values_named_alike_in_neighbouring_regions_are_told_apart() -> None:
+    """MLIR gives a name again where the region that had it has ended."""
+    module = Module("""\
+tt.func public @k(%x_ptr: !tt.ptr<f16>, %y_ptr: !tt.ptr<f16>, %n: i32) {
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    %p = tt.addptr %x_ptr, %i : !tt.ptr<f16>, i32
+    %q = tt.load %p : !tt.ptr<f16>
+  }
+  scf.for %i = %c0 to %n step %c1 : i32 {
+    %q = tt.addptr %y_ptr, %i : !tt.ptr<f16>, i32
+    %p = tt.load %q : !tt.ptr<f16>
+  }
+}
+""")
+    first, second = module.named("tt.load")
+    stop = frozenset(("tt.load",))
+    assert module.sources(first.operands[0], stop) == ({"%x_ptr"}, False)
+    assert module.sources(second.operands[0], stop) == ({"%y_ptr"}, False)
 
 
 def test_a_location_that_points_at_itself_ends() -> None:

@@ -60,7 +60,7 @@ def _measured(path: str) -> Measured:
 
 def target_of(args: argparse.Namespace, profiles: Sequence[Measured]) -> str:
     """The targets that were asked for; else that of the profiles' GPU."""
-    from warplens.kernel_lab.targets import TARGETS
+    from warplens.kernel_lab.compiling.targets import TARGETS
 
     if args.target:
         return str(args.target)
@@ -90,7 +90,7 @@ def _traced(args: argparse.Namespace) -> KernelTrace | None:
 
         return load(args.traced)
     if args.count:
-        from warplens.kernel_lab.script import traced_script
+        from warplens.kernel_lab.tracing.script import traced_script
 
         return traced_script(Path(args.kernel), args.script_args, mode="count")
     return None

@@ -12,8 +12,8 @@ from warplens.units import format_bytes, format_count, format_flop, format_us
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import Check, Checked
     from warplens.kernel_lab.facts.records import Facts
-    from warplens.kernel_lab.measuring import Joined
-    from warplens.kernel_lab.suggestion_records import Suggestion
+    from warplens.kernel_lab.measured.joining import Joined
+    from warplens.kernel_lab.suggesting.records import Suggestion
 
 INDENT = "      "
 MOST_STALLS = 4
@@ -108,7 +108,7 @@ def _limits(found: Joined) -> Iterator[str]:
 def _waits(check: Check, found: Joined, width: int) -> Iterator[str]:
     if not found.samples:
         return
-    from warplens.kernel_lab.measured_tables import line_code, stalls_text, whole_kernel
+    from warplens.kernel_lab.measured.tables import line_code, stalls_text, whole_kernel
 
     whole = whole_kernel(found)
     lines = "" if found.has_lines else ", not by line"

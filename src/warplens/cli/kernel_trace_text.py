@@ -12,7 +12,7 @@ from warplens.kernel_lab.tracing.records import NO_TENSOR
 from warplens.units import format_bytes, format_count, format_flop
 
 if TYPE_CHECKING:
-    from warplens.kernel_lab.tracing.records import Access, Fault, KernelTrace, Launch
+    from warplens.kernel_lab.tracing.records import AccessTotals, Fault, KernelTrace, Launch
 
 MOST_LAUNCHES = 12
 MOST_STATEMENTS = 14
@@ -49,8 +49,9 @@ def _launch(launch: Launch, times: int, width: int) -> Iterator[str]:
     yield f"  bytes     {_bytes(launch)}"
     yield f"  lanes     {_percent(launch.active_lanes_percent)} active; sectors {_percent(launch.sector_percent)} used"
     if launch.flop:
-        yield (f"  FLOPs     {format_flop(launch.flop)}; {launch.flop_per_byte or 0:.3g} per byte moved, "
-               f"{launch.flop_per_unique_byte or 0:.3g} if every byte moves once")  # fmt: skip
+        intensity = f"; {launch.flop_per_byte:.3g} per byte moved" if launch.flop_per_byte else ""
+        once = f", {launch.flop_per_unique_byte:.3g} if every byte moves once" if launch.flop_per_unique_byte else ""
+        yield f"  FLOPs     {format_flop(launch.flop)}{intensity}{once}"
     yield from _statements(launch, width)
     yield from _faults(launch, width)
 
@@ -59,9 +60,12 @@ def _bytes(launch: Launch) -> str:
     parts = [f"{format_bytes(size)} {name}" for name, size in
              (("loaded", launch.loaded_bytes), ("stored", launch.stored_bytes), ("by atomics", launch.atomic_bytes))
              if size]  # fmt: skip
-    again = launch.true_bytes / launch.unique_bytes if launch.unique_bytes else 0
-    each = f", each {again:.3g} times" if again > 1.005 else ", each once" if again else ""
-    return f"{', '.join(parts) or 'none'}; {format_bytes(launch.unique_bytes)} of memory{each}"
+    moved = ", ".join(parts) or "none"
+    if not launch.unique_bytes:  # only counted: which bytes is not known
+        return moved
+    again = launch.true_bytes / launch.unique_bytes
+    each = f"{again:.3g} times" if again > 1.005 else "once"
+    return f"{moved}; {format_bytes(launch.unique_bytes)} of memory, each {each}"
 
 
 def _percent(value: float | None) -> str:
@@ -79,7 +83,7 @@ def _statements(launch: Launch, width: int) -> Iterator[str]:
         yield f"  … and {format_count(rest)} more: --table kernel_accesses_traced has all"
 
 
-def _work(access: Access) -> str:
+def _work(access: AccessTotals) -> str:
     return format_bytes(access.true_bytes) if access.lanes else format_flop(access.flop)
 
 

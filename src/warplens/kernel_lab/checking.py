@@ -11,18 +11,18 @@ import polars as pl
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.comparing import compare
-from warplens.kernel_lab.compiling import Artefacts, Job, compile_many
-from warplens.kernel_lab.counterfactual import recompiler
+from warplens.kernel_lab.compiling.compiling import Artefacts, Job, compile_many
+from warplens.kernel_lab.compiling.launching import launches
+from warplens.kernel_lab.compiling.loading import Config, Kernel, load_kernel, parse_config
+from warplens.kernel_lab.compiling.signature import Signature
+from warplens.kernel_lab.compiling.targets import parse_targets
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import Facts
 from warplens.kernel_lab.facts.saving import load_facts
-from warplens.kernel_lab.launching import launches
-from warplens.kernel_lab.loading import Config, Kernel, load_kernel, parse_config
-from warplens.kernel_lab.measuring import Joined, at_stake_us, joined
-from warplens.kernel_lab.signature import Signature
-from warplens.kernel_lab.suggestions import Suggestion, suggest
+from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
+from warplens.kernel_lab.suggesting.counterfactual import recompiler
+from warplens.kernel_lab.suggesting.suggestions import Suggestion, suggest
 from warplens.kernel_lab.sweep import sweep, sweep_table
-from warplens.kernel_lab.targets import parse_targets
 from warplens.model.measured import Measured
 from warplens.model.table import Column, Table, table
 

@@ -10,12 +10,12 @@ import polars as pl
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.comparing import narrowest_bits
-from warplens.kernel_lab.compiling import Job, compile_all
+from warplens.kernel_lab.compiling.compiling import Job, compile_all
+from warplens.kernel_lab.compiling.loading import Config, Kernel
+from warplens.kernel_lab.compiling.signature import Signature
+from warplens.kernel_lab.compiling.targets import TARGETS, Target
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import Facts
-from warplens.kernel_lab.loading import Config, Kernel
-from warplens.kernel_lab.signature import Signature
-from warplens.kernel_lab.targets import TARGETS, Target
 from warplens.model.table import Column, Table, table
 
 UNKNOWN: Final = (

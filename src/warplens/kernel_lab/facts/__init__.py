@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from warplens.kernel_lab.compiling import Artefacts
+from warplens.kernel_lab.compiling.compiling import Artefacts
 from warplens.kernel_lab.facts.accesses import accesses, instruction_widths
 from warplens.kernel_lab.facts.browsing import with_places_of_products
 from warplens.kernel_lab.facts.instruction_classes import counted

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.facts.ir import Module, Operation
 from warplens.kernel_lab.facts.layouts import register_bases
 from warplens.kernel_lab.facts.machine import Instruction
 from warplens.kernel_lab.facts.records import Access, Place
 from warplens.kernel_lab.facts.types import TensorType, parse_type, split_outer
 from warplens.kernel_lab.facts.widths import amd_access, ptx_access
-from warplens.kernel_lab.signature import Signature
 
 WIDEST_BITS: Final = 128
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from warplens.kernel_lab.compiling import Artefacts
+from warplens.kernel_lab.compiling.compiling import Artefacts
 from warplens.kernel_lab.facts.llvm import llvm_frames
 from warplens.kernel_lab.facts.locations import Frames, Locations, users_place
 from warplens.kernel_lab.facts.machine import Instruction, read_amdgcn, read_ptx, read_sass

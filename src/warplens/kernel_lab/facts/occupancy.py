@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from warplens.kernel_lab.compiling.targets import Target
 from warplens.kernel_lab.facts.records import Occupancy
-from warplens.kernel_lab.targets import Target
 
 
 def occupancy(
     target: Target, registers: int, shared_bytes: int, num_warps: int, tensor_memory_columns: int = 0
 ) -> Occupancy:
     """
-    >>> from warplens.kernel_lab.targets import TARGETS
+    >>> from warplens.kernel_lab.compiling.targets import TARGETS
     >>> found = occupancy(TARGETS["sm90"], registers=168, shared_bytes=98304, num_warps=8)
     >>> found.blocks, found.limiter, found.percent
     (1, 'registers', 12.5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from warplens.kernel_lab.remarks import Remark
+from warplens.kernel_lab.compiling.remarks import Remark
 
 
 @dataclass(frozen=True, order=True)

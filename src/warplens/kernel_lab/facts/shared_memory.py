@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from warplens.kernel_lab.compiling.targets import Target
 from warplens.kernel_lab.facts.banks import (
     MATRIX_ROWS,
     UNSWIZZLED,
@@ -22,7 +23,6 @@ from warplens.kernel_lab.facts.ir import Module, Operation
 from warplens.kernel_lab.facts.layouts import Bases, moves_between, parse_attribute, register_bases
 from warplens.kernel_lab.facts.records import Conversion, Place, SharedAccess
 from warplens.kernel_lab.facts.types import TensorType, parse_type
-from warplens.kernel_lab.targets import Target
 
 _KINDS: Final = {
     "ttg.local_load": "load",

@@ -17,7 +17,7 @@ import msgspec
 
 import warplens
 from warplens.errors import MissingExtra
-from warplens.kernel_lab.child import NOT_PASSED_ON
+from warplens.kernel_lab.compiling.child import NOT_PASSED_ON
 from warplens.kernel_lab.puzzles.records import Puzzle, Report
 
 SECONDS: Final = 10.0

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from warplens.errors import MissingExtra, UsageError
-from warplens.kernel_lab.interpreter_repairs import repairs
+from warplens.kernel_lab.compiling.triton_version import refuse_old
+from warplens.kernel_lab.tracing.interpreter_repairs import repairs
 from warplens.kernel_lab.tracing.values import decoded
-from warplens.kernel_lab.triton_version import refuse_old
 
 NEEDED: Final = (
     "interpreter_builder.create_masked_load",

@@ -7,7 +7,7 @@ import sys
 from functools import lru_cache
 from types import CodeType, FrameType
 
-from warplens.kernel_lab import interpreter_repairs
+from warplens.kernel_lab.tracing import interpreter_repairs
 from warplens.kernel_lab.tracing.faults import statement_at
 from warplens.kernel_lab.tracing.records import Place, Site
 

@@ -8,12 +8,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from warplens.hardware import Gpu, gpu_named
+from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.records import Facts
-from warplens.kernel_lab.measured_match import matched, whole_grid
-from warplens.kernel_lab.measured_work import Reached, Work, reached, told_work, traced_work
-from warplens.kernel_lab.statement_lines import statement_lines
-from warplens.kernel_lab.suggestion_records import Suggestion
-from warplens.kernel_lab.targets import TARGETS
+from warplens.kernel_lab.measured.match import matched, whole_grid
+from warplens.kernel_lab.measured.statement_lines import statement_lines
+from warplens.kernel_lab.measured.work import Reached, Work, reached, told_work, traced_work
+from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.model.measured import LineSamples, Measured, MeasuredKernel
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from warplens.kernel_lab.compiler_repairs import repair_places
+from warplens.kernel_lab.compiling.compiler_repairs import repair_places
 
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 BINARIES = ("cubin", "hsaco")
@@ -149,7 +149,7 @@ def _own_files() -> list[str]:
     """The files that the kernel may depend on: every imported one that is not installed."""
     installed = {str(Path(path).resolve()) for path in (sys.prefix, sys.base_prefix)}
     found = {str(Path(file).resolve()) for m in list(sys.modules.values()) if (file := getattr(m, "__file__", None))}
-    here = str(Path(__file__).resolve().parents[1])
+    here = str(Path(__file__).resolve().parents[2])
     outside = [f for f in found if not any(f.startswith(root + os.sep) for root in installed | {here})]
     return sorted(f for f in outside if "site-packages" not in f and f.endswith(".py") and Path(f).is_file())
 

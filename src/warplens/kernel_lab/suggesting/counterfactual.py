@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from warplens.kernel_lab.comparing import Difference, differences
-from warplens.kernel_lab.compiling import Job, compile_all
+from warplens.kernel_lab.compiling.compiling import Job, compile_all
+from warplens.kernel_lab.compiling.loading import Kernel
+from warplens.kernel_lab.compiling.signature import DIVISOR, Signature
+from warplens.kernel_lab.compiling.targets import Target
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import Facts
-from warplens.kernel_lab.loading import Kernel
-from warplens.kernel_lab.signature import DIVISOR, Signature
-from warplens.kernel_lab.targets import Target
 
 
 @dataclass(frozen=True)

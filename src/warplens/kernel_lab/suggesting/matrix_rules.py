@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from warplens.kernel_lab.counterfactual import Change
 from warplens.kernel_lab.facts.records import Dot, Facts
-from warplens.kernel_lab.suggestion_records import Draft, Situation
-from warplens.kernel_lab.suggestion_thresholds import limit
+from warplens.kernel_lab.suggesting.counterfactual import Change
+from warplens.kernel_lab.suggesting.records import Draft, Situation
+from warplens.kernel_lab.suggesting.thresholds import limit
 
 _STAGES = 3
 _LOAD_AHEAD = "make the loads of the loop wide (WK102) and independent of loaded values, so that it can load ahead"

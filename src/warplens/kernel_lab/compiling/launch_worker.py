@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from warplens.kernel_lab.interpreter_repairs import repairs
+from warplens.kernel_lab.tracing.interpreter_repairs import repairs
 
 DTYPES = {
     "float16": "fp16",

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from warplens.kernel_lab.checking import Check
+from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.browsing import users_frames
 from warplens.kernel_lab.facts.instruction_classes import counted
 from warplens.kernel_lab.facts.line_notes import details, marks, noted_places
 from warplens.kernel_lab.facts.machine import Instruction
-from warplens.kernel_lab.measuring import Joined
-from warplens.kernel_lab.targets import TARGETS
+from warplens.kernel_lab.measured.joining import Joined
 from warplens.model.kernel_code import CodeLine, CodePlace
 
 Key = tuple[str, int]

@@ -10,8 +10,8 @@ from pathlib import Path
 from traceback import walk_tb
 
 from warplens.errors import UsageError, WarplensError
+from warplens.kernel_lab.compiling.triton_version import install_hint
 from warplens.kernel_lab.tracing import KernelFault, KernelTrace, ProgramDebugger, trace
-from warplens.kernel_lab.triton_version import install_hint
 
 
 def traced_script(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.records import Facts
-from warplens.kernel_lab.targets import TARGETS
 from warplens.model.measured import Measured, MeasuredKernel
 
 _SPECIALISED: Final = r"(?:_0[\ddce]*)?(?:\.kd)?"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from warplens.kernel_lab.counterfactual import Change
 from warplens.kernel_lab.facts.records import Facts, Occupancy, Place
-from warplens.kernel_lab.suggestion_records import Draft, Situation
-from warplens.kernel_lab.suggestion_thresholds import limit
+from warplens.kernel_lab.suggesting.counterfactual import Change
+from warplens.kernel_lab.suggesting.records import Draft, Situation
+from warplens.kernel_lab.suggesting.thresholds import limit
 
 _MOST_WARPS = 16
 

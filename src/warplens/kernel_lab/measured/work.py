@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from warplens.hardware import Gpu
 from warplens.kernel_lab.facts.records import Facts
-from warplens.kernel_lab.measured_match import whole_grid
+from warplens.kernel_lab.measured.match import whole_grid
 from warplens.model.measured import MeasuredKernel
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ import polars as pl
 
 from warplens.kernel_lab.facts.browsing import machine_code
 from warplens.kernel_lab.facts.instruction_classes import class_of
-from warplens.kernel_lab.measuring import Joined
+from warplens.kernel_lab.measured.joining import Joined
 from warplens.model.measured import LineSamples
 from warplens.model.table import Column, Table, table
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import Check
-    from warplens.kernel_lab.compiling import Artefacts
+    from warplens.kernel_lab.compiling.compiling import Artefacts
 
 Row = dict[str, Any]
 MOST_NAMES: Final = 6

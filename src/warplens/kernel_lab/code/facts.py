@@ -7,7 +7,7 @@ from typing import Final
 
 from warplens.kernel_lab.checking import Check
 from warplens.kernel_lab.facts.records import Facts
-from warplens.kernel_lab.measuring import Joined
+from warplens.kernel_lab.measured.joining import Joined
 from warplens.model.kernel_code import CodeFact
 from warplens.units import format_bytes, format_us
 

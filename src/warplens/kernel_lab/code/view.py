@@ -7,16 +7,16 @@ from typing import Final
 import numpy as np
 
 from warplens.kernel_lab.checking import Check, Checked
-from warplens.kernel_lab.code_facts import code_facts
-from warplens.kernel_lab.code_lines import code_lines
-from warplens.kernel_lab.code_sources import sources
-from warplens.kernel_lab.compiling import Artefacts
+from warplens.kernel_lab.code.facts import code_facts
+from warplens.kernel_lab.code.lines import code_lines
+from warplens.kernel_lab.code.sources import sources
+from warplens.kernel_lab.compiling.compiling import Artefacts
+from warplens.kernel_lab.compiling.remarks import Remark
 from warplens.kernel_lab.facts.bookkeeping import bookkeeping
 from warplens.kernel_lab.facts.browsing import line_frames, machine_code, users_frames
 from warplens.kernel_lab.facts.locations import Frames
 from warplens.kernel_lab.facts.records import Place
-from warplens.kernel_lab.remarks import Remark
-from warplens.kernel_lab.suggestion_records import Suggestion
+from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.model.kernel_code import (
     CodeCheck,
     CodePlace,

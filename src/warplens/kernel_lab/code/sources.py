@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from warplens.kernel_lab.compiling import Artefacts
+from warplens.kernel_lab.compiling.compiling import Artefacts
 from warplens.kernel_lab.facts.records import Place
 from warplens.model.kernel_code import CodeSource
 

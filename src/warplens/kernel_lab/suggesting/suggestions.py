@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from warplens.kernel_lab.counterfactual import Change, Counterfactual, Recompile, counterfactual
 from warplens.kernel_lab.facts.records import Facts
-from warplens.kernel_lab.suggestion_records import CODES, Draft, Situation, Suggestion
-from warplens.kernel_lab.suggestion_rules import access_rules, config_rules, matrix_rules
+from warplens.kernel_lab.suggesting import access_rules, config_rules, matrix_rules
+from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual, Recompile, counterfactual
+from warplens.kernel_lab.suggesting.records import CODES, Draft, Situation, Suggestion
 
 __all__ = ["CODES", "Suggestion", "suggest"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.child import kernel_description
-from warplens.kernel_lab.signature import Dtype, Signature, Value, parse, parse_value
+from warplens.kernel_lab.compiling.child import kernel_description
+from warplens.kernel_lab.compiling.signature import Dtype, Signature, Value, parse, parse_value
 
 SEPARATOR: Final = "::"
 OPTION_NAMES: Final = (

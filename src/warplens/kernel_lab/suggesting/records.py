@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from warplens.kernel_lab.counterfactual import Change, Counterfactual
+from warplens.kernel_lab.compiling.targets import TARGETS, Target
 from warplens.kernel_lab.facts.records import Facts, Place
-from warplens.kernel_lab.targets import TARGETS, Target
+from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual
 
 CODES: Final = {
     "WK101": "registers are spilled to memory",

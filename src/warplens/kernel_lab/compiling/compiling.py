@@ -17,13 +17,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from warplens.errors import UsageError
-from warplens.kernel_lab import artefact_cache
-from warplens.kernel_lab.child import Work, description, run_worker
-from warplens.kernel_lab.loading import OPTION_NAMES, Kernel
-from warplens.kernel_lab.remarks import Remark, parse_remarks
-from warplens.kernel_lab.signature import Argument, Dtype, Signature
-from warplens.kernel_lab.targets import Target
-from warplens.kernel_lab.triton_version import require_triton
+from warplens.kernel_lab.compiling import artefact_cache
+from warplens.kernel_lab.compiling.child import Work, description, run_worker
+from warplens.kernel_lab.compiling.loading import OPTION_NAMES, Kernel
+from warplens.kernel_lab.compiling.remarks import Remark, parse_remarks
+from warplens.kernel_lab.compiling.signature import Argument, Dtype, Signature
+from warplens.kernel_lab.compiling.targets import Target
+from warplens.kernel_lab.compiling.triton_version import require_triton
 
 IR_KINDS: Final = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
 DEFAULT_OPTIONS: Final = {"num_warps": 4, "num_stages": 3}

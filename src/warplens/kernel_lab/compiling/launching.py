@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from warplens.errors import UsageError, WarplensError
-from warplens.kernel_lab.child import environment
-from warplens.kernel_lab.loading import SEPARATOR, Kernel, load_kernel
-from warplens.kernel_lab.signature import Argument, Dtype, Signature
-from warplens.kernel_lab.triton_version import install_hint, require_triton
+from warplens.kernel_lab.compiling.child import environment
+from warplens.kernel_lab.compiling.loading import SEPARATOR, Kernel, load_kernel
+from warplens.kernel_lab.compiling.signature import Argument, Dtype, Signature
+from warplens.kernel_lab.compiling.triton_version import install_hint, require_triton
 
-WORKER: Final = "warplens.kernel_lab.launch_worker"
+WORKER: Final = "warplens.kernel_lab.compiling.launch_worker"
 LAUNCH_SECONDS: Final = 600.0
 
 

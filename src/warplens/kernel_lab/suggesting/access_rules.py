@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from warplens.kernel_lab.counterfactual import Change
 from warplens.kernel_lab.facts.records import Access, Facts, SharedAccess
-from warplens.kernel_lab.suggestion_records import Draft, Situation
-from warplens.kernel_lab.suggestion_thresholds import limit
+from warplens.kernel_lab.suggesting.counterfactual import Change
+from warplens.kernel_lab.suggesting.records import Draft, Situation
+from warplens.kernel_lab.suggesting.thresholds import limit
 
 _VECTOR = re.compile(r"vec = (\d+).*origin vec = (\d+)")
 _MOST_ARGUMENTS = 6

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import warplens
 from warplens.errors import UsageError, WarplensError
-from warplens.kernel_lab.triton_version import install_hint, require_triton
+from warplens.kernel_lab.compiling.triton_version import install_hint, require_triton
 
 IMPORT_SECONDS: Final = 120.0
 JOB_SECONDS: Final = 180.0
@@ -28,7 +28,7 @@ NOT_PASSED_ON: Final = (
     "USE_IR_LOC",
 )
 """Settings under which the compiler would leave out what the facts are read from."""
-WORKER: Final = "warplens.kernel_lab.compile_worker"
+WORKER: Final = "warplens.kernel_lab.compiling.compile_worker"
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:

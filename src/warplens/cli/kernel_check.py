@@ -1,0 +1,131 @@
+"""`warplens kernel check`: facts and suggestions of a kernel, or of every launch of a script."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warplens.cli.common import positive, width, write_bytes
+from warplens.cli.kernel_profiles import add_profile_arguments, card_of, joined_with, opened_profiles, target_of
+from warplens.cli.kernel_shared import add_script_args, named, refuse_existing, settle, show
+from warplens.errors import UsageError
+
+if TYPE_CHECKING:
+    from warplens.kernel_lab.checking import Checked
+    from warplens.model.table import Table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kernel", metavar="FILE.py::kernel", help="a kernel; or a script, whose launches are checked")
+    add_script_args(parser)
+    add_options(parser)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--signature", metavar="TYPES", help="one entry per parameter, as '*fp16:16, i32, 1024'")
+    parser.add_argument("--num-warps", type=positive, metavar="N", help="warps of a block (4)")
+    parser.add_argument("--num-stages", type=positive, metavar="N", help="stages of the pipeline (3)")
+    parser.add_argument("--target", default="", metavar="sm80,sm90,…",
+                        help="sm80, sm90, sm100, gfx942, gfx950 (the profile's GPU, else sm90)")  # fmt: skip
+    parser.add_argument("--config", action="append", default=[], metavar="BLOCK=128,num_warps=8",
+                        help="instead of the signature's values; may be given several times")  # fmt: skip
+    parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="blocks of a launch: tells how the last wave fills the GPU")
+    parser.add_argument("--card", metavar="NAME", help="the GPU of that target whose size and limits count for it")
+    add_profile_arguments(parser)
+    parser.add_argument("--sweep", action="store_true", help="rank the configs by what is known without running them")
+    parser.add_argument("--table", metavar="NAME",
+                        help="one table: kernel_facts, kernel_lines, kernel_accesses, kernel_remarks, kernel_layouts, "
+                        "kernel_suggestions, kernel_measured, kernel_stalls")  # fmt: skip
+    parser.add_argument("--top", type=positive, default=None, metavar="N", help="first N rows of a table")
+    parser.add_argument("-o", "--output", action="append", default=[], metavar="PATH",
+                        help="x.html (Python beside what the compiler made of it), facts.json for kernel diff; "
+                        "or tables: dir/, .xlsx, .md")  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="overwrite existing outputs")
+    parser.add_argument("--json", action="store_true", help="suggestions (or the table) as one JSON array")
+    parser.add_argument("--no-cache", action="store_true", help="compile anew")
+    parser.add_argument("--slow", action="store_true", help="try suggested changes also where compiling takes long")
+
+
+def run(args: argparse.Namespace) -> int:
+    from warplens.kernel_lab.checking import check_launches, check_signature, suggestions_table
+    from warplens.kernel_lab.facts.tables import facts_tables
+    from warplens.outputs import rows_to_json
+
+    settle(args, add_options)
+    if "::" in args.kernel and args.script_args:
+        raise UsageError(f"no option or argument of a kernel: {args.script_args[0]}")
+    options = {name: value for name in ("num_warps", "num_stages") if (value := getattr(args, name)) is not None}
+    refuse_existing(args)
+    profiles = opened_profiles(args)
+    target = target_of(args, profiles)
+    common: dict[str, Any] = {"targets": target, "options": options, "cache": not args.no_cache}
+    if args.sweep:
+        return _sweep(args, common)
+    common |= {"slow": args.slow, "card": card_of(args, profiles, target)}
+    if args.signature is not None:
+        grid = _grid(args.grid)
+        found = check_signature(args.kernel, args.signature, configs=args.config, grid=grid, **common)
+    elif "::" in args.kernel:
+        raise UsageError("a kernel needs its signature", hint="--signature '*fp16:16, *fp16:16, i32:16, 1024'")
+    else:
+        found = check_launches(args.kernel, args.script_args, **common)
+    found = joined_with(found, profiles, args)
+    tables = [*facts_tables([each.facts for each in found.checks]), suggestions_table(found)]
+    if profiles:
+        from warplens.kernel_lab.measured.tables import measured_tables
+
+        tables[-1:-1] = measured_tables(found.checks)
+    _write(args, tables, found)
+    if args.table is not None:
+        show(named(tables, args.table), args)
+    elif args.json:
+        write_bytes(rows_to_json(tables[-1]))
+    else:
+        from warplens.cli.kernel_text import check_lines
+
+        for line in check_lines(found, min(width(), 120)):
+            print(line)
+    return 1 if all(not each.facts.is_compiled for each in found.checks) else 0
+
+
+def _sweep(args: argparse.Namespace, common: dict[str, Any]) -> int:
+    from warplens.kernel_lab.checking import sweep_signature
+
+    if args.signature is None:
+        raise UsageError("--sweep needs a kernel and its signature", hint="--signature '*fp16:16, i32, 1024'")
+    for table in sweep_signature(args.kernel, args.signature, configs=args.config, **common):
+        show(table, args)
+    return 0
+
+
+def _grid(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not 1 <= len(parts) <= 3 or not all(part.isdigit() and int(part) for part in parts):
+        raise UsageError(f"--grid {text!r} is no grid", hint="one to three numbers, as 64,2")
+    return tuple(int(part) for part in parts)
+
+
+def _write(args: argparse.Namespace, tables: Sequence[Table], found: Checked) -> None:
+    """Tables as everywhere; a .json holds the facts that `kernel diff` compares, an .html the texts side by side."""
+    from warplens.kernel_lab.facts.saving import save_facts
+    from warplens.outputs import Document, plan_outputs, write
+
+    plain = [path for path in args.output if not path.endswith((".json", ".html"))]
+    targets = plan_outputs(plain, tables="csv", force=args.force, names=tuple(table.name for table in tables))
+    for path in (Path(each) for each in args.output if each not in plain):
+        if path.suffix == ".json":
+            save_facts(path, [each.facts for each in found.checks])
+        else:
+            from warplens.kernel_lab.code.view import kernel_code
+            from warplens.outputs.html.code_page import code_page_bytes
+
+            path.write_bytes(code_page_bytes(kernel_code(found)))
+    for target in targets:
+        write(target, Document("Warplens kernel check", args.kernel, {}, tables))
+    if args.output:
+        print(f"wrote {', '.join(args.output)}", file=sys.stderr)

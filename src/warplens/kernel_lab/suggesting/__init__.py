@@ -1,0 +1,1 @@
+"""What to change, each with what it gives when it is compiled."""

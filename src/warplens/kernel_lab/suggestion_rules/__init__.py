@@ -1,1 +1,0 @@
-"""The rules behind `suggest`, by what they look at."""
