@@ -1,5 +1,6 @@
 // The page of compiled kernels: decode, mount the views, keep them in step with the state.
 import { h } from "../dom";
+import { applyTheme, failed, nothing, opened, ready } from "../opening";
 import { App, type View } from "./app";
 import { load } from "./data";
 import { mountDock } from "./dock";
@@ -9,16 +10,8 @@ import { Layout } from "./layout";
 import { Store } from "./state";
 
 async function start(): Promise<void> {
-  const root = document.getElementById("app") as HTMLElement;
-  const source = document.getElementById("data") as HTMLElement;
-  root.append(h("p", { class: "loading", text: "Reading the texts …", attrs: { role: "status" } }));
-  const page = await load(source.textContent ?? "");
-  source.remove();
-  if (!page.header.checks.length) {
-    root.replaceChildren(h("p", { class: "empty", text: "Nothing was compiled." }));
-    document.documentElement.dataset["ready"] = "true";
-    return;
-  }
+  const [root, page] = await opened("texts", load);
+  if (!page.header.checks.length) return nothing(root, "Nothing was compiled.");
   const store = new Store();
   applyTheme(store.get("theme"));
   const app = new App(page, store);
@@ -38,18 +31,7 @@ async function start(): Promise<void> {
     for (const view of views) view.update(new Set(["theme"]));
   });
   installKeys(app, layout);
-  // For the console, and for whoever wants to script the page.
-  (window as unknown as { warplens: App }).warplens = app;
-  performance.mark("ready");
-  document.documentElement.dataset["ready"] = "true";
+  ready(app);
 }
 
-function applyTheme(theme: string): void {
-  if (theme) document.documentElement.dataset["theme"] = theme;
-  else delete document.documentElement.dataset["theme"];
-}
-
-start().catch((error: unknown) => {
-  const text = `This page cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
-  document.getElementById("app")?.replaceChildren(h("p", { class: "failed", text, attrs: { role: "alert" } }));
-});
+start().catch(failed);

@@ -1,5 +1,6 @@
 // The page of traced kernel launches: decode, mount one view per section, keep them in step with the state.
 import { h } from "../dom";
+import { applyTheme, failed, nothing, opened, ready } from "../opening";
 import { App, type Mount, type View } from "./app";
 import { load } from "./data";
 import { installKeys } from "./keys";
@@ -32,16 +33,8 @@ const SECTIONS: Section[] = [
 ];
 
 async function start(): Promise<void> {
-  const root = document.getElementById("app") as HTMLElement;
-  const source = document.getElementById("data") as HTMLElement;
-  root.append(h("p", { class: "loading", text: "Reading the trace …", attrs: { role: "status" } }));
-  const scene = await load(source.textContent ?? "");
-  source.remove();
-  if (!scene.header.launches.length) {
-    root.replaceChildren(h("p", { class: "empty", text: "The trace holds no launch of a kernel." }));
-    document.documentElement.dataset["ready"] = "true";
-    return;
-  }
+  const [root, scene] = await opened("trace", load);
+  if (!scene.header.launches.length) return nothing(root, "The trace holds no launch of a kernel.");
   const store = new Store();
   applyTheme(store.get("theme"));
   const app = new App(scene, store);
@@ -68,18 +61,7 @@ async function start(): Promise<void> {
     for (const view of views) view.update(new Set(["theme"]));
   });
   installKeys(app);
-  // For the console, and for whoever wants to script the page.
-  (window as unknown as { warplens: App }).warplens = app;
-  performance.mark("ready");
-  document.documentElement.dataset["ready"] = "true";
+  ready(app);
 }
 
-function applyTheme(theme: string): void {
-  if (theme) document.documentElement.dataset["theme"] = theme;
-  else delete document.documentElement.dataset["theme"];
-}
-
-start().catch((error: unknown) => {
-  const text = `This page cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
-  document.getElementById("app")?.replaceChildren(h("p", { class: "failed", text, attrs: { role: "alert" } }));
-});
+start().catch(failed);

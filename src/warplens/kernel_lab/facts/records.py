@@ -125,6 +125,8 @@ class SharedAccess:
     """Elements after each row that `conflicts_padded` counts with; 0 where none helps."""
     conflicts_swizzled: int | None
     in_loop: bool
+    allocated: tuple[int, ...] = ()
+    """The tile in memory that this access takes a slice of, or all; its other accesses use the same layout."""
 
 
 @dataclass(frozen=True)

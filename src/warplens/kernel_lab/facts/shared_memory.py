@@ -140,6 +140,7 @@ def _measured(group: Sequence[_Use], target: Target) -> Iterator[SharedAccess]:
             padding=padding,
             conflicts_swizzled=use.count(by_swizzle, banks) if by_swizzle else None,
             in_loop=use.in_loop,
+            allocated=tile.allocated,
         )
 
 

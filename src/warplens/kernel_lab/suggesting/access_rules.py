@@ -118,7 +118,7 @@ def bank_conflicts(situation: Situation) -> Iterator[Draft]:
     """WK106: another layout of the same tile in shared memory would have far fewer."""
     groups: dict[tuple[str, tuple[int, ...]], list[SharedAccess]] = {}
     for access in situation.facts.shared:
-        groups.setdefault((access.layout, access.shape), []).append(access)
+        groups.setdefault((access.layout, access.allocated or access.shape), []).append(access)
     for group in groups.values():
         worst = max(group, key=lambda access: access.conflicts or 0)
         now, padded, swizzled = (
