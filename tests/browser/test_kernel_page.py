@@ -79,7 +79,10 @@ def test_launches_can_be_chosen(page_file: Path, show: Show) -> None:
     assert "1 fault" in options[1]
     page.page.locator("#launch").select_option("1")
     assert page.page.locator("h1").inner_text() == "shifted"
-    assert page.js("() => [warplens.program, warplens.op]") == [0, -1]
+    # Until a program is chosen, it is the first that did something wrong.
+    [program, faulty, op] = page.js("() => [warplens.ids(), warplens.launch.faults[0].program, warplens.op]")
+    assert program == faulty != [0, 0, 0]
+    assert op == -1
     page.page.wait_for_timeout(300)
     assert page.js("() => location.hash") == "#launch=1"
 

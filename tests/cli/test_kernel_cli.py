@@ -23,6 +23,18 @@ vector_add.launch(*vector_add.inputs())
 """
 
 
+HASH = """
+import torch, triton
+import triton.language as tl
+@triton.jit
+def hash_kernel(x_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    tl.store(x_ptr + tl.arange(0, BLOCK), x * 1103515245)
+hash_kernel[(1,)](torch.arange(8, dtype=torch.int32), 8)
+print("hashed")
+"""
+
+
 def test_a_check_tells_what_an_undivided_size_costs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     assert (
@@ -40,6 +52,20 @@ def test_a_check_tells_what_an_undivided_size_costs(capsys: pytest.CaptureFixtur
     assert main(["kernel", "diff", str(good), str(bad)]) == 1
     assert "regression" in capsys.readouterr().out
     assert main(["kernel", "diff", str(bad), str(good), "--json"]) == 0
+    capsys.readouterr()
+    # A second kernel, whose config was changed, is compared too; one that is gone is no pass.
+    for path, config in ((good, "BLOCK=1"), (bad, "BLOCK=2")):
+        content = json.loads(path.read_text())
+        first = json.loads(good.read_text())["facts"][0]
+        worse = {"spill_store_bytes": 8} if path == bad else {}
+        content["facts"] = [first, {**first, "kernel": "second", "config": config, **worse}]
+        path.write_text(json.dumps(content))
+    assert main(["kernel", "diff", str(good), str(bad)]) == 1
+    assert "second" in capsys.readouterr().out
+    content["facts"].pop()
+    bad.write_text(json.dumps(content))
+    assert main(["kernel", "diff", str(good), str(bad)]) == 1
+    assert "compiled with BLOCK=1" in capsys.readouterr().out
 
 
 def test_a_trace_counts_the_bytes_of_a_script(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -50,6 +76,18 @@ def test_a_trace_counts_the_bytes_of_a_script(capsys: pytest.CaptureFixture[str]
     assert launch["kernel"] == "vector_add_kernel"
     assert main(["kernel", "trace", "--table", "kernel_faults", "--json", str(trace)]) == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_an_overflow_may_be_meant_and_what_a_script_prints_is_no_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    script = tmp_path / "hash.py"
+    script.write_text(HASH)
+    assert main(["kernel", "trace", str(script)]) == 0
+    assert "note      integer_overflow  hash.py:7  (may be meant)" in capsys.readouterr().out
+    assert main(["kernel", "trace", "--json", str(script)]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["faults"] == 1
+    assert main(["kernel", "trace", "--count", "-o", str(tmp_path / "x.html"), str(script)]) == 2
 
 
 def test_options_behind_a_script_are_ours_and_those_behind_two_dashes_its_own(

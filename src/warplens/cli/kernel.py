@@ -63,8 +63,7 @@ def _diff(args: argparse.Namespace) -> int:
 
     import polars as pl
 
-    from warplens.kernel_lab.checking import compare_files
-    from warplens.kernel_lab.comparing import regressions
+    from warplens.kernel_lab.comparing import compare_files, regressions
 
     worse = 0
     for table in compare_files(Path(args.before), Path(args.after)):

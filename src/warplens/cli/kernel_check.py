@@ -65,9 +65,9 @@ def run(args: argparse.Namespace) -> int:
     if args.sweep:
         return _sweep(args, common)
     common |= {"slow": args.slow, "card": card_of(args, profiles, target)}
+    common["grid"] = _grid(args.grid)
     if args.signature is not None:
-        grid = _grid(args.grid)
-        found = check_signature(args.kernel, args.signature, configs=args.config, grid=grid, **common)
+        found = check_signature(args.kernel, args.signature, configs=args.config, **common)
     elif "::" in args.kernel:
         raise UsageError("a kernel needs its signature", hint="--signature '*fp16:16, *fp16:16, i32:16, 1024'")
     else:

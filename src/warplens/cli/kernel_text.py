@@ -11,7 +11,7 @@ from warplens.units import format_bytes, format_count, format_flop, format_us
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import Check, Checked
-    from warplens.kernel_lab.facts.records import Facts
+    from warplens.kernel_lab.facts.records import Access, Facts
     from warplens.kernel_lab.measured.joining import Joined
     from warplens.kernel_lab.suggesting.records import Suggestion
 
@@ -139,16 +139,32 @@ def _facts(facts: Facts) -> Iterator[str]:
     spills = f", {facts.spill_bytes} B spilled per thread" if facts.spill_bytes else ", no spills"
     yield f"registers   {facts.registers} per thread{spills}"
     pipelined = sum(loop.is_pipelined for loop in facts.loops)
-    stages = f", {facts.buffers} buffers" if facts.buffers else ""
+    stages = f", {_counted(facts.buffers, 'buffer')}" if facts.buffers else ""
     loops = f"; {pipelined} of {len(facts.loops)} loading loops load ahead" if facts.loops else ""
     yield f"shared      {format_bytes(facts.shared_bytes)}{stages}{loops}"
     if facts.occupancy is not None:
         fit = facts.occupancy
-        yield (f"occupancy   {fit.percent:.0f} %: {fit.blocks} blocks of {facts.num_warps} warps fit, "
-               f"limited by {fit.limiter}")  # fmt: skip
+        yield (f"occupancy   {fit.percent:.0f} %: {_counted(fit.blocks, 'block')} of {_counted(facts.num_warps, 'warp')} "
+               f"{'fits' if fit.blocks == 1 else 'fit'}, limited by {fit.limiter}")  # fmt: skip
     yield f"matrix unit {', '.join(facts.matrix_instructions) or 'not used'}"
     for access in facts.accesses:
         if access.is_tile:
-            best = "" if access.is_vectorised else f" of {access.best_bits}"
-            where = f"{Path(access.place.file).name}:{access.place.line}"
-            yield f"{access.kind:<11} {access.argument or '?'}: {access.width_bits}{best} bits per thread  {where}"
+            yield f"{access.kind:<11} {access.argument or '?'}: {_moved(access)}  {_where(access)}"
+
+
+def _moved(access: Access) -> str:
+    if access.is_tma:
+        return f"box {'×'.join(map(str, access.shape))}"
+    if not access.width_bits:
+        return "width not found"
+    best = "" if access.is_vectorised else f" of {access.best_bits}"
+    return f"{access.width_bits}{best} bits per thread"
+
+
+def _where(access: Access) -> str:
+    calls = ", ".join(f"{Path(place.file).name}:{place.line}" for place in access.callers)
+    return f"{Path(access.place.file).name}:{access.place.line}" + (f" (called at {calls})" if calls else "")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

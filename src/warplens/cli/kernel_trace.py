@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 from warplens.cli.common import positive, width
@@ -37,20 +39,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from warplens.kernel_lab.tracing import TABLES, load, save
+    from warplens.kernel_lab.tracing.records import MAY_BE_MEANT
     from warplens.kernel_lab.tracing.script import traced_script
 
     settle(args, add_options)
     refuse_existing(args)
+    if args.count and any(path.endswith(".html") for path in args.output):
+        raise UsageError("a page needs more than counts", hint="leave --count out")
     failures: list[str] = []
     if args.script.endswith(".wkt"):
         found = load(args.script)
     else:
-        programs = [program for text in args.pdb if (program := _program(text)) is not None]
-        found = traced_script(
-            Path(args.script), args.script_args, mode="count" if args.count else "record", sample=args.sample,
-            seed=args.seed, checks=not args.no_checks, values=args.values, stop_at_fault=args.stop, programs=programs,
-            failures=failures,
-        )  # fmt: skip
+        programs = [_program(text) for text in args.pdb]
+        # What the script prints is no part of the JSON.
+        with redirect_stdout(sys.stderr) if args.json else nullcontext():
+            found = traced_script(
+                Path(args.script), args.script_args, mode="count" if args.count else "record", sample=args.sample,
+                seed=args.seed, checks=not args.no_checks, values=args.values, stop_at_fault=args.stop,
+                programs=programs, failures=failures,
+            )  # fmt: skip
+        for program in programs:
+            if not any(_holds(launch.grid, program) for launch in found.launches):
+                print(f"warplens: no launch has a program {','.join(map(str, program))}", file=sys.stderr)
     if not found.launches:
         raise WarplensError(f"{args.script} launched no Triton kernel")
     tables = [made(found) for made in TABLES.values()]
@@ -79,10 +89,15 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {', '.join(args.output)}", file=sys.stderr)
     for failure in failures:
         print(f"warplens: the script failed, what it launched before is shown: {failure}", file=sys.stderr)
-    return 1 if failures or any(launch.faults for launch in found.launches) else 0
+    is_faulty = any(fault.kind not in MAY_BE_MEANT for launch in found.launches for fault in launch.faults)
+    return 1 if failures or is_faulty else 0
 
 
-def _program(text: str) -> tuple[int, ...] | None:
+def _holds(grid: Sequence[int], program: Sequence[int]) -> bool:
+    return all(place < size for place, size in zip(program, grid, strict=False))
+
+
+def _program(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not 1 <= len(parts) <= 3 or not all(part.isdigit() for part in parts):
         raise UsageError(f"--pdb {text!r} is no program id", hint="one to three numbers, as 3 or 1,2")

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from warplens.kernel_lab.tracing.records import NO_TENSOR
+from warplens.kernel_lab.tracing.records import MAY_BE_MEANT, NO_TENSOR
 from warplens.units import format_bytes, format_count, format_flop
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def trace_lines(trace: KernelTrace, width: int) -> Iterator[str]:
     if len(groups) > MOST_LAUNCHES:
         rest = sum(map(len, groups[MOST_LAUNCHES:]))
         yield f"\n… and {format_count(rest)} more launches: --table kernel_launches has all"
-    faults = sum(len(launch.faults) for launch in trace.launches)
-    if faults:
-        yield f"\n{format_count(faults)} faults: --table kernel_faults has all"
+    count = sum(fault.kind not in MAY_BE_MEANT for launch in trace.launches for fault in launch.faults)
+    if count:
+        yield f"\n{format_count(count)} fault{'s' * (count > 1)}: --table kernel_faults has all"
 
 
 def _likeness(launch: Launch) -> object:
@@ -45,7 +45,8 @@ def _launch(launch: Launch, times: int, width: int) -> Iterator[str]:
     traced = "" if launch.traced_programs == launch.programs else f", {format_count(launch.traced_programs)} traced"
     file, line, _ = launch.called_from[-1] if launch.called_from else ("", 0, "")
     where = f"  {PurePath(file).name}:{line}" if file else ""
-    yield f"{launch.kernel}, {format_count(launch.programs)} programs ({grid}){traced}{often}{where}"
+    programs = f"{format_count(launch.programs)} program{'s' * (launch.programs > 1)}"
+    yield f"{launch.kernel}, {programs} ({grid}){traced}{often}{where}"
     yield f"  bytes     {_bytes(launch)}"
     yield f"  lanes     {_percent(launch.active_lanes_percent)} active; sectors {_percent(launch.sector_percent)} used"
     if launch.flop:
@@ -76,7 +77,8 @@ def _statements(launch: Launch, width: int) -> Iterator[str]:
     for access in launch.accesses[:MOST_STATEMENTS]:
         site = launch.sites[access.site]
         tensor = launch.tensors[access.tensor].name if access.tensor != NO_TENSOR else ""
-        head = f"  line {site.line:<4} {access.op:<11} {tensor:<12} {_work(access):>11}  "
+        where = f"line {site.line}" if site.file == launch.file else f"{PurePath(site.file).name}:{site.line}"
+        head = f"  {where:<9} {access.op:<11} {tensor:<12} {_work(access):>11}  "
         yield _cut(head + " ".join(site.statement.split()), width)
     rest = len(launch.accesses) - MOST_STATEMENTS
     if rest > 0:
@@ -89,7 +91,8 @@ def _work(access: AccessTotals) -> str:
 
 def _faults(launch: Launch, width: int) -> Iterator[str]:
     for fault in launch.faults:
-        yield f"  FAULT     {fault.kind}  {_place(launch, fault)}"
+        label, meant = ("note", "  (may be meant)") if fault.kind in MAY_BE_MEANT else ("FAULT", "")
+        yield f"  {label:<9} {fault.kind}  {_place(launch, fault)}{meant}"
         for text in (fault.message, f"in: {' '.join(launch.sites[fault.site].statement.split())}"):
             yield from wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)
 

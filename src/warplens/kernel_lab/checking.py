@@ -21,7 +21,7 @@ from warplens.kernel_lab.facts.records import Facts
 from warplens.kernel_lab.facts.saving import load_facts
 from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
 from warplens.kernel_lab.suggesting.counterfactual import recompiler
-from warplens.kernel_lab.suggesting.suggestions import Suggestion, suggest
+from warplens.kernel_lab.suggesting.suggestions import Suggestion, suggest, wave_suggestions
 from warplens.kernel_lab.sweep import sweep, sweep_table
 from warplens.model.measured import Measured
 from warplens.model.table import Column, Table, table
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SLOW_SECONDS: Final = 20.0
 """A kernel that takes longer to compile is not compiled again for each suggestion, unless that is asked for."""
+MOST_GRIDS: Final = 3
+"""Grids of a profile, by their time, whose waves are counted."""
 ANY_TARGET: Final = "{} does not say on which GPU it was taken: its times stand beside every target"
 NOT_TRIED: Final = "{} takes {:.0f} s to compile, so changes were not compiled to see what they do (--slow does)"
 
@@ -47,6 +49,8 @@ class Check:
     """The compiler's texts, for whoever shows them."""
     grid: tuple[int, ...] | None = None
     """Of the launch, where it is known."""
+    is_grid_given: bool = False
+    """The grid was asked for, not that of a script's own launch."""
     measured: Joined | None = None
     """What profiles say of it, where they were asked."""
 
@@ -69,6 +73,7 @@ class _Wanted:
     job: Job
     grid: tuple[int, ...] | None = None
     launches: int = 0
+    is_grid_given: bool = False
 
 
 def check_signature(
@@ -88,7 +93,7 @@ def check_signature(
     chosen = [parse_config(text) for text in configs] or [Config()]
     wanted = [
         _Wanted(found, Job(found.signature(signature, config), target, {**(options or {}), **dict(config.options)}),
-                tuple(grid) if grid else None)
+                tuple(grid) if grid else None, is_grid_given=True)
         for target in parse_targets(targets)
         for config in chosen
     ]  # fmt: skip
@@ -101,17 +106,22 @@ def check_launches(
     *,
     targets: str = "sm90",
     options: Mapping[str, int] | None = None,
+    grid: Sequence[int] | None = None,
     card: str | None = None,
     cache: bool = True,
     slow: bool = False,
 ) -> Checked:
-    """Every launch that a script makes, for each target; given options come before the launch's own."""
+    """Every launch that a script makes, for each target; given options and a given grid come before the launch's own."""
     found = launches(script, arguments)
     if not found.launches:
         raise UsageError(f"{script} launches no Triton kernel", hint="a kernel alone is FILE.py::kernel")
     wanted = [
         _Wanted(
-            each.kernel, Job(each.signature, target, {**dict(each.options), **(options or {})}), each.grid, each.count
+            each.kernel,
+            Job(each.signature, target, {**dict(each.options), **(options or {})}),
+            tuple(grid) if grid else each.grid,
+            each.count,
+            is_grid_given=bool(grid),
         )
         for each in found.launches
         for target in parse_targets(targets)
@@ -132,6 +142,7 @@ def _checked(
             each.launches,
             artefacts,
             each.grid,
+            each.is_grid_given,
         )
         for each, facts, artefacts in zip(wanted, found, compiled, strict=True)
     ]
@@ -142,7 +153,7 @@ def _checked(
 def _suggestions(wanted: _Wanted, facts: Facts, card: str | None, cache: bool, *, tries: bool) -> list[Suggestion]:
     job = wanted.job
     again = recompiler(wanted.kernel, job.signature, job.target, dict(job.options), cache=cache) if tries else None
-    return suggest(facts, recompile=again, grid=wanted.grid, card=card)
+    return suggest(facts, recompile=again, grid=wanted.grid, card=card, is_test_data=not wanted.is_grid_given)
 
 
 def with_profiles(
@@ -157,12 +168,29 @@ def with_profiles(
     joins = [
         joined(check.facts, profiles, grid=check.grid, traced=traced, card=card, name=name) for check in found.checks
     ]
-    checks = [_ranked(replace(check, measured=join)) for check, join in zip(found.checks, joins, strict=True)]
+    checks = [
+        _ranked(replace(_with_waves(check, join, is_same_launch=traced is not None), measured=join))
+        for check, join in zip(found.checks, joins, strict=True)
+    ]
     checks.sort(key=lambda each: -(each.measured or Joined()).total_ns)
     unnamed = [profile.source for profile in profiles if not profile.architecture]
     if unnamed and len({check.facts.target for check in checks}) > 1:
         return replace(found, checks=tuple(checks), notes=(*found.notes, ANY_TARGET.format(", ".join(unnamed))))
     return replace(found, checks=tuple(checks))
+
+
+def _with_waves(check: Check, join: Joined, *, is_same_launch: bool) -> Check:
+    """WK109 for the grids that ran: a script that only tests the kernel has smaller ones.
+
+    Where the profile names none, the script's own counts if its launches were traced to stand for the measured ones.
+    """
+    if check.is_grid_given or not join.total_ns:
+        return check
+    own = [check.grid] if is_same_launch and check.grid else []
+    grids = [grid for grid, _ in join.grids[:MOST_GRIDS]] or own
+    waves = [each for grid in grids for each in wave_suggestions(check.facts, grid, join.card)]
+    others = [each for each in check.suggestions if each.code != "WK109"]
+    return replace(check, suggestions=tuple(sorted([*others, *waves], key=lambda each: each.code)))
 
 
 def _ranked(check: Check) -> Check:

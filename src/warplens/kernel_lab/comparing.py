@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
+from warplens.errors import UsageError
 from warplens.kernel_lab.facts.records import Access, Facts
+from warplens.kernel_lab.facts.saving import load_facts
 from warplens.model.table import Column, Table, table
 
 Number = float | int
@@ -122,6 +125,57 @@ def compare(before: Facts, after: Facts) -> Table:
         if first != second
     ]
     return table("kernel_diff", "one row per measure of two compilations", COLUMNS, frame, *notes)
+
+
+def compare_files(before: Path, after: Path) -> list[Table]:
+    """A table per kernel and target of the two files, then one of those that only one of them has."""
+    old, new = load_facts(before), load_facts(after)
+    pairs = _pairs(old, new)
+    if not pairs and len(old) == len(new) == 1:
+        pairs = [(0, 0)]  # two targets of one kernel
+    if not pairs:
+        raise UsageError("the two have no kernel in common", hint="they are matched by kernel, target and config")
+    alone = [(facts, "before") for at, facts in enumerate(old) if at not in {first for first, _ in pairs}]
+    alone += [(facts, "after") for at, facts in enumerate(new) if at not in {second for _, second in pairs}]
+    return [compare(old[first], new[second]) for first, second in pairs] + ([_left_over(alone)] if alone else [])
+
+
+def _pairs(old: Sequence[Facts], new: Sequence[Facts]) -> list[tuple[int, int]]:
+    """Equal configs first; then what is left of a kernel and target, in order: its config was changed."""
+    found: list[tuple[int, int]] = []
+    for key in (_same_config, _same_kernel):
+        waiting: dict[tuple[str, ...], list[int]] = {}
+        for at, facts in enumerate(new):
+            if at not in {second for _, second in found}:
+                waiting.setdefault(key(facts), []).append(at)
+        for at, facts in enumerate(old):
+            if at not in {first for first, _ in found} and waiting.get(key(facts)):
+                found.append((at, waiting[key(facts)].pop(0)))
+    return sorted(found)
+
+
+def _same_config(facts: Facts) -> tuple[str, ...]:
+    return facts.kernel, facts.target, facts.config
+
+
+def _same_kernel(facts: Facts) -> tuple[str, ...]:
+    return facts.kernel, facts.target
+
+
+def _left_over(alone: Sequence[tuple[Facts, str]]) -> Table:
+    rows = [
+        {
+            "kernel": facts.kernel,
+            "target": facts.target,
+            "measure": f"compiled with {facts.config or 'defaults'}",
+            "before": "yes" if where == "before" else "no",
+            "after": "yes" if where == "after" else "no",
+            "verdict": REGRESSION if where == "before" else "changed",
+        }
+        for facts, where in alone
+    ]
+    frame = pl.DataFrame(rows, schema={column.name: pl.String for column in COLUMNS})
+    return table("kernel_diff", "what only one of the two has", COLUMNS, frame)
 
 
 def regressions(diff: Table) -> list[str]:

@@ -56,7 +56,9 @@ export class App {
   /** The program that is shown, as a place among the traced ones; -1 where there is none. */
   get place(): number {
     const wanted = this.store.get("program");
-    const found = this.traced.indexOf(wanted === "" ? -1 : Number(wanted));
+    // Until one is chosen: the first that did something wrong.
+    const [fault] = this.launch.faults;
+    const found = this.traced.indexOf(wanted !== "" ? Number(wanted) : fault ? this.numberOf(fault.program) : -1);
     return found < 0 ? Math.min(0, this.traced.length - 1) : found;
   }
   get program(): number {

@@ -27,6 +27,7 @@ ELEMENT_BITS: Final[Mapping[str, int]] = {
     "fp64": 64,
 }
 """Every type that Triton names, with its size."""
+_INTEGERS: Final = tuple(name for name in ELEMENT_BITS if name[0] in "iu")
 CONSTEXPR: Final = "constexpr"
 DIVISOR: Final = 16
 _DESCRIPTOR = re.compile(r"tensordesc<\w+\[[\d,\s]+\](,.*)?>")
@@ -39,6 +40,17 @@ class Dtype:
     """A constexpr that is a type, such as `tl.float16`."""
 
     name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def text(self) -> str:
+        """
+        >>> Dtype("i32").text(), Dtype("fp16").text()
+        ('tl.int32', 'fp16')
+        """
+        # Bare names of integers are taken for the type of an argument: see `_constant`.
+        return f"tl.{'u' * (self.name[0] == 'u')}int{self.name[1:]}" if self.name in _INTEGERS else self.name
 
 
 Value = Literal | Dtype
@@ -64,7 +76,7 @@ class Argument:
 
     def text(self) -> str:
         if self.is_constant:
-            return self.value.name if isinstance(self.value, Dtype) else repr(self.value)
+            return self.value.text() if isinstance(self.value, Dtype) else repr(self.value)
         return self.type + (":1" if self.is_one else f":{DIVISOR}" if self.divisible else "")
 
 
@@ -164,7 +176,7 @@ _DTYPES: Final[Mapping[str, str]] = {
     **{f"float{bits}": f"fp{bits}" for bits in (16, 32, 64)},
     "bfloat16": "bf16",
     **{f"int{bits}": f"i{bits}" for bits in (1, 8, 16, 32, 64)},
-    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (1, 8, 16, 32, 64)},
     "float8e4nv": "fp8e4nv",
     "float8e5": "fp8e5",
 }
@@ -194,10 +206,10 @@ def _argument(name: str, entry: str, is_constexpr: bool) -> Argument:
 
 def _constant(name: str, entry: str) -> Value:
     value = _literal(entry)
-    if value is _NO_LITERAL:
+    if value is _NO_LITERAL or entry in _INTEGERS:
         raise UsageError(
             f"{name} is a constexpr, so its entry is a value, not {entry!r}",
-            hint="a number, True, False, None, a quoted word, or a type such as fp16",
+            hint="a number such as 1024, True, False, None, a quoted word, or a type such as fp16 or tl.int32",
         )
     return value  # type: ignore[return-value]
 

@@ -11,8 +11,9 @@ from typing import Final
 from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.facts.ir import Module, Operation
 from warplens.kernel_lab.facts.layouts import register_bases
+from warplens.kernel_lab.facts.locations import Frames, users_place
 from warplens.kernel_lab.facts.machine import Instruction
-from warplens.kernel_lab.facts.records import Access, Place
+from warplens.kernel_lab.facts.records import Access
 from warplens.kernel_lab.facts.types import TensorType, parse_type, split_outer
 from warplens.kernel_lab.facts.widths import amd_access, ptx_access
 
@@ -46,29 +47,38 @@ FORMS: Final[Mapping[str, _Form]] = {
 }
 ASYNC: Final = frozenset(name for name, form in FORMS.items() if form.kind in ("async copy", "tma copy"))
 LOADS: Final = frozenset(name for name, form in FORMS.items() if form.kind in ("load", "async copy", "tma copy"))
-Widths = Mapping[Place, Counter[tuple[str, int]]]
+Widths = Mapping[Frames, Counter[tuple[str, int]]]
 
 
 def instruction_widths(instructions: Iterable[Instruction], is_nvidia: bool) -> Widths:
-    """Kind and bits of every instruction that touches global memory, by the innermost place it comes from."""
-    found: dict[Place, Counter[tuple[str, int]]] = {}
+    """Kind and bits of every instruction that touches global memory, by the places it comes from, innermost first."""
+    found: dict[Frames, Counter[tuple[str, int]]] = {}
     for instruction in instructions:
         access = ptx_access(instruction.name, instruction.text) if is_nvidia else amd_access(instruction.name)
         if access and instruction.frames:
-            found.setdefault(instruction.frames[0], Counter())[access] += 1
+            found.setdefault(instruction.frames, Counter())[access] += 1
     return found
 
 
 def accesses(source: Module, lowered: Module, widths: Widths, signature: Signature, threads: int) -> tuple[Access, ...]:
-    """One record per access of the source. `source` is TTIR: masks there are the user's, not the pipeliner's."""
+    """One record per access of the source, and per call where a helper makes it.
+
+    `source` is TTIR: masks there are the user's, not the pipeliner's.
+    """
     names = argument_names(source, signature)
     kinds = _kinds(lowered)
-    found: dict[Place, Access] = {}
+    found: dict[Frames, Access] = {}
     for operation in source.named(*FORMS):
-        place = operation.place
-        if place is not None and place not in found:
-            found[place] = _access(operation, place, source, names, kinds, widths, threads)
-    return tuple(found[place] for place in sorted(found))
+        chain = _users_chain(operation.frames)
+        if chain and chain not in found:
+            found[chain] = _access(operation, chain, source, names, kinds, widths, threads)
+    return tuple(found[chain] for chain in sorted(found))
+
+
+def _users_chain(frames: Frames) -> Frames:
+    """The access and the calls that lead to it, without Triton's own library."""
+    first = users_place(frames)
+    return () if first is None else tuple(frames[frames.index(first) :])
 
 
 def argument_names(module: Module, signature: Signature) -> dict[str, str]:
@@ -79,23 +89,24 @@ def argument_names(module: Module, signature: Signature) -> dict[str, str]:
     return {name: name.removeprefix("%").partition(".")[0] for name in module.arguments}
 
 
-def _kinds(lowered: Module) -> dict[Place, str]:
-    """What an access became: the first form that is not the plain one wins."""
-    found: dict[Place, str] = {}
+def _kinds(lowered: Module) -> dict[Frames, str]:
+    """What an access became, by its calls and by its place alone: the first form that is not the plain one wins."""
+    found: dict[Frames, str] = {}
     for operation in lowered.named(*FORMS):
-        if operation.place is not None:
-            kind = FORMS[operation.name].kind
-            if operation.place not in found or kind in ("async copy", "tma copy"):
-                found[operation.place] = kind
+        chain = _users_chain(operation.frames)
+        kind = FORMS[operation.name].kind
+        for key in {chain, chain[:1]} if chain else ():
+            if key not in found or kind in ("async copy", "tma copy"):
+                found[key] = kind
     return found
 
 
 def _access(
     operation: Operation,
-    place: Place,
+    chain: Frames,
     module: Module,
     names: Mapping[str, str],
-    kinds: Mapping[Place, str],
+    kinds: Mapping[Frames, str],
     widths: Widths,
     threads: int,
 ) -> Access:
@@ -107,7 +118,7 @@ def _access(
     reached, is_indirect = _behind(module, needed)
     pointers = sorted(name for name in behind_address if _is_pointer(module, name))
     tile = _tile(operation)
-    kind = kinds.get(place, form.kind)
+    kind = kinds.get(chain) or kinds.get(chain[:1], form.kind)
     counted = _counted(widths, operation, form.kind)
     listed = sorted(names[name] for name in reached)
     divisible = {names[name] for name in module.divisible}
@@ -115,7 +126,7 @@ def _access(
     in_doubt = [] if form.kind.startswith("tma") else listed
     undivided = [name for name in in_doubt if name not in divisible and _may_divide(module, names, name)]
     return Access(
-        place=Place(place.file, place.line, place.column),
+        place=chain[0],
         kind=kind,
         argument="|".join(names[name] for name in pointers),
         element=tile.element,
@@ -131,6 +142,7 @@ def _access(
         depends_on=tuple(listed),
         undivided=tuple(undivided),
         undivided_address=tuple(n for n in undivided if n in {names[name] for name in behind_address}),
+        callers=chain[1:],
     )
 
 
@@ -180,11 +192,17 @@ def _tile(operation: Operation) -> TensorType:
 
 def _counted(widths: Widths, operation: Operation, kind: str) -> Counter[int]:
     wanted = {"async copy": "load", "tma copy": "load", "tma store": "store"}.get(kind, kind)
+    frames = operation.frames
+    exact = _of_kind([widths.get(frames, {})], wanted)
+    # Where the assembler tells no calls, every call of a helper has the widths of its line.
+    return exact or _of_kind([each for at, each in widths.items() if at[:1] == frames[:1]], wanted)
+
+
+def _of_kind(counts: Iterable[Mapping[tuple[str, int], int]], wanted: str) -> Counter[int]:
     found: Counter[int] = Counter()
-    if operation.frames:
-        for (made, bits), count in widths.get(operation.frames[0], {}).items():
-            if made == wanted and bits:
-                found[bits] += count
+    for (kind, bits), count in (item for each in counts for item in each.items()):
+        if kind == wanted and bits:
+            found[bits] += count
     return found
 
 

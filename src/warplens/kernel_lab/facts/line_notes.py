@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Final
 
 from warplens.kernel_lab.facts.records import Access, Conversion, Dot, Facts, Line, Loop, Place, SharedAccess
@@ -59,6 +60,11 @@ def _access(access: Access, is_blamed: bool) -> Note:
     what = f"{access.kind} of {access.argument or 'an address that no argument explains'}"
     if access.is_tile:
         what += f", a {_shape(access.shape)} tile of {access.element}"
+    if access.callers:
+        what += f" (called at {PurePath(access.callers[0].file).name}:{access.callers[0].line})"
+    if access.is_tma:
+        text = f"{what}; the tensor memory accelerator moves it as one box"
+        return CodeMark(f"{_SHORT[access.kind]} {_shape(access.shape)}", text), text
     narrow = access.is_tile and 0 < access.width_bits < access.best_bits
     width = f"{access.width_bits} bits per thread and instruction" if access.width_bits else "width not found"
     best = f", {access.best_bits} would fit" if narrow else ""

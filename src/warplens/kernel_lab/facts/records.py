@@ -45,10 +45,21 @@ class Access:
     """Those of them that are not known to be divisible by 16."""
     undivided_address: tuple[str, ...]
     """Those of these that the address itself depends on, not only the mask."""
+    callers: tuple[Place, ...] = ()
+    """The calls that lead to a helper's access, innermost first; empty for one of the kernel itself."""
 
     @property
     def is_vectorised(self) -> bool:
-        return self.width_bits >= self.best_bits
+        return self.is_tma or self.width_bits >= self.best_bits
+
+    @property
+    def is_tma(self) -> bool:
+        """A whole box is moved by one instruction, so that no thread has a width."""
+        return self.kind.startswith("tma")
+
+    def is_same(self, other: Access) -> bool:
+        """The same access of the source, in another compilation."""
+        return (self.place, self.callers, self.argument) == (other.place, other.callers, other.argument)
 
     @property
     def is_tile(self) -> bool:

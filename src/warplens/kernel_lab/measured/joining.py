@@ -43,6 +43,10 @@ class Joined:
     samples: tuple[LineSamples, ...] = ()
     """Most samples first."""
     sampled_in: str = ""
+    grids: tuple[tuple[tuple[int, ...], int], ...] = ()
+    """The grids of its launches where the profile names them, each with their time in ns, most first."""
+    card: str = ""
+    """The GPU whose size and limits hold."""
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -109,8 +113,18 @@ def joined(
         reached=limits,
         samples=samples,
         sampled_in=sampled[0][0].source if sampled else "",
+        grids=_grids(kernels),
+        card=gpu.name,
         notes=(*dict.fromkeys(notes), *said, *([which] if limits and which else []), *_strays(facts, samples)),
     )
+
+
+def _grids(kernels: Sequence[MeasuredKernel]) -> tuple[tuple[tuple[int, ...], int], ...]:
+    found: dict[tuple[int, ...], int] = {}
+    for kernel in kernels:
+        if grid := whole_grid(kernel.grid):
+            found[grid] = found.get(grid, 0) + kernel.total_ns
+    return tuple(sorted(found.items(), key=lambda each: -each[1]))
 
 
 def _is_elsewhere(facts: Facts, profile: Measured) -> bool:
@@ -187,6 +201,9 @@ def at_stake_us(suggestion: Suggestion, facts: Facts, found: Joined | None, sour
     """
     if found is None or not found.total_ns:
         return None
+    of_grid = {grid: time_ns for grid, time_ns in found.grids if grid == suggestion.grid}
+    if suggestion.grid is not None and of_grid:
+        return of_grid[suggestion.grid] / 1e3
     if suggestion.place is None or suggestion.code in WHOLE_KERNEL or not found.has_lines:
         return found.total_us
     line = suggestion.place.line

@@ -80,33 +80,44 @@ def _elements_without_mask(facts: Facts, access: Access) -> int:
 
 def _divisibility_draft(code: str, access: Access, why: str) -> Draft:
     names = access.undivided
+    pointers = access.argument.split("|")
     every = Change(divisible=names)
     # With one left out at a time it shows which of them are needed.
     fewer = [Change(divisible=tuple(n for n in names if n != left)) for left in names] if len(names) > 1 else []
     single = [Change(divisible=(name,)) for name in names] if len(names) > 2 else []
 
     def helps(after: Facts) -> bool:
-        found = next((other for other in after.accesses if other.place == access.place), None)
+        found = next((other for other in after.accesses if other.is_same(access)), None)
         return found is not None and found.width_bits > access.width_bits
 
     def smallest(changes: Sequence[Change]) -> Change:
         return min(changes, key=lambda change: len(change.divisible))
 
-    listed = ", ".join(names)
     fits = max(access.best_bits // max(access.element_bits, 1), 1)
     return Draft(
         code,
         access.place,
-        f"{_evidence(access)}; {why}: {listed} not known to be divisible by 16",
-        "pass {change} (a multiple of 16, so that Triton specialises the kernel for it), pad the tensor to make it so, "
-        f"or, where it always is a multiple of {fits}, write `{names[0]} // {fits} * {fits}`, which shows the compiler",
+        f"{_evidence(access)}; {why}: {{unknown}} not known to be divisible by 16",
+        "pass {change} (a multiple of 16, so that Triton specialises the kernel for it){written}",
         (every, *fewer[:_MOST_ARGUMENTS], *single[:_MOST_ARGUMENTS]),
         helps,
         smallest,
         needs_proof=access.width_bits >= limit("narrow_bits"),
         otherwise="divisible arguments do not help here: neighbouring elements of the tile are not neighbours in "
         "memory; let the last dimension of the tile run along the stride of 1",
+        unknown=names,
+        written=lambda change: _written([name for name in change.divisible if name not in pointers], fits),
     )
+
+
+def _written(names: Sequence[str], fits: int) -> str:
+    """The other ways to a known multiple; a pointer alone has none but another address."""
+    if not names:
+        return ""
+    code = ", ".join(f"`{name} // {fits} * {fits}`" for name in names)
+    always = f"it always is a multiple of {fits}" if len(names) == 1 else f"they always are multiples of {fits}"
+    it = "it" if len(names) == 1 else "them"
+    return f", pad the tensor to make {it} so, or, where {always}, write {code}, which shows the compiler"
 
 
 def _evidence(access: Access) -> str:

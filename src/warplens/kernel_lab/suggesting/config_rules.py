@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from warplens.hardware import Gpu
 from warplens.kernel_lab.facts.records import Facts, Occupancy, Place
 from warplens.kernel_lab.suggesting.counterfactual import Change
-from warplens.kernel_lab.suggesting.records import Draft, Situation
+from warplens.kernel_lab.suggesting.records import Draft, Situation, counted
 from warplens.kernel_lab.suggesting.thresholds import limit
 
 _MOST_WARPS = 16
@@ -104,29 +105,44 @@ def waves(situation: Situation) -> Iterator[Draft]:
     facts, occupancy = situation.facts, situation.facts.occupancy
     if situation.grid is None or occupancy is None or occupancy.blocks == 0:
         return
-    gpu = situation.target.gpu(situation.card)
+    gpu, unit = situation.target.gpu(situation.card), situation.unit
     blocks = math.prod(situation.grid) * facts.num_ctas
     per_wave = gpu.multiprocessors * occupancy.blocks
-    # A grid that does not fill every multiprocessor once is spread over all of them, one block each.
-    if blocks <= per_wave:
-        used, slots = min(blocks, gpu.multiprocessors), gpu.multiprocessors
-        count = 1.0
-    else:
-        count = math.ceil(blocks / per_wave)
-        used, slots = blocks, int(count) * per_wave
-    idle = 100.0 * (1 - used / slots)
+    count = math.ceil(blocks / per_wave)
+    if count <= 1:
+        # A grid that does not fill every multiprocessor once is spread over all of them, one block each.
+        without = gpu.multiprocessors - blocks
+        if not situation.is_test_data and 100 * without >= limit("idle_wave_percent") * gpu.multiprocessors:
+            yield _too_few(situation, gpu, blocks)
+        return
+    last = blocks - (count - 1) * per_wave
+    idle = 100.0 * (1 - blocks / (count * per_wave))
     if idle < limit("idle_wave_percent") or count > limit("many_waves"):
         return
-    last = blocks - (int(count) - 1) * per_wave
     yield Draft(
         "WK109",
         None,
-        f"{blocks} blocks on {gpu.name}: {gpu.multiprocessors} multiprocessors × {occupancy.blocks} blocks make "
-        f"{per_wave} at once, so {int(count)} wave{'s' * (count > 1)} with {last} blocks in the last; "
-        f"{idle:.0f} % of the places idle",
-        "choose a tile that gives a multiple of that many blocks, split K over more blocks, or let as many blocks as "
-        "fit loop over the tiles (a persistent kernel)",
+        f"{blocks} blocks on {gpu.name}: {gpu.multiprocessors} {unit}s × {counted(occupancy.blocks, 'block')} make "
+        f"{per_wave} at once, so {count} waves with {counted(last, 'block')} in the last, which leaves "
+        f"{100 * (1 - last / per_wave):.0f} % of its places empty",
+        f"choose a tile that gives a multiple of {per_wave} blocks{_split_k(facts)}, or let as many blocks as fit loop "
+        "over the tiles (a persistent kernel)",
     )
+
+
+def _too_few(situation: Situation, gpu: Gpu, blocks: int) -> Draft:
+    without = gpu.multiprocessors - blocks
+    return Draft(
+        "WK109",
+        None,
+        f"{counted(blocks, 'block')} on {gpu.name}, which has {gpu.multiprocessors} {situation.unit}s: {without} of them "
+        f"({100 * without / gpu.multiprocessors:.0f} %) have no block",
+        f"choose a smaller tile, which gives more blocks{_split_k(situation.facts)}, or let one launch do more of the work",
+    )
+
+
+def _split_k(facts: Facts) -> str:
+    return ", split K over more blocks" if facts.dots else ""
 
 
 def tile_size(situation: Situation) -> Iterator[Draft]:

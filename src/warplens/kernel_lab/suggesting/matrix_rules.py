@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from warplens.kernel_lab.facts.records import Dot, Facts
 from warplens.kernel_lab.suggesting.counterfactual import Change
@@ -10,6 +11,11 @@ from warplens.kernel_lab.suggesting.records import Draft, Situation
 from warplens.kernel_lab.suggesting.thresholds import limit
 
 _STAGES = 3
+_WIDENED: Final[Mapping[str, Mapping[str, str]]] = {
+    "gfx942": {"f8E4M3FN": "fp8e4b8 (torch.float8_e4m3fnuz)", "f8E5M2": "fp8e5b16 (torch.float8_e5m2fnuz)"},
+    "gfx950": {"f8E4M3FNUZ": "fp8e4nv (torch.float8_e4m3fn)", "f8E5M2FNUZ": "fp8e5 (torch.float8_e5m2)"},
+}
+"""Kinds of fp8 that the matrix unit of a target does not take, each with the one it does."""
 _LOAD_AHEAD = "make the loads of the loop wide (WK102) and independent of loaded values, so that it can load ahead"
 
 
@@ -17,7 +23,11 @@ def matrix_unit(situation: Situation) -> Iterator[Draft]:
     """WK103: ordinary arithmetic, or an older instruction than the GPU has."""
     target = situation.target
     for dot in situation.facts.dots:
-        if dot.instruction == target.matrix_unit or (not target.is_nvidia and dot.uses_matrix_unit):
+        if not target.is_nvidia and dot.uses_matrix_unit:
+            if dot.element in _WIDENED.get(target.name, {}):
+                yield _widened(situation, dot)
+            continue
+        if dot.instruction == target.matrix_unit:
             continue
         changes = tuple(_matrix_changes(situation, dot))
         instead = f"{dot.instruction} {dot.instruction_shape}" if dot.instruction else "no matrix instruction"
@@ -31,6 +41,17 @@ def matrix_unit(situation: Situation) -> Iterator[Draft]:
             _uses(dot, target.matrix_unit),
             otherwise=_matrix_advice(dot),
         )
+
+
+def _widened(situation: Situation, dot: Dot) -> Draft:
+    own = _WIDENED[situation.target.name][dot.element]
+    return Draft(
+        "WK103",
+        dot.place,
+        f"{'×'.join(map(str, dot.shape))} product of {dot.element} uses {dot.instruction} {dot.instruction_shape} on f16: "
+        f"{situation.target.name} multiplies no such fp8, so the operands are widened first",
+        f"store the operands as {own}, the fp8 that {situation.target.name} multiplies",
+    )
 
 
 def _uses(dot: Dot, instruction: str) -> Callable[[Facts], bool]:

@@ -34,6 +34,8 @@ class Suggestion:
     evidence: str
     advice: str
     counterfactual: Counterfactual | None = None
+    grid: tuple[int, ...] | None = None
+    """The launches that it is about, where a profile has some with other grids too."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -46,13 +48,32 @@ class Situation:
     facts: Facts
     grid: tuple[int, ...] | None = None
     card: str | None = None
+    is_test_data: bool = False
+    """The grid is that of a script's own launch: less than one wave of it says nothing of the real problem."""
 
     @property
     def target(self) -> Target:
         return TARGETS[self.facts.target]
 
+    @property
+    def unit(self) -> str:
+        """What holds blocks, in the vendor's word."""
+        return unit_of(self.target)
+
     def constants_equal(self, value: int) -> list[str]:
         return [name for name, found in self.facts.constants if found == value]
+
+
+def unit_of(target: Target) -> str:
+    return "multiprocessor" if target.is_nvidia else "compute unit"
+
+
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "block"), counted(3, "block")
+    ('1 block', '3 blocks')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _first(changes: Sequence[Change]) -> Change:
@@ -61,7 +82,11 @@ def _first(changes: Sequence[Change]) -> Change:
 
 @dataclass(frozen=True)
 class Draft:
-    """A suggestion before its changes have been compiled. `{change}` in the advice becomes the one that is shown."""
+    """A suggestion before its changes have been compiled. `{change}` in the advice becomes the one that is shown.
+
+    `{written}` there becomes what `written` makes of it, and `{unknown}` in the evidence `unknown`, with those names first
+    that the change is about.
+    """
 
     code: str
     place: Place | None
@@ -73,3 +98,5 @@ class Draft:
     needs_proof: bool = False
     otherwise: str = ""
     """The advice where none of the changes helps."""
+    unknown: tuple[str, ...] = ()
+    written: Callable[[Change], str] = lambda change: ""

@@ -7,14 +7,16 @@ help is dropped or kept without one, as it says.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.records import Facts
 from warplens.kernel_lab.suggesting import access_rules, config_rules, matrix_rules
 from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual, Recompile, counterfactual
-from warplens.kernel_lab.suggesting.records import CODES, Draft, Situation, Suggestion
+from warplens.kernel_lab.suggesting.records import CODES, Draft, Situation, Suggestion, unit_of
 
-__all__ = ["CODES", "Suggestion", "suggest"]
+__all__ = ["CODES", "Suggestion", "suggest", "wave_suggestions"]
 
 RULES: Final = (
     config_rules.spills,
@@ -36,16 +38,29 @@ def suggest(
     recompile: Recompile | None = None,
     grid: Sequence[int] | None = None,
     card: str | None = None,
+    is_test_data: bool = False,
 ) -> list[Suggestion]:
-    """What to change, in the order of the codes. `grid` and `card` are for the count of waves (WK109)."""
+    """What to change, in the order of the codes. `grid` and `card` are for the count of waves (WK109).
+
+    `is_test_data` says that the grid is a script's own, which may be smaller than what the kernel is for.
+    """
     if not facts.is_compiled:
         return []
-    situation = Situation(facts, tuple(grid) if grid else None, card)
+    situation = Situation(facts, tuple(grid) if grid else None, card, is_test_data)
     drafts = [draft for rule in RULES for draft in rule(situation)]
     changes = list(dict.fromkeys(change for draft in drafts for change in draft.changes))
     after = dict(zip(changes, recompile(changes), strict=True)) if recompile and changes else {}
     made = (_suggestion(draft, facts, after) for draft in drafts)
     return [suggestion for suggestion in made if suggestion is not None]
+
+
+def wave_suggestions(facts: Facts, grid: Sequence[int], card: str | None = None) -> list[Suggestion]:
+    """WK109 alone, for a grid that is known only after the rest: that of a profile."""
+    if not facts.is_compiled:
+        return []
+    situation = Situation(facts, tuple(grid), card)
+    made = (_suggestion(draft, facts, {}) for draft in config_rules.waves(situation))
+    return [replace(suggestion, grid=tuple(grid)) for suggestion in made if suggestion is not None]
 
 
 def _suggestion(draft: Draft, facts: Facts, after: dict[Change, Facts]) -> Suggestion | None:
@@ -54,23 +69,30 @@ def _suggestion(draft: Draft, facts: Facts, after: dict[Change, Facts]) -> Sugge
     if tried and not helping and draft.needs_proof:
         return None
     shown: Counterfactual | None = None
-    advice = draft.advice
+    about = draft.changes[0] if draft.changes else Change()
     if helping:
-        best = draft.smallest(helping)
-        shown = counterfactual(best, facts, after[best])
-        advice = draft.advice.replace("{change}", best.text())
+        about = draft.smallest(helping)
+        shown = counterfactual(about, facts, after[about])
+        advice = _filled(draft, about)
     elif tried:
         listed = "; ".join(change.text() for change in tried)
         advice = draft.otherwise or f"{draft.advice} (compiled without help: {listed})"
     else:
-        advice = draft.advice.replace("{change}", draft.changes[0].text() if draft.changes else "")
+        advice = _filled(draft, about)
+    needed = [name for name in draft.unknown if name in about.divisible]
+    names = dict.fromkeys([*needed, *draft.unknown])
+    title = CODES[draft.code].replace("multiprocessor", unit_of(TARGETS[facts.target]))
     return Suggestion(
         code=draft.code,
-        title=CODES[draft.code],
+        title=title,
         target=facts.target,
         config=facts.config,
         place=draft.place,
-        evidence=draft.evidence,
+        evidence=draft.evidence.replace("{unknown}", ", ".join(names)),
         advice=advice,
         counterfactual=shown,
     )
+
+
+def _filled(draft: Draft, change: Change) -> str:
+    return draft.advice.replace("{change}", change.text()).replace("{written}", draft.written(change))

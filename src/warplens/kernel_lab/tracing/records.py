@@ -43,6 +43,8 @@ FAULT_KINDS: Final = {
     "assertion": "a tl.device_assert that does not hold",
     "integer_overflow": "an integer result that its type cannot hold",
 }
+MAY_BE_MEANT: Final = frozenset(("integer_overflow",))
+"""Told, but no failure: a hash wraps around on purpose, and a lane that its mask switches off may hold anything."""
 
 
 @dataclass(frozen=True)
@@ -309,7 +311,7 @@ class Launch:
         return program // (y * z), program // z % y, program % z
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class KernelTrace:
     """All launches of a traced run, in order."""
 
@@ -318,6 +320,10 @@ class KernelTrace:
     seed: int
     sample: float | None
     launches: tuple[Launch, ...]
+
+    def __repr__(self) -> str:
+        """One line: all records of a run would fill screens."""
+        return f"<KernelTrace of {len(self.launches)} launches, {len(self.faults)} faults>"
 
     @property
     def faults(self) -> tuple[tuple[Launch, Fault], ...]:
