@@ -144,8 +144,9 @@ def _facts(facts: Facts) -> Iterator[str]:
     yield f"shared      {format_bytes(facts.shared_bytes)}{stages}{loops}"
     if facts.occupancy is not None:
         fit = facts.occupancy
-        yield (f"occupancy   {fit.percent:.0f} %: {_counted(fit.blocks, 'block')} of {_counted(facts.num_warps, 'warp')} "
-               f"{'fits' if fit.blocks == 1 else 'fit'}, limited by {fit.limiter}")  # fmt: skip
+        blocks = f"{_counted(fit.blocks, 'block')} of {_counted(facts.num_warps, 'warp')}"
+        fits = "fits" if fit.blocks == 1 else "fit"
+        yield f"occupancy   {fit.percent:.0f} %: {blocks} {fits}, limited by {fit.limiter}"
     yield f"matrix unit {', '.join(facts.matrix_instructions) or 'not used'}"
     for access in facts.accesses:
         if access.is_tile:

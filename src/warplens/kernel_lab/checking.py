@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SLOW_SECONDS: Final = 20.0
 """A kernel that takes longer to compile is not compiled again for each suggestion, unless that is asked for."""
 MOST_GRIDS: Final = 3
-"""Grids of a profile, by their time, whose waves are counted."""
+"""Grids of a profile, by their time, that suggestions about waves (WK109) are made for."""
 ANY_TARGET: Final = "{} does not say on which GPU it was taken: its times stand beside every target"
 NOT_TRIED: Final = "{} takes {:.0f} s to compile, so changes were not compiled to see what they do (--slow does)"
 
@@ -111,7 +111,7 @@ def check_launches(
     cache: bool = True,
     slow: bool = False,
 ) -> Checked:
-    """Every launch that a script makes, for each target; given options and a given grid come before the launch's own."""
+    """Every launch that a script makes, for each target; given options and a given grid come before its own."""
     found = launches(script, arguments)
     if not found.launches:
         raise UsageError(f"{script} launches no Triton kernel", hint="a kernel alone is FILE.py::kernel")
@@ -187,8 +187,8 @@ def _with_waves(check: Check, join: Joined, *, is_same_launch: bool) -> Check:
     if check.is_grid_given or not join.total_ns:
         return check
     own = [check.grid] if is_same_launch and check.grid else []
-    grids = [grid for grid, _ in join.grids[:MOST_GRIDS]] or own
-    waves = [each for grid in grids for each in wave_suggestions(check.facts, grid, join.card)]
+    grids = [grid for grid, _ in join.grids] or own
+    waves = [each for grid in grids for each in wave_suggestions(check.facts, grid, join.card)][:MOST_GRIDS]
     others = [each for each in check.suggestions if each.code != "WK109"]
     return replace(check, suggestions=tuple(sorted([*others, *waves], key=lambda each: each.code)))
 

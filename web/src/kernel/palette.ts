@@ -23,6 +23,7 @@ export interface Colours {
   heat: Uint32Array; // from nothing to most
   signed: Uint32Array; // from most negative over zero to most positive
   names: Record<"load" | "store" | "both" | "atomic", string>;
+  beyond: string;
 }
 
 let made: Colours | null = null;
@@ -43,6 +44,7 @@ function make(): Colours {
   const beyond = mixed(cssColour("--panel"), cssColour("--line"), 0.75);
   const heat = dark ? ["#26354a", "#3f78c4", "#f0e442"] : ["#dbe7fa", "#3f78c4", "#3a0f52"];
   return {
+    beyond,
     flags: Uint32Array.from({ length: 64 }, (_, flags) => pixel(ofFlags(flags, names, flags & BEYOND ? beyond : ground))),
     ground: pixel(ground),
     line: pixel(mixed(ground, cssColour("--line"), 0.6)),

@@ -7,7 +7,6 @@ What the user's file prints and what the compiler says go to files there, never 
 from __future__ import annotations
 
 import ast
-import importlib.util
 import inspect
 import json
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from warplens.kernel_lab.compiling.compiler_repairs import repair_places
+from warplens.kernel_lab.compiling.importing import imported_kernel
 
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 BINARIES = ("cubin", "hsaco")
@@ -47,7 +47,8 @@ def main(request_path: str) -> int:
 def _kernel(wanted: dict[str, Any], out: Path) -> Any:
     """The kernel that is asked for, described in a file; None where there is none, with the reason in a file."""
     try:
-        function, configs, heuristics = _unwrap(_find(_module(Path(wanted["file"])), wanted["name"]))
+        found = imported_kernel(Path(wanted["file"]), wanted["name"])
+        function, configs, heuristics = _unwrap(found)
         described = _described(function, configs, heuristics)
     except BaseException as error:  # noqa: BLE001 - whatever the user's file raises is the answer
         (out / "import.json").write_text(json.dumps(_failure(error, None)))
@@ -74,27 +75,6 @@ def _output_into(folder: Path, name: str) -> Iterator[None]:
         for descriptor, copy in zip((1, 2), kept, strict=True):
             os.dup2(copy, descriptor)
             os.close(copy)
-
-
-def _module(file: Path) -> Any:
-    sys.path.insert(0, str(file.parent))
-    sys.argv = [str(file)]
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _find(module: Any, dotted: str) -> Any:
-    found = module
-    for part in dotted.split("."):
-        if not hasattr(found, part):
-            raise AttributeError(f"{Path(module.__file__).name} has no {dotted}")
-        found = getattr(found, part)
-    return found
 
 
 def _unwrap(wrapped: Any) -> tuple[Any, list[Any], list[str]]:

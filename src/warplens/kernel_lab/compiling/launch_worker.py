@@ -10,9 +10,13 @@ import json
 import runpy
 import sys
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from warplens.kernel_lab.compiling.gpu_stand_in import gpu_stand_in
+from warplens.kernel_lab.compiling.stand_in_driver import Asked
+from warplens.kernel_lab.tracing.arithmetic import put_right
 from warplens.kernel_lab.tracing.interpreter_repairs import repairs
 
 DTYPES = {
@@ -39,8 +43,9 @@ def main(request_path: str) -> int:
     script = Path(request["script"])
     sys.argv = [str(script), *request["arguments"]]
     sys.path.insert(0, str(script.parent))
+    asked = Asked(script)
     try:
-        with _on_cpu():
+        with gpu_stand_in(script) as asked:
             runpy.run_path(str(script), run_name="__main__")
     except SystemExit as error:
         if error.code not in (None, 0):
@@ -49,7 +54,8 @@ def main(request_path: str) -> int:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(script)]
         line = frames[-1].lineno if frames else None
         failure = {"kind": type(error).__name__, "message": str(error), "line": line}
-    answer = {"launches": seen, "notes": list(dict.fromkeys(notes)), "failure": failure}
+    gpu = {"asked": asked.happened, "line": asked.line}
+    answer = {"launches": seen, "notes": list(dict.fromkeys(notes)), "failure": failure, "gpu": gpu}
     Path(request["answer"]).write_text(json.dumps(answer))
     return 0
 
@@ -58,14 +64,16 @@ def _record_launches(seen: list[dict[str, Any]], notes: list[str], execute: bool
     import triton
     from triton.runtime import interpreter
     from triton.runtime.autotuner import Autotuner
-    from triton.runtime.driver import driver
 
     original = interpreter.InterpretedFunction.run
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.get("warmup"):
             seen.append(_launch(self, args, kwargs))
-        return original(self, *args, **kwargs) if execute else None
+        if not execute:
+            return None
+        with _plain_torch():
+            return original(self, *args, **kwargs)
 
     def first_config(self: Any, *args: Any, **kwargs: Any) -> Any:
         """Nothing can be timed here, so the first config stands for all."""
@@ -73,66 +81,30 @@ def _record_launches(seen: list[dict[str, Any]], notes: list[str], execute: bool
         config = (self.prune_configs(kwargs) or self.configs)[0]
         notes.append(f"{self.base_fn.__name__}: the first of {len(self.configs)} configs of its autotune")
         self.best_config = config
+        if config.pre_hook is not None:
+            config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
         return self.fn.run(*args, **kwargs, **config.all_kwargs())
 
     interpreter.InterpretedFunction.run = run
     for owner, name, value in repairs(interpreter, triton.__version__):
         setattr(owner, name, value)
     Autotuner.run = first_config
-    driver.set_active(_NoGpu())
+    put_right(interpreter)
 
 
-class _NoGpu:
-    """Answers what scripts ask Triton's driver before they launch."""
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, device: int = 0) -> int:
-        return 0
-
-    def get_current_target(self) -> Any:
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget("cuda", 90, 32)
-
-    def get_active_torch_device(self) -> Any:
-        import torch
-
-        return torch.device("cpu")
-
-
-def _on_cpu() -> Any:
-    """Where the script asks for a GPU that is not here, it gets the CPU."""
-    from contextlib import nullcontext
-
+def _plain_torch() -> Any:
+    """The interpreter's own work on tensors is not the script's: it is left as it is."""
     try:
         import torch
-        from torch.overrides import TorchFunctionMode
     except ImportError:
         return nullcontext()
-    if torch.cuda.is_available():
-        return nullcontext()
-
-    def moved(value: Any) -> Any:
-        is_device = isinstance(value, (str, torch.device)) and str(value).partition(":")[0] in ("cuda", "hip")
-        return torch.device("cpu") if is_device else value
-
-    class OnCpu(TorchFunctionMode):  # type: ignore[misc]
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if getattr(func, "__name__", "") == "cuda" and args and isinstance(args[0], torch.Tensor):
-                return args[0]
-            named = {name: moved(value) for name, value in (kwargs or {}).items()}
-            if getattr(func, "__name__", "") == "to":
-                args = tuple(moved(value) for value in args)
-            return func(*args, **named)
-
-    return OnCpu()
+    return torch._C.DisableTorchFunction()
 
 
 def _launch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     signature = inspect.signature(function.fn)
     named = {name: value for name, value in kwargs.items() if name in signature.parameters}
+    inspect.getcallargs(function.fn, *args, **named)  # raises what the launch itself would where one is missing
     bound = signature.bind_partial(*args, **named)
     bound.apply_defaults()
     values = bound.arguments

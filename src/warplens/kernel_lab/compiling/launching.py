@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling.child import environment
+from warplens.kernel_lab.compiling.gpu_stand_in import NOTE as GPU_NOTE
+from warplens.kernel_lab.compiling.gpu_stand_in import gpu_hint
 from warplens.kernel_lab.compiling.loading import SEPARATOR, Kernel, load_kernel
 from warplens.kernel_lab.compiling.signature import Argument, Dtype, Signature
 from warplens.kernel_lab.compiling.triton_version import install_hint, require_triton
@@ -48,11 +50,13 @@ def launches(script: str, arguments: Sequence[str] = (), *, execute: bool = True
     if not path.is_file():
         raise UsageError(f"there is no file {script}")
     answer = _answer(path, arguments, execute)
-    notes = list(answer["notes"])
-    if answer["failure"] is not None:
-        notes.append(_failure(path, answer["failure"]))
+    notes, failure = list(answer["notes"]), answer["failure"]
+    if failure is not None:
+        notes.append(_failure(path, failure))
         if not answer["launches"]:
-            raise WarplensError(notes[-1], hint=install_hint(answer["failure"]["message"]))
+            raise WarplensError(notes[-1], hint=_hint(failure, answer["gpu"]))
+    if answer["gpu"]["asked"]:
+        print(f"note: {GPU_NOTE}", file=sys.stderr)  # noqa: T201 - as a trace of the same script tells it
     found: dict[str, Launch] = {}
     counts: dict[str, int] = {}
     for record in answer["launches"]:
@@ -97,6 +101,11 @@ def _answer(script: Path, arguments: Sequence[str], execute: bool) -> dict[str, 
 def _failure(script: Path, failure: Mapping[str, Any]) -> str:
     line = f":{failure['line']}" if failure["line"] else ""
     return f"{script.name}{line}: {failure['kind']}: {failure['message']}"
+
+
+def _hint(failure: Mapping[str, Any], gpu: Mapping[str, Any]) -> str | None:
+    message = failure["message"]
+    return install_hint(message) or gpu_hint(message, failure["line"], gpu["line"], gpu["asked"])
 
 
 def _launch(record: Mapping[str, Any]) -> Launch:

@@ -135,9 +135,10 @@ def _too_few(situation: Situation, gpu: Gpu, blocks: int) -> Draft:
     return Draft(
         "WK109",
         None,
-        f"{counted(blocks, 'block')} on {gpu.name}, which has {gpu.multiprocessors} {situation.unit}s: {without} of them "
-        f"({100 * without / gpu.multiprocessors:.0f} %) have no block",
-        f"choose a smaller tile, which gives more blocks{_split_k(situation.facts)}, or let one launch do more of the work",
+        f"{counted(blocks, 'block')} on {gpu.name}, which has {gpu.multiprocessors} {situation.unit}s: {without} of "
+        f"them ({100 * without / gpu.multiprocessors:.0f} %) have no block",
+        f"choose a smaller tile, which gives more blocks{_split_k(situation.facts)}, or let one launch do more of the "
+        "work",
     )
 
 

@@ -48,8 +48,8 @@ def _widened(situation: Situation, dot: Dot) -> Draft:
     return Draft(
         "WK103",
         dot.place,
-        f"{'×'.join(map(str, dot.shape))} product of {dot.element} uses {dot.instruction} {dot.instruction_shape} on f16: "
-        f"{situation.target.name} multiplies no such fp8, so the operands are widened first",
+        f"{'×'.join(map(str, dot.shape))} product of {dot.element} uses {dot.instruction} {dot.instruction_shape} on "
+        f"f16: {situation.target.name} multiplies no such fp8, so the operands are widened first",
         f"store the operands as {own}, the fp8 that {situation.target.name} multiplies",
     )
 

@@ -84,8 +84,8 @@ def _first(changes: Sequence[Change]) -> Change:
 class Draft:
     """A suggestion before its changes have been compiled. `{change}` in the advice becomes the one that is shown.
 
-    `{written}` there becomes what `written` makes of it, and `{unknown}` in the evidence `unknown`, with those names first
-    that the change is about.
+    `{written}` there becomes what `written` makes of it, and `{unknown}` in the evidence the names of `unknown`, those
+    first that the change is about.
     """
 
     code: str

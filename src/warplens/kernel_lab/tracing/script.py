@@ -10,6 +10,8 @@ from pathlib import Path
 from traceback import walk_tb
 
 from warplens.errors import UsageError, WarplensError
+from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_hint, gpu_stand_in
+from warplens.kernel_lab.compiling.stand_in_driver import Asked
 from warplens.kernel_lab.compiling.triton_version import install_hint
 from warplens.kernel_lab.tracing import KernelFault, KernelTrace, ProgramDebugger, trace
 
@@ -38,9 +40,13 @@ def traced_script(
     before, path = sys.argv[:], sys.path[:]
     sys.argv, sys.path[:1] = [str(script), *arguments], [str(script.resolve().parent)]
     try:
-        with trace(
-            mode, sample=sample, seed=seed, checks=checks, values=values, stop_at_fault=stop_at_fault, debugger=debugger
-        ) as tracing:
+        with (
+            trace(
+                mode, sample=sample, seed=seed, checks=checks, values=values, stop_at_fault=stop_at_fault,
+                debugger=debugger,
+            ) as tracing,
+            gpu_stand_in(script) as asked,
+        ):  # fmt: skip
             try:
                 runpy.run_path(str(script), run_name="__main__")
             except SystemExit as leaving:
@@ -51,18 +57,21 @@ def traced_script(
             except BdbQuit:
                 print("stopped in the debugger", file=sys.stderr)  # noqa: T201
             except Exception as error:
-                failure = told(error, script)
+                failure = told(error, script, asked)
                 if failures is None or not tracing.launches:
                     raise failure from error
                 failures.append(failure.message)
+            if asked.happened:
+                print(f"note: {NOTE}", file=sys.stderr)  # noqa: T201
             return tracing.trace
     finally:
         sys.argv, sys.path[:] = before, path
 
 
-def told(error: Exception, script: Path) -> WarplensError:
+def told(error: Exception, script: Path, asked: Asked) -> WarplensError:
     """What a script raised, in one line with the innermost line of the script's own."""
     own = script.resolve()
     lines = [line for frame, line in walk_tb(error.__traceback__) if Path(frame.f_code.co_filename).resolve() == own]
     place = f"{script.name}:{lines[-1]}" if lines else script.name
-    return WarplensError(f"{place}: {type(error).__name__}: {error}", hint=install_hint(str(error)))
+    hint = gpu_hint(str(error), lines[-1] if lines else None, asked.line, asked.happened)
+    return WarplensError(f"{place}: {type(error).__name__}: {error}", hint=install_hint(str(error)) or hint)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
@@ -113,6 +114,9 @@ def _launches_go_to(
     original = interpreter.GridExecutor.__call__
 
     def call(executor: Any, *args: Any, **kwargs: Any) -> None:
+        names = inspect.signature(executor.fn).parameters
+        # A launch that lacks an argument raises here, and is none.
+        inspect.getcallargs(executor.fn, *args, **{name: value for name, value in kwargs.items() if name in names})
         launch = LaunchTrace(interpreter, options, len(tracing.launches), undefined, debugger)
         try:
             launch.run(original, executor, args, kwargs)

@@ -39,17 +39,17 @@ export function mountTensors(host: HTMLElement, app: App): View {
       store.set({ dims: all.join("|") });
     })) : [];
     replace(holder, ...maps.map(({ element }) => element));
-    if (!events) holder.append(h("p", { class: "empty", text: "Only totals were recorded: maps need a trace made with mode “record”." }));
+    if (!events) holder.append(h("p", { class: "empty", text: "Only totals were recorded: maps need a trace made without --count." }));
   }
 
   function legend(): HTMLElement {
-    const { names } = colours();
+    const { names, beyond } = colours();
     const swatch = (name: string, colour: string, more = ""): HTMLElement => {
       const box = h("i", { class: `swatch${colour ? "" : " hatched"}${more}` });
       if (colour) box.style.background = colour;
       return h("span", {}, box, ` ${name}`);
     };
-    return h("span", { class: "legend small" }, swatch("loaded", names.load), swatch("stored", names.store), swatch("both", names.both), swatch("atomic", names.atomic), swatch("masked", ""), app.launch.faults.some(({ kind }) => kind === "out_of_bounds") && swatch("out of bounds", "", " bad"));
+    return h("span", { class: "legend small" }, swatch("loaded", names.load), swatch("stored", names.store), swatch("both", names.both), swatch("atomic", names.atomic), swatch("masked", ""), swatch("past the end", beyond), app.launch.faults.some(({ kind }) => kind === "out_of_bounds") && swatch("out of bounds", "", " bad"));
   }
 
   function draw(): void {

@@ -1,0 +1,214 @@
+"""A script that asks for a GPU where there is none gets the CPU instead, while it runs; afterwards all is as before.
+
+Tensors asked for on a GPU are made on the CPU, copies between the two are copies still, and Triton has a driver. Where
+there is a GPU nothing is changed. Needs neither Triton nor PyTorch at import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from warplens.kernel_lab.compiling.stand_in_driver import Asked, once, stand_in_driver, torch_cuda_members
+
+NOTE: Final = "the script asks for a GPU: its tensors are on the CPU here"
+SIGNS: Final = ("CUDA", "cuda", "active drivers", "active GPU", "NVIDIA", "HIP")
+"""Words of PyTorch's and Triton's errors about a GPU that is not there."""
+GPU_KINDS: Final = ("cuda", "hip")
+MADE_FOR_GPU: Final = "_warplens_made_for_gpu"
+_ABSENT: Final = object()
+
+
+def gpu_hint(message: str, line: int | None, asked_line: int | None, asked: bool) -> str | None:
+    """What to say of a script's failure that a missing GPU explains.
+
+    >>> gpu_hint("Torch not compiled with CUDA enabled", 7, None, False)
+    'the script asks for a GPU at line 7; there is none here'
+    >>> gpu_hint("", 9, 4, True), gpu_hint("no such file", 9, None, False)
+    ('the script asks for a GPU at line 4; its tensors are on the CPU here', None)
+    """
+    if any(sign in message for sign in SIGNS):
+        return f"the script asks for a GPU{_at(line)}; there is none here"
+    return f"the script asks for a GPU{_at(asked_line)}; its tensors are on the CPU here" if asked else None
+
+
+def _at(line: int | None) -> str:
+    return f" at line {line}" if line else ""
+
+
+@contextmanager
+def gpu_stand_in(script: Path | None = None, *, with_torch: bool = True) -> Iterator[Asked]:
+    """Without `with_torch` only Triton gets a driver: PyTorch takes seconds to import."""
+    asked = Asked(script)
+    torch = _torch() if with_torch else None
+    if _has_gpu():
+        yield asked
+        return
+    with ExitStack() as stack:
+        stack.enter_context(_driver(asked))
+        if torch is not None:
+            asked.device = torch.device("cpu")
+            stack.enter_context(_changed(torch, asked))
+            stack.enter_context(_mode(torch, asked))
+        yield asked
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch
+
+
+def _has_gpu() -> bool:
+    try:
+        from triton.backends import backends
+
+        return any(backend.driver.is_active() for backend in backends.values())
+    except Exception:  # noqa: BLE001 - a driver that cannot even say so is none
+        return False
+
+
+@contextmanager
+def _driver(asked: Asked) -> Iterator[None]:
+    try:
+        from triton.runtime.driver import driver
+    except ImportError:
+        yield
+        return
+    before = dict(vars(driver))
+    driver.set_active(stand_in_driver(asked))
+    try:
+        yield
+    finally:
+        vars(driver).clear()
+        vars(driver).update(before)
+
+
+@contextmanager
+def _changed(torch: Any, asked: Asked) -> Iterator[None]:
+    changes = [(torch.cuda, name, value) for name, value in torch_cuda_members(torch, asked).items()]
+    changes += [(torch, name, value) for name, value in _torch_members(torch, asked).items()]
+    changes += [(torch.cuda.nvtx, name, lambda *args, **kwargs: 0) for name in ("range_push", "range_pop", "mark")]
+    try:
+        import triton.testing
+    except ImportError:
+        pass
+    else:
+        changes += [(triton.testing, name, once) for name in ("do_bench", "do_bench_cudagraph")]
+    originals = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in changes]
+    for owner, name, value in changes:
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for owner, name, value in originals:
+            if value is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+
+def _torch_members(torch: Any, asked: Asked) -> dict[str, Any]:
+    """`torch.device("cuda")` is the CPU's, so that it equals that of the tensors made there."""
+    device, generator, set_default = torch.device, torch.Generator, torch.set_default_device
+
+    def make_device(*args: Any, **kwargs: Any) -> Any:
+        number = [value for value in args if isinstance(value, int)] if len(args) == 1 else []
+        return _moved(number[0] if number else device(*args, **kwargs), device, asked)
+
+    def make_generator(*args: Any, **kwargs: Any) -> Any:
+        named = {name: _moved(value, device, asked) for name, value in kwargs.items()}
+        return generator(*(_moved(value, device, asked) for value in args), **named)
+
+    def set_default_device(wanted: Any) -> None:
+        set_default(wanted if wanted is None else _moved(wanted, device, asked))
+
+    return {
+        "device": _standing_in(device, make_device),
+        "Generator": _standing_in(generator, make_generator),
+        "set_default_device": set_default_device,
+    }
+
+
+def _standing_in(original: Any, make: Any) -> Any:
+    """A class that makes objects of another, whose objects count as its own."""
+
+    class Kind(type):
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            return make(*args, **kwargs)
+
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, original)
+
+        def __subclasscheck__(cls, kind: type) -> bool:
+            return issubclass(kind, original)
+
+        def __getattr__(cls, name: str) -> Any:
+            return getattr(original, name)
+
+    return Kind(original.__name__, (), {"__module__": original.__module__, "__doc__": original.__doc__})
+
+
+def _moved(value: Any, device: Any, asked: Asked) -> Any:
+    """The CPU for a GPU, whether that is named, numbered or a device; anything else as it is."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if value is asked.device:
+        return value
+    if is_number or (isinstance(value, (str, device)) and str(value).partition(":")[0] in GPU_KINDS):
+        asked()
+        return asked.device
+    return value
+
+
+def _mode(torch: Any, asked: Asked) -> Any:
+    from torch.overrides import TorchFunctionMode
+
+    device, tensor_type = type(torch.empty(0).device), torch.Tensor
+    is_cuda = tensor_type.is_cuda.__get__
+
+    def as_copied(source: Any, result: Any, to_gpu: bool) -> Any:
+        """A tensor that changes places is a copy of its own."""
+        stays = getattr(source, MADE_FOR_GPU, False) == to_gpu
+        copied = result.clone() if result is source and asked.happened and not stays else result
+        return _marked(copied, to_gpu)
+
+    class OnCpu(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            name, named = getattr(func, "__name__", ""), dict(kwargs or {})
+            if name == "__get__":
+                return True if func == is_cuda else func(*args, **named)
+            is_method = bool(args) and isinstance(args[0], tensor_type)
+            if is_method and name == "cuda":
+                asked()
+                return as_copied(args[0], args[0], to_gpu=True)
+            if is_method and name == "pin_memory":
+                return args[0]
+            wanted = named.get("device")
+            if wanted is not None:
+                named["device"] = _moved(wanted, device, asked)
+            if named.get("pin_memory"):
+                named["pin_memory"] = False
+            if is_method and name in ("to", "cpu"):
+                return self._sent(func, args, named)
+            made = func(*args, **named)
+            return _marked(made, True) if named.get("device") is asked.device else made
+
+        def _sent(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            source, *others = args
+            sent = [_moved(value, device, asked) for value in others]
+            places = [value for value in (*sent, named.get("device")) if isinstance(value, (str, device))]
+            result = func(source, *sent, **named)
+            to_gpu = any(place is asked.device for place in places)
+            return as_copied(source, result, to_gpu) if places or func is tensor_type.cpu else result
+
+    return OnCpu()
+
+
+def _marked(made: Any, to_gpu: bool) -> Any:
+    if hasattr(made, "untyped_storage"):
+        setattr(made, MADE_FOR_GPU, to_gpu)
+    return made

@@ -1,0 +1,111 @@
+"""Imports a user's file for one kernel of it, in a process of its own: nothing is launched, and no GPU is needed.
+
+A file in a package is imported under its dotted name, so that its relative imports work. One that raises after it has
+defined the kernel, as a script without `if __name__ == "__main__"` may do where no launch computes anything, will do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from warplens.kernel_lab.compiling.gpu_stand_in import gpu_stand_in
+
+
+def imported_kernel(file: Path, name: str) -> Any:
+    """What the file calls by that name; raises what its import raised where that kept the name from being defined."""
+    module, dotted = _prepared(file)
+    failure: BaseException | None = None
+    with gpu_stand_in(file, with_torch="." in dotted or b"torch" in file.read_bytes()), _no_launches():
+        try:
+            module = _executed(file, dotted, module)
+        except BaseException as error:  # noqa: BLE001 - a script may leave by any way, SystemExit too
+            failure = error
+    module = sys.modules.get(dotted, module)
+    try:
+        return _find(module, name)
+    except AttributeError:
+        if failure is not None:
+            raise failure from None
+        raise
+
+
+def package_root(file: Path) -> tuple[Path, str]:
+    """The folder that holds the outermost package around the file, and the file's dotted name from there."""
+    parts, folder = [] if file.name == "__init__.py" else [file.stem], file.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(parts) or file.stem
+
+
+def _prepared(file: Path) -> tuple[ModuleType, str]:
+    """An empty module for the file under its name, with the search path that its imports need."""
+    root, dotted = package_root(file)
+    sys.path.insert(0, str(root))
+    if root != file.parent:
+        sys.path.append(str(file.parent))
+    sys.argv = [str(file)]
+    spec = importlib.util.spec_from_file_location(dotted, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    return importlib.util.module_from_spec(spec), dotted
+
+
+def _executed(file: Path, dotted: str, module: ModuleType) -> ModuleType:
+    parent = dotted.rpartition(".")[0]
+    if parent:
+        _import_package(parent, file.parent)
+        found = sys.modules.get(dotted)
+        if found is not None and Path(getattr(found, "__file__", None) or "").resolve() == file:
+            return found
+    sys.modules[dotted] = module
+    assert module.__spec__ is not None and module.__spec__.loader is not None
+    module.__spec__.loader.exec_module(module)
+    return module
+
+
+def _import_package(name: str, folder: Path) -> None:
+    """The package around the file; one that cannot be imported is taken as if its `__init__.py` were empty."""
+    try:
+        importlib.import_module(name)
+    except Exception:  # noqa: BLE001 - a package may need what its kernels do not
+        parts = name.split(".")
+        for count in range(1, len(parts) + 1):
+            dotted = ".".join(parts[:count])
+            if dotted not in sys.modules:
+                bare = ModuleType(dotted)
+                levels_up = len(parts) - count
+                bare.__path__ = [str([folder, *folder.parents][levels_up])]
+                sys.modules[dotted] = bare
+
+
+def _find(module: Any, dotted: str) -> Any:
+    found = module
+    for part in dotted.split("."):
+        if not hasattr(found, part):
+            raise AttributeError(f"{Path(module.__file__).name} has no {dotted}")
+        found = getattr(found, part)
+    return found
+
+
+@contextmanager
+def _no_launches() -> Iterator[None]:
+    from triton.runtime.autotuner import Autotuner, Heuristics
+    from triton.runtime.jit import JITFunction
+
+    kinds = (JITFunction, Autotuner, Heuristics)
+    originals = [kind.run for kind in kinds]
+    for kind in kinds:
+        kind.run = lambda *args, **kwargs: None
+    try:
+        yield
+    finally:
+        for kind, original in zip(kinds, originals, strict=True):
+            kind.run = original
