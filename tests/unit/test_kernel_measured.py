@@ -18,7 +18,7 @@ from warplens.analyses.measured import measured
 from warplens.api import Profile
 from warplens.hardware import gpu_named
 from warplens.kernel_lab.checking import Check, Checked, suggestions_table, with_profiles
-from warplens.kernel_lab.facts.records import Dot, Facts, Line, Place
+from warplens.kernel_lab.facts.records import Dot, Facts, Line, Occupancy, Place
 from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
 from warplens.kernel_lab.measured.match import matched, named, nearest
 from warplens.kernel_lab.measured.statement_lines import statement_lines
@@ -275,3 +275,23 @@ def test_a_kineto_trace_of_a_known_gpu_sets_the_share(tmp_path: Path) -> None:
     path = write_trace(tmp_path / "t.json", events, deviceProperties=[device])
     join = joined(FACTS, [opened(path)], grid=(4,))
     assert (join.count, join.total_us, join.gpu_percent) == (1, 30.0, 30.0)
+
+
+def test_waves_are_of_the_grid_that_ran_not_of_the_script_s(tmp_path: Path) -> None:
+    facts = replace(FACTS, occupancy=Occupancy(8, 32, 64, "registers", ()))
+    small = MeasuredKernel("product", 1, 2_000, grid=(64,), warps=4)
+    large = MeasuredKernel("product", 1, 90_000, grid=(4096,), warps=4)
+    script = Check(facts, (suggestion("WK109", None), suggestion("WK110", None)), launches=1, grid=(4, 4))
+
+    def rows(*kernels: MeasuredKernel, check: Check = script, **more: Any) -> list[tuple[str, float]]:
+        table = suggestions_table(with_profiles(Checked((check,)), [profile(*kernels)], **more))
+        return [(row["evidence"].partition(",")[0], row["at_stake_us"]) for row in table.to_dicts()]
+
+    # 64 blocks leave half of the card without one, for the time of those launches only.
+    assert rows(small, large) == [("", 92.0), ("64 blocks on H200", 2.0)]
+    assert rows(large) == [("", 90.0)]
+    unnamed = replace(large, grid=())
+    assert rows(unnamed) == [("", 90.0)]
+    # Traced launches stand for the measured ones; a grid that was asked for is kept.
+    assert rows(unnamed, traced=trace_of(matmul(tmp_path, values=False))) == [("16 blocks on H200", 90.0), ("", 90.0)]
+    assert len(rows(large, check=replace(script, is_grid_given=True))) == 2

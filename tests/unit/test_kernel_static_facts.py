@@ -17,6 +17,7 @@ from warplens.kernel_lab.compiling.loading import Kernel, load_kernel, parse_con
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts import Facts, extract, facts_tables, load_facts, save_facts
 from warplens.kernel_lab.facts.browsing import line_links
+from warplens.kernel_lab.facts.line_notes import marks
 from warplens.kernel_lab.suggesting.counterfactual import recompiler
 from warplens.kernel_lab.suggesting.records import CODES, Suggestion
 from warplens.kernel_lab.suggesting.suggestions import suggest
@@ -40,6 +41,34 @@ CLEAN = {
     "quantised_matmul": ("*bf16:16, *i8:16, *fp32:16, *bf16:16, i32:16, i32:16, i32:16, 64, 64, 64", 4),
 }
 PRODUCT = "products::product_kernel"
+
+
+TWO_SIZES = """\
+import triton, triton.language as tl
+@triton.jit
+def copy(x, y, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    r = tl.arange(0, BM); c = tl.arange(0, BN)
+    m = (r < M)[:, None] & (c < N)[None, :]
+    tl.store(y + r[:, None] * N + c[None, :], tl.load(x + r[:, None] * N + c[None, :], mask=m, other=0.0), mask=m)
+"""
+HELPED = """\
+import triton, triton.language as tl
+@triton.jit
+def read(ptr, at):
+    return tl.load(ptr + at)
+@triton.jit
+def add(x, y, z, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    a = read(x, at)
+    b = read(y, at)
+    tl.store(z + at, a + b)
+@triton.jit
+def boxes(x, y, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, shape=[M, N], strides=[N, 1], block_shape=[BM, BN])
+    target = tl.make_tensor_descriptor(y, shape=[M, N], strides=[N, 1], block_shape=[BM, BN])
+    box = source.load([0, 0])
+    target.store([0, 0], box)
+"""
 
 
 ROWS, MANY = "accesses::scale_rows_kernel", "accesses::many_values_kernel"
@@ -314,8 +343,80 @@ def test_few_warps_and_a_bad_last_wave_are_found() -> None:
     assert set(found) == {"WK108", "WK109"}
     assert "bounded by registers" in found["WK108"].evidence
     # One block on each of 132 multiprocessors: 18 are left for the second wave.
-    assert "2 waves with 18 blocks in the last; 43 % of the places idle" in found["WK109"].evidence
+    assert "2 waves with 18 blocks in the last, which leaves 86 % of its places empty" in found["WK109"].evidence
+    assert "multiple of 132 blocks" in found["WK109"].advice and "split K" not in found["WK109"].advice
     assert set(suggestions(MANY, signature, grid=(264,), num_warps=8)) == {"WK108"}
+
+
+def test_less_than_a_wave_counts_multiprocessors_but_not_for_a_script_s_test_data(
+    clean: dict[str, tuple[Artefacts, Facts]],
+) -> None:
+    facts = clean["matmul_unmasked"][1]
+    [found] = suggest(facts, grid=(4, 4))
+    assert found.evidence == "16 blocks on H100 SXM, which has 132 multiprocessors: 116 of them (88 %) have no block"
+    assert "split K" in found.advice
+    assert suggest(facts, grid=(4, 4), is_test_data=True) == []
+    assert facts.occupancy is not None
+    one_more = 132 * facts.occupancy.blocks + 1
+    [found] = suggest(facts, grid=(one_more,), is_test_data=True)
+    assert "2 waves with 1 block in the last" in found.evidence
+    assert suggest(facts, grid=(132,)) == []
+
+
+def test_the_code_to_write_names_what_was_shown_to_help(tmp_path: Path) -> None:
+    source = tmp_path / "copies.py"
+    source.write_text(TWO_SIZES)
+    kernel = load_kernel(f"{source}::copy")
+    signature = kernel.signature("*fp16:16, *fp16:16, i32, i32, 64, 64")
+    facts = extract(compile_kernel(kernel, signature, TARGETS["sm90"]))
+    again = recompiler(kernel, signature, TARGETS["sm90"], {})
+    found = next(each for each in suggest(facts, recompile=again) if each.code == "WK102")
+    assert found.counterfactual is not None and found.counterfactual.change == "N divisible by 16"
+    assert "N, M not known to be divisible by 16" in found.evidence
+    assert "`N // 8 * 8`" in found.advice and "`M //" not in found.advice
+
+
+def test_a_helper_s_access_is_told_once_per_call_and_a_box_has_no_width(tmp_path: Path) -> None:
+    source = tmp_path / "helped.py"
+    source.write_text(HELPED)
+    lines = {line.strip(): at for at, line in enumerate(HELPED.splitlines(), 1)}
+    kernel = load_kernel(f"{source}::add")
+    for target in ("sm90", "gfx942"):
+        facts = extract(
+            compile_kernel(
+                kernel, kernel.signature("*fp16:16, *fp16, *fp16:16, 1024"), TARGETS[target], {"num_warps": 1}
+            )
+        )
+        loads = [each for each in facts.accesses if each.kind == "load"]
+        assert [(each.argument, each.callers[0].line, each.width_bits) for each in loads] == [
+            ("x", lines["a = read(x, at)"], 128),
+            ("y", lines["b = read(y, at)"], 16),
+        ]
+        assert {each.place.line for each in loads} == {lines["return tl.load(ptr + at)"]}
+        rows = facts_tables([facts])[2].to_dicts()
+        assert [row["called_at"] for row in rows] == [
+            f"helped.py:{lines['a = read(x, at)']}",
+            f"helped.py:{lines['b = read(y, at)']}",
+            None,
+        ]
+    boxes = load_kernel(f"{source}::boxes")
+    facts = extract(
+        compile_kernel(boxes, boxes.signature("*fp16:16, *fp16:16, i32:16, i32:16, 64, 32"), TARGETS["sm90"])
+    )
+    copy = next(each for each in facts.accesses if each.kind == "tma copy")
+    assert copy.is_vectorised and copy.shape == (64, 32)
+    [mark] = [mark for mark in marks(facts, copy.place.file, copy.place.line) if mark.text.startswith("tma")]
+    assert (mark.text, mark.is_bad) == ("tma 64×32", False)
+    assert all(
+        row["width_bits"] is None for row in facts_tables([facts])[2].to_dicts() if row["kind"].startswith("tma")
+    )
+
+
+def test_fp8_that_the_matrix_unit_does_not_take_is_told() -> None:
+    signature = "*{0}:16, *{0}:16, *fp16:16, i32:16, i32:16, 64, 64, 64"
+    found = suggestions(PRODUCT, signature.format("fp8e4nv"), target="gfx942")
+    assert "on f16: gfx942 multiplies no such fp8" in found["WK103"].evidence and "fp8e4b8" in found["WK103"].advice
+    assert "WK103" not in suggestions(PRODUCT, signature.format("fp8e4b8"), target="gfx942")
 
 
 def test_two_compilations_are_compared_and_regressions_named() -> None:

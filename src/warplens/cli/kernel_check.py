@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,13 +93,52 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sweep(args: argparse.Namespace, common: dict[str, Any]) -> int:
-    from warplens.kernel_lab.checking import sweep_signature
+    """The configs that are given, else those of the kernels' autotuners."""
+    from warplens.kernel_lab.sweeping import sweep_launches, sweep_signature
+    from warplens.outputs import rows_to_json
 
-    if args.signature is None:
-        raise UsageError("--sweep needs a kernel and its signature", hint="--signature '*fp16:16, i32, 1024'")
-    for table in sweep_signature(args.kernel, args.signature, configs=args.config, **common):
-        show(table, args)
+    if args.signature is not None:
+        tables = sweep_signature(args.kernel, args.signature, configs=args.config, **common)
+    elif "::" in args.kernel:
+        raise UsageError("a kernel needs its signature", hint="--signature '*fp16:16, *fp16:16, i32:16, 1024'")
+    else:
+        tables = sweep_launches(args.kernel, args.script_args, configs=args.config, **common)
+    if args.json:
+        import polars as pl
+
+        rows = [table.frame if args.top is None else table.frame.head(args.top) for table in tables]
+        write_bytes(rows_to_json(replace(tables[0], frame=pl.concat(rows, how="vertical_relaxed"))))
+        return 0
+    for table in tables:
+        _show_sweep(table, args.top)
     return 0
+
+
+def _show_sweep(table: Table, top: int | None) -> None:
+    """As many columns as fit beside what each config has of its own; the title tells kernel and target."""
+    import polars as pl
+
+    from warplens.cli.common import show_text
+    from warplens.outputs import render_table
+
+    configs = [text.split(", ") for text in table.frame["config"]]
+    shared = [part for part in configs[0] if len(configs) > 1 and all(part in each for each in configs)]
+    own = [", ".join(part for part in each if part not in shared) for each in configs]
+    table = replace(table, frame=table.frame.with_columns(pl.Series("config", own, dtype=pl.String)))
+    names = [name for name in table.frame.columns if name not in ("kernel", "target") and table.frame[name].count()]
+    shown = list(names)
+    while len(shown) > 3 and _widest(replace(table, notes=()), shown) > width():
+        shown.pop()
+    hidden = ", ".join(name for name in names if name not in shown)
+    said = [f"in every config: {', '.join(shared)}"] if shared else []
+    notes = (*said, *([f"{hidden}: hidden to fit, --json has them"] if hidden else []), *table.notes)
+    show_text(render_table(replace(table, notes=notes), top=top, width=width(), columns=shown))
+
+
+def _widest(table: Table, columns: Sequence[str]) -> int:
+    from warplens.outputs import render_table
+
+    return max(len(line) for line, _ in render_table(table, top=None, width=1000, columns=columns, title=False).lines)
 
 
 def _grid(text: str | None) -> tuple[int, ...] | None:

@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.comparing import compare
 from warplens.kernel_lab.compiling.compiling import Artefacts, Job, compile_many
 from warplens.kernel_lab.compiling.launching import launches
 from warplens.kernel_lab.compiling.loading import Config, Kernel, load_kernel, parse_config
-from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.targets import parse_targets
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import Facts
-from warplens.kernel_lab.facts.saving import load_facts
 from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
 from warplens.kernel_lab.suggesting.counterfactual import recompiler
 from warplens.kernel_lab.suggesting.suggestions import Suggestion, suggest, wave_suggestions
-from warplens.kernel_lab.sweep import sweep, sweep_table
 from warplens.model.measured import Measured
 from warplens.model.table import Column, Table, table
 
@@ -196,40 +192,6 @@ def _with_waves(check: Check, join: Joined, *, is_same_launch: bool) -> Check:
 def _ranked(check: Check) -> Check:
     order = sorted(range(len(check.suggestions)), key=lambda at: -(check.stakes_us[at] or 0.0))
     return replace(check, suggestions=tuple(check.suggestions[at] for at in order))
-
-
-def sweep_signature(
-    kernel: str,
-    signature: str,
-    *,
-    targets: str = "sm90",
-    options: Mapping[str, int] | None = None,
-    configs: Sequence[str] = (),
-    cache: bool = True,
-) -> list[Table]:
-    """The given configs ranked for each target; without any, those of the kernel's autotuner."""
-    found = load_kernel(kernel)
-    chosen: Sequence[Config] = [parse_config(text) for text in configs]
-    if not chosen:
-        found = found.with_configs()
-        chosen = found.configs or ()
-    types: Signature = found.signature(signature)
-    return [sweep_table(sweep(found, types, chosen, target, options, cache=cache)) for target in parse_targets(targets)]
-
-
-def compare_files(before: Path, after: Path) -> list[Table]:
-    """A table per kernel and target that both have; a config is matched too, where a kernel has several."""
-    old, new = load_facts(before), load_facts(after)
-    pairs = [(a, b) for a in old for b in new if _key(a) == _key(b)]
-    if not pairs and len(old) == len(new) == 1:
-        pairs = [(old[0], new[0])]  # two configs or two targets of one kernel
-    if not pairs:
-        raise UsageError("the two have no kernel in common", hint="they are matched by kernel, target and config")
-    return [compare(a, b) for a, b in pairs]
-
-
-def _key(facts: Facts) -> tuple[str, str, str]:
-    return facts.kernel, facts.target, facts.config
 
 
 COLUMNS: Final = (

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import warplens
 from warplens.errors import UsageError, WarplensError
+from warplens.kernel_lab.compiling.gpu_stand_in import gpu_hint
 from warplens.kernel_lab.compiling.triton_version import install_hint, require_triton
 
 IMPORT_SECONDS: Final = 120.0
@@ -90,7 +91,8 @@ def description(work: Work, ending: str, hint: str | None = None) -> dict[str, A
         if found["kind"] == "AttributeError" and found["message"].endswith(f"has no {name}"):
             raise UsageError(found["message"], hint=hint)
         message = f"importing {file.name} failed: {found['kind']}: {found['message']}"
-        raise WarplensError(message, hint=install_hint(found["message"]))
+        hint = install_hint(found["message"]) or gpu_hint(found["message"], found["line"], None, asked=False)
+        raise WarplensError(message, hint=hint)
     if not described.exists():
         raise WarplensError(f"importing {file.name} in a child process failed: {ending or 'it left no answer'}")
     kernel: dict[str, Any] = json.loads(described.read_text())

@@ -194,8 +194,17 @@ def _mode(torch: Any, asked: Asked) -> Any:
                 named["pin_memory"] = False
             if is_method and name in ("to", "cpu"):
                 return self._sent(func, args, named)
+            if name == "_parse_to":
+                return self._place_of_module(func, args, named)
             made = func(*args, **named)
             return _marked(made, True) if named.get("device") is asked.device else made
+
+        def _place_of_module(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            """What `Module.to` reads from its arguments: device, dtype and more."""
+            sent = [_moved(value, device, asked) for value in args]
+            found, *others = func(*sent, **named)
+            is_gpu = any(value is asked.device for value in (*sent, named.get("device")))
+            return (asked.device if is_gpu else found, *others)
 
         def _sent(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
             source, *others = args

@@ -17,22 +17,22 @@ from typing import Any
 
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_stand_in
 
+_failures: dict[Path, BaseException] = {}
+
 
 def imported_kernel(file: Path, name: str) -> Any:
     """What the file calls by that name; raises what its import raised where that kept the name from being defined."""
     module, dotted = _prepared(file)
-    failure: BaseException | None = None
     with gpu_stand_in(file, with_torch="." in dotted or b"torch" in file.read_bytes()), _no_launches():
         try:
-            module = _executed(file, dotted, module)
+            _execute(file, dotted, module)
         except BaseException as error:  # noqa: BLE001 - a script may leave by any way, SystemExit too
-            failure = error
-    module = sys.modules.get(dotted, module)
+            _failures[file] = error
     try:
-        return _find(module, name)
+        return _find(sys.modules.get(dotted, module), name)
     except AttributeError:
-        if failure is not None:
-            raise failure from None
+        if file in _failures:
+            raise _failures[file] from None
         raise
 
 
@@ -58,17 +58,16 @@ def _prepared(file: Path) -> tuple[ModuleType, str]:
     return importlib.util.module_from_spec(spec), dotted
 
 
-def _executed(file: Path, dotted: str, module: ModuleType) -> ModuleType:
+def _execute(file: Path, dotted: str, module: ModuleType) -> None:
     parent = dotted.rpartition(".")[0]
     if parent:
         _import_package(parent, file.parent)
         found = sys.modules.get(dotted)
         if found is not None and Path(getattr(found, "__file__", None) or "").resolve() == file:
-            return found
+            return
     sys.modules[dotted] = module
     assert module.__spec__ is not None and module.__spec__.loader is not None
     module.__spec__.loader.exec_module(module)
-    return module
 
 
 def _import_package(name: str, folder: Path) -> None:

@@ -54,7 +54,7 @@ def main(request_path: str) -> int:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(script)]
         line = frames[-1].lineno if frames else None
         failure = {"kind": type(error).__name__, "message": str(error), "line": line}
-    gpu = {"asked": asked.happened, "line": asked.line}
+    gpu = {"line": asked.line} if asked.happened else None
     answer = {"launches": seen, "notes": list(dict.fromkeys(notes)), "failure": failure, "gpu": gpu}
     Path(request["answer"]).write_text(json.dumps(answer))
     return 0

@@ -54,8 +54,8 @@ def launches(script: str, arguments: Sequence[str] = (), *, execute: bool = True
     if failure is not None:
         notes.append(_failure(path, failure))
         if not answer["launches"]:
-            raise WarplensError(notes[-1], hint=_hint(failure, answer["gpu"]))
-    if answer["gpu"]["asked"]:
+            raise WarplensError(notes[-1], hint=_hint(failure, answer.get("gpu")))
+    if answer.get("gpu") is not None:
         print(f"note: {GPU_NOTE}", file=sys.stderr)  # noqa: T201 - as a trace of the same script tells it
     found: dict[str, Launch] = {}
     counts: dict[str, int] = {}
@@ -103,9 +103,10 @@ def _failure(script: Path, failure: Mapping[str, Any]) -> str:
     return f"{script.name}{line}: {failure['kind']}: {failure['message']}"
 
 
-def _hint(failure: Mapping[str, Any], gpu: Mapping[str, Any]) -> str | None:
+def _hint(failure: Mapping[str, Any], gpu: Mapping[str, Any] | None) -> str | None:
     message = failure["message"]
-    return install_hint(message) or gpu_hint(message, failure["line"], gpu["line"], gpu["asked"])
+    asked_line = gpu["line"] if gpu is not None else None
+    return install_hint(message) or gpu_hint(message, failure["line"], asked_line, asked=gpu is not None)
 
 
 def _launch(record: Mapping[str, Any]) -> Launch:

@@ -64,12 +64,9 @@ class Asked:
 
 def stand_in_driver(asked: Asked) -> Any:
     """Triton's active driver where it has none: a kind of its CUDA driver that never touches one."""
-    try:
-        from triton.backends.nvidia.driver import CudaDriver as Base
-    except ImportError:
-        Base = object
+    base = _cuda_driver()
 
-    class StandIn(Base):  # type: ignore[misc]
+    class StandIn(base):  # type: ignore[misc, valid-type]
         def __init__(self) -> None:
             self.utils = SimpleNamespace(get_device_properties=lambda device=0: dict(TRITON_PROPERTIES))
 
@@ -113,6 +110,14 @@ def stand_in_driver(asked: Asked) -> Any:
             return None
 
     return StandIn()
+
+
+def _cuda_driver() -> Any:
+    try:
+        from triton.backends.nvidia.driver import CudaDriver
+    except ImportError:
+        return object
+    return CudaDriver
 
 
 def once(
@@ -191,8 +196,9 @@ def torch_cuda_members(torch: Any, asked: Asked) -> dict[str, Any]:
 
         return member
 
-    def nothing(*args: Any, **kwargs: Any) -> None:
-        return None
+    def giving(value: Any) -> Callable[..., Any]:
+        """A function of its own each time: PyTorch's compiler refuses one function under two names."""
+        return lambda *args, **kwargs: value
 
     harmless = ("synchronize", "set_device", "init", "set_stream")
     quiet = ("empty_cache", "reset_peak_memory_stats", "reset_max_memory_allocated", "set_rng_state", "ipc_collect")
@@ -214,7 +220,7 @@ def torch_cuda_members(torch: Any, asked: Asked) -> dict[str, Any]:
         "device_of": asking(lambda tensor: nullcontext()),
         "Stream": Stream,
         "Event": Event,
-        **{name: asking(nothing) for name in harmless},
-        **dict.fromkeys(quiet, nothing),
-        **dict.fromkeys(empty, lambda device=None: 0),
+        **{name: asking(giving(None)) for name in harmless},
+        **{name: giving(None) for name in quiet},
+        **{name: giving(0) for name in empty},
     }

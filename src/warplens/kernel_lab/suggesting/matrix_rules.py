@@ -13,7 +13,6 @@ from warplens.kernel_lab.suggesting.thresholds import limit
 _STAGES = 3
 _WIDENED: Final[Mapping[str, Mapping[str, str]]] = {
     "gfx942": {"f8E4M3FN": "fp8e4b8 (torch.float8_e4m3fnuz)", "f8E5M2": "fp8e5b16 (torch.float8_e5m2fnuz)"},
-    "gfx950": {"f8E4M3FNUZ": "fp8e4nv (torch.float8_e4m3fn)", "f8E5M2FNUZ": "fp8e5 (torch.float8_e5m2)"},
 }
 """Kinds of fp8 that the matrix unit of a target does not take, each with the one it does."""
 _LOAD_AHEAD = "make the loads of the loop wide (WK102) and independent of loaded values, so that it can load ahead"

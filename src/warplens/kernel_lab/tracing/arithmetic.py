@@ -1,4 +1,4 @@
-"""The interpreter's floating arithmetic put right for bfloat16, without a trace: what `kernel check` runs scripts with."""
+"""The interpreter's floating arithmetic put right for bfloat16 without a trace, as `kernel check` runs scripts."""
 
 from __future__ import annotations
 
