@@ -24,6 +24,9 @@ from warplens.api import TABLE_NAMES
 from warplens.categories import category_names
 from warplens.cli import main
 from warplens.cli import topics as cli_topics
+from warplens.cli.kernel_topics import kernel_tables
+from warplens.kernel_lab.suggesting.records import CODES
+from warplens.kernel_lab.tracing.records import FAULT_KINDS
 from warplens.model.quality import MESSAGES
 from warplens.model.trace import empty_trace
 
@@ -283,7 +286,8 @@ def topics() -> list[str]:
     tables = [warplens.Profile(empty_trace()).table(name) for name in TABLE_NAMES]
     columns = {column.name for table in tables for column in table.columns}
     dotted = [f"{table.name}.{column.name}" for table in tables for column in table.columns]
-    return [*TABLE_NAMES, *sorted(columns), *dotted, *EXPLAIN, *MESSAGES, *category_names()]
+    kernel_lab = [*CODES, *FAULT_KINDS, *(table.name for table in kernel_tables()), "kernel_accesses.width_bits"]
+    return [*TABLE_NAMES, *sorted(columns), *dotted, *EXPLAIN, *MESSAGES, *category_names(), *kernel_lab]
 
 
 def test_explain_knows_every_table_column_code_note_and_category(
@@ -299,7 +303,7 @@ def test_explain_knows_every_table_column_code_note_and_category(
 
 def test_explain_without_a_topic_lists_them_all(printed: Printed) -> None:
     text = " ".join(printed("explain").split())
-    for topic in (*TABLE_NAMES, *EXPLAIN, *MESSAGES, *category_names()):
+    for topic in (*TABLE_NAMES, *EXPLAIN, *MESSAGES, *category_names(), *CODES, *FAULT_KINDS, "kernel_accesses"):
         assert topic in text, topic
 
 

@@ -13,6 +13,7 @@ from warplens.analyses.timeline import MEANINGS
 from warplens.api import Profile
 from warplens.categories import category_names
 from warplens.categories.rules import builtin_categories
+from warplens.cli.kernel_topics import kernel_tables, kernel_topic, list_kernel_topics
 from warplens.comparison import compare_profiles
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, all_gpus
@@ -31,6 +32,7 @@ def list_topics() -> Iterator[str]:
     yield "more: verdict, gpus (those whose limits are known), costs (families of FLOP and byte counts)"
     yield "quality notes: " + ", ".join(MESSAGES)
     yield "kernel categories: " + ", ".join(category_names())
+    yield from list_kernel_topics()
 
 
 def findings_topic(topic: str) -> Iterator[str]:
@@ -108,12 +110,13 @@ def _tables() -> list[Table]:
     """Every table of a trace without events, and of two: no rows, but all columns with their meanings."""
     profile = Profile(empty_trace(), replayed=empty_result())
     made = [profile.table(name) for name in profile.all_table_names]
-    return [*made, *compare_profiles(profile, profile).tables()]
+    return [*made, *compare_profiles(profile, profile).tables(), *kernel_tables()]
 
 
 TOPICS = (
     verdict_topic,
     findings_topic,
+    kernel_topic,
     quality_topic,
     timeline_topic,
     category_topic,

@@ -1,0 +1,33 @@
+"""What `warplens explain` knows of the kernel lab: its codes, faults and tables. Needs no Triton."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warplens.kernel_lab.checking import Checked, suggestions_table
+from warplens.kernel_lab.facts.tables import facts_tables
+from warplens.kernel_lab.measured.tables import measured_tables
+from warplens.kernel_lab.suggesting.explanations import EXPLANATIONS
+from warplens.kernel_lab.suggesting.records import CODES
+from warplens.kernel_lab.tracing.records import FAULT_KINDS, KernelTrace
+from warplens.kernel_lab.tracing.tables import TABLES
+from warplens.model.table import Table
+
+
+def list_kernel_topics() -> Iterator[str]:
+    yield "codes of warplens kernel check: " + ", ".join(CODES)
+    yield "faults of warplens kernel trace: " + ", ".join(FAULT_KINDS)
+
+
+def kernel_topic(topic: str) -> Iterator[str]:
+    if topic.upper() in CODES:
+        yield f"{topic.upper()}: {CODES[topic.upper()]}. {EXPLANATIONS[topic.upper()]}"
+    if topic in FAULT_KINDS:
+        yield f"{topic}: {FAULT_KINDS[topic]}"
+
+
+def kernel_tables() -> list[Table]:
+    """Without rows, but with all columns and their meanings."""
+    nothing = KernelTrace("count", "", 0, None, ())
+    traced = [made(nothing) for made in TABLES.values()]
+    return [*facts_tables([]), *measured_tables([]), suggestions_table(Checked(())), *traced]
