@@ -318,10 +318,10 @@ def read_or_refuse(text: bytes) -> Trace | None:
         return None
 
 
-def test_every_cut_of_a_small_file() -> None:
+def test_every_third_cut_of_a_small_file() -> None:
     text = newer_file()
     most = 0
-    for size in range(len(text)):
+    for size in [*range(0, len(text), 3), len(text) - 1]:
         trace = read_or_refuse(text[:size])
         assert trace is None or "truncated" in codes(trace), size
         intact = trace.meta.events_in_file if trace else 0

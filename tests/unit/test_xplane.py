@@ -602,10 +602,10 @@ def test_a_cut_file_gives_what_is_intact(path: Path) -> None:
     assert 0 < most <= opened(text).meta.events_in_file
 
 
-def test_every_cut_of_a_small_file() -> None:
+def test_every_third_cut_of_a_small_file() -> None:
     text = space(gpu_plane(), host_plane())
     between_planes = len(space(gpu_plane()))
-    for size in range(len(text)):
+    for size in range(0, len(text), 3):
         trace = read_or_refuse(text[:size], linked=size % 10 == 0)
         assert trace is None or size == between_planes or "truncated" in codes(trace), size
 
