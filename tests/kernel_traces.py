@@ -13,13 +13,12 @@ from warplens.kernel_lab.tracing.records import (
     Fault,
     KernelTrace,
     Launch,
-    Mask,
-    Pattern,
     Reuse,
     Site,
     TensorInfo,
     Values,
 )
+from warplens.model.kernel_scene import Mask, Pattern
 
 BLOCK = 16
 SOURCE = """import tools

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from kernel_traces import BLOCK, copy_past_the_end, matmul, trace_of
-from warplens.kernel_lab.tracing.records import Events, Launch, Mask, Pattern, TensorInfo
+from warplens.kernel_lab.tracing.records import Events, Launch, TensorInfo
 from warplens.kernel_lab.tracing.scene import kernel_scene
+from warplens.model.kernel_scene import Mask, Pattern
 from warplens.outputs.html.kernel_page import kernel_page_bytes
 
 Show = Callable[..., Any]

@@ -31,22 +31,49 @@ class SceneTensor:
 
 
 @dataclass(frozen=True)
-class ScenePattern:
-    """Offsets of a block's lanes from its first one: a grid of steps, or one by one."""
+class Pattern:
+    """Offsets of a block's lanes from its first lane, in elements: a grid (`strides`) or one by one (`offsets`)."""
 
     itemsize: int
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
     offsets: Ints | None = None
 
+    def relative(self) -> Ints:
+        """Every lane's offset, in the shape of the block."""
+        if self.strides is None:
+            assert self.offsets is not None
+            return self.offsets.reshape(self.shape)
+        total = np.zeros(self.shape, np.int64)
+        for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            steps = np.arange(size, dtype=np.int64) * stride
+            total += steps.reshape([-1 if other == axis else 1 for other in range(len(self.shape))])
+        return total
+
 
 @dataclass(frozen=True)
-class SceneMask:
-    """Active lanes: all (neither `box` nor `bits`), [low, high) per dimension, or one bit each, highest first."""
+class Mask:
+    """Which lanes are active: all (`box` and `bits` None), a box of them ([low, high) per dimension), or bit by bit."""
 
+    shape: tuple[int, ...]
     active: int
     box: tuple[tuple[int, int], ...] | None = None
     bits: bytes | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.box is None and self.bits is None
+
+    def lanes(self) -> npt.NDArray[np.bool_]:
+        if self.bits is not None:
+            size = int(np.prod(self.shape, dtype=np.int64))
+            unpacked = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=size)
+            return unpacked.astype(bool).reshape(self.shape)
+        if self.box is None:
+            return np.ones(self.shape, bool)
+        chosen = np.zeros(self.shape, bool)
+        chosen[tuple(slice(low, high) for low, high in self.box)] = True
+        return chosen
 
 
 @dataclass(frozen=True)
@@ -150,8 +177,8 @@ class SceneLaunch:
     accesses: tuple[SceneAccess, ...]
     reuse: tuple[SceneReuse, ...]
     faults: tuple[SceneFault, ...]
-    patterns: tuple[ScenePattern, ...] = ()
-    masks: tuple[SceneMask, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
+    masks: tuple[Mask, ...] = ()
     events: SceneEvents | None = None
     notes: tuple[str, ...] = ()
 

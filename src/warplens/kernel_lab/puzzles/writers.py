@@ -9,7 +9,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from warplens.kernel_lab.tracing.records import Events, Ints, Launch, TensorInfo
+from warplens.kernel_lab.tracing.records import Events, Launch, TensorInfo
+from warplens.model.kernel_scene import Ints
 
 Bools = npt.NDArray[np.bool_]
 

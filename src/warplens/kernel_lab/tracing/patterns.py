@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from warplens.kernel_lab.tracing.records import SECTOR_BYTES, Ints, Mask, Pattern
+from warplens.kernel_lab.tracing.records import SECTOR_BYTES
 from warplens.kernel_lab.tracing.sectors import lanes_in_warps, sectors_of
+from warplens.model.kernel_scene import Ints, Mask, Pattern
 
 Bools = npt.NDArray[np.bool_]
 

@@ -26,7 +26,8 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
+from warplens.model.kernel_scene import Ints, Mask, Pattern
+
 Array = npt.NDArray[np.generic]
 Mode = Literal["count", "record"]
 Place = tuple[str, int, str]
@@ -124,52 +125,6 @@ class Reuse:
     written_bytes: int
     unique_bytes: int
     shared_bytes: int
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """Offsets of a block's lanes from its first lane, in elements: a grid (`strides`) or one by one (`offsets`)."""
-
-    itemsize: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None
-    offsets: Ints | None = None
-
-    def relative(self) -> Ints:
-        """Every lane's offset, in the shape of the block."""
-        if self.strides is None:
-            assert self.offsets is not None
-            return self.offsets.reshape(self.shape)
-        total = np.zeros(self.shape, np.int64)
-        for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
-            steps = np.arange(size, dtype=np.int64) * stride
-            total += steps.reshape([-1 if other == axis else 1 for other in range(len(self.shape))])
-        return total
-
-
-@dataclass(frozen=True)
-class Mask:
-    """Which lanes are active: all (`box` and `bits` None), a box of them ([low, high) per dimension), or bit by bit."""
-
-    shape: tuple[int, ...]
-    active: int
-    box: tuple[tuple[int, int], ...] | None = None
-    bits: bytes | None = None
-
-    @property
-    def whole(self) -> bool:
-        return self.box is None and self.bits is None
-
-    def lanes(self) -> npt.NDArray[np.bool_]:
-        if self.bits is not None:
-            size = int(np.prod(self.shape, dtype=np.int64))
-            unpacked = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=size)
-            return unpacked.astype(bool).reshape(self.shape)
-        if self.box is None:
-            return np.ones(self.shape, bool)
-        chosen = np.zeros(self.shape, bool)
-        chosen[tuple(slice(low, high) for low, high in self.box)] = True
-        return chosen
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,6 @@ from warplens.model.kernel_scene import (
     SceneEvents,
     SceneFault,
     SceneLaunch,
-    SceneMask,
-    ScenePattern,
     SceneReuse,
     SceneSite,
     SceneTensor,
@@ -92,10 +90,8 @@ def _launch(launch: Launch, room: _Room) -> SceneLaunch:
         accesses=tuple(_accesses(launch)),
         reuse=tuple(_reuse(launch)),
         faults=tuple(_fault(fault) for fault in launch.faults),
-        patterns=tuple(ScenePattern(p.itemsize, p.shape, p.strides, p.offsets) for p in launch.patterns)
-        if events
-        else (),
-        masks=tuple(SceneMask(m.active, m.box, m.bits) for m in launch.masks) if events else (),
+        patterns=launch.patterns if events else (),
+        masks=launch.masks if events else (),
         events=events,
         notes=(*launch.notes, *missing),
     )

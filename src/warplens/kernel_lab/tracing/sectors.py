@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from warplens.kernel_lab.tracing.records import SECTOR_BYTES, WARP_LANES, Ints
+from warplens.kernel_lab.tracing.records import SECTOR_BYTES, WARP_LANES
+from warplens.model.kernel_scene import Ints
 
 Bools = npt.NDArray[np.bool_]
 INACTIVE: Final = -(1 << 62)

@@ -12,11 +12,11 @@ import numpy as np
 from warplens import __version__
 from warplens.model.kernel_scene import (
     KernelScene,
+    Mask,
     Numbers,
+    Pattern,
     SceneEvents,
     SceneLaunch,
-    SceneMask,
-    ScenePattern,
     SceneTensor,
 )
 from warplens.outputs.html.pack import Packer, Spec
@@ -70,12 +70,12 @@ def _tensor(tensor: SceneTensor, packer: Packer) -> dict[str, Any]:
     return plain | {"before": _numbers(tensor.before, packer), "after": _numbers(tensor.after, packer)}
 
 
-def _pattern(pattern: ScenePattern, packer: Packer) -> dict[str, Any]:
+def _pattern(pattern: Pattern, packer: Packer) -> dict[str, Any]:
     offsets = packer.add_ints(pattern.offsets, delta=True) if pattern.offsets is not None else None
     return {"itemsize": pattern.itemsize, "shape": pattern.shape, "strides": pattern.strides, "offsets": offsets}
 
 
-def _mask(mask: SceneMask, packer: Packer) -> dict[str, Any]:
+def _mask(mask: Mask, packer: Packer) -> dict[str, Any]:
     bits = packer.add_ints(np.frombuffer(mask.bits, np.uint8)) if mask.bits is not None else None
     return {"active": mask.active, "box": mask.box, "bits": bits}
 
