@@ -27,8 +27,9 @@ def missing(what: str) -> Any:
     pytest.skip(text)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """One per file: Playwright's event loop runs as long as the browser is open, and other tests start their own."""
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
@@ -113,7 +114,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
     return write
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def idle_pages() -> list[Any]:
     """Pages that no test uses now: to load a file in one takes half as long as in a new page."""
     return []
