@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from warplens.kernel_lab.compiling.targets import Target
 from warplens.kernel_lab.facts.banks import (
@@ -30,6 +30,7 @@ _KINDS: Final = {
     "ttg.local_alloc": "store",
     "ttg.async_copy_global_to_local": "async copy",
 }
+Option = TypeVar("Option")
 _VECTOR_BITS: Final = (16, 32, 64, 128)
 
 
@@ -153,7 +154,7 @@ def _best_padding(group: Sequence[_Use], banks: int) -> tuple[int, Offsets]:
     row = tile.allocated[order[0]]
     steps = [bits // tile.element_bits for bits in (8, *_VECTOR_BITS) if bits >= tile.element_bits]
     options = [(step, padded(row, step, tile.allocated, order)) for step in dict.fromkeys(steps)]
-    return min(options, key=lambda option: (_total(group, option[1], banks), option[0]))
+    return _least(options, lambda option: _total(group, option[1], banks))
 
 
 def _best_swizzle(group: Sequence[_Use], banks: int) -> Offsets:
@@ -167,7 +168,19 @@ def _best_swizzle(group: Sequence[_Use], banks: int) -> Offsets:
         if vector * max_phase <= row and vector * tile.element_bits <= 128
     ]
     options.append(swizzled(UNSWIZZLED, tile.allocated, order))
-    return min(options, key=lambda option: _total(group, option, banks))
+    return _least(options, lambda option: _total(group, option, banks))
+
+
+def _least(options: Sequence[Option], conflicts: Callable[[Option], int]) -> Option:
+    """The first with the fewest conflicts; none at all ends the search, which takes most of the time of a check."""
+    best, fewest = options[0], conflicts(options[0])
+    for option in options[1:]:
+        if not fewest:
+            break
+        found = conflicts(option)
+        if found < fewest:
+            best, fewest = option, found
+    return best
 
 
 def conversions(lowered: Module) -> tuple[Conversion, ...]:

@@ -84,7 +84,11 @@ def _divisibility_draft(code: str, access: Access, why: str) -> Draft:
     every = Change(divisible=names)
     # With one left out at a time it shows which of them are needed.
     fewer = [Change(divisible=tuple(n for n in names if n != left)) for left in names] if len(names) > 1 else []
-    single = [Change(divisible=(name,)) for name in names] if len(names) > 2 else []
+
+    def needed(helping: Sequence[Change]) -> tuple[Change, ...]:
+        unneeded = {name for name in names if any(name not in change.divisible for change in helping)}
+        left = tuple(name for name in names if name not in unneeded)
+        return (Change(divisible=left),) if len(unneeded) > 1 and left else ()
 
     def helps(after: Facts) -> bool:
         found = next((other for other in after.accesses if other.is_same(access)), None)
@@ -99,9 +103,10 @@ def _divisibility_draft(code: str, access: Access, why: str) -> Draft:
         access.place,
         f"{_evidence(access)}; {why}: {{unknown}} not known to be divisible by 16",
         "pass {change} (a multiple of 16, so that Triton specialises the kernel for it){written}",
-        (every, *fewer[:_MOST_ARGUMENTS], *single[:_MOST_ARGUMENTS]),
+        (every, *fewer[:_MOST_ARGUMENTS]),
         helps,
         smallest,
+        needed,
         needs_proof=access.width_bits >= limit("narrow_bits"),
         otherwise="divisible arguments do not help here: neighbouring elements of the tile are not neighbours in "
         "memory; let the last dimension of the tile run along the stride of 1",

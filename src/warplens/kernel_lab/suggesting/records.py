@@ -95,6 +95,8 @@ class Draft:
     changes: tuple[Change, ...] = ()
     helps: Callable[[Facts], bool] = lambda after: True
     smallest: Callable[[Sequence[Change]], Change] = _first
+    further: Callable[[Sequence[Change]], tuple[Change, ...]] = lambda helping: ()
+    """What to compile besides, now that it is known which of the changes help."""
     needs_proof: bool = False
     otherwise: str = ""
     """The advice where none of the changes helps."""

@@ -6,7 +6,7 @@ help is dropped or kept without one, as it says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -48,8 +48,11 @@ def suggest(
         return []
     situation = Situation(facts, tuple(grid) if grid else None, card, is_test_data)
     drafts = [draft for rule in RULES for draft in rule(situation)]
-    changes = list(dict.fromkeys(change for draft in drafts for change in draft.changes))
-    after = dict(zip(changes, recompile(changes), strict=True)) if recompile and changes else {}
+    after: dict[Change, Facts] = {}
+    if recompile:
+        _compile(drafts, recompile, after)
+        drafts = [replace(draft, changes=draft.changes + draft.further(_helping(draft, after))) for draft in drafts]
+        _compile(drafts, recompile, after)
     made = (_suggestion(draft, facts, after) for draft in drafts)
     return [suggestion for suggestion in made if suggestion is not None]
 
@@ -63,9 +66,21 @@ def wave_suggestions(facts: Facts, grid: Sequence[int], card: str | None = None)
     return [replace(suggestion, grid=tuple(grid)) for suggestion in made if suggestion is not None]
 
 
+def _compile(drafts: Sequence[Draft], recompile: Recompile, after: dict[Change, Facts]) -> None:
+    """Adds the facts with each change that is not compiled yet."""
+    changes = list(dict.fromkeys(change for draft in drafts for change in draft.changes if change not in after))
+    if changes:
+        after.update(zip(changes, recompile(changes), strict=True))
+
+
+def _helping(draft: Draft, after: Mapping[Change, Facts]) -> list[Change]:
+    tried = [change for change in draft.changes if change in after]
+    return [change for change in tried if after[change].is_compiled and draft.helps(after[change])]
+
+
 def _suggestion(draft: Draft, facts: Facts, after: dict[Change, Facts]) -> Suggestion | None:
     tried = [change for change in draft.changes if change in after]
-    helping = [change for change in tried if after[change].is_compiled and draft.helps(after[change])]
+    helping = _helping(draft, after)
     if tried and not helping and draft.needs_proof:
         return None
     shown: Counterfactual | None = None
