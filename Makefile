@@ -31,7 +31,7 @@ arrows: $(VENV)/dev
 # One worker more than there are cores: browsers and programs that are waited for leave a third of them idle. A file's
 # tests stay together, since what they share (a C++ build, compiled kernels) takes up to a minute to make.
 unit: $(VENV)/dev $(VENV)/tools
-	$(BIN)/python -m pytest -n $$(($$(nproc 2>/dev/null || echo 1) + 1)) --dist loadfile -q
+	$(BIN)/python -m pytest -n $$(($$(nproc 2>/dev/null || echo 1) + 1)) --dist loadfile --no-loadscope-reorder -q
 
 # The page's script and style are built from web/src and committed, so that installing needs no Node.
 web: web/node_modules/installed

@@ -14,6 +14,19 @@ if TYPE_CHECKING:
 FIRST_TS = 3_843_680_428_000
 
 
+# A file's tests stay with one worker, so that the files that take the longest must not be begun last.
+LONGEST = (
+    "test_profile_programs_cli.py", "test_fuzz.py", "test_kernel_guide.py", "test_replay_cpp_build.py",
+    "test_workload_capture.py", "test_kernel_static_facts.py", "test_profile_cli.py", "test_replay_running_plan.py",
+    "test_verbs.py", "test_kernel_static_compile.py", "test_workload_cli.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
 
