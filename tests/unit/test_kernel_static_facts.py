@@ -71,6 +71,17 @@ def boxes(x, y, M, N, BM: tl.constexpr, BN: tl.constexpr):
 """
 
 
+FOUR_SIZES = """\
+import triton, triton.language as tl
+@triton.jit
+def copy(x, y, rows, columns, x_stride, y_stride, BM: tl.constexpr, BN: tl.constexpr):
+    r = tl.arange(0, BM); c = tl.arange(0, BN)
+    m = (r < rows * y_stride)[:, None] & (c < columns)[None, :]
+    box = tl.load(x + r[:, None] * x_stride + c[None, :], mask=m, other=0.0)
+    tl.store(y + r[:, None] * y_stride + c[None, :], box, mask=m)
+"""
+
+
 ROWS, MANY = "accesses::scale_rows_kernel", "accesses::many_values_kernel"
 FAULTY = (
     # What the tests below compile, so that one process does it: which kernel, signature, target, options.
@@ -374,6 +385,19 @@ def test_the_code_to_write_names_what_was_shown_to_help(tmp_path: Path) -> None:
     assert found.counterfactual is not None and found.counterfactual.change == "N divisible by 16"
     assert "N, M not known to be divisible by 16" in found.evidence
     assert "`N // 8 * 8`" in found.advice and "`M //" not in found.advice
+
+
+def test_of_many_sizes_those_are_named_that_are_needed(tmp_path: Path) -> None:
+    """Each left out in turn shows which are not needed; without all of those it is compiled once more."""
+    source = tmp_path / "copies.py"
+    source.write_text(FOUR_SIZES)
+    kernel = load_kernel(f"{source}::copy")
+    signature = kernel.signature("*fp16:16, *fp16:16, i32, i32, i32, i32, 64, 64")
+    facts = extract(compile_kernel(kernel, signature, TARGETS["sm90"]))
+    again = recompiler(kernel, signature, TARGETS["sm90"], {})
+    found = [each.counterfactual for each in suggest(facts, recompile=again) if each.code == "WK102"]
+    changes = [each.change for each in found if each is not None]
+    assert changes == ["columns, x_stride divisible by 16", "columns, y_stride divisible by 16"]
 
 
 def test_a_helper_s_access_is_told_once_per_call_and_a_box_has_no_width(tmp_path: Path) -> None:

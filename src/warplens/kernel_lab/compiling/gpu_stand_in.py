@@ -7,16 +7,20 @@ there is a GPU nothing is changed. Needs neither Triton nor PyTorch at import.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from warplens.kernel_lab.compiling.lazy_torch import import_when_used
 from warplens.kernel_lab.compiling.stand_in_driver import Asked, once, stand_in_driver, torch_cuda_members
 
 NOTE: Final = "the script asks for a GPU: its tensors are on the CPU here"
 SIGNS: Final = ("CUDA", "cuda", "active drivers", "active GPU", "NVIDIA", "HIP")
 """Words of PyTorch's and Triton's errors about a GPU that is not there."""
 GPU_KINDS: Final = ("cuda", "hip")
+DEVICE_FILES: Final = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""Where none of these is, no driver of NVIDIA, AMD or WSL is loaded; Triton would import PyTorch to ask."""
 MADE_FOR_GPU: Final = "_warplens_made_for_gpu"
 _ABSENT: Final = object()
 
@@ -39,28 +43,30 @@ def _at(line: int | None) -> str:
 
 
 @contextmanager
-def gpu_stand_in(script: Path | None = None, *, with_torch: bool = True) -> Iterator[Asked]:
-    """Without `with_torch` only Triton gets a driver: PyTorch takes seconds to import."""
+def gpu_stand_in(script: Path | None = None, *, lazy_torch: bool = False) -> Iterator[Asked]:
+    """With `lazy_torch` PyTorch, which takes seconds, is imported only when the script uses something of it."""
     asked = Asked(script)
-    torch = _torch() if with_torch else None
-    if _has_gpu():
-        yield asked
-        return
+    if not lazy_torch or any(Path(file).exists() for file in DEVICE_FILES):
+        with suppress(ImportError):
+            import_module("torch")
+        if _has_gpu():
+            yield asked
+            return
     with ExitStack() as stack:
+        is_over = False
+
+        def change(torch: Any) -> None:
+            if not is_over:
+                asked.device = torch.device("cpu")
+                stack.enter_context(_changed(torch, asked))
+                stack.enter_context(_mode(torch, asked))
+
         stack.enter_context(_driver(asked))
-        if torch is not None:
-            asked.device = torch.device("cpu")
-            stack.enter_context(_changed(torch, asked))
-            stack.enter_context(_mode(torch, asked))
-        yield asked
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch
+        import_when_used(change)
+        try:
+            yield asked
+        finally:
+            is_over = True
 
 
 def _has_gpu() -> bool:

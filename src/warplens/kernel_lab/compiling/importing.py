@@ -23,7 +23,7 @@ _failures: dict[Path, BaseException] = {}
 def imported_kernel(file: Path, name: str) -> Any:
     """What the file calls by that name; raises what its import raised where that kept the name from being defined."""
     module, dotted = _prepared(file)
-    with gpu_stand_in(file, with_torch="." in dotted or b"torch" in file.read_bytes()), _no_launches():
+    with gpu_stand_in(file, lazy_torch=True), _no_launches():
         try:
             _execute(file, dotted, module)
         except BaseException as error:  # noqa: BLE001 - a script may leave by any way, SystemExit too
