@@ -63,8 +63,8 @@ def test_the_top_says_what_was_launched(page_file: Path, show: Show) -> None:
     assert page.page.locator("h1").inner_text() == "product"
     for text in (
         "grid 3 × 2 × 1",
-        "loads 21.9 KB",
-        "stores 3.84 KB",
+        "loads 21.4 KiB",
+        "stores 3.75 KiB",
         "computes 147 kFLOP",
         "5.73 FLOP/byte",
         "Triton 3.9.0",

@@ -6,7 +6,7 @@ const TIME_UNITS: [name: string, ns: number][] = [
   ["µs", 1e3],
   ["ns", 1],
 ];
-const SIZE_UNITS = ["B", "KB", "MB", "GB", "TB", "PB"];
+const SIZE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const COUNT_UNITS = ["", "k", "M", "G", "T", "P"];
 
 export function formatNs(ns: number): string {
@@ -25,7 +25,7 @@ export function formatPercent(percent: number): string {
 }
 
 export function formatBytes(bytes: number): string {
-  return scaled(bytes, 1000, SIZE_UNITS);
+  return scaled(bytes, 1024, SIZE_UNITS);
 }
 
 export function formatFlop(flop: number): string {
