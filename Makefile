@@ -16,7 +16,10 @@ demo: $(VENV)/installed
 	@echo "open in a browser: $(DEMO)/report.html"
 	@echo "next: $(BIN)/warplens --help"
 
-test: lint types arrows page unit
+# The page is checked while Python's packages are installed.
+test:
+	@$(MAKE) --no-print-directory -j2 page lint types arrows
+	@$(MAKE) --no-print-directory unit
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -57,8 +60,9 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
+# Most of PyTorch is never imported here: to compile all of it takes longer than to install it.
 $(VENV)/dev: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,dev-torch]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev,dev-torch]'
 	@touch $@ $(VENV)/installed
 
 # Where it can, this installs the browser and the compiler that tests need; they say so themselves where one is missing.
