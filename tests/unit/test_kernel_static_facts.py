@@ -82,6 +82,20 @@ def copy(x, y, rows, columns, x_stride, y_stride, BM: tl.constexpr, BN: tl.const
 """
 
 
+TWICE = """\
+import triton, triton.language as tl
+@triton.jit
+def tile(ptr, at, stride, B: tl.constexpr):
+    return tl.load(ptr + tl.arange(0, B)[:, None] * stride + at + tl.arange(0, B)[None, :])
+@triton.jit
+def product(a, b, c, k, stride, B: tl.constexpr):
+    total = tl.zeros((B, B), tl.float32)
+    for at in range(0, k, B):
+        total = tl.dot(tile(a, at, stride, B), tile(b, at, stride, B), total)
+    tl.store(c + tl.arange(0, B)[:, None] * B + tl.arange(0, B)[None, :], total)
+"""
+
+
 ROWS, MANY = "accesses::scale_rows_kernel", "accesses::many_values_kernel"
 FAULTY = (
     # What the tests below compile, so that one process does it: which kernel, signature, target, options.
@@ -385,6 +399,16 @@ def test_the_code_to_write_names_what_was_shown_to_help(tmp_path: Path) -> None:
     assert found.counterfactual is not None and found.counterfactual.change == "N divisible by 16"
     assert "N, M not known to be divisible by 16" in found.evidence
     assert "`N // 8 * 8`" in found.advice and "`M //" not in found.advice
+
+
+def test_a_helper_that_a_loop_calls_twice_is_two_loads(tmp_path: Path) -> None:
+    source = tmp_path / "twice.py"
+    source.write_text(TWICE)
+    kernel = load_kernel(f"{source}::product")
+    signature = kernel.signature("*fp16:16, *fp16:16, *fp32:16, i32:16, i32:16, 64")
+    facts = extract(compile_kernel(kernel, signature, TARGETS["sm80"]))
+    assert [(loop.loads, loop.loads_ahead) for loop in facts.loops] == [(2, 2)]
+    assert facts.async_copies == 2
 
 
 def test_of_many_sizes_those_are_named_that_are_needed(tmp_path: Path) -> None:

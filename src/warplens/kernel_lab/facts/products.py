@@ -8,6 +8,7 @@ from typing import Final
 
 from warplens.kernel_lab.facts.accesses import ASYNC, LOADS
 from warplens.kernel_lab.facts.ir import Module, Operation
+from warplens.kernel_lab.facts.locations import Frames
 from warplens.kernel_lab.facts.machine import Instruction
 from warplens.kernel_lab.facts.records import Dot, Loop, Place
 from warplens.kernel_lab.facts.types import TensorType, parse_type
@@ -93,20 +94,21 @@ def _block(lowered: Module, operation: Operation) -> str:
 
 def loops(source: Module, lowered: Module) -> tuple[Loop, ...]:
     """The loops of the source that load from global memory, with what the pipeliner made of them."""
-    ahead = {op.place for op in lowered.named(*LOADS) if not op.in_loop}
+    # By the whole path of calls: a helper that is called twice is two loads.
+    ahead = {op.frames for op in lowered.named(*LOADS) if not op.in_loop}
     buffers = _buffers(lowered)
     found: dict[Place, Loop] = {}
     for position, place in source.loops.items():
         inside = [op for op in source.operations if op.loops and op.loops[-1] == position]
-        loads = {op.place for op in inside if op.name in LOADS and _is_tile(op)}
+        loads = {op.frames: op.place for op in inside if op.name in LOADS and _is_tile(op)}
         if not loads:
             continue
         found[place] = Loop(
             place=place,
             has_dot=any(op.name in DOTS for op in inside),
             loads=len(loads),
-            loads_ahead=len({p for p in loads if p in ahead} | {p for p in loads if _carried(lowered, p)}),
-            buffers=max((buffers.get(p, 0) for p in loads if p is not None), default=0),
+            loads_ahead=sum(frames in ahead or _carried(lowered, frames) for frames in loads),
+            buffers=max((buffers.get(p, 0) for p in loads.values() if p is not None), default=0),
         )
     return tuple(found.values())
 
@@ -115,9 +117,9 @@ def _is_tile(operation: Operation) -> bool:
     return "tensor<" in operation.types or "memdesc<" in operation.types or "tensordesc" in operation.types
 
 
-def _carried(lowered: Module, place: Place | None) -> bool:
+def _carried(lowered: Module, frames: Frames) -> bool:
     """A nested loop's loads are begun in the outer loop: the same load at two depths."""
-    depths = {len(op.loops) for op in lowered.named(*LOADS) if op.place == place}
+    depths = {len(op.loops) for op in lowered.named(*LOADS) if op.frames == frames}
     return len(depths) > 1
 
 
@@ -134,6 +136,6 @@ def _buffers(lowered: Module) -> dict[Place, int]:
 
 def async_copies(lowered: Module) -> tuple[int, int]:
     """Accesses that go to shared memory by themselves: by `cp.async` and by TMA."""
-    tma = {op.place for op in lowered.named(*ASYNC) if "tma" in op.name or "descriptor" in op.name}
-    plain = {op.place for op in lowered.named(*ASYNC)} - tma
+    tma = {op.frames for op in lowered.named(*ASYNC) if "tma" in op.name or "descriptor" in op.name}
+    plain = {op.frames for op in lowered.named(*ASYNC)} - tma
     return len(plain), len(tma)
