@@ -193,3 +193,48 @@ def block_sum_kernel(x_ptr, out_ptr, N: tl.constexpr):
 
 def block_sum(x: torch.Tensor, out: torch.Tensor, block: int = 16) -> None:
     block_sum_kernel[(x.numel() // block,)](x, out, N=block)
+
+
+@triton.jit
+def convert_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, tl.load(x_ptr + at).to(out_ptr.dtype.element_ty))
+
+
+def convert(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    out = torch.empty(x.shape, dtype=dtype)
+    convert_kernel[(1,)](x, out, N=x.numel())
+    return out
+
+
+@triton.jit
+def last_sums_kernel(
+    x_ptr, parts_ptr, arrived_ptr, out_ptr, BLOCK: tl.constexpr, PARTS: tl.constexpr, SEM: tl.constexpr
+):
+    """The program that arrives last sums what all have stored, which its counter orders unless it is relaxed."""
+    program = tl.program_id(0)
+    tl.store(parts_ptr + program, tl.sum(tl.load(x_ptr + program * BLOCK + tl.arange(0, BLOCK)), axis=0))
+    if tl.atomic_add(arrived_ptr, 1, sem=SEM) == PARTS - 1:
+        tl.store(out_ptr, tl.sum(tl.load(parts_ptr + tl.arange(0, PARTS)), axis=0))
+
+
+def last_sums(x: torch.Tensor, sem: str, block: int = 16) -> torch.Tensor:
+    parts = x.numel() // block
+    out, arrived = torch.zeros(1), torch.zeros(1, dtype=torch.int32)
+    last_sums_kernel[(parts,)](x, torch.empty(parts), arrived, out, BLOCK=block, PARTS=parts, SEM=sem)
+    return out
+
+
+@triton.jit
+def cleared_sum_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    """Program 0 clears what the others may have added to before."""
+    program = tl.program_id(0)
+    if program == 0:
+        tl.store(out_ptr, 0.0)
+    tl.atomic_add(out_ptr, tl.sum(tl.load(x_ptr + program * BLOCK + tl.arange(0, BLOCK)), axis=0))
+
+
+def cleared_sum(x: torch.Tensor, block: int = 16) -> torch.Tensor:
+    out = torch.empty(1)
+    cleared_sum_kernel[(x.numel() // block,)](x, out, BLOCK=block)
+    return out

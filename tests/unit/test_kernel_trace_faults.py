@@ -132,6 +132,17 @@ def test_a_lock_orders_programs() -> None:
     assert tracing.launches[0].ordered_by_atomics > 0
 
 
+@pytest.mark.parametrize(("sem", "faults"), [("acq_rel", []), ("relaxed", ["read_write_race"])])
+def test_a_counter_of_arrivals_orders_programs_unless_it_is_relaxed(sem: str, faults: list[str]) -> None:
+    assert [row["fault"] for row in faults_of(lambda: trace_cases.last_sums(torch.ones(64), sem))] == faults
+
+
+def test_an_atomic_does_not_order_itself_behind_another_program_s_store() -> None:
+    (row,) = faults_of(lambda: trace_cases.cleared_sum(torch.ones(64)))
+    assert (row["fault"], row["other_program"]) == ("write_write_race", "(0, 0, 0)")
+    assert row["line"] == row["other_line"] + 1
+
+
 def test_atomics_on_one_element_are_no_race() -> None:
     out = torch.zeros(1)
     assert faults_of(lambda: trace_cases.block_sum(torch.ones(64), out)) == []

@@ -114,6 +114,15 @@ def test_attention_in_bfloat16() -> None:
     torch.testing.assert_close(result, flash_attention.reference(*given, causal=True), atol=2e-2, rtol=2e-2)
 
 
+@pytest.mark.parametrize("source", ["float32", "bfloat16", "float16", "float8_e4m3fn"])
+@pytest.mark.parametrize("target", ["float8_e5m2", "float8_e4m3fn", "bfloat16", "float16"])
+def test_conversions_are_rounded_as_pytorch_rounds_them(source: str, target: str) -> None:
+    x = (torch.randn(512, generator=torch.Generator().manual_seed(0)) * 3).to(getattr(torch, source))
+    with trace("count"):
+        result = trace_cases.convert(x, getattr(torch, target))
+    assert torch.equal(result.view(torch.uint8), x.float().to(getattr(torch, target)).view(torch.uint8))
+
+
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_float8_is_read_as_one_byte(dtype: str) -> None:
     x = torch.randn(32).to(getattr(torch, dtype))

@@ -1,4 +1,4 @@
-"""The interpreter's floating arithmetic put right for bfloat16 without a trace, as `kernel check` runs scripts."""
+"""The interpreter's floating arithmetic put right without a trace, as `kernel check` runs scripts."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def put_right(interpreter: Any) -> None:
     floats, builder = FloatWork(interpreter), interpreter.interpreter_builder
     makers: dict[str, Callable[[Method], Method]] = {
         "cast_impl": floats.cast,
+        "create_fp_to_fp": floats.converted,
         "create_dot": lambda original: _widened(floats, original, "a", "b"),
         **dict.fromkeys(FLOP_OF, lambda original: floats.counted(original, 0, _not_counted)),
         **dict.fromkeys(COMPARISONS, floats.compared),

@@ -1,8 +1,8 @@
-"""Floating work of the interpreter: counted, and done right for bfloat16.
+"""Floating work of the interpreter: counted, and done right for bfloat16 and types of eight bits.
 
 The interpreter keeps bfloat16 as 16-bit integers and computes with those bits, so that sums and products of bfloat16
 values come out wrong, and it cuts float32 off instead of rounding it. While a trace is open such operations go through
-float32 and are rounded to nearest even, as a GPU does it.
+float32 and are rounded to nearest even, as a GPU does it; so are conversions to and from eight bits.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from warplens.kernel_lab.tracing.eight_bits import FORMATS, codes_of, values_of
 from warplens.kernel_lab.tracing.values import bfloat_of_float, float_of_bfloat
 
 FLOP_OF: Final = {
@@ -99,3 +100,20 @@ class FloatWork:
             return original(source, target)
 
         return cast_impl
+
+    def converted(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Conversions from and to eight bits."""
+
+        def create_fp_to_fp(source: Any, target: Any, rounding_mode: Any = None) -> Any:
+            name, wanted = source.dtype.scalar.name, target.scalar.name
+            if name not in FORMATS and wanted not in FORMATS:
+                return original(source, target, rounding_mode)
+            values = values_of(source.data, name) if name in FORMATS else self.widened(source).data
+            if wanted in FORMATS:
+                toward_zero = str(rounding_mode).endswith("RTZ")
+                return self.handle_type(codes_of(values, wanted, toward_zero=toward_zero), target.scalar)
+            if target.scalar == self.bfloat16:
+                return self.handle_type(bfloat_of_float(values.astype(np.float32)), self.bfloat16)
+            return self.handle_type(values.astype(f"float{target.scalar.primitive_bitwidth}"), target.scalar)
+
+        return create_fp_to_fp

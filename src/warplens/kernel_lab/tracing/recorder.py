@@ -21,6 +21,7 @@ from warplens.kernel_lab.tracing.faults import (
     uninitialised_message,
 )
 from warplens.kernel_lab.tracing.memory import Memory, Storage
+from warplens.kernel_lab.tracing.orders import NO_ORDER, Orders
 from warplens.kernel_lab.tracing.patterns import Block, Book
 from warplens.kernel_lab.tracing.records import NO_TENSOR, AccessTotals, Events, Fault, Mode
 from warplens.kernel_lab.tracing.sectors import Waiting
@@ -30,6 +31,7 @@ from warplens.kernel_lab.tracing.sites import Sites
 Bools = npt.NDArray[np.bool_]
 Pointers = npt.NDArray[np.uint64]
 MOST_LANES_OF_A_LOCK = 32
+
 FIELDS_OF_AN_EVENT = 8
 FIELDS_OF_TOTALS = 8
 OVERFLOW = "overflow detected"
@@ -75,7 +77,10 @@ class Recorder:
         self._programs: list[tuple[int, int, int]] = []
         self._sites_of = array("i")
         self._ops_of = array("i")
-        self._atomics: list[dict[int, int]] = []
+        self._released: list[dict[int, int]] = []
+        """For each program: its last releasing atomic on each address, of those that may be a lock."""
+        self._acquired: set[int] = set()
+        """Where the present program has made an acquiring one."""
 
     def begin_program(self, x: int, y: int, z: int) -> None:
         self._program_number = (x * self.grid[1] + y) * self.grid[2] + z
@@ -85,7 +90,8 @@ class Recorder:
             self._start = self._number + 1
             self._starts.append(self._start)
             self._programs.append(self._program)
-            self._atomics.append({})
+            self._released.append({})
+            self._acquired.clear()
 
     @property
     def traced_programs(self) -> int:
@@ -96,7 +102,14 @@ class Recorder:
         return self._program
 
     def access(
-        self, op: str, pointers: Pointers, mask: Bools, itemsize: int, tag: int | None, flop_per_lane: int = 0
+        self,
+        op: str,
+        pointers: Pointers,
+        mask: Bools,
+        itemsize: int,
+        tag: int | None,
+        flop_per_lane: int = 0,
+        orders: Orders = NO_ORDER,
     ) -> Bools | None:
         """Counts one load, store or atomic; gives the mask without lanes out of bounds where there are any."""
         site = self.sites.here()
@@ -122,6 +135,7 @@ class Recorder:
         self._keep(op, site, tensor, base, pattern, mask_id, -1)
         if storage is not None and watched:
             self._mark(site, op, tensor, storage, block, first, itemsize)
+            self._remember_lock(block, first, orders)
         return safe
 
     def compute(self, op: str, shape: tuple[int, ...], flop: int) -> None:
@@ -231,7 +245,6 @@ class Recorder:
             found = shadow.store(area, self._number, self._start)
         else:
             found = shadow.atomic(area, self._number, self._start)
-            self._remember_lock(block, first)
         for conflict in found:
             self._conflict(conflict, site, op, tensor, storage, itemsize)
 
@@ -265,21 +278,24 @@ class Recorder:
         if stop or self.options.faults == "raise":
             raise KernelFault(fault, self.sites.site(fault.site))
 
-    def _remember_lock(self, block: Block, first: int) -> None:
-        """Atomics on a few addresses may be a lock or a counter that orders programs."""
-        if block.mask.active > MOST_LANES_OF_A_LOCK:
+    def _remember_lock(self, block: Block, first: int, orders: Orders) -> None:
+        """Atomics on a few addresses may be a lock or a counter that orders programs; relaxed ones order nothing."""
+        if orders is NO_ORDER or block.mask.active > MOST_LANES_OF_A_LOCK:
             return
         offsets = block.pattern.relative()[block.mask.lanes()]
         for offset in offsets.tolist():
-            self._atomics[-1][first + offset * block.pattern.itemsize] = self._number
+            address = first + offset * block.pattern.itemsize
+            if orders.releases:
+                self._released[-1][address] = self._number
+            if orders.acquires:
+                self._acquired.add(address)
 
     def _ordered(self, number: int) -> bool:
-        """Whether that access's program made an atomic then or later on an address where this one has made one too.
+        """Whether that access's program then released an address that this one has acquired before the present access.
 
         That is how a lock or a counter of arrivals orders two programs.
         """
-        own = self._atomics[-1]
-        if not own:
+        if not self._acquired:
             return False
-        theirs = self._atomics[bisect_right(self._starts, number) - 1]
-        return any(theirs.get(address, 0) >= number for address in own)
+        released = self._released[bisect_right(self._starts, number) - 1]
+        return any(released.get(address, 0) >= number for address in self._acquired)

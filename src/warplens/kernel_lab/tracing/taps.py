@@ -16,6 +16,7 @@ import numpy as np
 
 from warplens.kernel_lab.tracing.combining import Combining
 from warplens.kernel_lab.tracing.floats import COMPARISONS, FLOP_OF, FloatWork
+from warplens.kernel_lab.tracing.orders import NO_ORDER, orders_of
 from warplens.kernel_lab.tracing.recorder import Recorder
 
 Method = Callable[..., Any]
@@ -62,7 +63,7 @@ class Taps:
         self.builder = interpreter.interpreter_builder
         self.recorder = recorder
         self.floats = FloatWork(interpreter)
-        self._atomic = ""
+        self._atomic: tuple[str, Any] | None = None
         self.combining = Combining(interpreter, recorder, self.floats)
         self._installed: list[str] = []
 
@@ -81,6 +82,7 @@ class Taps:
             "create_assert": self._assert,
             "create_print": self._print,
             "cast_impl": self.floats.cast,
+            "create_fp_to_fp": self.floats.converted,
             **{name: self._counted(flop) for name, flop in FLOP_OF.items()},
             **dict.fromkeys(COMPARISONS, self.floats.compared),
         }
@@ -103,12 +105,14 @@ class Taps:
         if self.recorder.active:
             self.recorder.elementwise_flop += flop
 
-    def _access(self, op: str, pointers: Any, mask: Any, flop_per_lane: int = 0) -> Any:
+    def _access(self, op: str, pointers: Any, mask: Any, flop_per_lane: int = 0, semantic: Any = None) -> Any:
         """Records an access; gives a new mask handle where lanes must be dropped."""
         itemsize = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
         lanes = _lanes(mask) if mask is not None else np.ones(pointers.data.shape, bool)
         tag = getattr(pointers.dtype, TAG, None)
-        kept = self.recorder.access(self._atomic or op, pointers.data, lanes, itemsize, tag, flop_per_lane)
+        op, semantic = self._atomic or (op, semantic)
+        orders = NO_ORDER if semantic is None else orders_of(str(semantic))
+        kept = self.recorder.access(op, pointers.data, lanes, itemsize, tag, flop_per_lane, orders)
         return None if kept is None else self.interpreter.TensorHandle(kept, self.interpreter.tl.int1)
 
     def _load(self, original: Method) -> Method:
@@ -145,13 +149,14 @@ class Taps:
 
     def _as_atomic(self, original: Method, op: str) -> Method:
         """For operations that the interpreter builds from a plain load or store."""
+        arguments = Arguments(original)
 
         def atomic(*args: Any, **kwargs: Any) -> Any:
-            self._atomic = op
+            self._atomic = (op, arguments.get(args, kwargs, "sem"))
             try:
                 return original(*args, **kwargs)
             finally:
-                self._atomic = ""
+                self._atomic = None
 
         return atomic
 
@@ -166,7 +171,8 @@ class Taps:
             adds_floats = kind in FLOAT_ADD and value.dtype.scalar.is_floating()
             op = "atomic_" + ("add" if kind in FLOAT_ADD else kind)
             pointers = arguments.get(args, kwargs, "ptr", "ptrs")
-            safe = self._access(op, pointers, arguments.get(args, kwargs, "mask"), int(adds_floats))
+            mask, semantic = (arguments.get(args, kwargs, name) for name in ("mask", "sem"))
+            safe = self._access(op, pointers, mask, int(adds_floats), semantic)
             if safe is not None:
                 args, kwargs = arguments.replaced(args, kwargs, "mask", safe)
             self.recorder.keep_value(str(value.dtype), value.data)
@@ -180,7 +186,8 @@ class Taps:
         def cas(*args: Any, **kwargs: Any) -> Any:
             if not self.recorder.active:
                 return original(*args, **kwargs)
-            safe = self._access("atomic_cas", arguments.get(args, kwargs, "ptr", "ptrs"), None)
+            pointers, semantic = arguments.get(args, kwargs, "ptr", "ptrs"), arguments.get(args, kwargs, "sem")
+            safe = self._access("atomic_cas", pointers, None, semantic=semantic)
             value = arguments.get(args, kwargs, "val")
             self.recorder.keep_value(str(value.dtype), value.data)
             if safe is not None and not safe.data.all():

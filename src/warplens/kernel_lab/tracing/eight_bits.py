@@ -1,0 +1,90 @@
+"""Floating types of eight bits: what each code stands for, and the code that is nearest to a value.
+
+The interpreter loses the carry of a rounded mantissa, so that 1.98 becomes 1.0. Here a value goes to the nearest code,
+a tie to the even one, and what is too large to the largest, as NVIDIA's conversions do it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Codes = npt.NDArray[np.uint8]
+Values = npt.NDArray[np.float64]
+SIGN: Final = 0x80
+
+
+@dataclass(frozen=True)
+class Format:
+    """A sign, then an exponent, then a mantissa; above `largest` are the codes of infinity and of what is no number."""
+
+    mantissa_bits: int
+    bias: int
+    largest: int
+    """The code of the largest finite value."""
+    infinity: int | None
+    no_number: int
+    has_negative_zero: bool = True
+
+
+FORMATS: Final = {
+    "fp8e5": Format(2, 15, 0x7B, 0x7C, 0x7F),
+    "fp8e4nv": Format(3, 7, 0x7E, None, 0x7F),
+    "fp8e5b16": Format(2, 16, 0x7F, None, SIGN, has_negative_zero=False),
+    "fp8e4b8": Format(3, 8, 0x7F, None, SIGN, has_negative_zero=False),
+}
+"""By Triton's names."""
+
+
+def values_of(codes: Codes, name: str) -> Values:
+    """
+    >>> values_of(np.array([0x3C, 0xC0, 0x01], np.uint8), "fp8e5").tolist()
+    [1.0, -2.0, 1.52587890625e-05]
+    """
+    found: Values = _table(name)[codes]
+    return found
+
+
+def codes_of(values: npt.NDArray[Any], name: str, *, toward_zero: bool = False) -> Codes:
+    """
+    >>> codes = codes_of(np.array([1.98, 1.0625, 1e9, -0.0]), "fp8e4nv")
+    >>> values_of(codes, "fp8e4nv").tolist()
+    [2.0, 1.0, 448.0, -0.0]
+    """
+    form = FORMATS[name]
+    with np.errstate(invalid="ignore"):
+        wide = values.astype(np.float64)
+    sizes, finite = np.abs(wide), _table(name)[: form.largest + 1]
+    if toward_zero:
+        places = np.searchsorted(finite, sizes, side="right") - 1
+    else:
+        middles = (finite[1:] + finite[:-1]) / 2
+        places = np.searchsorted(middles, sizes, side="left")
+        is_tie = sizes == middles[np.minimum(places, len(middles) - 1)]
+        places += is_tie & (places % 2 == 1)
+    places = np.minimum(places, form.largest)
+    signed = np.signbit(wide) & (form.has_negative_zero | (places > 0))
+    codes = places.astype(np.uint8) | np.where(signed, SIGN, 0).astype(np.uint8)
+    found: Codes = np.where(np.isnan(wide), np.uint8(form.no_number), codes)
+    return found
+
+
+@lru_cache(maxsize=len(FORMATS))
+def _table(name: str) -> Values:
+    form = FORMATS[name]
+    codes = np.arange(SIGN)
+    exponents, mantissas = codes >> form.mantissa_bits, codes & ((1 << form.mantissa_bits) - 1)
+    whole = np.where(exponents > 0, 1 << form.mantissa_bits, 0) + mantissas
+    positive = np.ldexp(whole.astype(np.float64), np.maximum(exponents, 1) - form.bias - form.mantissa_bits)
+    positive[form.largest + 1 :] = np.nan
+    if form.infinity is not None:
+        positive[form.infinity] = np.inf
+    table: Values = np.concatenate([positive, -positive])
+    if not form.has_negative_zero:
+        table[form.no_number] = np.nan
+    table.setflags(write=False)
+    return table

@@ -1,0 +1,27 @@
+"""What an atomic orders between programs, by its `sem`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+
+@dataclass(frozen=True)
+class Orders:
+    """A release orders what its program did before, an acquire what it does from then on; a relaxed one nothing."""
+
+    releases: bool
+    acquires: bool
+
+
+NO_ORDER = Orders(releases=False, acquires=False)
+
+
+@lru_cache(maxsize=16)
+def orders_of(semantic: str) -> Orders:
+    """
+    >>> orders_of("MEM_SEMANTIC.ACQUIRE"), orders_of("MEM_SEMANTIC.RELAXED") is NO_ORDER
+    (Orders(releases=False, acquires=True), True)
+    """
+    found = Orders("RELEASE" in semantic, "ACQUIRE" in semantic)
+    return found if found.releases or found.acquires else NO_ORDER
