@@ -339,6 +339,28 @@ def without_schema(each: dict[str, Any]) -> dict[str, Any]:
     return {**each, "attrs": [fact for fact in each["attrs"] if fact["name"] != "op_schema"]}
 
 
+def calls_of_shapes(count: int, batch: int, odd: int) -> list[dict[str, Any]]:
+    """Calls on [batch, 4], the first `odd` of them on [9, 4]."""
+    shaped = {"Input type": ["c10::Half", "Scalar"], "Input Strides": [[4, 1], []]}
+    return [
+        op("aten::t", 20 * place, 10, **shaped, **{
+            "Input Dims": [[9 if place < odd else batch, 4], []],
+            "External id": 100 + place, "Record function id": 500 + place,
+        })
+        for place in range(count)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("odd", "found"), [(0, 200), (2, 198), (3, 0)])
+def test_a_file_of_another_run_is_told_by_its_shapes(opened: Opened, odd: int, found: int) -> None:
+    """A few may differ, as shapes inside a call do; more than a hundredth, and the numbers agree by chance."""
+    nodes = [node(1000 + place, "aten::t", 2, tensor(9, [8, 4]), record=500 + place) for place in range(200)]
+    trace = joined(opened, calls_of_shapes(200, 8, odd), [*nodes, *roots(1)])
+    assert len(partners(trace)) == found
+    details = [note.detail for note in trace.quality.notes if note.code == "execution_trace_unmatched"]
+    assert details == ([f"{200 - found} have other shapes there"] if odd else [])
+
+
 def test_what_has_no_partner_is_counted_by_reason(opened: Opened) -> None:
     numbers = [0, None, 99, 5, 6, 6]
     events = [

@@ -164,6 +164,29 @@ def test_undefined_tensors_and_missing_ones_are_told_apart() -> None:
     assert [item is None for item in found[4].tensors] == [True, False]
 
 
+SPARSE = ([[7, 0, 0, 0, 0, ""]], [[6, 6]], ["Tensor(float)"], [[0, 0]])
+QUANTISED = ([[7, 8, 0, 36, 1, "cuda:0"]], [[6, 6]], ["Tensor(c10::quint8)"], [[6, 1]])
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (from_arguments(node("", *SPARSE), ()), "'self' cannot be rebuilt: a tensor that is sparse, or"),
+        (from_spec("[[6,6]]", '["float"]', "[[]]", '[""]'), "'self' cannot be rebuilt: a tensor that is sparse, or"),
+        (from_arguments(node("", *QUANTISED), ()), "'self' cannot be rebuilt: a tensor of type quint8"),
+        (
+            from_spec("[[6,6]]", '["c10::quint8"]', "[[6,1]]", '[""]'),
+            "'self' cannot be rebuilt: a tensor of type quint8",
+        ),
+    ],
+)
+def test_tensors_that_cannot_be_rebuilt_are_refused_and_not_left_out(found: Any, reason: str) -> None:
+    schema = parse_schema("aten::dequantize.self(Tensor? self) -> Tensor")
+    assert schema is not None
+    with pytest.raises(Refusal, match=reason):
+        build(schema, found, Call("dequantize", {}, ()))
+
+
 @pytest.mark.parametrize(
     ("op", "argument", "given", "fill"),
     [

@@ -135,8 +135,8 @@ def _takes(parameter: Parameter, value: Recorded) -> bool:
     if base == "Tensor":
         if parameter.is_list:
             return kind == "tensors" or (kind == "unknown" and "?" in parameter.type)
-        return kind in ("tensor", "undefined") or (kind == "unknown" and not value.text)
-    if kind in ("tensor", "tensors", "undefined"):
+        return kind in ("tensor", "undefined", "strange") or (kind == "unknown" and not value.text)
+    if kind in ("tensor", "tensors", "undefined", "strange"):
         return False
     if base in PLAIN:
         if parameter.is_list:
@@ -182,6 +182,8 @@ def _argument(parameter: Parameter, value: Recorded, call: Call, place: int) -> 
 
 def _tensor_argument(parameter: Parameter, value: Recorded, call: Call, place: int) -> Argument:
     name, written = parameter.name, parameter.written
+    if value.kind == "strange":
+        raise Refusal(f"{name!r} cannot be rebuilt: a tensor {value.text}")
     if not parameter.is_list:
         if value.kind == "tensor" and value.tensors[0] is not None:
             return call.tensor(name, value.tensors[0], written=written, place=place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ SCALAR_TYPES: Final = (
 )  # fmt: skip
 TENSOR_TYPE: Final = re.compile(r"Tensor\((.*)\)")
 NO_TENSOR: Final = "nullptr (uninitialized)"
+NOT_STRIDED: Final = "that is sparse, or of another layout without strides"
 SCALARS: Final = ("Scalar", "Int", "Double", "Bool", "ComplexDouble")
 
 
@@ -45,9 +47,10 @@ class RecordedTensor:
 
 @dataclass(frozen=True)
 class Recorded:
-    """`kind`: tensor, tensors (a list), undefined, scalar, scalars (a list), text, device, or unknown.
+    """`kind`: tensor, tensors (a list), undefined, scalar, scalars (a list), text, device, strange, or unknown.
 
-    For `unknown` the profiler wrote nothing down: None, or a value it does not record.
+    For `unknown` the profiler wrote nothing down: None, or a value it does not record. A `strange` one is a tensor that
+    cannot be rebuilt; `text` says what it is.
     """
 
     kind: str
@@ -83,6 +86,8 @@ def from_spec(dims: str, types: str, strides: str, concrete: str) -> tuple[Recor
 
 def _of_spec(shape: Any, kind: str, steps: Any, value: str) -> Recorded:
     if kind in DTYPES:
+        if steps == [] and shape:
+            return Recorded("strange", NOT_STRIDED)
         tensor = _tensor(shape, DTYPES[kind], steps)
         return Recorded("tensor", tensors=(tensor,)) if tensor is not None else Recorded("unknown")
     if kind == "TensorList":
@@ -91,7 +96,11 @@ def _of_spec(shape: Any, kind: str, steps: Any, value: str) -> Recorded:
         return Recorded("scalar", value)
     if kind == "ScalarList":
         return Recorded("scalars", value)
-    return Recorded("unknown", value)
+    return Recorded("strange", _of_type(kind)) if kind.startswith("c10::") else Recorded("unknown", value)
+
+
+def _of_type(kind: str) -> str:
+    return f"of type {kind.removeprefix('c10::')}"
 
 
 def _tensors(shapes: Any, steps: Any) -> tuple[RecordedTensor | None, ...]:
@@ -125,6 +134,10 @@ def _of_node(value: Any, kind: str, shape: Any, steps: Any, full: Recorded | Non
     if tensor is not None:
         if tensor[1] == NO_TENSOR:
             return Recorded("undefined")
+        if tensor[1] not in DTYPES:
+            return Recorded("strange", _of_type(tensor[1]))
+        if _has_no_elements(value) and _whole(shape) and math.prod(shape):
+            return Recorded("strange", NOT_STRIDED)
         found = _node_tensor(value, tensor[1], shape, steps)
         return Recorded("tensor", tensors=(found,)) if found is not None else Recorded("unknown")
     if kind.startswith("GenericList["):
@@ -172,6 +185,11 @@ def _node_tensor(value: Any, kind: str, shape: Any, steps: Any) -> RecordedTenso
     where = "cpu" if device.startswith("cpu") else "cuda" if device else ""
     # A tensor without elements has no storage of its own worth sharing.
     return RecordedTensor(found.shape, found.dtype, found.stride, storage if elements else None, offset, where)
+
+
+def _has_no_elements(value: Any) -> bool:
+    """As it is written of a tensor without a storage: neither elements nor a device."""
+    return isinstance(value, list) and len(value) == 6 and value[3] == 0 and not value[5]
 
 
 def _scalar_text(value: Any) -> str:

@@ -8,11 +8,12 @@ Kineto may write the overload (`aten::add.Tensor`), which the other has in its s
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -35,8 +36,13 @@ REASONS: Final = (
     "{} have no record function id (nothing recorded an ExecutionTrace then)",
     "{} are not in it",
     "{} have another name there",
+    "{} have other shapes there",
     "{} have several partners",
 )
+NO_TENSORS: Final = ("", "Scalar", "ScalarList", "TensorList")
+"""How Kineto calls arguments that are not one tensor."""
+OTHER_RUN: Final = 0.01
+"""If more of the calls than this have other shapes there, it was recorded of another run, and nothing of it counts."""
 
 
 def join(trace: Trace, kineto_text: bytes, execution_text: bytes, where: str = "") -> Trace:
@@ -63,7 +69,10 @@ def _numbered_calls(trace: Trace, kineto_text: bytes) -> pl.DataFrame:
     known = record_ids(kineto_text).unique().filter(pl.len().over("external_id") == 1)
     calls = trace.events.filter(pl.col("kind").is_in([CODE[kind] for kind in JOINED_KINDS]))
     names = pl.Series("call", trace.names, dtype=pl.String).gather(calls["name"])
-    calls = calls.select("id", "kind", "external_id", names)
+    own = trace.specs.select(call_dims="input_dims", call_types="input_types")
+    specs = own.with_row_index("spec").with_columns(pl.col("spec").cast(pl.Int32))
+    calls = calls.select("id", "kind", "external_id", "spec", names)
+    calls = calls.join(specs, on="spec", how="left", maintain_order="left")
     return calls.join(known, on="external_id", how="left", maintain_order="left")
 
 
@@ -90,8 +99,8 @@ def record_ids(kineto_text: bytes) -> pl.DataFrame:
 
 
 def _partners(calls: pl.DataFrame, nodes: Nodes) -> pl.DataFrame:
-    """Calls with their nodes, where number and name agree and neither has a second partner."""
-    pairs = _pairs(calls, nodes).filter("same_name")
+    """Calls with their nodes, where number, name and shapes agree and neither has a second partner."""
+    pairs = _pairs(calls, nodes).filter("same_name", "same_shapes")
     once = [pl.len().over(key) == 1 for key in ("id", "row")]
     return pairs.filter(*once)
 
@@ -103,7 +112,47 @@ def _pairs(calls: pl.DataFrame, nodes: Nodes) -> pl.DataFrame:
     same = (call == pl.col("name")) | (call == overload).fill_null(False)
     # Before there were schemas in the file, an overload in Kineto's name had nothing to be compared with.
     bare = (pl.col("schema") == "") & (call.str.extract(OVERLOAD) == pl.col("name")).fill_null(False)
-    return pairs.with_columns((same | bare).alias("same_name"))
+    named = pairs.with_columns((same | bare).alias("same_name"))
+    return named.with_columns(_same_shapes(named).alias("same_shapes"))
+
+
+def _same_shapes(pairs: pl.DataFrame) -> pl.Series:
+    """Whether both recorded equal shapes; false for all where too many differ."""
+    columns = ("call_dims", "call_types", "input_shapes", "input_types")
+    distinct: dict[tuple[str, ...], int] = {}
+    places = []
+    for row in pairs.select(columns).iter_rows():
+        places.append(distinct.setdefault(row, len(distinct)))
+    verdicts = np.array([_agree(*row) for row in distinct], bool)
+    found = verdicts[places] if places else np.zeros(0, bool)
+    named = pairs["same_name"].to_numpy()
+    if named.any() and (~found[named]).mean() > OTHER_RUN:
+        found = np.zeros(len(found), bool)
+    return pl.Series(found, dtype=pl.Boolean)
+
+
+def _agree(dims: str | None, types: str | None, shapes: str, kinds: str) -> bool:
+    """Tensor by tensor; what either of the two has not written down is no difference.
+
+    >>> _agree("[[512,64],[]]", '["float","Scalar"]', "[[8, 64], []]", '["Tensor(float)", "Int"]')
+    False
+    """
+    known = [_list(text) for text in (dims, types, shapes, kinds)]
+    return all(
+        dim == shape
+        or not dim
+        or kind in NO_TENSORS
+        or not (isinstance(shape, list) and str(node).startswith("Tensor("))
+        for dim, kind, shape, node in zip(*known, strict=False)
+    )
+
+
+def _list(text: str | None) -> list[Any]:
+    try:
+        value = json.loads(text) if text else []
+    except ValueError:
+        return []
+    return value if isinstance(value, list) else []
 
 
 def _notes(trace: Trace, calls: pl.DataFrame, nodes: Nodes) -> list[Note]:
@@ -123,7 +172,8 @@ def _notes(trace: Trace, calls: pl.DataFrame, nodes: Nodes) -> list[Note]:
 def _reasons(ops: pl.DataFrame, joined: pl.DataFrame, nodes: Nodes) -> str:
     pairs = _pairs(ops, nodes)
     numbered = ops.filter(pl.col("record_id").is_not_null())
-    present, named = pairs["id"].n_unique(), pairs.filter("same_name")["id"].n_unique()
-    left = [ops.height, numbered.height, present, named, joined.height]
+    named = pairs.filter("same_name")
+    alike = named.filter("same_shapes")["id"].n_unique()
+    left = [ops.height, numbered.height, pairs["id"].n_unique(), named["id"].n_unique(), alike, joined.height]
     counts = (more - less for more, less in pairwise(left))
     return ", ".join(words.format(f"{count:,}") for words, count in zip(REASONS, counts, strict=True) if count)
