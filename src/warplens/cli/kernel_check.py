@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from warplens.kernel_lab.checking import check_launches, check_signature, suggestions_table
+    from warplens.kernel_lab.checking import check_launches, check_signature, merged, suggestions_table
     from warplens.kernel_lab.facts.tables import facts_tables
     from warplens.outputs import rows_to_json
 
@@ -73,7 +73,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("a kernel needs its signature", hint="--signature '*fp16:16, *fp16:16, i32:16, 1024'")
     else:
         found = check_launches(args.kernel, args.script_args, **common)
-    found = joined_with(found, profiles, args)
+    # A profile knows each grid's own time.
+    found = joined_with(found, profiles, args) if profiles else merged(found)
     tables = [*facts_tables([each.facts for each in found.checks]), suggestions_table(found)]
     if profiles:
         from warplens.kernel_lab.measured.tables import measured_tables

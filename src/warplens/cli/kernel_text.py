@@ -16,24 +16,26 @@ if TYPE_CHECKING:
     from warplens.kernel_lab.suggesting.records import Suggestion
 
 INDENT = "      "
+MOST_GRIDS = 4
 MOST_STALLS = 4
 MOST_LINES = 6
 """Sampled lines that are shown; the table kernel_stalls has all."""
 
 
 def check_lines(found: Checked, width: int) -> Iterator[str]:
+    compiled = [check.facts for check in found.checks]
     for place, check in enumerate(found.checks):
         if place:
             yield ""
-        yield from _check(check, width)
+        yield from _check(check, width, tells_grid=compiled.count(check.facts) > 1 or len(check.grids) > 1)
     for note in found.notes:
         yield f"note: {note}"
 
 
-def _check(check: Check, width: int) -> Iterator[str]:
+def _check(check: Check, width: int, *, tells_grid: bool) -> Iterator[str]:
     facts = check.facts
     times = "once" if check.launches == 1 else f"{check.launches} times"
-    often = f", launched {times}" if check.launches else ""
+    often = f", launched {times}{_grids(check) if tells_grid else ''}" if check.launches else ""
     yield f"{facts.kernel} on {facts.target}, {facts.config or 'defaults'}{often}"
     yield f"  ({facts.signature}; Triton {facts.triton_version})"
     if not facts.is_compiled:
@@ -47,6 +49,12 @@ def _check(check: Check, width: int) -> Iterator[str]:
         yield "  nothing to suggest"
     for group in _alike(check):
         yield from _suggestion(group, width)
+
+
+def _grids(check: Check) -> str:
+    shown = ["×".join(map(str, grid)) for grid in check.grids[:MOST_GRIDS]]
+    more = len(check.grids) - len(shown)
+    return f" (grid{'s' * (len(check.grids) > 1)} {', '.join(shown)}{f' and {more} more' * bool(more)})"
 
 
 def _alike(check: Check) -> list[list[tuple[Suggestion, float | None]]]:
@@ -136,8 +144,8 @@ def _cut(text: str, width: int) -> str:
 
 
 def _facts(facts: Facts) -> Iterator[str]:
-    spills = f", {facts.spill_bytes} B spilled per thread" if facts.spill_bytes else ", no spills"
-    yield f"registers   {facts.registers} per thread{spills}"
+    spills = f"{facts.spill_store_bytes} B spilled and {facts.spill_load_bytes} B read back by each"
+    yield f"registers   {facts.registers} per thread, {spills if facts.spill_bytes else 'no spills'}"
     pipelined = sum(loop.is_pipelined for loop in facts.loops)
     stages = f", {_counted(facts.buffers, 'buffer')}" if facts.buffers else ""
     loops = f"; {pipelined} of {len(facts.loops)} loading loops load ahead" if facts.loops else ""

@@ -47,8 +47,14 @@ class Check:
     """Of the launch, where it is known."""
     is_grid_given: bool = False
     """The grid was asked for, not that of a script's own launch."""
+    other_grids: tuple[tuple[int, ...], ...] = ()
+    """Of launches that are otherwise the same, with the same to say of them."""
     measured: Joined | None = None
     """What profiles say of it, where they were asked."""
+
+    @property
+    def grids(self) -> tuple[tuple[int, ...], ...]:
+        return (*((self.grid,) if self.grid else ()), *self.other_grids)
 
     @property
     def stakes_us(self) -> tuple[float | None, ...]:
@@ -144,6 +150,21 @@ def _checked(
     ]
     slowness = [NOT_TRIED.format(facts.kernel, facts.seconds) for facts in too_slow]
     return Checked(tuple(checks), (*notes, *dict.fromkeys(slowness)))
+
+
+def merged(found: Checked) -> Checked:
+    """One check for launches that differ in their grids only, where the same is found for each; none is measured."""
+    kept: dict[tuple[Facts, tuple[Suggestion, ...]], Check] = {}
+    for check in found.checks:
+        key = check.facts, check.suggestions
+        first = kept.get(key)
+        if first is None:
+            kept[key] = check
+            continue
+        grids = dict.fromkeys((*first.grids, *check.grids))
+        others = tuple(grid for grid in grids if grid != first.grid)
+        kept[key] = replace(first, launches=first.launches + check.launches, other_grids=others)
+    return replace(found, checks=tuple(kept.values()))
 
 
 def _suggestions(wanted: _Wanted, facts: Facts, card: str | None, cache: bool, *, tries: bool) -> list[Suggestion]:

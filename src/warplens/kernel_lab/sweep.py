@@ -39,7 +39,7 @@ COLUMNS: Final = (
     Column("rank", "1 is best; equal facts share a rank"),
     Column("config", "constants and options"),
     Column("tier", "the worst thing that is known of it"),
-    Column("reuse", "multiplications of a product for each element that it loads; null without products"),
+    Column("reuse", "multiplications of a product for each element of its operands; null without products"),
     Column("registers", "registers per thread"),
     Column("spill_bytes", "bytes spilled per thread", "bytes"),
     Column("shared_bytes", "shared memory of a block", "bytes"),

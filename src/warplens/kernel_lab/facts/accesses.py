@@ -18,6 +18,8 @@ from warplens.kernel_lab.facts.types import TensorType, parse_type, split_outer
 from warplens.kernel_lab.facts.widths import amd_access, ptx_access
 
 WIDEST_BITS: Final = 128
+_STRIDE: Final = ".stride."
+"""In the names of the arguments that a descriptor is taken apart into."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,9 @@ def _access(
     counted = _counted(widths, operation, form.kind)
     listed = sorted(names[name] for name in reached)
     divisible = {names[name] for name in module.divisible}
-    # TMA's descriptors say themselves how they are aligned.
-    in_doubt = [] if form.kind.startswith("tma") else listed
+    strided = _with_strides(module, behind_address)
+    # TMA's descriptors say themselves how they are aligned; of those that became strides a launch can say nothing.
+    in_doubt = [] if form.kind.startswith("tma") else [name for name in listed if name not in strided]
     undivided = [name for name in in_doubt if name not in divisible and _may_divide(module, names, name)]
     return Access(
         place=chain[0],
@@ -143,6 +146,7 @@ def _access(
         undivided=tuple(undivided),
         undivided_address=tuple(n for n in undivided if n in {names[name] for name in behind_address}),
         callers=chain[1:],
+        by_strides=bool(strided),
     )
 
 
@@ -155,6 +159,16 @@ def _behind(module: Module, values: Iterable[str]) -> tuple[set[str], bool]:
         reached |= arguments
         is_indirect |= stopped
     return reached, is_indirect
+
+
+def _with_strides(module: Module, arguments: Iterable[str]) -> set[str]:
+    """Parameters that are descriptors of the host's, but for the compiled function a pointer and its strides."""
+    found = (name.partition(_STRIDE) for name in arguments)
+    return {
+        name.removeprefix("%")
+        for name, is_stride, _ in found
+        if is_stride and name in module.arguments and module.arguments[name].startswith("!tt.ptr")
+    }
 
 
 def best_bits(tile: TensorType, threads: int, layout: str = "") -> int:

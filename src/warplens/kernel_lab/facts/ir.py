@@ -21,6 +21,7 @@ _BINDING = re.compile(r"(%[\w$.-]+) = (%[\w$.-]+(?:#\d+)?)")
 _BLOCK_ARGUMENT = re.compile(r"(%[\w$.-]+): ")
 _INDUCTION = re.compile(r"^ (%[\w$.-]+) = ")
 LOOPS: Final = ("scf.for", "scf.while")
+_TURNS: Final = (*LOOPS, "scf.if")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Operation:
     loops: tuple[int, ...]
     """The loops around it, outermost first, by their position in the module."""
     position: int
+    in_branch: bool = False
+    """A condition stands between it and its loop, so that not every turn comes by it."""
 
     @property
     def place(self) -> Place | None:
@@ -178,6 +181,7 @@ class Module:
             frames=self.locations.frames(location["loc"]) if location else (),
             loops=tuple(region.position for region in regions if region.operation in LOOPS),
             position=position,
+            in_branch=next((r.operation == "scf.if" for r in reversed(regions) if r.operation in _TURNS), False),
         )
 
     def _function(self, line: str) -> None:

@@ -113,6 +113,12 @@ def loops(source: Module, lowered: Module) -> tuple[Loop, ...]:
     return tuple(found.values())
 
 
+def outer_loops(lowered: Module) -> frozenset[int]:
+    """Loops around another that multiplies or loads tiles: what stands in them is done once for all its turns."""
+    working = [op for op in lowered.named(*DOTS, *LOADS) if op.name in DOTS or _is_tile(op)]
+    return frozenset(at for op in working for at in op.loops[:-1])
+
+
 def _is_tile(operation: Operation) -> bool:
     return "tensor<" in operation.types or "memdesc<" in operation.types or "tensordesc" in operation.types
 

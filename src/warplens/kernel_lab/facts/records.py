@@ -47,6 +47,8 @@ class Access:
     """Those of these that the address itself depends on, not only the mask."""
     callers: tuple[Place, ...] = ()
     """The calls that lead to a helper's access, innermost first; empty for one of the kernel itself."""
+    by_strides: bool = False
+    """Through a descriptor of the host's that became a pointer with strides, because the target has no TMA."""
 
     @property
     def is_vectorised(self) -> bool:
@@ -114,6 +116,8 @@ class Conversion:
     in_loop: bool
     through: str
     """registers, lanes (within a warp), warps (through shared memory), or unknown."""
+    in_every_turn: bool = False
+    """Of an innermost loop: not once per turn of a loop around the one that works, and under no condition."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from warplens.kernel_lab.facts.banks import (
 )
 from warplens.kernel_lab.facts.ir import Module, Operation
 from warplens.kernel_lab.facts.layouts import Bases, moves_between, parse_attribute, register_bases
+from warplens.kernel_lab.facts.products import outer_loops
 from warplens.kernel_lab.facts.records import Conversion, Place, SharedAccess
 from warplens.kernel_lab.facts.types import TensorType, parse_type
 
@@ -185,6 +186,7 @@ def _least(options: Sequence[Option], conflicts: Callable[[Option], int]) -> Opt
 
 def conversions(lowered: Module) -> tuple[Conversion, ...]:
     found: dict[Conversion, None] = {}
+    outer = outer_loops(lowered)
     for operation in lowered.named("ttg.convert_layout"):
         first, _, second = operation.types.partition(" -> ")
         source, destination = parse_type(first), parse_type(second)
@@ -199,6 +201,7 @@ def conversions(lowered: Module) -> tuple[Conversion, ...]:
             element_bits=source.element_bits,
             in_loop=operation.in_loop,
             through=moves_between(*layouts, source.shape),
+            in_every_turn=operation.in_loop and operation.loops[-1] not in outer and not operation.in_branch,
         )
         found[conversion] = None
     return tuple(sorted(found, key=lambda conversion: conversion.place))

@@ -20,7 +20,9 @@ def narrow_accesses(situation: Situation) -> Iterator[Draft]:
     for access in situation.facts.accesses:
         if not is_narrow(access) or is_narrowed_by_mask(situation.facts, access):
             continue
-        if access.undivided:
+        if access.by_strides:
+            yield _descriptor_draft(situation, access)
+        elif access.undivided:
             yield _divisibility_draft("WK102", access, "the address is not known to be aligned")
         elif access.width_bits * limit("far_width_ratio") <= access.best_bits:
             yield Draft(
@@ -64,6 +66,8 @@ def is_narrow(access: Access) -> bool:
 
 def is_narrowed_by_mask(facts: Facts, access: Access) -> bool:
     """The compiler says so, or nothing behind the address but only something behind the mask is in doubt."""
+    if access.by_strides:
+        return False
     if _elements_without_mask(facts, access):
         return True
     return access.is_masked and bool(access.undivided) and not access.undivided_address
@@ -76,6 +80,17 @@ def _elements_without_mask(facts: Facts, access: Access) -> int:
         if match and remark.column == access.place.column and int(match[2]) > int(match[1]):
             return int(match[2])
     return 0
+
+
+def _descriptor_draft(situation: Situation, access: Access) -> Draft:
+    return Draft(
+        "WK102",
+        access.place,
+        f"{_evidence(access)}; {situation.facts.target} has no TMA, so the host's descriptor becomes a pointer with "
+        "strides that are known only at run time, the last one too",
+        "make the descriptor in the kernel, `tl.make_tensor_descriptor(ptr, shape, [stride, 1], block)`, or use plain "
+        "pointers: then the compiler sees that the last stride is 1",
+    )
 
 
 def _divisibility_draft(code: str, access: Access, why: str) -> Draft:
@@ -102,7 +117,7 @@ def _divisibility_draft(code: str, access: Access, why: str) -> Draft:
         code,
         access.place,
         f"{_evidence(access)}; {why}: {{unknown}} not known to be divisible by 16",
-        "pass {change} (a multiple of 16, so that Triton specialises the kernel for it){written}",
+        "pass {written}",
         (every, *fewer[:_MOST_ARGUMENTS]),
         helps,
         smallest,
@@ -111,18 +126,30 @@ def _divisibility_draft(code: str, access: Access, why: str) -> Draft:
         otherwise="divisible arguments do not help here: neighbouring elements of the tile are not neighbours in "
         "memory; let the last dimension of the tile run along the stride of 1",
         unknown=names,
-        written=lambda change: _written([name for name in change.divisible if name not in pointers], fits),
+        written=lambda change: _written(change, pointers, fits),
     )
 
 
-def _written(names: Sequence[str], fits: int) -> str:
-    """The other ways to a known multiple; a pointer alone has none but another address."""
-    if not names:
-        return ""
+def _written(change: Change, pointers: Sequence[str], fits: int) -> str:
+    """Numbers as multiples, with the other ways to a known one; a pointer has none but another address."""
+    numbers = [name for name in change.divisible if name not in pointers]
+    views = ", ".join(name for name in change.divisible if name in pointers)
+    ways = [_multiples(numbers, fits)] if numbers else []
+    if views:
+        specialised = "" if numbers else ", so that Triton specialises the kernel for it"
+        at = "at an address that is a multiple of 16 bytes, as a tensor's own beginning is and a view's may not be"
+        ways.insert(0, f"{views} {at}{specialised}")
+    return "; and ".join(ways)
+
+
+def _multiples(names: Sequence[str], fits: int) -> str:
     code = ", ".join(f"`{name} // {fits} * {fits}`" for name in names)
     always = f"it always is a multiple of {fits}" if len(names) == 1 else f"they always are multiples of {fits}"
     it = "it" if len(names) == 1 else "them"
-    return f", pad the tensor to make {it} so, or, where {always}, write {code}, which shows the compiler"
+    return (
+        f"{Change(divisible=tuple(names)).text()} (a multiple of 16, so that Triton specialises the kernel for it), "
+        f"pad the tensor to make {it} so, or, where {always}, write {code}, which shows the compiler"
+    )
 
 
 def _evidence(access: Access) -> str:

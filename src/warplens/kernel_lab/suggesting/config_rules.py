@@ -170,7 +170,7 @@ def tile_size(situation: Situation) -> Iterator[Draft]:
                 "WK110",
                 dot.place,
                 f"a product of {'×'.join(map(str, dot.shape))} does {_uses_per_element(dot.shape):.0f} multiplications "
-                "for each element that it loads",
+                "for each element of its operands",
                 "take a tile of 64 or 128 on each side of the result where the problem is that large",
             )
 

@@ -35,10 +35,11 @@ def matrix_unit(situation: Situation) -> Iterator[Draft]:
             dot.place,
             f"{'×'.join(map(str, dot.shape))} product of {dot.element} uses {instead}, not {target.matrix_unit}: "
             f"{_why(situation, dot)}",
-            "compile with {change}" if changes else _matrix_advice(dot),
+            "compile with {change}{written}" if changes else _matrix_advice(dot),
             changes,
             _uses(dot, target.matrix_unit),
             otherwise=_matrix_advice(dot),
+            written=lambda change: " where the problem is that large" if change.constants else "",
         )
 
 
@@ -138,7 +139,7 @@ def conversions_in_loops(situation: Situation) -> Iterator[Draft]:
     """WK105: each turn of the loop writes a tile to shared memory and reads it back for another layout."""
     seen = set()
     for conversion in situation.facts.conversions:
-        if not conversion.in_loop or conversion.through != "warps" or conversion.place in seen:
+        if not conversion.in_every_turn or conversion.through != "warps" or conversion.place in seen:
             continue
         seen.add(conversion.place)
         kinds = [text.partition("<")[0].rpartition(".")[2] for text in (conversion.source, conversion.destination)]

@@ -1,0 +1,145 @@
+"""What suggestions say and leave unsaid; most from facts that are written down here, because compiling takes seconds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warplens.cli.kernel_text import check_lines
+from warplens.kernel_lab.checking import Check, Checked, merged, suggestions_table
+from warplens.kernel_lab.compiling import compiling
+from warplens.kernel_lab.compiling.compiling import Job, compile_many
+from warplens.kernel_lab.compiling.loading import load_kernel
+from warplens.kernel_lab.compiling.targets import TARGETS
+from warplens.kernel_lab.facts import extract
+from warplens.kernel_lab.facts.records import Access, Dot, Facts, Occupancy, Place
+from warplens.kernel_lab.suggesting.suggestions import suggest
+
+PERSISTENT = """\
+import triton, triton.language as tl
+@triton.jit
+def product(a, b, c, M, N, K, PROGRAMS: tl.constexpr, B: tl.constexpr, FLAT: tl.constexpr):
+    for tile in tl.range(tl.program_id(0), M // B, PROGRAMS, flatten=FLAT):
+        rows = tile * B + tl.arange(0, B)
+        columns = tl.arange(0, B)
+        total = tl.zeros((B, B), tl.float32)
+        for at in range(0, K, B):
+            inner = at + tl.arange(0, B)
+            x = tl.load(a + rows[:, None] * K + inner[None, :])
+            y = tl.load(b + inner[:, None] * N + columns[None, :])
+            total = tl.dot(x, y, total)
+        tl.store(c + rows[:, None] * N + columns[None, :], total.to(tl.float16))
+@triton.jit
+def boxes(source, target, M):
+    at = tl.program_id(0) * M
+    target.store([at, 0], source.load([at, 0]))
+"""
+BOXES = "tensordesc<fp16[64,64]>, tensordesc<fp16[64,64]>, i32"
+LINE = Place("kernel.py", 7, 3)
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Facts]:
+    """All in one process."""
+    pytest.importorskip("triton")
+    folder = tmp_path_factory.mktemp("kernels")
+    file: Path = folder / "persistent.py"
+    file.write_text(PERSISTENT)
+    sizes = "*fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, i32:16, 132, 64"
+    wanted = {
+        "nested": ("product", f"{sizes}, False", "sm80"),
+        "flat": ("product", f"{sizes}, True", "sm80"),
+        "boxes": ("boxes", BOXES, "gfx942"),
+        "tma": ("boxes", BOXES, "sm90"),
+    }
+    jobs = []
+    for name, signature, target in wanted.values():
+        kernel = load_kernel(f"{file}::{name}")
+        jobs.append((kernel, Job(kernel.signature(signature), TARGETS[target], {})))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("WARPLENS_CACHE", str(folder))
+        patched.setattr(compiling, "MOST_PROCESSES", 1)
+        return dict(zip(wanted, map(extract, compile_many(jobs)), strict=True))
+
+
+@pytest.mark.parametrize("which", ["nested", "flat"])
+def test_a_layout_that_changes_once_per_tile_of_a_persistent_product_is_no_fault(
+    compiled: dict[str, Facts], which: str
+) -> None:
+    facts = compiled[which]
+    assert any(each.in_loop and each.through == "warps" for each in facts.conversions)
+    assert not any(each.in_every_turn for each in facts.conversions)
+    assert "WK105" not in {each.code for each in suggest(facts)}
+
+
+def test_a_host_s_descriptor_without_tma_has_strides_that_are_not_known(compiled: dict[str, Facts]) -> None:
+    facts = compiled["boxes"]
+    assert [(each.argument, each.by_strides) for each in facts.accesses] == [("target", True), ("source", True)]
+    found = [each for each in suggest(facts) if each.code in ("WK102", "WK107")]
+    assert [each.code for each in found] == ["WK102", "WK102"]
+    assert "gfx942 has no TMA" in found[0].evidence and "divisible" not in found[0].evidence + found[0].advice
+    assert "tl.make_tensor_descriptor" in found[0].advice
+    assert not any(each.by_strides for each in compiled["tma"].accesses)
+
+
+def made(**fields: Any) -> Facts:
+    fixed: dict[str, Any] = {"target": "sm90", "triton_version": "3.6.0", "signature": "*fp16", "config": "B=64"}
+    return Facts("kernel", "kernel.py", **fixed, num_warps=4, num_stages=3, num_ctas=1, **fields)
+
+
+def access(**fields: Any) -> Access:
+    fixed: dict[str, Any] = {"place": LINE, "kind": "load", "element": "f32", "element_bits": 32, "shape": (1024,)}
+    marks = {"is_masked": False, "is_indirect": False, "in_loop": False}
+    widths = {"width_bits": 16, "narrowest_bits": 16, "best_bits": 128, "instructions": 8}
+    return Access(argument="x", **fixed, **marks, **widths, **fields)
+
+
+@pytest.mark.parametrize(
+    ("names", "begins", "has_sizes"),
+    [
+        (("x",), "pass x at an address that is a multiple of 16 bytes", False),
+        (("n",), "pass n divisible by 16 (a multiple of 16", True),
+        (("n", "x"), "pass x at an address that is a multiple of 16 bytes", True),
+    ],
+)
+def test_a_pointer_is_to_be_aligned_and_a_size_to_be_a_multiple(
+    names: tuple[str, ...], begins: str, has_sizes: bool
+) -> None:
+    found = suggest(made(accesses=(access(depends_on=names, undivided=names, undivided_address=names),)))
+    assert [each.code for each in found] == ["WK102"]
+    assert found[0].advice.startswith(begins)
+    assert ("`n // 4 * 4`" in found[0].advice) == has_sizes and "`x //" not in found[0].advice
+
+
+def test_more_rows_are_advised_where_the_problem_has_them_and_operands_are_what_is_counted() -> None:
+    dot = Dot(LINE, (16, 64, 64), "f16", "tf32", "mma.sync", "m16n8k16", in_loop=True)
+    found = {each.code: each for each in suggest(made(dots=(dot,), constants=(("BM", 16),)))}
+    assert found["WK103"].advice == "compile with BM=64 where the problem is that large"
+    assert found["WK110"].evidence.endswith("does 13 multiplications for each element of its operands")
+    few_warps = replace(made(dots=(replace(dot, shape=(64, 64, 64)),)), num_warps=2)
+    assert suggest(few_warps)[0].advice == "compile with num_warps=4"
+
+
+def test_launches_that_differ_in_their_grid_only_are_told_once_unless_it_matters() -> None:
+    facts = made(occupancy=Occupancy(1, 64, 64, "registers", (("registers", 1),)))
+    grids = ((2, 1), (133,), (4, 1), (2, 1))
+    checks = [Check(facts, tuple(suggest(facts, grid=grid, is_test_data=True)), 3, grid=grid) for grid in grids]
+    found = merged(Checked(tuple(checks)))
+    assert [(each.launches, each.grids) for each in found.checks] == [(9, ((2, 1), (4, 1))), (3, ((133,),))]
+    heads = [line for line in check_lines(found, 100) if line.startswith("kernel on")]
+    assert [line.partition("B=64")[2] for line in heads] == [
+        ", launched 9 times (grids 2×1, 4×1)",
+        ", launched 3 times (grid 133)",
+    ]
+    assert suggestions_table(found).frame["code"].to_list() == ["WK109"]
+    alone = next(check_lines(Checked((checks[0],)), 100))
+    assert alone.endswith("launched 3 times")
+
+
+def test_spilled_bytes_and_those_read_back_are_told_apart() -> None:
+    facts = made(registers=255, spill_store_bytes=40, spill_load_bytes=96)
+    lines = list(check_lines(Checked((Check(facts, ()),)), 100))
+    assert "  registers   255 per thread, 40 B spilled and 96 B read back by each" in lines
