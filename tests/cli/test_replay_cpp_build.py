@@ -100,6 +100,12 @@ RIGHT = (
         (storage(72), storage(32, "int64", Fill("digits", digits=(4, 4, 16, 1, 4, 2)))),
     ),
     op(
+        "aten::repeat_interleave.Tensor",
+        "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
+        (tensor(0, 3, dtype="int64"), value("int", 8)),
+        (storage(3, "int64", Fill("shares", 8, step=3)),),
+    ),
+    op(
         "aten::clone",
         "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
         (tensor(0, 2, 3, 4, 5), value("memory_format", "torch.channels_last")),
@@ -317,6 +323,8 @@ def test_a_result_goes_to_standard_output_alone(project: Project) -> None:
         ({"format": "x"}, "no replay plan"),
         ({"units": [{"id": "x"}]}, "units[0]: 'op' is missing"),
         ({"units": 3}, "units: not a list"),
+        ({"gpu_ns": -5}, "gpu_ns: a number below zero"),
+        ({"wall_ns": 10**400}, "wall_ns: a number beyond 64 bits"),
     ],
 )
 def test_a_bad_plan_is_one_line(project: Project, tmp_path: Path, change: dict[str, Any], words: str) -> None:

@@ -71,7 +71,12 @@ def test_a_ramp_goes_on_from_one_chunk_to_the_next(monkeypatch: pytest.MonkeyPat
     assert filled(10, "int64", Fill("ramp", 0, 100, 1)).tolist() == list(range(10))
 
 
+def test_shares_add_up_with_the_larger_ones_first() -> None:
+    assert filled(7, "int64", Fill("shares", 8, step=3)).tolist() == [3, 3, 2, 3, 3, 2, 3]
+
+
 def test_a_constant_is_everywhere() -> None:
+    assert filled(2, "bool", Fill("constant", 1)).tolist() == [True, True]
     assert filled(3, "float32", Fill("constant", 0.25)).tolist() == [0.25] * 3
     assert filled(2, "int64", Fill("constant", (1 << 52) + 1)).tolist() == [(1 << 52) + 1] * 2
 

@@ -5,9 +5,9 @@
 
 The figures are of the whole GPU, whoever uses it, and of every visible one unless --device chooses. As with `time`, the
 command's output is left alone and the figures go to stderr. With --json they go to stdout as one JSON array with an
-object per GPU, after the command, whose own stdout is sent to stderr; with -o they are written to a file and nothing is
-redirected. The exit status is the command's; a signal reaches the command, and the energy so far is still told. Without
-a meter the command runs all the same.
+object per GPU, after the command, whose own stdout is sent to stderr; with -o they are written to a file, and -o alone
+redirects nothing. The exit status is the command's; a signal reaches the command, and the energy so far is still told.
+Without a meter the command runs all the same.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from warplens.cli.replay_files import file_to_write
 from warplens.errors import UsageError, WarplensError
 
 if TYPE_CHECKING:
@@ -60,16 +61,15 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"no command {command[0]!r}", hint="what a shell knows by itself runs with: sh -c '…'")
     target = _target(args.output)
     window = EnergyWindow(_devices(args.device), idle=args.idle)
-    is_redirected = args.json and target is None
     with ExitStack() as until_measured, window:
         running = until_measured.enter_context(_passing_signals())
-        status, seconds = _run(command, running, is_redirected)
+        status, seconds = _run(command, running, args.json)
     rows = _rows(window, seconds)
     for line in () if args.json else _lines(window):
         print(line, file=sys.stderr)
     if window.note:
         print(f"note: {window.note}", file=sys.stderr)
-    if is_redirected:
+    if args.json:
         print(json.dumps(rows, indent=1, ensure_ascii=False))
     if target is not None:
         _write(target, rows)
@@ -94,12 +94,7 @@ def _devices(text: str) -> tuple[int, ...] | None:
 
 def _target(output: str) -> Path | None:
     """Where the figures go; what would fail after the command had run fails before."""
-    if not output:
-        return None
-    path = Path(output)
-    if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"{output}: no file can be written there")
-    return path
+    return file_to_write(output) if output else None
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:

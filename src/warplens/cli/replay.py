@@ -9,12 +9,14 @@ warplens replay export-cpp plan.json -o dir/   the same as a C++ project against
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli import replay_plan
 from warplens.cli.common import positive, show_text, width, write_bytes
+from warplens.cli.replay_files import file_to_write, plan_to_read
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -89,7 +91,17 @@ def _measuring_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} names no unit")
+    return found
+
+
+def _above_zero(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
+    return number
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -97,8 +109,9 @@ def _run(args: argparse.Namespace) -> int:
     from warplens.replay.running.supervisor import run_plan
     from warplens.replay.running.text import summary
 
-    plan = Path(args.plan)
-    output = Path(args.output) if args.output else plan.with_name(plan.name.removesuffix(".json") + ".result.json")
+    plan = plan_to_read(args.plan)
+    beside = plan.with_name(plan.name.removesuffix(".json") + ".result.json")
+    output = file_to_write(args.output) if args.output else beside
     if args.allow_source:
         print(
             "warning: --allow-source runs the code of the kernels in the plan; only do so with plans you trust",
@@ -134,8 +147,12 @@ def _show_arguments(parser: argparse.ArgumentParser) -> None:
         "table", nargs="?", metavar="TABLE", help="replay, replay_units, replay_categories, replay_ops or replay_left"
     )
     parser.add_argument("--top", type=positive, default=None, metavar="N", help="first N rows (terminal: 20, else all)")
-    parser.add_argument("--whole-joules", type=float, metavar="J", help="energy of the traced stretch, measured whole")
-    parser.add_argument("--whole-seconds", type=float, metavar="S", help="how long that was: gives the energy closure")
+    parser.add_argument(
+        "--whole-joules", type=_above_zero, metavar="J", help="energy of the traced stretch, measured whole"
+    )
+    parser.add_argument(
+        "--whole-seconds", type=_above_zero, metavar="S", help="how long that was: gives the energy closure"
+    )
     parser.add_argument(
         "-o", "--output", action="append", default=[], metavar="PATH", help="file or directory/ to write"
     )
@@ -154,17 +171,18 @@ def _show(args: argparse.Namespace) -> int:
         raise UsageError(f"no table {args.table!r}", hint=f"one of: {', '.join(REPLAY_TABLES)}")
     if (args.whole_joules is None) != (args.whole_seconds is None):
         raise UsageError("--whole-joules and --whole-seconds belong together", hint="give both")
-    targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=tuple(REPLAY_TABLES))
+    names = (args.table,) if args.table else tuple(REPLAY_TABLES)
+    targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names)
     whole = None if args.whole_joules is None else (args.whole_joules, args.whole_seconds)
     tables, facts = result_document(Path(args.result), whole)
+    chosen = [table for table in tables if table.name in names]
     if targets:
         from warplens.outputs import Document
 
-        document = Document(f"Warplens replay: {Path(args.result).name}", args.result, facts, tables)
+        document = Document(f"Warplens replay: {Path(args.result).name}", args.result, facts, chosen)
         for target in targets:
             write(target, document)
         print(f"wrote {', '.join(args.output)}", file=sys.stderr)
-    chosen = [table for table in tables if table.name == (args.table or table.name)]
     if args.json:
         table = chosen[0] if args.table else next(each for each in tables if each.name == "replay_units")
         write_bytes(rows_to_json(table if args.top is None else replace(table, frame=table.frame.head(args.top))))

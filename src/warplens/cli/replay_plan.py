@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.common import add_trace_options, open_timeline, tell_warnings, write_bytes
+from warplens.cli.replay_files import file_to_write
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     from warplens.planning import make_plan
     from warplens.replay import plan_file
 
-    target = Path(args.output)
-    if target.exists() and not args.force:
+    target = file_to_write(args.output)
+    if os.path.lexists(target) and not args.force:
         raise UsageError(f"{target} exists", hint="give --force to overwrite it")
     profile = open_timeline(args)
     tell_warnings(profile)

@@ -45,14 +45,14 @@ def run(args: argparse.Namespace) -> int:
     from warplens.analyses.unique import UNIT_TABLES
     from warplens.outputs import plan_outputs, render_table, rows_to_json, write
 
-    targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=tuple(UNIT_TABLES))
+    shown = [args.table] if args.table else list(UNIT_TABLES)
+    targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=shown)
     profile = open_timeline(args)
     tell_warnings(profile)
     for target in targets:
         # The page is the trace's own, with these tables in it.
-        names = (*profile.table_names, *UNIT_TABLES) if target.output.name == "html" else UNIT_TABLES
+        names = (*profile.table_names, *UNIT_TABLES) if target.output.name == "html" else shown
         write(target, profile.document(names, command=command_line()))
-    shown = [args.table] if args.table else list(UNIT_TABLES)
     if args.json:
         table = profile.table(args.table or "unique")
         write_bytes(rows_to_json(table if args.top is None else replace(table, frame=table.frame.head(args.top))))

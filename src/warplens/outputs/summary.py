@@ -128,7 +128,8 @@ def _replay(tables: dict[str, Table], width: int) -> list[Line]:
     if "replay" not in tables:
         return []
     found = {row["measure"]: row["value"] for row in tables["replay"].to_dicts()}
-    parts = [f"{found['covered']:.1f} % of the GPU time run alone"]
+    is_of_a_host = found["covered"] > 0 and "replayed" not in found  # its times are compared with nothing
+    parts = [f"{found['covered']:.1f} % of the GPU time run alone{', on a CPU' * is_of_a_host}"]
     parts += [words.format(found[name]) for name, words in REPLAY_WORDS.items() if name in found]
     if "active energy" in found:
         parts.append(f"{format_joule(found['active energy'])} above {found['idle power']:.0f} W idle")

@@ -34,7 +34,9 @@ class Values(NamedTuple):
     fill: Fill
 
 
-POOLING: Final = re.compile(r"max_pool2d_with_indices_backward")
+POOLING: Final = re.compile(r"max_pool([23])d_with_indices_backward|(?:adaptive|fractional)_max_pool([23])d_backward")
+UNPOOLING: Final = re.compile(r"max_unpool[23]d")
+PIVOTS: Final = re.compile(r"(LU_)?pivots")
 ANY: Final = re.compile(".*")
 INDEXING: Final = re.compile(r"_?(unsafe_)?index(_put_?|_put_impl_)?")
 BOUNDS: Final = (
@@ -53,6 +55,8 @@ VALUES: Final = (
     Values(ANY, re.compile(r"(max_)?exp_avg_sqs?|state_sums?"), Fill("uniform", 1e-4, 1e-2)),
     Values(ANY, re.compile(r"state_steps?"), Fill("constant", 10)),
     Values(ANY, re.compile(r"found_inf"), Fill("constant", 0)),
+    Values(re.compile(r"_(functional_)?assert_async"), re.compile("self"), Fill("constant", 1)),
+    Values(re.compile(r"_linalg_check_errors"), re.compile("info"), Fill("constant", 0)),
     Values(ANY, re.compile(r"grad_scale|inv_scale|current_scale"), Fill("constant", 1)),
     Values(re.compile(r"_fused_\w+"), re.compile(r"lr"), Fill("constant", 1e-3)),
     Values(ANY, re.compile(r"philox_(seed|offset)|rng_state|unused"), Fill("integers", 0, 1000)),
@@ -69,6 +73,11 @@ LENGTHS: Final = {
     # running totals of sequence lengths: the argument whose rows they count
     "cum_seq_q": "query", "cum_seq_k": "key", "cu_seqlens_q": "query", "cu_seqlens_k": "key",
 }  # fmt: skip
+PACKED: Final = {
+    # how many sequences still run at each step: the argument that has all of their steps in one row after the other
+    "_pad_packed_sequence": "data", "_pack_padded_sequence_backward": "grad",
+}  # fmt: skip
+SEGMENTS: Final = re.compile(r"_?segment_reduce(_backward)?")
 DIVISIONS: Final = re.compile(r"(div|floor_divide|remainder|fmod)_?")
 DIVISORS: Final = Fill("integers", 1, 4)
 
@@ -79,8 +88,10 @@ def fill_of(op: str, argument: str, tensor: RecordedTensor, given: Mapping[str, 
     if shared is not None:
         return shared
     if tensor.dtype in INTEGERS:
-        if argument == "indices" and POOLING.fullmatch(op):
-            return _windows(tensor, _tensor(given.get("self")))
+        if argument == "indices" and (plane := _pooled_plane(op, given)):
+            return _windows(tensor, plane)
+        if PIVOTS.fullmatch(argument) and tensor.shape:  # rows, counted from 1
+            return Fill("integers", 1, max(tensor.shape[-1], 1) + 1)
         if argument == "other" and DIVISIONS.fullmatch(op):
             return DIVISORS
         for bound in BOUNDS:
@@ -101,24 +112,54 @@ def _shared_out(op: str, argument: str, tensor: RecordedTensor, given: Mapping[s
         total = _size(given.get("indices"), "all") or 0
         return Fill("ramp", 0, total, total // count)
     if argument == "repeats" and op == "repeat_interleave":
-        return Fill("constant", (_number(given.get("output_size")) or count) // count)
+        return _shares(_number(given.get("output_size")) or count, count)
+    if argument == "lengths" and op == "_pack_padded_sequence":
+        is_batch_first = _is_true(given.get("batch_first"))
+        return Fill("constant", max(_size(given.get("input"), 1 if is_batch_first else 0) or 1, 1))
+    if argument == "batch_sizes" and op in PACKED:
+        return _shares(_size(given.get(PACKED[op]), 0) or count, count)
+    if argument in ("lengths", "offsets") and SEGMENTS.fullmatch(op) and tensor.shape:
+        return _segments(argument, tensor, _size(given.get("data"), len(tensor.shape) - 1) or 0)
     if tensor.dtype == "bool" and argument in ("mask", "indices") and (true := _true_count(op, tensor, given)):
         return Fill("ramp", -true, 0, 1)  # below zero is true, too
     return None
 
 
-def _windows(tensor: RecordedTensor, pooled: RecordedTensor | None) -> Fill:
+def _shares(total: int, count: int) -> Fill:
+    """Whole numbers that add up to the total."""
+    return Fill("shares", total, step=count) if total % count else Fill("constant", total // count)
+
+
+def _segments(argument: str, tensor: RecordedTensor, total: int) -> Fill:
+    """How long the pieces of one side are, or where they begin and end; those of the next row follow."""
+    count = max(tensor.shape[-1], 1)
+    return _shares(total, count) if argument == "lengths" else Fill("ramp", 0, total, -(-total // max(count - 1, 1)))
+
+
+def _pooled_plane(op: str, given: Mapping[str, Recorded]) -> tuple[int, ...]:
+    """The sides of what pooling takes its maxima from, or of what unpooling puts them in; none for other ops."""
+    if UNPOOLING.fullmatch(op):
+        size = given.get("output_size")
+        return tuple(map(int, re.findall(r"\d{1,18}", size.text))) if size is not None else ()
+    pooling = POOLING.fullmatch(op)
+    pooled = _tensor(given.get("self"))
+    return pooled.shape[-int(pooling[1] or pooling[2]) :] if pooling and pooled is not None else ()
+
+
+def _windows(tensor: RecordedTensor, plane: tuple[int, ...]) -> Fill:
     """Where pooling found its maxima: each in its own window, here in the corner. Neighbours write to neighbouring
     places, which indices from all over the plane would not, and that costs time.
 
     A place in memory tells row and column, as long as the tensor is dense.
     """
-    if pooled is None or len(pooled.shape) < 2 or len(tensor.shape) < 2:
+    windows, strides = tensor.shape[-len(plane) :], tensor.stride[-len(plane) :]
+    if len(windows) < len(plane) or any(many > side for many, side in zip(windows, plane, strict=True)):
         return Fill("constant", 0)
-    (height, width), (rows, columns) = pooled.shape[-2:], tensor.shape[-2:]
-    down, across = max(height // max(rows, 1), 1), max(width // max(columns, 1), 1)
-    row_stride, column_stride = (max(step, 1) for step in tensor.stride[-2:])
-    return Fill("digits", digits=(row_stride, max(rows, 1), down * width, column_stride, max(columns, 1), across))
+    digits: list[int] = []
+    for axis, (many, stride) in enumerate(zip(windows, strides, strict=True)):
+        step = max(plane[axis] // max(many, 1), 1) * math.prod(plane[axis + 1 :])
+        digits += (max(stride, 1), max(many, 1), step)
+    return Fill("digits", digits=tuple(digits))
 
 
 def _equal_lengths(rows: Recorded | None, sequences: int) -> Fill:
@@ -176,6 +217,10 @@ def _size(other: Recorded | None, side: int | str) -> int | None:
     if isinstance(side, str):
         return math.prod(tensor.shape)
     return tensor.shape[side] if -len(tensor.shape) <= side < len(tensor.shape) else None
+
+
+def _is_true(value: Recorded | None) -> bool:
+    return value is not None and value.text.strip().lower() in ("true", "1")
 
 
 def _number(value: Recorded | None) -> int | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from warplens.planning.recorded import SCALAR_TYPES
 from warplens.planning.schemas import Parameter
-from warplens.replay.plan_file import DTYPES, Argument
+from warplens.replay.plan_file import DTYPES, INT64, Argument
 
 NONE: Final = Argument("none")
 WHOLE: Final = re.compile(r"-?\d{1,19}")
@@ -41,7 +41,7 @@ def scalar(text: str, base: str) -> Argument | None:
         return Argument("bool", BOOLS[lowered])
     if base == "bool" and lowered in ("0", "1"):
         return Argument("bool", lowered == "1")
-    if base in ("int", "Scalar") and WHOLE.fullmatch(lowered):
+    if base in ("int", "Scalar") and WHOLE.fullmatch(lowered) and -INT64 <= int(lowered) < INT64:
         return Argument("int", int(lowered))
     if base in ("float", "Scalar", "complex") and NUMBER.fullmatch(lowered):
         return Argument("float", float(lowered))

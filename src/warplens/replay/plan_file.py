@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from warplens.errors import FormatError
-from warplens.replay.records import SCALARS, SPECIAL_FLOATS, decode, encode, load_json, save_json
+from warplens.replay.records import MAX_COUNT, SCALARS, SPECIAL_FLOATS, decode, encode, load_json, save_json
 
 FORMAT: Final = "warplens-replay-plan"
 VERSION: Final = 1
@@ -39,6 +39,7 @@ FILLS: Final = {
     "integers": "random whole numbers, from low up to, but not including, high",
     "ramp": "low, low + step, low + 2 step …, at most high",
     "constant": "low everywhere",
+    "shares": "low divided into step whole numbers that differ by one at most, the larger ones first",
     "digits": "the sum of (place // stride) % size × step over triples of stride, size and step",
 }
 ARGUMENTS: Final = (
@@ -55,6 +56,7 @@ UNIT_NAME: Final = re.compile(r"[\w.:-]{1,80}")
 MAX_CHOICES: Final = 32
 MAX_SIDE: Final = 1 << 40
 MAX_DIGITS: Final = 8
+INT64: Final = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -237,6 +239,7 @@ def parse(value: Any, where: str = "") -> Plan:
         )
     try:
         plan = decode(Plan, value)
+        _check_totals(plan)
         for place, unit in enumerate(plan.units):
             _check_unit(unit, f"units[{place}]")
         _check_names(plan)
@@ -253,6 +256,15 @@ def to_json(plan: Plan) -> dict[str, Any]:
     # Format and version are always there, whatever the defaults.
     written: dict[str, Any] = {"format": plan.format, "version": plan.version} | encode(plan)
     return written
+
+
+def _check_totals(plan: Plan) -> None:
+    for where, ns in (("gpu_ns", plan.gpu_ns), ("wall_ns", plan.wall_ns)):
+        if ns < 0:
+            raise FormatError(f"a negative time: {ns}", where=where)
+    for place, rest in enumerate(plan.rest):
+        if rest.count < 0 or rest.total_ns < 0:
+            raise FormatError("a negative count or time", where=f"rest[{place}]")
 
 
 def _check_names(plan: Plan) -> None:
@@ -273,7 +285,7 @@ def _check_unit(unit: Unit, where: str) -> None:
         raise FormatError(f"not one of {', '.join(STATUSES)}: {unit.status!r}", where=f"{where}.status")
     if not UNIT_NAME.fullmatch(unit.id):
         raise FormatError(f"not a name of letters, digits and _ . : -: {unit.id[:80]!r}", where=f"{where}.id")
-    if unit.count < 1:
+    if not 1 <= unit.count <= MAX_COUNT:
         raise FormatError(f"not a count: {unit.count}", where=f"{where}.count")
     if not all(0 <= ns < math.inf for ns in vars(unit.times).values()):
         raise FormatError("a time that is negative or not finite", where=f"{where}.times")
@@ -296,6 +308,8 @@ def _check_storage(storage: Storage, where: str) -> None:
         raise FormatError(f"not one of {', '.join(FILLS)}: {storage.fill.kind!r}", where=f"{where}.fill.kind")
     if not all(map(math.isfinite, (storage.fill.low, storage.fill.high, storage.fill.step))):
         raise FormatError("a number that is not finite", where=f"{where}.fill")
+    if storage.fill.kind == "shares" and not (0 <= storage.fill.low <= MAX_SIDE and 1 <= storage.fill.step <= MAX_SIDE):
+        raise FormatError("not a total and a number of shares", where=f"{where}.fill")
     if not _are_digits(storage.fill.digits):
         raise FormatError("not triples of stride, size and step", where=f"{where}.fill.digits")
     if not 0 <= storage.bytes <= MAX_SIDE:
@@ -317,6 +331,8 @@ def _check_argument(argument: Argument, unit: Unit, where: str) -> None:
         words, fits = SCALARS[VALUE_TYPES[argument.kind]]
         if not fits(argument.value):
             raise FormatError(f"not {words}: {argument.value!r}", where=f"{where}.value")
+    if argument.kind == "int" and not -INT64 <= argument.value < INT64:
+        raise FormatError("a whole number beyond 64 bits", where=f"{where}.value")
     if argument.kind == "dtype" and argument.value not in DTYPES:
         raise FormatError(f"no dtype: {argument.value!r}", where=f"{where}.value")
     if argument.kind == "choice" and not 1 <= len(argument.items) <= MAX_CHOICES:

@@ -15,6 +15,7 @@ import types
 import typing
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar, Union
@@ -25,6 +26,9 @@ T = TypeVar("T")
 SPECIAL_FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 """JSON has no words for these; they are written as strings."""
 MAX_BYTES: Final = 1 << 30
+MAX_COUNT: Final = 1 << 53
+"""Of calls, also of all together: beyond it a float cannot tell two counts apart."""
+MAX_INT: Final = 1 << 63
 GZIP: Final = b"\x1f\x8b"
 
 
@@ -106,6 +110,8 @@ def _decode_scalar(kinds: list[Any], value: Any, where: str) -> Any:
     for kind in kinds:
         _, fits = SCALARS[kind]
         if fits(value):
+            if isinstance(value, int) and not -MAX_INT <= value < MAX_INT:
+                raise FormatError("a number beyond 64 bits", where=where)
             return _float(value) if kind is float else value
     words = " or ".join(SCALARS[kind][0] for kind in kinds)
     raise FormatError(f"not {words}: {_short(value)}", where=where)
@@ -169,7 +175,8 @@ def save_json(path: Path, value: Any) -> None:
     except OSError as error:
         raise WarplensError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # a name that is too long cannot even be missing
+            beside.unlink(missing_ok=True)
 
 
 def _short(value: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from warplens.errors import FormatError
-from warplens.replay.records import decode, encode, load_json, save_json
+from warplens.replay.records import MAX_COUNT, decode, encode, load_json, save_json
 
 FORMAT: Final = "warplens-replay-result"
 VERSION: Final = 1
@@ -165,12 +165,24 @@ def parse(value: Any, where: str = "") -> Result:
         raise FormatError(f"a result of version {version!r}; this Warplens reads up to {VERSION}", where=where)
     try:
         result = decode(Result, value)
+        _check_units(result)
     except FormatError as error:
         raise FormatError(str(error), where=where) from error
-    odd = next((unit for unit in result.units if unit.status not in STATUSES), None)
-    if odd is not None:
-        raise FormatError(f"unit {odd.id!r} has no known status: {odd.status!r}", where=where)
     return result
+
+
+def _check_units(result: Result) -> None:
+    seen: set[str] = set()
+    for unit in result.units:
+        if unit.status not in STATUSES:
+            raise FormatError(f"unit {unit.id!r} has no known status: {unit.status!r}")
+        if unit.id in seen:
+            raise FormatError(f"two units are called {unit.id!r}")
+        seen.add(unit.id)
+        if not 1 <= unit.count <= MAX_COUNT:
+            raise FormatError(f"unit {unit.id!r}: not a count: {unit.count}")
+    if sum(unit.count for unit in result.units) > MAX_COUNT:
+        raise FormatError(f"its units have more than {MAX_COUNT} calls together")
 
 
 def save(path: Path, result: Result) -> None:

@@ -59,6 +59,10 @@ def _chunk(how: Fill, start: int, count: int, dtype: Any, generator: Any) -> Any
         steps = torch.arange(start, start + count, dtype=_exact(whole), **place)
         low, step, high = (int(each) if whole else each for each in (how.low, how.step, how.high))
         return steps.mul_(step).add_(low).clamp_(max=high)
+    if how.kind == "shares":
+        pieces = int(how.step)
+        turns = torch.arange(start, start + count, dtype=torch.int64, **place).remainder_(pieces)
+        return turns.neg_().add_(int(how.low) + pieces - 1).div_(pieces, rounding_mode="floor")
     if how.kind == "digits":
         places = torch.arange(start, start + count, dtype=torch.int64, **place)
         triples = zip(how.digits[::3], how.digits[1::3], how.digits[2::3], strict=True)

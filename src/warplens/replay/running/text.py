@@ -102,17 +102,19 @@ def _energy(result: Result) -> Iterable[str]:
 
 
 def _reasons(result: Result) -> Iterable[str]:
-    """Why units were not run, the reason that costs most time first."""
+    """Why work was not run, the reason that costs most time first."""
     by_reason: dict[str, tuple[int, int]] = {}
     for unit in result.units:
         if unit.status != DONE:
             count, ns = by_reason.get(unit.reason, (0, 0))
             by_reason[unit.reason] = (count + 1, ns + unit.traced.total_ns)
-    ordered = sorted(by_reason.items(), key=lambda item: -item[1][1])
-    for reason, (count, ns) in ordered[:TOP]:
-        yield f"not replayed: {_units(count)}, {ns / 1e6:.3f} ms: {reason}"
-    if len(ordered) > TOP:
-        yield f"not replayed: {_units(sum(count for _, (count, _) in ordered[TOP:]))} for other reasons"
+    told = [(ns, _units(count), reason) for reason, (count, ns) in by_reason.items()]
+    told += [(ns, "work of no unit", reason) for reason, ns in result.rest.items() if ns]
+    told.sort(key=lambda each: -each[0])
+    for ns, what, reason in told[:TOP]:
+        yield f"not replayed: {what}, {ns / 1e6:.3f} ms: {reason}"
+    if len(told) > TOP:
+        yield f"not replayed: {sum(ns for ns, _, _ in told[TOP:]) / 1e6:.3f} ms for {len(told) - TOP} other reasons"
 
 
 def _units(count: int) -> str:

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int newest_version = 1;
 constexpr std::int64_t max_side = std::int64_t{1} << 40;
+constexpr std::int64_t max_count = std::int64_t{1} << 53;
 constexpr std::size_t max_choices = 32;
 const std::map<std::string, int> dtypes = {
     {"bool", 1},          {"uint8", 1},           {"int8", 1},           {"int16", 2},         {"int32", 4},
@@ -21,7 +22,8 @@ const std::map<std::string, int> dtypes = {
     {"complex128", 16},   {"float8_e4m3fn", 1},   {"float8_e5m2", 1},    {"float8_e4m3fnuz", 1},
     {"float8_e5m2fnuz", 1}, {"float8_e8m0fnu", 1}, {"float4_e2m1fn_x2", 1}};
 constexpr std::size_t most_digits = 8;
-const std::set<std::string> fills = {"normal", "rectified", "masked", "uniform", "integers", "ramp", "constant", "digits"};
+const std::set<std::string> fills = {"normal", "rectified", "masked", "uniform", "integers", "ramp", "constant",
+                                    "shares", "digits"};
 const std::set<std::string> argument_kinds = {"tensor", "undefined", "none",   "int",    "float",         "bool", "str",
                                               "complex", "dtype",   "device", "layout", "memory_format", "list",
                                               "choice"};
@@ -62,7 +64,15 @@ class Field {
 
   std::int64_t integer() const {
     if (!value_.is(Json::Kind::integer)) fail("not a whole number");
+    // The reader gives the nearest number that there is; its digits tell whether that is the one written.
+    if (std::to_string(value_.integer) != value_.text) fail("a number beyond 64 bits");
     return value_.integer;
+  }
+
+  std::int64_t not_negative() const {
+    const std::int64_t found = integer();
+    if (found < 0) fail("a number below zero");
+    return found;
   }
 
   bool boolean() const {
@@ -116,6 +126,11 @@ void check_digits(const Field& place, const std::vector<std::int64_t>& digits) {
     if (digits[at] < 1 || digits[at + 1] < 1) place.fail("not triples of stride, size and step");
 }
 
+bool are_shares(const Fill& fill) {
+  const auto most = static_cast<double>(max_side);
+  return fill.low >= 0 && fill.low <= most && fill.step >= 1 && fill.step <= most;
+}
+
 Storage read_storage(const Field& place) {
   Storage made;
   made.bytes = place.at("bytes").integer();
@@ -127,6 +142,7 @@ Storage read_storage(const Field& place) {
     made.fill.high = fill->number("high", 1);
     made.fill.step = fill->number("step", 1);
     if (!fills.contains(made.fill.kind)) fill->fail("no way to fill: '" + made.fill.kind + "'");
+    if (made.fill.kind == "shares" && !are_shares(made.fill)) fill->fail("not a total and a number of shares");
     if (const auto digits = fill->maybe("digits"))
       for (const Field& each : digits->items()) made.fill.digits.push_back(each.integer());
     check_digits(*fill, made.fill.digits);
@@ -169,6 +185,7 @@ Argument read_argument(const Field& place, const std::vector<Storage>& storages)
   made.kind = place.at("kind").text();
   if (!argument_kinds.contains(made.kind)) place.fail("no kind of argument: '" + made.kind + "'");
   if (const auto value = place.maybe("value")) made.value = value->json();
+  if (made.kind == "int") place.at("value").integer();
   if (made.kind == "tensor") made.tensor = read_tensor(place.at("tensor"), storages);
   if (const auto items = place.maybe("items"))
     for (const Field& item : items->items()) made.items.push_back(read_argument(item, storages));
@@ -209,9 +226,10 @@ Unit read_unit(const Field& place) {
   made.reason = place.text("reason");
   made.category = place.text("category");
   made.count = place.at("count").integer();
+  if (made.count < 1 || made.count > max_count) place.at("count").fail("not a count");
   made.triton = place.maybe("triton").has_value();
   const Field times = place.at("times");
-  made.traced = {times.at("total_ns").integer(), times.at("median_ns").number(), times.at("p10_ns").number(),
+  made.traced = {times.at("total_ns").not_negative(), times.at("median_ns").number(), times.at("p10_ns").number(),
                  times.at("p90_ns").number()};
   for (const Field& kernel : place.at("kernels").items()) made.kernels.push_back(read_kernel(kernel));
   if (made.status != "ready" && made.status != "refused" && made.status != "left out")
@@ -266,10 +284,10 @@ Plan load_plan(const std::string& path) {
     Plan plan;
     plan.hash = sha256_hex(write_sorted_ascii(value)).substr(0, 16);
     plan.trace = top.at("trace").text();
-    plan.gpu_ns = top.at("gpu_ns").integer();
-    plan.wall_ns = top.at("wall_ns").integer();
+    plan.gpu_ns = top.at("gpu_ns").not_negative();
+    plan.wall_ns = top.at("wall_ns").not_negative();
     if (const auto rest = top.maybe("rest"))
-      for (const Field& each : rest->items()) add_rest(plan, each.text("reason"), each.at("total_ns").integer());
+      for (const Field& each : rest->items()) add_rest(plan, each.text("reason"), each.at("total_ns").not_negative());
     if (const auto gpus = top.maybe("gpus"); gpus && !gpus->items().empty())
       plan.gpu = gpus->items().front().text("name");
     if (const auto settings = top.maybe("settings")) plan.settings = settings->json().members;

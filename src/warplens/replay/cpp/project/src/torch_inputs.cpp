@@ -72,6 +72,11 @@ at::Tensor chunk(const Fill& how, std::int64_t start, std::int64_t count, at::Sc
     at::Tensor steps = at::arange(start, start + count, there.dtype(exact));
     return steps.mul_(scalar(how.step)).add_(scalar(how.low)).clamp_(std::nullopt, scalar(how.high));
   }
+  if (how.kind == "shares") {
+    const auto total = static_cast<std::int64_t>(how.low), pieces = static_cast<std::int64_t>(how.step);
+    at::Tensor turns = at::arange(start, start + count, there.dtype(at::kLong)).remainder_(pieces);
+    return turns.neg_().add_(total + pieces - 1).div_(pieces, "floor");
+  }
   if (how.kind == "digits") {
     const at::Tensor places = at::arange(start, start + count, there.dtype(at::kLong));
     at::Tensor sum = at::zeros({count}, there.dtype(at::kLong));
