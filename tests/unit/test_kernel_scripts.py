@@ -16,7 +16,7 @@ from warplens.errors import WarplensError  # noqa: E402
 from warplens.kernel_lab.compiling.child import environment, kernel_description  # noqa: E402
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_stand_in  # noqa: E402
 from warplens.kernel_lab.compiling.importing import package_root  # noqa: E402
-from warplens.kernel_lab.compiling.launching import launches  # noqa: E402
+from warplens.kernel_lab.compiling.launching import FAILED, launches  # noqa: E402
 from warplens.kernel_lab.compiling.stand_in_driver import PROPERTIES, Event, once  # noqa: E402
 from warplens.kernel_lab.tracing.script import traced_script  # noqa: E402
 
@@ -72,8 +72,8 @@ def test_a_script_for_a_gpu_runs_on_the_cpu_in_both_verbs(tmp_path: Path, capsys
         ((2,), "*fp32"),
         ((1,), "*bf16"),
     ]
-    assert found.notes == (failure,)
-    assert capsys.readouterr().err == f"note: {NOTE}\n"
+    assert (found.notes, found.failure) == ((failure,), failure)
+    assert capsys.readouterr().err == f"note: {NOTE}\n{FAILED}: {failure}\n"
     failures: list[str] = []
     assert len(traced_script(script, failures=failures).launches) == 2
     assert failures == [failure]

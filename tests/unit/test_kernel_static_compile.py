@@ -181,7 +181,9 @@ def test_the_launches_of_a_script_give_signatures_grids_and_options(copy_file: P
 def test_a_script_that_fails_before_its_first_launch_is_an_error(
     copy_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failure = {"kind": "ModuleNotFoundError", "message": "No module named 'x'", "line": 1}
+    message = "No module named 'x'"
+    text = f"copying.py:1: ModuleNotFoundError: {message}"
+    failure = {"text": text, "message": message, "line": 1, "may_want_gpu": True}
     answer = {"launches": [], "notes": [], "failure": failure}
     monkeypatch.setattr(launching, "_answer", lambda *_: answer)
     with pytest.raises(WarplensError, match=r"copying.py:1: ModuleNotFoundError"):

@@ -90,7 +90,8 @@ def run(args: argparse.Namespace) -> int:
 
         for line in check_lines(found, min(width(), 120)):
             print(line)
-    return 1 if all(not each.facts.is_compiled for each in found.checks) else 0
+    is_failed = found.failure is not None or all(not each.facts.is_compiled for each in found.checks)
+    return 1 if is_failed else 0
 
 
 def _sweep(args: argparse.Namespace, common: dict[str, Any]) -> int:

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if args.count and any(path.endswith(".html") for path in args.output):
         raise UsageError("a page needs more than counts", hint="leave --count out")
     failures: list[str] = []
+    configs: dict[int, str] = {}
     if args.script.endswith(".wkt"):
         found = load(args.script)
     else:
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             found = traced_script(
                 Path(args.script), args.script_args, mode="count" if args.count else "record", sample=args.sample,
                 seed=args.seed, checks=not args.no_checks, values=args.values, stop_at_fault=args.stop,
-                programs=programs, failures=failures,
+                programs=programs, failures=failures, configs=configs,
             )  # fmt: skip
         for program in programs:
             if not any(_holds(launch.grid, program) for launch in found.launches):
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         from warplens.cli.kernel_trace_text import trace_lines
 
-        for line in trace_lines(found, min(width(), 120)):
+        for line in trace_lines(found, min(width(), 120), configs):
             print(line)
     if args.output:
         print(f"wrote {', '.join(args.output)}", file=sys.stderr)

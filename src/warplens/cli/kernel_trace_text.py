@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import PurePath
 from textwrap import wrap
@@ -12,20 +13,27 @@ from warplens.kernel_lab.tracing.records import MAY_BE_MEANT, NO_TENSOR
 from warplens.units import format_bytes, format_count, format_flop
 
 if TYPE_CHECKING:
-    from warplens.kernel_lab.tracing.records import AccessTotals, Fault, KernelTrace, Launch
+    from warplens.kernel_lab.tracing.records import AccessTotals, Fault, KernelTrace, Launch, Place
 
 MOST_LAUNCHES = 12
 MOST_STATEMENTS = 14
 INDENT = "      "
 
 
-def trace_lines(trace: KernelTrace, width: int) -> Iterator[str]:
-    """Launches that follow each other and did the same are told once."""
-    groups = [list(group) for _, group in groupby(trace.launches, key=_likeness)]
+def trace_lines(trace: KernelTrace, width: int, configs: Mapping[int, str] | None = None) -> Iterator[str]:
+    """Launches that follow each other and did the same are told once.
+
+    `configs` says by the launch's number what an autotuner chose for it.
+    """
+    chosen = configs or {}
+    groups = [
+        list(group)
+        for _, group in groupby(trace.launches, key=lambda launch: (_likeness(launch), chosen.get(launch.index)))
+    ]
     for place, group in enumerate(groups[:MOST_LAUNCHES]):
         if place:
             yield ""
-        yield from _launch(group[0], len(group), width)
+        yield from _launch(group[0], len(group), width, chosen.get(group[0].index))
     if len(groups) > MOST_LAUNCHES:
         rest = sum(map(len, groups[MOST_LAUNCHES:]))
         yield f"\n… and {format_count(rest)} more launches: --table kernel_launches has all"
@@ -39,7 +47,7 @@ def _likeness(launch: Launch) -> object:
             launch.traced_programs, [fault.message for fault in launch.faults])  # fmt: skip
 
 
-def _launch(launch: Launch, times: int, width: int) -> Iterator[str]:
+def _launch(launch: Launch, times: int, width: int, config: str | None) -> Iterator[str]:
     grid = " × ".join(map(str, launch.grid))
     often = f", {times} times alike" if times > 1 else ""
     traced = "" if launch.traced_programs == launch.programs else f", {format_count(launch.traced_programs)} traced"
@@ -47,6 +55,8 @@ def _launch(launch: Launch, times: int, width: int) -> Iterator[str]:
     where = f"  {PurePath(file).name}:{line}" if file else ""
     programs = f"{format_count(launch.programs)} program{'s' * (launch.programs > 1)}"
     yield f"{launch.kernel}, {programs} ({grid}){traced}{often}{where}"
+    if config:
+        yield f"  config    {config}"
     yield f"  bytes     {_bytes(launch)}"
     yield f"  lanes     {_percent(launch.active_lanes_percent)} active; sectors {_percent(launch.sector_percent)} used"
     if launch.flop:
@@ -74,15 +84,34 @@ def _percent(value: float | None) -> str:
 
 
 def _statements(launch: Launch, width: int) -> Iterator[str]:
+    calls = _calls(launch)
     for access in launch.accesses[:MOST_STATEMENTS]:
         site = launch.sites[access.site]
         tensor = launch.tensors[access.tensor].name if access.tensor != NO_TENSOR else ""
         where = f"line {site.line}" if site.file == launch.file else f"{PurePath(site.file).name}:{site.line}"
         head = f"  {where:<9} {access.op:<11} {tensor:<12} {_work(access):>11}  "
-        yield _cut(head + " ".join(site.statement.split()), width)
+        yield _cut(head + calls.get(access.site, "") + " ".join(site.statement.split()), width)
     rest = len(launch.accesses) - MOST_STATEMENTS
     if rest > 0:
         yield f"  … and {format_count(rest)} more: --table kernel_accesses_traced has all"
+
+
+def _calls(launch: Launch) -> dict[int, str]:
+    """By site, from where it was called: for lines that occur more than once, in a function called more than once."""
+    sites = {access.site: launch.sites[access.site] for access in launch.accesses}
+    often = Counter((site.file, site.line) for site in sites.values())
+    found = {}
+    for number, site in sites.items():
+        alike = [each.path for each in sites.values() if (each.file, each.line) == (site.file, site.line)]
+        if often[site.file, site.line] > 1 and len(site.path) > 1:
+            depth = next((at for at in range(2, len(site.path) + 1) if _differ(alike, at)), 2)
+            file, line, _ = site.path[-depth]
+            found[number] = f"(called at {PurePath(file).name}:{line}) "
+    return found
+
+
+def _differ(paths: list[tuple[Place, ...]], depth: int) -> bool:
+    return len({path[-depth] if depth <= len(path) else None for path in paths}) > 1
 
 
 def _work(access: AccessTotals) -> str:

@@ -67,6 +67,8 @@ class Check:
 class Checked:
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
+    failure: str | None = None
+    """What ended the script before its end; it is among the notes too."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def check_launches(
         for each in found.launches
         for target in parse_targets(targets)
     ]
-    return _checked(wanted, card, cache, slow, found.notes)
+    return replace(_checked(wanted, card, cache, slow, found.notes), failure=found.failure)
 
 
 def _checked(

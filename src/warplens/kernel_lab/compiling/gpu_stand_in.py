@@ -6,6 +6,7 @@ there is a GPU nothing is changed. Needs neither Triton nor PyTorch at import.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
@@ -98,6 +99,7 @@ def _driver(asked: Asked) -> Iterator[None]:
 def _changed(torch: Any, asked: Asked) -> Iterator[None]:
     changes = [(torch.cuda, name, value) for name, value in torch_cuda_members(torch, asked).items()]
     changes += [(torch, name, value) for name, value in _torch_members(torch, asked).items()]
+    changes += [(torch.Tensor, "is_cuda", _is_cuda(torch))]
     changes += [(torch.cuda.nvtx, name, lambda *args, **kwargs: 0) for name in ("range_push", "range_pop", "mark")]
     try:
         import triton.testing
@@ -116,6 +118,20 @@ def _changed(torch: Any, asked: Asked) -> Iterator[None]:
                 delattr(owner, name)
             else:
                 setattr(owner, name, value)
+
+
+def _is_cuda(torch: Any) -> property:
+    """True for whoever asks, but PyTorch itself, which takes it for the truth.
+
+    It is the tensors' own, so that it holds where PyTorch switches modes off, as inside `torch.library.custom_op`.
+    """
+    truth = torch._C.TensorBase.is_cuda
+
+    def is_cuda(tensor: Any) -> bool:
+        asking = str(sys._getframe(1).f_globals.get("__name__", ""))
+        return bool(truth.__get__(tensor)) if asking.partition(".")[0] == "torch" else True
+
+    return property(is_cuda)
 
 
 def _torch_members(torch: Any, asked: Asked) -> dict[str, Any]:
@@ -174,7 +190,6 @@ def _mode(torch: Any, asked: Asked) -> Any:
     from torch.overrides import TorchFunctionMode
 
     device, tensor_type = type(torch.empty(0).device), torch.Tensor
-    is_cuda = tensor_type.is_cuda.__get__
 
     def as_copied(source: Any, result: Any, to_gpu: bool) -> Any:
         """A tensor that changes places is a copy of its own."""
@@ -186,7 +201,7 @@ def _mode(torch: Any, asked: Asked) -> Any:
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name, named = getattr(func, "__name__", ""), dict(kwargs or {})
             if name == "__get__":
-                return True if func == is_cuda else func(*args, **named)
+                return func(*args, **named)
             is_method = bool(args) and isinstance(args[0], tensor_type)
             if is_method and name == "cuda":
                 asked()

@@ -9,15 +9,17 @@ import inspect
 import json
 import runpy
 import sys
-import traceback
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_stand_in
 from warplens.kernel_lab.compiling.stand_in_driver import Asked
 from warplens.kernel_lab.tracing.arithmetic import put_right
-from warplens.kernel_lab.tracing.interpreter_repairs import repairs
+from warplens.kernel_lab.tracing.interpreter_repairs import repairs, without_gluon
+from warplens.kernel_lab.tracing.libdevice import libdevice_runs
+from warplens.kernel_lab.tracing.script import Failure, failure_of
 
 DTYPES = {
     "float16": "fp16",
@@ -39,23 +41,23 @@ def main(request_path: str) -> int:
     seen: list[dict[str, Any]] = []
     notes: list[str] = []
     _record_launches(seen, notes, bool(request["execute"]))
-    failure: dict[str, Any] | None = None
+    failure: Failure | None = None
     script = Path(request["script"])
     sys.argv = [str(script), *request["arguments"]]
     sys.path.insert(0, str(script.parent))
     asked = Asked(script)
     try:
-        with gpu_stand_in(script) as asked:
+        with gpu_stand_in(script) as asked, libdevice_runs():
             runpy.run_path(str(script), run_name="__main__")
     except SystemExit as error:
         if error.code not in (None, 0):
-            failure = {"kind": "SystemExit", "message": f"the script ended with {error.code!r}", "line": None}
+            message = f"the script ended with {error.code!r}"
+            failure = Failure(f"{script.name}: {message}", message, None, may_want_gpu=True)
     except BaseException as error:  # noqa: BLE001 - whatever the script raises is part of the answer
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(script)]
-        line = frames[-1].lineno if frames else None
-        failure = {"kind": type(error).__name__, "message": str(error), "line": line}
+        failure = failure_of(error, script, asked)
     gpu = {"line": asked.line} if asked.happened else None
-    answer = {"launches": seen, "notes": list(dict.fromkeys(notes)), "failure": failure, "gpu": gpu}
+    failed = asdict(failure) if failure is not None else None
+    answer = {"launches": seen, "notes": list(dict.fromkeys(notes)), "failure": failed, "gpu": gpu}
     Path(request["answer"]).write_text(json.dumps(answer))
     return 0
 
@@ -64,6 +66,7 @@ def _record_launches(seen: list[dict[str, Any]], notes: list[str], execute: bool
     import triton
     from triton.runtime import interpreter
     from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
 
     original = interpreter.InterpretedFunction.run
 
@@ -79,7 +82,9 @@ def _record_launches(seen: list[dict[str, Any]], notes: list[str], execute: bool
         """Nothing can be timed here, so the first config stands for all."""
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         config = (self.prune_configs(kwargs) or self.configs)[0]
-        notes.append(f"{self.base_fn.__name__}: the first of {len(self.configs)} configs of its autotune")
+        # Pruning may leave the first one out.
+        which = "the first" if config is self.configs[0] else "one"
+        notes.append(f"{self.base_fn.__name__}: {which} of {len(self.configs)} configs of its autotune")
         self.best_config = config
         if config.pre_hook is not None:
             config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
@@ -89,6 +94,7 @@ def _record_launches(seen: list[dict[str, Any]], notes: list[str], execute: bool
     for owner, name, value in repairs(interpreter, triton.__version__):
         setattr(owner, name, value)
     Autotuner.run = first_config
+    JITFunction.run = without_gluon(JITFunction.run)
     put_right(interpreter)
 
 

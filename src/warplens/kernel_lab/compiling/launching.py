@@ -21,6 +21,7 @@ from warplens.kernel_lab.compiling.triton_version import install_hint, require_t
 
 WORKER: Final = "warplens.kernel_lab.compiling.launch_worker"
 LAUNCH_SECONDS: Final = 600.0
+FAILED: Final = "warplens: the script failed, what it launched before is used"
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,14 @@ class Launch:
 class Launches:
     launches: tuple[Launch, ...]
     notes: tuple[str, ...] = ()
+    failure: str | None = None
+    """What ended the script before its end; it is among the notes too."""
 
 
 def launches(script: str, arguments: Sequence[str] = (), *, execute: bool = True) -> Launches:
     """Runs the script with its kernels in Triton's interpreter; without `execute` kernels are noted, not run.
 
-    A script that fails after it has launched something gives what it launched, with a note.
+    A script that fails after it has launched something gives what it launched; that it failed is told at once.
     """
     require_triton()
     path = Path(script).resolve()
@@ -51,12 +54,14 @@ def launches(script: str, arguments: Sequence[str] = (), *, execute: bool = True
         raise UsageError(f"there is no file {script}")
     answer = _answer(path, arguments, execute)
     notes, failure = list(answer["notes"]), answer["failure"]
-    if failure is not None:
-        notes.append(_failure(path, failure))
-        if not answer["launches"]:
-            raise WarplensError(notes[-1], hint=_hint(failure, answer.get("gpu")))
+    if failure is not None and not answer["launches"]:
+        raise WarplensError(failure["text"], hint=_hint(failure, answer.get("gpu")))
+    # As a trace of the same script tells it, and before anything is compiled.
     if answer.get("gpu") is not None:
-        print(f"note: {GPU_NOTE}", file=sys.stderr)  # noqa: T201 - as a trace of the same script tells it
+        print(f"note: {GPU_NOTE}", file=sys.stderr)  # noqa: T201
+    if failure is not None:
+        notes.append(failure["text"])
+        print(f"{FAILED}: {failure['text']}", file=sys.stderr)  # noqa: T201
     found: dict[str, Launch] = {}
     counts: dict[str, int] = {}
     for record in answer["launches"]:
@@ -69,7 +74,7 @@ def launches(script: str, arguments: Sequence[str] = (), *, execute: bool = True
         if key not in found:
             found[key] = _launch(record)
     counted = [replace(launch, count=counts[key]) for key, launch in found.items()]
-    return Launches(tuple(counted), tuple(dict.fromkeys(notes)))
+    return Launches(tuple(counted), tuple(dict.fromkeys(notes)), failure["text"] if failure is not None else None)
 
 
 def _answer(script: Path, arguments: Sequence[str], execute: bool) -> dict[str, Any]:
@@ -98,15 +103,11 @@ def _answer(script: Path, arguments: Sequence[str], execute: bool) -> dict[str, 
         return found
 
 
-def _failure(script: Path, failure: Mapping[str, Any]) -> str:
-    line = f":{failure['line']}" if failure["line"] else ""
-    return f"{script.name}{line}: {failure['kind']}: {failure['message']}"
-
-
 def _hint(failure: Mapping[str, Any], gpu: Mapping[str, Any] | None) -> str | None:
     message = failure["message"]
     asked_line = gpu["line"] if gpu is not None else None
-    return install_hint(message) or gpu_hint(message, failure["line"], asked_line, asked=gpu is not None)
+    hint = gpu_hint(message, failure["line"], asked_line, asked=gpu is not None) if failure["may_want_gpu"] else None
+    return install_hint(message) or hint
 
 
 def _launch(record: Mapping[str, Any]) -> Launch:

@@ -54,7 +54,7 @@ class Combining:
             self.recorder.elementwise_flop = before
             self._count_combine(operation, tensors[0], inside, scan)
             first = result[0] if isinstance(result, list | tuple) else result
-            self.recorder.keep_value(str(first.handle.dtype), first.handle.data)
+            self.recorder.keep_value(first.handle.dtype, first.handle.data)
             return result
 
         return apply_impl

@@ -1,14 +1,25 @@
-"""Puts right what some versions of Triton's interpreter cannot do, by probing for it. Standard library only."""
+"""Puts right what Triton's interpreter, or some versions of it, cannot do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
 from typing import Any, Final
+
+from warplens.errors import WarplensError
+from warplens.kernel_lab.tracing.libdevice import library_call
 
 Change = tuple[Any, str, Any]
 """An owner, the name of one of its attributes, and what to put there."""
 OPERATIONS: Final = {"create_dot_scaled": ("dot_scaled", "3.8")}
 """By the builder's method that does it: the operation of the language, and the first version that runs it."""
+GLUON: Final = "Gluon kernels do not run in Triton's interpreter; `kernel check {}::{} --signature …` compiles this one"
+BINARY: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+CONSTANT_OPERATIONS: Final = (
+    *(f"__{name}__" for name in (*BINARY, *(f"r{each}" for each in BINARY))),
+    *(f"__{name}__" for name in ("gt", "ge", "lt", "le", "eq", "ne", "and", "or", "xor", "lshift", "rshift")),
+)
 
 
 def repairs(interpreter: Any, version: str) -> list[Change]:
@@ -18,6 +29,12 @@ def repairs(interpreter: Any, version: str) -> list[Change]:
         (interpreter, "_patch_lang", _with_whole_numbers(interpreter._patch_lang, language)),
         (interpreter, "_implicit_cvt", _with_truth_values(interpreter._implicit_cvt, interpreter)),
     ]
+    changes += [
+        (language.constexpr, name, _giving_tensors(getattr(language.constexpr, name), language))
+        for name in CONSTANT_OPERATIONS
+        if name in vars(language.constexpr)
+    ]
+    changes.append((builder, "create_extern_elementwise", library_call(interpreter)))
     if not hasattr(builder, "get_bf16"):
         changes.append((builder, "get_bf16", _bfloat_maker(builder, language.bfloat16)))
     for method, (operation, since) in OPERATIONS.items():
@@ -66,3 +83,26 @@ def _refusing(text: str) -> Callable[..., Any]:
         raise NotImplementedError(text)
 
     return refuse
+
+
+def _giving_tensors(operation: Callable[..., Any], language: Any) -> Callable[..., Any]:
+    """A constant on the left of a tensor gives a constant that holds a tensor, which few functions take."""
+
+    @wraps(operation)
+    def unwrapped(self: Any, other: Any) -> Any:
+        result = operation(self, other)
+        held = getattr(result, "value", None)
+        return held if isinstance(held, language.tensor) else result
+
+    return unwrapped
+
+
+def without_gluon(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A JIT function's `run` that refuses Gluon's kernels, for which there is no interpreter."""
+
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.is_gluon():
+            raise WarplensError(GLUON.format(Path(self.fn.__code__.co_filename).name, self.fn.__name__))
+        return run(self, *args, **kwargs)
+
+    return checked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,12 @@ NO_ORDER = Orders(releases=False, acquires=False)
 
 
 @lru_cache(maxsize=16)
-def orders_of(semantic: str) -> Orders:
-    """
+def orders_of(semantic: Any) -> Orders:
+    """Of Triton's own kind of it, which is dear to print.
+
     >>> orders_of("MEM_SEMANTIC.ACQUIRE"), orders_of("MEM_SEMANTIC.RELAXED") is NO_ORDER
     (Orders(releases=False, acquires=True), True)
     """
-    found = Orders("RELEASE" in semantic, "ACQUIRE" in semantic)
+    name = str(semantic)
+    found = Orders("RELEASE" in name, "ACQUIRE" in name)
     return found if found.releases or found.acquires else NO_ORDER

@@ -147,9 +147,9 @@ class Recorder:
         number = self._shapes.setdefault(shape, len(self._shapes))
         self._keep(op, site, NO_TENSOR, 0, -1, -1, number)
 
-    def keep_value(self, dtype: str, data: npt.NDArray[Any]) -> None:
+    def keep_value(self, dtype: Any, data: npt.NDArray[Any]) -> None:
         if self.options.values:
-            self.values.append((dtype, np.array(data)))
+            self.values.append((str(dtype), np.array(data)))
 
     def broken_assertion(self, message: str, holds: Bools) -> None:
         """An assertion of the running statement. An overflow may be meant, so it is only reported."""

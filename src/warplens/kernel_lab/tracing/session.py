@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.tracing.debugging import ProgramDebugger
+from warplens.kernel_lab.tracing.interpreter_repairs import without_gluon
 from warplens.kernel_lab.tracing.launches import LaunchTrace
+from warplens.kernel_lab.tracing.libdevice import libdevice_runs
 from warplens.kernel_lab.tracing.recorder import Options
 from warplens.kernel_lab.tracing.records import Fault, KernelTrace, Launch
 from warplens.kernel_lab.tracing.routing import interpreting, load_interpreter
@@ -33,6 +35,8 @@ class Tracing:
         self._options = options
         self._triton = triton
         self._launches: list[Launch] = []
+        self.configs: dict[int, str] = {}
+        """By the launch's number: the config that it ran with, where an autotuner had several."""
 
     @property
     def trace(self) -> KernelTrace:
@@ -86,6 +90,8 @@ def trace(
         _open.append(tracing)
         stack.callback(_open.pop)
         stack.enter_context(interpreting(interpreter))
+        stack.enter_context(libdevice_runs())
+        stack.enter_context(_kernels_watched(tracing))
         stack.enter_context(_launches_go_to(tracing, interpreter, options, undefined, debugger))
         if checks:
             stack.enter_context(undefined.watching())
@@ -129,6 +135,35 @@ def _launches_go_to(
         yield
     finally:
         interpreter.GridExecutor.__call__ = original
+
+
+@contextmanager
+def _kernels_watched(tracing: Tracing) -> Iterator[None]:
+    """Autotuners tell which config they took; what the interpreter cannot run is refused."""
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    run_tuned, run_kernel = Autotuner.run, JITFunction.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        first = len(tracing.launches)
+        try:
+            return run_tuned(self, *args, **kwargs)
+        finally:
+            if len(self.configs) > 1 and getattr(self, "best_config", None) is not None:
+                text = f"{config_text(self.best_config)}, one of {len(self.configs)} configs of its autotune"
+                tracing.configs.update(dict.fromkeys(range(first, len(tracing.launches)), text))
+
+    Autotuner.run, JITFunction.run = run, without_gluon(run_kernel)
+    try:
+        yield
+    finally:
+        Autotuner.run, JITFunction.run = run_tuned, run_kernel
+
+
+def config_text(config: Any) -> str:
+    """A config's own values; the number of warps is always one."""
+    return ", ".join(f"{name}={value}" for name, value in (*config.kwargs.items(), ("num_warps", config.num_warps)))
 
 
 class TracedKernel:

@@ -50,6 +50,12 @@ def _places(function: Method) -> dict[str, int]:
     return {name: place for place, name in enumerate(names)}
 
 
+@lru_cache(maxsize=32)
+def _kind(operation: Any) -> str:
+    """Of `ATOMIC_OP.FADD`, which is dear to print: fadd."""
+    return str(operation).rsplit(".", 1)[-1].lower()
+
+
 def _lanes(mask: Any) -> Any:
     """Up to Triton 3.8 a descriptor's mask, and up to 3.7 a block pointer's, is an array without a handle."""
     return mask if isinstance(mask, np.ndarray) else mask.data
@@ -111,7 +117,7 @@ class Taps:
         lanes = _lanes(mask) if mask is not None else np.ones(pointers.data.shape, bool)
         tag = getattr(pointers.dtype, TAG, None)
         op, semantic = self._atomic or (op, semantic)
-        orders = NO_ORDER if semantic is None else orders_of(str(semantic))
+        orders = NO_ORDER if semantic is None else orders_of(semantic)
         kept = self.recorder.access(op, pointers.data, lanes, itemsize, tag, flop_per_lane, orders)
         return None if kept is None else self.interpreter.TensorHandle(kept, self.interpreter.tl.int1)
 
@@ -126,7 +132,7 @@ class Taps:
             if safe is not None:
                 args, kwargs = arguments.replaced(args, kwargs, "mask", safe)
             result = original(*args, **kwargs)
-            self.recorder.keep_value(str(result.dtype), result.data)
+            self.recorder.keep_value(result.dtype, result.data)
             return result
 
         return load
@@ -140,7 +146,7 @@ class Taps:
             pointers = arguments.get(args, kwargs, "ptrs", "ptr")
             safe = self._access("store", pointers, arguments.get(args, kwargs, "mask"))
             value = arguments.get(args, kwargs, "value", "val")
-            self.recorder.keep_value(str(value.dtype), value.data)
+            self.recorder.keep_value(value.dtype, value.data)
             if safe is not None:
                 args, kwargs = arguments.replaced(args, kwargs, "mask", safe)
             return original(*args, **kwargs)
@@ -167,15 +173,15 @@ class Taps:
             if not self.recorder.active:
                 return original(*args, **kwargs)
             value = arguments.get(args, kwargs, "val")
-            kind = str(arguments.get(args, kwargs, "rmwOp")).rsplit(".", 1)[-1].lower()
+            kind = _kind(arguments.get(args, kwargs, "rmwOp"))
             adds_floats = kind in FLOAT_ADD and value.dtype.scalar.is_floating()
             op = "atomic_" + ("add" if kind in FLOAT_ADD else kind)
             pointers = arguments.get(args, kwargs, "ptr", "ptrs")
-            mask, semantic = (arguments.get(args, kwargs, name) for name in ("mask", "sem"))
+            mask, semantic = arguments.get(args, kwargs, "mask"), arguments.get(args, kwargs, "sem")
             safe = self._access(op, pointers, mask, int(adds_floats), semantic)
             if safe is not None:
                 args, kwargs = arguments.replaced(args, kwargs, "mask", safe)
-            self.recorder.keep_value(str(value.dtype), value.data)
+            self.recorder.keep_value(value.dtype, value.data)
             return original(*args, **kwargs)
 
         return rmw
@@ -189,7 +195,7 @@ class Taps:
             pointers, semantic = arguments.get(args, kwargs, "ptr", "ptrs"), arguments.get(args, kwargs, "sem")
             safe = self._access("atomic_cas", pointers, None, semantic=semantic)
             value = arguments.get(args, kwargs, "val")
-            self.recorder.keep_value(str(value.dtype), value.data)
+            self.recorder.keep_value(value.dtype, value.data)
             if safe is not None and not safe.data.all():
                 self.recorder.stop_at_last_fault()  # there is no mask to drop the lane with
             return original(*args, **kwargs)
@@ -207,7 +213,7 @@ class Taps:
             result = original(*args, **kwargs)
             if self.recorder.active:
                 self._count_dot("dot", result, inner)
-                self.recorder.keep_value(str(result.dtype), result.data)
+                self.recorder.keep_value(result.dtype, result.data)
             return result
 
         return dot
@@ -222,7 +228,7 @@ class Taps:
                 packed = "E2M1" in str(arguments.get(args, kwargs, "lhs_format_enum"))
                 along_k = arguments.get(args, kwargs, "lhs_k_pack") is not False
                 self._count_dot("dot_scaled", result, a.data.shape[-1] * (2 if packed and along_k else 1))
-                self.recorder.keep_value(str(result.dtype), result.data)
+                self.recorder.keep_value(result.dtype, result.data)
             return result
 
         return dot_scaled
