@@ -60,9 +60,11 @@ $(VENV)/installed: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-# Most of PyTorch is never imported here: to compile all of it takes longer than to install it.
+# pip compiles on one core, and not this project; tests start hundreds of processes that import both. What cannot be
+# compiled, a template say, is no module.
 $(VENV)/dev: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev,dev-torch]'
+	-@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib src >/dev/null 2>&1
 	@touch $@ $(VENV)/installed
 
 # Where it can, this installs the browser and the compiler that tests need; they say so themselves where one is missing.
