@@ -388,14 +388,18 @@ def test_less_than_a_wave_counts_multiprocessors_but_not_for_a_script_s_test_dat
     assert suggest(facts, grid=(132,)) == []
 
 
+def tried(place: Path, text: str, signature: str) -> list[Suggestion]:
+    """What WK102 says of the kernel `copy` of that text, its changes compiled for sm90."""
+    source = place / "copies.py"
+    source.write_text(text)
+    kernel, target = load_kernel(f"{source}::copy"), TARGETS["sm90"]
+    given = kernel.signature(signature)
+    facts = extract(compile_kernel(kernel, given, target))
+    return [each for each in suggest(facts, recompile=recompiler(kernel, given, target, {})) if each.code == "WK102"]
+
+
 def test_the_code_to_write_names_what_was_shown_to_help(tmp_path: Path) -> None:
-    source = tmp_path / "copies.py"
-    source.write_text(TWO_SIZES)
-    kernel = load_kernel(f"{source}::copy")
-    signature = kernel.signature("*fp16:16, *fp16:16, i32, i32, 64, 64")
-    facts = extract(compile_kernel(kernel, signature, TARGETS["sm90"]))
-    again = recompiler(kernel, signature, TARGETS["sm90"], {})
-    found = next(each for each in suggest(facts, recompile=again) if each.code == "WK102")
+    found = tried(tmp_path, TWO_SIZES, "*fp16:16, *fp16:16, i32, i32, 64, 64")[0]
     assert found.counterfactual is not None and found.counterfactual.change == "N divisible by 16"
     assert "N, M not known to be divisible by 16" in found.evidence
     assert "`N // 8 * 8`" in found.advice and "`M //" not in found.advice
@@ -413,14 +417,8 @@ def test_a_helper_that_a_loop_calls_twice_is_two_loads(tmp_path: Path) -> None:
 
 def test_of_many_sizes_those_are_named_that_are_needed(tmp_path: Path) -> None:
     """Each left out in turn shows which are not needed; without all of those it is compiled once more."""
-    source = tmp_path / "copies.py"
-    source.write_text(FOUR_SIZES)
-    kernel = load_kernel(f"{source}::copy")
-    signature = kernel.signature("*fp16:16, *fp16:16, i32, i32, i32, i32, 64, 64")
-    facts = extract(compile_kernel(kernel, signature, TARGETS["sm90"]))
-    again = recompiler(kernel, signature, TARGETS["sm90"], {})
-    found = [each.counterfactual for each in suggest(facts, recompile=again) if each.code == "WK102"]
-    changes = [each.change for each in found if each is not None]
+    found = tried(tmp_path, FOUR_SIZES, "*fp16:16, *fp16:16, i32, i32, i32, i32, 64, 64")
+    changes = [each.counterfactual.change for each in found if each.counterfactual is not None]
     assert changes == ["columns, x_stride divisible by 16", "columns, y_stride divisible by 16"]
 
 

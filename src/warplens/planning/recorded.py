@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+from warplens.model.lists import decoded_list
 
 DTYPES: Final = {
     # as PyTorch's profilers spell them: as PyTorch itself does
@@ -76,7 +77,7 @@ def from_spec(dims: str, types: str, strides: str, concrete: str) -> tuple[Recor
     >>> [each.kind for each in from_spec("[[2],[],[]]", '["float","Scalar",""]', "[[1],[],[]]", '["","1.",""]')]
     ['tensor', 'scalar', 'unknown']
     """
-    shapes, kinds, steps, values = (_decoded(text) for text in (dims, types, strides, concrete))
+    shapes, kinds, steps, values = (decoded_list(text) for text in (dims, types, strides, concrete))
     count = max(len(shapes), len(kinds))
     return tuple(
         _of_spec(_at(shapes, place), str(_at(kinds, place) or ""), _at(steps, place), str(_at(values, place) or ""))
@@ -121,7 +122,7 @@ def _tensor(shape: Any, dtype: str, steps: Any) -> RecordedTensor | None:
 def from_arguments(row: dict[str, Any], spec: Sequence[Recorded]) -> tuple[Recorded, ...]:
     """The arguments of a call as an ExecutionTrace records them; `spec` (Kineto's) for the digits it cuts off."""
     names = ("inputs", "input_shapes", "input_types", "input_strides")
-    values, shapes, kinds, steps = (_decoded(row[name]) for name in names)
+    values, shapes, kinds, steps = (decoded_list(row[name]) for name in names)
     found = []
     for place, (value, kind) in enumerate(zip(values, kinds, strict=False)):
         full = spec[place] if place < len(spec) else None
@@ -199,14 +200,6 @@ def _scalar_text(value: Any) -> str:
         text = repr(value)
         return text[:-1] if text.endswith(".0") else text
     return str(value)
-
-
-def _decoded(text: str) -> list[Any]:
-    try:
-        value = json.loads(text) if text else []
-    except ValueError:
-        return []
-    return value if isinstance(value, list) else []
 
 
 def _at(values: Any, place: int) -> Any:

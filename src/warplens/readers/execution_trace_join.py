@@ -8,17 +8,17 @@ Kineto may write the overload (`aten::add.Tensor`), which the other has in its s
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from warplens.model.kinds import CODE
+from warplens.model.lists import decoded_list
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import SIDE_FRAMES, Trace
 from warplens.readers.execution_trace_nodes import Nodes, decode_nodes
@@ -137,7 +137,7 @@ def _agree(dims: str | None, types: str | None, shapes: str, kinds: str) -> bool
     >>> _agree("[[512,64],[]]", '["float","Scalar"]', "[[8, 64], []]", '["Tensor(float)", "Int"]')
     False
     """
-    known = [_list(text) for text in (dims, types, shapes, kinds)]
+    known = [decoded_list(text) for text in (dims, types, shapes, kinds)]
     return all(
         dim == shape
         or not dim
@@ -145,14 +145,6 @@ def _agree(dims: str | None, types: str | None, shapes: str, kinds: str) -> bool
         or not (isinstance(shape, list) and str(node).startswith("Tensor("))
         for dim, kind, shape, node in zip(*known, strict=False)
     )
-
-
-def _list(text: str | None) -> list[Any]:
-    try:
-        value = json.loads(text) if text else []
-    except ValueError:
-        return []
-    return value if isinstance(value, list) else []
 
 
 def _notes(trace: Trace, calls: pl.DataFrame, nodes: Nodes) -> list[Note]:

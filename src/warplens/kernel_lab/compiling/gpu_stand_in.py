@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+from warplens.kernel_lab.compiling.changing import Change, changed
 from warplens.kernel_lab.compiling.lazy_torch import import_when_used
 from warplens.kernel_lab.compiling.stand_in_driver import Asked, once, stand_in_driver, torch_cuda_members
 
@@ -23,7 +24,6 @@ GPU_KINDS: Final = ("cuda", "hip")
 DEVICE_FILES: Final = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """Where none of these is, no driver of NVIDIA, AMD or WSL is loaded; Triton would import PyTorch to ask."""
 MADE_FOR_GPU: Final = "_warplens_made_for_gpu"
-_ABSENT: Final = object()
 
 
 def gpu_hint(message: str, line: int | None, asked_line: int | None, asked: bool) -> str | None:
@@ -59,7 +59,7 @@ def gpu_stand_in(script: Path | None = None, *, lazy_torch: bool = False) -> Ite
         def change(torch: Any) -> None:
             if not is_over:
                 asked.device = torch.device("cpu")
-                stack.enter_context(_changed(torch, asked))
+                stack.enter_context(changed(*_changes(torch, asked)))
                 stack.enter_context(_mode(torch, asked))
 
         stack.enter_context(_driver(asked))
@@ -95,8 +95,7 @@ def _driver(asked: Asked) -> Iterator[None]:
         vars(driver).update(before)
 
 
-@contextmanager
-def _changed(torch: Any, asked: Asked) -> Iterator[None]:
+def _changes(torch: Any, asked: Asked) -> list[Change]:
     changes = [(torch.cuda, name, value) for name, value in torch_cuda_members(torch, asked).items()]
     changes += [(torch, name, value) for name, value in _torch_members(torch, asked).items()]
     changes += [(torch.Tensor, "is_cuda", _is_cuda(torch))]
@@ -104,20 +103,8 @@ def _changed(torch: Any, asked: Asked) -> Iterator[None]:
     try:
         import triton.testing
     except ImportError:
-        pass
-    else:
-        changes += [(triton.testing, name, once) for name in ("do_bench", "do_bench_cudagraph")]
-    originals = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in changes]
-    for owner, name, value in changes:
-        setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        for owner, name, value in originals:
-            if value is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, value)
+        return changes
+    return changes + [(triton.testing, name, once) for name in ("do_bench", "do_bench_cudagraph")]
 
 
 def _is_cuda(torch: Any) -> property:

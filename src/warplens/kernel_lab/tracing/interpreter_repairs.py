@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from warplens.errors import WarplensError
+from warplens.kernel_lab.compiling.changing import Change
 from warplens.kernel_lab.tracing.libdevice import library_call
 
-Change = tuple[Any, str, Any]
-"""An owner, the name of one of its attributes, and what to put there."""
 OPERATIONS: Final = {"create_dot_scaled": ("dot_scaled", "3.8")}
 """By the builder's method that does it: the operation of the language, and the first version that runs it."""
 GLUON: Final = "Gluon kernels do not run in Triton's interpreter; `kernel check {}::{} --signature …` compiles this one"

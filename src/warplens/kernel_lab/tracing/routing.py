@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from warplens.errors import MissingExtra, UsageError
+from warplens.kernel_lab.compiling.changing import changed
 from warplens.kernel_lab.compiling.triton_version import refuse_old
 from warplens.kernel_lab.tracing.interpreter_repairs import repairs
 from warplens.kernel_lab.tracing.values import decoded
@@ -29,7 +30,6 @@ NEEDED: Final = (
     "_patch_lang",
 )
 PURPOSE: Final = "tracing a kernel"
-_ABSENT: Final = object()
 
 
 def load_interpreter() -> Any:
@@ -84,7 +84,7 @@ def interpreting(interpreter: Any) -> Iterator[None]:
             tuned.append((self, dict(self.cache)))
         return [1.0, 1.0, 1.0]
 
-    with _changed((JITFunction, "run", run), (JITFunction, "__call__", call), (Autotuner, "_bench", bench)):
+    with changed((JITFunction, "run", run), (JITFunction, "__call__", call), (Autotuner, "_bench", bench)):
         try:
             yield
         finally:
@@ -100,7 +100,7 @@ def one_launch(interpreter: Any) -> Iterator[None]:
     runtime = triton.knobs.runtime
     with runtime.scope():
         runtime.interpret = True
-        with _changed(*repairs(interpreter, str(triton.__version__))), _patched_once(interpreter):
+        with changed(*repairs(interpreter, str(triton.__version__))), _patched_once(interpreter):
             yield
 
 
@@ -133,7 +133,7 @@ def _patched_once(interpreter: Any) -> Iterator[None]:
             done.add(modules)
         return Scopes()
 
-    with _changed((interpreter, "_patch_lang", patch)):
+    with changed((interpreter, "_patch_lang", patch)):
         try:
             yield
         finally:
@@ -143,19 +143,3 @@ def _patched_once(interpreter: Any) -> Iterator[None]:
 def _shown(tensor: Any) -> str:
     """A tensor of the kernel as its values, in the debugger and in `print`."""
     return repr(decoded(tensor.handle.data, str(tensor.handle.dtype)))
-
-
-@contextmanager
-def _changed(*changes: tuple[Any, str, Any]) -> Iterator[None]:
-    """What an object did not have itself is taken away again, and its class's own comes back."""
-    originals = [(owner, name, vars(owner).get(name, _ABSENT)) for owner, name, _ in changes]
-    for owner, name, value in changes:
-        setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        for owner, name, value in reversed(originals):
-            if value is _ABSENT:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, value)

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 from warplens.errors import UsageError
+from warplens.kernel_lab.compiling.changing import changed
 from warplens.kernel_lab.tracing.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.interpreter_repairs import without_gluon
 from warplens.kernel_lab.tracing.launches import LaunchTrace
@@ -143,7 +144,7 @@ def _kernels_watched(tracing: Tracing) -> Iterator[None]:
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
-    run_tuned, run_kernel = Autotuner.run, JITFunction.run
+    run_tuned = Autotuner.run
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         first = len(tracing.launches)
@@ -154,11 +155,8 @@ def _kernels_watched(tracing: Tracing) -> Iterator[None]:
                 text = f"{config_text(self.best_config)}, one of {len(self.configs)} configs of its autotune"
                 tracing.configs.update(dict.fromkeys(range(first, len(tracing.launches)), text))
 
-    Autotuner.run, JITFunction.run = run, without_gluon(run_kernel)
-    try:
+    with changed((Autotuner, "run", run), (JITFunction, "run", without_gluon(JITFunction.run))):
         yield
-    finally:
-        Autotuner.run, JITFunction.run = run_tuned, run_kernel
 
 
 def config_text(config: Any) -> str:

@@ -1,0 +1,19 @@
+"""Lists that are kept as the text that a profiler wrote: shapes, types, strides and values of a call."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def decoded_list(text: str | None) -> list[Any]:
+    """Empty where the text is no list; values that are no number may stand in it.
+
+    >>> decoded_list("[[2, 3], -Infinity]"), decoded_list("[2,"), decoded_list(None)
+    ([[2, 3], -inf], [], [])
+    """
+    try:
+        value = json.loads(text) if text else []
+    except (ValueError, RecursionError):
+        return []
+    return value if isinstance(value, list) else []
