@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from warplens.advice import EXPLAIN, explain
-from warplens.analyses.gaps import CAUSES
-from warplens.analyses.timeline import MEANINGS
+from warplens.analyses.time.gaps import CAUSES
+from warplens.analyses.time.timeline import MEANINGS
 from warplens.api import Profile
-from warplens.cli.kernel_topics import kernel_tables
+from warplens.cli.explaining.kernel_topics import kernel_tables
 from warplens.comparison import compare_profiles
 from warplens.kernel_lab.suggesting.explanations import EXPLANATIONS
 from warplens.kernel_lab.suggesting.records import CODES

@@ -84,7 +84,7 @@ def kernel_shots() -> list[tuple[Shot, bytes]]:
     from warplens.kernel_lab.checking import check_launches
     from warplens.kernel_lab.code.view import kernel_code
     from warplens.kernel_lab.tracing.scene import kernel_scene
-    from warplens.kernel_lab.tracing.script import traced_script
+    from warplens.kernel_lab.tracing.watching.script import traced_script
     from warplens.outputs.html.code_page import code_page_bytes
     from warplens.outputs.html.kernel_page import kernel_page_bytes
 

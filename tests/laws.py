@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import warplens
-from warplens.analyses.call_tree import CONTEXTS
+from warplens.analyses.trees.call_tree import CONTEXTS
 from warplens.model.check import self_check
 
 SUMS = {

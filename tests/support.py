@@ -17,13 +17,19 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = sorted((ROOT / "samples" / "kineto").glob("*.json.gz"))
 SHARED = ROOT.parent / "shared"
 ORACLES = sorted((SHARED / "oracles").glob("*.json"))
-NOT_TRACE_EVENTS = (".et.json.gz", "/et.json.gz", "rocprofv3_results.json.gz")
 
 
 def shared_traces() -> list[Path]:
     """Every trace-event file beside the checkout; none where that folder is absent."""
     found = [*(SHARED / "traces").rglob("*.json.gz"), *(SHARED / "traces").rglob("*.chrome_trace.gz")]
-    return sorted(path for path in found if not str(path).endswith(NOT_TRACE_EVENTS))
+    return sorted(path for path in found if _holds_trace_events(path))
+
+
+def _holds_trace_events(path: Path) -> bool:
+    """Other JSON stands there as well: ExecutionTraces, rocprofv3's own, tables of pipeline timings."""
+    with gzip.open(path) as stream:
+        head = stream.read(1 << 16).lstrip()
+    return head.startswith(b"[") or b'"traceEvents"' in head
 
 
 def real_traces() -> list[Path]:

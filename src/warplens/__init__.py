@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from warplens.comparison import diff
     from warplens.compat import TreePerfAnalyzer, generate_perf_report_pytorch
     from warplens.errors import FormatError, MissingExtra, UsageError, WarplensError
-    from warplens.kernel_lab.tracing.session import trace_kernel
+    from warplens.kernel_lab.tracing.watching.session import trace_kernel
     from warplens.model.finding import Finding
     from warplens.model.table import Table
     from warplens.model.trace import Trace
@@ -56,7 +56,7 @@ _HOMES = {
     "enter_scope": "warplens.capture.scopes",
     "exit_scope": "warplens.capture.scopes",
     "energy": "warplens.replay.meter.window",
-    "trace_kernel": "warplens.kernel_lab.tracing.session",
+    "trace_kernel": "warplens.kernel_lab.tracing.watching.session",
 }
 
 __all__ = [  # noqa: RUF022 - in the order a reader meets them

@@ -11,15 +11,15 @@ import polars as pl
 
 from warplens.advice import NEEDED_TABLES, THRESHOLDS, explain, find, verdict
 from warplens.analyses import TABLES, Options, Workspace
-from warplens.analyses.call_tree import call_tree
-from warplens.analyses.gaps import CAUSES
-from warplens.analyses.members import MEMBER_TABLES
+from warplens.analyses.page.members import MEMBER_TABLES
+from warplens.analyses.page.scene import scene
 from warplens.analyses.paths.gpu import gpu_of
-from warplens.analyses.phases import MEANINGS as PHASES
-from warplens.analyses.replayed import REPLAY_TABLES
-from warplens.analyses.scene import scene
-from warplens.analyses.timeline import MEANINGS
-from warplens.analyses.unique import UNIT_TABLES
+from warplens.analyses.time.gaps import CAUSES
+from warplens.analyses.time.phases import MEANINGS as PHASES
+from warplens.analyses.time.timeline import MEANINGS
+from warplens.analyses.trees.call_tree import call_tree
+from warplens.analyses.units.replayed import REPLAY_TABLES
+from warplens.analyses.units.unique import UNIT_TABLES
 from warplens.categories import Rule, load_categorizer
 from warplens.categories.rules import builtin_categories
 from warplens.costs.families import FAMILIES

@@ -18,16 +18,16 @@ from warplens.advice.comparison import (
     reports_verdict,
     unequal_work,
 )
-from warplens.analyses.costing import COSTED
 from warplens.analyses.diff import DIFF_TABLES, Pair, pair, shares_matched
 from warplens.analyses.diff.tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.analyses.diff.tree import diff_of_trees, diff_tree
+from warplens.analyses.roofline.costing import COSTED
 from warplens.api import Profile, definitions, device_line, open
 from warplens.errors import FormatError, UsageError
 from warplens.model.table import Table
 from warplens.outputs import Document, Extras
 from warplens.paths_profile import PathsProfile
-from warplens.readers import bundle
+from warplens.readers.bundle import reader as bundle
 from warplens.units import format_flop
 
 TREE = "diff_tree"

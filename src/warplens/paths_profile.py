@@ -9,10 +9,10 @@ import msgspec
 import polars as pl
 
 from warplens.analyses import Options
-from warplens.analyses.counters import with_short_names
+from warplens.analyses.inside_kernels.counters import with_short_names
 from warplens.analyses.paths import PATH_TABLES, PathWorkspace, shown_tree
 from warplens.analyses.paths.gpu import gpu_of
-from warplens.analyses.rates import EXCLUSIVE
+from warplens.analyses.trees.rates import EXCLUSIVE
 from warplens.categories import OTHER, Rule, load_categorizer
 from warplens.errors import UsageError
 from warplens.hardware import Gpu

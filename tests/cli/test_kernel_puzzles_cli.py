@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from warplens.cli import main
-from warplens.kernel_lab.puzzles.catalogue import PUZZLES, find
-from warplens.kernel_lab.puzzles.files import text_of
+from warplens.puzzles.catalogue import PUZZLES, find
+from warplens.puzzles.files import text_of
 
 
 def puzzles(*arguments: str) -> int:

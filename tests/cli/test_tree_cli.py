@@ -14,7 +14,7 @@ import pytest
 from support import ROOT, frame, kernel, launch, op, write_trace
 from warplens.analyses.paths.shown import FRAME_FORMATS
 from warplens.cli import main
-from warplens.cli.tree import FORMATS
+from warplens.cli.traces.tree import FORMATS
 
 SAMPLES = ROOT / "samples" / "proton"
 SHADOW, PYTHON, SAMPLED = (SAMPLES / f"{name}.hatchet.gz" for name in ("tree_shadow", "tree_python", "pcsampling"))

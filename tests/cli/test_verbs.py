@@ -23,8 +23,8 @@ from warplens.advice import EXPLAIN
 from warplens.api import TABLE_NAMES
 from warplens.categories import category_names
 from warplens.cli import main
-from warplens.cli import topics as cli_topics
-from warplens.cli.kernel_topics import kernel_tables
+from warplens.cli.explaining import topics as cli_topics
+from warplens.cli.explaining.kernel_topics import kernel_tables
 from warplens.kernel_lab.suggesting.records import CODES
 from warplens.kernel_lab.tracing.records import FAULT_KINDS
 from warplens.model.quality import MESSAGES

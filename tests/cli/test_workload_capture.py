@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import warplens
-from warplens.readers.execution_trace_join import joined_share
+from warplens.readers.execution_trace.join import joined_share
 
 MISSING = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")

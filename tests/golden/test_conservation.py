@@ -9,10 +9,11 @@ import pytest
 
 import warplens
 from support import raw_events, real_traces
-from warplens.analyses.call_tree import CONTEXTS
+from warplens.analyses.trees.call_tree import CONTEXTS
 from warplens.model.trace import Meta
 from warplens.passes import run_passes
-from warplens.readers import registry, source
+from warplens.readers import registry
+from warplens.readers.shared import source
 
 
 @pytest.fixture(params=real_traces(), ids=lambda path: f"{path.parent.name}/{path.name}")

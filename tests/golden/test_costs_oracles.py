@@ -13,7 +13,7 @@ import pytest
 
 import warplens
 from support import SHARED, real_traces
-from warplens.analyses.roofline import PARAMS
+from warplens.analyses.roofline.tables import PARAMS
 
 BARS = {
     # least percent of GPU time that has a cost

@@ -14,10 +14,10 @@ import pytest
 import warplens
 from support import ROOT, SHARED, raw_events
 from warplens.analyses import Workspace
-from warplens.analyses.arguments import arguments
+from warplens.analyses.work.arguments import arguments
 from warplens.model.trace import Meta
-from warplens.readers.execution_trace import read
-from warplens.readers.execution_trace_join import join, joined_share
+from warplens.readers.execution_trace.join import join, joined_share
+from warplens.readers.execution_trace.reader import read
 
 REPLAY = SHARED / "traces" / "replay"
 PAIRS = [

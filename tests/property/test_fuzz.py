@@ -213,7 +213,7 @@ def test_damaged_files_read_in_halves_give_what_they_give_in_one_go(
         mutant.write_bytes(rng.choice(TEXT_MUTATIONS)(text_of(piece(path)), rng))
         results = []
         for smallest in (0, len(mutant.read_bytes()) + 1):
-            monkeypatch.setattr("warplens.readers.halves.MIN_BYTES", smallest)
+            monkeypatch.setattr("warplens.readers.kineto.halves.MIN_BYTES", smallest)
             results.append(_facts(mutant))
         assert results[0] == results[1], f"seed {seed}"
 

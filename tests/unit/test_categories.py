@@ -269,7 +269,9 @@ def test_other_is_at_most_one_percent_of_real_traces(path: Path) -> None:
     times = gpu_time_by_name(path)
     if not sum(times.values()):
         pytest.skip("no GPU events in this file")
-    other = sum(time for name, time in times.items() if CATEGORIZER.classify(name).category == OTHER)
+    # `torch.cuda._sleep` does no work of any category.
+    working = {name: time for name, time in times.items() if "spin_kernel" not in name}
+    other = sum(time for name, time in working.items() if CATEGORIZER.classify(name).category == OTHER)
     assert other <= 0.01 * sum(times.values())
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from warplens.analyses import call_tree
+from warplens.analyses.trees import call_tree
 from warplens.api import Profile
 from warplens.model.builder import RawColumns, build
 from warplens.model.kinds import CODE
@@ -17,7 +17,7 @@ from warplens.model.trace import SIDE_FRAMES, Meta, Trace
 from warplens.passes import run_passes
 from warplens.passes.context import BACKWARD, apply_contexts
 from warplens.passes.survey import OWN_WORDS
-from warplens.readers.xplane_scopes import BACKWARD_MARK
+from warplens.readers.xplane.scopes import BACKWARD_MARK
 
 EVENTS = (
     # kind, name, ts, dur, lane

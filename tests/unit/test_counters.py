@@ -14,11 +14,11 @@ import pytest
 import warplens
 from support import ROOT, SAMPLES, SHARED, Opened, kernel, launch, op, raw_events
 from warplens.analyses import Workspace
-from warplens.analyses.counters import BY_BASE, BY_NAME, joined_kernels, name_key, with_short_names
+from warplens.analyses.inside_kernels.counters import BY_BASE, BY_NAME, joined_kernels, name_key, with_short_names
 from warplens.categories import load_categorizer
 from warplens.model.table import Table
 from warplens.model.trace import Meta
-from warplens.readers import ncu
+from warplens.readers.ncu import reader as ncu
 
 FOLDER = ROOT / "samples" / "ncu"
 MATMUL = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"

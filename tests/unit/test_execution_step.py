@@ -9,8 +9,8 @@ import polars as pl
 
 from support import Opened, op
 from warplens.model.trace import SIDE_FRAMES, Trace
-from warplens.readers.execution_trace_join import joined_share
-from warplens.readers.execution_trace_step import carry_over
+from warplens.readers.execution_trace.join import joined_share
+from warplens.readers.execution_trace.step import carry_over
 
 
 def call(name: str, ts: float, dims: str, value: str = "") -> dict[str, Any]:

@@ -13,13 +13,13 @@ import pytest
 from mutations import TEXT_MUTATIONS
 from support import ROOT, Opened, annotation, kernel, launch, op
 from warplens.analyses import Workspace
-from warplens.analyses.arguments import HOW_TO_JOIN, NOT_JOINED, arguments
+from warplens.analyses.work.arguments import HOW_TO_JOIN, NOT_JOINED, arguments
 from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
-from warplens.readers.execution_trace import read
-from warplens.readers.execution_trace_join import join, joined_share, record_ids
+from warplens.readers.execution_trace.join import join, joined_share, record_ids
+from warplens.readers.execution_trace.reader import read
 
 SAMPLE = ROOT / "samples" / "execution_trace" / "mlp_train.et.json.gz"
 ROOTS = "[pytorch|profiler|execution_trace|{}]"

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from protobuf_bytes import encode, varint
-from warplens.readers.hlo import Instruction, Module, Origin, read_module
-from warplens.readers.protobuf_wire import Damage, Fields, Message, fields_of, varints
-from warplens.readers.xplane_match import Found, Matcher, family, kernel_name
-from warplens.readers.xplane_scopes import callers_of, path_of
+from warplens.readers.shared.protobuf_wire import Damage, Fields, Message, fields_of, varints
+from warplens.readers.xplane.hlo import Instruction, Module, Origin, read_module
+from warplens.readers.xplane.match import Found, Matcher, family, kernel_name
+from warplens.readers.xplane.scopes import callers_of, path_of
 
 STACK = encode(
     (1, "model.py"), (2, "main"), (2, "attend"),

@@ -14,7 +14,7 @@ import warplens
 from kernel_traces import BLOCK, LINES, SOURCE, matmul, trace_of
 from support import ROOT, write_trace
 from support import kernel as kineto_kernel
-from warplens.analyses.measured import measured
+from warplens.analyses.inside_kernels.measured import measured
 from warplens.api import Profile
 from warplens.hardware import gpu_named
 from warplens.kernel_lab.checking import Check, Checked, suggestions_table, with_profiles

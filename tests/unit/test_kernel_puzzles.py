@@ -14,10 +14,10 @@ pytest.importorskip("triton")
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.loading import load_kernel
-from warplens.kernel_lab.puzzles.catalogue import BY_NAME, PUZZLES, after, find
-from warplens.kernel_lab.puzzles.checking import check_file, signature_of
-from warplens.kernel_lab.puzzles.drawing import Draw
-from warplens.kernel_lab.puzzles.files import (
+from warplens.puzzles.catalogue import BY_NAME, PUZZLES, after, find
+from warplens.puzzles.checking import check_file, signature_of
+from warplens.puzzles.drawing import Draw
+from warplens.puzzles.files import (
     answers_in,
     note_result,
     place_of,
@@ -26,8 +26,8 @@ from warplens.kernel_lab.puzzles.files import (
     text_of,
     write_starts,
 )
-from warplens.kernel_lab.puzzles.limits import time_limit
-from warplens.kernel_lab.puzzles.records import Report
+from warplens.puzzles.limits import time_limit
+from warplens.puzzles.records import Report
 
 START_SAYS = {
     # puzzle: kind of its first problem, and words of the explanation

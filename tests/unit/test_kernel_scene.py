@@ -15,9 +15,9 @@ import pytest
 from kernel_traces import BLOCK, SOURCE, copy_past_the_end, matmul, trace_of
 from warplens.errors import UsageError
 from warplens.kernel_lab.tracing import scene as scenes
-from warplens.kernel_lab.tracing.operands import factor_names, operands_of
 from warplens.kernel_lab.tracing.records import KernelTrace, Site
 from warplens.kernel_lab.tracing.scene import kernel_scene
+from warplens.kernel_lab.tracing.watching.operands import factor_names, operands_of
 from warplens.outputs.html.kernel_page import kernel_page_bytes, packed_scene
 
 

@@ -12,12 +12,12 @@ import pytest
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-from warplens.cli.kernel_trace_text import trace_lines  # noqa: E402
+from warplens.cli.kernel.trace_text import trace_lines  # noqa: E402
 from warplens.errors import WarplensError  # noqa: E402
 from warplens.kernel_lab.compiling.launching import FAILED, launches  # noqa: E402
-from warplens.kernel_lab.tracing import libdevice  # noqa: E402
-from warplens.kernel_lab.tracing.routing import load_interpreter  # noqa: E402
-from warplens.kernel_lab.tracing.script import traced_script  # noqa: E402
+from warplens.kernel_lab.tracing.interpreter import libdevice  # noqa: E402
+from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter  # noqa: E402
+from warplens.kernel_lab.tracing.watching.script import traced_script  # noqa: E402
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU nothing stands in for it")
 KERNELS = """\

@@ -18,7 +18,7 @@ from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_stand_in  # noq
 from warplens.kernel_lab.compiling.importing import package_root  # noqa: E402
 from warplens.kernel_lab.compiling.launching import FAILED, launches  # noqa: E402
 from warplens.kernel_lab.compiling.stand_in_driver import PROPERTIES, Event, once  # noqa: E402
-from warplens.kernel_lab.tracing.script import traced_script  # noqa: E402
+from warplens.kernel_lab.tracing.watching.script import traced_script  # noqa: E402
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU nothing stands in for it")
 HEAD = """\

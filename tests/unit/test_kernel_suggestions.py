@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from warplens.cli.kernel_text import check_lines
+from warplens.cli.kernel.check_text import check_lines
 from warplens.kernel_lab.checking import Check, Checked, merged, suggestions_table
 from warplens.kernel_lab.compiling import compiling
 from warplens.kernel_lab.compiling.compiling import Job, compile_many

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warplens.kernel_lab.tracing.faults import statement_at
-from warplens.kernel_lab.tracing.patterns import Block, Book
-from warplens.kernel_lab.tracing.sectors import Waiting
-from warplens.kernel_lab.tracing.shadow import Area, Shadow
-from warplens.kernel_lab.tracing.values import bfloat_of_float, decoded, float_of_bfloat
+from warplens.kernel_lab.tracing.watching.faults import statement_at
+from warplens.kernel_lab.tracing.watching.patterns import Block, Book
+from warplens.kernel_lab.tracing.watching.sectors import Waiting
+from warplens.kernel_lab.tracing.watching.shadow import Area, Shadow
+from warplens.kernel_lab.tracing.watching.values import bfloat_of_float, decoded, float_of_bfloat
 from warplens.model.kernel_scene import Mask, Pattern
 
 SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=3).map(tuple)

@@ -19,7 +19,7 @@ from triton.runtime.jit import JITFunction  # noqa: E402
 from kernels import flash_attention, matmul, matmul_unmasked, softmax, trace_cases, vector_add  # noqa: E402
 from warplens.errors import UsageError  # noqa: E402
 from warplens.kernel_lab.tracing import TABLES, ProgramDebugger, trace, trace_kernel  # noqa: E402
-from warplens.kernel_lab.tracing.values import decoded  # noqa: E402
+from warplens.kernel_lab.tracing.watching.values import decoded  # noqa: E402
 
 
 def state_of_triton() -> list[Any]:

@@ -155,7 +155,7 @@ def test_what_older_interpreters_lack_is_made_up_for_or_said(old_interpreter: An
 def test_a_script_that_fails_is_one_line_and_keeps_what_it_launched(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("triton")
-    from warplens.kernel_lab.tracing.script import traced_script
+    from warplens.kernel_lab.tracing.watching.script import traced_script
 
     script = tmp_path / "adding.py"
     launch = f"import sys\nsys.path.insert(0, {str(KERNELS)!r})\nimport vector_add\nvector_add.launch(*vector_add.inputs())\n"

@@ -17,8 +17,8 @@ from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.table import Table
 from warplens.model.trace import Meta
-from warplens.readers import ncu
-from warplens.readers.ncu_values import BYTES, BYTES_PER_S, HERTZ, NS, PLAIN, BadValueError, Cell, value_of
+from warplens.readers.ncu import reader as ncu
+from warplens.readers.ncu.values import BYTES, BYTES_PER_S, HERTZ, NS, PLAIN, BadValueError, Cell, value_of
 
 FOLDER = ROOT / "samples" / "ncu"
 RAW = gzip.decompress((FOLDER / "ncu_raw.csv.gz").read_bytes())

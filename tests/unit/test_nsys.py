@@ -16,7 +16,8 @@ from warplens.errors import FormatError
 from warplens.model.check import self_check
 from warplens.model.trace import Meta, Trace
 from warplens.passes import run_passes
-from warplens.readers import sqlite_file, sqlite_tables
+from warplens.readers import sqlite_file
+from warplens.readers.shared import sqlite_tables
 
 GPU_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
 GEMM = "void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_f16_128x128>(T1::Params)"

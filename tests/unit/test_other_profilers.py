@@ -9,8 +9,8 @@ import pytest
 
 import warplens
 from support import ROOT, SHARED
-from warplens.analyses.launches import ROOM
-from warplens.analyses.modules import INFRASTRUCTURE
+from warplens.analyses.work.launches import ROOM
+from warplens.analyses.work.modules import INFRASTRUCTURE
 from warplens.hardware import all_gpus
 from warplens.outputs.summary import render_summary
 from warplens.paths_profile import PathsProfile

@@ -22,7 +22,7 @@ from warplens.errors import UsageError
 from warplens.hardware import all_gpus
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Device, Meta, empty_trace
-from warplens.readers import proton_tree
+from warplens.readers.proton import tree as proton_tree
 
 SAMPLES = ROOT / "samples" / "proton"
 REAL = sorted(SAMPLES.glob("*.hatchet.gz")) + sorted((SHARED / "traces" / "proton").glob("*.hatchet.gz"))

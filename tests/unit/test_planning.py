@@ -12,7 +12,7 @@ import pytest
 
 import warplens
 from support import ROOT, SAMPLES, SHARED, Opened, kernel, launch, op
-from warplens.analyses.unit_calls import unit_calls
+from warplens.analyses.units.calls import unit_calls
 from warplens.planning import make_plan
 from warplens.planning.arguments import Call, build
 from warplens.planning.families import with_families
@@ -21,7 +21,7 @@ from warplens.planning.reuse import by_storage, reuse_distances
 from warplens.planning.schemas import parse_schema
 from warplens.planning.triton_units import index_bound
 from warplens.planning.units import with_reuse
-from warplens.readers.triton_calls import triton_calls
+from warplens.readers.kineto.triton_calls import triton_calls
 from warplens.replay import plan_file, records
 from warplens.replay.plan_file import READY, Argument, Kernel, Plan, Storage, Tensor, Times, Unit
 

@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 from support import ROOT, raw_events
-from warplens.analyses.regions import regions
+from warplens.analyses.inside_kernels.regions import regions
 from warplens.analyses.workspace import Workspace
 from warplens.api import Profile
 from warplens.errors import FormatError
 from warplens.model.trace import Meta, Trace
 from warplens.passes import run_passes
-from warplens.readers import proton_trace
+from warplens.readers.proton import trace as proton_trace
 
 KERNELS = ROOT / "samples" / "proton" / "trace.chrome_trace.gz"
 INTRA = ROOT / "samples" / "proton" / "intra.chrome_trace.gz"

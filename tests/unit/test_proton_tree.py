@@ -17,8 +17,8 @@ from support import ROOT, SHARED
 from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.trace import Meta
-from warplens.readers import proton_tree
-from warplens.readers.proton_tree import is_msgpack
+from warplens.readers.proton import tree as proton_tree
+from warplens.readers.proton.tree import is_msgpack
 
 SAMPLES = ROOT / "samples" / "proton"
 REAL = sorted(SAMPLES.glob("*.hatchet.gz")) + sorted((SHARED / "traces" / "proton").glob("*.hatchet.gz"))

@@ -189,7 +189,7 @@ def test_the_end_of_a_run_tells_work_of_no_unit() -> None:
 
 
 def test_a_report_says_that_a_replay_ran_on_a_cpu() -> None:
-    from warplens.analyses.replayed import replay
+    from warplens.analyses.units.replayed import replay
 
     time = result_file.Time(5.0, 5.0, 5.0, 5.0, 5.0, 20, 0.01, "host")
     for timer, told in (("host", True), ("profiler", False)):

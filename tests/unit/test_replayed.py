@@ -10,7 +10,7 @@ import pytest
 
 import warplens
 from support import ROOT, Opened, kernel, launch, op
-from warplens.analyses.replayed import (
+from warplens.analyses.units.replayed import (
     REPLAY_TABLES,
     WholeRun,
     replay,

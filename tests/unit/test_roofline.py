@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import warplens
 from support import Opened, kernel, launch, memcpy, memset, op
-from warplens.analyses.calls import call_times
-from warplens.analyses.limits import LINK, MEMORY, flag_of, limit_of, unit_of
-from warplens.analyses.places import pattern_of, place_text
-from warplens.analyses.roofline import PARAMS
+from warplens.analyses.roofline.limits import LINK, MEMORY, flag_of, limit_of, unit_of
+from warplens.analyses.roofline.tables import PARAMS
+from warplens.analyses.work.calls import call_times
+from warplens.analyses.work.places import pattern_of, place_text
 from warplens.costs import MATRIX, Cost
 from warplens.hardware import gpu_named
 from warplens.model.trace import empty_trace

@@ -8,7 +8,7 @@ import pytest
 
 import warplens
 from support import Opened, annotation, frame, kernel, launch, op
-from warplens.analyses.gaps import CAUSES
+from warplens.analyses.time.gaps import CAUSES
 
 BEFORE = [op("aten::mm", 0, 10), launch(2, 1, 1), kernel("before", 10, 10, 1)]
 

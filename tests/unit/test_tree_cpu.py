@@ -10,7 +10,7 @@ import pytest
 
 import warplens
 from support import SAMPLES, Opened, annotation, frame, kernel, launch, op
-from warplens.analyses.call_tree import BACKWARD, CONTEXTS
+from warplens.analyses.trees.call_tree import BACKWARD, CONTEXTS
 from warplens.model.inverted import inverted
 from warplens.model.kinds import MODULE_PREFIX
 from warplens.model.tree import Tree

@@ -11,12 +11,12 @@ import pytest
 from support import ROOT
 from warplens.analyses.paths.choice import large_nodes, with_callers
 from warplens.analyses.paths.gpu import gpu_of
-from warplens.analyses.rates import metric, offered, peak_tflops
+from warplens.analyses.trees.rates import metric, offered, peak_tflops
 from warplens.errors import UsageError
 from warplens.hardware import all_gpus, gpu_named
 from warplens.model.trace import Meta
 from warplens.model.tree import Tree, build_tree
-from warplens.readers import proton_tree
+from warplens.readers.proton import tree as proton_tree
 
 SAMPLES = ROOT / "samples" / "proton"
 MM = ("matmul_8192_8192_1024", "triton", "matmul_<grid:2048>_<warps:8>_<stages:3>")

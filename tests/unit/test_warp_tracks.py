@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 
 from warp_traces import CONSUMERS, PRODUCER, arrow, ping_pong, ping_pong_bytes, region
-from warplens.analyses.regions import regions
-from warplens.analyses.warp_regions import warp_regions
+from warplens.analyses.inside_kernels.regions import regions
+from warplens.analyses.inside_kernels.warp_regions import warp_regions
 from warplens.analyses.workspace import Workspace
 from warplens.model.trace import Meta, Trace
 from warplens.passes import run_passes
-from warplens.readers import proton_trace
+from warplens.readers.proton import trace as proton_trace
 
 CTA = "k Core3 CTA7"
 
@@ -135,7 +135,7 @@ def test_a_ping_pong_kernel_shows_its_roles() -> None:
 
 
 def test_many_ctas_are_compared_in_part_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["warplens.analyses.warp_regions"], "MOST_CTAS", 2)
+    monkeypatch.setattr(sys.modules["warplens.analyses.inside_kernels.warp_regions"], "MOST_CTAS", 2)
     table = warp_regions(Workspace(read(ping_pong_bytes(ctas=3, turns=1))))
     assert "in the first 2 CTAs of attention" in table.notes[-1]
     assert table.frame.filter(pl.col("region") == "mma")["count"].to_list() == [3] * 8

@@ -30,7 +30,7 @@ from warplens.capture.workloads.place import Place, Ranks, check_ranks, choose_d
 from warplens.capture.workloads.run import make_iteration
 from warplens.capture.workloads.shape_log import ShapeLog
 from warplens.capture.workloads.troubles import explained
-from warplens.cli import workload as verb
+from warplens.cli.recording import workload as verb
 from warplens.errors import UsageError, WarplensError
 
 LANGUAGE_MODELS = ("bloom-560m", "vicuna-7b", "gpt2")
@@ -198,7 +198,10 @@ def test_the_least_memory_counts_weights_cache_scores_and_optimiser() -> None:
 def test_the_verb_offers_every_model_and_loads_nothing_heavy_for_it() -> None:
     assert verb.MODELS == MODEL_NAMES
     heavy = {"torch", "transformers", "polars", "msgspec", "rich", "numpy"}
-    for module, also in (("warplens.cli.workload", {"warplens.capture"}), ("warplens.capture.workloads.run", set())):
+    for module, also in (
+        ("warplens.cli.recording.workload", {"warplens.capture"}),
+        ("warplens.capture.workloads.run", set()),
+    ):
         code = f"import sys, {module}; print(sorted({heavy | also!r} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout.strip() == "[]", module

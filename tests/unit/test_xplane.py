@@ -19,8 +19,9 @@ from warplens.api import Profile
 from warplens.errors import FormatError
 from warplens.model.trace import Meta, Trace
 from warplens.passes import run_passes
-from warplens.readers import xplane, xplane_json
-from warplens.readers.protobuf_wire import Damage, Message, double_of, signed, whole_file
+from warplens.readers.shared.protobuf_wire import Damage, Message, double_of, signed, whole_file
+from warplens.readers.xplane import reader as xplane
+from warplens.readers.xplane import trace_json as xplane_json
 
 JAX = ROOT / "samples" / "jax" / "transformer_step.xplane.pb.gz"
 SAME_RUN = SHARED / "traces" / "jax" / "transformer_step.trace.json.gz"

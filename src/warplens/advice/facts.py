@@ -12,7 +12,7 @@ import polars as pl
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.wording import words
 from warplens.analyses.absent import TORCH
-from warplens.analyses.roofline import params_of
+from warplens.analyses.roofline.tables import params_of
 from warplens.model.finding import Finding
 from warplens.model.table import Table
 

@@ -10,8 +10,8 @@ import polars as pl
 from warplens.advice.facts import TAKING_TURNS, Facts
 from warplens.advice.memory_rules import many_launch_optimizer, slowed_by_stacks
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LONG_GAP_US, THRESHOLDS
-from warplens.analyses.gaps import SHORT_GAPS, UNKNOWN
-from warplens.analyses.places import place_text
+from warplens.analyses.time.gaps import SHORT_GAPS, UNKNOWN
+from warplens.analyses.work.places import place_text
 from warplens.model.finding import Evidence, Finding
 from warplens.units import format_count
 

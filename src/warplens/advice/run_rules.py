@@ -10,7 +10,7 @@ import polars as pl
 from warplens.advice.facts import Facts, is_underfilled
 from warplens.advice.matrix_rules import row_place, summed
 from warplens.advice.thresholds import THRESHOLDS
-from warplens.analyses.comm import UNKNOWN
+from warplens.analyses.work.comm import UNKNOWN
 from warplens.categories import OTHER
 from warplens.model.finding import Evidence, Finding
 from warplens.units import format_bytes, format_count

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from warplens.advice.facts import TAKING_TURNS, Facts
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, THRESHOLDS
-from warplens.analyses.gaps import SHORT_GAPS, UNKNOWN
+from warplens.analyses.time.gaps import SHORT_GAPS, UNKNOWN
 from warplens.model.table import Table
 
 COMMUNICATION_BOUND_PERCENT = 30.0

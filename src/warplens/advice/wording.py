@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from warplens.analyses.absent import TORCH
-from warplens.analyses.gaps import CAUSES
+from warplens.analyses.time.gaps import CAUSES
 
 ANY: Final = "any"
 FRAMEWORKS: Final = {

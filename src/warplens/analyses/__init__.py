@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from warplens.analyses.activity import activity
-from warplens.analyses.arguments import arguments
-from warplens.analyses.chains import chains
-from warplens.analyses.comm import comm
-from warplens.analyses.counters import measured_kernels
-from warplens.analyses.durations import kernel_durations, short_kernels
-from warplens.analyses.gaps import gaps, idle
-from warplens.analyses.kernels import kernel_categories, kernels, launch_categories
-from warplens.analyses.launches import launches
-from warplens.analyses.memory import memory, memory_ops
-from warplens.analyses.modules import modules, python_lines
-from warplens.analyses.ops import op_shapes, ops
-from warplens.analyses.phases import phases
+from warplens.analyses.inside_kernels.counters import measured_kernels
+from warplens.analyses.inside_kernels.regions import regions
+from warplens.analyses.inside_kernels.warp_regions import warp_regions
 from warplens.analyses.quality import quality
-from warplens.analyses.regions import regions
-from warplens.analyses.roofline import PARAMS, ceilings, cost_coverage, family_table, roofline
-from warplens.analyses.steps import steps
-from warplens.analyses.timeline import timeline
-from warplens.analyses.warp_regions import warp_regions
+from warplens.analyses.roofline.tables import PARAMS, ceilings, cost_coverage, family_table, roofline
+from warplens.analyses.time.activity import activity
+from warplens.analyses.time.durations import kernel_durations, short_kernels
+from warplens.analyses.time.gaps import gaps, idle
+from warplens.analyses.time.phases import phases
+from warplens.analyses.time.steps import steps
+from warplens.analyses.time.timeline import timeline
+from warplens.analyses.work.arguments import arguments
+from warplens.analyses.work.chains import chains
+from warplens.analyses.work.comm import comm
+from warplens.analyses.work.kernels import kernel_categories, kernels, launch_categories
+from warplens.analyses.work.launches import launches
+from warplens.analyses.work.memory import memory, memory_ops
+from warplens.analyses.work.modules import modules, python_lines
+from warplens.analyses.work.ops import op_shapes, ops
 from warplens.analyses.workspace import Options, Workspace
 from warplens.model.table import Table
 

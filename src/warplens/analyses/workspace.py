@@ -41,7 +41,7 @@ class Workspace:
     hardware: Gpu | None = None
     """The GPU that worked, as the table of hardware knows it; None where it does not."""
     counters: tuple[Table, ...] = ()
-    """What a profiler of single kernels measured of this program (see readers/ncu.py)."""
+    """What a profiler of single kernels measured of this program (see readers/ncu)."""
     memo: dict[Any, Any] = field(default_factory=dict, repr=False)
     """Results that several analyses share, by a key of their own."""
 

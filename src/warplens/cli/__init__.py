@@ -13,23 +13,10 @@ import sys
 from collections.abc import Sequence
 
 from warplens import __version__
-from warplens.cli import (
-    advise,
-    diff,
-    energy,
-    explain,
-    flamegraph,
-    gantt,
-    kernel,
-    profile,
-    replay,
-    report,
-    show,
-    sql,
-    tree,
-    unique,
-    workload,
-)
+from warplens.cli import kernel, replay
+from warplens.cli.explaining import explain
+from warplens.cli.recording import energy, profile, workload
+from warplens.cli.traces import advise, diff, flamegraph, gantt, report, show, sql, tree, unique
 from warplens.errors import WarplensError
 
 VERBS = (

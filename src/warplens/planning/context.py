@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from warplens.bundle_files import ENVIRONMENT, KERNELS
 from warplens.errors import FormatError
-from warplens.readers import bundle, inputs
-from warplens.readers.triton_calls import TritonCall, triton_calls
+from warplens.readers import inputs
+from warplens.readers.bundle import reader as bundle
+from warplens.readers.kineto.triton_calls import TritonCall, triton_calls
 from warplens.torch_switches import VARIABLE, VARIABLES
 
 LARGEST_BYTES: Final = 4 << 20

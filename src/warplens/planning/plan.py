@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-from warplens.analyses.unit_calls import unit_calls
+from warplens.analyses.units.calls import unit_calls
 from warplens.analyses.workspace import Workspace
 from warplens.errors import UsageError
 from warplens.model.kinds import KINDS

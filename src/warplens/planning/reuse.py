@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 import polars as pl
 
-from warplens.analyses.unit_calls import UnitCalls
+from warplens.analyses.units.calls import UnitCalls
 from warplens.model.kinds import NONE
 from warplens.model.trace import Trace
 from warplens.planning.schemas import Schema

@@ -11,7 +11,7 @@ from warplens.planning.context import Context
 from warplens.planning.fills import INTEGERS
 from warplens.planning.recorded import Recorded
 from warplens.planning.values import scalar
-from warplens.readers.triton_calls import TritonCall
+from warplens.readers.kineto.triton_calls import TritonCall
 from warplens.replay.plan_file import Argument, TritonKernel
 
 NO_SOURCE: Final = "a generated kernel whose source is not at hand (a capture bundle has it, or --kernel-files)"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from warplens.analyses.unit_calls import OP, UnitCalls
+from warplens.analyses.units.calls import OP, UnitCalls
 from warplens.model.trace import Trace
 from warplens.planning.reuse import calls_in_order, storages_of
 from warplens.replay.plan_file import Fill, Storage

@@ -56,7 +56,7 @@ def key(content_hash: str) -> str:
 def _shape() -> str:
     """Changes with whatever could make the same file read differently."""
     rooms = Path(__file__).parents[1]
-    files = sorted(file for room in ("model", "readers", "passes") for file in (rooms / room).glob("*.py"))
+    files = sorted(file for room in ("model", "readers", "passes") for file in (rooms / room).rglob("*.py"))
     code = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     text = f"{__version__} {code} {sorted(EVENT_COLUMNS)} {SIDE_FRAMES}"
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()

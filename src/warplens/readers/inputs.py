@@ -13,9 +13,11 @@ from warplens.errors import FormatError, UsageError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed, Meta, Trace
-from warplens.readers import bundle, registry, source
-from warplens.readers.bundle import Bundle
-from warplens.readers.source import Source
+from warplens.readers import registry
+from warplens.readers.bundle import reader as bundle
+from warplens.readers.bundle.reader import Bundle
+from warplens.readers.shared import source
+from warplens.readers.shared.source import Source
 
 
 @dataclass
@@ -47,8 +49,8 @@ class Input:
     def _with_arguments(self, found: Trace | CallPaths, text: bytes, calls: Source) -> Trace:
         if isinstance(found, CallPaths):
             raise UsageError("only a PyTorch trace has an ExecutionTrace", hint="leave --execution-trace away")
-        from warplens.readers.execution_trace_join import join
-        from warplens.readers.execution_trace_step import carry_over
+        from warplens.readers.execution_trace.join import join
+        from warplens.readers.execution_trace.step import carry_over
 
         nodes = calls.unwrap()[0]
         if self.step is None:

@@ -52,21 +52,30 @@ FORMATS = (
     Format(
         "a PyTorch ExecutionTrace",
         _has(rb'"schema"\s*:\s*"\d+\.\d+\.\d+(?:-chakra[^"]*)?"', rb'"nodes"\s*:\s*\['),
-        "execution_trace",
+        "execution_trace.reader",
     ),
-    Format("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), "rocprofv3"),
-    Format("a Proton call tree", _has(rb'\A\s*\[?\s*\{\s*"(?:children|frame|metrics)"'), "proton_tree"),
-    Format("a Proton call tree (msgpack)", _also("proton_tree", "is_msgpack", rb"\A[\x80-\xdf]"), "proton_tree"),
-    Format("an Nsight Compute report (.ncu-rep)", _also("ncu", "is_report", rb"\ANVR\0"), "ncu", "refuse_report"),
-    Format("an Nsight Compute CSV file", _also("ncu", "matches", rb"Process|==PROF==|\A\xff\xfe|\A\xfe\xff"), "ncu"),
-    Format("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), "xplane"),
-    Format("a Proton trace", _has(rb'\A\s*\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), "proton_trace"),
+    Format("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), "rocm.rocprofv3"),
+    Format("a Proton call tree", _has(rb'\A\s*\[?\s*\{\s*"(?:children|frame|metrics)"'), "proton.tree"),
+    Format("a Proton call tree (msgpack)", _also("proton.tree", "is_msgpack", rb"\A[\x80-\xdf]"), "proton.tree"),
+    Format(
+        "an Nsight Compute report (.ncu-rep)",
+        _also("ncu.reader", "is_report", rb"\ANVR\0"),
+        "ncu.reader",
+        "refuse_report",
+    ),
+    Format(
+        "an Nsight Compute CSV file",
+        _also("ncu.reader", "matches", rb"Process|==PROF==|\A\xff\xfe|\A\xfe\xff"),
+        "ncu.reader",
+    ),
+    Format("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), "xplane.reader"),
+    Format("a Proton trace", _has(rb'\A\s*\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), "proton.trace"),
     Format(
         "a JAX trace (.trace.json)",
         _has(rb'"highres-ticks"', rb'"name"\s*:\s*"/(?:host:CPU|device:\w+:\d+)"'),
-        "xplane_json",
+        "xplane.trace_json",
     ),
-    Format("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), "kineto"),
+    Format("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), "kineto.reader"),
 )
 
 

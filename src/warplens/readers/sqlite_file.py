@@ -8,8 +8,9 @@ from typing import Final
 from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
-from warplens.readers import nsys, rocpd
-from warplens.readers.sqlite_tables import UNFINISHED, Database, opened
+from warplens.readers.nsys import reader as nsys
+from warplens.readers.rocm import rocpd
+from warplens.readers.shared.sqlite_tables import UNFINISHED, Database, opened
 
 KINDS: Final[tuple[tuple[Callable[[Sequence[str]], bool], Callable[[Database, Meta, list[Note]], Trace]], ...]] = (
     (nsys.matches, nsys.read),

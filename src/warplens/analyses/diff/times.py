@@ -8,9 +8,9 @@ import polars as pl
 from warplens.analyses.diff.noise import sample_variance
 from warplens.analyses.diff.rows import BOTH, ONLY_A, ONLY_B, TIMES, compare, with_delta, with_noise
 from warplens.analyses.diff.sides import Pair, Side
-from warplens.analyses.gaps import all_gaps
-from warplens.analyses.steps import steps
-from warplens.analyses.timeline import timeline
+from warplens.analyses.time.gaps import all_gaps
+from warplens.analyses.time.steps import steps
+from warplens.analyses.time.timeline import timeline
 from warplens.model.table import Column, Table, table
 
 MEASURES = ("total", "busy", "idle", "computation", "exposed_communication", "exposed_memcpy")

@@ -7,9 +7,9 @@ import polars as pl
 
 from warplens.analyses.diff.rows import COUNTS, TIMES, compare
 from warplens.analyses.diff.sides import Pair, Side
-from warplens.analyses.kernels import CATEGORY
-from warplens.analyses.modules import OUTSIDE, module_context, module_paths
-from warplens.analyses.places import pattern_of
+from warplens.analyses.work.kernels import CATEGORY
+from warplens.analyses.work.modules import OUTSIDE, module_context, module_paths
+from warplens.analyses.work.places import pattern_of
 from warplens.analyses.workspace import NO_LAUNCH
 from warplens.model.table import Column, Table, table
 

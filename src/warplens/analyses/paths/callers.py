@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from warplens.analyses.kernels import PERCENT, TOTAL_US
-from warplens.analyses.modules import BACKWARD, FORWARD, NO_FRAME, frame_parts
 from warplens.analyses.paths.kernels import CALLS, NO_FLOAT, UNKNOWN
 from warplens.analyses.paths.workspace import PathWorkspace
+from warplens.analyses.work.kernels import PERCENT, TOTAL_US
+from warplens.analyses.work.modules import BACKWARD, FORWARD, NO_FRAME, frame_parts
 from warplens.analyses.workspace import percent_of
 from warplens.model.table import Column, Table, table
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from warplens.analyses.kernels import CATEGORY, COUNT, PERCENT, TOTAL, TOTAL_US, kernel_columns, with_share_of_op
 from warplens.analyses.paths.workspace import PathWorkspace
+from warplens.analyses.work.kernels import CATEGORY, COUNT, PERCENT, TOTAL, TOTAL_US, kernel_columns, with_share_of_op
 from warplens.analyses.workspace import percent_of
 from warplens.model.table import Column, Table, table
 

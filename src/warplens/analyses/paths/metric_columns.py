@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warplens.analyses.rates import EXCLUSIVE, amount_unit
+from warplens.analyses.trees.rates import EXCLUSIVE, amount_unit
 from warplens.model.table import Column
 
 

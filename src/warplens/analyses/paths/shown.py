@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from warplens.analyses.call_tree import CONTEXTS
-from warplens.analyses.modules import FRAME
 from warplens.analyses.paths.workspace import PathWorkspace
+from warplens.analyses.trees.call_tree import CONTEXTS
+from warplens.analyses.work.modules import FRAME
 from warplens.errors import UsageError
 from warplens.model.kinds import NONE
 from warplens.model.tree import Tree, build_tree, without

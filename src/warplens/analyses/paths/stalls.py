@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.modules import frame_parts
 from warplens.analyses.paths.quality import PROTON_TREE
 from warplens.analyses.paths.workspace import PathWorkspace
+from warplens.analyses.work.modules import frame_parts
 from warplens.model.table import Column, Table, table
 from warplens.model.trace import Ints
 

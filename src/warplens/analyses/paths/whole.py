@@ -7,10 +7,10 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.kernels import PERCENT
 from warplens.analyses.paths.metric_columns import metric_columns
 from warplens.analyses.paths.workspace import PathWorkspace
-from warplens.analyses.rates import inclusive
+from warplens.analyses.trees.rates import inclusive
+from warplens.analyses.work.kernels import PERCENT
 from warplens.analyses.workspace import percent_of
 from warplens.model.table import Column, Table, table
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.modules import FRAME, INFRASTRUCTURE
+from warplens.analyses.work.modules import FRAME, INFRASTRUCTURE
 from warplens.analyses.workspace import Options
 from warplens.categories import Categorizer, load_categorizer, op_category, short_name
 from warplens.hardware import Gpu

@@ -16,10 +16,10 @@ from typing import Any
 
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_stand_in
 from warplens.kernel_lab.compiling.stand_in_driver import Asked
-from warplens.kernel_lab.tracing.arithmetic import put_right
-from warplens.kernel_lab.tracing.interpreter_repairs import repairs, without_gluon
-from warplens.kernel_lab.tracing.libdevice import libdevice_runs
-from warplens.kernel_lab.tracing.script import Failure, failure_of
+from warplens.kernel_lab.tracing.interpreter.arithmetic import put_right
+from warplens.kernel_lab.tracing.interpreter.libdevice import libdevice_runs
+from warplens.kernel_lab.tracing.interpreter.repairs import repairs, without_gluon
+from warplens.kernel_lab.tracing.watching.script import Failure, failure_of
 
 DTYPES = {
     "float16": "fp16",

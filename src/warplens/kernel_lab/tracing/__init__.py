@@ -5,12 +5,12 @@ Importing this needs neither Triton nor PyTorch; making a trace needs both.
 
 from __future__ import annotations
 
-from warplens.kernel_lab.tracing.debugging import ProgramDebugger
-from warplens.kernel_lab.tracing.faults import KernelFault
 from warplens.kernel_lab.tracing.file import load, save
 from warplens.kernel_lab.tracing.records import KernelTrace, Launch
-from warplens.kernel_lab.tracing.session import TracedKernel, Tracing, trace, trace_kernel
 from warplens.kernel_lab.tracing.tables import TABLES
+from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
+from warplens.kernel_lab.tracing.watching.faults import KernelFault
+from warplens.kernel_lab.tracing.watching.session import TracedKernel, Tracing, trace, trace_kernel
 
 __all__ = [
     "TABLES",

@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.tracing.operands import operands_of
 from warplens.kernel_lab.tracing.records import FAULT_KINDS, NO_TENSOR, Array, Events, Fault, KernelTrace, Launch
-from warplens.kernel_lab.tracing.source_text import sources_of
-from warplens.kernel_lab.tracing.values import decoded
+from warplens.kernel_lab.tracing.watching.operands import operands_of
+from warplens.kernel_lab.tracing.watching.source_text import sources_of
+from warplens.kernel_lab.tracing.watching.values import decoded
 from warplens.model.kernel_scene import (
     Ints,
     KernelScene,

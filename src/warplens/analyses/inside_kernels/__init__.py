@@ -1,0 +1,1 @@
+"""What other profilers know of single kernels: counters, measured times, regions, warps."""

@@ -1,0 +1,316 @@
+"""Kernel counters beside a trace: which kernels of it Nsight Compute has measured, and what it saw.
+
+Nsight Compute and the profilers that make traces spell the same kernel differently: other namespaces are left out, `T3`
+stands for a parameter, a lambda is `[lambda() (instance 1)]` or `{lambda()#1}`. So kernels are joined by what both
+spellings keep: the function's own name, the words and numbers of its template arguments, the grid and the block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.roofline.costing import costing
+from warplens.analyses.work.kernels import CATEGORY
+from warplens.analyses.workspace import Workspace, percent_of
+from warplens.categories import Categorizer, short_name
+from warplens.categories.demangling import demangle, is_mangled
+from warplens.categories.kernel_name import parse_kernel_name
+from warplens.model.kinds import CODE
+from warplens.model.table import Column, Table, table
+
+SHORT: Final = Column("kernel_short", "readable short form of the name")
+MEANING: Final = "one row per kernel, grid and block of the trace that Nsight Compute has measured"
+NO_COUNTERS: Final = "no counters: give Nsight Compute's CSV beside the trace (--ncu FILE)"
+TEXTS: Final = (
+    "kernel", "kernel_short", "kernel_category", "grid", "block", "matched_by", "occupancy_limit", "top_stall", "rule",
+    "rule_text", "speedup_type",
+)  # fmt: skip
+TYPES: Final = {**dict.fromkeys(TEXTS, pl.String), "count": pl.Int64, "profiled": pl.Int64}
+COLUMNS: Final = (
+    Column("kernel", "name as the trace has it"),
+    SHORT,
+    CATEGORY,
+    Column("grid", "blocks"),
+    Column("block", "threads of a block"),
+    Column("count", "launches in the trace"),
+    Column("total_us", "sum of their durations", "us"),
+    Column("percent", "share of the summed duration of all GPU events", "%"),
+    Column("mean_us", "mean duration in the trace", "us"),
+    Column("profiled", "launches that Nsight Compute measured; what follows are means over them"),
+    Column("matched_by", "name: with template arguments, base name: one of the two spellings has none"),
+    Column("ncu_us", "duration as Nsight Compute measured it, alone", "us"),
+    Column("dram_bytes", "bytes read from and written to the GPU's memory, measured", "bytes"),
+    Column("modelled_bytes", "bytes that the op must move, where the op launches this one kernel", "bytes"),
+    Column("measured_over_modelled", "dram_bytes over modelled_bytes: below 1 where data stayed in the L2 cache"),
+    Column("dram_percent", "share of the memory's peak rate", "%"),
+    Column("l2_hit_percent", "share of L2 accesses that the cache answers", "%"),
+    Column("sm_percent", "use of the busiest part of the multiprocessors", "%"),
+    Column("tensor_percent", "use of the tensor pipe: time, not a count of operations", "%"),
+    Column("occupancy_percent", "warps resident on average, of the most that fit", "%"),
+    Column("occupancy_limit", "what keeps more warps from being resident"),
+    Column("top_stall", "what warps waited for most"),
+    Column("top_stall_percent", "share of the warps' time", "%"),
+    Column("rule", "Nsight Compute's rule that promises most"),
+    Column("rule_text", "what it says"),
+    Column("estimated_speedup_percent", "time that Nsight Compute thinks can be won", "%"),
+    Column("speedup_type", "global: of the kernel's time, local: of the part that the rule looks at"),
+)
+MEANS: Final = (
+    "time_us", "dram_bytes", "dram_percent", "l2_hit_percent", "sm_percent", "tensor_percent", "occupancy_percent",
+    "top_stall_percent",
+)  # fmt: skip
+FIRSTS: Final = ("occupancy_limit", "top_stall")
+RULE_COLUMNS: Final = ("rule", "rule_text", "estimated_speedup_percent", "speedup_type")
+
+BY_NAME: Final = "name"
+BY_BASE: Final = "base name"
+NAMED_IN_NOTES: Final = 3
+
+_INSTANCE: Final = re.compile(r"\(instance (\d{1,4})\)")
+_LLVM_LAMBDA: Final = re.compile(r"'lambda(\d{0,4})'")  # without a number the first, from 0 on the others
+_PARENTHESES: Final = re.compile(r"\([^()]*\)")
+# A word with :: right behind it is a namespace or a class; the spellings keep different ones of them.
+_WORD: Final = re.compile(r"(?P<outer>\w+::)|(?P<word>-?\w+)")
+_SUFFIX: Final = re.compile(r"(-?\d+)(?:[uU]?[lL]{0,2})")
+_DROPPED: Final = frozenset({"const", "void", "operator", "typename", "struct", "class"})
+_TRUTH: Final = {"true": "1", "false": "0"}
+_SIZE: Final = re.compile(r"\d{1,10}")
+
+
+class NameKey(NamedTuple):
+    """What both spellings of a kernel's name keep; no arguments where a name has none, or hides them."""
+
+    base: str
+    arguments: tuple[str, ...]
+
+
+class Shape(NamedTuple):
+    """A kernel with its launch geometry; None where that is not known."""
+
+    kernel: str
+    grid: tuple[int, ...] | None
+    block: tuple[int, ...] | None
+
+    @property
+    def key(self) -> NameKey:
+        return name_key(self.kernel)
+
+
+@lru_cache(maxsize=8192)
+def name_key(name: str) -> NameKey:
+    """The key of a kernel's name, in whichever spelling.
+
+    >>> name_key("void at::<unnamed>::f<8, at::g(at::T &)::[lambda() (instance 2)], std::array<char *, 2>>(int, T2)")
+    NameKey(base='f', arguments=('8', 'g', 'lambda', '2', 'array', 'char', '2'))
+    >>> _ == name_key("void at::native::(anonymous namespace)::f<8, at::native::g(at::T&)::{lambda()#2}, "
+    ...               "std::array<char*, 2ul> >(int, at::native::g(at::T&)::{lambda()#2})")
+    True
+    """
+    parsed = parse_kernel_name(name)
+    base = parsed.function.rsplit("::", 1)[-1].strip()
+    arguments = parsed.text[parsed.text.find("<") :] if "<" in parsed.text else ""
+    return NameKey(base, () if is_mangled(demangle(name)) else tuple(_words(arguments)))
+
+
+def _words(text: str) -> Iterable[str]:
+    text = _INSTANCE.sub(r"#\1", text)
+    text = _LLVM_LAMBDA.sub(lambda found: f"lambda#{int(found[1]) + 2 if found[1] else 1}", text)
+    replaced = 1
+    while replaced:  # parameter lists and casts, innermost first
+        text, replaced = _PARENTHESES.subn(" ", text)
+    for found in _WORD.finditer(text):
+        word = found["word"]
+        if word and word not in _DROPPED:
+            number = _SUFFIX.fullmatch(word)
+            yield number[1] if number else _TRUTH.get(word, word)
+
+
+def with_short_names(found: Table, categorizer: Categorizer) -> Table:
+    """A table of counters with the short form and the category of each kernel behind its name."""
+    names = found.frame["kernel"].unique(maintain_order=True).to_list()
+    known = pl.DataFrame(
+        {
+            "kernel": names,
+            "kernel_short": [short_name(name) for name in names],
+            "kernel_category": [each.category for each in categorizer.classify_all(names)],
+        },
+        schema={"kernel": pl.String, "kernel_short": pl.String, "kernel_category": pl.String},
+    )
+    place = [column.name for column in found.columns].index("kernel") + 1
+    columns = (*found.columns[:place], SHORT, CATEGORY, *found.columns[place:])
+    frame = found.frame.join(known, on="kernel", how="left", maintain_order="left")
+    return table(found.name, found.meaning, columns, frame, *found.notes)
+
+
+def measured_kernels(work: Workspace) -> Table:
+    """What Nsight Compute measured of this trace's kernels, where its CSV was given beside the trace."""
+    counters = next((table for table in work.counters if table.name == "counters"), None)
+    rules = next((table for table in work.counters if table.name == "counter_rules"), None)
+    if counters is None:
+        frame = pl.DataFrame(schema={column.name: TYPES.get(column.name, pl.Float64) for column in COLUMNS})
+        return table("measured_kernels", MEANING, COLUMNS, frame, NO_COUNTERS)
+    return joined_kernels(work, counters, rules)
+
+
+def joined_kernels(work: Workspace, counters: Table, rules: Table | None = None) -> Table:
+    """The kernels of a trace that Nsight Compute has measured, those with most time first."""
+    groups = _trace_groups(work)
+    shapes = [_shape(*row) for row in groups.select("kernel", "grid", "block").iter_rows()]
+    profiled = [_shape(*row) for row in counters.frame.select("kernel", "grid", "block").iter_rows()]
+    matches = _Matches(shapes, profiled)
+    rows = [matches.found.get(shape, (None, None)) for shape in profiled]
+    frame = counters.frame.with_columns(
+        pl.Series("row", [row for row, _ in rows], dtype=pl.Int64),
+        pl.Series("matched_by", [how for _, how in rows], dtype=pl.String),
+    ).filter(pl.col("row").is_not_null())
+    frame = frame.join(_best_rules(rules), on=["process", "id", "kernel"], how="left", maintain_order="left")
+    joined = (
+        _per_row(frame)
+        .join(groups.with_row_index("row").cast({"row": pl.Int64}), on="row", how="left")
+        .with_columns(
+            percent_of("total_us", work.gpu_total_ns).alias("percent"),
+            (pl.col("dram_bytes") / pl.col("modelled_bytes")).alias("measured_over_modelled"),
+        )
+        .sort("total_us", "kernel", "grid", descending=[True, False, False])
+    )
+    return table("measured_kernels", MEANING, COLUMNS, joined, *matches.notes())
+
+
+def _trace_groups(work: Workspace) -> pl.DataFrame:
+    """The kernels of the trace by name and launch geometry, with the bytes that their ops must move."""
+    geometries = work.trace.geometries.with_row_index("geometry").select(
+        pl.col("geometry").cast(pl.Int32), "grid", "block"
+    )
+    one = pl.col("modelled").drop_nulls().unique()
+    return (
+        work.gpu.select("name", "kind", "geometry", "dur_ns")
+        .with_columns(_modelled_bytes(work))
+        .filter(pl.col("kind") == CODE["kernel"])
+        .join(geometries, on="geometry", how="left", maintain_order="left")
+        .group_by("name", "grid", "block", maintain_order=True)
+        .agg(
+            pl.len().alias("count"),
+            (pl.col("dur_ns").sum() / 1000).alias("total_us"),
+            (pl.col("dur_ns").mean() / 1000).alias("mean_us"),
+            # Calls of other sizes with the same grid: which of them was measured is not known.
+            pl.when((one.len() == 1) & (one.first() > 0)).then(one.first()).alias("modelled_bytes"),
+        )
+        .join(work.kernel_facts, on="name", how="left", maintain_order="left")
+    )
+
+
+def _modelled_bytes(work: Workspace) -> pl.Series:
+    """Per GPU event the bytes of its op's call; -1 where the call launches several kernels, null where not known."""
+    found = costing(work)
+    cost = found.groups["cost"].to_numpy()[found.event_group]
+    moved = np.array([*(cost.bytes for cost in found.costs), np.nan])[cost]
+    _, call = np.unique(found.event_call, return_inverse=True)
+    kernels = np.bincount(call, (work.gpu["kind"] == CODE["kernel"]).to_numpy())
+    return pl.Series("modelled", np.where(kernels[call] > 1, -1.0, moved)).fill_nan(None)
+
+
+class _Matches:
+    """Which shape of the trace each profiled shape is."""
+
+    def __init__(self, shapes: Sequence[Shape], profiled: Iterable[Shape]) -> None:
+        self.by_base: dict[str, list[int]] = {}
+        for row, shape in enumerate(shapes):
+            self.by_base.setdefault(shape.key.base, []).append(row)
+        self.shapes = shapes
+        self.found: dict[Shape, tuple[int, str]] = {}
+        self.absent: list[Shape] = []
+        self.ambiguous: list[Shape] = []
+        for shape in dict.fromkeys(profiled):
+            self._match(shape)
+        self._drop_rivals()
+
+    def _match(self, shape: Shape) -> None:
+        fitting = [row for row in self.by_base.get(shape.key.base, []) if _same_launch(shape, self.shapes[row])]
+        words = shape.key.arguments
+        exact = [row for row in fitting if self.shapes[row].key.arguments == words]
+        loose = [row for row in fitting if _one_hides(words, self.shapes[row].key.arguments)]
+        chosen, how = (exact, BY_NAME) if exact else (loose, BY_BASE)
+        if len(chosen) == 1:
+            self.found[shape] = (chosen[0], how)
+        else:
+            (self.ambiguous if chosen else self.absent).append(shape)
+
+    def _drop_rivals(self) -> None:
+        """Two profiled kernels cannot both be one kernel of the trace, if that is all their base names say."""
+        claims = Counter(row for row, _ in self.found.values())
+        for shape, (row, how) in list(self.found.items()):
+            if how == BY_BASE and claims[row] > 1:
+                del self.found[shape]
+                self.ambiguous.append(shape)
+
+    def notes(self) -> list[str]:
+        total = len(self.found) + len(self.absent) + len(self.ambiguous)
+        notes = [f"{len(self.found)} of {total} profiled kernels (by name, grid and block) occur in the trace"]
+        if self.absent:
+            notes.append(f"{len(self.absent)} do not: {_listed(self.absent)}")
+        if self.ambiguous:
+            notes.append(f"{len(self.ambiguous)} fit several kernels and are left out: {_listed(self.ambiguous)}")
+        return notes
+
+
+def _one_hides(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
+    """Whether one name has no template arguments, or lost the end of them."""
+    shorter = min(len(first), len(second))
+    return first[:shorter] == second[:shorter]
+
+
+def _same_launch(first: Shape, second: Shape) -> bool:
+    pairs = ((first.grid, second.grid), (first.block, second.block))
+    return all(one is None or other is None or one == other for one, other in pairs)
+
+
+def _shape(kernel: str, grid: str | None, block: str | None) -> Shape:
+    return Shape(kernel, _sizes(grid), _sizes(block))
+
+
+def _sizes(text: str | None) -> tuple[int, ...] | None:
+    return tuple(int(size) for size in _SIZE.findall(text or "")) or None
+
+
+def _listed(shapes: Sequence[Shape]) -> str:
+    names = list(dict.fromkeys(short_name(shape.kernel) for shape in shapes))
+    return ", ".join(names[:NAMED_IN_NOTES]) + (", …" if len(names) > NAMED_IN_NOTES else "")
+
+
+def _per_row(frame: pl.DataFrame) -> pl.DataFrame:
+    """The profiled launches of each row of the trace as one: means, and the words of the longest launch."""
+    promise = [pl.col("speedup_type") == "global", pl.col("estimated_speedup_percent")]
+    return frame.group_by("row", maintain_order=True).agg(
+        pl.len().alias("profiled"),
+        pl.col("matched_by").first(),
+        *(pl.col(name).mean().alias("ncu_us" if name == "time_us" else name) for name in MEANS),
+        *(pl.col(name).sort_by("time_us", descending=True, nulls_last=True).first() for name in FIRSTS),
+        *(pl.col(name).sort_by(promise, descending=True, nulls_last=True).first() for name in RULE_COLUMNS),
+    )
+
+
+def _best_rules(rules: Table | None) -> pl.DataFrame:
+    """Per launch the rule that promises most: of the whole kernel's time rather than of a part of it."""
+    schema: dict[str, Any] = {
+        "process": pl.Int64, "id": pl.Int64, "kernel": pl.String, "rule": pl.String, "rule_text": pl.String,
+        "estimated_speedup_percent": pl.Float64, "speedup_type": pl.String,
+    }  # fmt: skip
+    if rules is None:
+        return pl.DataFrame(schema=schema)
+    return (
+        rules.frame.filter(pl.col("kind") == "OPT")
+        .rename({"text": "rule_text"})
+        .sort(
+            pl.col("speedup_type") == "global", "estimated_speedup_percent", descending=True, nulls_last=True,
+            maintain_order=True,
+        )
+        .unique(["process", "id", "kernel"], keep="first", maintain_order=True)
+        .select(list(schema))
+    )  # fmt: skip

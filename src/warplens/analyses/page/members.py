@@ -1,0 +1,119 @@
+"""Which row of which table each GPU event belongs to.
+
+With this, a table can be made again for some of the events alone: a step, a range of time. The page does so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.roofline.costing import costing
+from warplens.analyses.roofline.tables import roofline_rows
+from warplens.analyses.time.phases import phase_of
+from warplens.analyses.work.comm import described_collectives
+from warplens.analyses.work.launches import launches
+from warplens.analyses.work.modules import frame_parts, line_codes, line_context, module_codes, module_context
+from warplens.analyses.work.ops import SPEC_COLUMNS
+from warplens.analyses.workspace import Workspace
+from warplens.model.kinds import NONE
+from warplens.model.table import Table
+from warplens.model.trace import Ints
+
+KEYS: Final = {
+    # table: the columns that tell its rows apart, which `_described` knows for each GPU event
+    "kernel_categories": ("kernel_category",),
+    "kernels": ("op", "kernel", "device", "stream"),
+    "launch_categories": ("op", "kernel_category"),
+    "ops": ("op",),
+    "phases": ("phase",),
+    "short_kernels": ("kernel",),
+    "cost_coverage": ("reason",),
+}
+BACKWARD: Final = ".backward"
+COLLECTIVE: Final = ("collective", "group", "group_size", "dtype", "message_bytes")
+
+
+def members(work: Workspace, tables: Mapping[str, Table]) -> dict[str, Ints]:
+    """Per table that GPU events can be divided over: for each event of `work.gpu` its row, -1 for none.
+
+    `modules.backward` and `python_lines.backward` say which events came to their row through a backward op.
+    """
+    events = _described(work)
+    found = {name: _joined(events.select(keys), tables[name].frame.select(keys)) for name, keys in KEYS.items()}
+    found["short_kernels"][work.gpu["dur_ns"].to_numpy() >= work.options.short_ns] = NONE
+    found |= {name: make(work, tables[name].frame) for name, make in SPECIAL.items()}
+    for name, context in (("modules", module_context(work)), ("python_lines", line_context(work))):
+        found[f"{name}{BACKWARD}"] = context.backward.astype(np.int64)
+    return found
+
+
+def _described(work: Workspace) -> pl.DataFrame:
+    reasons = costing(work).groups["reason"].gather(costing(work).event_group)
+    return work.gpu.select("op", "kernel", "kernel_category", "device", "stream", "owner", "op_row").with_columns(
+        phase_of(work), reasons.alias("reason")
+    )
+
+
+def _joined(events: pl.DataFrame, rows: pl.DataFrame) -> Ints:
+    """For each event the row with the same values, -1 for none."""
+    numbered = rows.with_row_index("row").unique(rows.columns, keep="first")
+    joined = events.join(numbered, on=rows.columns, how="left", maintain_order="left", nulls_equal=True)
+    found: Ints = joined["row"].cast(pl.Int64).fill_null(NONE).to_numpy().copy()
+    return found
+
+
+def _op_shapes(work: Workspace, rows: pl.DataFrame) -> Ints:
+    op_row = work.gpu["op_row"].to_numpy()
+    direct = (op_row >= 0) & (op_row == work.gpu["owner"].to_numpy())
+    row = np.where(direct, op_row, 0)
+    spec = work.trace.events["spec"].gather(row) if len(work.trace) else pl.Series("spec", [], pl.Int32)
+    specs = work.trace.specs.with_row_index("spec").with_columns(pl.col("spec").cast(pl.Int32))
+    keys = ["op", *(column.name for column in SPEC_COLUMNS)]
+    events = work.gpu.select("op").with_columns(spec).join(specs, on="spec", how="left", maintain_order="left")
+    events = events.with_columns(pl.col(name).fill_null("") for name in keys[1:])
+    return np.where(direct, _joined(events.select(keys), rows.select(keys)), NONE)
+
+
+def _launches(work: Workspace, _: pl.DataFrame) -> Ints:
+    if ("rows", "launches") not in work.memo:
+        launches(work)
+    rows: Ints = work.memo["rows", "launches"]
+    return rows
+
+
+def _modules(work: Workspace, rows: pl.DataFrame) -> Ints:
+    codes, texts = module_codes(work)
+    place = {module: row for row, module in enumerate(rows["module"].to_list())}
+    return np.array([place.get(text, NONE) for text in texts], np.int64)[codes]
+
+
+def _lines(work: Workspace, rows: pl.DataFrame) -> Ints:
+    codes, texts = line_codes(work)
+    place = {parts: row for row, parts in enumerate(rows.select("file", "line", "function").iter_rows())}
+    used = np.unique(codes)
+    of_code = np.full(len(texts), NONE, np.int64)
+    of_code[used] = [place[frame_parts(texts[code])] for code in used.tolist()]
+    return of_code[codes]
+
+
+def _comm(work: Workspace, rows: pl.DataFrame) -> Ints:
+    described = described_collectives(work)
+    found = np.full(len(work.gpu), NONE, np.int64)
+    place = np.searchsorted(work.gpu["id"].to_numpy(), described["id"].to_numpy())
+    found[place] = _joined(described.select(COLLECTIVE), rows.select(COLLECTIVE))
+    return found
+
+
+SPECIAL: Final[dict[str, Callable[[Workspace, pl.DataFrame], Ints]]] = {
+    "op_shapes": _op_shapes,
+    "roofline": lambda work, _: roofline_rows(work),
+    "launches": _launches,
+    "modules": _modules,
+    "python_lines": _lines,
+    "comm": _comm,
+}
+MEMBER_TABLES: Final = (*KEYS, *SPECIAL)

@@ -1,0 +1,265 @@
+"""What the GPU work of a trace had to do: each GPU event joined to the op call that has a cost.
+
+An event's cost is that of the nearest op around its launch that the op table knows; all events of one call share it.
+Copies over the host link, and copies, memsets and collectives outside such ops, carry their sizes themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.work.calls import call_times
+from warplens.analyses.work.comm import described_collectives
+from warplens.analyses.workspace import COMMUNICATION, Workspace
+from warplens.costs import Cost, assumed_pointwise, cost_of, has_model, parse_call
+from warplens.costs.tensors import ITEM_BYTES
+from warplens.model.kinds import CODE, NONE
+from warplens.model.trace import Bools, Ints, Trace
+from warplens.passes.climb import climb
+from warplens.passes.survey import is_graph_launch
+
+ELEMENTWISE: Final = "Elementwise"
+HOST_COPY: Final = re.compile(r"Memcpy (?P<way>HtoD|DtoH|Host -> Device|Device -> Host)", re.IGNORECASE)
+PAGEABLE: Final = re.compile("pageable", re.IGNORECASE)
+TO_GPU: Final = ("htod", "host -> device")
+OPAQUE_SIZE: Final = re.compile(r"OpaqueType<(\d{1,2})u?>")
+
+COSTED: Final = "costed"
+NO_SHAPES: Final = "no shapes"
+REASONS: Final = {
+    COSTED: "FLOPs and bytes are known",
+    "no model": "the op is not in the op table",
+    NO_SHAPES: "what the op worked on is not recorded",
+    "in a graph": "launched by a CUDA or HIP graph, inside which no ops are recorded",
+    "no op": "launched outside any op, or without a recorded launch",
+}
+
+
+class Costing(NamedTuple):
+    """`groups` has one row per op and inputs; `event_group` says for each GPU event which row it belongs to.
+
+    Columns: op (name code, -1 for none), spec (of the inputs), own (kernel name code, for events that carry their size
+    themselves), count (calls), total_ns (Σ durations), union_ns (Σ over calls of the union of their intervals), kernel
+    (name code that takes most of the time), cost (place in `costs`, -1 for none), reason (one of `REASONS`).
+    `event_call` says which events belong to one call.
+    """
+
+    groups: pl.DataFrame
+    costs: list[Cost]
+    event_group: Ints
+    event_call: Ints
+
+
+def costing(work: Workspace) -> Costing:
+    known: Costing | None = work.memo.get("costing")
+    if known is None:
+        known = work.memo["costing"] = _costing(work)
+    return known
+
+
+def _costing(work: Workspace) -> Costing:
+    owner, borrowed = _owners(work)
+    assumed = _elementwise_ops(work, owner)
+    events = _events(work, owner, borrowed, assumed)
+    keys, event_group = np.unique(events.keys(work), return_inverse=True)
+    groups = _groups(work, events, event_group.astype(np.int64), len(keys))
+    found = [_group_cost(work, row, assumed) for row in groups.iter_rows(named=True)]
+    is_cost = np.array([isinstance(cost, Cost) for cost in found], bool)
+    groups = groups.with_columns(
+        pl.Series("cost", np.where(is_cost, np.cumsum(is_cost) - 1, NONE), dtype=pl.Int64),
+        pl.Series("reason", [COSTED if isinstance(cost, Cost) else cost for cost in found], dtype=pl.String),
+    )
+    costs = [cost for cost in found if isinstance(cost, Cost)]
+    return Costing(groups, costs, event_group.astype(np.int64), events.call)
+
+
+class Events(NamedTuple):
+    """One entry per GPU event, in the order of `work.gpu`: what its group is told by, and the call it belongs to."""
+
+    op: Ints
+    spec: Ints
+    own: Ints
+    call: Ints
+
+    def keys(self, work: Workspace) -> Ints:
+        """Events with equal keys share a cost."""
+        names, specs = len(work.trace.names) + 1, len(work.trace.specs) + 1
+        return ((self.op + 1) * specs + self.spec + 1) * names + self.own + 1
+
+
+def _events(work: Workspace, owner: Ints, borrowed: Ints, assumed: set[int]) -> Events:
+    trace, gpu = work.trace, work.gpu
+    names, kernel = trace.ints("name").astype(np.int64), gpu["name"].to_numpy().astype(np.int64)
+    known = np.array([has_model(name) for name in trace.names], bool)
+    known[list(assumed)] = True
+    op_row = climb(owner, trace.ints("parent"), (trace.ints("kind") == CODE["op"]) & known[names])
+    link = _named(work, HOST_COPY)
+    sized = np.isin(gpu["kind"].to_numpy(), [CODE["memcpy"], CODE["memset"]])
+    sized |= (gpu["kernel_category"] == COMMUNICATION).to_numpy()
+    modelled = (op_row >= 0) & ~link
+    row = np.maximum(op_row, 0)
+    caller = np.where(owner >= 0, names[np.maximum(owner, 0)], NONE)
+    return Events(
+        op=np.where(modelled, names[row], caller),
+        spec=np.where(modelled, trace.ints("spec").astype(np.int64)[row], NONE),
+        own=np.where(link | (sized & ~modelled), kernel, NONE),
+        call=np.where(modelled, op_row + borrowed * len(trace), 2 * len(trace) + np.arange(len(gpu), dtype=np.int64)),
+    )
+
+
+def _groups(work: Workspace, events: Events, group: Ints, count: int) -> pl.DataFrame:
+    gpu = work.gpu
+    duration = gpu["dur_ns"].to_numpy()
+    calls = call_times(events.call, gpu["start_ns"].to_numpy(), duration)
+    of_call = group[calls.first]
+    number = np.bincount(of_call, minlength=count)
+    first = np.full(count, len(group), np.int64)
+    np.minimum.at(first, group, np.arange(len(group)))
+    owner = gpu["owner"].to_numpy()[first]
+    blocks = np.append(grid_blocks(work.trace), 0)[gpu["geometry"].to_numpy()]
+    return pl.DataFrame(
+        {
+            "group": np.arange(count),
+            "op": events.op[first],
+            "spec": events.spec[first],
+            "own": events.own[first],
+            "count": number,
+            "total_ns": _summed(duration, group, count),
+            "union_ns": _summed(calls.union_ns, of_call, count),
+            "step_ns": _summed(np.where(gpu["step"].to_numpy() >= 0, duration, 0), group, count),
+            "in_graph": is_graph_launch(work.trace, owner),
+            "is_op": (work.trace.ints("kind")[owner] == CODE["op"]) & (owner >= 0),
+            "kernel": _main_kernels(group, gpu["name"].to_numpy().astype(np.int64), duration, count),
+            "blocks": _summed(blocks, group, count) // np.maximum(number, 1),
+            "bytes": _mean_bytes(work, group, count),
+        }
+    )
+
+
+def _summed(values: Ints, group: Ints, count: int) -> Ints:
+    """Sums per group; exact, as they stay below 2^53."""
+    return np.bincount(group, weights=values, minlength=count).astype(np.int64)
+
+
+def _main_kernels(group: Ints, name: Ints, duration: Ints, count: int) -> Ints:
+    """Per group the name of the kernel that takes most of its time."""
+    width = int(name.max(initial=0)) + 1
+    pairs, place = np.unique(group * width + name, return_inverse=True)
+    spent = np.bincount(place, weights=duration, minlength=len(pairs))
+    order = np.lexsort((-pairs, spent, pairs // width))  # the longest of each group comes last, the first of equals
+    last = np.append(np.flatnonzero(np.diff(pairs[order] // width)), len(pairs) - 1) if len(pairs) else order
+    main = np.zeros(count, np.int64)
+    main[pairs[order][last] // width] = pairs[order][last] % width
+    return main
+
+
+def _mean_bytes(work: Workspace, group: Ints, count: int) -> Any:
+    """Bytes that the copies and memsets of a group record, per event; 0 where there are none."""
+    copies = work.trace.copies.unique("id", keep="first").sort("id")
+    rows = work.gpu["id"].to_numpy()
+    place = np.searchsorted(rows, copies["id"].to_numpy())
+    inside = place < len(rows)
+    inside[inside] = rows[place[inside]] == copies["id"].to_numpy()[inside]
+    of_copy = group[place[inside]]
+    moved = np.bincount(of_copy, weights=copies["bytes"].to_numpy()[inside], minlength=count)
+    return moved / np.maximum(np.bincount(of_copy, minlength=count), 1)
+
+
+def _owners(work: Workspace) -> tuple[Ints, Ints]:
+    """The op or launch of each GPU event, and 1 where it is borrowed from a twin.
+
+    A profile often begins while kernels of the step before still run: their launches are not recorded. Where such a
+    stretch has the same names in the same order as the end of what its stream runs later, each kernel is taken to do
+    the work of its twin.
+    """
+    gpu = work.gpu
+    owner = gpu["owner"].to_numpy().astype(np.int64).copy()
+    borrowed = np.zeros(len(owner), np.int64)
+    lane = work.trace.ints("lane")[gpu["id"].to_numpy()]
+    start, names = gpu["start_ns"].to_numpy(), gpu["name"].to_numpy()
+    for each in np.unique(lane[owner < 0]).tolist():
+        rows = np.flatnonzero(lane == each)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        count = int(np.argmax(owner[rows] >= 0))
+        first, last = rows[:count], rows[len(rows) - count :]
+        if 0 < count <= len(rows) // 2 and (owner[last] >= 0).all() and (names[first] == names[last]).all():
+            owner[first], borrowed[first] = owner[last], 1
+    return owner, borrowed
+
+
+def _elementwise_ops(work: Workspace, owner: Ints) -> set[int]:
+    """Name codes of PyTorch's ops that launch nothing but elementwise kernels: those need no entry in the table."""
+    trace = work.trace
+    code = np.where(owner >= 0, trace.ints("name").astype(np.int64)[np.maximum(owner, 0)], NONE)
+    frame = pl.DataFrame({"code": code, "only": work.gpu["kernel_category"] == ELEMENTWISE})
+    codes = frame.group_by("code").agg(pl.col("only").all()).filter(pl.col("only") & (pl.col("code") >= 0))["code"]
+    texts = {each: trace.names[each] for each in codes.to_list()}
+    return {each for each, text in texts.items() if text.startswith("aten::") and not has_model(text)}
+
+
+def _named(work: Workspace, pattern: re.Pattern[str]) -> Bools:
+    """Which GPU events have a name that matches."""
+    found = [code for code in work.kernel_classes if pattern.search(work.trace.names[code])]
+    return np.isin(work.gpu["name"].to_numpy(), np.array(found, np.uint32))
+
+
+def grid_blocks(trace: Trace) -> Ints:
+    """Thread blocks per row of `geometries`, 0 where the grid is not recorded."""
+    sizes = trace.geometries["grid"].str.extract_all(r"\d{1,12}").to_list()
+    return np.array([min(np.prod([float(size) for size in each or ["0"]]), 2.0**62) for each in sizes]).astype(np.int64)
+
+
+def _group_cost(work: Workspace, row: dict[str, Any], assumed: set[int]) -> Cost | str:
+    """The cost of one call of a group, or the reason why there is none."""
+    trace = work.trace
+    if row["own"] >= 0:
+        return _own_cost(work, row) or NO_SHAPES
+    if row["op"] < 0:
+        return "no op"
+    if row["in_graph"]:
+        return "in a graph"
+    op = trace.names[row["op"]]
+    if not has_model(op) and row["op"] not in assumed:
+        return "no model" if row["spec"] >= 0 or "::" in op else NO_SHAPES if row["is_op"] else "no op"
+    dims, types, strides, concrete = trace.specs.row(row["spec"]) if row["spec"] >= 0 else ("",) * 4
+    call = parse_call(op, dims, types, strides, concrete, _list_item_bytes(work, row["kernel"]))
+    cost = assumed_pointwise(call) if row["op"] in assumed else cost_of(call, row["blocks"])
+    return cost or NO_SHAPES
+
+
+def _own_cost(work: Workspace, row: dict[str, Any]) -> Cost | None:
+    """Copies, memsets and collectives by what they record themselves."""
+    name, moved = work.trace.names[row["own"]], float(row["bytes"] or 0)
+    if work.kernel_classes[row["own"]].category == COMMUNICATION:
+        return _collective_cost(work, row["own"])
+    if not moved:
+        return None
+    link = HOST_COPY.search(name)
+    if link:
+        kind = "pageable" if PAGEABLE.search(name) else "pinned"
+        way = "to GPU" if link["way"].lower() in TO_GPU else "to host"
+        return Cost("transfer", 0.0, moved, "", unit="", params=(("way", way), ("memory", kind)))
+    is_set = name.lower().startswith("memset")
+    return Cost("fill" if is_set else "copy", 0.0, moved * (1 if is_set else 2), "", unit="")
+
+
+def _collective_cost(work: Workspace, code: int) -> Cost | None:
+    known = described_collectives(work).filter((pl.col("name") == code) & (pl.col("message_bytes") > 0))
+    if not len(known):
+        return None
+    mean = float(known["message_bytes"].sum()) / len(known)
+    why = "" if known["message_bytes"].n_unique() == 1 else "the mean of messages of several sizes"
+    params = (("collective", str(known["collective"][0])), ("ranks", int(known["group_size"][0] or 0)))
+    return Cost("collective", 0.0, mean, "", unit="", params=params, approximate=why)
+
+
+def _list_item_bytes(work: Workspace, kernel: int) -> float:
+    """The element size of tensor lists, whose dtypes no profile records, from the kernel's name."""
+    opaque = OPAQUE_SIZE.search(work.trace.names[kernel])
+    if opaque:
+        return float(min(int(opaque[1]), 16))
+    return ITEM_BYTES.get(work.kernel_classes[kernel].dtype, 0.0)

@@ -1,0 +1,294 @@
+"""`roofline` and its families' tables: how far each op is from the hardware's limit (docs/concepts/costs.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.absent import for_torch, told_by_quality
+from warplens.analyses.roofline.costing import COSTED, NO_SHAPES, REASONS, costing
+from warplens.analyses.roofline.limits import flag_of, limit_of
+from warplens.analyses.work.kernels import STEP_TIME
+from warplens.analyses.work.places import places_of
+from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of, rows_of_groups
+from warplens.costs import Cost
+from warplens.hardware import UNITS
+from warplens.model.kinds import NONE
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Ints
+
+COLUMNS = (
+    Column("op", "the op whose inputs give the cost"),
+    Column("family", "which formula gives FLOPs and bytes; `warplens explain costs` lists them"),
+    Column("params", "the sizes it took"),
+    Column("dtype", "element type of the main input"),
+    Column("flop", "floating-point operations of one call (a multiply–add is 2)"),
+    Column("bytes", "bytes one call must move: inputs read once, outputs written once", "bytes"),
+    Column("intensity", "FLOP per byte"),
+    Column("count", "calls"),
+    Column("kernel_us_mean", "time in which any kernel of a call ran, mean over the calls", "us"),
+    Column("tflops", "FLOPs over that time", "TFLOP/s"),
+    Column("tbps", "bytes over that time", "TB/s"),
+    Column("bound", "what limits the op: compute, memory or host link; empty for an unknown GPU"),
+    Column("roofline_us", "the least time one call can take on this GPU", "us"),
+    Column("percent_of_roofline", "roofline_us over kernel_us_mean", "%"),
+    Column("flag", "why that share is not to be taken at face value"),
+    Column("unit", "the ceiling that was used"),
+    Column("ceiling", "whether that ceiling is measured or from the data sheet"),
+    Column("total_us", "summed duration of the GPU events of all calls", "us"),
+    Column("percent", "share of the summed duration of all GPU events", "%"),
+    Column("lost_us", "time above the roofline, all calls together", "us"),
+    STEP_TIME,
+    Column("kernel_short", "kernel that takes most of the time"),
+    Column("arch", "architecture that kernel was built for, where its name says so"),
+    Column("line", "Python line with most of the time"),
+    Column("module", "nn.Module with most of the time"),
+    Column("approximate", "why FLOPs or bytes are no exact count"),
+)
+SCHEMA: Final[dict[str, Any]] = {
+    column.name: pl.Float64
+    if column.unit or column.name in ("flop", "intensity")
+    else pl.Int64
+    if column.name == "count"
+    else pl.String
+    for column in COLUMNS
+}
+PARAMS = {
+    # family: its table, and the columns that its parameters become
+    "gemm": ("gemm", ("B", "M", "N", "K", "layout")),
+    "attention": ("attention", ("pass", "B", "Hq", "Hkv", "Nq", "Nkv", "D", "Dv", "mask")),
+    "convolution": ("convolution", ("pass", "N", "Cin", "Cout", "in", "out", "kernel", "groups", "layout")),
+    "norm": ("norm", ("pass", "rows", "columns", "elements")),
+    "transfer": ("transfer", ("way", "memory")),
+}
+TEXTS: Final = frozenset({"layout", "pass", "mask", "in", "out", "kernel", "way", "memory"})
+"""Parameters that are words or, like 3x3, several numbers."""
+PARAM: Final = re.compile(r"(\w+)=(.*?)(?= \w+=|$)")
+"""One parameter of the text; its value may hold blanks."""
+MEANINGS = {
+    "B": "batch", "M": "rows of the result", "N": "columns of the result", "K": "length of the inner sums",
+    "layout": "memory order of the inputs", "pass": "forward or backward", "Hq": "query heads",
+    "Hkv": "key and value heads", "Nq": "queries", "Nkv": "keys", "D": "width of a head", "Dv": "width of its values",
+    "mask": "causal from a corner, a tensor that is read, or none",
+    "Cin": "input channels", "Cout": "output channels", "in": "input size",
+    "out": "output size", "kernel": "kernel size", "groups": "groups", "rows": "rows normalised",
+    "columns": "elements per row", "elements": "elements", "way": "direction of the copy",
+    "memory": "kind of host memory",
+}  # fmt: skip
+UNKNOWN_COSTS = "no GPU work with known FLOPs or bytes: the table cost_coverage says why"
+
+
+def roofline(work: Workspace) -> Table:
+    return table("roofline", "one row per op and shapes", COLUMNS, _rows(work).drop("key"), *_notes(work))
+
+
+def _notes(work: Workspace) -> list[str]:
+    unknown = len(work.gpu) and not len(_rows(work))
+    why = [told_by_quality(work, ("no_host", "no_shapes", "no_op_shapes"), UNKNOWN_COSTS)] if unknown else []
+    return [*why, *_ceiling_notes(work)]
+
+
+def _ceiling_notes(work: Workspace) -> list[str]:
+    notes = []
+    if len(work.gpu) and work.hardware is None:
+        notes.append("unknown GPU: no roofline; name it with --gpu (`warplens explain gpus`) or --gpu-file")
+    elif work.hardware is not None:
+        notes.append(f"ceilings of {work.hardware.name}: {work.hardware.measured or work.hardware.source}")
+    return notes
+
+
+def _rows(work: Workspace) -> pl.DataFrame:
+    known: pl.DataFrame | None = work.memo.get("roofline")
+    if known is None:
+        known = work.memo["roofline"] = _make_rows(work)
+    return known
+
+
+def _make_rows(work: Workspace) -> pl.DataFrame:
+    found = costing(work)
+    merged = (
+        _keyed_groups(work)
+        .sort("total_ns", "group", descending=[True, False])
+        .group_by("key", maintain_order=True)
+        .agg(pl.col("count", "total_ns", "union_ns", "step_ns").sum(), pl.col("op", "kernel", "cost", "group").first())
+    )
+    places = places_of(work, found.event_group, len(found.groups))
+    records = [
+        _record(work, found.costs[row["cost"]], row, places.lines[row["group"]], places.modules[row["group"]])
+        for row in merged.iter_rows(named=True)
+    ]
+    result = pl.DataFrame(records, schema={**SCHEMA, "key": pl.Int64}, orient="row", strict=False)
+    return result.with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent")).sort(
+        "total_us", "op", "params", descending=[True, False, False]
+    )
+
+
+def roofline_rows(work: Workspace) -> Ints:
+    """For each GPU event its row in the table `roofline`, -1 where its cost is not known."""
+    groups = _keyed_groups(work)
+    key_of_group = np.full(len(costing(work).groups), NONE, np.int64)
+    key_of_group[groups["group"].to_numpy()] = groups["key"].to_numpy()
+    return rows_of_groups(key_of_group[costing(work).event_group], _rows(work)["key"].to_numpy())
+
+
+def _keyed_groups(work: Workspace) -> pl.DataFrame:
+    """The groups that have a cost. Calls of one op with the same cost share a key, whatever else differs."""
+    known: pl.DataFrame | None = work.memo.get("costed groups")
+    if known is None:
+        found, seen = costing(work), dict[Any, int]()
+        groups = found.groups.filter(pl.col("cost") >= 0)
+        keys = [
+            seen.setdefault((op, own, found.costs[cost]), len(seen))
+            for op, own, cost in groups.select("op", "own", "cost").iter_rows()
+        ]
+        known = work.memo["costed groups"] = groups.with_columns(pl.Series("key", keys, dtype=pl.Int64))
+    return known
+
+
+def _record(work: Workspace, cost: Cost, row: dict[str, Any], line: str, module: str) -> dict[str, Any]:
+    names, kernel = work.trace.names, work.kernel_classes[row["kernel"]]
+    mean_us = row["union_ns"] / row["count"] / 1e3
+    tflops = cost.flop / mean_us / 1e6 if mean_us else 0.0
+    record = {
+        "op": names[row["op"]] if row["op"] >= 0 else NO_LAUNCH,
+        "family": cost.family,
+        "params": cost.params_text,
+        "dtype": cost.dtype,
+        "flop": float(cost.flop),
+        "bytes": float(cost.bytes),
+        "intensity": round(cost.intensity, 6),
+        "count": row["count"],
+        "kernel_us_mean": mean_us,
+        "tflops": tflops,
+        "tbps": cost.bytes / mean_us / 1e6 if mean_us else 0.0,
+        "bound": "",
+        "flag": "",
+        "unit": "",
+        "ceiling": "",
+        "total_us": row["total_ns"] / 1e3,
+        "step_us": row["step_ns"] / 1e3,
+        "kernel_short": work.short_names[row["kernel"]],
+        "arch": kernel.arch,
+        "line": line,
+        "module": module,
+        "approximate": cost.approximate,
+        "key": row["key"],
+    }
+    gpu = work.hardware
+    # A TF32 kernel's name spells fp32 first: that is what it reads and writes.
+    kernel_dtype = "tf32" if "tf32" in names[row["kernel"]].lower() else kernel.dtype
+    limit = limit_of(cost, gpu, kernel_dtype, tflops) if gpu else None
+    if gpu and limit and mean_us:
+        record |= {
+            "bound": limit.bound,
+            "unit": limit.unit,
+            "ceiling": "measured" if limit.measured else "data sheet",
+            "roofline_us": limit.roofline_us,
+            "percent_of_roofline": 100 * limit.roofline_us / mean_us,
+            "lost_us": max(0.0, mean_us - limit.roofline_us) * row["count"],
+            "flag": flag_of(limit, cost, gpu, mean_us),
+        }
+    return record
+
+
+ROOFLINE_SET = (
+    "family", "flop", "bytes", "tflops", "tbps", "bound", "roofline_us", "percent_of_roofline", "flag",
+)  # fmt: skip
+"""The columns that the table `op_shapes` takes over."""
+
+
+def roofline_by_inputs(work: Workspace) -> pl.DataFrame:
+    """`ROOFLINE_SET` by op and spec, for ops that launch the costed kernels themselves."""
+    rows = _rows(work).select("key", "op", *ROOFLINE_SET)
+    groups = _keyed_groups(work).filter((pl.col("spec") >= 0) & (pl.col("own") < 0))
+    return groups.select(pl.col("spec").cast(pl.Int32), "key").join(rows, on="key", how="inner").drop("key")
+
+
+def ceilings(work: Workspace) -> Table:
+    gpu = work.hardware
+    rows: list[tuple[str, str, str, str, float, str, bool]] = []
+    if gpu is not None:
+        bandwidth = gpu.bandwidth_tbps()
+        about = (gpu.name, gpu.architecture)
+        rows.append((*about, "memory", "", bandwidth.value, "TB/s", bandwidth.measured))
+        if gpu.host_link_gbps:
+            rows.append((*about, "host link", "", gpu.host_link_gbps / 1e3, "TB/s", False))
+        for unit in UNITS:
+            peaks = [(dtype, gpu.peak_tflops(unit, dtype)) for dtype in sorted(gpu.datasheet.of(unit))]
+            rows += [(*about, unit, dtype, peak.value, "TFLOP/s", peak.measured) for dtype, peak in peaks if peak]
+    columns = (
+        Column("gpu", "GPU as the table of hardware names it"),
+        Column("architecture", "what its kernels are built for"),
+        Column("unit", "matrix or vector units, memory, or the link to the host"),
+        Column("dtype", "number type"),
+        Column("value", "the most it does: measured where that is known, else the data sheet's dense figure"),
+        Column("per", "unit of the value"),
+        Column("measured", "measured, not only promised"),
+    )
+    types = (pl.String, pl.String, pl.String, pl.String, pl.Float64, pl.String, pl.Boolean)
+    schema: Any = dict(zip([column.name for column in columns], types, strict=True))
+    frame = pl.DataFrame(rows, schema, orient="row")
+    return table("ceilings", "one row per limit of this trace's GPU", columns, frame, *_ceiling_notes(work))
+
+
+def cost_coverage(work: Workspace) -> Table:
+    frame = (
+        costing(work)
+        .groups.group_by("reason")
+        .agg(pl.col("count").sum(), (pl.col("total_ns").sum() / 1e3).alias("total_us"), pl.col("op", "total_ns"))
+        .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
+        .sort("total_us", "reason", descending=[True, False])
+    )
+    ops = [_top_ops(work, codes, times) for codes, times in frame.select("op", "total_ns").iter_rows()]
+    meanings = REASONS | {NO_SHAPES: REASONS[NO_SHAPES] + for_torch(work, " (record with record_shapes=True)")}
+    frame = frame.with_columns(
+        pl.col("reason").replace_strict(meanings, default="").alias("meaning"), pl.Series("ops", ops, dtype=pl.String)
+    )
+    columns = (
+        Column("reason", f"'{COSTED}', or why GPU work has no cost"),
+        Column("count", "calls"),
+        Column("total_us", "their GPU time", "us"),
+        Column("percent", "share of all GPU time", "%"),
+        Column("meaning", "what that means"),
+        Column("ops", "the ops with most of that time"),
+    )
+    return table("cost_coverage", "one row per reason why GPU work has a cost or none", columns, frame)
+
+
+def _top_ops(work: Workspace, codes: list[int], times: list[int]) -> str:
+    sums: dict[int, int] = {}
+    for code, time in zip(codes, times, strict=True):
+        sums[code] = sums.get(code, 0) + time
+    top = sorted(sums, key=lambda code: (-sums[code], code))[:5]
+    return ", ".join(work.trace.names[code] if code >= 0 else NO_LAUNCH for code in top)
+
+
+def params_of(text: str) -> dict[str, str]:
+    """The parameters of a row by name.
+
+    >>> params_of("way=to GPU memory=pageable")
+    {'way': 'to GPU', 'memory': 'pageable'}
+    """
+    return dict(PARAM.findall(text))
+
+
+def family_table(family: str) -> Callable[[Workspace], Table]:
+    """The analysis that gives one family's rows of the roofline with its parameters as columns."""
+    name, params = PARAMS[family]
+
+    def analysis(work: Workspace) -> Table:
+        frame = _rows(work).filter(pl.col("family") == family)
+        parsed = [params_of(text) for text in frame["params"]]
+        for param in params:
+            values = pl.Series(param, [each.get(param) for each in parsed], dtype=pl.String)
+            frame = frame.with_columns(values if param in TEXTS else values.cast(pl.Int64, strict=False))
+        columns = [column for column in COLUMNS if column.name not in ("params", "family")]
+        columns[1:1] = [Column(param, MEANINGS[param]) for param in params]
+        return table(name, f"one row per {family}: its sizes and its roofline", columns, frame, *_notes(work))
+
+    analysis.__name__ = name
+    return analysis

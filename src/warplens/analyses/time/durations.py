@@ -1,0 +1,74 @@
+"""`short_kernels` and `kernel_durations`: GPU events too short to be worth their launch, and how all are spread."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.work.kernels import CATEGORY, PERCENT, STEP_TIME, STEP_US, TOTAL, TOTAL_US, US
+from warplens.analyses.workspace import Workspace, percent_of
+from warplens.model.table import Column, Table, table
+from warplens.units import format_ns
+
+EDGES_US = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 100_000)
+
+
+def short_kernels(work: Workspace) -> Table:
+    is_short = pl.col("dur_ns") < work.options.short_ns
+    short = work.gpu.filter(is_short)
+    frame = (
+        short.group_by("name")
+        .agg(
+            pl.len().alias("count"),
+            TOTAL_US,
+            US.mean().alias("mean_us"),
+            pl.col("op").mode().sort().first(),
+            STEP_US,
+            pl.col("in_graph").sum().alias("graph_count"),
+        )
+        .join(work.kernel_facts, on="name", how="left")
+        .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
+        .sort("count", "total_us", "kernel", descending=[True, True, False])
+    )
+    columns = (
+        Column("kernel", "name as recorded"),
+        CATEGORY,
+        Column("count", "launches shorter than the threshold"),
+        TOTAL,
+        Column("mean_us", "their mean duration", "us"),
+        PERCENT,
+        Column("op", "op that launches it most often"),
+        Column("kernel_short", "readable short form of the name"),
+        STEP_TIME,
+        Column("graph_count", "of the launches, those inside a CUDA or HIP graph: none is waited for there"),
+    )
+    share = 100 * len(short) / max(1, len(work.gpu))
+    limit = format_ns(work.options.short_ns)
+    note = f"{len(short):,} of {len(work.gpu):,} GPU events ({share:.1f} %) are under {limit}"
+    notes = (note,) if len(work.gpu) else ()
+    return table("short_kernels", "one row per kernel with short launches", columns, frame, *notes)
+
+
+def kernel_durations(work: Workspace) -> Table:
+    duration = work.gpu["dur_ns"].to_numpy() / 1000
+    bucket = np.searchsorted(EDGES_US, duration, side="right") - 1
+    count = np.bincount(bucket, minlength=len(EDGES_US))
+    total = np.bincount(bucket, weights=duration, minlength=len(EDGES_US))
+    frame = pl.DataFrame(
+        {
+            "from_us": [float(edge) for edge in EDGES_US],
+            "to_us": [*map(float, EDGES_US[1:]), None],
+            "count": count,
+            "total_us": total,
+        },
+        schema={"from_us": pl.Float64, "to_us": pl.Float64, "count": pl.Int64, "total_us": pl.Float64},
+    ).with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
+    columns = (
+        Column("from_us", "shortest duration of the bucket", "us"),
+        Column("to_us", "durations are below this; empty: no limit", "us"),
+        Column("count", "GPU events of such a duration"),
+        TOTAL,
+        PERCENT,
+    )
+    frame = frame if len(work.gpu) else frame.clear()
+    return table("kernel_durations", "one row per bucket of durations", columns, frame)

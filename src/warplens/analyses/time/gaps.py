@@ -1,0 +1,277 @@
+"""`gaps` and `idle`: when each GPU had nothing to do, and what the host was doing meanwhile.
+
+A gap is a stretch in which no stream of a GPU runs anything. It ends with the launch of the next GPU event; the
+thread that made this launch is the one the GPU waited for, and what that thread was doing is the cause.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.time.host import innermost_at, name_of
+from warplens.analyses.time.phases import phase_of
+from warplens.analyses.work.modules import user_frames
+from warplens.analyses.workspace import NO_LAUNCH, Workspace
+from warplens.model.intervals import complement, covered_until, union
+from warplens.model.kinds import CODE, NONE
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Bools, Ints, Trace
+from warplens.passes.climb import climb, climb_context
+from warplens.units import format_ns
+
+UNKNOWN: Final = "unknown"
+SHORT_GAPS: Final = "short gaps"
+CAUSES: Final = {
+    # cause: what it means and, after the colon, what usually helps
+    "host sync": "the host waited for the GPU to drain and only then went on: avoid .item(), .cpu(), synchronize()",
+    "host busy": "the host was still preparing the next launch: fewer or fused ops, torch.compile, CUDA graphs",
+    "memory allocation": "the host was inside cudaMalloc/cudaFree or the like: warm the caching allocator up",
+    "kernel loading": "the host was loading or compiling a kernel: warm up before measuring",
+    "data loading": "the host was waiting for the data loader: more workers, prefetching",
+    "launch call": "the host was inside the launch call itself: a full queue, or slow drivers",
+    "dependency": "the launch was queued in time; the GPU waited for another stream, an event or its own latency",
+    UNKNOWN: "the next GPU event has no recorded launch: record the CPU side as well",
+    SHORT_GAPS: "gaps below the threshold, together, mostly launch latency: fewer, larger kernels, CUDA graphs",
+}
+SYNC = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$")
+ALLOCATION = re.compile(
+    r"(?:cuda|hip)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|MallocHost|FreeHost)|cuMem(?:Alloc|Free|Create|Map)"
+)
+LOADING = re.compile(
+    r"cuModuleLoad|cuLibraryLoad|hipModuleLoad|cuLinkComplete|cudaFuncGetAttributes|cudaGraphInstantiate"
+)
+BETWEEN: Final = "(between recorded events)"
+LONG_PAUSE_NS: Final = 5_000_000
+"""After a synchronisation a host launches again within a few ms, even profiled; a longer pause has its own reason."""
+DATA_LOADING = re.compile(r"enumerate\(DataLoader\)|.*dataloader\.py\(\d+\): __next__")
+GAP_COLUMNS = (
+    Column("device", "GPU number"),
+    Column("start_ms", "start of the gap, since the trace's start", "ms"),
+    Column("gap_us", "its length", "us"),
+    Column("cause", "why, as far as the host side tells; `warplens explain gaps` lists the causes"),
+    Column(
+        "host_frame", "innermost Python frame of the user's own that the host was in; in backward, of the forward code"
+    ),
+    Column("host_op", "framework op that the host was in"),
+    Column("after", "GPU event that ended the gap"),
+    Column("before", "GPU event that ended before the gap"),
+    Column("host_activity", "innermost host event in the middle of the wait"),
+    Column("after_op", "op of the event that ended the gap"),
+    Column("step", "step of the event that ended the gap, -1 if none"),
+    Column("percent_of_idle", "share of the GPU's idle time", "%"),
+    Column("phase", "part of the step that the event which ended the gap belongs to"),
+    Column("between_steps", "the events before and after the gap belong to different steps"),
+    Column("in_graph", "the event that ended the gap belongs to a CUDA or HIP graph"),
+)
+IDLE_COLUMNS = (
+    Column("device", "GPU number"),
+    Column("cause", "why the GPU was idle; `warplens explain idle` lists the causes"),
+    Column("count", "gaps"),
+    Column("total_us", "their summed length", "us"),
+    Column("percent_of_idle", "share of the GPU's idle time", "%"),
+    Column("percent", "share of the GPU's total time", "%"),
+)
+
+
+def gaps(work: Workspace) -> Table:
+    frame = all_gaps(work).filter(pl.col("gap_ns") >= work.options.gap_ns)
+    idle = pl.col("gap_ns").sum().over("device")
+    frame = frame.with_columns(
+        (pl.col("start_ns") / 1e6).alias("start_ms"),
+        (pl.col("gap_ns") / 1e3).alias("gap_us"),
+        (100 * pl.col("gap_ns") / pl.max_horizontal(idle, "idle_ns")).round(6).alias("percent_of_idle"),
+    ).sort("gap_us", "device", "start_ms", descending=[True, False, False])
+    note = f"gaps of at least {format_ns(work.options.gap_ns)}; shorter ones are summed in the table idle"
+    return table("gaps", "one row per idle gap of a GPU", GAP_COLUMNS, frame, note)
+
+
+def idle(work: Workspace) -> Table:
+    frame = (
+        named_gaps(work)
+        .group_by("device", "cause")
+        .agg(pl.len().alias("count"), pl.col("gap_ns").sum(), pl.col("idle_ns", "total_ns").first())
+        .with_columns(
+            (pl.col("gap_ns") / 1e3).alias("total_us"),
+            (100 * pl.col("gap_ns") / pl.col("idle_ns")).round(6).alias("percent_of_idle"),
+            (100 * pl.col("gap_ns") / pl.col("total_ns")).round(6).alias("percent"),
+        )
+        .sort("device", "total_us", "cause", descending=[False, True, False])
+    )
+    return table("idle", "one row per GPU and cause of idleness", IDLE_COLUMNS, frame)
+
+
+def named_gaps(work: Workspace) -> pl.DataFrame:
+    """All gaps, those below the threshold under one cause of their own."""
+    short = pl.col("gap_ns") < work.options.gap_ns
+    return all_gaps(work).with_columns(pl.when(short).then(pl.lit(SHORT_GAPS)).otherwise("cause").alias("cause"))
+
+
+def all_gaps(work: Workspace) -> pl.DataFrame:
+    found: pl.DataFrame | None = work.memo.get("gaps")
+    if found is None:
+        devices = sorted(work.gpu["device"].unique().to_list())
+        parts = [_device_gaps(work, device) for device in devices]
+        found = pl.concat(parts) if parts else _no_gaps(work, 0)
+        work.memo["gaps"] = found
+    return found
+
+
+def _device_gaps(work: Workspace, device: int) -> pl.DataFrame:
+    frame = work.gpu.filter(pl.col("device") == device)
+    start = frame["start_ns"].to_numpy()
+    end = start + frame["dur_ns"].to_numpy()
+    busy = union(start, end)
+    if len(busy.starts) == 0:
+        return _no_gaps(work, device)
+    free = complement(busy, int(busy.starts[0]), int(busy.ends[-1]))
+    rows = frame["id"].to_numpy().astype(np.int64)
+    by_start, by_end = np.argsort(start, kind="stable"), np.argsort(end, kind="stable")
+    after = rows[by_start[np.searchsorted(start[by_start], free.ends)]]
+    before = rows[by_end[np.searchsorted(end[by_end], free.starts, side="right") - 1]]
+    order = work.gpu["id"].to_numpy()
+    total = int(busy.ends[-1] - busy.starts[0])
+    return _gap_frame(
+        work,
+        device,
+        free.starts,
+        free.ends,
+        np.searchsorted(order, before),
+        np.searchsorted(order, after),
+        after,
+        total,
+    )
+
+
+def _no_gaps(work: Workspace, device: int) -> pl.DataFrame:
+    none = np.empty(0, np.int64)
+    return _gap_frame(work, device, none, none, none, none, none, 0)
+
+
+def _gap_frame(
+    work: Workspace,
+    device: int,
+    start: Ints,
+    end: Ints,
+    before: Ints,
+    after: Ints,
+    after_row: Ints,
+    total: int,
+) -> pl.DataFrame:
+    trace, gpu = work.trace, work.gpu
+    launch = trace.ints("launch")[after_row]
+    lane = np.where(launch >= 0, trace.ints("lane")[np.maximum(launch, 0)], NONE)
+    launched = np.where(launch >= 0, trace.ints("start_ns")[np.maximum(launch, 0)], end)
+    middle = (start + np.clip(launched, start, end)) // 2
+    activity = innermost_at(trace, lane, middle)
+    synced = _last_call(trace, SYNC, lane, start, end)
+    causes = _causes(trace, start, end, launch, lane, activity, _explains(trace, synced, start, end))
+    # What the GPU waited for is the call that synchronised, not what the host did once it was back.
+    activity = np.where((causes == "host sync").to_numpy(), synced, activity)
+    frames = climb_context(activity, trace.ints("parent"), trace.ints("forward"), user_frames(work)).row
+    frame = pl.DataFrame(
+        {
+            "device": np.full(len(start), device, np.int32),
+            "start_ns": start,
+            "gap_ns": end - start,
+            "idle_ns": np.full(len(start), int((end - start).sum())),
+            "total_ns": np.full(len(start), total),
+            "cause": causes,
+            "host_activity": name_of(trace, activity, absent=BETWEEN),
+            "host_op": name_of(trace, _around(trace, activity, "op")),
+            "host_frame": name_of(trace, frames),
+            "before": gpu["kernel_short"].gather(before),
+            "after": gpu["kernel_short"].gather(after),
+            "after_op": gpu["op"].gather(after),
+            "step": gpu["step"].gather(after),
+            "phase": phase_of(work).gather(after),
+            "between_steps": gpu["step"].gather(before) != gpu["step"].gather(after),
+            "in_graph": gpu["in_graph"].gather(after),
+        }
+    )
+    unlaunched = pl.when(pl.col("cause") == UNKNOWN).then(pl.lit(NO_LAUNCH)).otherwise("host_activity")
+    return frame.with_columns(unlaunched.alias("host_activity"))
+
+
+def _explains(trace: Trace, synced: Ints, start: Ints, end: Ints) -> Bools:
+    """Whether a synchronising call explains a gap: not if the host, back from it, paused for most of a long one."""
+    returned = (trace.ints("start_ns") + trace.ints("dur_ns"))[np.maximum(synced, 0)]
+    pause = end - np.maximum(returned, start)
+    explains: Bools = (synced >= 0) & ~((pause >= LONG_PAUSE_NS) & (2 * pause >= end - start))
+    return explains
+
+
+def _causes(trace: Trace, start: Ints, end: Ints, launch: Ints, lane: Ints, activity: Ints, synced: Bools) -> pl.Series:
+    """The first cause that holds, most specific first."""
+    begun = trace.ints("start_ns")[np.maximum(launch, 0)]
+    done = begun + trace.ints("dur_ns")[np.maximum(launch, 0)]
+    tests: list[tuple[str, Bools]] = [
+        (UNKNOWN, launch < 0),
+        ("dependency", done <= start),
+        ("launch call", begun <= start),
+        ("data loading", _inside(trace, activity, DATA_LOADING)),
+        ("memory allocation", _called(trace, ALLOCATION, lane, start, end, 0.3)),
+        ("kernel loading", _called(trace, LOADING, lane, start, end, 0.3)),
+        ("host sync", synced),
+    ]
+    names = [cause for cause, _ in tests]
+    code = np.select([test for _, test in tests], list(range(len(tests))), len(tests))
+    return pl.Series([*names, "host busy"]).gather(code)
+
+
+def _called(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, end: Ints, share: float) -> Bools:
+    """Whether calls of this kind on the waiting thread reach into the gap and fill this share of it."""
+    calls = _calls(trace, pattern)
+    result = np.zeros(len(start), bool)
+    for each in np.unique(lane[lane >= 0]).tolist():
+        own = calls[trace.ints("lane")[calls] == each]
+        asked = np.flatnonzero(lane == each)
+        if len(own) == 0:
+            continue
+        begun = trace.ints("start_ns")[own]
+        spent = union(begun, begun + trace.ints("dur_ns")[own])
+        inside = covered_until(spent, end[asked]) - covered_until(spent, start[asked])
+        result[asked] = (inside > 0) & (inside >= share * (end[asked] - start[asked]))
+    return result
+
+
+def _last_call(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, end: Ints) -> Ints:
+    """The latest call of this kind on the waiting thread that reaches into the gap, -1 where none does."""
+    calls = _calls(trace, pattern)
+    begun, duration = trace.ints("start_ns"), trace.ints("dur_ns")
+    found = np.full(len(start), NONE, np.int64)
+    for each in np.unique(lane[lane >= 0]).tolist():
+        own = calls[trace.ints("lane")[calls] == each]
+        asked = np.flatnonzero(lane == each)
+        place = np.searchsorted(begun[own], end[asked]) - 1
+        asked, place = asked[place >= 0], place[place >= 0]
+        call = own[place]
+        reaches = begun[call] + duration[call] > start[asked]
+        found[asked[reaches]] = call[reaches]
+    return found
+
+
+def _calls(trace: Trace, pattern: re.Pattern[str]) -> Ints:
+    """The runtime calls whose names match."""
+    calls = trace.runtime_rows
+    chosen: Bools = _matching_names(trace, pattern)[trace.ints("name")[calls]]
+    return calls[chosen]
+
+
+def _matching_names(trace: Trace, pattern: re.Pattern[str]) -> Bools:
+    return np.array([pattern.match(name) is not None for name in trace.names], bool)
+
+
+def _inside(trace: Trace, rows: Ints, pattern: re.Pattern[str]) -> Bools:
+    matching = _matching_names(trace, pattern)
+    if not matching.any():
+        return np.zeros(len(rows), bool)
+    inside: Bools = climb(rows, trace.ints("parent"), matching[trace.ints("name")]) >= 0
+    return inside
+
+
+def _around(trace: Trace, rows: Ints, kind: str) -> Ints:
+    return climb(rows, trace.ints("parent"), trace.ints("kind") == CODE[kind])

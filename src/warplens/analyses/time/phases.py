@@ -1,0 +1,118 @@
+"""`phases`: GPU time by part of a training step: forward, recomputed forward, backward, optimizer."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.work.kernels import PERCENT, STEP_TIME, STEP_US
+from warplens.analyses.work.modules import line_context
+from warplens.analyses.workspace import Workspace, percent_of
+from warplens.model.kinds import NONE
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Ints
+from warplens.passes.climb import climb
+
+MARKS: Final = {
+    # phase: the names of frames, annotations and ops that open it
+    "optimizer": re.compile(r"Optimizer\.step#"),
+    "recompute": re.compile(r"(?:.*/)?torch/utils/checkpoint\.py\(\d+\): (?:recompute_fn|backward)"),
+    "backward": re.compile(r"autograd::engine::evaluate_function|CompiledFunctionBackward"),
+}
+MEANINGS: Final = {
+    "forward": "launched by the forward pass, and anything that is none of the others",
+    "recompute": "forward work done again during backward (activation checkpointing)",
+    "backward": "launched by the autograd engine",
+    "optimizer": "launched inside Optimizer.step",
+    "earlier": "no launch recorded, before the first work that has one: queued before the recording began",
+    "unknown": "no launch recorded, in the midst of work that has one",
+}
+COLUMNS = (
+    Column("phase", "part of the step; `warplens explain phases` defines each"),
+    Column("count", "GPU events"),
+    Column("total_us", "sum of their durations", "us"),
+    PERCENT,
+    Column("span_us", "from the first to the last GPU event of each optimizer step, idle time included", "us"),
+    Column("ops", "ops with most of that time"),
+    STEP_TIME,
+)
+
+
+def phases(work: Workspace) -> Table:
+    frame = work.gpu.select("op", "dur_ns", "step").with_columns(phase_of(work))
+    summed = (
+        frame.group_by("phase")
+        .agg(pl.len().alias("count"), (pl.col("dur_ns").sum() / 1000).alias("total_us"), STEP_US)
+        .join(_top_ops(frame), on="phase", how="left")
+        .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
+        .sort("total_us", "phase", descending=[True, False])
+    )
+    span = pl.when(pl.col("phase") == "optimizer").then(_optimizer_span_ns(work) / 1000).alias("span_us")
+    return table("phases", "one row per part of the step", COLUMNS, summed.with_columns(span))
+
+
+def phase_of(work: Workspace) -> pl.Series:
+    """The phase of each GPU event; computed once."""
+    known: pl.Series | None = work.memo.get("phase")
+    if known is None:
+        known = work.memo["phase"] = pl.Series("phase", list(MEANINGS), dtype=pl.String).gather(_phases(work))
+    return known
+
+
+def _phases(work: Workspace) -> Ints:
+    """For each GPU event the place of its phase in `MEANINGS`: that of the nearest mark above it."""
+    names = list(MEANINGS)
+    owner = work.gpu["owner"].to_numpy()
+    marks = _marks(work)
+    nearest = climb(owner, work.trace.ints("parent"), marks >= 0)
+    phase = np.where(nearest >= 0, marks[np.maximum(nearest, 0)], names.index("forward"))
+    # Compiled backward code has no mark of its own, but its ops point to the forward ops that made them.
+    phase[(nearest < 0) & line_context(work).backward] = names.index("backward")
+    start = work.gpu["start_ns"].to_numpy()
+    recorded = start[owner >= 0].min(initial=np.iinfo(np.int64).max)
+    queued = start < recorded if (owner >= 0).any() else np.zeros(len(start), bool)
+    phase[owner < 0] = names.index("unknown")
+    phase[(owner < 0) & queued] = names.index("earlier")
+    return phase
+
+
+def _marks(work: Workspace) -> Ints:
+    """For each event of the trace the place of the phase that its name opens, -1 for none."""
+    known: Ints | None = work.memo.get("phase marks")
+    if known is None:
+        names = list(MEANINGS)
+        opens = np.full(len(work.trace.names), NONE, np.int64)
+        for code, text in enumerate(work.trace.names):
+            for phase, pattern in MARKS.items():
+                if pattern.match(text):
+                    opens[code] = names.index(phase)
+        known = work.memo["phase marks"] = opens[work.trace.ints("name")]
+    return known
+
+
+def _optimizer_span_ns(work: Workspace) -> int:
+    """Σ over the calls of Optimizer.step of the time from their first GPU event to their last."""
+    trace, gpu = work.trace, work.gpu
+    own = (phase_of(work) == "optimizer").to_numpy()
+    if not own.any():
+        return 0
+    marks = _marks(work) == list(MEANINGS).index("optimizer")
+    call = climb(gpu["owner"].to_numpy()[own], trace.ints("parent"), marks)
+    frame = gpu.select("start_ns", "dur_ns").filter(own).with_columns(pl.Series("call", call))
+    end = (pl.col("start_ns") + pl.col("dur_ns")).max()
+    return int(frame.group_by("call").agg((end - pl.col("start_ns").min()).alias("span"))["span"].sum())
+
+
+def _top_ops(frame: pl.DataFrame) -> pl.DataFrame:
+    return (
+        frame.group_by("phase", "op")
+        .agg(pl.col("dur_ns").sum())
+        .sort("dur_ns", "op", descending=[True, False])
+        .group_by("phase", maintain_order=True)
+        .agg(pl.col("op").head(4))
+        .with_columns(pl.col("op").list.join(", ").alias("ops"))
+        .drop("op")
+    )

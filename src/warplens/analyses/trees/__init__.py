@@ -1,0 +1,1 @@
+"""Time by call path: the call tree, and the metrics derived from it."""

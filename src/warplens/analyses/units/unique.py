@@ -1,0 +1,207 @@
+"""`unique`, `unique_kernels` and `units`: how many different kernels a trace has, by each meaning of "different".
+
+A kernel's name alone, with its grid and block, or the op and inputs behind it: each definition gives another number,
+and a replay runs units, the finest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.units.api import api_of
+from warplens.analyses.units.calls import UnitCalls, unit_calls
+from warplens.analyses.work.kernels import PERCENT
+from warplens.analyses.workspace import Workspace, percent_of
+from warplens.model.kinds import CODE, KINDS, NONE
+from warplens.model.table import Column, Table, table
+
+SHARES: Final = (50, 90, 95, 99)
+CUMULATIVE: Final = Column("cumulative_percent", "with all rows above it, of the GPU time of the trace", "%")
+DEFINITIONS: Final = (
+    # definition, columns that tell two GPU events apart, meaning
+    ("name", ("name",), "the kernel's name"),
+    ("name + grid + block", ("name", "grid", "block"), "and how it is laid out on the GPU"),
+    ("op signature", ("op_name", "dims", "types", "strides"), "the op that launched it, with shapes, dtypes, strides"),
+    ("op signature + values", ("op_name", "spec"), "and the values of its other arguments"),
+    ("op signature + values × kernel", ("op_name", "spec", "name", "grid", "block"), "and each kernel of the op apart"),
+    ("unit", ("unit",), "a call of an op with all it launches: what a replay runs"),
+)
+
+
+def unique(work: Workspace) -> Table:
+    events = _events(work)
+    rows = [
+        {"definition": name, "unique": len(totals), "meaning": meaning, **_needed(totals)}
+        for name, columns, meaning in DEFINITIONS
+        for totals in [_totals(events, columns)]
+    ]
+    columns = (
+        Column("definition", "when two kernels count as the same"),
+        Column("unique", "how many different ones there are"),
+        *(Column(f"n_for_{share}", f"how many of the longest take {share} % of their GPU time") for share in SHARES),
+        Column("meaning", "in words"),
+    )
+    notes = ["kernels only; copies and memsets count where they are part of a unit"]
+    if not work.trace.specs.height:
+        notes.append("the trace records no shapes, so ops are told apart by their names only")
+    outside = events.filter(pl.col("unit") == NONE)["dur_ns"].sum() / max(work.gpu_total_ns, 1)
+    if outside:
+        notes.append(f"{100 * outside:.1f} % of the GPU time is no op's; each such kernel counts by its name")
+    return table("unique", "one row per definition of a unique kernel", columns, pl.DataFrame(rows), *notes)
+
+
+def _events(work: Workspace) -> pl.DataFrame:
+    """One row per GPU event with all that tells it apart."""
+    found = unit_calls(work)
+    rest = found.rest.with_columns(unit=pl.lit(None, pl.UInt32))
+    columns = ["id", "name", "kind", "grid", "block", "dur_ns", "op_row", "unit"]
+    events = pl.concat([found.pieces.select(columns), rest.select(columns)]).sort("id")
+    rows = events["op_row"].to_numpy().astype(np.int64)
+    at = np.maximum(rows, 0)
+    trace = work.trace
+    spec = np.where(rows >= 0, trace.ints("spec").astype(np.int64)[at] if len(trace) else rows, NONE)
+    op = np.where(rows >= 0, trace.ints("name").astype(np.int64)[at] if len(trace) else rows, NONE)
+    shapes = trace.specs.with_row_index("spec").cast({"spec": pl.Int64})
+    shapes = shapes.rename({"input_dims": "dims", "input_types": "types", "input_strides": "strides"})
+    # Work of no op is told apart by its own name.
+    own = events["name"].to_numpy().astype(np.int64) + len(trace.names)
+    return (
+        events.with_columns(pl.Series("spec", spec), pl.Series("op_name", np.where(op >= 0, op, own)))
+        .join(shapes, on="spec", how="left", maintain_order="left")
+        .with_columns(pl.col("unit").cast(pl.Int64).fill_null(NONE))
+    )
+
+
+def _totals(events: pl.DataFrame, columns: tuple[str, ...]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """GPU time of each distinct one, longest first; copies and memsets count in units only."""
+    wanted = pl.col("unit") >= 0 if columns == ("unit",) else pl.col("kind") == CODE["kernel"]
+    events = events.filter(wanted)
+    totals = events.group_by(columns).agg(pl.col("dur_ns").sum())["dur_ns"].to_numpy()
+    return np.sort(totals)[::-1]
+
+
+def _needed(totals: np.ndarray[tuple[int], np.dtype[np.int64]]) -> dict[str, int]:
+    """How many of the longest take each share of what all of them take."""
+    reached = np.cumsum(totals)
+    whole = int(reached[-1]) if len(reached) else 0
+    return {
+        f"n_for_{share}": min(int(np.searchsorted(reached, share / 100 * whole)) + 1, len(totals)) for share in SHARES
+    }
+
+
+KERNEL_COLUMNS: Final = (
+    Column("kernel", "full name"),
+    Column("kernel_short", "readable short form of the kernel's name"),
+    Column("kernel_category", "what the kernel does, told from its name"),
+    Column("api", "what can launch it again: library call, ATen op, custom CUDA, Triton source, memcpy/memset"),
+    Column("count", "launches"),
+    Column("total_us", "sum of their durations", "us"),
+    PERCENT,
+    CUMULATIVE,
+    Column("geometries", "different grids and blocks"),
+    Column("units", "units that launch it"),
+    Column("op", "the op that launches most of it"),
+    Column("ops", "ops that launch it"),
+)
+
+
+def unique_kernels(work: Workspace) -> Table:
+    found = unit_calls(work)
+    rest = found.rest.with_columns(unit=pl.lit(None, pl.UInt32))
+    columns = ["name", "kernel", "kernel_short", "kernel_category", "kind", "grid", "block", "dur_ns", "op", "unit"]
+    events = pl.concat([found.pieces.select(columns), rest.select(columns)])
+    main = events.group_by("name", "op").agg(pl.col("dur_ns").sum()).sort("dur_ns", "op", descending=[True, False])
+    main = main.group_by("name", maintain_order=True).agg(pl.col("op").first())
+    frame = (
+        events.group_by("name")
+        .agg(
+            pl.col("kernel", "kernel_short", "kernel_category", "kind").first(),
+            pl.len().alias("count"),
+            (pl.col("dur_ns").sum() / 1000).alias("total_us"),
+            pl.struct("grid", "block").n_unique().alias("geometries"),
+            pl.col("unit").drop_nulls().n_unique().alias("units"),
+            pl.col("op").n_unique().alias("ops"),
+        )
+        .join(main, on="name", how="left")
+        .sort("total_us", "kernel", descending=[True, False])
+    )
+    apis = [api_of(*row) for row in zip(frame["kernel"], [KINDS[k] for k in frame["kind"]], frame["op"], strict=True)]
+    frame = _with_shares(frame.with_columns(pl.Series("api", apis, dtype=pl.String)), work)
+    return table("unique_kernels", "one row per kernel name", KERNEL_COLUMNS, frame)
+
+
+UNIT_COLUMNS: Final = (
+    Column("unit", "its number, by falling time; u1 is the first of a plan"),
+    Column("op", "the op that was called"),
+    Column("kernels", "what one call launches, in order"),
+    Column("kernel_category", "of its longest kernel"),
+    Column("api", "what can launch that one again"),
+    Column("count", "calls"),
+    Column("total_us", "GPU time of all calls", "us"),
+    Column("median_us", "GPU time of one call, median", "us"),
+    Column("p10_us", "a tenth of the calls took less", "us"),
+    Column("p90_us", "a tenth of the calls took more", "us"),
+    PERCENT,
+    CUMULATIVE,
+    Column("input_dims", "shapes of the inputs, as recorded"),
+    Column("input_types", "dtypes of the inputs"),
+    Column("input_strides", "strides of the inputs"),
+    Column("concrete_inputs", "values of the other arguments"),
+)
+
+
+def units(work: Workspace) -> Table:
+    found = unit_calls(work)
+    us = pl.col("total_ns") / 1000
+    times = found.calls.group_by("unit").agg(
+        us.median().alias("median_us"),
+        us.quantile(0.1, "linear").alias("p10_us"),
+        us.quantile(0.9, "linear").alias("p90_us"),
+    )
+    specs = work.trace.specs.with_row_index("spec").cast({"spec": pl.Int64})
+    names = pl.Series("name", work.trace.names, dtype=pl.String)
+    frame = (
+        found.units.with_columns(names.gather(found.units["op"]).alias("op"), us.alias("total_us"))
+        .rename({"calls": "count"})
+        .join(times, on="unit", how="left", maintain_order="left")
+        .join(_launched(found), on="unit", how="left", maintain_order="left")
+        .join(specs, on="spec", how="left", maintain_order="left")
+        .with_columns(pl.format("u{}", pl.col("unit") + 1).alias("unit"))
+    )
+    apis = [api_of(*row) for row in zip(frame["longest"], frame["longest_kind"], frame["op"], strict=True)]
+    frame = _with_shares(frame.with_columns(pl.Series("api", apis, dtype=pl.String)), work)
+    outside = int(found.rest["dur_ns"].sum())
+    note = f"{outside / 1e3:,.1f} µs of GPU time belong to no unit: see warplens replay plan" if outside else ""
+    return table(
+        "units", "one row per op call with its inputs and kernels", UNIT_COLUMNS, frame, *([note] * bool(note))
+    )
+
+
+def _launched(found: UnitCalls) -> pl.DataFrame:
+    """Per unit: the kernels of one call as text, and the longest of them."""
+    one_call = found.pieces.join(found.units.select("call"), on="call", how="semi", maintain_order="left")
+    longest = pl.col("dur_ns").arg_max()
+    kinds = pl.Series("kinds", KINDS)
+    frame = one_call.group_by("unit", maintain_order=True).agg(
+        pl.col("kernel_short").str.join(" + ").alias("kernels"),
+        pl.col("kernel_category").get(longest),
+        pl.col("kernel").get(longest).alias("longest"),
+        pl.col("kind").get(longest).alias("kind_code"),
+    )
+    return frame.with_columns(kinds.gather(frame["kind_code"]).alias("longest_kind")).drop("kind_code")
+
+
+def _with_shares(frame: pl.DataFrame, work: Workspace) -> pl.DataFrame:
+    frame = frame.with_columns(pl.col("total_us").cum_sum().alias("so_far_us"))
+    shares = {"percent": "total_us", "cumulative_percent": "so_far_us"}
+    return frame.with_columns(percent_of(us, work.gpu_total_ns).alias(name) for name, us in shares.items())
+
+
+UNIT_TABLES: Final[dict[str, Callable[[Workspace], Table]]] = {
+    made.__name__: made for made in (unique, unique_kernels, units)
+}
+"""Made on demand: no report needs them."""

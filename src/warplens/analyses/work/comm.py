@@ -1,0 +1,108 @@
+"""`comm`: collectives by kind, group, dtype and size, with their bandwidths and how much nothing hides."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.time.timeline import device_work
+from warplens.analyses.work.kernels import STEP_TIME, STEP_US
+from warplens.analyses.workspace import COMMUNICATION, Workspace, percent_of
+from warplens.costs.collective import algbw_gbps, busbw_gbps
+from warplens.model.intervals import covered_until
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Ints
+from warplens.passes.climb import climb
+
+ELEMENT_BYTES = {
+    "float": 4, "float32": 4, "double": 8, "float64": 8, "half": 2, "float16": 2, "bfloat16": 2, "int": 4,
+    "int32": 4, "long": 8, "int64": 8, "short": 2, "int16": 2, "char": 1, "int8": 1, "byte": 1, "uint8": 1,
+    "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1,
+    "complexfloat": 8, "complexdouble": 16,
+}  # fmt: skip
+UNKNOWN = "(unknown)"
+COLUMNS = (
+    Column("collective", "kind of collective; the op or kernel where the trace does not say"),
+    Column("group", "process group"),
+    Column("group_size", "ranks in it"),
+    Column("dtype", "element type"),
+    Column("message_bytes", "bytes of the larger side of the message on one rank", "bytes"),
+    Column("count", "GPU events"),
+    Column("total_us", "sum of their durations", "us"),
+    Column("mean_us", "mean duration", "us"),
+    Column("min_us", "shortest: the least waiting for other ranks", "us"),
+    Column("max_us", "longest", "us"),
+    Column("exposed_us", "part of total_us that no computation on the same GPU hides", "us"),
+    Column("algbw_gbps", "message_bytes over mean duration", "GB/s"),
+    Column("busbw_gbps", "algbw times the collective's factor: comparable with the links' speed", "GB/s"),
+    Column("percent", "share of the summed duration of all GPU events", "%"),
+    STEP_TIME,
+)
+
+
+def comm(work: Workspace) -> Table:
+    keys = ["collective", "group", "group_size", "dtype", "message_bytes"]
+    us = pl.col("dur_ns") / 1000
+    frame = (
+        described_collectives(work)
+        .group_by(keys)
+        .agg(
+            pl.len().alias("count"),
+            (pl.col("dur_ns").sum() / 1000).alias("total_us"),
+            us.mean().alias("mean_us"),
+            us.min().alias("min_us"),
+            us.max().alias("max_us"),
+            (pl.col("exposed_ns").sum() / 1000).alias("exposed_us"),
+            STEP_US,
+        )
+        .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
+        .sort("total_us", *keys, descending=[True, *[False] * len(keys)])
+    )
+    sent = frame.select("collective", "group_size", "message_bytes", "mean_us").rows()
+    rates = [algbw_gbps(size or 0, us) for _, _, size, us in sent]
+    on_links = [busbw_gbps(kind, ranks or 0, size or 0, us) for kind, ranks, size, us in sent]
+    frame = frame.with_columns(
+        pl.Series("algbw_gbps", rates, dtype=pl.Float64), pl.Series("busbw_gbps", on_links, dtype=pl.Float64)
+    )
+    notes = () if len(frame) else ("no communication kernels in this trace",)
+    return table("comm", "one row per collective, group, dtype and size", COLUMNS, frame, *notes)
+
+
+def described_collectives(work: Workspace) -> pl.DataFrame:
+    """Communication kernels with what their own or their op's record says about the collective; computed once."""
+    known: pl.DataFrame | None = work.memo.get("collectives")
+    if known is None:
+        known = work.memo["collectives"] = _described(work)
+    return known
+
+
+def _described(work: Workspace) -> pl.DataFrame:
+    trace = work.trace
+    frame = work.gpu.filter(pl.col("kernel_category") == COMMUNICATION)
+    recorded = np.zeros(len(trace), bool)
+    recorded[trace.collectives["id"].to_numpy()] = True
+    own = frame["id"].to_numpy().astype(np.int64)
+    around = climb(frame["owner"].to_numpy(), trace.ints("parent"), recorded)
+    record = np.where(recorded[own], own, around)
+    known = trace.collectives.unique("id", keep="first").with_columns(pl.col("id").cast(pl.Int64).alias("record"))
+    frame = frame.with_columns(pl.Series("record", record), pl.Series("exposed_ns", _exposed(work, frame)))
+    frame = frame.join(known.drop("id"), on="record", how="left", maintain_order="left")
+    elements = pl.max_horizontal("in_elements", "out_elements")
+    sizes = pl.col("dtype").str.to_lowercase().str.replace("c10::", "").replace_strict(ELEMENT_BYTES, default=None)
+    return frame.with_columns(
+        pl.col("collective").fill_null(pl.when(pl.col("op_row") >= 0).then("op").otherwise("kernel_short")),
+        pl.col("group").fill_null(UNKNOWN),
+        pl.col("dtype").fill_null(UNKNOWN),
+        pl.when(elements >= 0).then(elements * sizes).cast(pl.Int64).alias("message_bytes"),
+    )
+
+
+def _exposed(work: Workspace, frame: pl.DataFrame) -> Ints:
+    start, duration = frame["start_ns"].to_numpy(), frame["dur_ns"].to_numpy()
+    exposed: Ints = duration.copy()
+    for device in frame["device"].unique().to_list():
+        computing = device_work(work, device).computation
+        own = (frame["device"] == device).to_numpy()
+        end = start[own] + duration[own]
+        exposed[own] -= covered_until(computing, end) - covered_until(computing, start[own])
+    return exposed

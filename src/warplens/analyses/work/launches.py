@@ -1,0 +1,213 @@
+"""`launches`: how each kernel was laid out on the GPU, and how much of the GPU that leaves unused.
+
+A GPU runs a kernel's blocks in waves of as many as fit at once. A grid a little over a whole number of waves leaves
+most of the GPU idle during the last one; a grid below one wave per multiprocessor never fills it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.roofline.costing import grid_blocks
+from warplens.analyses.work.kernels import PERCENT, STEP_TIME
+from warplens.analyses.work.places import places_of
+from warplens.analyses.workspace import Workspace, percent_of, rows_of_groups
+from warplens.model.kinds import CODE, NONE
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Device, Ints
+
+MAX_BLOCKS: Final = 32
+"""Blocks a multiprocessor can hold at most on the GPUs of the last ten years; some hold fewer."""
+REGISTER_STEP: Final = 8
+"""Registers are given out to a thread in eights."""
+ROOM: Final = {
+    # architecture: threads, registers and bytes of shared memory of a multiprocessor (CUDA C++ Programming Guide,
+    # "Technical Specifications per Compute Capability"), for profiles that name their GPU without describing it
+    "sm_70": (2048, 65536, 96 * 1024),
+    "sm_75": (1024, 65536, 64 * 1024),
+    "sm_80": (2048, 65536, 164 * 1024),
+    "sm_86": (1536, 65536, 100 * 1024),
+    "sm_89": (1536, 65536, 100 * 1024),
+    "sm_90": (2048, 65536, 228 * 1024),
+    "sm_100": (2048, 65536, 228 * 1024),
+    "sm_120": (1536, 65536, 100 * 1024),
+}
+COLUMNS = (
+    Column("kernel_short", "readable short form of the kernel's name"),
+    Column("kernel_category", "what the kernel does, told from its name"),
+    Column("op", "innermost framework op around the launch"),
+    Column("grid", "blocks in each dimension"),
+    Column("block", "threads per block in each dimension"),
+    Column("count", "launches"),
+    Column("total_us", "sum of their durations", "us"),
+    Column("mean_us", "mean duration", "us"),
+    Column("blocks", "blocks in all"),
+    Column("registers", "registers per thread"),
+    Column("shared_bytes", "shared memory per block", "bytes"),
+    Column("blocks_per_multiprocessor", "blocks that fit on one multiprocessor at once"),
+    Column("limited_by", "what limits that: threads, registers, shared memory or blocks"),
+    Column("occupancy_percent", "threads that fit, as a share of what a multiprocessor can hold", "%"),
+    Column("waves", "blocks over all that fit on the GPU at once"),
+    Column("unused_percent", "multiprocessors without a block, over the time, if all blocks take equally long", "%"),
+    PERCENT,
+    Column("line", "Python line with most of the time"),
+    STEP_TIME,
+)  # fmt: skip
+
+
+class Fit(NamedTuple):
+    """How many blocks a multiprocessor holds, and why not more."""
+
+    blocks: int
+    limited_by: str
+    occupancy_percent: float
+
+
+def blocks_that_fit(device: Device, threads: int, registers: int, shared_bytes: int) -> Fit | None:
+    """None where the trace does not describe the GPU or the block.
+
+    >>> gpu = Device(0, multiprocessors=132, threads_per_multiprocessor=2048, registers_per_multiprocessor=65536,
+    ...              shared_bytes_per_multiprocessor=233472)
+    >>> blocks_that_fit(gpu, threads=256, registers=96, shared_bytes=0)
+    Fit(blocks=2, limited_by='registers', occupancy_percent=25.0)
+    """
+    room = device.threads_per_multiprocessor
+    if not room or threads <= 0:
+        return None
+    limits = {"threads": room // threads, "blocks": MAX_BLOCKS}
+    if registers > 0 and device.registers_per_multiprocessor:
+        given = math.ceil(registers / REGISTER_STEP) * REGISTER_STEP
+        limits["registers"] = device.registers_per_multiprocessor // (given * threads)
+    if shared_bytes > 0 and device.shared_bytes_per_multiprocessor:
+        limits["shared memory"] = device.shared_bytes_per_multiprocessor // shared_bytes
+    limited_by = min(limits, key=lambda name: limits[name])
+    fitting = max(1, limits[limited_by])
+    return Fit(fitting, limited_by, min(100.0, 100 * fitting * threads / room))
+
+
+def unused_percent(blocks: int, slots: int, multiprocessors: int) -> float:
+    """Share of the multiprocessors' time without a block, if all blocks take equally long.
+
+    >>> round(unused_percent(133, slots=132, multiprocessors=132), 1)
+    49.6
+    >>> unused_percent(33, slots=264, multiprocessors=132)
+    75.0
+    """
+    if blocks <= 0 or slots <= 0 or multiprocessors <= 0:
+        return 0.0
+    if blocks <= slots:  # one wave: a multiprocessor with any block is at work
+        return 100 * max(0.0, 1 - blocks / multiprocessors)
+    waves = blocks / slots
+    return 100 * (1 - waves / math.ceil(waves))
+
+
+def launches(work: Workspace) -> Table:
+    gpu = work.gpu
+    rows, group, first = _grouped(work)
+    duration = gpu["dur_ns"].to_numpy()[rows]
+    in_steps = np.where(gpu["step"].to_numpy()[rows] >= 0, duration, 0)
+    count = np.bincount(group, minlength=len(first))
+    total = np.bincount(group, weights=duration, minlength=len(first)) / 1000
+    of_event = np.full(len(gpu), NONE, np.int64)
+    of_event[rows] = group
+    frame = (
+        gpu[first]
+        .select("name", "op", "geometry", "device")
+        .with_columns(
+            pl.Series("count", count),
+            pl.Series("total_us", total),
+            pl.Series("mean_us", total / np.maximum(count, 1)),
+            pl.Series("step_us", np.bincount(group, weights=in_steps, minlength=len(first)) / 1000),
+            pl.Series("line", places_of(work, of_event, len(first)).lines, dtype=pl.String),
+            pl.Series("group", np.arange(len(first))),
+        )
+    )
+    fits = pl.DataFrame([_layout(work, *row) for row in frame.select("geometry", "device").iter_rows()], LAYOUT)
+    frame = (
+        pl.concat([frame.drop("device"), fits], how="horizontal")
+        .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
+        .join(work.kernel_facts, on="name", how="left", maintain_order="left")
+        .sort("total_us", "kernel_short", "op", "grid", descending=[True, False, False, False])
+    )
+    work.memo["rows", "launches"] = rows_of_groups(of_event, frame["group"].to_numpy())
+    return table("launches", "one row per kernel, op and launch geometry", COLUMNS, frame)
+
+
+def _grouped(work: Workspace) -> tuple[Ints, Ints, Ints]:
+    """The kernels whose grid is recorded, the group of each by name, op and geometry, and each group's first one."""
+    gpu, names = work.gpu, work.trace.ints("name").astype(np.int64)
+    geometry, owner = gpu["geometry"].to_numpy().astype(np.int64), gpu["owner"].to_numpy()
+    rows = np.flatnonzero((gpu["kind"].to_numpy() == CODE["kernel"]) & (geometry >= 0))
+    op = np.where(owner >= 0, names[np.maximum(owner, 0)], NONE)[rows]
+    kernel = gpu["name"].to_numpy().astype(np.int64)[rows]
+    key = (kernel * (len(work.trace.names) + 1) + op + 1) * (len(work.trace.geometries) + 1) + geometry[rows]
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    return rows, group, rows[first]
+
+
+LAYOUT: Final[dict[str, Any]] = {
+    "grid": pl.String,
+    "block": pl.String,
+    "blocks": pl.Int64,
+    "registers": pl.Int64,
+    "shared_bytes": pl.Int64,
+    "blocks_per_multiprocessor": pl.Int64,
+    "limited_by": pl.String,
+    "occupancy_percent": pl.Float64,
+    "waves": pl.Float64,
+    "unused_percent": pl.Float64,
+}
+
+
+def _layout(work: Workspace, geometry: int, device_id: int) -> dict[str, Any]:
+    grid, block, registers, shared, _ = work.trace.geometries.row(geometry)
+    blocks, threads = int(_grids(work)[geometry]), _threads(block)
+    device = _device(work, device_id, registers)
+    row: dict[str, Any] = {"grid": grid, "block": block, "blocks": blocks}
+    row |= {"registers": registers if registers >= 0 else None, "shared_bytes": shared if shared >= 0 else None}
+    fit = blocks_that_fit(device, threads, registers, shared) if device is not None else None
+    if device is None or fit is None or not device.multiprocessors:
+        return row
+    slots = fit.blocks * device.multiprocessors
+    return row | {
+        "blocks_per_multiprocessor": fit.blocks,
+        "limited_by": fit.limited_by,
+        "occupancy_percent": fit.occupancy_percent,
+        "waves": round(blocks / slots, 6),
+        "unused_percent": unused_percent(blocks, slots, device.multiprocessors),
+    }
+
+
+def _device(work: Workspace, number: int, registers: int) -> Device | None:
+    """The GPU as the trace describes it, else as its architecture is; that takes a kernel whose registers are known."""
+    told = next((each for each in work.trace.meta.devices if each.id == number), None)
+    known = work.hardware
+    if (told and told.threads_per_multiprocessor) or known is None or registers < 0 or known.architecture not in ROOM:
+        return told
+    threads, of_threads, shared_bytes = ROOM[known.architecture]
+    return Device(
+        number,
+        multiprocessors=(told.multiprocessors if told else 0) or known.multiprocessors,
+        threads_per_multiprocessor=threads,
+        registers_per_multiprocessor=of_threads,
+        shared_bytes_per_multiprocessor=shared_bytes,
+    )
+
+
+def _grids(work: Workspace) -> Any:
+    known = work.memo.get("grids")
+    if known is None:
+        known = work.memo["grids"] = grid_blocks(work.trace)
+    return known
+
+
+def _threads(block: str) -> int:
+    threads = 1
+    parts = [part.strip() for part in block.strip("[]() \n").split(",")]
+    for part in parts:
+        threads *= int(part) if part.isdigit() and len(part) < 6 else 0
+    return threads

@@ -1,0 +1,85 @@
+"""`memory` and `memory_ops`: what the allocator recorded, if the trace was made with profile_memory=True."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.absent import for_torch
+from warplens.analyses.time.host import innermost_at, name_of
+from warplens.analyses.workspace import Workspace
+from warplens.model.kinds import CODE
+from warplens.model.table import Column, Table, table
+from warplens.passes.climb import climb
+
+ABSENT = "no memory events in this trace"
+OUTSIDE = "(outside any op)"
+HOW_TO_RECORD = ": record with profile_memory=True"
+
+
+def memory(work: Workspace) -> Table:
+    known = [pl.when(pl.col(name) >= 0).then(name).alias(name) for name in ("allocated_bytes", "reserved_bytes")]
+    frame = _with_ops(work).with_columns(known)
+    peak = pl.col("allocated_bytes").arg_max()
+    per_device = (
+        frame.group_by("device")
+        .agg(
+            (pl.col("bytes") > 0).sum().alias("allocations"),
+            (pl.col("bytes") < 0).sum().alias("frees"),
+            pl.col("bytes").filter(pl.col("bytes") > 0).sum().alias("requested_bytes"),
+            # The totals of an event are those after it.
+            (pl.col("allocated_bytes") - pl.col("bytes")).first().alias("first_allocated_bytes"),
+            pl.col("allocated_bytes").max().alias("peak_allocated_bytes"),
+            pl.col("reserved_bytes").max().alias("peak_reserved_bytes"),
+            (pl.col("start_ns").get(peak) / 1e6).alias("peak_ms"),
+            pl.col("op").get(peak).alias("peak_op"),
+        )
+        .sort("device")
+    )
+    columns = (
+        Column("device", "GPU number or CPU"),
+        Column("allocations", "allocations recorded"),
+        Column("frees", "frees recorded"),
+        Column("requested_bytes", "sum of all allocations", "bytes"),
+        Column("first_allocated_bytes", "allocated when recording began", "bytes"),
+        Column("peak_allocated_bytes", "most allocated at one time", "bytes"),
+        Column("peak_reserved_bytes", "most held by the caching allocator", "bytes"),
+        Column("peak_ms", "when the peak was reached, since the trace's start", "ms"),
+        Column("peak_op", "op that reached it"),
+    )
+    return table("memory", "one row per device", columns, per_device, *_absent(work))
+
+
+def memory_ops(work: Workspace) -> Table:
+    named = pl.when(pl.col("op") == "").then(pl.lit(OUTSIDE)).otherwise("op").alias("op")
+    grown = _with_ops(work).filter(pl.col("bytes") > 0).with_columns(named)
+    frame = (
+        grown.group_by("device", "op")
+        .agg(
+            pl.len().alias("allocations"),
+            pl.col("bytes").sum().alias("requested_bytes"),
+            pl.col("bytes").max().alias("largest_bytes"),
+        )
+        .sort("requested_bytes", "device", "op", descending=[True, False, False])
+    )
+    columns = (
+        Column("device", "GPU number or CPU"),
+        Column("op", "innermost op at the time of the allocation"),
+        Column("allocations", "allocations it made"),
+        Column("requested_bytes", "their sum", "bytes"),
+        Column("largest_bytes", "the largest", "bytes"),
+    )
+    return table("memory_ops", "one row per device and op that allocates", columns, frame, *_absent(work))
+
+
+def _absent(work: Workspace) -> tuple[str, ...]:
+    return () if len(work.trace.memory) else (ABSENT + for_torch(work, HOW_TO_RECORD),)
+
+
+def _with_ops(work: Workspace) -> pl.DataFrame:
+    trace = work.trace
+    frame = trace.memory
+    lane, moment = frame["lane"].to_numpy().astype(np.int64), frame["start_ns"].to_numpy()
+    inner = innermost_at(trace, lane, moment)
+    op = climb(inner, trace.ints("parent"), trace.ints("kind") == CODE["op"])
+    return frame.with_columns(name_of(trace, op).alias("op"))

@@ -1,0 +1,199 @@
+"""`modules` and `python_lines`: GPU time by the user's own code, backward folded into forward."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.absent import NO_STACKS, told_by_quality
+from warplens.analyses.work.kernels import PERCENT
+from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of
+from warplens.model.arrays import sorted_unique
+from warplens.model.kinds import CODE, MODULE_PREFIX
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Bools, Ints
+from warplens.passes.climb import Context, climb, climb_context
+
+OUTSIDE = "(outside any module)"
+NO_FRAME = "(no Python frame)"
+FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)", re.DOTALL)
+INFRASTRUCTURE = re.compile(
+    r"<built-in|<frozen|<string>|<eval|nn\.Module: "
+    r"|(?:.*(?:site|dist)-packages/)?(?:torch|triton|torch_tb_profiler|torchvision/ops|functorch)/"
+    r"|.*(?:site|dist)-packages/(?:jax|jaxlib|flax|optax|haiku|equinox)/"
+    # JAX's Python tracer leaves the folders out: names of files that are JAX's beyond doubt, and calls of common ones.
+    r"|(?:array_methods|ufunc_api|pjit|pxla|xla_bridge|sharding_impls|named_sharding|traceback_util|linear_util|api_util|partial_eval)\.py\("
+    r"|(?:api|profiler|tree_util)\.py\(\d+\): "
+    r"(?:block_until_ready|try_to_block|device_put|start_trace|stop_trace|trace|wrapper|tree_\w+)$"
+    r"|(?:.*/)?torchinductor[^/]*/"
+    # What records the run: with folders, as PyTorch's profiler names it, and without.
+    r"|(?:.*/)?warplens/capture/|jax_backend\.py\("
+    r"|(?:session|steps|scopes|windows)\.py\(\d+\): (?:step|mark|_pass_on|__enter__|__exit__|_enter|_exit|is_open)$"
+    r"|(?:.*/)?(?:contextlib|functools|threading|dataclasses|typing|abc|enum|copy|inspect|weakref)\.py\("
+)
+"""Frames that no user would call their own line."""
+
+FORWARD = Column("forward_us", "GPU time launched by the forward pass", "us")
+BACKWARD = Column("backward_us", "GPU time of backward ops that this forward code created", "us")
+
+
+def modules(work: Workspace) -> Table:
+    is_module = work.trace.ints("kind") == CODE["module"]
+    codes, texts = module_codes(work)
+    frame = _by_code(work, module_context(work), codes, texts, "module")
+    frame = _with_outer_modules(frame)
+    frame = frame.with_columns(
+        percent_of("kernel_us", work.gpu_total_ns).alias("percent"),
+        percent_of("subtree_kernel_us", work.gpu_total_ns).alias("subtree_percent"),
+        (pl.col("module").str.count_matches("/", literal=True)).alias("depth"),
+    ).sort("subtree_kernel_us", "module", descending=[True, False])
+    columns = (
+        Column("module", "path of nn.Module instances, outermost first"),
+        Column("depth", "modules around it"),
+        Column("count", "GPU events whose innermost module this is"),
+        FORWARD,
+        BACKWARD,
+        Column("kernel_us", "GPU time of exactly this module", "us"),
+        Column("subtree_kernel_us", "GPU time of this module and those inside it", "us"),
+        PERCENT,
+        Column("subtree_percent", "share of all GPU time, inner modules included", "%"),
+    )
+    notes = () if is_module.any() else (told_by_quality(work, NO_STACKS, "no nn.Module calls in this trace"),)
+    return table("modules", "one row per nn.Module path", columns, frame, *notes)
+
+
+def python_lines(work: Workspace) -> Table:
+    codes, texts = line_codes(work)
+    frame = _by_code(work, line_context(work), codes, texts, "frame")
+    parts = [frame_parts(text) for text in frame["frame"].to_list()]
+    frame = frame.with_columns(
+        pl.Series("file", [part[0] for part in parts], dtype=pl.String),
+        pl.Series("line", [part[1] for part in parts], dtype=pl.Int64),
+        pl.Series("function", [part[2] for part in parts], dtype=pl.String),
+        percent_of("kernel_us", work.gpu_total_ns).alias("percent"),
+    ).sort("kernel_us", "file", "line", descending=[True, False, False])
+    columns = (
+        Column("file", "source file of the innermost frame that is not framework plumbing"),
+        Column("line", "line where that function starts"),
+        Column("function", "its name"),
+        Column("count", "GPU events launched from it"),
+        FORWARD,
+        BACKWARD,
+        Column("kernel_us", "GPU time, forward and backward", "us"),
+        PERCENT,
+    )
+    notes = () if user_frames(work).any() else (told_by_quality(work, NO_STACKS, "no Python frames in this trace"),)
+    return table("python_lines", "one row per Python function (file:line)", columns, frame, *notes)
+
+
+def module_codes(work: Workspace) -> tuple[Ints, list[str]]:
+    """For each GPU event the number of its module, and the modules' paths; the last two stand for what is in none."""
+    row, paths = module_context(work).row, module_paths(work)
+    texts = {path: number for number, path in enumerate(dict.fromkeys(paths.values()))}
+    calls, place = np.unique(row, return_inverse=True)
+    of_call = np.array([texts[paths[call]] if call >= 0 else len(texts) for call in calls.tolist()], np.int64)
+    codes = of_call[place] + ((row < 0) & (work.gpu["owner"].to_numpy() < 0))
+    return codes, [*texts, OUTSIDE, NO_LAUNCH]
+
+
+def line_codes(work: Workspace) -> tuple[Ints, list[str]]:
+    """For each GPU event the number of its Python frame, and the frames' texts; the last stands for none."""
+    trace, row = work.trace, line_context(work).row
+    return np.where(row >= 0, trace.ints("name")[np.maximum(row, 0)], len(trace.names)), [*trace.names, NO_FRAME]
+
+
+def user_frames(work: Workspace) -> Bools:
+    """Which events are Python frames of the user's own code; computed once."""
+    known: Bools | None = work.memo.get("user_frames")
+    if known is None:
+        trace = work.trace
+        own = np.array([bool(FRAME.fullmatch(name)) and not INFRASTRUCTURE.match(name) for name in trace.names], bool)
+        known = trace.ints("kind") == CODE["python"]
+        known[known] = own[trace.ints("name")[known]]
+        work.memo["user_frames"] = known
+    return known
+
+
+def line_context(work: Workspace) -> Context:
+    """For each GPU event the nearest Python frame of the user's own."""
+    return _context(work, "line", user_frames(work))
+
+
+def module_context(work: Workspace) -> Context:
+    """For each GPU event the nearest nn.Module call."""
+    return _context(work, "module", work.trace.ints("kind") == CODE["module"])
+
+
+def _context(work: Workspace, key: str, stop: Bools) -> Context:
+    known: Context | None = work.memo.get(("context", key))
+    if known is None:
+        trace, owner = work.trace, work.gpu["owner"].to_numpy()
+        known = climb_context(owner, trace.ints("parent"), trace.ints("forward"), stop)
+        work.memo["context", key] = known
+    return known
+
+
+def _by_code(work: Workspace, context: Context, codes: Ints, texts: list[str], name: str) -> pl.DataFrame:
+    """GPU time by code, with the code's text as the column `name`."""
+    us = pl.col("dur_ns") / 1000
+    frame = pl.DataFrame({"code": codes, "dur_ns": work.gpu["dur_ns"], "backward": context.backward})
+    summed = frame.group_by("code").agg(
+        pl.len().alias("count"),
+        us.filter(~pl.col("backward")).sum().alias("forward_us"),
+        us.filter("backward").sum().alias("backward_us"),
+        (pl.col("dur_ns").sum() / 1000).alias("kernel_us"),
+    )
+    return summed.with_columns(pl.Series(name, [texts[code] for code in summed["code"].to_list()], dtype=pl.String))
+
+
+def module_paths(work: Workspace) -> dict[int, str]:
+    """Path of every module call that GPU work hangs under; computed once."""
+    known: dict[int, str] | None = work.memo.get("module paths")
+    if known is None:
+        known = work.memo["module paths"] = _module_paths(work, module_context(work).row)
+    return known
+
+
+def _module_paths(work: Workspace, rows: Ints) -> dict[int, str]:
+    trace = work.trace
+    is_module = trace.ints("kind") == CODE["module"]
+    parent, names = trace.ints("parent"), trace.ints("name")
+    calls = np.flatnonzero(is_module)
+    outer = dict(zip(calls.tolist(), climb(parent[calls], parent, is_module).tolist(), strict=True))
+    paths: dict[int, str] = {}
+    for row in sorted_unique(rows[rows >= 0]).tolist():
+        chain = []
+        at = row
+        while at >= 0 and at not in paths:
+            chain.append(at)
+            at = outer[at]
+        for call in reversed(chain):
+            own = trace.names[names[call]].removeprefix(MODULE_PREFIX).replace("/", "∕")
+            paths[call] = f"{paths[outer[call]]}/{own}" if outer[call] >= 0 else own
+    return paths
+
+
+def _with_outer_modules(frame: pl.DataFrame) -> pl.DataFrame:
+    """Adds `subtree_kernel_us`, and rows for modules that launch nothing themselves."""
+    subtree: Counter[str] = Counter()
+    for module, us in frame.select("module", "kernel_us").iter_rows():
+        parts = module.split("/")
+        for depth in range(1, len(parts) + 1):
+            subtree["/".join(parts[:depth])] += round(1000 * us)
+    totals = pl.DataFrame(
+        {"module": list(subtree), "subtree_kernel_us": [ns / 1000 for ns in subtree.values()]},
+        schema={"module": pl.String, "subtree_kernel_us": pl.Float64},
+    )
+    return totals.join(frame, on="module", how="left").with_columns(
+        pl.col("count").fill_null(0), pl.col("forward_us", "backward_us", "kernel_us").fill_null(0.0)
+    )
+
+
+def frame_parts(text: str) -> tuple[str, int | None, str]:
+    match = FRAME.fullmatch(text)
+    if match is None:
+        return text, None, ""
+    return match["file"], int(match["line"][:18]), match["function"]

@@ -1,0 +1,176 @@
+"""`ops` and `op_shapes`: GPU and CPU time by framework op."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.roofline.tables import COLUMNS as ROOFLINE_COLUMNS
+from warplens.analyses.roofline.tables import ROOFLINE_SET, roofline_by_inputs
+from warplens.analyses.work.kernels import OP, OP_CATEGORY, PERCENT
+from warplens.analyses.workspace import Workspace, percent_of
+from warplens.categories import op_category
+from warplens.model.table import Column, Table, table
+from warplens.model.trace import Bools, Ints, Trace
+
+SPEC_COLUMNS = (
+    Column("input_dims", "shapes of the inputs, as recorded"),
+    Column("input_types", "dtypes of the inputs"),
+    Column("input_strides", "strides of the inputs"),
+    Column("concrete_inputs", "values of the scalar inputs"),
+)
+
+
+def ops(work: Workspace) -> Table:
+    frame = (
+        _host_side(work)
+        .join(_direct(work), on="op", how="full", coalesce=True)
+        .join(_subtree(work), on="op", how="left")
+        .with_columns(
+            pl.col("count").fill_null(pl.col("launches")),
+            pl.col("kernel_us", "cpu_us", "cpu_self_us").fill_null(0.0),
+        )
+        # Work launched outside any op has no subtree of its own.
+        .with_columns(pl.max_horizontal("subtree_kernel_us", "kernel_us").fill_null(0.0).alias("subtree_kernel_us"))
+        .with_columns(percent_of("kernel_us", work.gpu_total_ns).alias("percent"))
+        .sort("kernel_us", "subtree_kernel_us", "cpu_us", "op", descending=[True, True, True, False])
+    )
+    names = frame.select("op", "op_category").rows()
+    filled = pl.Series("op_category", [known or op_category(op) for op, known in names], dtype=pl.String)
+    columns = (
+        OP,
+        OP_CATEGORY,
+        Column("count", "calls of the op (launches, where there is no op)"),
+        Column("kernel_us", "GPU time of the kernels it launched itself", "us"),
+        Column("subtree_kernel_us", "GPU time of all kernels launched inside it", "us"),
+        Column("cpu_us", "host time inside the op, callees included, recursion once", "us"),
+        PERCENT,
+        Column("cpu_self_us", "host time inside the op but in no inner op", "us"),
+    )
+    return table("ops", "one row per op name", columns, frame.with_columns(filled))
+
+
+def _counted_calls(trace: Trace) -> Ints:
+    """Op calls: those with a time, and recorded callers of names that no timed call has."""
+    rows, names = trace.rows_of("op"), trace.ints("name")
+    if trace.frames.is_empty():
+        return rows
+    recorded = np.isin(rows, trace.frames["id"].to_numpy())
+    return rows[~recorded | ~np.isin(names[rows], names[rows[~recorded]])]
+
+
+def _host_side(work: Workspace) -> pl.DataFrame:
+    """Calls and host time per op name."""
+    trace = work.trace
+    rows = _counted_calls(trace)
+    enclosing, names, duration = work.enclosing_op, trace.ints("name"), trace.ints("dur_ns")
+    nested = rows[enclosing[rows] >= 0]
+    inner = np.bincount(enclosing[nested], weights=duration[nested], minlength=len(trace))
+    frame = pl.DataFrame(
+        {
+            "name": names[rows],
+            "cpu_us": np.where(_recursive_calls(work)[rows], 0, duration[rows]) / 1000,
+            "cpu_self_us": np.maximum(duration[rows] - inner[rows], 0) / 1000,
+        }
+    )
+    counted = frame.group_by("name").agg(pl.len().alias("count"), pl.col("cpu_us", "cpu_self_us").sum())
+    texts = pl.Series("op", trace.names, dtype=pl.String).gather(counted["name"])
+    return counted.with_columns(texts.alias("op"))
+
+
+def _recursive_calls(work: Workspace) -> Bools:
+    """Which events are op calls inside a call of the same op; computed once."""
+    known: Bools | None = work.memo.get("recursive calls")
+    if known is None:
+        trace = work.trace
+        rows, names, enclosing = trace.rows_of("op"), trace.ints("name"), work.enclosing_op
+        known = np.zeros(len(trace), bool)
+        row, outer = rows[enclosing[rows] >= 0], enclosing[rows[enclosing[rows] >= 0]]
+        while len(row):
+            same = names[outer] == names[row]
+            known[row[same]] = True
+            row, outer = row[~same], enclosing[outer[~same]]
+            row, outer = row[outer >= 0], outer[outer >= 0]
+        work.memo["recursive calls"] = known
+    return known
+
+
+def _direct(work: Workspace) -> pl.DataFrame:
+    return work.gpu.group_by("op").agg(
+        pl.col("op_category").first(),
+        (pl.col("dur_ns").sum() / 1000).alias("kernel_us"),
+        pl.col("owner").n_unique().alias("launches"),
+    )
+
+
+def _subtree(work: Workspace) -> pl.DataFrame:
+    """GPU time under each op name; a kernel counts once per name however often the name is on its path.
+
+    It counts for the outermost call of each name, the one that is inside no other of that name.
+    """
+    trace = work.trace
+    at = work.gpu["op_row"].to_numpy().astype(np.int64)
+    duration = work.gpu["dur_ns"].to_numpy()
+    names, enclosing = trace.ints("name").astype(np.int64), work.enclosing_op
+    inner = _recursive_calls(work)
+    totals, counts = np.zeros(len(trace.names)), np.zeros(len(trace.names), np.int64)
+    duration, at = duration[at >= 0], at[at >= 0]
+    while len(at):
+        own = ~inner[at]
+        totals += np.bincount(names[at[own]], weights=duration[own], minlength=len(totals))
+        counts += np.bincount(names[at[own]], minlength=len(totals))
+        at = enclosing[at]
+        duration, at = duration[at >= 0], at[at >= 0]
+    found = np.flatnonzero(counts)
+    return pl.DataFrame(
+        {"op": [trace.names[code] for code in found], "subtree_kernel_us": totals[found] / 1000},
+        schema={"op": pl.String, "subtree_kernel_us": pl.Float64},
+    )
+
+
+def op_shapes(work: Workspace) -> Table:
+    trace = work.trace
+    calls = (
+        work.gpu.filter((pl.col("op_row") >= 0) & (pl.col("op_row") == pl.col("owner")))
+        .group_by("op_row", maintain_order=True)
+        .agg(pl.col("op", "op_category").first(), pl.col("dur_ns").sum(), pl.col("kernel_short"))
+    )
+    spec = trace.events["spec"].gather(calls["op_row"])
+    calls = calls.with_columns(spec, pl.col("kernel_short").list.join(" + ").alias("kernels"))
+    us = pl.col("dur_ns") / 1000
+    frame = (
+        calls.group_by("op", "op_category", "spec")
+        .agg(
+            pl.len().alias("count"),
+            (pl.col("dur_ns").sum() / 1000).alias("kernel_us"),
+            us.mean().alias("kernel_us_mean"),
+            us.min().alias("kernel_us_min"),
+            us.max().alias("kernel_us_max"),
+            us.std().fill_null(0.0).alias("kernel_us_std"),
+            pl.col("kernel_short").list.len().max().alias("kernels_per_call"),
+            pl.col("kernels").mode().sort().first(),
+        )
+        .with_columns(percent_of("kernel_us", work.gpu_total_ns).alias("percent"))
+    )
+    specs = trace.specs.with_row_index("spec").with_columns(pl.col("spec").cast(pl.Int32))
+    frame = frame.join(specs, on="spec", how="left").with_columns(
+        pl.col(column.name).fill_null("") for column in SPEC_COLUMNS
+    )
+    frame = frame.sort("kernel_us", "op", "input_dims", "spec", descending=[True, False, False, False])
+    columns = (
+        OP,
+        OP_CATEGORY,
+        *SPEC_COLUMNS,
+        Column("count", "calls of the op with these inputs that launched GPU work"),
+        Column("kernel_us", "GPU time of the kernels it launched itself", "us"),
+        Column("kernel_us_mean", "mean per call", "us"),
+        Column("kernel_us_min", "least per call", "us"),
+        Column("kernel_us_max", "most per call", "us"),
+        Column("kernel_us_std", "standard deviation over calls", "us"),
+        Column("kernels_per_call", "GPU events per call (the most seen)"),
+        Column("kernels", "the sequence of kernels most calls launch"),
+        PERCENT,
+        *(column for column in ROOFLINE_COLUMNS if column.name in ROOFLINE_SET),
+    )
+    frame = frame.join(roofline_by_inputs(work), on=["op", "spec"], how="left", maintain_order="left")
+    return table("op_shapes", "one row per op, shapes, dtypes, strides and scalar inputs", columns, frame)

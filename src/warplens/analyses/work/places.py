@@ -1,0 +1,81 @@
+"""Where in the user's code some GPU work comes from: the line and the module that account for most of its time."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.work.modules import FRAME, line_context, module_context, module_paths
+from warplens.analyses.workspace import Workspace
+from warplens.model.trace import Ints
+
+INSTANCE = re.compile(r"_\d+(?=/|$)")
+
+
+class Places(NamedTuple):
+    """Per group a `file:line function` and a module path; empty where the trace does not tell."""
+
+    lines: list[str]
+    modules: list[str]
+
+
+def places_of(work: Workspace, group: Ints, count: int) -> Places:
+    """The places of `count` groups, given for each GPU event the group it belongs to (-1 for none)."""
+    names, lines, modules, texts = work.trace.names, *_event_places(work)
+    found = [place_text(names[code]) if code >= 0 else "" for code in _most(work, group, lines, count)]
+    return Places(found, [texts[code] for code in _most(work, group, modules, count)])
+
+
+def _event_places(work: Workspace) -> tuple[Ints, Ints, list[str]]:
+    """For each GPU event the name code of its line and the number of its module, -1 for none; the modules' texts."""
+    known: tuple[Ints, Ints, list[str]] | None = work.memo.get("event places")
+    if known is not None:
+        return known
+    row = line_context(work).row
+    line = np.where(row >= 0, work.trace.ints("name").astype(np.int64)[np.maximum(row, 0)], -1)
+    # Modules that differ only in their instance's number are one place: Block_* for Block_0 … Block_11.
+    patterns = {path: pattern_of(path) for path in set(module_paths(work).values())}
+    paths = {call: patterns[path] for call, path in module_paths(work).items()}
+    numbered = {text: number for number, text in enumerate(dict.fromkeys(paths.values()))}
+    calls, place = np.unique(module_context(work).row, return_inverse=True)
+    module = np.array([numbered.get(paths.get(call, ""), -1) for call in calls.tolist()], np.int64)[place]
+    known = work.memo["event places"] = (line, module, [*numbered, ""])
+    return known
+
+
+def _most(work: Workspace, group: Ints, code: Ints, count: int) -> list[int]:
+    """Per group the code that takes most of its time, -1 where none does."""
+    frame = pl.DataFrame({"group": group, "code": code, "dur_ns": work.gpu["dur_ns"]})
+    top = (
+        frame.filter((pl.col("code") >= 0) & (pl.col("group") >= 0))
+        .group_by("group", "code")
+        .agg(pl.col("dur_ns").sum())
+        .sort("dur_ns", "code", descending=[True, False])
+        .unique("group", keep="first")
+    )
+    found = np.full(count, -1, np.int64)
+    found[top["group"].to_numpy()] = top["code"].to_numpy()
+    return found.tolist()  # type: ignore[no-any-return]
+
+
+def pattern_of(path: str) -> str:
+    """A module path without its instances' numbers.
+
+    >>> pattern_of("GPT_0/Block_11/MLP_11")
+    'GPT/Block_*/MLP_*'
+    """
+    outer, _, inner = path.partition("/")
+    return INSTANCE.sub("", outer) + ("/" + INSTANCE.sub("_*", inner) if inner else "")
+
+
+def place_text(frame: str) -> str:
+    """A profiler's frame name as people and editors write places.
+
+    >>> place_text("model.py(12): forward")
+    'model.py:12 forward'
+    """
+    match = FRAME.fullmatch(frame)
+    return f"{match['file']}:{match['line']} {match['function']}" if match else frame

@@ -1,0 +1,1 @@
+"""`warplens explain`: the verb, and the topics it knows."""

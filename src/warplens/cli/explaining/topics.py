@@ -1,0 +1,128 @@
+"""The texts behind `warplens explain`, all taken from where the thing itself is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warplens.advice import EXPLAIN, explain
+from warplens.advice.thresholds import IDLE_BOUND_PERCENT
+from warplens.advice.verdict import COMMUNICATION_BOUND_PERCENT
+from warplens.analyses.time.gaps import CAUSES
+from warplens.analyses.time.phases import MEANINGS as PHASES
+from warplens.analyses.time.timeline import MEANINGS
+from warplens.api import Profile
+from warplens.categories import category_names
+from warplens.categories.rules import builtin_categories
+from warplens.cli.explaining.kernel_topics import kernel_tables, kernel_topic, list_kernel_topics
+from warplens.comparison import compare_profiles
+from warplens.costs.families import FAMILIES
+from warplens.hardware import Gpu, all_gpus
+from warplens.model.quality import MESSAGES
+from warplens.model.table import Table
+from warplens.model.trace import empty_trace
+from warplens.replay.result_file import empty_result
+
+
+def list_topics() -> Iterator[str]:
+    yield "tables (warplens explain TABLE, or TABLE.COLUMN, or COLUMN):"
+    for table in _tables():
+        yield f"  {table.name}: {table.meaning}"
+    yield "measures of the timeline: " + ", ".join(MEANINGS)
+    yield "finding codes: " + ", ".join(EXPLAIN)
+    yield "more: verdict, gpus (those whose limits are known), costs (families of FLOP and byte counts)"
+    yield "quality notes: " + ", ".join(MESSAGES)
+    yield "kernel categories: " + ", ".join(category_names())
+    yield from list_kernel_topics()
+
+
+def findings_topic(topic: str) -> Iterator[str]:
+    if topic.upper() in EXPLAIN:
+        yield f"{topic.upper()}: {explain(topic.upper())}"
+
+
+def quality_topic(topic: str) -> Iterator[str]:
+    if topic in MESSAGES:
+        severity, message = MESSAGES[topic]
+        yield f"{topic} ({severity}): {message.format(count='N', detail='…')}"
+
+
+def timeline_topic(topic: str) -> Iterator[str]:
+    for measure, meaning in MEANINGS.items():
+        if topic in (measure, "timeline"):
+            yield f"{measure}: {meaning}"
+
+
+def category_topic(topic: str) -> Iterator[str]:
+    for category, meaning in builtin_categories().items():
+        if topic.lower() == category.lower():
+            yield f"{category}: {meaning}"
+
+
+def verdict_topic(topic: str) -> Iterator[str]:
+    if topic == "verdict":
+        yield (
+            f"verdict: Host-bound from {IDLE_BOUND_PERCENT:g} % idle on; else Communication-bound from "
+            f"{COMMUNICATION_BOUND_PERCENT:g} % exposed communication on; else GPU-bound"
+        )
+
+
+def gpu_topic(topic: str) -> Iterator[str]:
+    if topic.lower() in ("gpus", "gpu", "ceilings"):
+        yield "GPUs whose limits are known (--gpu NAME; a file of your own with --gpu-file):"
+        yield from (f"  {gpu.name}: {_gpu_line(gpu)}" for gpu in all_gpus())
+
+
+def _gpu_line(gpu: Gpu) -> str:
+    peak, bandwidth = gpu.peak_tflops("matrix", "bf16") or gpu.peak_tflops("matrix", "fp16"), gpu.bandwidth_tbps()
+    rate = f"{peak.value:g} TFLOP/s in 16 bits{' (measured)' * peak.measured}, " if peak else ""
+    return f"{rate}{bandwidth.value:g} TB/s{' (measured)' * bandwidth.measured}, {gpu.memory_gb:g} GB"
+
+
+def cost_topic(topic: str) -> Iterator[str]:
+    if topic.lower() in ("costs", "cost", "family"):
+        yield "FLOPs: a multiply-add is 2. Bytes: each input read once and each output written once, at true sizes."
+    for family, meaning in FAMILIES.items():
+        if topic.lower() in (family, "costs", "cost", "family"):
+            yield f"  {family}: {meaning}"
+
+
+def phase_topic(topic: str) -> Iterator[str]:
+    for phase, meaning in PHASES.items():
+        if topic in (phase, "phases"):
+            yield f"{phase}: {meaning}"
+
+
+def table_topics(topic: str) -> Iterator[str]:
+    table_name, _, column_name = topic.partition(".")
+    for table in _tables():
+        if table.name == table_name:
+            yield f"{table.name}: {table.meaning}"
+        for column in table.columns:
+            if (table.name == table_name and column_name in ("", column.name)) or topic == column.name:
+                unit = f" [{column.unit}]" if column.unit else ""
+                yield f"  {table.name}.{column.name}{unit}: {column.meaning}"
+    if topic in ("idle", "gaps"):
+        yield "causes:"
+        yield from (f"  {cause}: {meaning}" for cause, meaning in CAUSES.items())
+
+
+def _tables() -> list[Table]:
+    """Every table of a trace without events, and of two: no rows, but all columns with their meanings."""
+    profile = Profile(empty_trace(), replayed=empty_result())
+    made = [profile.table(name) for name in profile.all_table_names]
+    return [*made, *compare_profiles(profile, profile).tables(), *kernel_tables()]
+
+
+TOPICS = (
+    verdict_topic,
+    findings_topic,
+    kernel_topic,
+    quality_topic,
+    timeline_topic,
+    category_topic,
+    gpu_topic,
+    cost_topic,
+    phase_topic,
+    table_topics,
+)
+"""Whoever knows a topic explains it; several can."""

@@ -1,0 +1,96 @@
+"""The profiles that `kernel check` puts beside a kernel: their options, and how they are opened."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warplens.cli.common import progress
+from warplens.errors import UsageError
+
+if TYPE_CHECKING:
+    from warplens.kernel_lab.checking import Checked
+    from warplens.kernel_lab.tracing import KernelTrace
+    from warplens.model.measured import Measured
+
+DEFAULT_TARGET = "sm90"
+
+
+def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", action="append", default=[], metavar="FILE",
+                        help="a profile of the same kernel (Proton, PyTorch, Nsight …): measured time beside "
+                        "the facts, suggestions by the time at stake; may be given several times")  # fmt: skip
+    parser.add_argument("--profile-kernel", default="", metavar="NAME",
+                        help="its name in the profile where that is another one; * stands for anything")  # fmt: skip
+    parser.add_argument("--traced", metavar="x.wkt", help="exact bytes and FLOPs from a trace of the same launch")
+    parser.add_argument("--count", action="store_true",
+                        help="exact bytes and FLOPs from tracing the script's own launches")  # fmt: skip
+
+
+def opened_profiles(args: argparse.Namespace) -> list[Measured]:
+    """Opened before anything is compiled: a wrong path should not take a minute to be told."""
+    if not args.profile:
+        for option in ("traced", "count", "profile_kernel"):
+            if getattr(args, option):
+                raise UsageError(f"--{option.replace('_', '-')} goes with a profile", hint="--profile x.hatchet")
+        return []
+    if args.sweep:
+        raise UsageError("--sweep ranks configs by what is known without running them", hint="leave --profile away")
+    if args.card:
+        from warplens.hardware import gpu_named
+
+        gpu_named(args.card)  # a name that means no card, or several, is told here
+    if args.count and (args.traced or args.signature is not None):
+        raise UsageError("--count traces a script's launches", hint="a kernel alone: --traced x.wkt, from kernel trace")
+    return [_measured(path) for path in args.profile]
+
+
+def _measured(path: str) -> Measured:
+    from warplens.analyses.inside_kernels.measured import measured
+
+    with progress(f"reading {path}", Path(path)):
+        import warplens
+        from warplens.api import Profile
+
+        profile = warplens.open(path)
+        return measured(profile.workspace if isinstance(profile, Profile) else profile.work)
+
+
+def target_of(args: argparse.Namespace, profiles: Sequence[Measured]) -> str:
+    """The targets that were asked for; else that of the profiles' GPU."""
+    from warplens.kernel_lab.compiling.targets import TARGETS
+
+    if args.target:
+        return str(args.target)
+    ran_on = (profile.architecture.replace("_", "").rstrip("af") for profile in profiles)
+    return next((name for name in ran_on if name in TARGETS), DEFAULT_TARGET)
+
+
+def card_of(args: argparse.Namespace, profiles: Sequence[Measured], target: str) -> str | None:
+    """The card that was named; else the profiles' own, where it is the one that is compiled for."""
+    if args.card:
+        return str(args.card)
+    own = (profile.gpu for profile in profiles if profile.gpu and profile.architecture.replace("_", "") == target)
+    return next(own, None)
+
+
+def joined_with(found: Checked, profiles: Sequence[Measured], args: argparse.Namespace) -> Checked:
+    from warplens.kernel_lab.checking import with_profiles
+
+    if not profiles:
+        return found
+    return with_profiles(found, profiles, traced=_traced(args), card=args.card, name=args.profile_kernel)
+
+
+def _traced(args: argparse.Namespace) -> KernelTrace | None:
+    if args.traced:
+        from warplens.kernel_lab.tracing import load
+
+        return load(args.traced)
+    if args.count:
+        from warplens.kernel_lab.tracing.watching.script import traced_script
+
+        return traced_script(Path(args.kernel), args.script_args, mode="count")
+    return None

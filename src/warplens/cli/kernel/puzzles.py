@@ -1,0 +1,226 @@
+"""Learn Triton: exercises from a vector sum to attention, each with a checker that explains what is wrong.
+
+  warplens kernel puzzles                          the exercises
+  warplens kernel puzzles start DIR                a file for each: the statement, and a kernel with a gap
+  warplens kernel puzzles check DIR/01_*.py        is it right? if not: which element, which program, which line
+  warplens kernel puzzles hint softmax             a little help; again with -n 2
+  warplens kernel puzzles solution softmax         the reference solution
+
+Everything runs on the CPU, in Triton's interpreter. Files that are checked are your own code: they are imported and
+run. Needs `pip install 'warplens[triton]'`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warplens.cli.common import positive, width, write_bytes
+from warplens.errors import UsageError
+
+if TYPE_CHECKING:
+    from warplens.puzzles.child import Answer, Result
+    from warplens.puzzles.records import Puzzle, Report
+
+PAGE_SUFFIX = ".check.html"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = __doc__
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.set_defaults(run_puzzles=_list, folder=None, json=False)
+    actions = parser.add_subparsers(dest="puzzle_action", metavar="ACTION")
+    for name, text, add, run_action in (
+        ("list", "the exercises, and which of them a folder has solved", _list_arguments, _list),
+        ("start", "write a file for each exercise: its statement, a kernel to complete", _start_arguments, _start),
+        ("check", "run answers and explain the first thing that is wrong; the files are imported, which runs them",
+         _check_arguments, _check),
+        ("hint", "a little help with one exercise", _hint_arguments, _hint),
+        ("solution", "the reference solution of one exercise", _solution_arguments, _solution),
+    ):  # fmt: skip
+        own = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        add(own)
+        own.set_defaults(run_puzzles=run_action)
+
+
+def run(args: argparse.Namespace) -> int:
+    code: int = args.run_puzzles(args)
+    return code
+
+
+def _list_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="with your files (default: here, or ./puzzles)")
+    parser.add_argument("--json", action="store_true", help="one JSON array of row objects")
+
+
+def _list(args: argparse.Namespace) -> int:
+    from warplens.cli.kernel.puzzles_text import list_lines
+    from warplens.puzzles.files import answers_in
+
+    places = [Path(args.folder)] if args.folder else [Path(), Path("puzzles")]
+    folder = next((place for place in places if answers_in(place)), None)
+    if args.folder and folder is None:
+        raise UsageError(f"{args.folder} has no files of puzzles", hint=f"warplens kernel puzzles start {args.folder}")
+    if args.json:
+        from warplens.outputs import rows_to_json
+        from warplens.puzzles.listing import puzzles_table
+
+        write_bytes(rows_to_json(puzzles_table(folder)))
+        return 0
+    for line in list_lines(folder):
+        print(line)
+    if folder is None:
+        print("\nbegin with: warplens kernel puzzles start puzzles", file=sys.stderr)
+    return 0
+
+
+def _start_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="DIR", help="where the files are written")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of exercises, or their numbers (default: all)")
+    parser.add_argument("--force", action="store_true", help="overwrite files that are there already")
+
+
+def _start(args: argparse.Namespace) -> int:
+    from warplens.puzzles.catalogue import PUZZLES, find
+    from warplens.puzzles.files import write_starts
+
+    done = write_starts(Path(args.folder), [find(name) for name in args.names] or PUZZLES, force=args.force)
+    if done.kept:
+        kept = ", ".join(path.name for path in done.kept)
+        print(f"kept {kept}: there already (--force writes them anew)", file=sys.stderr)
+    for path in done.written:
+        print(path)
+    first = (*done.written, *done.kept)[0]
+    print(f"\nopen {first}, fill the gap, then: warplens kernel puzzles check {first}", file=sys.stderr)
+    return 0
+
+
+def _hint_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="of an exercise, or its number")
+    parser.add_argument(
+        "-n", "--number", type=positive, default=1, metavar="N", help="the N-th hint (1); later ones say more"
+    )
+
+
+def _hint(args: argparse.Namespace) -> int:
+    from warplens.puzzles.catalogue import find
+
+    puzzle = find(args.name)
+    if args.number > len(puzzle.hints):
+        hint = f"warplens kernel puzzles solution {puzzle.name}"
+        raise UsageError(f"{puzzle.name} has {len(puzzle.hints)} hints", hint=hint)
+    print(puzzle.hints[args.number - 1])
+    if args.number < len(puzzle.hints):
+        print(f"(hint {args.number} of {len(puzzle.hints)}; the next one: -n {args.number + 1})", file=sys.stderr)
+    return 0
+
+
+def _solution_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="of an exercise, or its number")
+
+
+def _solution(args: argparse.Namespace) -> int:
+    from warplens.puzzles.catalogue import find
+    from warplens.puzzles.files import text_of
+
+    print(text_of(find(args.name), "solution"), end="")
+    return 0
+
+
+def _check_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="FILE|DIR", help="your own code: it is imported and run")
+    parser.add_argument("-o", "--output", metavar="page.html", help="where the page of the explained launch is written "
+                        "(default: beside the file)")  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="overwrite the -o file")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    parser.add_argument("--seconds", type=positive, metavar="N", help="CPU time that one file may take (10)")
+    parser.add_argument("--json", action="store_true", help="one JSON array of row objects")
+
+
+def _check(args: argparse.Namespace) -> int:
+    from tempfile import TemporaryDirectory
+
+    from warplens.cli.kernel.puzzles_text import result_lines
+    from warplens.outputs import rows_to_json
+    from warplens.puzzles.child import SECONDS, checked
+    from warplens.puzzles.files import note_result
+    from warplens.puzzles.listing import checks_table
+
+    if args.output and Path(args.output).exists() and not args.force:
+        raise UsageError(f"{args.output} exists", hint="give --force to overwrite it")
+    answers, untouched = _answers([Path(path) for path in args.paths])
+    explained, reports = False, []
+    with TemporaryDirectory(prefix="warplens-") as folder:
+        results = checked(answers, Path(folder), args.seconds or SECONDS)
+        for (file, puzzle), result in zip(answers, results, strict=True):
+            note_result(file, puzzle, passed=result.report.passed)
+            # Of several answers the first that fails is explained; one thing at a time is enough to work on.
+            whole = len(args.paths) == len(answers) == 1 or not (result.report.passed or explained)
+            explained = explained or not result.report.passed
+            page = _page(args, file, result) if whole else None
+            reports.append((result.report, page))
+            if not args.json:
+                for line in result_lines(result.report, puzzle, page, whole=whole, width=min(width(), 110)):
+                    print(line, flush=True)
+    if args.json:
+        write_bytes(rows_to_json(checks_table(reports)))
+    elif untouched:
+        print(f"not started: {', '.join(puzzle.name for puzzle in untouched)}")
+    return 0 if all(report.passed for report, _ in reports) and not untouched else 1
+
+
+def _answers(paths: Sequence[Path]) -> tuple[list[Answer], list[Puzzle]]:
+    """The files to check, each with its puzzle; those of a folder that nobody has worked on yet are not run."""
+    from warplens.puzzles.files import answers_in, puzzle_of, status_in
+
+    answers: list[Answer] = []
+    untouched: list[Puzzle] = []
+    for path in paths:
+        if not path.exists():
+            raise UsageError(
+                f"there is no file {path}", hint="warplens kernel puzzles start DIR writes files to begin with"
+            )
+        if not path.is_dir():
+            answers.append((path, puzzle_of(path)))
+            continue
+        found = answers_in(path)
+        if not found:
+            raise UsageError(f"{path} has no files of puzzles", hint=f"warplens kernel puzzles start {path}")
+        for file, puzzle in found:
+            if status_in(path, puzzle) == "not started":
+                untouched.append(puzzle)
+            else:
+                answers.append((file, puzzle))
+    return answers, untouched
+
+
+def _program_link(report: Report) -> str:
+    """Opens the page at the program that made the first mistake."""
+    spots = [spot for problem in report.problems for spot in problem.spots]
+    return f"#program={spots[0].number}" if spots else ""
+
+
+def _page(args: argparse.Namespace, file: Path, result: Result) -> Path | None:
+    """Writes the launch as a page: where it failed, where it was asked for, or where an earlier one would be stale."""
+    own = file.with_name(file.stem + PAGE_SUFFIX)
+    wanted = not result.report.passed or args.output or args.open or own.exists()
+    if result.trace is None or not wanted:
+        return None
+    from warplens.kernel_lab.tracing import load
+    from warplens.kernel_lab.tracing.scene import kernel_scene
+    from warplens.outputs.html.kernel_page import kernel_page_bytes
+
+    path = Path(args.output) if args.output else own
+    try:
+        path.write_bytes(kernel_page_bytes(kernel_scene(load(result.trace))))
+    except OSError as error:
+        print(f"no page: cannot write {path}: {error.strerror or error}", file=sys.stderr)
+        return None
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri() + _program_link(result.report))
+    return path

@@ -1,0 +1,180 @@
+"""Run a command and tell what energy the GPUs used meanwhile.
+
+  warplens energy -- python3 train.py
+  warplens energy --idle 2 --device 0 -- ./a.out
+
+The figures are of the whole GPU, whoever uses it, and of every visible one unless --device chooses. As with `time`, the
+command's output is left alone and the figures go to stderr. With --json they go to stdout as one JSON array with an
+object per GPU, after the command, whose own stdout is sent to stderr; with -o they are written to a file, and -o alone
+redirects nothing. The exit status is the command's; a signal reaches the command, and the energy so far is still told.
+Without a meter the command runs all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+from warplens.cli.replay.files import file_to_write
+from warplens.errors import UsageError, WarplensError
+
+if TYPE_CHECKING:
+    from warplens.replay.meter.window import EnergyWindow
+
+CANNOT_RUN: Final = 126
+SIGNALLED: Final = 128
+FROM_TERMINAL: Final = ("SIGINT", "SIGQUIT", "SIGHUP")
+"""A terminal sends these to the command as well, so they are passed on only where none does."""
+PASSED_ON: Final = (*FROM_TERMINAL, "SIGTERM", "SIGUSR1", "SIGUSR2")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "warplens energy [options] -- command [args]"
+    parser.add_argument(
+        "--device", default="all", metavar="N|all", help="GPUs by number, such as 0 or 0,1 (default all)"
+    )
+    parser.add_argument("--idle", type=_seconds, default=0.0, metavar="SECONDS",
+                        help="measure idle power first, so long; what is above it is active energy")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="the figures as JSON on stdout, the command's on stderr")
+    parser.add_argument("-o", "--output", default="", metavar="FILE", help="the figures as JSON into a file")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="command", help="what to run, with its arguments")
+
+
+def run(args: argparse.Namespace) -> int:
+    from warplens.replay.meter.window import EnergyWindow
+
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        raise UsageError("no command to run", hint="warplens energy -- python3 train.py")
+    if shutil.which(command[0]) is None:
+        raise UsageError(f"no command {command[0]!r}", hint="what a shell knows by itself runs with: sh -c '…'")
+    target = _target(args.output)
+    window = EnergyWindow(_devices(args.device), idle=args.idle)
+    with ExitStack() as until_measured, window:
+        running = until_measured.enter_context(_passing_signals())
+        status, seconds = _run(command, running, args.json)
+    rows = _rows(window, seconds)
+    for line in () if args.json else _lines(window):
+        print(line, file=sys.stderr)
+    if window.note:
+        print(f"note: {window.note}", file=sys.stderr)
+    if args.json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+    if target is not None:
+        _write(target, rows)
+    return status
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds <= 600:
+        raise argparse.ArgumentTypeError(f"{text} is not a time from 0 to 600 s")
+    return seconds
+
+
+def _devices(text: str) -> tuple[int, ...] | None:
+    if text == "all":
+        return None
+    try:
+        return tuple(dict.fromkeys(int(word) for word in text.split(",")))
+    except ValueError:
+        raise UsageError(f"--device {text!r}", hint="all, 0, or a list such as 0,1") from None
+
+
+def _target(output: str) -> Path | None:
+    """Where the figures go; what would fail after the command had run fails before."""
+    return file_to_write(output) if output else None
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    from warplens.replay.records import save_json
+
+    try:
+        save_json(path, rows)
+    except OSError as error:
+        raise WarplensError(f"{path}: {error.strerror}") from error
+
+
+def _run(command: Sequence[str], running: list[subprocess.Popen[bytes]], is_redirected: bool) -> tuple[int, float]:
+    """The command's exit status as a shell would have it, and how long it ran."""
+    sys.stdout.flush()
+    start = time.perf_counter()
+    try:
+        process = subprocess.Popen(command, stdout=sys.stderr if is_redirected else None)
+    except OSError as error:
+        print(f"error: {command[0]}: {error.strerror}", file=sys.stderr)
+        return CANNOT_RUN, 0.0
+    running.append(process)
+    code = process.wait()
+    return code if code >= 0 else SIGNALLED - code, time.perf_counter() - start
+
+
+@contextmanager
+def _passing_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Signals meant to end the command do not end its measurement."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        if running and not (signal.Signals(number).name in FROM_TERMINAL and _is_in_foreground()):
+            running[0].send_signal(number)
+
+    numbers = [getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    # What is ignored, as under nohup, stays so: the command inherits that.
+    chosen = [number for number in numbers if before[number] != signal.SIG_IGN]
+    for number in chosen:
+        signal.signal(number, pass_on)
+    try:
+        yield running
+    finally:
+        for number in chosen:
+            signal.signal(number, before[number])
+
+
+def _is_in_foreground() -> bool:
+    """Whether a terminal's keys reach this process, and with it the command."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _rows(window: EnergyWindow, command_seconds: float) -> list[dict[str, Any]]:
+    """One per GPU; where none could be measured, one that says why."""
+    ending = {"command_seconds": command_seconds, "note": window.note}
+    names = ("device", "gpu", "meter", "joules", "seconds", "watts", "idle_watts", "active_joules")
+    if not window.devices:
+        return [dict.fromkeys(names) | ending]
+    return [{name: getattr(each, name) for name in names} | ending for each in window.devices]
+
+
+def _lines(window: EnergyWindow) -> Iterator[str]:
+    for each in window.devices:
+        label = f"GPU {each.device} {each.gpu}"
+        yield _line(label, each.joules, each.seconds, each.watts, each.idle_watts, each.active_joules)
+    if len(window.devices) > 1 and window.joules is not None and window.seconds and window.watts is not None:
+        yield _line("together", window.joules, window.seconds, window.watts, window.idle_watts, window.active_joules)
+
+
+def _line(label: str, joules: float, seconds: float, watts: float, idle: float | None, active: float | None) -> str:
+    from warplens.units import format_joule
+
+    text = f"{label}: {format_joule(joules)} in {seconds:.2f} s, {watts:.1f} W on average"
+    return text if idle is None or active is None else f"{text}; idle {idle:.1f} W, active {format_joule(active)}"

@@ -1,0 +1,119 @@
+"""`warplens replay plan`: the arguments, and what is told of a plan that was made."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warplens.cli.common import add_trace_options, open_timeline, tell_warnings, write_bytes
+from warplens.cli.replay.files import file_to_write
+from warplens.errors import UsageError
+
+if TYPE_CHECKING:
+    from warplens.replay.plan_file import Plan
+
+SHOWN_REASONS = 12
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_trace_options(parser)
+    parser.add_argument("-o", "--output", default="plan.json", metavar="PLAN", help="file to write (plan.json)")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing plan")
+    parser.add_argument(
+        "--cover",
+        type=float,
+        default=1.0,
+        metavar="SHARE",
+        help="only the longest units that together take this share of the GPU time, as 0.95",
+    )
+    parser.add_argument(
+        "--match",
+        action="append",
+        default=[],
+        metavar="FIELD=PATTERN",
+        help="only units whose op, kernel, category, family, api or id fits, as op=aten::mm*",
+    )
+    parser.add_argument("--kernel-files", metavar="PATH", help="sources of generated kernels: folder, .tar.gz or .zip")
+    parser.add_argument("--json", action="store_true", help="what is covered and what is not, as JSON rows")
+
+
+def run(args: argparse.Namespace) -> int:
+    from warplens.planning import make_plan
+    from warplens.replay import plan_file
+
+    target = file_to_write(args.output)
+    if os.path.lexists(target) and not args.force:
+        raise UsageError(f"{target} exists", hint="give --force to overwrite it")
+    profile = open_timeline(args)
+    tell_warnings(profile)
+    files = Path(args.kernel_files) if args.kernel_files else None
+    plan = make_plan(profile.workspace, Path(args.trace), cover=args.cover, match=args.match, kernel_files=files)
+    plan_file.save(target, plan)
+    if args.json:
+        import json
+
+        write_bytes((json.dumps(_coverage(plan), ensure_ascii=False, indent=1) + "\n").encode())
+    else:
+        _tell_plan(plan)
+    print(f"wrote {target}", file=sys.stderr)
+    if any(unit.status == "ready" for unit in plan.units):
+        command = f"warplens replay run {shlex.quote(args.output)}" + " --allow-source" * bool(plan.sources)
+        print(f"next, on a host with a GPU and PyTorch: {command}", file=sys.stderr)
+    return 0
+
+
+def _coverage(plan: Plan) -> list[dict[str, object]]:
+    """One row per status and reason, largest first; with what belongs to no unit they add up to the whole trace."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for unit in plan.units:
+        row = sums.setdefault((unit.status, unit.reason), [0, 0, 0])
+        row[:] = row[0] + 1, row[1] + unit.count, row[2] + unit.times.total_ns
+    for rest in plan.rest:
+        row = sums.setdefault(("no unit", rest.reason), [0, 0, 0])
+        row[:] = row[0], row[1] + rest.count, row[2] + rest.total_ns
+    found = [
+        {
+            "status": status,
+            "reason": reason,
+            "units": units,
+            "count": count,
+            "total_us": ns / 1e3,
+            "percent": round(100 * ns / plan.gpu_ns, 6) if plan.gpu_ns else 0.0,
+        }
+        for (status, reason), (units, count, ns) in sums.items()
+    ]
+    return sorted(found, key=lambda row: -float(str(row["total_us"])))
+
+
+def _tell_plan(plan: Plan) -> None:
+    from warplens.units import format_ns
+
+    rows = _coverage(plan)
+    ready = sum(float(str(row["percent"])) for row in rows if row["status"] == "ready")
+    families = len({unit.family for unit in plan.units if unit.family})
+    calls = sum(unit.count for unit in plan.units)
+    print(
+        f"{len(plan.units):,} units in {calls:,} calls, {families} families of growing shapes; "
+        f"{format_ns(plan.gpu_ns)} of GPU time"
+    )
+    if not plan.gpu_ns:
+        print("nothing to replay: the trace has no GPU work")
+        return
+    print(f"to be replayed: {ready:.2f} % of the GPU time")
+    left = [row for row in rows if row["status"] != "ready"]
+    for row in left[:SHOWN_REASONS]:
+        many = f"units: {row['units']}, calls: {row['count']}" if row["units"] else f"GPU events: {row['count']}"
+        print(f"  {row['percent']:8.3f} %  {row['status']}: {row['reason']} ({many})")
+    if len(left) > SHOWN_REASONS:
+        print(f"  and {len(left) - SHOWN_REASONS} more reasons (--json lists all)")
+    if plan.units and not plan.exact:
+        print(
+            "values that the trace does not record are defaults or guesses; an ExecutionTrace has them all "
+            "(--execution-trace FILE; warplens profile records one)"
+        )
+    if plan.sources:
+        print(f"{len(plan.sources)} kernel sources are in the plan; running them needs --allow-source")

@@ -1,0 +1,315 @@
+"""Show GPU time, and whatever else was recorded, by call path.
+
+Opens traces and Proton's trees alike. Backward kernels of a trace stand under the forward code that created them.
+-m takes any metrics that the profile offers (--list): gpu_us, self_us, percent, count, avg_us, time/ms, avg_time/us,
+cpu_time/ms, tflop16/s, tbyte/s, intensity, util, tokens, tokens/s, tokens/% …; exc: before a name leaves out what is
+below. With -o the whole tree is written: as a flame graph (x.svg, x.folded, x.speedscope.json; the verb flamegraph has
+more options for that) or as rows (x.csv, x.json, x.md, x.xlsx, x.parquet).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from warplens.cli.common import add_trace_options, open_profile, positive, show_text, width, write_bytes
+from warplens.cli.traces.path_options import PathFilter, add_path_options, kernel_categories
+from warplens.errors import UsageError, WarplensError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from warplens.analyses.trees.rates import Figure
+    from warplens.api import Profile
+    from warplens.hardware import Gpu
+    from warplens.model.trace import Bools
+    from warplens.model.tree import Floats, Tree
+    from warplens.outputs.tree_files import TreeTarget
+    from warplens.outputs.tree_text import TreeColumn, TreeView
+    from warplens.paths_profile import PathsProfile
+
+OWN = ("gpu_us", "self_us", "percent", "count", "avg_us")
+"""In every row of --json and of a file, whatever -m says."""
+DEFAULT = ("gpu_us", "percent", "count")
+DEFAULT_PERCENT = 1.0
+SAMPLES = "num_samples"
+NEEDS_GPU = ("util", "percent_of_roofline")
+THRESHOLD = re.compile(r"(?:(?P<metric>.+?) *>= *)?(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?) *%?")
+FORMATS = ("full", "file_function_line", "function_line", "file_function")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_trace_options(parser)
+    parser.add_argument("-m", "--metrics", metavar="A,B,…", help="what to show (default gpu_us,percent,count)")
+    parser.add_argument("-l", "--list", action="store_true", help="list the metrics that this profile offers")
+    add_path_options(parser)
+    parser.add_argument("--drop", metavar="REGEX", help="leave out matching names with all that is below them")
+    parser.add_argument("-f", "--format", choices=FORMATS, default="full", help="how Python frames are spelled")
+    parser.add_argument("-d", "--depth", type=positive, default=None, metavar="N", help="at most N levels")
+    parser.add_argument("-t", "--threshold", type=_threshold, default=None, metavar="PERCENT",
+                        help="leave out nodes below this share of the total (default 1), or below a value: "
+                        "'tflop16/s>=100'")  # fmt: skip
+    parser.add_argument("--sort", metavar="METRIC", help="order of siblings (default gpu_us), or name")
+    parser.add_argument("--print-sorted", action="store_true", help="one list, by the first metric, instead of a tree")
+    parser.add_argument("--diff", metavar="OTHER", help="compare with another profile, path by path: this minus OTHER")
+    parser.add_argument("--json", action="store_true", help="one JSON array of nodes")
+    parser.add_argument("-o", "--output", metavar="PATH", help="write the tree to a file; its ending says what")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing output")
+
+
+class Threshold(NamedTuple):
+    """The least share in percent of a node that is shown, or its least value of a metric."""
+
+    number: float
+    metric: str = ""
+
+
+def _threshold(text: str) -> Threshold:
+    found = THRESHOLD.fullmatch(text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a percentage nor METRIC>=NUMBER")
+    return Threshold(float(found["number"]), (found["metric"] or "").strip())
+
+
+def run(args: argparse.Namespace) -> int:
+    from warplens.outputs import rows_to_json
+    from warplens.outputs.tree_files import plan_tree_file
+    from warplens.outputs.tree_text import render_list, render_tree, tree_table
+
+    cut = _Cut(args)
+    target = plan_tree_file(args.output, force=args.force) if args.output else None
+    side = _Side(args, args.trace, cut)
+    if args.list:
+        return _show_list(args, side)
+    shown = _Difference(args, side, _Side(args, args.diff, cut)) if args.diff else _Plain(args, side)
+    if target is not None:
+        _write(args, target, side, shown)
+    if args.json:
+        write_bytes(rows_to_json(tree_table(shown.tree, shown.view(rows=True))))
+    elif target is None and shown.is_empty:
+        print("no GPU work on any path" if args.include else _nothing(side), file=sys.stderr)
+    elif target is None:
+        render = render_list if args.print_sorted else render_tree
+        show_text(render(shown.tree, shown.view(), width=width()))
+    return 0
+
+
+class _Cut:
+    """`--include`, `--exclude` and `--drop`, checked before a profile is opened."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._paths = PathFilter(args)
+        try:
+            self._dropped = re.compile(args.drop) if args.drop else None
+        except re.error as error:
+            raise UsageError(f"bad regular expression {args.drop!r}: {error}") from None
+
+    def __call__(self, tree: Tree) -> Tree:
+        from warplens.analyses.paths.shown import without_subtrees
+
+        return self._paths(without_subtrees(tree, self._dropped) if self._dropped is not None else tree)
+
+
+class _Side:
+    """One profile: its tree as the options ask for it, and the GPU it ran on."""
+
+    def __init__(self, args: argparse.Namespace, path: str, cut: _Cut) -> None:
+        from warplens.analyses.paths.shown import with_frames
+        from warplens.model.quality import WARNING
+        from warplens.paths_profile import PathsProfile
+
+        self.name = Path(path).name
+        self.profile = open_profile(argparse.Namespace(**{**vars(args), "trace": path}))
+        self.tree = cut(with_frames(self.profile.tree(args.context, short_names=not args.full_names), args.format))
+        self.gpu = _gpu(args, self.profile)
+        if isinstance(self.profile, PathsProfile):
+            for note in self.profile.paths.quality.notes:
+                if note.severity == WARNING:
+                    print(f"warning: {self.name}: {note.message}", file=sys.stderr)
+
+    def figure(self, name: str) -> Figure:
+        from warplens.analyses.trees.rates import metric
+
+        return metric(self.tree, name, self.gpu)
+
+    def metrics(self, args: argparse.Namespace, default: Sequence[str]) -> list[str]:
+        """The metrics asked for, each once; else those that say most of this profile."""
+        from warplens.analyses.trees.rates import offered
+
+        asked = [name.strip() for name in (args.metrics or "").split(",") if name.strip()]
+        if not asked and not self.tree.total_ns[0]:
+            asked = offered(self.tree, self.gpu).frame["metric"].to_list()[:3]
+        if self.gpu is None and any(name in NEEDS_GPU for name in asked):
+            print("note: the limits of this GPU are not known; name it with --gpu or --gpu-file", file=sys.stderr)
+        return list(dict.fromkeys(asked or default))
+
+
+def _gpu(args: argparse.Namespace, profile: Profile | PathsProfile) -> Gpu | None:
+    from warplens.analyses.paths.gpu import gpu_of
+    from warplens.api import Profile, find_gpu
+    from warplens.hardware import gpu_named, load_gpu_file
+
+    if args.gpu_file or args.gpu:
+        return load_gpu_file(Path(args.gpu_file)) if args.gpu_file else gpu_named(args.gpu)
+    return find_gpu(profile.trace) if isinstance(profile, Profile) else gpu_of(profile.meta)
+
+
+class _Plain:
+    """One tree and its metrics."""
+
+    def __init__(self, args: argparse.Namespace, side: _Side) -> None:
+        self.tree, self._args, self._side = side.tree, args, side
+        samples = [SAMPLES] if SAMPLES in side.tree.metrics else []
+        self._figures = [side.figure(name) for name in side.metrics(args, [*DEFAULT, *samples])]
+
+    @property
+    def is_empty(self) -> bool:
+        tree = self.tree
+        return not (tree.total_count[0] or tree.total_ns[0] or any(values.any() for values in tree.metrics.values()))
+
+    def view(self, *, rows: bool = False, whole: bool = False) -> TreeView:
+        from warplens.outputs.tree_text import TreeView
+
+        figures = {figure.name: figure for figure in self._figures}
+        if rows:
+            figures = {name: figures.get(name) or self._side.figure(name) for name in (*OWN, *figures)}
+        kept, why = self._shown(whole)
+        return TreeView(
+            tuple(column(figure) for figure in figures.values()),
+            order=self._order(),
+            shown=kept,
+            max_depth=self._args.depth,
+            why_hidden=why,
+            heading="" if self.tree.total_ns[0] else "by call path",
+        )
+
+    def _order(self) -> tuple[Floats, ...]:
+        if self._args.sort == "name":
+            return ()
+        by_first = self._args.print_sorted or not self.tree.total_ns[0]
+        first = self._side.figure(self._args.sort) if self._args.sort else self._figures[0] if by_first else None
+        samples = [self._side.figure(SAMPLES).values] if SAMPLES in self.tree.metrics else []
+        return (first.values if first else self._side.figure("gpu_us").values, *samples)
+
+    def _shown(self, whole: bool) -> tuple[Bools | None, str]:
+        """Which nodes are large enough, and what the others are."""
+        from warplens.analyses.paths.choice import large_nodes, with_callers
+
+        least: Threshold | None = self._args.threshold
+        if least is None and whole:
+            return None, "too deep"
+        least = least or Threshold(DEFAULT_PERCENT)
+        if least.metric:
+            reached = self._side.figure(least.metric).values >= least.number
+            return with_callers(self.tree, reached), f"below {least.metric} of {least.number:g}, or too deep"
+        large = large_nodes(self.tree, least.number, self._figures[0].values)
+        return large, f"below {least.number:g} % or too deep"
+
+
+class _Difference:
+    """Two trees as one, with each metric of both and the difference."""
+
+    def __init__(self, args: argparse.Namespace, side: _Side, other: _Side) -> None:
+        from warplens.analyses.paths.merge import MergedTrees
+
+        self._args, self._merged = args, MergedTrees(side.tree, other.tree)
+        self.tree = self._merged.tree
+        self.is_empty = len(self.tree) < 2
+        self._sides = side, other
+        self._columns = [each for name in side.metrics(args, DEFAULT[:1]) for each in self._compared(name)]
+        self._heading = f"by call path: {side.name} minus {other.name}"
+
+    def view(self, *, rows: bool = False, whole: bool = False) -> TreeView:
+        import numpy as np
+
+        from warplens.analyses.paths.choice import with_callers
+        from warplens.outputs.tree_text import TreeView
+
+        this, other, change = self._columns[:3]
+        largest = np.nan_to_num([abs(this.values[0]), abs(other.values[0])]).max()
+        percent = self._least(whole)
+        moved = np.abs(np.nan_to_num(change.values)) >= percent / 100 * largest
+        sort = self._args.sort
+        by = self._compared(sort)[2] if sort and sort != "name" else change
+        return TreeView(
+            tuple(self._columns),
+            order=() if sort == "name" else (np.abs(by.values),),
+            shown=with_callers(self.tree, moved),
+            max_depth=self._args.depth,
+            why_hidden=f"changed by less than {percent:g} % of the total, or too deep",
+            heading=self._heading,
+        )
+
+    def _least(self, whole: bool) -> float:
+        least: Threshold | None = self._args.threshold
+        if least is not None and least.metric:
+            raise UsageError("--diff takes a percentage as its threshold, not a value")
+        return least.number if least else 0.0 if whole else DEFAULT_PERCENT
+
+    def _compared(self, name: str) -> tuple[TreeColumn, TreeColumn, TreeColumn]:
+        """A metric of this profile, of the other, and what this has more."""
+        from warplens.outputs.tree_text import TreeColumn
+
+        this, other = self._sides[0].figure(name), _other_figure(self._sides[1], name)
+        missing = float("nan") if this.is_rate else 0.0
+        ours, theirs = (self._merged.spread(at, each.values, missing) for at, each in enumerate((this, other)))
+        meaning = f"{this.meaning}, in the other profile"
+        return (
+            TreeColumn(name, ours, this.unit, this.meaning),
+            TreeColumn(f"{name}_other", theirs, this.unit, meaning, head="other"),
+            TreeColumn(f"{name}_difference", ours - theirs, this.unit, "this minus the other", signed=True, head="±"),
+        )
+
+
+def _other_figure(other: _Side, name: str) -> Figure:
+    try:
+        return other.figure(name)
+    except UsageError as error:
+        raise UsageError(f"{other.name}: {error.message}", hint=error.hint) from None
+
+
+def column(figure: Figure) -> TreeColumn:
+    from warplens.outputs.tree_text import TreeColumn
+
+    return TreeColumn(figure.name, figure.values, figure.unit, figure.meaning)
+
+
+def _show_list(args: argparse.Namespace, side: _Side) -> int:
+    from warplens.analyses.trees.rates import offered
+    from warplens.outputs import render_table, rows_to_json
+
+    table = offered(side.tree, side.gpu)
+    if args.json:
+        write_bytes(rows_to_json(table))
+    else:
+        show_text(render_table(table, top=None, width=width()))
+    return 0
+
+
+def _nothing(side: _Side) -> str:
+    from warplens.cli.traces.flamegraph import instead_of_gpu_work
+
+    hint = instead_of_gpu_work(side.profile)
+    return "no GPU work in this trace" + (f"\n\nhint: {hint}" if hint else "")
+
+
+def _write(args: argparse.Namespace, target: TreeTarget, side: _Side, shown: _Plain | _Difference) -> None:
+    from warplens.outputs.flamegraph_svg import FlameLook
+    from warplens.outputs.tree_files import is_picture, write_tree_file
+    from warplens.outputs.tree_text import tree_table
+
+    if args.diff and is_picture(target):
+        raise UsageError("a flame graph shows one profile, not the difference of two", hint="write x.csv or x.json")
+    if is_picture(target) and not shown.tree.total_ns[0]:
+        raise WarplensError("a flame graph shows GPU time, and there is none", hint="write x.csv or x.json")
+    write_tree_file(
+        target,
+        shown.tree,
+        side.name,
+        look=lambda: FlameLook(categories=kernel_categories(side.profile, full_names=args.full_names)),
+        rows=lambda: tree_table(shown.tree, shown.view(rows=True, whole=True)),
+    )
+    print(f"wrote {args.output}", file=sys.stderr)

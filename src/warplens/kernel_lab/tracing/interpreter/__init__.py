@@ -1,0 +1,1 @@
+"""Triton's interpreter made fit for tracing: its arithmetic corrected, its operations observed."""

@@ -1,0 +1,107 @@
+"""Puts right what Triton's interpreter, or some versions of it, cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final
+
+from warplens.errors import WarplensError
+from warplens.kernel_lab.compiling.changing import Change
+from warplens.kernel_lab.tracing.interpreter.libdevice import library_call
+
+OPERATIONS: Final = {"create_dot_scaled": ("dot_scaled", "3.8")}
+"""By the builder's method that does it: the operation of the language, and the first version that runs it."""
+GLUON: Final = "Gluon kernels do not run in Triton's interpreter; `kernel check {}::{} --signature …` compiles this one"
+BINARY: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+CONSTANT_OPERATIONS: Final = (
+    *(f"__{name}__" for name in (*BINARY, *(f"r{each}" for each in BINARY))),
+    *(f"__{name}__" for name in ("gt", "ge", "lt", "le", "eq", "ne", "and", "or", "xor", "lshift", "rshift")),
+)
+
+
+def repairs(interpreter: Any, version: str) -> list[Change]:
+    """What to change in the interpreter's module, its builder and the language while kernels run."""
+    builder, language = interpreter.interpreter_builder, interpreter.tl
+    changes: list[Change] = [
+        (interpreter, "_patch_lang", _with_whole_numbers(interpreter._patch_lang, language)),
+        (interpreter, "_implicit_cvt", _with_truth_values(interpreter._implicit_cvt, interpreter)),
+    ]
+    changes += [
+        (language.constexpr, name, _giving_tensors(getattr(language.constexpr, name), language))
+        for name in CONSTANT_OPERATIONS
+        if name in vars(language.constexpr)
+    ]
+    changes.append((builder, "create_extern_elementwise", library_call(interpreter)))
+    if not hasattr(builder, "get_bf16"):
+        changes.append((builder, "get_bf16", _bfloat_maker(builder, language.bfloat16)))
+    for method, (operation, since) in OPERATIONS.items():
+        if not hasattr(builder, method):
+            text = f"Triton {version}'s interpreter does not run tl.{operation}; {since} and newer do"
+            changes.append((language, operation, _refusing(text)))
+    return changes
+
+
+def _with_whole_numbers(patch_lang: Callable[[Any], Any], language: Any) -> Callable[[Any], Any]:
+    """The interpreter's change of the language, after which a loop may run up to a number that the kernel is given.
+
+    The interpreter keeps a scalar as an array of one element. Triton 3.6 takes that for a whole number as it is, which
+    NumPy refuses from 2.4 on.
+    """
+
+    def patch(function: Any) -> Any:
+        scope = patch_lang(function)
+        if hasattr(scope, "set_attr"):
+            scope.set_attr(language.tensor, "__index__", lambda tensor: int(tensor.handle.data.squeeze()))
+        return scope
+
+    return patch
+
+
+def _with_truth_values(implicit_cvt: Callable[[Any], Any], interpreter: Any) -> Callable[[Any], Any]:
+    """Up to Triton 3.7 an argument that is True or False is taken for a number of 32 bits, and refused."""
+
+    def convert(argument: Any) -> Any:
+        if not isinstance(argument, bool):
+            return implicit_cvt(argument)
+        language = interpreter.tl
+        number = implicit_cvt(int(argument)).handle.data
+        return language.tensor(interpreter.TensorHandle(number.astype(bool), language.int1), language.int1)
+
+    return convert
+
+
+def _bfloat_maker(builder: Any, bfloat16: Any) -> Callable[[float], Any]:
+    """Up to Triton 3.8 there is none for the number in `x * 2`, where x is bfloat16."""
+    return lambda value: builder.cast_impl(builder.get_fp32(value), bfloat16)
+
+
+def _refusing(text: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(text)
+
+    return refuse
+
+
+def _giving_tensors(operation: Callable[..., Any], language: Any) -> Callable[..., Any]:
+    """A constant on the left of a tensor gives a constant that holds a tensor, which few functions take."""
+
+    @wraps(operation)
+    def unwrapped(self: Any, other: Any) -> Any:
+        result = operation(self, other)
+        held = getattr(result, "value", None)
+        return held if isinstance(held, language.tensor) else result
+
+    return unwrapped
+
+
+def without_gluon(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A JIT function's `run` that refuses Gluon's kernels, for which there is no interpreter."""
+
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.is_gluon():
+            raise WarplensError(GLUON.format(Path(self.fn.__code__.co_filename).name, self.fn.__name__))
+        return run(self, *args, **kwargs)
+
+    return checked

@@ -1,0 +1,145 @@
+"""Makes the interpreter run every kernel while a trace is open, whenever it was decorated.
+
+Triton chooses between compiler and interpreter when a function is decorated, its own library included, from the
+variable TRITON_INTERPRET. Here a compiled kind of function runs through the interpreter instead until the trace ends.
+The interpreter changes `triton.language` in place and, where a kernel calls another function, does not change it back;
+here each module is changed once per launch, and all of it is undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from warplens.errors import MissingExtra, UsageError
+from warplens.kernel_lab.compiling.changing import changed
+from warplens.kernel_lab.compiling.triton_version import refuse_old
+from warplens.kernel_lab.tracing.interpreter.repairs import repairs
+from warplens.kernel_lab.tracing.watching.values import decoded
+
+NEEDED: Final = (
+    "interpreter_builder.create_masked_load",
+    "interpreter_builder.create_masked_store",
+    "interpreter_builder.set_grid_idx",
+    "interpreter_builder.set_grid_dim",
+    "GridExecutor._init_args_hst",
+    "InterpretedFunction",
+    "TensorHandle",
+    "_implicit_cvt",
+    "_patch_lang",
+)
+PURPOSE: Final = "tracing a kernel"
+
+
+def load_interpreter() -> Any:
+    """Triton's interpreter module."""
+    try:
+        import triton
+        from triton.runtime import interpreter
+    except ImportError as error:
+        raise MissingExtra("Triton", "triton", PURPOSE) from error
+    refuse_old(str(triton.__version__), PURPOSE)
+    try:
+        import torch  # noqa: F401 - the kernels' tensors are PyTorch's
+    except ImportError as error:
+        raise MissingExtra("PyTorch", "triton", PURPOSE) from error
+    lacking = [name for name in NEEDED if not _has(interpreter, name)]
+    if lacking:
+        known = "Triton 3.6 to 3.9 have it"
+        raise UsageError(f"this Triton's interpreter has no {', '.join(lacking)}, which a trace needs", hint=known)
+    return interpreter
+
+
+def _has(interpreter: Any, name: str) -> bool:
+    owner, _, member = name.rpartition(".")
+    return hasattr(getattr(interpreter, owner, None) if owner else interpreter, member)
+
+
+@contextmanager
+def interpreting(interpreter: Any) -> Iterator[None]:
+    """All kernels run in the interpreter; autotuners take their first configuration without timing any."""
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    functions: dict[int, Any] = {}
+
+    def interpreted(function: Any) -> Any:
+        # By the Python function: a JIT function's own hash reads the source of all it calls.
+        found = functions.get(id(function.fn))
+        if found is None:
+            found = functions[id(function.fn)] = interpreter.InterpretedFunction(function.fn)
+        return found
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return interpreted(self).run(*args, **kwargs)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return interpreted(self)(*args, **kwargs)
+
+    tuned: list[tuple[Any, dict[Any, Any]]] = []
+
+    def bench(self: Any, *args: Any, **kwargs: Any) -> list[float]:
+        if all(self is not tuner for tuner, _ in tuned):
+            tuned.append((self, dict(self.cache)))
+        return [1.0, 1.0, 1.0]
+
+    with changed((JITFunction, "run", run), (JITFunction, "__call__", call), (Autotuner, "_bench", bench)):
+        try:
+            yield
+        finally:
+            for tuner, cache in tuned:
+                tuner.cache = cache
+
+
+@contextmanager
+def one_launch(interpreter: Any) -> Iterator[None]:
+    """Triton is told that it interprets, during one launch only: what is decorated meanwhile keeps its own kind."""
+    import triton
+
+    runtime = triton.knobs.runtime
+    with runtime.scope():
+        runtime.interpret = True
+        with changed(*repairs(interpreter, str(triton.__version__))), _patched_once(interpreter):
+            yield
+
+
+@contextmanager
+def _patched_once(interpreter: Any) -> Iterator[None]:
+    """`triton.language` is prepared once per module, and put back when the launch ends."""
+    if not hasattr(interpreter, "_LangPatchScope"):
+        yield
+        return
+    language = interpreter.tl
+    original: Callable[[Any], Any] = interpreter._patch_lang
+    done: set[frozenset[int]] = set()
+    scopes: list[Any] = []
+
+    class Scopes:
+        def restore(self) -> None:
+            while scopes:
+                scopes.pop().restore()
+            done.clear()
+
+    def patch(function: Any) -> Any:
+        modules = frozenset(
+            id(value) for value in function.__globals__.values() if value is language or value is language.core
+        )
+        if modules not in done:
+            scope = original(function)
+            for name in ("__repr__", "__str__"):
+                scope.set_attr(language.tensor, name, _shown)
+            scopes.append(scope)
+            done.add(modules)
+        return Scopes()
+
+    with changed((interpreter, "_patch_lang", patch)):
+        try:
+            yield
+        finally:
+            Scopes().restore()
+
+
+def _shown(tensor: Any) -> str:
+    """A tensor of the kernel as its values, in the debugger and in `print`."""
+    return repr(decoded(tensor.handle.data, str(tensor.handle.dtype)))

@@ -1,0 +1,273 @@
+"""The taps: wrappers that stand in the interpreter's builder while a launch is traced.
+
+Arguments are found by name in the signature of what is wrapped, because their order differs between Triton 3.6 and
+3.9; a method that a version lacks is not wrapped. The wrappers are attributes of the builder object, so that taking
+them away brings the class's own methods back.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from warplens.kernel_lab.tracing.interpreter.combining import Combining
+from warplens.kernel_lab.tracing.interpreter.floats import COMPARISONS, FLOP_OF, FloatWork
+from warplens.kernel_lab.tracing.watching.orders import NO_ORDER, orders_of
+from warplens.kernel_lab.tracing.watching.recorder import Recorder
+
+Method = Callable[..., Any]
+TAG = "warplens_argument"
+FLOAT_ADD = ("add", "fadd")
+
+
+class Arguments:
+    """Reads and replaces arguments of a call by the first of several names that the signature has."""
+
+    def __init__(self, function: Method) -> None:
+        self.places = _places(getattr(function, "__func__", function))
+
+    def get(self, args: tuple[Any, ...], kwargs: dict[str, Any], *names: str) -> Any:
+        for name in names:
+            place = self.places.get(name)
+            if place is not None:
+                return args[place] if place < len(args) else kwargs.get(name)
+        return None
+
+    def replaced(self, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, value: Any) -> Any:
+        place = self.places[name]
+        if place >= len(args):
+            return args, {**kwargs, name: value}
+        return (*args[:place], value, *args[place + 1 :]), kwargs
+
+
+@lru_cache(maxsize=64)
+def _places(function: Method) -> dict[str, int]:
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
+    return {name: place for place, name in enumerate(names)}
+
+
+@lru_cache(maxsize=32)
+def _kind(operation: Any) -> str:
+    """Of `ATOMIC_OP.FADD`, which is dear to print: fadd."""
+    return str(operation).rsplit(".", 1)[-1].lower()
+
+
+def _lanes(mask: Any) -> Any:
+    """Up to Triton 3.8 a descriptor's mask, and up to 3.7 a block pointer's, is an array without a handle."""
+    return mask if isinstance(mask, np.ndarray) else mask.data
+
+
+class Taps:
+    """Wrappers of one launch; `install` puts them in, `remove` takes them away."""
+
+    def __init__(self, interpreter: Any, recorder: Recorder) -> None:
+        self.interpreter = interpreter
+        self.builder = interpreter.interpreter_builder
+        self.recorder = recorder
+        self.floats = FloatWork(interpreter)
+        self._atomic: tuple[str, Any] | None = None
+        self.combining = Combining(interpreter, recorder, self.floats)
+        self._installed: list[str] = []
+
+    def install(self) -> None:
+        makers: dict[str, Callable[[Method], Method]] = {
+            "create_masked_load": self._load,
+            "create_masked_store": self._store,
+            "create_atomic_load": lambda original: self._as_atomic(original, "atomic_load"),
+            "create_atomic_store": lambda original: self._as_atomic(original, "atomic_store"),
+            "create_atomic_poll": lambda original: self._as_atomic(original, "atomic_poll"),
+            "create_atomic_rmw": self._rmw,
+            "create_atomic_cas": self._cas,
+            "create_dot": self._dot,
+            "create_dot_scaled": self._dot_scaled,
+            "create_select": self._select,
+            "create_assert": self._assert,
+            "create_print": self._print,
+            "cast_impl": self.floats.cast,
+            "create_fp_to_fp": self.floats.converted,
+            **{name: self._counted(flop) for name, flop in FLOP_OF.items()},
+            **dict.fromkeys(COMPARISONS, self.floats.compared),
+        }
+        for name, make in makers.items():
+            if hasattr(self.builder, name):
+                setattr(self.builder, name, make(getattr(self.builder, name)))
+                self._installed.append(name)
+        self.combining.install()
+
+    def remove(self) -> None:
+        for name in self._installed:
+            delattr(self.builder, name)
+        self._installed.clear()
+        self.combining.remove()
+
+    def _counted(self, flop: int) -> Callable[[Method], Method]:
+        return lambda original: self.floats.counted(original, flop, self._add_flop)
+
+    def _add_flop(self, flop: int) -> None:
+        if self.recorder.active:
+            self.recorder.elementwise_flop += flop
+
+    def _access(self, op: str, pointers: Any, mask: Any, flop_per_lane: int = 0, semantic: Any = None) -> Any:
+        """Records an access; gives a new mask handle where lanes must be dropped."""
+        itemsize = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+        lanes = _lanes(mask) if mask is not None else np.ones(pointers.data.shape, bool)
+        tag = getattr(pointers.dtype, TAG, None)
+        op, semantic = self._atomic or (op, semantic)
+        orders = NO_ORDER if semantic is None else orders_of(semantic)
+        kept = self.recorder.access(op, pointers.data, lanes, itemsize, tag, flop_per_lane, orders)
+        return None if kept is None else self.interpreter.TensorHandle(kept, self.interpreter.tl.int1)
+
+    def _load(self, original: Method) -> Method:
+        arguments = Arguments(original)
+
+        def load(*args: Any, **kwargs: Any) -> Any:
+            if not self.recorder.active:
+                return original(*args, **kwargs)
+            pointers = arguments.get(args, kwargs, "ptrs", "ptr")
+            safe = self._access("load", pointers, arguments.get(args, kwargs, "mask"))
+            if safe is not None:
+                args, kwargs = arguments.replaced(args, kwargs, "mask", safe)
+            result = original(*args, **kwargs)
+            self.recorder.keep_value(result.dtype, result.data)
+            return result
+
+        return load
+
+    def _store(self, original: Method) -> Method:
+        arguments = Arguments(original)
+
+        def store(*args: Any, **kwargs: Any) -> Any:
+            if not self.recorder.active:
+                return original(*args, **kwargs)
+            pointers = arguments.get(args, kwargs, "ptrs", "ptr")
+            safe = self._access("store", pointers, arguments.get(args, kwargs, "mask"))
+            value = arguments.get(args, kwargs, "value", "val")
+            self.recorder.keep_value(value.dtype, value.data)
+            if safe is not None:
+                args, kwargs = arguments.replaced(args, kwargs, "mask", safe)
+            return original(*args, **kwargs)
+
+        return store
+
+    def _as_atomic(self, original: Method, op: str) -> Method:
+        """For operations that the interpreter builds from a plain load or store."""
+        arguments = Arguments(original)
+
+        def atomic(*args: Any, **kwargs: Any) -> Any:
+            self._atomic = (op, arguments.get(args, kwargs, "sem"))
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._atomic = None
+
+        return atomic
+
+    def _rmw(self, original: Method) -> Method:
+        arguments = Arguments(original)
+
+        def rmw(*args: Any, **kwargs: Any) -> Any:
+            if not self.recorder.active:
+                return original(*args, **kwargs)
+            value = arguments.get(args, kwargs, "val")
+            kind = _kind(arguments.get(args, kwargs, "rmwOp"))
+            adds_floats = kind in FLOAT_ADD and value.dtype.scalar.is_floating()
+            op = "atomic_" + ("add" if kind in FLOAT_ADD else kind)
+            pointers = arguments.get(args, kwargs, "ptr", "ptrs")
+            mask, semantic = arguments.get(args, kwargs, "mask"), arguments.get(args, kwargs, "sem")
+            safe = self._access(op, pointers, mask, int(adds_floats), semantic)
+            if safe is not None:
+                args, kwargs = arguments.replaced(args, kwargs, "mask", safe)
+            self.recorder.keep_value(value.dtype, value.data)
+            return original(*args, **kwargs)
+
+        return rmw
+
+    def _cas(self, original: Method) -> Method:
+        arguments = Arguments(original)
+
+        def cas(*args: Any, **kwargs: Any) -> Any:
+            if not self.recorder.active:
+                return original(*args, **kwargs)
+            pointers, semantic = arguments.get(args, kwargs, "ptr", "ptrs"), arguments.get(args, kwargs, "sem")
+            safe = self._access("atomic_cas", pointers, None, semantic=semantic)
+            value = arguments.get(args, kwargs, "val")
+            self.recorder.keep_value(value.dtype, value.data)
+            if safe is not None and not safe.data.all():
+                self.recorder.stop_at_last_fault()  # there is no mask to drop the lane with
+            return original(*args, **kwargs)
+
+        return cas
+
+    def _dot(self, original: Method) -> Method:
+        arguments = Arguments(original)
+
+        def dot(*args: Any, **kwargs: Any) -> Any:
+            inner = arguments.get(args, kwargs, "a").data.shape[-1]
+            for name in ("a", "b"):
+                wide = self.floats.widened(arguments.get(args, kwargs, name))
+                args, kwargs = arguments.replaced(args, kwargs, name, wide)
+            result = original(*args, **kwargs)
+            if self.recorder.active:
+                self._count_dot("dot", result, inner)
+                self.recorder.keep_value(result.dtype, result.data)
+            return result
+
+        return dot
+
+    def _dot_scaled(self, original: Method) -> Method:
+        arguments = Arguments(original)
+
+        def dot_scaled(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if self.recorder.active:
+                a = arguments.get(args, kwargs, "lhs")
+                packed = "E2M1" in str(arguments.get(args, kwargs, "lhs_format_enum"))
+                along_k = arguments.get(args, kwargs, "lhs_k_pack") is not False
+                self._count_dot("dot_scaled", result, a.data.shape[-1] * (2 if packed and along_k else 1))
+                self.recorder.keep_value(result.dtype, result.data)
+            return result
+
+        return dot_scaled
+
+    def _count_dot(self, op: str, result: Any, inner: int) -> None:
+        self.recorder.compute(op, (*result.data.shape, inner), 2 * result.data.size * inner)
+
+    def _select(self, original: Method) -> Method:
+        """A choice between pointers of two tensors belongs to neither: its lanes are told apart by address."""
+
+        def select(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            origins = {getattr(value.dtype, TAG, None) for value in args[1:] if hasattr(value, "dtype")}
+            if len(origins) > 1:
+                result.dtype = self.interpreter.tl.pointer_type(result.get_element_ty())
+            return result
+
+        return select
+
+    def _print(self, original: Method) -> Method:
+        """bfloat16 is printed as numbers, not as bits."""
+        arguments = Arguments(original)
+
+        def show(*args: Any, **kwargs: Any) -> Any:
+            values = [self.floats.widened(value) for value in arguments.get(args, kwargs, "values")]
+            args, kwargs = arguments.replaced(args, kwargs, "values", values)
+            return original(*args, **kwargs)
+
+        return show
+
+    def _assert(self, original: Method) -> Method:
+        arguments = Arguments(original)
+
+        def check(*args: Any, **kwargs: Any) -> Any:
+            condition = arguments.get(args, kwargs, "condition")
+            holds = condition.data.astype(bool)
+            if self.recorder.active and not holds.all():
+                message = str(arguments.get(args, kwargs, "message"))
+                self.recorder.broken_assertion(message, holds)
+            return None
+
+        return check

@@ -1,0 +1,1 @@
+"""One launch while it runs: memory, accesses, faults, and the session around it."""

@@ -1,0 +1,301 @@
+"""One launch while it runs: counts every operation and, if asked, keeps it."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from warplens.kernel_lab.tracing.records import NO_TENSOR, AccessTotals, Events, Fault, Mode
+from warplens.kernel_lab.tracing.watching.faults import (
+    FaultList,
+    KernelFault,
+    lane_text,
+    out_of_bounds_message,
+    program_text,
+    race_message,
+    uninitialised_message,
+)
+from warplens.kernel_lab.tracing.watching.memory import Memory, Storage
+from warplens.kernel_lab.tracing.watching.orders import NO_ORDER, Orders
+from warplens.kernel_lab.tracing.watching.patterns import Block, Book
+from warplens.kernel_lab.tracing.watching.sectors import Waiting
+from warplens.kernel_lab.tracing.watching.shadow import Area, Conflict
+from warplens.kernel_lab.tracing.watching.sites import Sites
+
+Bools = npt.NDArray[np.bool_]
+Pointers = npt.NDArray[np.uint64]
+MOST_LANES_OF_A_LOCK = 32
+
+FIELDS_OF_AN_EVENT = 8
+FIELDS_OF_TOTALS = 8
+OVERFLOW = "overflow detected"
+"""How the interpreter's own check of integer results begins."""
+
+
+@dataclass(frozen=True)
+class Options:
+    mode: Mode = "record"
+    sample: float | None = None
+    seed: int = 0
+    checks: bool = True
+    values: bool = False
+    out_of_bounds: str = "mask"
+    faults: str = "report"
+
+
+class Recorder:
+    """Called by the taps. `active` is False while a program that the sample leaves out runs."""
+
+    def __init__(self, options: Options, outermost: CodeType) -> None:
+        self.options = options
+        self.grid = (1, 1, 1)
+        self.chosen: frozenset[int] | None = None
+        self.active = False
+        self.memory = Memory()
+        self.sites = Sites(outermost)
+        self.book = Book(keep=options.mode == "record")
+        self.faults = FaultList()
+        self.elementwise_flop = 0
+        self.ordered_by_atomics = 0
+        self.values: list[tuple[str, npt.NDArray[Any]]] = []
+        self._totals: dict[tuple[int, str, int], list[int]] = {}
+        self._waiting: dict[tuple[int, str, int], Waiting] = {}
+        self._events = array("q")
+        self._ops: dict[str, int] = {}
+        self._shapes: dict[tuple[int, ...], int] = {}
+        self._program = (0, 0, 0)
+        self._program_number = 0
+        self._number = 0
+        self._start = 1
+        self._starts: list[int] = []
+        self._programs: list[tuple[int, int, int]] = []
+        self._sites_of = array("i")
+        self._ops_of = array("i")
+        self._released: list[dict[int, int]] = []
+        """For each program: its last releasing atomic on each address, of those that may be a lock."""
+        self._acquired: set[int] = set()
+        """Where the present program has made an acquiring one."""
+
+    def begin_program(self, x: int, y: int, z: int) -> None:
+        self._program_number = (x * self.grid[1] + y) * self.grid[2] + z
+        self.active = self.chosen is None or self._program_number in self.chosen
+        self._program = (x, y, z)
+        if self.active:
+            self._start = self._number + 1
+            self._starts.append(self._start)
+            self._programs.append(self._program)
+            self._released.append({})
+            self._acquired.clear()
+
+    @property
+    def traced_programs(self) -> int:
+        return len(self._programs)
+
+    @property
+    def program(self) -> tuple[int, int, int]:
+        return self._program
+
+    def access(
+        self,
+        op: str,
+        pointers: Pointers,
+        mask: Bools,
+        itemsize: int,
+        tag: int | None,
+        flop_per_lane: int = 0,
+        orders: Orders = NO_ORDER,
+    ) -> Bools | None:
+        """Counts one load, store or atomic; gives the mask without lanes out of bounds where there are any."""
+        site = self.sites.here()
+        if mask.shape != pointers.shape:
+            mask = np.broadcast_to(mask, pointers.shape)
+        first = pointers.item(0) if pointers.size else 0
+        block, pattern, mask_id = self.book.block(pointers, mask, itemsize)
+        active = block.mask.active
+        tensor, storage = self.memory.owner(tag, first + block.cells.low * itemsize)
+        safe = None
+        watched = storage is not None and self.options.checks and active > 0
+        if storage is not None and watched and not storage.holds(first, block.cells, itemsize):
+            safe = self._drop_outside(site, op, pointers, mask, itemsize, tensor, storage, tag)
+            if safe is not None:
+                block, pattern, mask_id = self.book.block(pointers, safe, itemsize)
+                active = block.mask.active
+                mask = safe
+            watched = active > 0 and storage.holds(first, block.cells, itemsize)
+        key = (site, op, tensor)
+        sectors = self._sectors(key, block, pointers, mask, storage.start if storage is not None else 0)
+        self._count(key, block, sectors, flop_per_lane)
+        base = (first - storage.start) // itemsize if storage is not None else first
+        self._keep(op, site, tensor, base, pattern, mask_id, -1)
+        if storage is not None and watched:
+            self._mark(site, op, tensor, storage, block, first, itemsize)
+            self._remember_lock(block, first, orders)
+        return safe
+
+    def compute(self, op: str, shape: tuple[int, ...], flop: int) -> None:
+        """Counts a dot or a reduction."""
+        site = self.sites.here()
+        row = self._totals.setdefault((site, op, NO_TENSOR), [0] * FIELDS_OF_TOTALS)
+        row[0] += 1
+        row[7] += flop
+        number = self._shapes.setdefault(shape, len(self._shapes))
+        self._keep(op, site, NO_TENSOR, 0, -1, -1, number)
+
+    def keep_value(self, dtype: Any, data: npt.NDArray[Any]) -> None:
+        if self.options.values:
+            self.values.append((str(dtype), np.array(data)))
+
+    def broken_assertion(self, message: str, holds: Bools) -> None:
+        """An assertion of the running statement. An overflow may be meant, so it is only reported."""
+        kind = "integer_overflow" if OVERFLOW in message else "assertion"
+        lane = tuple(int(place) for place in np.argwhere(~holds)[0])
+        text = f"{program_text(self._program)}, lane {lane_text(lane)}: {message or 'the assertion does not hold'}"
+        site, broken = self.sites.here(), int(np.count_nonzero(~holds))
+        fault = Fault(kind, site, "assert", "", self._program, -1, lane, text, broken)
+        self._report(fault, stop=kind == "assertion")
+
+    def stop_at_last_fault(self) -> None:
+        fault = self.faults.all()[-1]
+        raise KernelFault(fault, self.sites.site(fault.site))
+
+    def totals(self) -> tuple[AccessTotals, ...]:
+        for key, waiting in self._waiting.items():
+            touched, fewest = waiting.counted()
+            self._totals[key][5] += touched
+            self._totals[key][6] += fewest
+        return tuple(AccessTotals(*key, *row) for key, row in self._totals.items())
+
+    def events(self) -> Events | None:
+        if self.options.mode != "record":
+            return None
+        columns = np.array(self._events, np.int64).reshape(-1, FIELDS_OF_AN_EVENT).T
+        program, op, site, tensor, base, pattern, mask, shape = (np.ascontiguousarray(column) for column in columns)
+        return Events(tuple(self._ops), tuple(self._shapes), program, op, site, tensor, base, pattern, mask, shape)
+
+    def _count(self, key: tuple[int, str, int], block: Block, sectors: tuple[int, int], flop_per_lane: int) -> None:
+        lanes, active, itemsize = block.lanes, block.mask.active, block.pattern.itemsize
+        row = self._totals.setdefault(key, [0] * FIELDS_OF_TOTALS)
+        row[0] += 1
+        row[1] += lanes
+        row[2] += active
+        row[3] += lanes * itemsize
+        row[4] += active * itemsize
+        row[5] += sectors[0]
+        row[6] += sectors[1]
+        row[7] += active * flop_per_lane
+
+    def _sectors(
+        self, key: tuple[int, str, int], block: Block, pointers: Pointers, mask: Bools, start: int
+    ) -> tuple[int, int]:
+        """Counted from the storage's start, because on a GPU every allocation begins on a sector."""
+        if block.pattern.strides is not None:
+            return block.sectors(pointers.item(0) - start if pointers.size else 0)
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            waiting = self._waiting[key] = Waiting(block.pattern.itemsize, start)
+        return waiting.add(pointers, None if block.mask.whole else mask)
+
+    def _keep(self, op: str, site: int, tensor: int, base: int, pattern: int, mask: int, shape: int) -> None:
+        self._number += 1
+        number = self._ops.setdefault(op, len(self._ops))
+        self._sites_of.append(site)
+        self._ops_of.append(number)
+        if self.options.mode == "record":
+            self._events.extend((self._program_number, number, site, tensor, base, pattern, mask, shape))
+
+    def _drop_outside(
+        self,
+        site: int,
+        op: str,
+        pointers: Pointers,
+        mask: Bools,
+        itemsize: int,
+        tensor: int,
+        storage: Storage,
+        tag: int | None,
+    ) -> Bools | None:
+        """Reports the lanes outside the storage and gives the mask without them."""
+        if tag is None:
+            return None  # the pointer's origin is unknown: its lanes may belong to different tensors
+        outside = mask & ((pointers < storage.start) | (pointers > storage.end - itemsize))
+        if not outside.any():
+            return None
+        lane = tuple(int(place) for place in np.argwhere(outside)[0])
+        name, start = self.memory.name(tensor), self.memory.start(tensor)
+        index = (int(pointers[lane]) - start) // itemsize
+        limit = (storage.end - start) // itemsize
+        message = out_of_bounds_message(self._program, op, name, index, limit, lane)
+        fault = Fault("out_of_bounds", site, op, name, self._program, index, lane, message, int(outside.sum()))
+        self._report(fault, stop=self.options.out_of_bounds == "raise")
+        kept: Bools = mask & ~outside
+        return kept
+
+    def _mark(self, site: int, op: str, tensor: int, storage: Storage, block: Block, first: int, itemsize: int) -> None:
+        shadow = storage.shadow
+        area = Area(block.cells, (first - storage.start) // storage.unit, itemsize // storage.unit)
+        if op == "load":
+            found = shadow.load(area, self._number, self._start)
+        elif op == "store":
+            found = shadow.store(area, self._number, self._start)
+        else:
+            found = shadow.atomic(area, self._number, self._start)
+        for conflict in found:
+            self._conflict(conflict, site, op, tensor, storage, itemsize)
+
+    def _conflict(self, conflict: Conflict, site: int, op: str, tensor: int, storage: Storage, itemsize: int) -> None:
+        units, earlier = conflict.units, conflict.earlier
+        if earlier is not None:
+            unordered = ~np.isin(earlier, [number for number in np.unique(earlier) if self._ordered(int(number))])
+            if not unordered.any():
+                self.ordered_by_atomics += 1
+                return
+            units, earlier = units[unordered], earlier[unordered]
+        width = itemsize // storage.unit
+        name, start = self.memory.name(tensor), self.memory.start(tensor)
+        index = (storage.start + int(units[0]) * storage.unit - start) // itemsize
+        elements = -(-len(units) // width)
+        if earlier is None:
+            message = uninitialised_message(self._program, op, name, index)
+            fault = Fault(conflict.kind, site, op, name, self._program, index, (), message, elements)
+        else:
+            at = int(earlier[0]) - 1
+            other = self._programs[bisect_right(self._starts, at + 1) - 1]
+            other_site, other_op = self._sites_of[at], tuple(self._ops)[self._ops_of[at]]
+            line = self.sites.line(other_site)
+            message = race_message(self._program, op, name, index, other, other_op, line)
+            clash = {"other_program": other, "other_site": other_site}
+            fault = Fault(conflict.kind, site, op, name, self._program, index, (), message, elements, **clash)  # type: ignore[arg-type]
+        self._report(fault, stop=False)
+
+    def _report(self, fault: Fault, *, stop: bool) -> None:
+        self.faults.add(fault)
+        if stop or self.options.faults == "raise":
+            raise KernelFault(fault, self.sites.site(fault.site))
+
+    def _remember_lock(self, block: Block, first: int, orders: Orders) -> None:
+        """Atomics on a few addresses may be a lock or a counter that orders programs; relaxed ones order nothing."""
+        if orders is NO_ORDER or block.mask.active > MOST_LANES_OF_A_LOCK:
+            return
+        offsets = block.pattern.relative()[block.mask.lanes()]
+        for offset in offsets.tolist():
+            address = first + offset * block.pattern.itemsize
+            if orders.releases:
+                self._released[-1][address] = self._number
+            if orders.acquires:
+                self._acquired.add(address)
+
+    def _ordered(self, number: int) -> bool:
+        """Whether that access's program then released an address that this one has acquired before the present access.
+
+        That is how a lock or a counter of arrivals orders two programs.
+        """
+        if not self._acquired:
+            return False
+        released = self._released[bisect_right(self._starts, number) - 1]
+        return any(released.get(address, 0) >= number for address in self._acquired)

@@ -1,0 +1,171 @@
+"""A user's script with every Triton launch in it traced."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+import sysconfig
+from bdb import BdbQuit
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from traceback import walk_tb
+from typing import Final
+
+import warplens
+from warplens.errors import UsageError, WarplensError
+from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_hint, gpu_stand_in
+from warplens.kernel_lab.compiling.stand_in_driver import Asked
+from warplens.kernel_lab.compiling.triton_version import install_hint
+from warplens.kernel_lab.tracing import KernelFault, KernelTrace, ProgramDebugger, trace
+from warplens.kernel_lab.tracing.watching.faults import statement_at
+
+INSTALLED: Final = ("site-packages", "dist-packages")
+NOT_THE_USERS: Final = (
+    str(Path(sysconfig.get_path("stdlib")).resolve()),
+    str(Path(warplens.__file__).resolve().parent),
+)
+_PROGRAM: Final = re.compile(r"program \([\d, ]+\): ")
+_NUMBERS: Final = re.compile(r"\[[-+\d.,\s\[\]einfaTrulsFN]{40,}\]")
+MOST_OF_STATEMENT: Final = 160
+ON_CPU: Final = "; tensors are on the CPU here"
+
+
+def traced_script(
+    script: Path,
+    arguments: Sequence[str] = (),
+    *,
+    mode: str = "record",
+    sample: float | None = None,
+    seed: int = 0,
+    checks: bool = True,
+    values: bool = False,
+    stop_at_fault: bool = False,
+    programs: Sequence[tuple[int, ...]] = (),
+    failures: list[str] | None = None,
+    configs: dict[int, str] | None = None,
+) -> KernelTrace:
+    """Runs the script as `python script.py` would; `programs` are those that open a debugger.
+
+    A script that fails is an error in one line. With `failures`, which takes that line, what it launched before is
+    given all the same. `configs` takes, by the launch's number, which config of an autotuner it ran with.
+    """
+    if not script.is_file():
+        raise UsageError(f"there is no file {script}")
+    debugger = ProgramDebugger(programs) if programs else None
+    before, path = sys.argv[:], sys.path[:]
+    sys.argv, sys.path[:1] = [str(script), *arguments], [str(script.resolve().parent)]
+    try:
+        with (
+            trace(
+                mode, sample=sample, seed=seed, checks=checks, values=values, stop_at_fault=stop_at_fault,
+                debugger=debugger,
+            ) as tracing,
+            gpu_stand_in(script) as asked,
+        ):  # fmt: skip
+            try:
+                runpy.run_path(str(script), run_name="__main__")
+            except SystemExit as leaving:
+                if leaving.code not in (None, 0) and not tracing.launches:
+                    raise WarplensError(f"{script} ended with status {leaving.code}") from None
+            except KernelFault as fault:
+                print(f"stopped: {fault}", file=sys.stderr)  # noqa: T201 - told at once, before the tables
+            except BdbQuit:
+                print("stopped in the debugger", file=sys.stderr)  # noqa: T201
+            except Exception as error:
+                failure = told(error, script, asked)
+                if failures is None or not tracing.launches:
+                    raise failure from error
+                failures.append(failure.message)
+            if asked.happened:
+                print(f"note: {NOTE}", file=sys.stderr)  # noqa: T201
+            if configs is not None:
+                configs.update(tracing.configs)
+            return tracing.trace
+    finally:
+        sys.argv, sys.path[:] = before, path
+
+
+def told(error: Exception, script: Path, asked: Asked) -> WarplensError:
+    """What a script raised, with the place in the user's own code that it came from."""
+    failure = failure_of(error, script, asked)
+    hint = gpu_hint(failure.message, failure.line, asked.line, asked.happened) if failure.may_want_gpu else None
+    return WarplensError(failure.text, hint=install_hint(failure.message) or hint)
+
+
+@dataclass(frozen=True)
+class Failure:
+    text: str
+    message: str
+    """What the exception itself says."""
+    line: int | None
+    """The innermost of the script's own."""
+    may_want_gpu: bool
+    """False where the reason is known to be another one."""
+
+
+def failure_of(error: BaseException, script: Path, asked: Asked) -> Failure:
+    """The exception with its innermost place in the user's files: in a kernel, its statement beside the launch."""
+    cause = _cause(error)
+    launched = _places(error, script)
+    own = [line for file, line in launched if file == script.resolve()]
+    place = _place(launched[-1]) if launched else script.name
+    outer = f" (called at {script.name}:{own[-1]})" if own and launched[-1][0] != script.resolve() else ""
+    reason = _reason(cause)
+    if cause is not error:
+        said = _PROGRAM.match(str(error))
+        if said:  # the tracer's own words: the program, the reason, and the statement in a line of its own
+            reason = said[0] + str(error)[said.end() :].rpartition("\n  ")[0]
+        inside = _places(cause, script)
+        statement = f"\n  {_place(inside[-1])}: {_statement(inside[-1])}" if inside else ""
+        text = f"{place}{outer}: {_short(reason)}{statement}"
+    else:
+        if isinstance(error, AssertionError) and not str(error) and launched:
+            statement = _statement(launched[-1])
+            names_gpu = asked.happened and ("cuda" in statement or "device" in statement)
+            reason = f"{reason}{statement}{ON_CPU if names_gpu else ''}"
+        text = f"{place}{outer}: {_short(reason)}"
+    is_known = isinstance(cause, WarplensError | NotImplementedError)
+    return Failure(text, str(cause), own[-1] if own else None, not is_known)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The interpreter wraps an exception of a kernel, once for each function that it came through."""
+    while type(error).__name__ == "InterpreterError" and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _reason(cause: BaseException) -> str:
+    return cause.message if isinstance(cause, WarplensError) else f"{type(cause).__name__}: {cause}"
+
+
+def _places(error: BaseException, script: Path) -> list[tuple[Path, int]]:
+    """Lines of the user's files that the exception came through, the innermost last."""
+    own = script.resolve()
+    found = [(Path(frame.f_code.co_filename).resolve(), line) for frame, line in walk_tb(error.__traceback__)]
+    return [place for place in found if place[0] == own or _is_users(place[0])]
+
+
+def _is_users(file: Path) -> bool:
+    installed = any(part in INSTALLED for part in file.parts) or str(file).startswith(NOT_THE_USERS)
+    return not installed and file.is_file()
+
+
+def _place(place: tuple[Path, int]) -> str:
+    return f"{place[0].name}:{place[1]}"
+
+
+def _statement(place: tuple[Path, int]) -> str:
+    text = " ".join(statement_at(str(place[0]), place[1]).split())
+    return text if len(text) <= MOST_OF_STATEMENT else text[: MOST_OF_STATEMENT - 1] + "…"
+
+
+def _short(text: str) -> str:
+    """Without the numbers of arrays.
+
+    >>> _short("cannot convert array([-1.2786368 ,  3.0196745 ,  0.507987  , -2.465718  , -0.9952828]) to tensor")
+    'cannot convert array([…]) to tensor'
+    """
+    return _NUMBERS.sub("[…]", text)

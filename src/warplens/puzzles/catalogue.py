@@ -1,0 +1,34 @@
+"""All exercises in their order, found by name or number."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Final
+
+from warplens.errors import UsageError
+from warplens.puzzles import elementwise, neighbours, products, rows
+from warplens.puzzles.records import Puzzle
+
+PUZZLES: Final[tuple[Puzzle, ...]] = tuple(
+    sorted((*elementwise.PUZZLES, *rows.PUZZLES, *neighbours.PUZZLES, *products.PUZZLES), key=lambda each: each.number)
+)
+BY_NAME: Final = {puzzle.name: puzzle for puzzle in PUZZLES}
+
+
+def find(text: str) -> Puzzle:
+    """
+    >>> find("softmax").number, find("6").name, find("06_softmax.py").name
+    (6, 'softmax', 'softmax')
+    """
+    name = text.removesuffix(".py")
+    for puzzle in PUZZLES:
+        if name in (puzzle.name, str(puzzle.number), puzzle.file_name.removesuffix(".py")):
+            return puzzle
+    near = get_close_matches(name, BY_NAME, 1)
+    hint = f"did you mean {near[0]}?" if near else f"one of: {', '.join(BY_NAME)}"
+    raise UsageError(f"there is no puzzle {text!r}", hint=hint)
+
+
+def after(puzzle: Puzzle) -> Puzzle | None:
+    """The next one, None after the last."""
+    return next((other for other in PUZZLES if other.number == puzzle.number + 1), None)

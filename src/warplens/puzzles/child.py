@@ -1,0 +1,122 @@
+"""Starts the process in which answers are checked, and reads its reports as they come."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+from typing import IO, Final
+
+import msgspec
+
+import warplens
+from warplens.errors import MissingExtra
+from warplens.kernel_lab.compiling.child import NOT_PASSED_ON
+from warplens.puzzles.records import Puzzle, Report
+
+SECONDS: Final = 10.0
+"""CPU time that one file may take. The longest solution takes less than two."""
+START_SECONDS: Final = 120.0
+"""For importing PyTorch and Triton from a cold disk, and as the grace beyond the child's own limit."""
+WORKER: Final = "warplens.puzzles.worker"
+Answer = tuple[Path, Puzzle]
+
+
+@dataclass(frozen=True)
+class Result:
+    """`trace` is the launch that the report speaks of; None where there was none."""
+
+    report: Report
+    trace: Path | None
+
+
+def checked(answers: Sequence[Answer], folder: Path, seconds: float = SECONDS) -> Iterator[Result]:
+    """Reports in the order of the answers; traces are left in `folder`. A process that dies costs one answer only."""
+    _require_triton()
+    traces = [folder / f"{number}.wkt" for number in range(len(answers))]
+    done = 0
+    while done < len(answers):
+        ending = ""
+        with _process(answers[done:], traces[done:], folder / "request.json", seconds) as process:
+            for line in _lines(process, seconds + START_SECONDS):
+                trace = traces[done]
+                yield Result(msgspec.json.decode(line, type=Report), trace if trace.exists() else None)
+                done += 1
+        ending = _ending(process.returncode)
+        if done < len(answers):
+            file, puzzle = answers[done]
+            yield Result(
+                Report(puzzle.name, str(file), False, 0, len(puzzle.cases), trouble=f"{file.name}: {ending}"), None
+            )
+            done += 1
+
+
+def _lines(process: subprocess.Popen[bytes], seconds: float) -> Iterator[bytes]:
+    """Lines of the child until it ends; it is killed where one of them takes too long."""
+    stream: IO[bytes] | None = process.stdout
+    assert stream is not None
+    while True:
+        alarm = Timer(seconds, process.kill)
+        alarm.start()
+        try:
+            line = stream.readline()
+        finally:
+            alarm.cancel()
+        if not line.endswith(b"\n"):
+            return
+        yield line
+
+
+@contextmanager
+def _process(
+    answers: Sequence[Answer], traces: Sequence[Path], request: Path, seconds: float
+) -> Iterator[subprocess.Popen[bytes]]:
+    jobs = [
+        {"file": str(file), "puzzle": puzzle.name, "trace": str(trace)}
+        for (file, puzzle), trace in zip(answers, traces, strict=True)
+    ]
+    request.write_bytes(msgspec.json.encode({"seconds": seconds, "jobs": jobs}))
+    process = subprocess.Popen(
+        [sys.executable, "-m", WORKER, str(request)],
+        env=_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        yield process
+        process.wait()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _environment() -> dict[str, str]:
+    home = str(Path(warplens.__file__).parents[1])
+    kept = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
+    path = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH", ""))))
+    return {**kept, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _ending(code: int) -> str:
+    if code == -signal.SIGKILL:
+        return "it took too long, or too much memory, and its process was ended"
+    if code < 0:
+        return f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process ended with status {code} before the check was done"
+
+
+def _require_triton() -> None:
+    from importlib.util import find_spec
+
+    for package in ("triton", "torch"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, "triton", "checking a puzzle")

@@ -1,0 +1,188 @@
+"""What is wrong with an answer, in sentences: the first wrong element and who wrote it, then what the tracer found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from warplens.kernel_lab.tracing import KernelFault
+from warplens.kernel_lab.tracing.records import Launch, TensorInfo
+from warplens.puzzles.comparing import (
+    LOOKS_LIKE,
+    WHOLE,
+    Bools,
+    Difference,
+    box_text,
+    counted,
+    described,
+    difference,
+)
+from warplens.puzzles.faults import faults_of, stray_stores
+from warplens.puzzles.limits import OutOfTime
+from warplens.puzzles.places import MOST_SPOTS, coordinates, number_of, program_text, spots_of
+from warplens.puzzles.records import Problem, Spot
+from warplens.puzzles.running import Run, Stop
+from warplens.puzzles.writers import Access, Accesses, storage_elements, tensor_number
+
+NOT_A_NUMBER: Final = (
+    "exp of a large number is inf, and inf / inf, inf − inf and 0 · inf are nan: "
+    "what is the largest number on the way, and is there a row of nothing but −inf?"
+)
+WRONG_MASK: Final = "is the condition of the mask the right one?"
+WRONG_OFFSETS: Final = (
+    "is there a program, and a turn of its loop, for every block? which offsets does each program take?"
+)
+AGAIN: Final = 1.05
+MOST_LINES: Final = 4
+
+
+def problems_of(run: Run, reference: Callable[[], Run]) -> tuple[Problem, ...]:
+    """Nothing where the answer is right and clean; else the reasons, the most telling first.
+
+    `reference` runs the same case with the reference solution, to tell what a program should have read.
+    """
+    found: list[Problem] = []
+    launch = run.trace.launches[0] if run.trace.launches else None
+    if run.stop is not None and run.stop.kind != KernelFault.__name__:  # else it is among the faults
+        found.append(_stopped(run.stop, run.case.grid))
+    if launch is not None:
+        if run.stop is None:
+            found += _wrong_elements(run, launch, reference)
+        found += stray_stores(launch, run.case.expected)
+        found += faults_of(launch, run.case.expected)
+    return tuple(found)
+
+
+def _stopped(stop: Stop, grid: Sequence[int]) -> Problem:
+    where = f"program {coordinates(stop.program, grid)}" if stop.program else "the launch"
+    spots = (Spot(where, number_of(stop.program or (0, 0, 0), grid), stop.line, stop.statement),) if stop.line else ()
+    if stop.kind == OutOfTime.__name__:
+        advice = "does every loop come to an end? A step of 0, or a while whose condition never changes, does not"
+        return Problem("out_of_time", f"{where} was still running when the time was up", spots, advice=advice)
+    return Problem("error", f"{where} raised {stop.kind}: {stop.message}", spots)
+
+
+def _wrong_elements(run: Run, launch: Launch, reference: Callable[[], Run]) -> Iterator[Problem]:
+    for name, expected in run.case.expected.items():
+        found = difference(name, run.case.arguments[name], expected, run.case.tolerance)
+        if found is not None:
+            yield _wrong_element(found, run, launch, reference)
+            return
+
+
+def _wrong_element(found: Difference, run: Run, launch: Launch, reference: Callable[[], Run]) -> Problem:
+    number = tensor_number(launch, found.name)
+    element = int(storage_elements(launch.tensors[number])[found.first])
+    accesses = Accesses(launch)
+    writers = accesses.touching(number, element, active=True)
+    expected, got = float(found.expected[found.first]), float(found.got[found.first])
+    text = f"{found.name}[{', '.join(map(str, found.first))}] should be {expected:.6g}, but "
+    problem = Problem("", text, tensor=found.name, index=found.first, expected=expected)
+    if not writers:
+        return _not_written(problem, found, accesses, number, element)
+    details = [
+        *_writers_text(writers, element, launch),
+        *_had_read(accesses, writers[-1], number, Accesses(reference().trace.launches[0]), element),
+        *described(found, run.case.mistakes, run.case.tolerance),
+    ]
+    recognised = any(detail.startswith(LOOKS_LIKE) for detail in details)
+    return replace(
+        problem,
+        kind="wrong_value",
+        text=f"{text}is {got:.6g}",
+        spots=spots_of(writers, launch),
+        details=tuple(details),
+        advice="" if recognised else _advice_for(got, run, launch),
+        got=None if math.isnan(got) else got,
+    )
+
+
+def _not_written(problem: Problem, found: Difference, accesses: Accesses, number: int, element: int) -> Problem:
+    masked = accesses.touching(number, element, active=False)
+    return replace(
+        problem,
+        kind="not_written",
+        text=f"{problem.text}no program wrote it",
+        spots=spots_of(masked, accesses.launch),
+        details=(*_why_not_written(masked, accesses, number, found), *described(found, {}, 0.0)),
+        advice=WRONG_MASK if masked else WRONG_OFFSETS,
+    )
+
+
+def _why_not_written(masked: list[Access], accesses: Accesses, number: int, found: Difference) -> Iterator[str]:
+    launch = accesses.launch
+    if masked:
+        program = program_text(masked[0].program, launch)
+        yield f"the store of {program} covers it, but its mask is off there"
+        return
+    written = accesses.written(number)[storage_elements(launch.tensors[number])]
+    if not written.any():
+        yield f"no element of {found.name} was written"
+        return
+    box = box_text(found.name, written)
+    where = "" if box.startswith(WHOLE) else f", all of them in {box}"
+    yield f"{int(written.sum()):,} of {written.size:,} elements of {found.name} were written{where}"
+
+
+def _writers_text(writers: Sequence[Access], element: int, launch: Launch) -> Iterator[str]:
+    programs = list(dict.fromkeys(writer.program for writer in writers))
+    if len(programs) > 1:
+        listed = ", ".join(program_text(program, launch) for program in programs[:MOST_SPOTS])
+        more = f" and {len(programs) - MOST_SPOTS} more" if len(programs) > MOST_SPOTS else ""
+        yield f"{len(programs)} programs wrote it: {listed}{more}"
+    elif len(writers) > 1:
+        yield f"it was written {len(writers)} times, the last of which counts"
+    last = writers[-1]
+    lanes = int((last.active & (last.elements == element)).sum())
+    if lanes > 1 and last.op == "store":
+        yield f"{lanes} lanes of one store write it, of which only one counts"
+
+
+def _had_read(accesses: Accesses, writer: Access, output: int, reference: Accesses, element: int) -> Iterator[str]:
+    """Which part of each input the writer of a wrong element has read, and where the reference solution differs."""
+    launch = accesses.launch
+    right = {each.program for each in reference.touching(output, element, active=True)}
+    parts: list[str] = []
+    others: list[str] = []
+    for number, info in enumerate(launch.tensors):
+        read = _read(accesses, writer.program, number)
+        wanted = _read(reference, next(iter(right)), number) if len(right) == 1 else read
+        if number == output or not (read.any() or wanted.any()):
+            continue
+        parts.append(_part(info, read, accesses.times_read_by(writer.program, number)))
+        if (read != wanted).any():
+            others.append(_part(info, wanted))
+    if parts:
+        yield f"{program_text(writer.program, launch)} has read {', '.join(parts)}"
+    if others:
+        yield f"for this element the reference solution reads {', '.join(others)}"
+
+
+def _read(accesses: Accesses, program: int, tensor: int) -> Bools:
+    """Flags in the shape of the tensor: what a program has loaded of it."""
+    places = storage_elements(accesses.launch.tensors[tensor])
+    return np.isin(places, accesses.read_by(program, tensor))
+
+
+def _part(info: TensorInfo, flags: Bools, times: float = 1.0) -> str:
+    count = int(flags.sum())
+    if not count:
+        return f"nothing of {info.name}"
+    often = f", {times:.3g} times over" if times > AGAIN else ""
+    return f"{box_text(info.name, flags)} ({counted(count, 'element')}{often})"
+
+
+def _advice_for(got: float, run: Run, launch: Launch) -> str:
+    """Where a nan may come from; a read of memory that holds nothing is told by itself."""
+    lines = run.unfilled_lines[:MOST_LINES]
+    if math.isfinite(got) or any(fault.kind in ("out_of_bounds", "uninitialised_read") for fault in launch.faults):
+        return ""
+    if math.isnan(got) and lines:
+        listed = ", ".join(map(str, lines))
+        loads = f"the load at line {listed} has" if len(lines) == 1 else f"the loads at lines {listed} have"
+        return f"{loads} a mask but no other=: the lanes it switches off may hold anything, here nan"
+    return NOT_A_NUMBER

@@ -1,0 +1,1 @@
+"""Capture bundles of `warplens profile`: a directory or .zip with a manifest."""

@@ -1,0 +1,166 @@
+"""Capture bundles, as `warplens profile` writes them: a directory or .zip with a manifest of everything in it.
+
+The manifest is written last, so a directory without one is no bundle. Each file's size and SHA-256 are compared:
+what differs is still read where it can be, and said. Several ranks of one job lie side by side (`rank0`, `rank1` …).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from warplens.bundle_files import ENVIRONMENT, FORMAT, MANIFEST, PROFILES
+from warplens.errors import FormatError
+from warplens.model.quality import Note
+from warplens.model.trace import Distributed
+from warplens.readers.shared.source import DAMAGED_ZIP, MAX_TEXT_BYTES, ZIP_MAGIC
+
+PARTIAL: Final = re.compile(r"\.partial-\d+$")
+RANK: Final = re.compile(r"rank(\d+)")
+SHOWN_PACKAGES: Final = ("torch", "triton", "jax", "transformers")
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What `manifest.json` says; what is not used here is ignored."""
+
+    format: str
+    files: dict[str, dict[str, Any]] = {}
+    status: str = "complete"
+    error: str = ""
+    exit_code: int = 0
+    command: list[str] = []
+    backend: str = ""
+    rank: int = 0
+    world_size: int = 1
+    notes: list[str] = []
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The files of one capture, by name."""
+
+    path: Path
+    manifest: Manifest
+    files: Mapping[str, bytes] = field(repr=False)
+    other_ranks: int = 0
+
+    @property
+    def profile(self) -> str:
+        """The name of the file that holds the profile."""
+        found = next((name for name in PROFILES if name in self.files), None)
+        if found is None:
+            why = "; ".join(self.manifest.notes) or "nothing was recorded"
+            raise FormatError(f"a capture bundle without a profile ({why})", where=str(self.path))
+        return found
+
+    @property
+    def rank(self) -> Distributed | None:
+        """Which rank of which job this is; None for a run of one process."""
+        manifest = self.manifest
+        if manifest.world_size <= 1:
+            return None
+        return Distributed(rank=manifest.rank, world_size=manifest.world_size)
+
+    @cached_property
+    def content_hash(self) -> str:
+        digest = hashlib.blake2b(digest_size=16)
+        for name in sorted(self.files):
+            digest.update(f"{name}\0{hashlib.sha256(self.files[name]).hexdigest()}\0".encode())
+        return digest.hexdigest()
+
+    def notes(self) -> list[Note]:
+        """What the capture itself has to say of its completeness."""
+        manifest = self.manifest
+        notes = [Note("capture_note", detail=text) for text in manifest.notes]
+        if manifest.status != "complete":
+            detail = manifest.status + (f": {manifest.error}" if manifest.error else "")
+            notes.append(Note("capture_ended", manifest.exit_code, detail))
+        damaged = [name for name, facts in manifest.files.items() if self._differs(name, facts)]
+        if damaged:
+            notes.append(Note("bundle_damaged", len(damaged), ", ".join(damaged)))
+        if self.other_ranks:
+            notes.append(Note("other_ranks", self.other_ranks, str(manifest.rank)))
+        return notes
+
+    def facts(self) -> dict[str, str]:
+        """What to show of the run that made it."""
+        found = {"recorded with": self.manifest.backend, "program": " ".join(self.manifest.command[1:])}
+        try:
+            known = msgspec.json.decode(self.files.get(ENVIRONMENT, b"{}"))
+            packages = known.get("packages", {})
+            found |= {name: str(packages[name]) for name in SHOWN_PACKAGES if name in packages}
+        except (msgspec.DecodeError, AttributeError):
+            pass  # the damaged file is named in the notes
+        return {name: text for name, text in found.items() if text}
+
+    def _differs(self, name: str, facts: dict[str, Any]) -> bool:
+        content = self.files.get(name)
+        return content is None or hashlib.sha256(content).hexdigest() != facts.get("sha256")
+
+
+def find(path: Path) -> Bundle | None:
+    """The bundle at a path; None where it is something else."""
+    try:
+        if path.is_dir():
+            return _of_folder(path)
+        with path.open("rb") as stream:
+            is_zip = stream.read(len(ZIP_MAGIC)) == ZIP_MAGIC
+    except (OSError, ValueError):
+        return None  # whoever opens it as a file says what is wrong
+    return _of_zip(path) if is_zip else None
+
+
+def _of_folder(path: Path) -> Bundle | None:
+    if (path / MANIFEST).is_file():
+        return _opened(path, _read_folder(path))
+    ranks = sorted(
+        (folder for folder in path.iterdir() if RANK.fullmatch(folder.name) and (folder / MANIFEST).is_file()),
+        key=lambda folder: int(folder.name.removeprefix("rank")),
+    )
+    if ranks:
+        return _opened(ranks[0], _read_folder(ranks[0]), other_ranks=len(ranks) - 1)
+    if PARTIAL.search(path.name):
+        raise FormatError("an unfinished capture: its run was killed before it was written", where=str(path))
+    return None
+
+
+def _read_folder(path: Path) -> dict[str, bytes]:
+    try:
+        return {
+            file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()
+        }
+    except OSError as error:
+        raise FormatError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
+
+
+def _of_zip(path: Path) -> Bundle | None:
+    try:
+        with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+            if MANIFEST not in archive.namelist():
+                return None
+            members = [member for member in archive.infolist() if not member.is_dir()]
+            if sum(member.file_size for member in members) > MAX_TEXT_BYTES:
+                raise FormatError(f"unpacks to more than {MAX_TEXT_BYTES >> 30} GiB", where=str(path))
+            files = {member.filename: archive.read(member) for member in members}
+    except DAMAGED_ZIP:
+        return None  # opened as a plain archive, it says what is wrong
+    return _opened(path, files)
+
+
+def _opened(path: Path, files: dict[str, bytes], other_ranks: int = 0) -> Bundle:
+    try:
+        manifest = msgspec.json.decode(files[MANIFEST], type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FormatError(f"the manifest of the bundle is damaged ({error})", where=str(path)) from None
+    if manifest.format != FORMAT:
+        raise FormatError(f"a manifest of something else ({manifest.format!r})", where=str(path))
+    return Bundle(path, manifest, files, other_ranks)

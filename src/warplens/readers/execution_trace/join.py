@@ -1,0 +1,171 @@
+"""An ExecutionTrace joined to the Kineto trace of the same run: what each op was called with.
+
+Both profilers write down the number that PyTorch gave a call: Kineto as `Record function id`, the ExecutionTrace as
+`rf_id`. It counts up for as long as the process lives and is 0 while no ExecutionTrace is being recorded, so a file
+with several windows has no number twice. Kineto's event and the ExecutionTrace's node must also name the same op:
+Kineto may write the overload (`aten::add.Tensor`), which the other has in its schema.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.model.kinds import CODE
+from warplens.model.lists import decoded_list
+from warplens.model.quality import Note, Quality
+from warplens.model.trace import SIDE_FRAMES, Trace
+from warplens.readers.execution_trace.nodes import Nodes, decode_nodes
+
+RECORD_ID: Final = re.compile(rb'"Record function id"\s*:\s*(\d{1,18})')
+EXTERNAL_KEY: Final = b'"External id"'
+EXTERNAL_ID: Final = re.compile(rb'"External id"\s*:\s*(\d{1,18})')
+WINDOW_BYTES: Final = 1 << 16
+"""How far apart the two may stand. Profilers write them side by side."""
+JOINED_KINDS: Final = ("op", "annotation")
+OVERLOAD: Final = r"^(\w+::\w+)\.\w+$"
+CODES: Final = ("execution_trace", "execution_trace_unmatched")
+REASONS: Final = (
+    # why an op call has no partner, in the order in which one is looked for
+    "{} have no record function id (nothing recorded an ExecutionTrace then)",
+    "{} are not in it",
+    "{} have another name there",
+    "{} have other shapes there",
+    "{} have several partners",
+)
+NO_TENSORS: Final = ("", "Scalar", "ScalarList", "TensorList")
+"""How Kineto calls arguments that are not one tensor."""
+OTHER_RUN: Final = 0.01
+"""If more of the calls than this have other shapes there, it was recorded of another run, and nothing of it counts."""
+
+
+def join(trace: Trace, kineto_text: bytes, execution_text: bytes, where: str = "") -> Trace:
+    """The trace with `arguments` from an ExecutionTrace; both texts unwrapped. `where` names its file in an error."""
+    nodes = decode_nodes(execution_text, where)
+    calls = _numbered_calls(trace, kineto_text)
+    partners = _partners(calls, nodes)
+    schema = SIDE_FRAMES["arguments"]
+    arguments = partners.sort("id").select(pl.col(name).cast(dtype) for name, dtype in schema.items())
+    joined = replace(trace, arguments=arguments)
+    kept = (note for note in trace.quality.notes if note.code not in CODES)
+    return replace(joined, quality=Quality((*kept, *_notes(joined, calls, nodes))))
+
+
+def joined_share(trace: Trace) -> float:
+    """The share of all op calls of the trace, autograd's nodes too, that have arguments; 0 where it has no ops."""
+    is_op = trace.is_kind("op")
+    found = is_op[trace.arguments["id"].to_numpy()]
+    return float(found.sum() / is_op.sum()) if is_op.any() else 0.0
+
+
+def _numbered_calls(trace: Trace, kineto_text: bytes) -> pl.DataFrame:
+    """The host calls of the trace that PyTorch numbers, with their numbers; null for none."""
+    known = record_ids(kineto_text).unique().filter(pl.len().over("external_id") == 1)
+    calls = trace.events.filter(pl.col("kind").is_in([CODE[kind] for kind in JOINED_KINDS]))
+    names = pl.Series("call", trace.names, dtype=pl.String).gather(calls["name"])
+    own = trace.specs.select(call_dims="input_dims", call_types="input_types")
+    specs = own.with_row_index("spec").with_columns(pl.col("spec").cast(pl.Int32))
+    calls = calls.select("id", "kind", "external_id", "spec", names)
+    calls = calls.join(specs, on="spec", how="left", maintain_order="left")
+    return calls.join(known, on="external_id", how="left", maintain_order="left")
+
+
+def record_ids(kineto_text: bytes) -> pl.DataFrame:
+    """External id and record function id of every event that has both; works on damaged files as on whole ones.
+
+    Both stand in one object without inner ones, so what lies between the braces around the one key is searched for
+    the other, and nothing needs to be decoded.
+    """
+    external, record = [], []
+    for match in RECORD_ID.finditer(kineto_text):
+        start, end = match.span()
+        low, high = max(0, start - WINDOW_BYTES), end + WINDOW_BYTES
+        at = kineto_text.rfind(EXTERNAL_KEY, max(low, kineto_text.rfind(b"{", low, start)), start)
+        if at < 0:
+            close = kineto_text.find(b"}", end, high)
+            at = kineto_text.find(EXTERNAL_KEY, end, close if close >= 0 else high)
+        found = EXTERNAL_ID.match(kineto_text, at) if at >= 0 else None
+        if found is not None:
+            external.append(int(found[1]))
+            record.append(int(match[1]))
+    numbers = {"external_id": np.array(external, np.int64), "record_id": np.array(record, np.int64)}
+    return pl.DataFrame(numbers).filter(pl.col("record_id") > 0)
+
+
+def _partners(calls: pl.DataFrame, nodes: Nodes) -> pl.DataFrame:
+    """Calls with their nodes, where number, name and shapes agree and neither has a second partner."""
+    pairs = _pairs(calls, nodes).filter("same_name", "same_shapes")
+    once = [pl.len().over(key) == 1 for key in ("id", "row")]
+    return pairs.filter(*once)
+
+
+def _pairs(calls: pl.DataFrame, nodes: Nodes) -> pl.DataFrame:
+    frame = nodes.frame.with_row_index("row").filter(pl.col("record_id") > 0)
+    pairs = calls.join(frame, on="record_id", how="inner", maintain_order="left")
+    call, overload = pl.col("call"), pl.col("schema").str.extract(r"^([^(]+)\(")
+    same = (call == pl.col("name")) | (call == overload).fill_null(False)
+    # Before there were schemas in the file, an overload in Kineto's name had nothing to be compared with.
+    bare = (pl.col("schema") == "") & (call.str.extract(OVERLOAD) == pl.col("name")).fill_null(False)
+    named = pairs.with_columns((same | bare).alias("same_name"))
+    return named.with_columns(_same_shapes(named).alias("same_shapes"))
+
+
+def _same_shapes(pairs: pl.DataFrame) -> pl.Series:
+    """Whether both recorded equal shapes; false for all where too many differ."""
+    columns = ("call_dims", "call_types", "input_shapes", "input_types")
+    distinct: dict[tuple[str, ...], int] = {}
+    places = []
+    for row in pairs.select(columns).iter_rows():
+        places.append(distinct.setdefault(row, len(distinct)))
+    verdicts = np.array([_agree(*row) for row in distinct], bool)
+    found = verdicts[places] if places else np.zeros(0, bool)
+    named = pairs["same_name"].to_numpy()
+    if named.any() and (~found[named]).mean() > OTHER_RUN:
+        found = np.zeros(len(found), bool)
+    return pl.Series(found, dtype=pl.Boolean)
+
+
+def _agree(dims: str | None, types: str | None, shapes: str, kinds: str) -> bool:
+    """Tensor by tensor; what either of the two has not written down is no difference.
+
+    >>> _agree("[[512,64],[]]", '["float","Scalar"]', "[[8, 64], []]", '["Tensor(float)", "Int"]')
+    False
+    """
+    known = [decoded_list(text) for text in (dims, types, shapes, kinds)]
+    return all(
+        dim == shape
+        or not dim
+        or kind in NO_TENSORS
+        or not (isinstance(shape, list) and str(node).startswith("Tensor("))
+        for dim, kind, shape, node in zip(*known, strict=False)
+    )
+
+
+def _notes(trace: Trace, calls: pl.DataFrame, nodes: Nodes) -> list[Note]:
+    ops = calls.filter(pl.col("kind") == CODE["op"])
+    joined = ops.filter(pl.col("id").is_in(trace.arguments["id"].implode()))
+    lost = ops.height - joined.height
+    # Rounded down: all but one of a million is not 100 %.
+    percent = math.floor(1000 * joined_share(trace)) / 10
+    notes = nodes.notes()
+    if joined.height:
+        notes.append(Note("execution_trace", joined.height, f"{percent} %"))
+    if lost:
+        notes.append(Note("execution_trace_unmatched", lost, _reasons(ops, joined, nodes)))
+    return notes
+
+
+def _reasons(ops: pl.DataFrame, joined: pl.DataFrame, nodes: Nodes) -> str:
+    pairs = _pairs(ops, nodes)
+    numbered = ops.filter(pl.col("record_id").is_not_null())
+    named = pairs.filter("same_name")
+    alike = named.filter("same_shapes")["id"].n_unique()
+    left = [ops.height, numbered.height, pairs["id"].n_unique(), named["id"].n_unique(), alike, joined.height]
+    counts = (more - less for more, less in pairwise(left))
+    return ", ".join(words.format(f"{count:,}") for words, count in zip(REASONS, counts, strict=True) if count)

@@ -1,0 +1,257 @@
+"""The nodes of a PyTorch ExecutionTrace (Chakra) as a frame, whatever the version of the file.
+
+Written by torch/csrc/profiler/standalone/execution_trace_observer.cpp. Schemas 1.0.0 and 1.0.1 spread a node's facts
+over flat keys (`parent`, `input_shapes` …); from 1.0.2-chakra on they stand under `inputs`, `outputs` and `attrs`.
+1.0.4 added the file of a Triton kernel, 1.1.1 strides and the ranges of index tensors. A call's node is written when
+the call returns, so a node's caller stands behind it, with a smaller id.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+import polars as pl
+from msgspec import Raw, Struct
+
+from warplens.errors import FormatError
+from warplens.model.kinds import NONE
+from warplens.model.quality import Note
+from warplens.readers.kineto.records import UNREADABLE
+from warplens.readers.kineto.slow_scan import is_cut
+from warplens.readers.shared.collector import gc_paused
+
+EMPTY: Final = Raw(b"[]")
+HEAD_BYTES: Final = 1 << 16
+UNFINISHED: Final = "was the observer unregistered before the program ended, and the file copied whole?"
+LISTS: Final = (
+    # JSON as the file writes it; a tensor among values is [id, storage id, offset, elements, element size, device].
+    *("inputs", "input_shapes", "input_types", "input_strides"),
+    *("outputs", "output_shapes", "output_types"),
+)
+COLUMNS: Final[dict[str, Any]] = {
+    "node": pl.Int64,
+    "parent": pl.Int64,
+    "name": pl.String,
+    "record_id": pl.Int64,
+    "scope": pl.Int64,
+    "thread": pl.Int64,
+    "schema": pl.String,
+    "kernel_file": pl.String,
+    "tensor_range": pl.String,
+    **dict.fromkeys(LISTS, pl.String),
+}
+
+
+class Attribute(Struct, gc=False):
+    name: str
+    value: Any = None
+
+
+class Values(Struct, gc=False):
+    values: Raw = EMPTY
+    shapes: Raw = EMPTY
+    types: Raw = EMPTY
+    strides: Raw = EMPTY
+
+
+class Node(Struct, gc=False):
+    id: int
+    name: str
+    ctrl_deps: int | None = None
+    inputs: Values = msgspec.field(default_factory=Values)
+    outputs: Values = msgspec.field(default_factory=Values)
+    attrs: list[Attribute] = []
+
+
+class FlatNode(Struct, gc=False):
+    """A node of schemas 1.0.0 and 1.0.1."""
+
+    id: int
+    name: str
+    parent: int | None = None
+    rf_id: int = NONE
+    scope: int = NONE
+    tid: int = NONE
+    op_schema: str = ""
+    inputs: Raw = EMPTY
+    input_shapes: Raw = EMPTY
+    input_types: Raw = EMPTY
+    outputs: Raw = EMPTY
+    output_shapes: Raw = EMPTY
+    output_types: Raw = EMPTY
+
+
+class Header(Struct):
+    schema: str | None = None
+    pid: int | None = None
+    time: str | None = None
+
+
+class File(Header):
+    nodes: list[Node] = []
+
+
+class FlatFile(Header):
+    nodes: list[FlatNode] = []
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How one family of versions writes its nodes."""
+
+    file: Any
+    node: Any
+    start: re.Pattern[bytes]
+    """Where a node begins; nothing inside one looks like it."""
+    name: re.Pattern[str]
+    """Its name, with what stands around it."""
+
+
+NESTED: Final = Layout(
+    msgspec.json.Decoder(File, strict=False),
+    msgspec.json.Decoder(Node, strict=False),
+    re.compile(rb'\{\s*"id"\s*:\s*\d+\s*,\s*"name"'),
+    re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"ctrl_deps")', re.DOTALL),
+)
+FLAT: Final = Layout(
+    msgspec.json.Decoder(FlatFile, strict=False),
+    msgspec.json.Decoder(FlatNode, strict=False),
+    re.compile(rb'\{\s*"name"\s*:\s*"[^\n]{0,4096}?"\s*,\s*"id"'),
+    re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"id")', re.DOTALL),
+)
+HEADER_FACTS: Final = {
+    "schema": re.compile(r'"schema"\s*:\s*"([^"]*)"'),
+    "pid": re.compile(r'"pid"\s*:\s*(\d{1,18})'),
+    "time": re.compile(r'"time"\s*:\s*"([^"]*)"'),
+}
+NODES: Final = re.compile(rb'"nodes"\s*:\s*\[')
+AFTER_NODES: Final = re.compile(r"[\s,]*\]")
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """One row of `frame` (see `COLUMNS`) per node; `damage` counts what could not be read."""
+
+    frame: pl.DataFrame
+    header: Header
+    damage: Counter[str]
+
+    def notes(self) -> list[Note]:
+        found = []
+        if self.damage["truncated"]:
+            found.append(Note("truncated", detail="the ExecutionTrace stops in the middle"))
+        if self.damage["damaged"]:
+            found.append(Note("damaged", self.damage["damaged"], "nodes of the ExecutionTrace"))
+        return found
+
+
+def decode_nodes(text: bytes, where: str) -> Nodes:
+    """All nodes that are whole, or one clear error where there is none."""
+    layout = NESTED if b'"ctrl_deps"' in text[:HEAD_BYTES] else FLAT
+    damage: Counter[str] = Counter()
+    with gc_paused():
+        try:
+            file = layout.file.decode(text)
+            header, nodes = file, file.nodes
+        except UNREADABLE:
+            header, nodes = _header(text), _scan(text, layout, damage)
+        if not nodes:
+            why = "damaged before its first whole node" if damage.total() else "without nodes"
+            raise FormatError(f"an ExecutionTrace {why}", where=where, hint=UNFINISHED)
+        frame = _frame(_nested_columns(nodes) if layout is NESTED else _flat_columns(nodes))
+    return Nodes(frame, header, damage)
+
+
+def _header(text: bytes) -> Header:
+    head = text[:HEAD_BYTES].decode(errors="replace")
+    found = {name: match[1] for name, pattern in HEADER_FACTS.items() if (match := pattern.search(head))}
+    return Header(found.get("schema"), int(found["pid"]) if "pid" in found else None, found.get("time"))
+
+
+def _scan(text: bytes, layout: Layout, damage: Counter[str]) -> list[Any]:
+    """Node by node through a file that is not sound JSON."""
+    begin = NODES.search(text)
+    starts = [match.start() for match in layout.start.finditer(text, begin.end())] if begin else []
+    found = []
+    for start, end in pairwise([*starts, len(text)]):
+        is_last = end == len(text)
+        piece = text[start:end]
+        try:
+            found.append(layout.node.decode(piece.rstrip(b", \t\r\n")))
+            damage["truncated"] += is_last  # nothing closes the list behind it
+        except UNREADABLE:
+            found += _salvage(piece.decode(errors="replace"), layout, damage, is_last=is_last)
+    damage["truncated"] += not starts
+    return found
+
+
+def _salvage(piece: str, layout: Layout, damage: Counter[str], *, is_last: bool) -> list[Any]:
+    """The node at the start of a piece, if it is whole but for its name, which PyTorch writes without escapes."""
+    error: Exception | None = None
+    for candidate in (piece, layout.name.sub(_escaped, piece, count=1)):
+        try:
+            _, end = json.JSONDecoder(strict=False).raw_decode(candidate)
+            node = layout.node.decode(candidate[:end].encode())
+        except (ValueError, *UNREADABLE) as reason:
+            error = error or reason
+            continue
+        damage["truncated"] += is_last and AFTER_NODES.match(candidate, end) is None
+        return [node]
+    cut = is_last and error is not None and is_cut(error)
+    damage["truncated" if cut else "damaged"] += 1
+    return []
+
+
+def _escaped(name: re.Match[str]) -> str:
+    return name[1] + json.dumps(name[2])[1:-1] + name[3]
+
+
+def _nested_columns(nodes: list[Node]) -> dict[str, list[Any]]:
+    facts = [{attribute.name: attribute.value for attribute in node.attrs} for node in nodes]
+    return {
+        "node": [_number(node.id) for node in nodes],
+        "parent": [_number(node.ctrl_deps) for node in nodes],
+        "name": [node.name for node in nodes],
+        "record_id": [_number(each.get("rf_id")) for each in facts],
+        "scope": [_number(each.get("scope")) for each in facts],
+        "thread": [_number(each.get("tid")) for each in facts],
+        "schema": [_text(each.get("op_schema")) for each in facts],
+        "kernel_file": [_text(each.get("kernel_file")) for each in facts],
+        "tensor_range": [_text(each.get("tensor_range")) for each in facts],
+        "inputs": [node.inputs.values for node in nodes],
+        "input_shapes": [node.inputs.shapes for node in nodes],
+        "input_types": [node.inputs.types for node in nodes],
+        "input_strides": [node.inputs.strides for node in nodes],
+        "outputs": [node.outputs.values for node in nodes],
+        "output_shapes": [node.outputs.shapes for node in nodes],
+        "output_types": [node.outputs.types for node in nodes],
+    }
+
+
+def _flat_columns(nodes: list[FlatNode]) -> dict[str, list[Any]]:
+    numbers = {"node": "id", "parent": "parent", "record_id": "rf_id", "scope": "scope", "thread": "tid"}
+    columns: dict[str, list[Any]] = {}
+    columns |= {column: [_number(getattr(node, key)) for node in nodes] for column, key in numbers.items()}
+    columns |= {"name": [node.name for node in nodes], "schema": [node.op_schema for node in nodes]}
+    columns |= {column: [""] * len(nodes) for column in ("kernel_file", "tensor_range")}
+    columns |= {column: [getattr(node, column, EMPTY) for node in nodes] for column in LISTS}
+    return columns
+
+
+def _frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
+    texts = {name: [bytes(raw).decode(errors="replace") for raw in columns[name]] for name in LISTS}
+    return pl.DataFrame(columns | texts, schema=COLUMNS)
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value < 2**63 else NONE
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,94 @@
+"""Large files on two cores: a forked child decodes the second half of the text while the parent does the first.
+
+The halves meet at a place that looks like the end of one event and the start of the next. Whether it is one, only
+decoding tells; so anything out of the ordinary on either side means reading the whole again in one go, and the
+result is always the same as without this module.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import sys
+import warnings
+from collections.abc import Callable
+
+from warplens.readers.kineto.columns import Columns
+from warplens.readers.kineto.events import CUT, EventReader
+from warplens.readers.shared.collector import gc_paused
+
+MIN_BYTES = 64 << 20
+"""Below this the fork and the way back cost more than they save."""
+
+
+def read_columns(reader: EventReader, group_of: Callable[[str], str]) -> Columns:
+    """All events of a text as columns; `reader` then knows the header and the damage."""
+    with gc_paused():
+        columns = _in_halves(reader, group_of) if _worth_it(reader) else None
+        if columns is None:
+            columns = Columns(group_of)
+            for events in reader.pieces():
+                columns.add(events)
+    reader.finish()
+    return columns
+
+
+def _worth_it(reader: EventReader) -> bool:
+    if len(reader.text) < MIN_BYTES or sys.platform != "linux":
+        return False
+    return len(os.sched_getaffinity(0)) > 1
+
+
+def _in_halves(reader: EventReader, group_of: Callable[[str], str]) -> Columns | None:
+    middle = CUT.search(reader.text, (reader.start + len(reader.text)) // 2)
+    if middle is None:
+        return None
+    read_end, write_end = os.pipe()
+    child = _fork()
+    if child == 0:
+        os.close(read_end)
+        _decode_second_half(reader, middle, group_of, write_end)
+    os.close(write_end)
+    columns = Columns(group_of)
+    sound = True
+    for events in reader.pieces_until(middle):
+        if events is None:
+            sound = False
+            break
+        columns.add(events)
+    with os.fdopen(read_end, "rb") as stream:
+        answer = stream.read()
+    _, status = os.waitpid(child, 0)
+    if not sound or status != 0:
+        return None
+    # Our own child's words over our own pipe, not something from the file.
+    second, reader.end_of_array = pickle.loads(answer)
+    columns.append(second)
+    return columns
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Newer Pythons warn that other threads exist. The child touches none of their locks: it decodes, writes to
+        # its pipe and leaves.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _decode_second_half(
+    reader: EventReader, middle: re.Match[bytes], group_of: Callable[[str], str], pipe: int
+) -> None:
+    """The child's whole life; it never returns to the caller's code."""
+    status = 1
+    try:
+        columns = Columns(group_of)
+        for events in reader.pieces(begin=middle.end() - 1):
+            columns.add(events)
+        if not reader.damage:
+            columns.compact()
+            with os.fdopen(pipe, "wb") as stream:
+                pickle.dump((columns, reader.end_of_array), stream, protocol=5)
+            status = 0
+    finally:
+        os._exit(status)

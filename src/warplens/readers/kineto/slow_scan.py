@@ -1,0 +1,156 @@
+"""Event by event through text that does not decode at once: what is whole is kept, what is not is counted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from warplens.readers.kineto.records import EVENT_DECODER, UNREADABLE, Args, Event
+
+NEXT_EVENT = re.compile(r"\}\s*,\s*\{")
+SEPARATORS = re.compile(r"[\s,\0\]]*")
+LAST_EVENT = re.compile(r'\}\s*\](?=\s*(?:,\s*"|\}\s*\Z))')
+END_OF_ARRAY = re.compile(r'\]\s*(?:,\s*"|\}|\0*\Z)')
+
+
+class SlowScan:
+    """Reads events one by one with the standard library (which takes NaN) and steps over damage."""
+
+    def __init__(self, text: str, damage: Counter[str]) -> None:
+        self.text = text
+        self.damage = damage
+        self.position = 0
+        self.closed = False
+        self.exhausted = False
+        self.wants_more = False
+
+    def run(self, until: int, *, final: bool) -> list[Event]:
+        # Not strict: a bare newline or escape character inside a name does not make the event unreadable.
+        decoder = json.JSONDecoder(strict=False)
+        events: list[Event] = []
+        self._skip_separators()
+        while self.position < min(until, len(self.text)) and not self.closed:
+            start = self.position
+            try:
+                value, self.position = decoder.raw_decode(self.text, start)
+            except (ValueError, RecursionError) as error:
+                if not self._recover(start, error, final):
+                    break
+            else:
+                self._keep(value, self.text[start : self.position], events)
+            self._skip_separators()
+        return events
+
+    def _skip_separators(self) -> None:
+        """On to the next entry. A bracket closes the array only where the text behind it can follow one."""
+        match = SEPARATORS.match(self.text, self.position)
+        end = match.end() if match else self.position
+        bracket = self.text.rfind("]", self.position, end)
+        self.closed = bracket >= 0 and END_OF_ARRAY.match(self.text, bracket) is not None
+        self.position = bracket if self.closed else end
+        if bracket >= 0 and not self.closed:
+            self.damage["damaged"] += 1
+
+    def _recover(self, start: int, error: Exception, final: bool) -> bool:
+        """Step to the next event after a damaged one; False where the rest of the text has none."""
+        goes_on = self.text[start] == "{" and is_cut(error)
+        following = -1 if goes_on else self._next_event(start)
+        if following < 0 and not final:
+            self.wants_more = True
+            return False
+        if following < 0:
+            self.damage["truncated"] += 1
+            self.exhausted = True
+            return False
+        self.damage["damaged"] += 1
+        self.position = following
+        return True
+
+    def _next_event(self, start: int) -> int:
+        """Where the next event, or else the array's end, may stand; -1 where neither is to be seen."""
+        if self.text[start] != "{":
+            return self.text.find("{", start)
+        following = NEXT_EVENT.search(self.text, start + 1) or LAST_EVENT.search(self.text, start + 1)
+        return following.end() - 1 if following else -1
+
+    def _keep(self, value: Any, text: str, events: list[Event]) -> None:
+        if not isinstance(value, dict):
+            self.damage["not_events"] += 1
+            return
+        try:  # most events of a damaged piece are whole, and shall read the same as everywhere
+            events.append(EVENT_DECODER.decode(text.encode(errors="surrogateescape")))
+        except (UnicodeEncodeError, *UNREADABLE):
+            event, lost = _salvage(self._clean(value))
+            events.append(event)
+            self.damage["bad_args"] += lost
+
+    def _clean(self, value: dict[str, Any]) -> dict[str, Any]:
+        """The same event with bytes that are not text replaced, and without fields nested beyond reading."""
+        try:
+            text = json.dumps(value, ensure_ascii=False)
+        except RecursionError:
+            shallow = {key: field for key, field in value.items() if not isinstance(field, (dict, list))}
+            return self._clean({**shallow, "args": TOO_DEEP})
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            self.damage["bad_text"] += 1
+            cleaned: dict[str, Any] = json.loads(text.encode(errors="replace"))
+            return cleaned
+        return value
+
+
+NAMES_AND_IDS = ("name", "pid", "tid", "id")
+TOO_DEEP = "(nested too deep)"
+PART_OF_TOKEN = re.compile(r"[\w.+-]*\Z")
+
+
+def is_cut(error: Exception) -> bool:
+    """Whether all was well up to the end of the text: then the entry goes on beyond it."""
+    if not isinstance(error, json.JSONDecodeError) or error.msg.startswith("Extra data"):
+        return False
+    return error.msg.startswith("Unterminated string") or PART_OF_TOKEN.match(error.doc, error.pos) is not None
+
+
+def _salvage(value: dict[str, Any]) -> tuple[Event, bool]:
+    """An event with the fields that make sense, and whether any did not; those keep their defaults."""
+    event, args = Event(), value.get("args")
+    lost = _assign_known(event, value)
+    if isinstance(args, dict):
+        event.args = Args()
+        lost += _assign_known(event.args, args)
+    return event, bool(lost) or not isinstance(args, dict | None)
+
+
+@lru_cache
+def _fields(struct: type[Struct]) -> dict[str, tuple[str, Any]]:
+    """Attribute and type by the name in the file."""
+    return {info.encode_name: (info.name, info.type) for info in msgspec.structs.fields(struct) if info.name != "args"}
+
+
+def _assign_known(target: Struct, values: dict[str, Any]) -> int:
+    """Set what fits; returns how many fields did not."""
+    known = _fields(type(target))
+    return sum(not _assign(target, *known[name], value) for name, value in values.items() if name in known)
+
+
+def _assign(target: Struct, attribute: str, kind: Any, value: Any) -> bool:
+    if kind is Raw:
+        setattr(target, attribute, Raw(json.dumps(value).encode()))
+        return True
+    # A name or a thread id may be a number of the wrong type: as text it still tells events apart.
+    as_text = attribute in NAMES_AND_IDS and isinstance(value, (int, float))
+    for candidate in (value, str(value)) if as_text else (value,):
+        try:
+            setattr(target, attribute, msgspec.convert(candidate, kind, strict=False))
+        except (msgspec.ValidationError, RecursionError, OverflowError, SystemError):
+            # SystemError: msgspec 0.19 on an integer that no float can hold
+            continue
+        return True
+    return False

@@ -1,0 +1,244 @@
+"""The tables that only Nsight Compute's files have: `counters`, `counter_stalls` and `counter_rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import polars as pl
+
+from warplens.model.table import Column, Table, table
+from warplens.readers.ncu.counters import STALL_METRICS, Values
+from warplens.readers.ncu.rows import Launch
+from warplens.readers.ncu.values import BadValueError, parse_number
+
+ID: Final = (
+    Column("id", "number of the profiled launch, as the report counts them"),
+    Column("process", "process that launched it"),
+    Column("kernel", "name as Nsight Compute writes it"),
+)
+COUNTERS: Final = (
+    *ID,
+    Column("device", "GPU number"),
+    Column("stream", "CUDA stream"),
+    Column("grid", "blocks"),
+    Column("block", "threads of a block"),
+    Column("time_us", "duration, measured alone", "us"),
+    Column("dram_read_bytes", "bytes read from the GPU's memory", "bytes"),
+    Column("dram_write_bytes", "bytes written to it", "bytes"),
+    Column("dram_bytes", "read and written", "bytes"),
+    Column("dram_tbps", "rate of both; where the file has none, dram_bytes over the time", "TB/s"),
+    Column("dram_percent", "share of the memory's peak rate", "%"),
+    Column("memory_percent", "use of the busiest part of the memory system: caches, their links, DRAM", "%"),
+    Column("l1_hit_percent", "share of L1 accesses that the cache answers", "%"),
+    Column("l2_hit_percent", "share of L2 accesses that the cache answers", "%"),
+    Column("sm_percent", "use of the busiest part of the multiprocessors", "%"),
+    Column("tensor_percent", "use of the tensor pipe: time, not a count of operations", "%"),
+    Column("ipc", "instructions a multiprocessor executes per active cycle"),
+    Column("instructions", "instructions that warps executed"),
+    Column("sm_ghz", "clock of the multiprocessors while it was measured", "GHz"),
+    Column("occupancy_percent", "warps resident on average, of the most that fit", "%"),
+    Column("occupancy_theoretical_percent", "the most that this launch's resources allow", "%"),
+    Column("occupancy_limit", "what keeps that below 100 %: registers, shared memory, blocks, warps or barriers"),
+    Column("registers", "registers per thread"),
+    Column("shared_memory_bytes", "shared memory of a block, static and dynamic", "bytes"),
+    Column("waves", "how often all multiprocessors are filled with blocks"),
+    Column("top_stall", "what warps waited for most; counter_stalls has all reasons"),
+    Column("top_stall_percent", "share of the warps' time", "%"),
+)
+STALLS: Final = (
+    *ID,
+    Column("stall", "what the warps were doing"),
+    Column("percent", "share of the warps' time", "%"),
+    Column("warps_per_issue", "warps in that state per issued instruction: a warp's cycles in it per instruction"),
+    Column("samples", "samples of warps in that state"),
+    Column("meaning", "what that state is"),
+)
+RULES: Final = (
+    *ID,
+    Column("section", "section of the report"),
+    Column("rule", "name of Nsight Compute's rule"),
+    Column("kind", "OPT: to improve, INF: to know, WRN: a warning"),
+    Column("text", "what the rule says"),
+    Column("estimated_speedup_percent", "time that Nsight Compute thinks can be won", "%"),
+    Column("speedup_type", "global: of the kernel's time, local: of the part that the rule looks at"),
+)
+INTEGERS: Final = frozenset(
+    {"id", "process", "device", "stream", "dram_read_bytes", "dram_write_bytes", "dram_bytes", "instructions",
+     "registers", "shared_memory_bytes", "samples"}
+)  # fmt: skip
+TEXTS: Final = frozenset(
+    {"kernel", "grid", "block", "occupancy_limit", "top_stall", "stall", "meaning", "section", "rule", "kind", "text",
+     "speedup_type"}
+)  # fmt: skip
+
+SELECTED: Final = "selected"
+MEANINGS: Final = {
+    SELECTED: "issued an instruction: no stall",
+    "barrier": "waits for other warps of the block at a barrier",
+    "branch_resolving": "waits for a branch's target",
+    "dispatch_stall": "held back by the dispatcher",
+    "drain": "has ended and waits for its stores to leave",
+    "gmma": "waits for a warp-group matrix product",
+    "imc_miss": "waits for a constant that is not in the cache",
+    "lg_throttle": "too many loads and stores of global or local memory are queued",
+    "long_scoreboard": "waits for data from global, local or texture memory",
+    "math_pipe_throttle": "waits for an arithmetic unit that is busy",
+    "membar": "waits at a memory fence",
+    "mio_throttle": "too many shared-memory, special-function or similar instructions are queued",
+    "misc": "other reasons",
+    "no_instruction": "waits for instructions to be fetched",
+    "not_selected": "ready, but another warp was issued: there are warps enough",
+    "short_scoreboard": "waits for data from shared memory or a special function",
+    "sleeping": "sleeps by its own wish",
+    "tex_throttle": "too many texture instructions are queued",
+    "wait": "waits a fixed number of cycles for its previous instruction",
+}
+MEASURES: Final = {
+    "warps_per_issue": "warps per issued instruction (smsp__average_warps_issue_stalled_*_per_issue_active)",
+    "percent_of_warps": "percentages of active warps (smsp__warp_issue_stalled_*_per_warp_active)",
+    "samples": "samples of the program counter (smsp__pcsamp_warps_issue_stalled_*)",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A launch with its numbers."""
+
+    launch: Launch
+    numbers: dict[str, Decimal]
+    stalls: dict[str, dict[str, Decimal]]
+    limit: str
+
+    @property
+    def dram_bytes(self) -> Decimal | None:
+        read, write = self.numbers.get("dram_read"), self.numbers.get("dram_write")
+        return self.numbers.get("dram") if read is None or write is None else read + write
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Percent of the warps' time by what they did."""
+        states = next(iter(self.stalls.values()), {})
+        whole = sum(states.values())
+        return {state: float(100 * value / whole) for state, value in states.items()} if whole else {}
+
+    @property
+    def top_stall(self) -> tuple[str | None, float | None]:
+        waits = {state: share for state, share in self.shares.items() if state != SELECTED}
+        top = max(sorted(waits), key=lambda state: waits[state], default=None)
+        return (top, waits[top]) if top is not None and waits[top] > 0 else (None, None)
+
+
+def counters_table(measured: Sequence[Measured], values: Values) -> Table:
+    used = values.used.get("tensor_percent", set())
+    notes = [f"tensor_percent is {', '.join(sorted(used))}"] if used else []
+    notes += _stall_notes(measured, "top_stall")
+    rows = [_counters_row(each) for each in measured]
+    return _table("counters", "one row per profiled kernel launch", COUNTERS, rows, *notes)
+
+
+def _counters_row(each: Measured) -> dict[str, Any]:
+    launch, found = each.launch, each.numbers
+    theoretical = found.get("occupancy_theoretical_percent")
+    stall, stall_percent = each.top_stall
+    shared = [found[key] for key in ("shared_dynamic", "shared_static") if key in found]
+    row: dict[str, Any] = {column.name: _float(found.get(column.name)) for column in COUNTERS}
+    return row | {
+        **_id(launch),
+        "device": _known(launch.device),
+        "stream": _known(launch.stream),
+        "grid": launch.grid or None,
+        "block": launch.block or None,
+        "time_us": _float(found.get("time"), -3),
+        "dram_read_bytes": _whole(found.get("dram_read")),
+        "dram_write_bytes": _whole(found.get("dram_write")),
+        "dram_bytes": _whole(each.dram_bytes),
+        "dram_tbps": _dram_tbps(each),
+        "instructions": _whole(found.get("instructions")),
+        "sm_ghz": _float(found.get("sm_clock"), -9),
+        "occupancy_limit": each.limit if each.limit and (theoretical is None or theoretical < 100) else None,
+        "registers": _whole(found.get("registers")),
+        "shared_memory_bytes": _whole(sum(shared, Decimal())) if shared else None,
+        "top_stall": stall,
+        "top_stall_percent": stall_percent,
+    }
+
+
+def _dram_tbps(each: Measured) -> float | None:
+    rate, moved, time = each.numbers.get("dram_rate"), each.dram_bytes, each.numbers.get("time")
+    if rate is not None:
+        return _float(rate, -12)
+    return float(moved / time / 1000) if moved is not None and time else None
+
+
+def stalls_table(measured: Sequence[Measured]) -> Table:
+    rows = [
+        {
+            **_id(each.launch),
+            "stall": state,
+            "percent": share,
+            "warps_per_issue": _float(each.stalls.get("warps_per_issue", {}).get(state)),
+            "samples": _whole(each.stalls.get("samples", {}).get(state)),
+            "meaning": MEANINGS.get(state, ""),
+        }
+        for each in measured
+        for state, share in sorted(each.shares.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
+    notes = _stall_notes(measured, "percent")
+    return _table("counter_stalls", "one row per profiled launch and what its warps did", STALLS, rows, *notes)
+
+
+def rules_table(launches: Sequence[Launch], *, decimal_comma: bool) -> Table:
+    rows = [
+        {
+            **_id(launch),
+            "section": rule.section,
+            "rule": rule.name,
+            "kind": rule.kind,
+            "text": rule.text,
+            "estimated_speedup_percent": _speedup(rule.speedup, decimal_comma),
+            "speedup_type": rule.speedup_type or None,
+        }
+        for launch in launches
+        for rule in launch.rules
+    ]
+    return _table("counter_rules", "one row per profiled launch and rule of Nsight Compute", RULES, rows)
+
+
+def _stall_notes(measured: Sequence[Measured], column: str) -> list[str]:
+    taken = {next(iter(each.stalls)) for each in measured if each.stalls}
+    named = [MEASURES[measure] for measure, _ in STALL_METRICS if measure in taken]
+    return [f"{column} is from {', else '.join(named)}"] if named else []
+
+
+def _table(name: str, meaning: str, columns: Sequence[Column], rows: list[dict[str, Any]], *notes: str) -> Table:
+    schema: dict[str, Any] = {
+        column.name: pl.Int64 if column.name in INTEGERS else pl.String if column.name in TEXTS else pl.Float64
+        for column in columns
+    }
+    return table(name, meaning, columns, pl.DataFrame(rows, schema=schema, orient="row"), *notes)
+
+
+def _id(launch: Launch) -> dict[str, Any]:
+    return {"id": launch.id, "process": launch.process, "kernel": launch.kernel}
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
+
+
+def _float(number: Decimal | None, exponent: int = 0) -> float | None:
+    return None if number is None else float(number.scaleb(exponent))
+
+
+def _whole(number: Decimal | None) -> int | None:
+    return None if number is None else int(number.to_integral_value())
+
+
+def _speedup(text: str, decimal_comma: bool) -> float | None:
+    try:
+        return _float(parse_number(text, decimal_comma=decimal_comma))
+    except BadValueError:
+        return None

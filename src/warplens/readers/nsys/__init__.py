@@ -1,0 +1,1 @@
+"""Nsight Systems' SQLite export: `reader` reads a file, `schema` names its tables and codes."""

@@ -1,0 +1,239 @@
+"""Nsight Systems, as `nsys export --type sqlite` writes it (tables: see `nsys_schema`).
+
+Reads: kernels, copies, memsets, calls of the CUDA runtime and driver, NVTX ranges, the GPUs, and the names of
+processes and threads; of all processes in the file. Correlation ids are a process's own, so each process gets its own
+range of them. A graph recorded as a whole has no kernels in the file: it becomes one event, so that its time is not
+called idle. Ignores: marks, samples, OS calls, cuBLAS and cuDNN calls, metrics, and synchronization records (the calls
+that wait are read).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from warplens.errors import FormatError
+from warplens.model.builder import build
+from warplens.model.kinds import NONE
+from warplens.model.quality import Note
+from warplens.model.trace import Device, Ints, Meta, Trace
+from warplens.readers.kineto.columns import Codes
+from warplens.readers.nsys.schema import (
+    CALLS,
+    COPIES,
+    DOMAIN_TYPE,
+    FACTS,
+    GPU,
+    GPU_TABLES,
+    KERNELS,
+    RANGE,
+    RANGE_TYPES,
+    RANGES,
+    SETS,
+    SPECS,
+    STRINGS,
+    VISIBLE_GPU,
+    WHOLE_GRAPHS,
+    copy_name,
+    set_name,
+)
+from warplens.readers.shared.event_parts import Parts, distinct
+from warplens.readers.shared.sqlite_tables import UNFINISHED, Database
+
+RECORD: Final = "record with: nsys profile --trace=cuda,nvtx, then: nsys export --type sqlite report.nsys-rep"
+UNNAMED: Final = {"kernel": "(kernel without a name)", "call": "(call without a name)", "range": "(unnamed)"}
+VERSION_SUFFIX: Final = re.compile(r"_v\d{4,5}\Z")
+"""The runtime's own version ("cudaMemcpy_v3020"); the driver's "_v2" belongs to the name."""
+ID_BITS: Final = 24
+ID_MASK: Final = (1 << ID_BITS) - 1
+CORRELATION_BITS: Final = 32
+
+
+def matches(tables: Sequence[str]) -> bool:
+    """Whether a database with these tables is an export of Nsight Systems."""
+    return STRINGS in tables and any(table in tables for table in (*SPECS, RANGES, *GPU_TABLES))
+
+
+def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
+    rows = _Rows(database)
+    if not rows.parts.rows:
+        if database.damage:
+            raise FormatError(
+                "a damaged Nsight Systems export, without a readable event", where=meta.source, hint=UNFINISHED
+            )
+        raise FormatError(
+            "an Nsight Systems export without CUDA work, calls or NVTX ranges", where=meta.source, hint=RECORD
+        )
+    found = msgspec.structs.replace(
+        meta, format="nsys", devices=tuple(_devices(database)), facts=_facts(database), events_in_file=rows.parts.rows
+    )
+    more = [Note("graph_level", rows.whole_graphs)] if rows.whole_graphs else []
+    return build(rows.parts.columns(), found, rows.counts, [*notes, *more, *database.notes()])
+
+
+class _Rows:
+    """The events of all tables as parts of one trace."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.parts = Parts()
+        self.counts: Counter[str] = Counter()
+        self.tables = {table: database.ints(table, spec) for table, spec in SPECS.items()}
+        self.tables[RANGES], self.texts = self._ranges(RANGE_TYPES)
+        domains, domain_names = self._ranges(DOMAIN_TYPE)
+        # All ids of the file are known before the first is used: 0 stands for the first process.
+        ids = np.concatenate([table["global"] for table in (*self.tables.values(), domains)])
+        self.processes = np.unique(ids[ids != NONE] >> ID_BITS)
+        self.pids = (self.processes & ID_MASK).tolist() or [0]
+        self.gpu_of = self._visible_gpus()
+        for table in (*self.tables.values(), domains):
+            self._resolve(table)
+        self.domains = self._domains(domains, domain_names)
+        self._drop_recorded_nodes()
+        self.whole_graphs = len(self.tables[WHOLE_GRAPHS]["start"])
+        self._add_gpu_work()
+        self._add_calls()
+        self._add_ranges()
+        self._name_lanes()
+
+    def _ranges(self, where: str) -> tuple[dict[str, Ints], list[str | None]]:
+        return self.database.ints_and_text(RANGES, RANGE, "text", where)
+
+    def _visible_gpus(self) -> dict[tuple[int, int], int]:
+        columns = self.database.ints("TARGET_INFO_CUDA_DEVICE", VISIBLE_GPU)
+        rows = zip(*(columns[name].tolist() for name in ("pid", "number", "gpu")), strict=True)
+        return {(pid, number): gpu for pid, number, gpu in rows if gpu >= 0}
+
+    def _resolve(self, table: dict[str, Ints]) -> None:
+        """Adds the `process` (a place in `pids`), and makes correlation ids and GPU numbers those of the whole file."""
+        ids = table["global"]
+        process = np.where(ids == NONE, 0, np.searchsorted(self.processes, ids >> ID_BITS))
+        table["process"] = process
+        if "correlation" in table:
+            own = table["correlation"]
+            table["correlation"] = np.where(own > 0, own + (process << CORRELATION_BITS), NONE)
+        if "device" in table:
+            rows, codes = distinct(process, table["device"])
+            gpus = [self.gpu_of.get((self.pids[place], number), number) for place, number in rows]
+            table["device"] = np.array(gpus, np.int64)[codes]
+
+    def _drop_recorded_nodes(self) -> None:
+        """A graph whose kernels are in the file must not count as a whole too."""
+        graphs = self.tables[WHOLE_GRAPHS]
+        nodes = np.concatenate([self.tables[table]["correlation"] for table in (KERNELS, COPIES, SETS)])
+        keep = ~np.isin(graphs["correlation"], nodes[nodes != NONE])
+        self.tables[WHOLE_GRAPHS] = {name: values[keep] for name, values in graphs.items()}
+
+    def _add_gpu_work(self) -> None:
+        kernels, copies, sets, graphs = (self.tables[table] for table in (KERNELS, COPIES, SETS, WHOLE_GRAPHS))
+        kernels["shared"] = _added(kernels["static_shared"], kernels["dynamic_shared"])
+        geometry = self.parts.geometry(kernels) if (kernels["grid_x"] != NONE).any() else NONE
+        self._add_on_gpu("kernel", kernels, self._strings("kernel", kernels["name"]), geometry)
+        named = self.parts.named
+        self.parts.add_copies(copies["bytes"])
+        self._add_on_gpu("memcpy", copies, named(copy_name, copies["way"], copies["source"], copies["target"]))
+        self.parts.add_copies(sets["bytes"])
+        self._add_on_gpu("memset", sets, named(set_name, sets["memory"]))
+        self._add_on_gpu("kernel", graphs, named(lambda graph: f"CUDA graph {graph} (whole graph)", graphs["graph"]))
+
+    def _add_on_gpu(self, kind: str, table: dict[str, Ints], name: Ints, geometry: Ints | int = NONE) -> None:
+        lane = self.parts.lanes[self.pids[0], "GPU"]
+        places = {column: table[column] for column in ("device", "stream", "correlation")}
+        self.parts.add(kind, table["start"], table["end"], name, lane, geometry=geometry, **places)
+
+    def _add_calls(self) -> None:
+        calls = self.tables[CALLS]
+        name = self._strings("call", calls["name"])
+        self.parts.add(
+            "runtime", calls["start"], calls["end"], name, self._threads(calls), correlation=calls["correlation"]
+        )
+
+    def _add_ranges(self) -> None:
+        ranges = self.tables[RANGES]
+        name = self._range_names(ranges)
+        closed = ranges["end"] != NONE
+        self.counts["unclosed"] += int((~closed).sum())
+        lane = self._threads(ranges)
+        self.parts.add("annotation", *(values[closed] for values in (ranges["start"], ranges["end"], name, lane)))
+
+    def _strings(self, what: str, ids: Ints) -> Ints:
+        """Names by id, without the runtime's version; those that are missing are counted."""
+        texts = self.database.text_of(STRINGS, "id", "value", ids)
+        self.counts["unnamed"] += int((~np.isin(ids, list(texts))).sum())
+        if what == "call":
+            texts = {code: VERSION_SUFFIX.sub("", text) for code, text in texts.items()}
+        return self.parts.named(lambda code: texts.get(code) or UNNAMED[what], ids)
+
+    def _range_names(self, ranges: dict[str, Ints]) -> Ints:
+        """The text of each range, registered (by id) or its own, behind the name of its domain."""
+        own = Codes()
+        place = own.of(self.texts).astype(np.int64)
+        texts = list(own)
+        registered = self.database.text_of(STRINGS, "id", "value", ranges["name"])
+
+        def name_of(process: int, domain: int, code: int, place: int) -> str:
+            name = texts[place] or registered.get(code) or UNNAMED["range"]
+            prefix = self.domains.get((process, domain), "")
+            return f"{prefix}:{name}" if prefix else name
+
+        return self.parts.named(name_of, ranges["process"], ranges["domain"], ranges["name"], place)
+
+    def _domains(self, rows: dict[str, Ints], texts: list[str | None]) -> dict[tuple[int, int], str]:
+        """Names of NVTX domains by process and id; 0 is the default domain, which has none."""
+        registered = self.database.text_of(STRINGS, "id", "value", rows["name"])
+        names = [text or registered.get(code, "") for text, code in zip(texts, rows["name"].tolist(), strict=True)]
+        keys = zip(rows["process"].tolist(), rows["domain"].tolist(), strict=True)
+        return {key: name for key, name in zip(keys, names, strict=True) if key[1] > 0}
+
+    def _threads(self, table: dict[str, Ints]) -> Ints:
+        thread = np.where(table["global"] == NONE, 0, table["global"] & ID_MASK)
+        return self.parts.laned(lambda place, tid: (self.pids[place], tid), table["process"], thread)
+
+    def _name_lanes(self) -> None:
+        for pid, name in self.database.texts("PROCESSES", "pid", "name"):
+            if pid is not None and pid.isdecimal() and name:
+                self.parts.process_names[int(pid)] = name
+        threads = self.database.ints("ThreadNames", {"global": ("globalTid",), "name": ("nameId",)})
+        texts = self.database.text_of(STRINGS, "id", "value", threads["name"])
+        for thread, code in zip(threads["global"].tolist(), threads["name"].tolist(), strict=True):
+            if code in texts:
+                self.parts.thread_names[thread >> ID_BITS & ID_MASK, thread & ID_MASK] = texts[code]
+
+
+def _added(static: Ints, dynamic: Ints) -> Ints:
+    known = (static != NONE) | (dynamic != NONE)
+    return np.where(known, np.maximum(static, 0) + np.maximum(dynamic, 0), NONE)
+
+
+def _devices(database: Database) -> list[Device]:
+    table = next((table for table in GPU_TABLES if table in database.tables), GPU_TABLES[0])
+    columns, names = database.ints_and_text(table, GPU, "name")
+    found: dict[int, Device] = {}
+    for place, name in enumerate(names):
+        gpu = {column: max(0, int(values[place])) for column, values in columns.items()}
+        found[gpu["id"]] = Device(
+            id=gpu["id"],
+            name=name or "",
+            memory_bytes=gpu["memory"],
+            multiprocessors=gpu["multiprocessors"],
+            compute=f"{gpu['major']}.{gpu['minor']}" if gpu["major"] else "",
+            threads_per_multiprocessor=gpu["warps"] * gpu["warp_size"],
+            registers_per_multiprocessor=gpu["registers"],
+            shared_bytes_per_multiprocessor=gpu["shared"],
+            warp_size=gpu["warp_size"],
+        )
+    return list(found.values())
+
+
+def _facts(database: Database) -> dict[str, str]:
+    return {
+        FACTS[table][name]: value
+        for table in FACTS
+        for name, value in database.texts(table, "name", "value")
+        if name in FACTS[table] and value
+    }

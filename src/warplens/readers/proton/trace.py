@@ -1,0 +1,63 @@
+"""Traces of Proton, Triton's profiler (`proton.start(data="trace")`), with the callers that it records.
+
+Reads two kinds of file. Of whole kernels (third_party/proton/csrc/lib/Data/Dump): kernels with their call stacks,
+scopes with their times and metrics, and launches where newer releases record them. Of regions inside kernels, from the
+instrumentation backend (…/TraceDataIO/TraceWriter.cpp): each region of each warp, which is never GPU time, and the
+arrows from warp to warp. Ignores: colours and sort hints. Times are µs in both, whatever `displayTimeUnit` says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from warplens.errors import FormatError
+from warplens.model.builder import build
+from warplens.model.quality import Note
+from warplens.model.trace import Meta, Trace
+from warplens.readers.proton.events import read_events
+from warplens.readers.proton.kernels import KernelRows
+from warplens.readers.proton.regions import RegionRows, is_region, with_arrows
+from warplens.readers.shared.collector import gc_paused
+
+EXPORT: Final = "such a file comes from Triton: proton.start('name', data='trace'), …, proton.finalize()"
+
+
+def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
+    """The trace of a Proton file; `notes` are what unwrapping it had to say."""
+    with gc_paused():
+        events, damage = read_events(text)
+        timed = [event for event in events if event.ph == "X"]
+        if not timed:
+            why = "damaged before its first whole event" if damage else "without timed events"
+            raise FormatError(f"a Proton trace {why}", where=meta.source, hint=EXPORT)
+        kind = RegionRows if any(is_region(event) for event in timed) else KernelRows
+        found = kind(events)
+    notes = [*notes, *found.notes, *_damage_notes(notes, damage)]
+    counts = Counter({"not_events": damage["not_events"], "unnamed": found.rows.unnamed})
+    meta = msgspec.structs.replace(
+        meta,
+        format=found.format,
+        facts=found.facts,
+        events_in_file=len(events),
+        phases=dict(Counter(event.ph for event in events)),
+    )
+    trace = with_arrows(build(found.rows.columns(), meta, counts, notes))
+    if len(trace) == 0:
+        raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
+    return trace
+
+
+def _damage_notes(notes: list[Note], damage: Counter[str]) -> list[Note]:
+    more = []
+    if damage["truncated"] and not any(note.code == "truncated" for note in notes):
+        more.append(Note("truncated", detail="the last entry is cut"))
+    if damage["damaged"]:
+        more.append(Note("damaged", damage["damaged"], "each up to the next whole event"))
+    if damage["bad_args"]:
+        more.append(Note("bad_args", damage["bad_args"], "of an unexpected type"))
+    if damage["bad_text"]:
+        more.append(Note("bad_text"))
+    return more

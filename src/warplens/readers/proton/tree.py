@@ -1,0 +1,345 @@
+"""Proton call trees: `.hatchet` (JSON) and `.hatchet_msgpack`, from Triton's profiler (`triton.profiler`).
+
+A file is a list of a root node and the table of GPUs; a node is {frame: {name}, metrics: {…}, children: […]}. Reads
+every number in it: kernels have "time (ns)" and "count", scopes what their user said of them (flops16, bytes, tokens),
+source lines in a kernel the samples of PC sampling, and scopes in a kernel "cycles". How a metric goes along a path
+(added up, included already, or neither) is what `_own_values` decides. Ignores: values that are texts or lists.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from warplens.errors import FormatError
+from warplens.model.call_paths import CallPaths
+from warplens.model.kinds import NONE
+from warplens.model.quality import Note, Quality
+from warplens.model.trace import Device, Meta
+from warplens.model.tree import Floats, build_tree
+from warplens.readers.proton.frames import PYTHON_FRAME, frame_of
+
+TIME, COUNT, SAMPLES, CYCLES, DEVICE = "time (ns)", "count", "num_samples", "cycles", "device_id"
+OLD_NAMES: Final = {"Time (ns)": TIME, "Count": COUNT, "DeviceId": DEVICE, "DeviceType": "device_type"}
+NO_METRICS: Final = frozenset({"device_type", "_hatchet_nid"})
+MEASURED: Final = re.compile(r"time \(ns\)|count|(?:normalized_)?cycles|num_(?:stalled_)?samples|stalled_\w+")
+"""What Proton measures itself; all other metrics come from scopes and launch metadata."""
+WORK: Final = re.compile(r"flops(?:8|16|32|64)?|bytes|num_(?:stalled_)?samples|stalled_\w+")
+"""Amounts: always added up, never negative."""
+NESTED: Final = frozenset({"cpu_time (ns)", CYCLES, "normalized_cycles"})
+"""Read off a clock: what a node has includes what ran inside it."""
+EXCLUSIVE: Final = " (exc)"
+"""Ends the name of a metric that belongs to its node alone and is no part of any sum."""
+HOW: Final = re.compile(r"(?P<name>.+?) *\((?P<how>inc|exc|pty)\)")
+UNIT: Final = re.compile(r"(?P<name>.+?) *\((?P<unit>[A-Za-z]+)\)")
+METADATA: Final = re.compile(r"__proton_launch_metadata(?::.*)?|<metric>", re.DOTALL)
+CAPTURED: Final = "<captured_at>"
+OLD_FRAME: Final = re.compile(r"(?P<file>.+\.py):(?P<function>[^:@]+)@(?P<line>\d+)", re.DOTALL)
+"""How frames were spelled before the line came first."""
+LARGEST: Final = 1 << 53
+PACKED: Final = re.compile(rb"[\x91-\x9f][\x81-\x84](?:\xa5frame|\xa7metrics|\xa8children)")
+WHOLE: Final = "was the run finished (proton.finalize), and the file copied whole?"
+
+
+def is_msgpack(head: bytes) -> bool:
+    """Whether a file starts as Proton's packed trees do: a list whose first entry is a node."""
+    return PACKED.match(head) is not None
+
+
+def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
+    roots, tables = _parts(_decoded(text, meta, notes), meta)
+    nodes = _Nodes()
+    for root in roots:
+        nodes.add_tree(root)
+    kinds, names = nodes.kinds_and_names()
+    numbers = _Numbers(nodes)
+    ns, count = numbers.whole(TIME), numbers.whole(COUNT)
+    if max(sum(ns), sum(count)) > 1 << 62:
+        raise FormatError("a Proton tree with impossible times", where=meta.source, hint=WHOLE)
+    parent = np.array(nodes.parent, np.int64)
+    tree = build_tree(parent, names, kinds, np.array(ns, np.int64), np.array(count, np.int64), "GPU time")
+    found = msgspec.structs.replace(
+        meta,
+        format="Proton call tree",
+        devices=tuple(_device(number, facts) for number, facts in _gpus(tables)),
+        facts=meta.facts | _facts(tables),
+        events_in_file=nodes.in_file,
+    )
+    nothing = [] if "kernel" in kinds else [Note("no_gpu")]
+    quality = Quality((*notes, *nodes.notes(), *numbers.notes(), *nothing))
+    return CallPaths(found, tree.with_metrics(numbers.metrics()), quality, tuple(nodes.device))
+
+
+def _decoded(text: bytes, meta: Meta, notes: list[Note]) -> Any:
+    try:
+        if is_msgpack(text[:64]):
+            return msgspec.msgpack.decode(text, strict=False)
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            return msgspec.json.decode(text)
+        # Slower, but it knows NaN and numbers of any length, and bytes that are no text need not stop it.
+        replaced = text.decode("utf-8-sig", "replace")
+        found = json.loads(replaced)
+        notes += [Note("bad_text")] if "\ufffd" in replaced else []
+        return found
+    except RecursionError:
+        raise FormatError("a Proton tree nested too deep to read", where=meta.source) from None
+    except (msgspec.DecodeError, ValueError) as error:
+        raise FormatError(f"a damaged Proton tree ({error})", where=meta.source, hint=WHOLE) from error
+
+
+def _parts(content: Any, meta: Meta) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The roots and the tables of GPUs: one each as a rule."""
+    entries = [entry for entry in (content if isinstance(content, list) else [content]) if isinstance(entry, dict)]
+    roots = [entry for entry in entries if "frame" in entry or "children" in entry]
+    if not roots:
+        raise FormatError("a Proton tree without a root", where=meta.source, hint=WHOLE)
+    return roots, [entry for entry in entries if "frame" not in entry and "children" not in entry]
+
+
+class _Nodes:
+    """The nodes of a file, parents before their children, equal siblings as one; 0 is the root."""
+
+    def __init__(self) -> None:
+        self.parent, self.name, self.device = [NONE], ["all"], [NONE]
+        self.values: dict[str, list[tuple[int, Any]]] = {}
+        self.on_root: set[str] = set()
+        self.in_file = 0
+        self._place: dict[tuple[int, str], int] = {}
+        self._unnamed = 0
+        self._no_nodes = 0
+
+    def add_tree(self, root: dict[str, Any]) -> None:
+        self.on_root.update(self._add_metrics(0, root))
+        stack = [(child, 0) for child in reversed(self._children(root))]
+        while stack:  # and no recursion: frames may be nested deeper than Python allows
+            entry, above = stack.pop()
+            node = self._node(entry, above)
+            self._add_metrics(node, entry)
+            stack.extend((child, node) for child in reversed(self._children(entry)))
+
+    def _children(self, entry: dict[str, Any]) -> list[dict[str, Any]]:
+        self.in_file += 1
+        found = entry.get("children") or []
+        listed = found if isinstance(found, list) else [found]
+        nodes = [child for child in listed if isinstance(child, dict)]
+        self._no_nodes += len(listed) - len(nodes)
+        return nodes
+
+    def _node(self, entry: dict[str, Any], above: int) -> int:
+        frame = entry.get("frame")
+        name = frame.get("name") if isinstance(frame, dict) else None
+        if not isinstance(name, str) or not name:
+            name, self._unnamed = "(no name)", self._unnamed + 1
+        name = _encodable(name)
+        node = self._place.setdefault((above, name), len(self.name))
+        if node == len(self.name):
+            self.parent.append(above)
+            self.name.append(name)
+            self.device.append(NONE)
+        return node
+
+    def _add_metrics(self, node: int, entry: dict[str, Any]) -> set[str]:
+        metrics = entry.get("metrics")
+        listed = metrics.items() if isinstance(metrics, dict) else ()
+        found = {OLD_NAMES.get(name, _encodable(name)): value for name, value in listed if isinstance(name, str)}
+        for name, value in found.items():
+            if name == DEVICE:
+                self._set_device(node, value)
+            elif name not in NO_METRICS:
+                self.values.setdefault(name, []).append((node, value))
+        return set(found)
+
+    def _set_device(self, node: int, value: Any) -> None:
+        text = str(value)
+        number = int(text) if text.isdecimal() and len(text) < 9 else NONE
+        # One kernel below one path on two GPUs is one node: then neither number would be right.
+        self.device[node] = number if self.device[node] in (NONE, number) else NONE
+
+    def kinds_and_names(self) -> tuple[list[str], list[str]]:
+        timed, sampled, cycled = ({node for node, _ in self.values.get(name, ())} for name in (TIME, SAMPLES, CYCLES))
+        instrumented = {self.parent[node] for node in cycled} - cycled
+        kinds, names, inside = ["root"], [self.name[0]], [False]
+        for node in range(1, len(self.name)):
+            kind, name = _frame(self.name[node])
+            above = self.parent[node]
+            inside.append(inside[above] or kinds[above] == "kernel")
+            if node in timed or (node in instrumented and not inside[node]):
+                kind = "kernel"
+            elif node in sampled:
+                kind = "line" if inside[node] else "kernel"
+            elif node in cycled:
+                kind = "gpu_annotation"
+            kinds.append(kind)
+            names.append(name if kind in ("python", "line") else self.name[node])
+        return kinds, names
+
+    def notes(self) -> list[Note]:
+        unnamed = [Note("unnamed", self._unnamed)] if self._unnamed else []
+        return unnamed + ([Note("damaged", self._no_nodes, "entries that are no nodes")] if self._no_nodes else [])
+
+
+def _encodable(text: str) -> str:
+    """JSON can spell halves of characters, which no file and no terminal takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _frame(name: str) -> tuple[str, str]:
+    if METADATA.fullmatch(name):
+        return "overhead", name
+    if name == CAPTURED:
+        return "other", name
+    old = None if PYTHON_FRAME.fullmatch(name) else OLD_FRAME.fullmatch(name)
+    return frame_of(f"{old['file']}:{old['line']}@{old['function']}" if old else name)
+
+
+class _Numbers:
+    """The metrics as numbers, each node without its children; what cannot be one is counted."""
+
+    def __init__(self, nodes: _Nodes) -> None:
+        self._nodes = nodes
+        self._bad: Counter[str] = Counter()
+        self._odd: Counter[str] = Counter()
+        self._negative: Counter[str] = Counter()
+        self._values = {name: self._summed(name, found) for name, found in nodes.values.items()}
+        user = [name for name, values in self._values.items() if values and not _is_measured(name)]
+        # Proton 3.6 names on the root all that may be added up; 3.9 only what it measures itself.
+        self._says_which = any(name in nodes.on_root for name in user)
+        self._unsaid = [] if self._says_which else [name for name in user if not WORK.fullmatch(name)]
+
+    def _summed(self, name: str, found: list[tuple[int, Any]]) -> dict[int, float]:
+        sums: dict[int, float] = {}
+        for node, value in found:
+            number = self._number(name, value)
+            if number is not None:
+                sums[node] = sums.get(node, 0) + number
+        return sums
+
+    def _number(self, name: str, value: Any) -> float | None:
+        if isinstance(value, str):
+            with suppress(ValueError):
+                value = float(value)
+        if isinstance(value, str | list | dict):
+            self._odd[name] += 1
+            return None
+        whole = name in (TIME, COUNT)
+        if not _is_number(value) or value > _largest(name):
+            self._bad[name] += 1
+            return None
+        if value < 0 and (whole or WORK.fullmatch(name)):
+            self._negative[name] += 1
+            return None if whole else float(value)
+        return round(value) if whole else float(value)
+
+    def whole(self, name: str) -> list[int]:
+        values = self._values.get(name, {})
+        return [int(values.get(node, 0)) for node in range(len(self._nodes.name))]
+
+    def metrics(self) -> dict[str, Floats]:
+        found: dict[str, Floats] = {}
+        for recorded, values in self._values.items():
+            if recorded not in (TIME, COUNT) and values:
+                name, own = self._own_values(recorded, values)
+                column = found.setdefault(name, np.zeros(len(self._nodes.name)))
+                column[list(own)] += list(own.values())
+        return found
+
+    def _own_values(self, recorded: str, values: dict[int, float]) -> tuple[str, dict[int, float]]:
+        """The name that a metric gets here, and what each node has of it besides its children."""
+        found = HOW.fullmatch(recorded)
+        name, how = (found["name"], found["how"]) if found else (recorded, "")
+        unit = UNIT.fullmatch(name)
+        label = " ".join((f"{unit['name']}_{unit['unit']}" if unit else name).split())
+        if how == "inc" or (name in NESTED and not self._on_frames(values)):
+            return label, self._without_inner(values)
+        is_added = WORK.fullmatch(name) or name in self._nodes.on_root or not self._says_which
+        alone = how in ("exc", "pty") or name in NESTED or not (is_added or _is_measured(name))
+        return label + (EXCLUSIVE if alone else ""), values
+
+    def _on_frames(self, values: dict[int, float]) -> bool:
+        """Whether Python frames stand for scopes: those of nested scopes stand side by side."""
+        return any(PYTHON_FRAME.fullmatch(self._nodes.name[node]) for node in values)
+
+    def _without_inner(self, values: dict[int, float]) -> dict[int, float]:
+        # A root of Proton's never has a value of its own, only a 0 that stands for the name.
+        own = {node: value for node, value in values.items() if node > 0}
+        for node, value in list(own.items()):
+            above = self._nodes.parent[node]
+            while above > 0 and above not in values:
+                above = self._nodes.parent[above]
+            if above > 0:
+                own[above] -= value
+        return own
+
+    def notes(self) -> list[Note]:
+        times = self._negative.pop(TIME, 0) + self._negative.pop(COUNT, 0)
+        found = [Note("negative_duration", times)] if times else []
+        for code, counted in (
+            ("bad_metrics", self._bad),
+            ("odd_metrics", self._odd),
+            ("negative_metrics", self._negative),
+        ):
+            if counted:
+                found.append(Note(code, counted.total(), ", ".join(counted)))
+        return found + ([Note("user_metrics", detail=", ".join(self._unsaid))] if self._unsaid else [])
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return False
+
+
+def _largest(name: str) -> float:
+    """Times and counts beyond this are no numbers that a run can reach."""
+    return LARGEST if MEASURED.fullmatch(name) else math.inf
+
+
+def _is_measured(name: str) -> bool:
+    return name in NESTED or MEASURED.fullmatch(name) is not None
+
+
+def _gpus(tables: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (number, facts)
+        for table in tables
+        for gpus in table.values()
+        if isinstance(gpus, dict)
+        for number, facts in gpus.items()
+        if isinstance(facts, dict) and isinstance(number, str) and number.isdecimal() and len(number) < 9
+    ]
+
+
+def _device(number: str, facts: dict[str, Any]) -> Device:
+    arch = _encodable(str(facts.get("arch", "")))
+    return Device(
+        int(number),
+        _encodable(str(facts.get("name") or "")),
+        _whole(facts.get("memory_bytes")),
+        multiprocessors=_whole(facts.get("num_sms")),
+        compute=f"{arch[:-1]}.{arch[-1]}" if arch.isdecimal() and len(arch) > 1 else arch,
+        warp_size=_whole(facts.get("warp_size")) or (64 if arch.startswith("gfx9") else 32),
+    )
+
+
+def _facts(tables: list[dict[str, Any]]) -> dict[str, str]:
+    """What tells GPUs of one architecture apart, in words, as `Device` has no place for it."""
+    found = {}
+    for number, facts in _gpus(tables):
+        clock, memory, bits = (_whole(facts.get(name)) for name in ("clock_rate", "memory_clock_rate", "bus_width"))
+        if clock:
+            found[f"clock of GPU {number}"] = f"{clock / 1e3:g} MHz"
+        if memory and bits:  # two transfers a clock
+            found[f"memory bandwidth of GPU {number}"] = f"{2 * memory * bits / 8e6:.1f} GB/s"
+    return found
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value < 1 << 31 else 0

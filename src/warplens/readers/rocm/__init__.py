@@ -1,0 +1,1 @@
+"""AMD profiles: `rocprofv3` reads its JSON, `rocpd` its SQLite database."""

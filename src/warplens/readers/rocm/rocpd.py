@@ -1,0 +1,229 @@
+"""rocpd, the SQLite file that rocprofv3 writes by default (schema 3.x of ROCprofiler-SDK, ROCm 7).
+
+Reads: kernel dispatches, copies, HIP and RCCL calls, roctx ranges and the GPUs, of the first process in the file: each
+process has its own set of tables, told by the ending of their names. As in rocprofv3's JSON, a dispatch is booked on
+its hardware queue, and grids, recorded in work-items, become blocks here. Ignores: HSA calls (what HIP calls inside),
+allocations, counters, samples, and the file's views.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+import numpy as np
+
+from warplens.errors import FormatError
+from warplens.model.builder import build
+from warplens.model.kinds import NONE
+from warplens.model.quality import Note
+from warplens.model.trace import Device, Ints, Meta, Trace
+from warplens.readers.rocm.rocprofv3 import UNNAMED
+from warplens.readers.shared.event_parts import Parts
+from warplens.readers.shared.sqlite_tables import UNFINISHED, Database, Spec
+
+DISPATCHES: Final = "rocpd_kernel_dispatch"
+COPIES: Final = "rocpd_memory_copy"
+REGIONS: Final = "rocpd_region"
+TIMES: Final[Spec] = {"start": ("start",), "end": ("end",), "event": ("event_id",)}
+SPECS: Final[dict[str, Spec]] = {
+    DISPATCHES: {
+        **TIMES,
+        "agent": ("agent_id",),
+        "queue": ("queue_id",),
+        "kernel": ("kernel_id",),
+        "shared": ("group_segment_size",),
+        **{f"items_{axis}": (f"grid_size_{axis}",) for axis in "xyz"},
+        **{f"block_{axis}": (f"workgroup_size_{axis}",) for axis in "xyz"},
+    },
+    COPIES: {
+        **TIMES,
+        "name": ("name_id",),
+        "bytes": ("size",),
+        "target": ("dst_agent_id",),
+        "source": ("src_agent_id",),
+    },
+    REGIONS: {**TIMES, "name": ("name_id",), "thread": ("tid",)},
+}
+EVENT: Final[Spec] = {"id": ("id",), "category": ("category_id",), "correlation": ("stack_id",)}
+SYMBOL: Final[Spec] = {"id": ("id",), "registers": ("arch_vgpr_count",)}
+CATEGORY_KINDS: Final = {"MARKER": "annotation", "HSA": "", "HIP": "runtime", "RCCL": "runtime"}
+"""By a part of the category's name, the first that fits; "" is left out."""
+RECORD: Final = "record with: rocprofv3 --kernel-trace --hip-trace --marker-trace --memory-copy-trace"
+AS_JSON: Final = "record with --output-format json"
+
+
+class Message(msgspec.Struct):
+    """What is kept beside the event of a roctx range."""
+
+    message: str = ""
+
+
+class Agent(msgspec.Struct):
+    """What is kept beside a GPU."""
+
+    cu_count: int = 0
+    wave_front_size: int = 0
+
+
+Facts = TypeVar("Facts", Message, Agent)
+
+
+def matches(tables: Sequence[str]) -> bool:
+    """Whether a database with these tables was written by rocprofv3."""
+    return any(table.startswith(DISPATCHES) for table in tables)
+
+
+def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
+    endings = sorted(table.removeprefix(DISPATCHES) for table in database.tables if table.startswith(DISPATCHES))
+    if "start" not in database.columns(DISPATCHES + endings[0]):
+        raise FormatError("a rocpd file of a schema that is not known", where=meta.source, hint=AS_JSON)
+    rows = _Rows(database, endings[0])
+    if not rows.parts.rows:
+        why = "a damaged rocpd file, without a readable event" if database.damage else "a rocpd file without events"
+        raise FormatError(why, where=meta.source, hint=UNFINISHED if database.damage else RECORD)
+    found = msgspec.structs.replace(
+        meta, format="rocpd", devices=tuple(rows.gpus.values()), events_in_file=rows.parts.rows
+    )
+    more = [Note("other_processes", len(endings) - 1)] if len(endings) > 1 else []
+    return build(rows.parts.columns(), found, rows.counts, [*notes, *more, *database.notes()])
+
+
+class _Rows:
+    """The events of one process as parts of a trace."""
+
+    def __init__(self, database: Database, ending: str) -> None:
+        self.database = database
+        self.ending = ending
+        self.parts = Parts()
+        self.counts: Counter[str] = Counter()
+        self.pid = next((_int(pid) for (pid,) in self._texts("rocpd_info_process", "pid")), 0)
+        self.gpus = self._gpus()
+        events = database.ints("rocpd_event" + ending, EVENT)
+        self._add_kernels(self._table(DISPATCHES, events))
+        self._add_copies(self._table(COPIES, events))
+        self._add_regions(self._table(REGIONS, events))
+
+    def _texts(self, table: str, *columns: str) -> list[tuple[str | None, ...]]:
+        return self.database.texts(table + self.ending, *columns)
+
+    def _text_of(self, table: str, value: str, keys: Ints) -> dict[int, str]:
+        return self.database.text_of(table + self.ending, "id", value, keys)
+
+    def _table(self, name: str, events: dict[str, Ints]) -> dict[str, Ints]:
+        table = self.database.ints(name + self.ending, SPECS[name])
+        # A launch and what it launched have the same number there; "correlation_id" is the user's own.
+        joined = {column: _looked_up(events["id"], events[column], table["event"]) for column in EVENT}
+        return {**table, "category": joined["category"], "correlation": joined["correlation"]}
+
+    def _gpus(self) -> dict[int, Device]:
+        """GPUs by the id of their agent."""
+        columns = ("id", "type", "type_index", "name", "product_name", "extdata")
+        found: dict[int, Device] = {}
+        for agent, kind, number, name, product, more in self._texts("rocpd_info_agent", *columns):
+            if kind == "GPU":
+                facts = _decoded(Agent, more)
+                found[_int(agent)] = Device(
+                    id=_int(number) if number else len(found),
+                    name=product or name or "",
+                    multiprocessors=facts.cu_count,
+                    compute=name or "",
+                    warp_size=facts.wave_front_size,
+                )
+        return found
+
+    def _add_kernels(self, kernels: dict[str, Ints]) -> None:
+        symbols = "rocpd_info_kernel_symbol"
+        shown = self._text_of(symbols, "display_name", kernels["kernel"])
+        stored = self._text_of(symbols, "kernel_name", kernels["kernel"])
+        names = {code: shown.get(code) or text.removesuffix(".kd") for code, text in {**shown, **stored}.items()}
+        self.counts["unnamed"] += int((~np.isin(kernels["kernel"], list(names))).sum())
+        known = self.database.ints(symbols + self.ending, SYMBOL)
+        registers = _looked_up(known["id"], known["registers"], kernels["kernel"])
+        blocks = {
+            f"grid_{axis}": -(-kernels[f"items_{axis}"] // np.maximum(1, kernels[f"block_{axis}"])) for axis in "xyz"
+        }
+        geometry = self.parts.geometry({**kernels, **blocks, "registers": registers})
+        name = self.parts.named(lambda code: names.get(code) or UNNAMED, kernels["kernel"])
+        self._add_on_gpu("kernel", kernels, name, kernels["agent"], kernels["queue"], geometry)
+
+    def _add_copies(self, copies: dict[str, Ints]) -> None:
+        texts = self._text_of("rocpd_string", "string", copies["name"])
+        name = self.parts.named(lambda code: copy_name(texts.get(code, "")), copies["name"])
+        agent = np.where(np.isin(copies["target"], list(self.gpus)), copies["target"], copies["source"])
+        self.parts.add_copies(copies["bytes"])
+        self._add_on_gpu("memcpy", copies, name, agent, 0, NONE)
+
+    def _add_on_gpu(
+        self, kind: str, table: dict[str, Ints], name: Ints, agent: Ints, stream: Ints | int, geometry: Ints | int
+    ) -> None:
+        agents = np.array(list(self.gpus), np.int64)
+        numbers = np.array([gpu.id for gpu in self.gpus.values()], np.int64)
+        device = np.maximum(_looked_up(agents, numbers, agent), 0)
+        lane, correlation = self.parts.lanes[self.pid, "GPU"], table["correlation"]
+        self.parts.add(
+            kind, table["start"], table["end"], name, lane,
+            device=device, stream=stream, correlation=correlation, geometry=geometry,
+        )  # fmt: skip
+
+    def _add_regions(self, regions: dict[str, Ints]) -> None:
+        categories = self._text_of("rocpd_string", "string", regions["category"])
+        kinds = {code: _kind(text) for code, text in categories.items()}
+        threads = {
+            _int(key): (_int(tid), name) for key, tid, name in self._texts("rocpd_info_thread", "id", "tid", "name")
+        }
+        self.parts.thread_names |= {(self.pid, tid): name for tid, name in threads.values() if name}
+        lane = self.parts.laned(lambda thread: (self.pid, threads.get(thread, (thread, ""))[0]), regions["thread"])
+        for kind in ("annotation", "runtime", "other"):
+            # A category whose name is lost is no reason to leave its calls out.
+            codes = [code for code, each in kinds.items() if (each != kind if kind == "other" else each == kind)]
+            own = np.isin(regions["category"], codes, invert=kind == "other")
+            table = {column: values[own] for column, values in regions.items()}
+            correlation = table["correlation"] if kind == "runtime" else NONE
+            name = self._region_names(table, with_messages=kind == "annotation")
+            self.parts.add(kind, table["start"], table["end"], name, lane[own], correlation=correlation)
+
+    def _region_names(self, regions: dict[str, Ints], *, with_messages: bool) -> Ints:
+        texts = self._text_of("rocpd_string", "string", regions["name"])
+        self.counts["unnamed"] += int((~np.isin(regions["name"], list(texts))).sum())
+        if not with_messages:
+            return self.parts.named(lambda code: texts.get(code) or "(unnamed)", regions["name"])
+        stored = self._text_of("rocpd_event", "extdata", regions["event"])
+        messages = {event: _decoded(Message, text).message for event, text in stored.items()}
+        return self.parts.named(
+            lambda event, code: messages.get(event) or texts.get(code) or "(unnamed)",
+            regions["event"],
+            regions["name"],
+        )
+
+
+def copy_name(operation: str) -> str:
+    """ "MEMORY_COPY_HOST_TO_DEVICE" as the reader of rocprofv3's JSON names it."""
+    return f"Memcpy {operation.removeprefix('MEMORY_COPY_').replace('_TO_', ' -> ').title()}".rstrip()
+
+
+def _kind(category: str) -> str:
+    upper = category.upper()
+    return next((kind for part, kind in CATEGORY_KINDS.items() if part in upper), "other")
+
+
+def _looked_up(keys: Ints, values: Ints, wanted: Ints) -> Ints:
+    """The value of each wanted key, -1 where there is none."""
+    if len(keys) == 0:
+        return np.full(len(wanted), NONE, np.int64)
+    order = np.argsort(keys, kind="stable")
+    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    return np.where(keys[place] == wanted, values[place], NONE)
+
+
+def _decoded(kind: type[Facts], text: str | None) -> Facts:
+    try:
+        return msgspec.json.decode(text or "{}", type=kind)
+    except msgspec.DecodeError:
+        return kind()
+
+
+def _int(text: str | None) -> int:
+    return int(text) if text is not None and text.lstrip("-").isdecimal() else 0

@@ -1,0 +1,1 @@
+"""What several formats use: the bytes of a file, SQLite, protocol buffers, columns of events."""

@@ -1,0 +1,80 @@
+"""What the statistics of one event of an `.xplane.pb` file say: launch geometry, sizes, copies, allocations."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from warplens.model.kinds import NONE
+from warplens.readers.xplane.planes import Stats, Value, XEvent
+
+COPY: Final = re.compile(r"Memcpy(?P<source>[HDPA])(?:2|to)(?P<target>[HDPA])")
+ALLOCATIONS: Final = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
+
+
+def id_of(value: Value | None) -> int:
+    """A count or an id; -1 for none and for what no 64-bit column holds."""
+    if isinstance(value, str):
+        value = int(value) if re.fullmatch(r"[0-9]{1,18}", value) else None
+    return value if isinstance(value, int) and 0 <= value < 2**63 else NONE
+
+
+def details_of(stats: Stats, *names: str) -> dict[str, str]:
+    """The words "key:value" of a statistic such as `kernel_details`."""
+    words = " ".join(str(stats.get(name, "")) for name in names).split()
+    return dict(word.split(":", 1) for word in words if ":" in word)
+
+
+def geometry_of(stats: Stats) -> tuple[str, str, int, int, float]:
+    return _geometry(stats.get("kernel_details", ""), stats.get("theoretical_occupancy_pct"))
+
+
+@lru_cache(maxsize=4096)
+def _geometry(kernel_details: Value, occupancy: Value | None) -> tuple[str, str, int, int, float]:
+    details = details_of({"kernel_details": kernel_details}, "kernel_details")
+    shared = [id_of(details.get(key)) for key in ("static_shared", "dynamic_shared", "group_mem")]
+    known = [size for size in shared if size >= 0]
+    size = min(sum(known), 2**63 - 1) if known else NONE
+    percent = percent_of(details.get("occ_pct") if occupancy is None else occupancy)
+    return _extent(details.get("grid")), _extent(details.get("block")), id_of(details.get("regs")), size, percent
+
+
+def _extent(text: str | None) -> str:
+    """ "4096,1,1" as Kineto writes it."""
+    return f"[{', '.join(text.split(','))}]" if text else ""
+
+
+def percent_of(value: Value | None) -> float:
+    """-1 for none, and for 0, which is what XLA writes where it does not know (ROCm)."""
+    try:
+        number = float(value or 0)
+    except ValueError:
+        return float(NONE)
+    return number if 0 < number <= 100 else float(NONE)
+
+
+def size_of(stats: Stats) -> int:
+    """The bytes of a copy or fill; -1 where the file does not say (ROCm's copies say 0)."""
+    details = details_of(stats, "memcpy_details", "memset_details")
+    return id_of(details.get("size", details.get("num_bytes"))) or NONE
+
+
+def copy_name(event: XEvent) -> str:
+    """ "MemcpyH2D" as PyTorch names it, with the kinds of memory where they are known."""
+    match = COPY.fullmatch(event.name)
+    if match is None:
+        return event.name
+    details = details_of(event.stats, "memcpy_details")
+    kinds = [details.get(key, "unknown") for key in ("kind_src", "kind_dst")]
+    words = "" if "unknown" in kinds else f" ({kinds[0].capitalize()} -> {kinds[1].capitalize()})"
+    return f"Memcpy {match['source']}to{match['target']}{words}"
+
+
+def allocation_of(event: XEvent) -> tuple[str, int, int, int]:
+    """Device, bytes, bytes in use afterwards, bytes reserved (XLA writes 0 where it keeps no count)."""
+    allocator = str(event.stats.get("allocator_name", ""))
+    gpu = re.match(r"GPU_(\d+)_", allocator)
+    size = max(0, id_of(event.stats["allocation_bytes"])) * ALLOCATIONS[event.name]
+    reserved = id_of(event.stats.get("bytes_reserved")) or NONE
+    return f"GPU {gpu[1]}" if gpu else allocator, size, id_of(event.stats.get("bytes_allocated")), reserved

@@ -1,0 +1,184 @@
+"""The HLO modules inside an XLA profile: their instructions, in which order they run, and what code made each.
+
+Decodes what is needed of xla/service/hlo.proto and xla/xla_data.proto: names, opcodes, the schedule, and of each
+instruction's metadata the `op_name` (JAX's scopes and primitive) and the Python frames. A fusion without metadata
+takes that of its root, or of the last instruction inside it that has any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeVar
+
+from warplens.readers.shared.protobuf_wire import Damage, Fields, fields_of, text_of, varints
+
+T = TypeVar("T")
+NO_FUNCTION: Final = "(function not recorded)"
+
+
+class Origin(NamedTuple):
+    """Where an instruction comes from: JAX's name for it, and Python frames, outermost first."""
+
+    op_name: str = ""
+    frames: tuple[str, ...] = ()
+
+
+class Instruction(NamedTuple):
+    name: str
+    opcode: str
+    origin: Origin
+    target: str = ""
+    """What a custom call calls: a library's function."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """What runs as such: what is inside fusions only lends its origin."""
+
+    instructions: dict[str, Instruction] = field(default_factory=dict)
+    schedules: tuple[tuple[Instruction, ...], ...] = ()
+    """The instructions of each computation, in the order in which they run."""
+
+
+def read_module(proto: bytes, damage: Damage) -> Module:
+    """The module of an HloProto message."""
+    content = dict(fields_of(proto, damage)).get(1, b"")
+    return _ModuleReader(content if isinstance(content, bytes) else b"", damage).module()
+
+
+class _Raw(NamedTuple):
+    number: int
+    name: str
+    opcode: str
+    metadata: bytes
+    called: list[int]
+    target: str
+
+
+class _Computation(NamedTuple):
+    instructions: list[bytes]
+    root: int
+    is_fused: bool
+
+
+class _ModuleReader:
+    """The numbers are the fields' in hlo.proto."""
+
+    def __init__(self, content: bytes, damage: Damage) -> None:
+        self.damage = damage
+        self.computations: dict[int, _Computation] = {}
+        self.order: dict[int, list[int]] = {}
+        self.stack = _StackFrames([], damage)
+        for number, value in fields_of(content, damage):
+            if isinstance(value, int):
+                continue
+            if number == 3:
+                self._add_computation(fields_of(value, damage))
+            elif number == 7:
+                self._add_schedule(fields_of(value, damage))
+            elif number == 17:
+                self.stack = _StackFrames(fields_of(value, damage), damage)
+
+    def _add_computation(self, fields: Fields) -> None:
+        numbers = {number: value for number, value in fields if isinstance(value, int)}
+        instructions = [value for number, value in fields if number == 2 and isinstance(value, bytes)]
+        self.computations[numbers.get(5, 0)] = _Computation(instructions, numbers.get(6, 0), bool(numbers.get(7)))
+
+    def _add_schedule(self, fields: Fields) -> None:
+        for _, entry in fields:
+            parts = dict(fields_of(entry, self.damage)) if isinstance(entry, bytes) else {}
+            computation, sequence = parts.get(1, 0), parts.get(2)
+            if isinstance(computation, int) and isinstance(sequence, bytes):
+                order = [each for _, value in fields_of(sequence, self.damage) for each in varints(value)]
+                self.order[computation] = order
+
+    def module(self) -> Module:
+        instructions: dict[str, Instruction] = {}
+        schedules = []
+        for number, computation in self.computations.items():
+            if computation.is_fused:
+                continue
+            own = {raw.number: self._instruction(raw) for raw in self._raw(computation.instructions)}
+            instructions.update((each.name, each) for each in own.values())
+            order = self.order.get(number, [])
+            schedules.append(tuple(own[each] for each in order if each in own))
+        return Module(instructions, tuple(schedule for schedule in schedules if schedule))
+
+    def _raw(self, instructions: Iterable[bytes]) -> list[_Raw]:
+        return [self._raw_instruction(fields_of(data, self.damage)) for data in instructions]
+
+    def _raw_instruction(self, fields: Fields) -> _Raw:
+        found = dict(fields)
+        number, metadata = found.get(35, 0), found.get(7, b"")
+        return _Raw(
+            number if isinstance(number, int) else 0,
+            text_of(found.get(1, b"")),
+            text_of(found.get(2, b"")),
+            metadata if isinstance(metadata, bytes) else b"",
+            [each for place, value in fields if place == 38 for each in varints(value)],
+            text_of(found.get(28, b"")),
+        )
+
+    def _instruction(self, raw: _Raw) -> Instruction:
+        origin = self._origin(raw.metadata)
+        if not origin.op_name and raw.opcode == "fusion":
+            inside = (self.computations.get(number) for number in raw.called)
+            origin = next((found for each in inside if each and (found := self._origin_inside(each)).op_name), origin)
+        return Instruction(raw.name, raw.opcode, origin, raw.target)
+
+    def _origin_inside(self, fused: _Computation) -> Origin:
+        """That of the root, else that of the last instruction that has one."""
+        members = self._raw(fused.instructions)
+        members.sort(key=lambda raw: raw.number == fused.root)
+        origins = (self._origin(raw.metadata) for raw in reversed(members) if raw.opcode != "parameter")
+        return next((origin for origin in origins if origin.op_name), Origin())
+
+    def _origin(self, metadata: bytes) -> Origin:
+        """The numbers are the fields' of OpMetadata in xla_data.proto."""
+        found = dict(fields_of(metadata, self.damage))
+        frames = self.stack.above(found.get(15, 0))
+        file = text_of(found.get(3, b""))
+        if not frames and file:
+            frames = (_frame(file, found.get(4, 0), NO_FUNCTION),)
+        return Origin(text_of(found.get(2, b"")), frames)
+
+
+class _StackFrames:
+    """The stack frames of a module: flat lists that refer to each other by place, the first being 1."""
+
+    def __init__(self, fields: Fields, damage: Damage) -> None:
+        parts = {number: [value for place, value in fields if place == number] for number in (1, 2, 3, 4)}
+        self._files, self._functions = ([text_of(value) for value in parts[number]] for number in (1, 2))
+        self._locations, self._frames = (
+            [dict(fields_of(value, damage)) if isinstance(value, bytes) else {} for value in parts[number]]
+            for number in (3, 4)
+        )
+        self._known: dict[int, tuple[str, ...]] = {}
+
+    def above(self, number: int | bytes) -> tuple[str, ...]:
+        """The frames down to one of them, outermost first."""
+        if not isinstance(number, int) or not 0 < number <= len(self._frames):
+            return ()
+        if number not in self._known:
+            self._known[number] = self._walk(number)
+        return self._known[number]
+
+    def _walk(self, number: int | bytes) -> tuple[str, ...]:
+        frames, seen = [], set()
+        while isinstance(number, int) and number not in seen and (frame := _at(self._frames, number)) is not None:
+            seen.add(number)
+            location = _at(self._locations, frame.get(1, 0)) or {}
+            file = _at(self._files, location.get(1, 0))
+            if file:
+                frames.append(_frame(file, location.get(3, 0), _at(self._functions, location.get(2, 0)) or NO_FUNCTION))
+            number = frame.get(2, 0)
+        return tuple(reversed(frames))
+
+
+def _at(values: list[T], place: int | bytes) -> T | None:
+    return values[place - 1] if isinstance(place, int) and 0 < place <= len(values) else None
+
+
+def _frame(file: str, line: int | bytes, function: str) -> str:
+    return f"{file}({line if isinstance(line, int) else 0}): {function}"

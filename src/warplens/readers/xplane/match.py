@@ -1,0 +1,156 @@
+"""GPU events of an XLA profile ↔ the HLO instructions that they run.
+
+An event outside command buffers names its instruction. Those of a command buffer all name the buffer, so they are laid
+along the program's schedule: kernels that XLA compiled bear the name of an instruction, but one such kernel serves all
+instructions with the same code, so it is the order that tells which of them it runs; what libraries launch lies between
+two such kernels, as the library's instruction does in the schedule. Where the order does not fit (branches that run
+side by side), an instruction is taken by its name alone, with the part of its origin that all of its family share.
+
+An op of a command buffer goes by the name that its kernel bears, or by its opcode and the library's function: so equal
+code in every layer of a model is one op, as it is one kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise, takewhile
+from typing import Final, NamedTuple
+
+from warplens.readers.xplane.hlo import Instruction, Module, Origin
+
+SILENT: Final = re.compile(
+    r"parameter|constant|bitcast|get-tuple-element|tuple|after-all|opt-barrier|add-dependency|call|while|conditional"
+    r"|domain|partition-id|replica-id|.*-done|async-update"
+)
+"""Opcodes that launch nothing by themselves."""
+NUMBERS: Final = re.compile(r"(?:_\d+)+$")
+CONTAINERS: Final = frozenset(("call", "while", "conditional"))
+
+
+class Found(NamedTuple):
+    """An instruction, and the name of the op that it is shown as."""
+
+    op: str
+    instruction: Instruction
+
+
+class Matcher:
+    """Finds the instructions of one module."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._by_kernel = {kernel_name(name): each for name, each in module.instructions.items()}
+        self._families: dict[str, list[Instruction]] = {}
+        for each in module.instructions.values():
+            self._families.setdefault(family(each.name), []).append(each)
+        self._known: dict[tuple[str, ...], list[Found | None]] = {}
+
+    def named(self, hlo_op: str) -> Found | None:
+        """The instruction that an event names; none where it names a part of the program."""
+        found = self._module.instructions.get(hlo_op)
+        return None if found is None or found.opcode in CONTAINERS else Found(found.name, found)
+
+    def in_order(self, kernels: Sequence[str]) -> list[Found | None]:
+        """The instructions of the GPU events of one launch, given by their names in the order of their starts."""
+        key = tuple(kernels)
+        if key not in self._known:
+            self._known[key] = self._along_schedule(key) or self._by_name(key)
+        return self._known[key]
+
+    def _along_schedule(self, kernels: tuple[str, ...]) -> list[Found | None] | None:
+        names = [kernel_name(kernel) for kernel in kernels]
+        anchors = [place for place, name in enumerate(names) if name in self._by_kernel]
+        wanted = [family(names[place]) for place in anchors]
+        fits = [fit for schedule in self._module.schedules for fit in _fits(schedule, wanted)] if anchors else []
+        exact = [
+            sum(kernel_name(fit.schedule[at].name) == names[place] for place, at in zip(anchors, fit.at, strict=True))
+            for fit in fits
+        ]
+        if not fits or exact.count(max(exact)) > 1:
+            return None
+        found = _filled(kernels, anchors, fits[exact.index(max(exact))])
+        return [each and Found(self._op(name, each), each) for name, each in zip(names, found, strict=True)]
+
+    def _op(self, kernel: str, instruction: Instruction) -> str:
+        named_after = self._by_kernel.get(kernel)
+        return named_after.name if named_after else f"{instruction.opcode} {instruction.target}".rstrip()
+
+    def _by_name(self, kernels: Iterable[str]) -> list[Found | None]:
+        named = (self._by_kernel.get(kernel_name(kernel)) for kernel in kernels)
+        return [each and Found(each.name, each._replace(origin=self._shared_origin(each))) for each in named]
+
+    def _shared_origin(self, instruction: Instruction) -> Origin:
+        """What all instructions agree on that the kernel of this one may run."""
+        origins = [each.origin for each in self._families[family(instruction.name)]]
+        op_name = instruction.origin.op_name
+        levels = takewhile(
+            lambda level: len(set(level)) == 1, zip(*(origin.frames for origin in origins), strict=False)
+        )
+        frames = tuple(level[0] for level in levels)
+        return Origin(op_name if all(origin.op_name == op_name for origin in origins) else "", frames)
+
+
+class _Fit(NamedTuple):
+    """A stretch of a schedule: where the instructions of the anchors are, and where it begins and ends."""
+
+    schedule: tuple[Instruction, ...]
+    at: list[int]
+    begin: int
+    end: int
+
+
+def _fits(schedule: tuple[Instruction, ...], wanted: list[str]) -> list[_Fit]:
+    """The stretches whose instructions of the wanted families come in the wanted order, none left out."""
+    families = set(wanted)
+    places = [place for place, each in enumerate(schedule) if family(each.name) in families and not _is_silent(each)]
+    found = [family(schedule[place].name) for place in places]
+    fits = []
+    for first in range(len(found) - len(wanted) + 1):
+        if found[first : first + len(wanted)] == wanted:
+            last = first + len(wanted)
+            begin = places[first - 1] + 1 if first else 0
+            end = places[last] if last < len(places) else len(schedule)
+            fits.append(_Fit(schedule, places[first:last], begin, end))
+    return fits
+
+
+def _filled(kernels: Sequence[str], anchors: list[int], fit: _Fit) -> list[Instruction | None]:
+    """The anchors' instructions, and between each two of them those of what libraries launched."""
+    found: list[Instruction | None] = [None] * len(kernels)
+    for place, at in zip(anchors, fit.at, strict=True):
+        found[place] = fit.schedule[at]
+    edges = [(-1, fit.begin - 1), *zip(anchors, fit.at, strict=True), (len(kernels), fit.end)]
+    for (before, after_at), (behind, until_at) in pairwise(edges):
+        places = range(before + 1, behind)
+        between = [each for each in fit.schedule[after_at + 1 : until_at] if not _is_silent(each)]
+        for place, each in _shared_out(places, kernels, between):
+            found[place] = each
+    return found
+
+
+def _shared_out(places: range, kernels: Sequence[str], between: list[Instruction]) -> list[tuple[int, Instruction]]:
+    """Events ↔ instructions of the same gap: all to the only one, or one each; a fill belongs to what follows it."""
+    if len(between) == 1:
+        return [(place, between[0]) for place in places]
+    works = [place for place in places if not kernels[place].lower().startswith("memset")]
+    if len(works) != len(between):
+        return []
+    return [(place, between[min(sum(work < place for work in works), len(works) - 1)]) for place in places if works]
+
+
+def _is_silent(instruction: Instruction) -> bool:
+    return SILENT.fullmatch(instruction.opcode) is not None
+
+
+@lru_cache(maxsize=8192)
+def kernel_name(name: str) -> str:
+    """The name that XLA gives the kernel of an instruction, and how ROCm and name clashes change it undone."""
+    plain = re.sub(r"\W", "_", name.removesuffix(".kd"))
+    return re.sub(r"__\d+$", "", plain)
+
+
+def family(name: str) -> str:
+    """The name without its number: instructions with the same code have this in common."""
+    return NUMBERS.sub("", kernel_name(name))
