@@ -200,3 +200,23 @@ def _places(value: float) -> int:
     """Decimals that leave four significant digits, counted after rounding: 99.999 is 100.0, with one."""
     rounded = float(f"{abs(value):.4g}")
     return 3 - min(3, max(0, math.floor(math.log10(rounded))))
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """A count with its noun, in the singular or plural.
+
+    >>> plural(1, "kernel"), plural(2_000, "kernel"), plural(2, "copy", "copies")
+    ('1 kernel', '2,000 kernels', '2 copies')
+    """
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def listed(items: Sequence[str], conjunction: str = "and") -> str:
+    """Names as a list in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"], "or")
+    ('a', 'a and b', 'a, b or c')
+    """
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} {conjunction} {items[-1]}"
