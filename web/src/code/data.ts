@@ -1,5 +1,5 @@
 // The data of the page as outputs/html/code_page.py packs it; the texts of a compilation are read when it is shown.
-import { readInts, unpack, type Spec } from "../data/blocks";
+import { readInts, unpack, type Spec } from "../shared/blocks";
 import { Listing } from "./listing";
 
 export interface Place {

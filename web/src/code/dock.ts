@@ -1,6 +1,6 @@
 // What is known of the chosen line; without one, of the whole kernel.
-import { h, replace } from "../dom";
-import { formatCount, formatPercent, formatPlural } from "../format";
+import { h, replace } from "../shared/dom";
+import { formatCount, formatPercent, formatPlural } from "../shared/format";
 import { title, type App, type View } from "./app";
 import type { PythonLine, Remark, Suggestion } from "./data";
 import { suggestionBody } from "./suggestion";

@@ -1,6 +1,6 @@
 // A box to search one text: matches are counted, Enter goes to the next, Shift+Enter to the previous.
-import { h } from "../dom";
-import { formatCount } from "../format";
+import { h } from "../shared/dom";
+import { formatCount } from "../shared/format";
 
 interface Searched {
   /** Rows that contain a text, in lower case. */

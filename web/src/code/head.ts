@@ -1,6 +1,6 @@
 // The top: which kernel, for which GPU and config, and the figures of the whole kernel.
-import { h, replace } from "../dom";
-import { formatPlural } from "../format";
+import { h, replace } from "../shared/dom";
+import { formatPlural } from "../shared/format";
 import type { App, View } from "./app";
 import type { Header } from "./data";
 import { showHelp } from "./keys";

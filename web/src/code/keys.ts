@@ -1,5 +1,5 @@
 // Keys that work everywhere on the page, and the help that lists them.
-import { h } from "../dom";
+import { h } from "../shared/dom";
 import type { App } from "./app";
 import type { Layout } from "./layout";
 

@@ -1,5 +1,5 @@
 // The columns: the Python and one to three texts side by side, or one at a time as tabs where the window is narrow.
-import { h, replace } from "../dom";
+import { h, replace } from "../shared/dom";
 import { meaning, MOST_STAGES, title, type App, type View } from "./app";
 import { Pane } from "./pane";
 import { PythonPane } from "./python";

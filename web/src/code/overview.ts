@@ -1,6 +1,6 @@
 // The strip beside a text: all of it in little, with the places of the line that is chosen or pointed at.
-import { cssColour, isDark } from "../colours";
-import { h } from "../dom";
+import { cssColour, isDark } from "../shared/colours";
+import { h } from "../shared/dom";
 import type { App } from "./app";
 import type { Listing } from "./listing";
 

@@ -1,6 +1,6 @@
 // One text of the compiler in a box of its own. Only the rows in sight are in the document: a text may be very long.
-import { copyText, h } from "../dom";
-import { formatCount, formatPlural } from "../format";
+import { copyText, h } from "../shared/dom";
+import { formatCount, formatPlural } from "../shared/format";
 import { meaning, title, type App } from "./app";
 import { FindBox } from "./find";
 import type { Listing } from "./listing";

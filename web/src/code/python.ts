@@ -1,6 +1,6 @@
 // The Python: each line with what is known of it in the margin, and with the suggestions that hang on it.
-import { h, replace } from "../dom";
-import { formatCount, formatPercent, formatPlural } from "../format";
+import { h, replace } from "../shared/dom";
+import { formatCount, formatPercent, formatPlural } from "../shared/format";
 import type { App } from "./app";
 import { fileName, type LineFacts, type PythonLine, type Source, type Suggestion } from "./data";
 import { suggestionBody } from "./suggestion";

@@ -1,5 +1,5 @@
 // The bar between two columns: drag it, or move it with the arrow keys.
-import { h } from "../dom";
+import { h } from "../shared/dom";
 
 const LEAST = 0.08; // of the width that a column keeps
 const KEY_STEP = 0.03;

@@ -1,5 +1,5 @@
 // What the reader has chosen, in the address after #.
-import { AddressStore } from "../address";
+import { AddressStore } from "../shared/address";
 
 const DEFAULTS = {
   theme: "", // "", light or dark

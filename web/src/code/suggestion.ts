@@ -1,5 +1,5 @@
 // A suggestion in words: what was found, what to change, what the change did when it was compiled.
-import { h } from "../dom";
+import { h } from "../shared/dom";
 import type { Suggestion } from "./data";
 
 export function suggestionBody({ evidence, advice, change, effect, stake }: Suggestion): HTMLElement[] {

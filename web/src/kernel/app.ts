@@ -1,5 +1,5 @@
 // What every view shares: the launch, the program and the operation that are shown.
-import { Tip } from "../tip";
+import { Tip } from "../shared/tip";
 import type { Events, Launch, ProgramId, Scene } from "./data";
 import type { Changed, Store } from "./state";
 

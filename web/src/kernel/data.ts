@@ -1,5 +1,5 @@
 // The data of the page as outputs/html/kernel_page.py packs it; a launch's events are read when it is first shown.
-import { readInts, readNumbers, unpack, type Spec } from "../data/blocks";
+import { readInts, readNumbers, unpack, type Spec } from "../shared/blocks";
 
 export type ProgramId = [number, number, number];
 type NumbersSpec = (Spec & { single?: boolean }) | null;

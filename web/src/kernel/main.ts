@@ -1,6 +1,6 @@
 // The page of traced kernel launches: decode, mount one view per section, keep them in step with the state.
-import { h } from "../dom";
-import { applyTheme, failed, nothing, opened, ready } from "../opening";
+import { h } from "../shared/dom";
+import { applyTheme, failed, nothing, opened, ready } from "../shared/opening";
 import { App, type Mount, type View } from "./app";
 import { load } from "./data";
 import { installKeys } from "./keys";

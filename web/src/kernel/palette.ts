@@ -1,5 +1,5 @@
 // Colours of the pictures, by theme: loads blue, stores orange, both violet; heat from pale to strong.
-import { cssColour, isDark, mixed } from "../colours";
+import { cssColour, isDark, mixed } from "../shared/colours";
 import { pixel } from "./picture";
 
 export const LOADED = 1;

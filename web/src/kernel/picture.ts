@@ -1,6 +1,6 @@
 // A picture made of cells: painted pixel by pixel, read with the pointer or with the arrow keys.
-import { h } from "../dom";
-import type { Fact, Tip } from "../tip";
+import { h } from "../shared/dom";
+import type { Fact, Tip } from "../shared/tip";
 
 export interface Said {
   title: string;

@@ -1,5 +1,5 @@
 // What a program does to one tensor: which of its operations touch it, where, and through which argument.
-import type { Fact } from "../tip";
+import type { Fact } from "../shared/tip";
 import type { App } from "./app";
 import type { Events, Numbers, Tensor } from "./data";
 import { eachLane, inside, reach, type Visit } from "./lanes";

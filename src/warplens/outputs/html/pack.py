@@ -2,7 +2,7 @@
 
 An integer column is (optionally) replaced by its differences, folded so that small negative numbers are small too,
 and written byte plane by byte plane: all lowest bytes, then all second ones. gzip finds the repetitions. A column of
-decimals is an integer column with a scale where that loses nothing, else eight planes of doubles. `web/src/data/
+decimals is an integer column with a scale where that loses nothing, else eight planes of doubles. `web/src/shared/
 blocks.ts` is the other half.
 
 Layout of the packed bytes: the header's length in eight digits, the header (JSON), the columns one after another.

@@ -1,6 +1,6 @@
 // A tile in shared memory, bank by bank: what one access reaches, and how padding or a swizzle changes it.
-import { h, replace } from "../../dom";
-import { formatBytes, formatCount, formatPlural } from "../../format";
+import { h, replace } from "../../shared/dom";
+import { formatBytes, formatCount, formatPlural } from "../../shared/format";
 import type { App, View } from "../app";
 import { BANK_BYTES, BANKS, conflictsOf, passes, sizeOf, swizzleOf, type Direction, type Layout, type Pass } from "../bank_model";
 import { colours, heatStep } from "../palette";

@@ -1,6 +1,6 @@
 // The chosen matrix product: A tile × B tile → C tile, with values where they were recorded.
-import { h, replace } from "../../dom";
-import { formatCount, formatFlop } from "../../format";
+import { h, replace } from "../../shared/dom";
+import { formatCount, formatFlop } from "../../shared/format";
 import { sizeText, type App, type View } from "../app";
 import type { Events, Numbers } from "../data";
 import { eachLane, inside, maskLanes } from "../lanes";

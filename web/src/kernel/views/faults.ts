@@ -1,6 +1,6 @@
 // Faults with program, line and index; a click goes there.
-import { h, replace } from "../../dom";
-import { formatPlural } from "../../format";
+import { h, replace } from "../../shared/dom";
+import { formatPlural } from "../../shared/format";
 import { idText, type App, type View } from "../app";
 import type { Events, Fault } from "../data";
 

@@ -1,6 +1,6 @@
 // The top: what was launched, what it moved and computed, and what was sampled or left out.
-import { h, replace } from "../../dom";
-import { formatBytes, formatCount, formatFlop, formatPlural, significant } from "../../format";
+import { h, replace } from "../../shared/dom";
+import { formatBytes, formatCount, formatFlop, formatPlural, significant } from "../../shared/format";
 import { sizeText, type App, type View } from "../app";
 import { showHelp } from "../keys";
 

@@ -1,7 +1,7 @@
 // One tensor's map: what the program touches in it, over nothing, counts or values.
-import { h, replace } from "../../dom";
-import { formatCount, formatPlural } from "../../format";
-import type { Fact } from "../../tip";
+import { h, replace } from "../../shared/dom";
+import { formatCount, formatPlural } from "../../shared/format";
+import type { Fact } from "../../shared/tip";
 import { sizeText, type App } from "../app";
 import { countsOf, type Counts } from "../counts";
 import type { Numbers, Tensor } from "../data";

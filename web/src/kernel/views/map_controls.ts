@@ -1,5 +1,5 @@
 // Which two dimensions of a tensor its map shows, and where the others stand.
-import { h, replace } from "../../dom";
+import { h, replace } from "../../shared/dom";
 import type { Tensor } from "../data";
 import { mappingState, type Mapping } from "../mapping";
 

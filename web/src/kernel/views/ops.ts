@@ -1,6 +1,6 @@
 // Operations of the program in the order they ran; only the rows in sight are made.
-import { h } from "../../dom";
-import { formatFlop, formatNumber } from "../../format";
+import { h } from "../../shared/dom";
+import { formatFlop, formatNumber } from "../../shared/format";
 import { sizeText, type App, type View } from "../app";
 
 const ROW_PX = 24;

@@ -1,6 +1,6 @@
 // The grid of programs: pick one with the pointer, the keys, the scrubber or its numbers.
-import { h, replace } from "../../dom";
-import { formatBytes, formatCount, formatPlural } from "../../format";
+import { h, replace } from "../../shared/dom";
+import { formatBytes, formatCount, formatPlural } from "../../shared/format";
 import { idText, type App, type View } from "../app";
 import type { ProgramId } from "../data";
 import { colours, heatStep } from "../palette";

@@ -1,6 +1,6 @@
 // The kernel's text: the line of the chosen operation is marked, a click on a line chooses an operation of it.
-import { h, replace } from "../../dom";
-import { formatBytes, formatCount, formatFlop } from "../../format";
+import { h, replace } from "../../shared/dom";
+import { formatBytes, formatCount, formatFlop } from "../../shared/format";
 import type { App, View } from "../app";
 import type { Source } from "../data";
 

@@ -1,6 +1,6 @@
 // What the program and all traced programs moved and computed, per statement and per tensor.
-import { h, replace } from "../../dom";
-import { formatCount, formatNumber, formatPercent, significant } from "../../format";
+import { h, replace } from "../../shared/dom";
+import { formatCount, formatNumber, formatPercent, significant } from "../../shared/format";
 import { idText, type App, type View } from "../app";
 import { table } from "../table";
 

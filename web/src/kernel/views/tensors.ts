@@ -1,5 +1,5 @@
 // The tensors of the launch, each as a map, and what all maps are coloured by.
-import { choice, h, press, replace } from "../../dom";
+import { choice, h, press, replace } from "../../shared/dom";
 import type { App, View } from "../app";
 import { colours } from "../palette";
 import { TensorMap } from "./map";

@@ -1,0 +1,164 @@
+// What every view sees: the data, the reader's choices, and the way from one view to another.
+import { Palette } from "./palette";
+import type { Decoded } from "./data/decode";
+import { Scene } from "./data/scene";
+import { Table } from "./data/table";
+import { regroup } from "./regroup/index";
+import { select, stepWindows, type Selection } from "./selection";
+import type { Changed, State, Store } from "./state";
+
+/** A section of the page. `update` is called after each change of the state, with the keys that changed. */
+export interface View {
+  update(changed: Changed): void;
+}
+export type Mount = (host: HTMLElement, app: App) => View;
+
+/** Somewhere to go: an event, a stretch of time, a step, or the rows of a table. */
+export type Target =
+  | { to: "event"; scene: number; row: number }
+  | { to: "range"; from: number; until: number }
+  | { to: "step"; step: number }
+  | { to: "table"; table: string; filter?: string; sort?: string; row?: number };
+
+const SECTION_OF = { event: "timeline", range: "timeline", step: "steps", table: "tables" } as const;
+/** What takes the keys of a section. */
+const KEYBOARD = "[role=application], [role=grid]";
+const LEAST_EXTENT = 1000; // ns: a trace of one empty event still has a width
+
+export class App {
+  readonly scenes: Scene[];
+  readonly palette: Palette;
+  readonly texts: string[];
+  private readonly whole: Map<string, Table>;
+  private made = new Map<string, Table>();
+  private chosen: Selection | null = null;
+
+  constructor(
+    readonly data: Decoded,
+    readonly store: Store,
+  ) {
+    const { header } = data;
+    this.texts = header.texts;
+    this.scenes = data.scenes.map((scene) => new Scene(scene, header.texts, header.kinds));
+    this.palette = new Palette(header);
+    this.palette.nameRegions(regionsByTime(this.scenes.filter(({ isInside }) => isInside)));
+    this.whole = new Map(data.tables.map((table) => [table.name, new Table(table, header.texts)]));
+    store.listen((changed) => {
+      if (changed.has("steps") || changed.has("range")) {
+        this.chosen = null;
+        this.made.clear();
+      }
+    });
+  }
+
+  get header(): Decoded["header"] {
+    return this.data.header;
+  }
+  get isDiff(): boolean {
+    return this.header.mode === "diff";
+  }
+  /** Two profiles compared, or one that holds sums alone, may have no events at all. */
+  get hasTimeline(): boolean {
+    return this.scenes.length > 0;
+  }
+  /** The trace that selections are about: the only one; none when two are compared or there is no timeline. */
+  get scene(): Scene | null {
+    return this.isDiff ? null : (this.scenes[0] ?? null);
+  }
+  get selection(): Selection {
+    if (!this.scene) throw new Error("there is no trace to select from");
+    return (this.chosen ??= select(this.scene, this.store));
+  }
+  /** Where a scene's time begins on the timeline, in its own ns: two traces are laid over each other by their first step. */
+  origin(scene: number): number {
+    if (!this.isDiff) return 0;
+    const each = this.scenes[scene];
+    return stepWindows(each)[0]?.from ?? each.gpuSpan[0];
+  }
+  /** First and last moment of everything, on the timeline. */
+  extent(): [number, number] {
+    const spans = this.scenes.map((scene, number) => scene.span.map((time) => time - this.origin(number)));
+    const [from, to] = [Math.min(...spans.map(([first]) => first)), Math.max(...spans.map(([, last]) => last))];
+    return [from, Math.max(to, from + LEAST_EXTENT)];
+  }
+  get tableNames(): string[] {
+    return [...this.whole.keys()];
+  }
+  hasTable(name: string): boolean {
+    return this.whole.has(name);
+  }
+  /** The table as the report made it, whatever is selected. */
+  wholeTable(name: string): Table {
+    const table = this.whole.get(name);
+    if (!table) throw new Error(`no table ${name}`);
+    return table;
+  }
+  /** The table for what is selected. */
+  table(name: string): Table {
+    const whole = this.wholeTable(name);
+    if (!this.scene || this.selection.whole) return whole;
+    let table = this.made.get(name);
+    if (!table) {
+      table = regroup(whole, this.scene, this.selection, (other) => this.whole.get(other));
+      this.made.set(name, table);
+    }
+    return table;
+  }
+
+  /** Shows the target in its own section, brings that into sight and gives it the keyboard. */
+  go(target: Target): void {
+    const at = SECTION_OF[target.to];
+    this.store.jump({ ...this.stateFor(target), at });
+    this.reveal(at);
+  }
+
+  private stateFor(target: Target): Partial<State> {
+    switch (target.to) {
+      case "event":
+        return { event: `${target.scene}:${target.row}`, view: this.viewAround(target.scene, target.row) };
+      case "range":
+        return { range: `${target.from}-${target.until}`, steps: "", view: widened(target.from, target.until) };
+      case "step":
+        return { steps: String(target.step), range: "" };
+      case "table": {
+        const row = target.row === undefined ? "" : String(target.row);
+        return { table: target.table, filter: target.filter ?? "", sort: target.sort ?? "", row };
+      }
+    }
+  }
+
+  reveal(section: string): void {
+    const element = document.getElementById(section);
+    if (!element) return;
+    element.scrollIntoView({ block: "start" });
+    const inside = element.querySelector<HTMLElement>(KEYBOARD) ?? element.querySelector<HTMLElement>("h2");
+    inside?.focus({ preventScroll: true });
+  }
+
+  /** The present view of the timeline where the event is well inside it, else one around the event. */
+  private viewAround(scene: number, row: number): string {
+    const { start, duration } = this.scenes[scene].data;
+    const from = start[row] - this.origin(scene);
+    const to = from + duration[row];
+    const view = this.store.pair("view") ?? this.extent();
+    const fits = from >= view[0] && to <= view[1] && to - from > (view[1] - view[0]) / 500;
+    return fits ? this.store.get("view") : widened(from, to, 10);
+  }
+}
+
+/** The regions inside kernels, those with most time first. */
+function regionsByTime(scenes: Scene[]): string[] {
+  const spent = new Map<string, number>();
+  for (const scene of scenes) {
+    for (let row = 0; row < scene.count; row++) {
+      const name = scene.name(row);
+      spent.set(name, (spent.get(name) ?? 0) + scene.data.duration[row]);
+    }
+  }
+  return [...spent].sort(([, a], [, b]) => b - a).map(([name]) => name);
+}
+
+function widened(from: number, to: number, times = 0.1): string {
+  const margin = Math.max(1000, (to - from) * times);
+  return `${Math.round(from - margin)}-${Math.round(to + margin)}`;
+}

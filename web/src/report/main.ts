@@ -1,0 +1,117 @@
+// The page: decode the data, mount one view per section, keep them in step with the state.
+import { App, type Mount } from "./app";
+import { load } from "./data/load";
+import { h } from "../shared/dom";
+import { installKeys } from "./keys";
+import { Store } from "./state";
+import { hasCategories, mountCategories } from "./views/categories";
+import { mountChanges } from "./views/changes";
+import { mountFindings } from "./views/findings";
+import { mountFlame, treeTable } from "./views/flame/index";
+import { applyTheme, mountHeader } from "./views/header";
+import { mountProvenance } from "./views/provenance";
+import { mountRoofline } from "./views/roofline/index";
+import { mountSteps } from "./views/steps";
+import { extraFacts, extraTables } from "./views/tables/extra";
+import { mountTables } from "./views/tables/index";
+import { mountTimeline } from "./views/timeline/index";
+
+interface Section {
+  id: string;
+  title: string;
+  mount: Mount;
+  modes: string;
+  /** Whether this profile has anything for it. */
+  has?: (app: App) => boolean;
+}
+
+const SECTIONS: Section[] = [
+  { id: "findings", title: "What to change", mount: mountFindings, modes: "report" },
+  { id: "changes", title: "What changed", mount: mountChanges, modes: "diff" },
+  { id: "steps", title: "Steps and categories", mount: mountSteps, modes: "report" },
+  { id: "categories", title: "Where the time goes", mount: mountCategories, modes: "paths", has: hasCategories },
+  { id: "timeline", title: "Timeline", mount: mountTimeline, modes: "report diff gantt", has: ({ hasTimeline }) => hasTimeline },
+  { id: "flame", title: "Call tree", mount: mountFlame, modes: "report diff paths" },
+  { id: "tables", title: "Tables", mount: mountTables, modes: "report diff gantt paths" },
+  { id: "roofline", title: "Roofline", mount: mountRoofline, modes: "report" },
+  { id: "provenance", title: "How this was made", mount: mountProvenance, modes: "report diff gantt paths" },
+];
+
+async function start(): Promise<void> {
+  const root = document.getElementById("app") as HTMLElement;
+  const source = document.getElementById("data") as HTMLElement;
+  root.append(h("p", { class: "loading", text: "Reading the trace …", attrs: { role: "status" } }));
+  const decoded = await load(source.textContent ?? "");
+  source.remove();
+  const store = new Store(location.hash || decoded.header.start);
+  applyTheme(store.get("theme"));
+  const app = new App(decoded, store);
+  if (app.scene) {
+    // The flame graph's twin among the tables; it follows the flame graph's own choices.
+    extraTables.set("call_tree", treeTable);
+    extraFacts.set("call_tree", { key: ({ store }) => `${store.get("weight")} ${store.get("context")}` });
+  }
+  root.replaceChildren();
+  const header = h("header", { id: "top" });
+  root.append(header);
+  const main = h("main");
+  const sections = SECTIONS.filter(({ modes, has }) => modes.includes(decoded.header.mode) && (!has || has(app)));
+  root.append(contents(app, sections));
+  const views = [mountHeader(header, app)];
+  root.append(main);
+  const bodies = sections.map(({ id, title }) => {
+    const heading = h("h2", { text: title, id: `${id}-title`, attrs: { tabindex: "-1" } });
+    const body = h("div", { class: "body" });
+    main.append(h("section", { id, attrs: { "aria-labelledby": heading.id } }, heading, body));
+    return body;
+  });
+  for (const [place, { id, mount }] of sections.entries()) {
+    views.push(mount(bodies[place], app));
+    // What is seen first is drawn first; the rest follows in the next frame.
+    if (id === "timeline") await painted();
+  }
+  store.listen((changed) => {
+    if (changed.has("theme")) {
+      applyTheme(store.get("theme"));
+      app.palette.refresh();
+    }
+    for (const view of views) view.update(changed);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    app.palette.refresh();
+    for (const view of views) view.update(new Set(["theme"]));
+  });
+  installKeys(app, sections.map(({ id }) => id));
+  // For the console, and for whoever wants to script the page: warplens.table("kernels"), warplens.store.set(…).
+  (window as unknown as { warplens: App }).warplens = app;
+  if (store.get("at")) app.reveal(store.get("at"));
+  document.documentElement.dataset["ready"] = "true";
+}
+
+function painted(): Promise<void> {
+  return new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+}
+
+/** The sections by name; the number is the key that leads there. */
+function contents(app: App, sections: Section[]): HTMLElement {
+  const links = sections.map(({ id, title }, place) =>
+    h("a", {
+      text: title,
+      title: `Key ${place + 1}`,
+      attrs: { href: `#at=${id}` },
+      on: {
+        click: (event) => {
+          event.preventDefault();
+          app.store.jump({ at: id });
+          app.reveal(id);
+        },
+      },
+    }),
+  );
+  return h("nav", { id: "contents", attrs: { "aria-label": "Sections" } }, ...links);
+}
+
+start().catch((error: unknown) => {
+  const text = `This report cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
+  document.getElementById("app")?.replaceChildren(h("p", { class: "failed", text, attrs: { role: "alert" } }));
+});

@@ -1,0 +1,84 @@
+// Which part of a trace the sections describe: all of it, some steps, or a range of time.
+import { formatMoment, formatNs } from "../shared/format";
+import type { Scene } from "./data/scene";
+import type { Store } from "./state";
+
+export interface Selection {
+  whole: boolean;
+  /** What is selected, for people. */
+  text: string;
+  /** The stretches of GPU time it covers, in order. */
+  windows: [number, number][];
+  /** The GPU events that belong to it, as places in the scene's list of GPU events. */
+  events: Uint32Array;
+  /** Whether a host event belongs to it. */
+  hasHost(row: number): boolean;
+}
+
+/** A step's GPU events are those it launched; a range's are those that start in it. */
+export function select(scene: Scene, store: Store): Selection {
+  const range = store.pair("range");
+  if (range && range[1] > range[0]) return ofRange(scene, range);
+  const known = new Set(scene.steps.map(({ step }) => step));
+  const steps = new Set(store.list("steps").map(Number).filter((step) => known.has(step)));
+  return steps.size ? ofSteps(scene, steps) : everything(scene);
+}
+
+function everything(scene: Scene): Selection {
+  const events = Uint32Array.from({ length: scene.data.gpuRow.length }, (_, event) => event);
+  return { whole: true, text: "the whole trace", windows: [scene.gpuSpan], events, hasHost: () => true };
+}
+
+function ofRange(scene: Scene, [from, to]: [number, number]): Selection {
+  const inside = (row: number): boolean => scene.data.start[row] >= from && scene.data.start[row] < to;
+  return {
+    whole: false,
+    text: `${formatMoment(from, to - from)} to ${formatMoment(to, to - from)} (${formatNs(to - from)})`,
+    windows: [[from, to]],
+    events: eventsWhere(scene, inside),
+    hasHost: inside,
+  };
+}
+
+function ofSteps(scene: Scene, steps: Set<number>): Selection {
+  const inside = (row: number): boolean => steps.has(scene.data.step[row]);
+  const windows = stepWindows(scene).filter(({ step }) => steps.has(step));
+  return {
+    whole: false,
+    text: `step${steps.size > 1 ? "s" : ""} ${[...steps].sort((a, b) => a - b).join(", ")}`,
+    windows: windows.map(({ from, to }) => [from, to]),
+    events: eventsWhere(scene, inside),
+    hasHost: inside,
+  };
+}
+
+function eventsWhere(scene: Scene, inside: (row: number) => boolean): Uint32Array {
+  const found: number[] = [];
+  scene.data.gpuRow.forEach((row, event) => {
+    if (inside(row)) found.push(event);
+  });
+  return Uint32Array.from(found);
+}
+
+export interface StepWindow {
+  step: number;
+  name: string;
+  from: number;
+  to: number;
+}
+
+/** On the GPU a step lasts from its first kernel to the next step's first; without GPU work, as long as on the host. */
+export function stepWindows(scene: Scene): StepWindow[] {
+  const first = new Map<number, number>();
+  for (const row of scene.data.gpuRow) {
+    const step = scene.data.step[row];
+    if (step >= 0) first.set(step, Math.min(first.get(step) ?? Infinity, scene.data.start[row]));
+  }
+  const begins = [...first.values()].sort((a, b) => a - b);
+  return scene.steps.flatMap(({ step, name, start, end }) => {
+    if (!scene.hasGpu) return [{ step, name, from: start, to: end }];
+    const from = first.get(step);
+    if (from === undefined) return [];
+    return [{ step, name, from, to: begins.find((begin) => begin > from) ?? scene.gpuSpan[1] }];
+  });
+}

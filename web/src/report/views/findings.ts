@@ -1,0 +1,126 @@
+// What to change: one card per finding, the largest gain first; a click leads to where it is.
+import type { App, View } from "../app";
+import { h } from "../../shared/dom";
+import { formatCount, formatMs, formatPercent } from "../../shared/format";
+import { gapOf, linksOf, type Link } from "../targets";
+
+export function mountFindings(host: HTMLElement, app: App): View {
+  const findings = app.wholeTable("findings");
+  if (!findings.rows) host.append(h("p", { class: "empty", text: nothingFound(app) }));
+  else {
+    const cards = Array.from({ length: findings.rows }, (_, row) => card(app, row));
+    const rest = cards.slice(SHOWN);
+    const more = rest.length
+      ? h("details", { class: "more" }, h("summary", { text: `${rest.length} more, with smaller gains` }), h("div", { class: "cards" }, ...rest))
+      : null;
+    host.append(h("div", { class: "cards" }, ...cards.slice(0, SHOWN)));
+    if (more) host.append(more);
+    host.append(h("p", { class: "quiet", text: NOTE }));
+  }
+  return { update: () => undefined };
+}
+
+const SHOWN = 6;
+const NOTE = "Findings are about the whole trace, whatever is selected below. Gains overlap: they do not add up. ≤ marks an upper bound.";
+
+function nothingFound(app: App): string {
+  if (!app.scene?.hasGpu) return "No GPU work in this trace, so there is nothing to advise on it.";
+  const quality = app.wholeTable("quality");
+  const missing = Object.keys(UNCHECKED).filter((code) => quality.find("code", code) >= 0).map((code) => UNCHECKED[code]);
+  const unknown = missing.length ? ` Not everything could be looked at: ${missing.join("; ")}.` : "";
+  return `No finding: nothing that could be checked would win a noticeable share of the time.${unknown}`;
+}
+
+const UNCHECKED: Record<string, string> = {
+  // What a trace lacks: which checks that rules out.
+  no_host: "without the host's side nobody can tell why the GPU waits",
+  no_shapes: "without shapes there are no costs, so slow products, casts and layouts go unseen",
+  unknown_gpu: "without the GPU's limits nothing can be measured against them",
+  unlinked_kernels: "work without a recorded launch belongs to no op or line",
+  graph_mode: "inside graphs no ops are recorded",
+};
+
+function card(app: App, row: number): HTMLElement {
+  const findings = app.wholeTable("findings");
+  const text = (column: string): string => findings.text(column, row);
+  const rows = evidenceRows(app, row);
+  const lead = leadOf(app, rows);
+  const first = lead?.links[0];
+  const title = h("button", {
+    class: "title",
+    attrs: { type: "button" },
+    text: text("title"),
+    title: first ? `Go to: ${first.text}` : "",
+    on: { click: () => first && app.go(first.target) },
+  });
+  const explained = app.header.explanations[text("code")];
+  return h(
+    "article",
+    { class: "card", attrs: { "data-code": text("code") } },
+    h("div", { class: "head" }, h("span", { class: "code", text: text("code") }), gain(app, row)),
+    h("h3", {}, title),
+    text("place") ? h("p", { class: "place", text: text("place") }) : null,
+    h("p", { text: text("evidence") }),
+    h("p", { class: "advice" }, h("b", { text: "Do: " }), text("advice")),
+    text("proof") ? h("p", {}, h("b", { text: "Proof: " }), text("proof")) : null,
+    lead ? h("p", { class: "links" }, ...linkButtons(app, lead.links)) : null,
+    evidenceList(app, rows),
+    explained ? h("details", {}, h("summary", { text: "What this means" }), h("p", { text: explained })) : null,
+  );
+}
+
+function gain(app: App, row: number): HTMLElement | null {
+  const findings = app.wholeTable("findings");
+  const ms = findings.number("gain_ms", row);
+  if (!(ms > 0)) return null;
+  const per = app.wholeTable("steps").rows ? " per step" : "";
+  const sign = findings.number("bound", row) ? "≤ " : "";
+  const percent = findings.number("gain_percent", row);
+  return h(
+    "span",
+    { class: "gain", title: sign ? "at most this much" : "estimated gain" },
+    `${sign}${formatMs(ms)}${per} · ${formatPercent(percent)}`,
+    h("span", { class: "meter", attrs: { "aria-hidden": "true", style: `--share:${Math.min(100, percent)}%` } }),
+  );
+}
+
+interface EvidenceRow {
+  row: number;
+  links: Link[];
+}
+
+function evidenceRows(app: App, finding: number): EvidenceRow[] {
+  const evidence = app.wholeTable("evidence");
+  const number = evidence.column("finding").values;
+  return Array.from({ length: evidence.rows }, (_, row) => row)
+    .filter((row) => number[row] === finding + 1)
+    .map((row) => ({ row, links: linksOf(app, evidence, row) }));
+}
+
+/** The row that the card leads to: the heaviest, or where it is about gaps, the one with the longest. */
+function leadOf(app: App, rows: EvidenceRow[]): EvidenceRow | undefined {
+  const evidence = app.wholeTable("evidence");
+  const length = ({ row }: EvidenceRow): number => Number(gapOf(evidence.text("what", row)) ?? 0);
+  return rows.reduce<EvidenceRow | undefined>((best, each) => (best && length(best) >= length(each) ? best : each), undefined);
+}
+
+function evidenceList(app: App, rows: EvidenceRow[]): HTMLElement | null {
+  if (!rows.length) return null;
+  const items = rows.map((each) => evidenceItem(app, each));
+  return h("details", { class: "evidence" }, h("summary", { text: `Evidence (${rows.length})` }), h("ul", {}, ...items));
+}
+
+function evidenceItem(app: App, { row, links }: EvidenceRow): HTMLElement {
+  const evidence = app.wholeTable("evidence");
+  const time = evidence.number("time_ms", row);
+  const count = evidence.number("count", row);
+  const figures = [count ? `${formatCount(count)} ×` : "", time ? formatMs(time) : "", evidence.text("detail", row)];
+  const text = ` ${figures.filter(Boolean).join(" · ")} `;
+  return h("li", {}, h("code", { text: evidence.text("what", row) }), text, ...linkButtons(app, links));
+}
+
+function linkButtons(app: App, links: Link[]): HTMLElement[] {
+  return links.map(({ text, target }) =>
+    h("button", { class: "link", text, attrs: { type: "button" }, on: { click: () => app.go(target) } }),
+  );
+}

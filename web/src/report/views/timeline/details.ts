@@ -1,0 +1,164 @@
+// The panel that tells everything about the selected event.
+import { copyText, h, replace } from "../../../shared/dom";
+import { NONE, type Scene } from "../../data/scene";
+import { formatNs, formatPercent } from "../../../shared/format";
+import { basicFacts, costFacts, gpuFacts, hostFacts, inputFacts, memberRow, type Fact } from "./facts";
+import { launchedInside } from "./links";
+import type { Model } from "./model";
+import { laneOf, selectRange, zoomTo } from "./moves";
+import type { Found } from "./search";
+import { meanwhile, warpsText } from "./warps";
+
+const MOST_KERNELS = 12;
+
+export class Details {
+  readonly element = h("aside", { class: "tl-details", attrs: { "aria-label": "Details of the selected event", tabindex: "-1" } });
+
+  constructor(private readonly model: Model) {}
+
+  show(): void {
+    const { event } = this.model;
+    this.element.classList.toggle("tl-none", !event);
+    if (!event) {
+      replace(this.element, h("p", { class: "quiet", text: "Click an event to see its details here." }));
+      return;
+    }
+    const scene = this.model.app.scenes[event.scene];
+    const isGpu = scene.gpuEvent[event.row] >= 0;
+    const basic = basicFacts(this.model.app, event, laneOf(this.model, event)?.fullTitle ?? "");
+    const told = h(
+      "div",
+      { class: "tl-told" },
+      this.title(scene, event),
+      this.actions(event),
+      list([...basic, ...(isGpu ? gpuFacts(scene, event.row) : [...hostFacts(scene, event.row), ...inputFacts(scene, event.row)])]),
+      ...(isGpu ? [this.owner(scene, event), this.cost(scene, event)] : [this.kernels(scene, event)]),
+      this.context(scene, event),
+      scene.isInside ? this.arrows(scene, event) : null,
+      scene.isInside ? this.others(scene, event) : null,
+    );
+    replace(this.element, told);
+    this.element.scrollTop = 0;
+  }
+
+  private title(scene: Scene, { row }: Found): HTMLElement {
+    const name = scene.name(row);
+    const copy = h("button", { text: "Copy", title: "Copy the full name", attrs: { type: "button" } });
+    copy.addEventListener("click", () => void copyText(name).then((done) => (copy.textContent = done ? "Copied" : "Not allowed")));
+    const close = h("button", {
+      text: "×",
+      title: "Close (Esc)",
+      attrs: { type: "button", "aria-label": "Close details" },
+      on: { click: () => this.model.select(null) },
+    });
+    const short = scene.short(row);
+    return h(
+      "div",
+      { class: "tl-title" },
+      h("div", { class: "tl-titlebar" }, h("h3", { text: short }), copy, close),
+      name !== short && h("p", { class: "tl-full", text: name }),
+    );
+  }
+
+  private actions(event: Found): HTMLElement {
+    const { model } = this;
+    const { app } = model;
+    const [from, to] = model.timesOf(event);
+    const scene = app.scenes[event.scene];
+    const tables = scene.gpuEvent[event.row] >= 0 ? ["kernels", "roofline"] : [];
+    return h(
+      "div",
+      { class: "tl-actions" },
+      action("Zoom to it", () => zoomTo(model, event)),
+      model.canSelect && to > from && action("Select its time (M)", () => selectRange(model, from, to)),
+      ...tables.map((table) => {
+        const row = memberRow(app, table, scene, event.row);
+        return row !== NONE && action(`Row in ${table}`, () => app.go({ to: "table", table, row }));
+      }),
+    );
+  }
+
+  private owner(scene: Scene, event: Found): HTMLElement | null {
+    const owner = scene.owner(event.row);
+    if (owner === NONE) return null;
+    return part("Op", this.link(scene, event.scene, owner), list(inputFacts(scene, owner)));
+  }
+
+  private cost(scene: Scene, event: Found): HTMLElement | null {
+    const row = memberRow(this.model.app, "roofline", scene, event.row);
+    if (row === NONE) return null;
+    return part("Cost, mean of all calls like this one", list(costFacts(this.model.app, row)));
+  }
+
+  private kernels(scene: Scene, event: Found): HTMLElement | null {
+    const rows = launchedInside(scene, event.row);
+    if (!rows.length) return null;
+    const shown = rows.slice(0, MOST_KERNELS).map((row) => h("li", {}, this.link(scene, event.scene, row)));
+    const more = rows.length - shown.length;
+    return part("GPU work it launched", h("ol", {}, ...shown), more > 0 && h("p", { class: "quiet", text: `and ${more.toLocaleString("en-US")} more` }));
+  }
+
+  private context(scene: Scene, event: Found): HTMLElement | null {
+    const path = scene.context(event.row).reverse();
+    if (!path.length) return null;
+    const entries = path.map((row) => h("li", {}, this.link(scene, event.scene, row)));
+    return part("Called from, outermost first", h("ol", { class: "tl-path" }, ...entries));
+  }
+
+  /** Transactions from or to other warps. */
+  private arrows(scene: Scene, event: Found): HTMLElement | null {
+    const arrows = scene.arrowsOf(event.row).slice(0, MOST_KERNELS);
+    if (!arrows.length) return null;
+    const entries = arrows.map(([near, far]) => {
+      const later = scene.start(far) - scene.start(near);
+      const lane = laneOf(this.model, { scene: event.scene, row: far })?.title ?? "";
+      const where = `${later < 0 ? "from" : "to"} ${lane}, ${formatNs(Math.abs(later))} ${later < 0 ? "before" : "after"}`;
+      const go = { class: "tl-link", text: `${scene.name(far)} ${where}`, attrs: { type: "button" } };
+      return h("li", {}, h("button", { ...go, on: { click: () => this.model.goTo({ scene: event.scene, row: far }) } }));
+    });
+    return part("Arrows between warps", h("ol", {}, ...entries));
+  }
+  /** Who works and who waits while a region lasts. */
+  private others(scene: Scene, event: Found): HTMLElement | null {
+    const groups = meanwhile(scene, event.row);
+    if (!groups.length) return null;
+    const facts = groups.map(({ warps, shares }): Fact => {
+      const texts = shares.map(([region, share]) => `${region || "between regions"} ${formatPercent(100 * share)}`);
+      return [warpsText(warps), texts.join(", ") || "nothing recorded"];
+    });
+    return part("Meanwhile, in the same CTA", list(facts));
+  }
+
+  private link(scene: Scene, number: number, row: number): HTMLElement {
+    const backward = scene.data.forward[row] >= 0 ? ` ${scene.backwardName}` : "";
+    const swatch = h("i", { class: "tl-swatch" });
+    swatch.style.background = this.model.app.palette.event(scene, row);
+    const name = `${scene.short(row)}${backward} `;
+    if (!scene.isTimed(row)) return h("span", { class: "tl-link", title: scene.name(row) }, swatch, name);
+    return h(
+      "button",
+      {
+        class: "tl-link",
+        title: scene.name(row),
+        attrs: { type: "button" },
+        on: { click: () => this.model.goTo({ scene: number, row }) },
+      },
+      swatch,
+      name,
+      h("span", { class: "quiet", text: formatNs(scene.data.duration[row]) }),
+    );
+  }
+}
+
+function part(title: string, ...content: (HTMLElement | null | false)[]): HTMLElement {
+  return h("div", { class: "tl-part" }, h("h4", { text: title }), ...content);
+}
+
+function list(facts: Fact[]): HTMLElement | null {
+  if (!facts.length) return null;
+  return h("dl", {}, ...facts.flatMap(([name, value]) => [h("dt", { class: "quiet", text: name }), h("dd", { text: value })]));
+}
+
+function action(text: string, click: () => void): HTMLElement {
+  return h("button", { text, attrs: { type: "button" }, on: { click } });
+}

@@ -1,0 +1,98 @@
+// The names of the lanes at the left of the picture, with a button each to open or close the lane.
+import { h, replace } from "../../../shared/dom";
+import { formatCount, formatNs, formatPercent } from "../../../shared/format";
+import type { Lane } from "./lanes";
+import type { Heading, Placed } from "./layout";
+import type { Model } from "./model";
+
+const REFRESH_MS = 100;
+
+export class Gutter {
+  private readonly shares = new Map<Lane, HTMLElement>();
+  private timer = 0;
+
+  constructor(
+    private readonly model: Model,
+    private readonly pinned: HTMLElement,
+    private readonly scrolled: HTMLElement,
+  ) {}
+
+  /** After a change of the layout. */
+  render(): void {
+    const { placed, headings, pinnedHeight, scrolledHeight } = this.model.layout;
+    const focused = (document.activeElement as HTMLElement | null)?.dataset["lane"];
+    this.shares.clear();
+    for (const [host, isPinned] of [[this.pinned, true], [this.scrolled, false]] as const) {
+      host.style.height = `${isPinned ? pinnedHeight : scrolledHeight}px`;
+      replace(
+        host,
+        ...headings.filter((each) => each.pinned === isPinned).map((each) => this.heading(each)),
+        ...placed.filter((each) => each.pinned === isPinned && !each.thin).map((each) => this.label(each)),
+      );
+    }
+    if (focused) document.querySelector<HTMLElement>(`.tl-stage [data-lane="${focused}"]`)?.focus();
+    this.writeShares();
+  }
+
+  /** After the view moved: soon, not for every frame. */
+  refresh(): void {
+    this.timer ||= window.setTimeout(() => {
+      this.timer = 0;
+      this.writeShares();
+    }, REFRESH_MS);
+  }
+
+  private label({ lane, open, top, height }: Placed): HTMLElement {
+    const share = h("span", { class: "tl-share" });
+    this.shares.set(lane, share);
+    const toggle = h(
+      "button",
+      {
+        title: [
+          lane.title,
+          `${formatCount(lane.source.events)} events, busy for ${formatNs(lane.busyNs)}`,
+          `Click to ${open ? "close" : "open"} the lane`,
+        ].join("\n"),
+        attrs: { type: "button", "aria-expanded": String(open), "data-lane": lane.key },
+        on: { click: () => this.model.toggle(lane) },
+      },
+      h("span", { class: "tl-twist", text: open ? "▾" : "▸", attrs: { "aria-hidden": "true" } }),
+      h("span", { class: "tl-name", text: lane.title }),
+    );
+    const label = h("div", { class: "tl-label" }, h("div", { class: "tl-stuck" }, toggle, share));
+    return placed(label, top, height);
+  }
+
+  private heading({ text, key, folded, top, height }: Heading): HTMLElement {
+    if (!key) return placed(h("div", { class: "tl-heading", text, title: text }), top, height);
+    const toggle = h(
+      "button",
+      {
+        title: `${text}\nClick to ${folded ? "open" : "fold"} its warps`,
+        attrs: { type: "button", "aria-expanded": String(!folded), "data-lane": key },
+        on: { click: () => this.model.fold(key) },
+      },
+      h("span", { class: "tl-twist", text: folded ? "▸" : "▾", attrs: { "aria-hidden": "true" } }),
+      h("span", { class: "tl-name", text }),
+    );
+    const element = h("div", { class: folded ? "tl-heading tl-folded" : "tl-heading" }, h("div", { class: "tl-stuck" }, toggle));
+    return placed(element, top, height);
+  }
+
+  private writeShares(): void {
+    const { viewport, origins } = this.model;
+    for (const [lane, element] of this.shares) {
+      const origin = origins[lane.sceneNumber];
+      const busy = lane.cover.busy(viewport.from + origin, viewport.to + origin);
+      const text = formatPercent((100 * busy) / viewport.span);
+      if (element.textContent !== text) element.textContent = text;
+      if (!element.title) element.title = "busy share of the time in view";
+    }
+  }
+}
+
+function placed(element: HTMLElement, top: number, height: number): HTMLElement {
+  element.style.top = `${top}px`;
+  element.style.height = `${height}px`;
+  return element;
+}

@@ -1,0 +1,135 @@
+// The legend: what each colour means and how much of the selected GPU time it takes; a click hides or shows it.
+import { h, replace } from "../../../shared/dom";
+import { formatNs, formatPercent } from "../../../shared/format";
+import type { App } from "../../app";
+import type { Scene } from "../../data/scene";
+import type { Model } from "./model";
+
+export class Legend {
+  readonly element = h("div", { class: "tl-legend", attrs: { role: "group", "aria-label": "What the colours mean: press to hide or show" } });
+  private readonly kinds = h("div", { class: "tl-kinds quiet" });
+
+  constructor(private readonly model: Model) {
+    this.render();
+  }
+
+  render(): void {
+    const { app } = this.model;
+    const spent = app.scenes.map((_, scene) => timeByCategory(app, scene));
+    const names = [...new Set(app.scenes.flatMap(groupsOf))];
+    const total = (name: string): number => spent.reduce((sum, each) => sum + (each.get(name) ?? 0), 0);
+    names.sort((a, b) => total(b) - total(a));
+    // Arrows between warps take no time, and have no colour of their own.
+    if (app.scenes.some(({ isInside }) => isInside)) names.splice(names.findIndex((name) => !total(name)) >>> 0);
+    const hidden = new Set(app.store.list("hide", "|"));
+    replace(this.element, ...names.map((name) => this.chip(name, spent, hidden.has(name), names)), this.showAll(hidden), this.kinds);
+    replace(this.kinds, ...this.kernelKeys(), ...this.kindKeys());
+  }
+
+  private chip(name: string, spent: Map<string, number>[], isHidden: boolean, all: string[]): HTMLElement {
+    const { app, colouring } = this.model;
+    const isInside = app.scenes.some((scene) => scene.isInside);
+    const shares = spent.map((each, scene) => {
+      const sum = wholeTime(this.model, scene, each);
+      return formatPercent(sum ? (100 * (each.get(name) ?? 0)) / sum : 0);
+    });
+    const times = spent.map((each) => formatNs(each.get(name) ?? 0)).join(" and ");
+    const chip = h(
+      "button",
+      {
+        class: "tl-chip",
+        title: `${name}: ${times} ${isInside ? "of the warps' time from first region to last, regions inside it included" : "of GPU time in what is selected"}\nClick to ${isHidden ? "show" : "hide"}, double-click or Alt-click to show only this`,
+        attrs: { type: "button", "aria-pressed": String(!isHidden) },
+        on: {
+          click: (event) => (event.altKey ? this.only(name, all) : this.toggle(name)),
+          dblclick: () => this.only(name, all),
+        },
+      },
+      colouring.byKernel ? null : swatch(groupColour(app, name)),
+      name,
+      h("span", { class: "quiet", text: shares.length > 1 ? shares.map((share, i) => `${"AB"[i]} ${share}`).join(" · ") : shares[0] }),
+    );
+    chip.dataset["category"] = name;
+    return chip;
+  }
+
+  private toggle(name: string): void {
+    const { store } = this.model.app;
+    const hidden = new Set(store.list("hide", "|"));
+    if (!hidden.delete(name)) hidden.add(name);
+    store.set({ hide: [...hidden].join("|") });
+    this.element.querySelector<HTMLElement>(`[data-category="${CSS.escape(name)}"]`)?.focus();
+  }
+  private only(name: string, all: string[]): void {
+    this.model.app.store.set({ hide: all.filter((each) => each !== name).join("|") });
+  }
+  private showAll(hidden: Set<string>): HTMLElement | null {
+    if (!hidden.size) return null;
+    return h("button", { text: "Show all", attrs: { type: "button" }, on: { click: () => this.model.app.store.set({ hide: "" }) } });
+  }
+
+  private kernelKeys(): Node[] {
+    const { colouring, app } = this.model;
+    if (!colouring.byKernel) return [];
+    const keys = colouring.kernels.map(({ name, colour, ns }) => key(colour, name, `${name}: ${formatNs(ns)}`));
+    return [...keys, key(app.palette.category(""), "other kernels")];
+  }
+  private kindKeys(): Node[] {
+    const { app } = this.model;
+    const kinds = new Set<string>();
+    for (const scene of app.scenes) {
+      const { kind, category } = scene.data.header.labels;
+      if (scene.isInside) continue;
+      scene.timedLabels.forEach((used, label) => used && category[label] < 0 && kinds.add(scene.kinds[kind[label]]));
+    }
+    if (!kinds.size) return [];
+    return [h("span", { text: "Host:" }), ...[...kinds].map((kind) => key(app.palette.kind(kind), kind.replaceAll("_", " ")))];
+  }
+}
+
+function key(colour: string, text: string, title = ""): HTMLElement {
+  return h("span", { class: "tl-key", ...(title ? { title } : {}) }, swatch(colour), h("span", { text }));
+}
+
+function swatch(colour: string): HTMLElement {
+  const element = h("i", { class: "tl-swatch" });
+  element.style.background = colour;
+  return element;
+}
+
+function groupsOf(scene: Scene): string[] {
+  return scene.data.header.labels.name.map((_, label) => scene.labelGroup(label)).filter(Boolean);
+}
+
+/** The colour of a category, or of a region inside kernels. */
+export function groupColour(app: App, name: string): string {
+  return app.scenes.some(({ isInside }) => isInside) ? app.palette.region(name) : app.palette.category(name);
+}
+
+/** The time that shares of the legend are of: all GPU time shown, or the warps' time from first region to last, as in the
+ *  table of regions. */
+export function wholeTime(model: Model, scene: number, spent: Map<string, number>): number {
+  if (!model.app.scenes[scene].isInside) return [...spent.values()].reduce((a, b) => a + b, 0);
+  const shown = model.app.scenes[scene];
+  let sum = 0;
+  for (const { first, events } of shown.timedLanes) {
+    let last = 0;
+    for (let row = first; row < first + events; row++) last = Math.max(last, shown.end(row));
+    if (events) sum += last - shown.start(first);
+  }
+  return sum;
+}
+
+/** Time per category in what is selected, or per region inside kernels; two compared traces count whole. */
+export function timeByCategory(app: App, scene: number): Map<string, number> {
+  const { data } = app.scenes[scene];
+  const spent = new Map<string, number>();
+  const add = (row: number): void => {
+    const category = app.scenes[scene].labelGroup(data.label[row]);
+    if (category) spent.set(category, (spent.get(category) ?? 0) + data.duration[row]);
+  };
+  if (app.scenes[scene].isInside) for (let row = 0; row < app.scenes[scene].count; row++) add(row);
+  else if (app.scene) app.selection.events.forEach((event) => add(data.gpuRow[event]));
+  else data.gpuRow.forEach(add);
+  return spent;
+}
