@@ -22,13 +22,13 @@ from warplens.outputs import text as text_module
 
 def sizes(name: str = "sizes") -> Table:
     frame = pl.DataFrame({"tensor": ["a", "b"], "bytes": [4, 8]})
-    columns = (Column("tensor", "its name"), Column("bytes", "size in memory", "bytes"))
+    columns = (Column("tensor", "its name", "", pl.String), Column("bytes", "size in memory", "bytes", pl.Int64))
     return Table(name, "one row per tensor", columns, frame)
 
 
 def unwritable() -> Table:
     frame = pl.DataFrame({"thing": pl.Series([object()], dtype=pl.Object)})
-    return Table("things", "a column no format can hold", (Column("thing", "an object"),), frame)
+    return Table("things", "a column no format can hold", (Column("thing", "an object", "", pl.Object),), frame)
 
 
 def document(*tables: Table) -> Document:

@@ -18,7 +18,7 @@ KERNEL = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_128x128_32x5
 
 
 def table_of(frame: pl.DataFrame, *notes: str, **units: str) -> Table:
-    columns = tuple(Column(name, f"the {name}", units.get(name, "")) for name in frame.columns)
+    columns = tuple(Column(name, f"the {name}", units.get(name, ""), frame.schema[name]) for name in frame.columns)
     return Table("kernels", "one row per op and kernel", columns, frame, notes)
 
 

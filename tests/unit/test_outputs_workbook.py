@@ -21,7 +21,9 @@ MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 
 
 def table_of(frame: pl.DataFrame, name: str = "things", **units: str) -> Table:
-    columns = tuple(Column(column, f"the {column}", units.get(column, "")) for column in frame.columns)
+    columns = tuple(
+        Column(column, f"the {column}", units.get(column, ""), frame.schema[column]) for column in frame.columns
+    )
     return Table(name, "one row per thing", columns, frame, ("mind the gap",))
 
 

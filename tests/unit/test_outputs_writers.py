@@ -34,7 +34,13 @@ NASTY = [
 
 
 def table_of(frame: pl.DataFrame, name: str = "things", *notes: str) -> Table:
-    return Table(name, "one row per thing", tuple(Column(c, f"the {c}") for c in frame.columns), frame, notes)
+    return Table(
+        name,
+        "one row per thing",
+        tuple(Column(c, f"the {c}", "", frame.schema[c]) for c in frame.columns),
+        frame,
+        notes,
+    )
 
 
 def document_of(*tables: Table) -> Document:
@@ -137,7 +143,7 @@ def test_a_json_document_says_what_it_holds() -> None:
     assert list(whole["tables"]) == ["kernels", "things"]
     assert whole["tables"]["kernels"] == {
         "meaning": "one row per thing",
-        "columns": [{"name": "total_us", "unit": "", "meaning": "the total_us"}],
+        "columns": [{"name": "total_us", "unit": "", "dtype": "Float64", "meaning": "the total_us"}],
         "notes": ["a note"],
         "rows": [{"total_us": 1.5}],
     }

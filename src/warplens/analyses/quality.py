@@ -7,21 +7,19 @@ import polars as pl
 from warplens.analyses.workspace import Workspace
 from warplens.categories import demangle
 from warplens.model.quality import Note
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 COLUMNS = (
-    Column("code", "stable name of the note"),
-    Column("severity", "warning: numbers are affected; info: something is not recorded"),
-    Column("count", "events touched, 0 where that makes no sense"),
-    Column("message", "what it means"),
+    Column("code", "stable name of the note", "", pl.String),
+    Column("severity", "warning: numbers are affected; info: something is not recorded", "", pl.String),
+    Column("count", "events touched, 0 where that makes no sense", "", pl.Int64),
+    Column("message", "what it means", "", pl.String),
 )
 
 
 def quality(work: Workspace) -> Table:
     notes = work.trace.quality.with_notes(*_mangled_names(work), *_unknown_gpu(work)).notes
-    rows = [(note.code, note.severity, note.count, note.message) for note in notes]
-    schema = {"code": pl.String, "severity": pl.String, "count": pl.Int64, "message": pl.String}
-    return table("quality", "one row per note on the trace", COLUMNS, pl.DataFrame(rows, schema, orient="row"))
+    return Table.from_rows("quality", "one row per note on the trace", COLUMNS, notes)
 
 
 def _mangled_names(work: Workspace) -> list[Note]:

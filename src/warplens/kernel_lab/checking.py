@@ -20,7 +20,7 @@ from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
 from warplens.kernel_lab.suggesting.counterfactual import recompiler
 from warplens.kernel_lab.suggesting.suggestions import Suggestion, suggest, wave_suggestions
 from warplens.model.measured import Measured
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table, frame_of_rows
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.tracing.records import KernelTrace
@@ -218,24 +218,27 @@ def _ranked(check: Check) -> Check:
 
 
 COLUMNS: Final = (
-    Column("code", "stable code of the suggestion"),
-    Column("title", "what is wrong"),
+    Column("code", "stable code of the suggestion", "", pl.String),
+    Column("title", "what is wrong", "", pl.String),
     Column(
         "at_stake_us",
         "the part of time_us that a fix could touch, and the order of the rows: all of it for suggestions about the "
         "whole kernel, and where no samples by line are known; else the share of samples on the line's statement, a "
         "loop with its body",
         "us",
+        pl.Float64,
     ),
-    Column("time_us", "measured time of the kernel, all its launches together; null without a profile", "us"),
-    Column("kernel", "its name"),
-    Column("target", "GPU that it was compiled for"),
-    Column("config", "constants and options"),
-    Column("line", "line of the Python source"),
-    Column("evidence", "what was found"),
-    Column("advice", "what to change"),
-    Column("change", "the change that was compiled to see what it does"),
-    Column("effect", "what it moved"),
+    Column(
+        "time_us", "measured time of the kernel, all its launches together; null without a profile", "us", pl.Float64
+    ),
+    Column("kernel", "its name", "", pl.String),
+    Column("target", "GPU that it was compiled for", "", pl.String),
+    Column("config", "constants and options", "", pl.String),
+    Column("line", "line of the Python source", "", pl.String),
+    Column("evidence", "what was found", "", pl.String),
+    Column("advice", "what to change", "", pl.String),
+    Column("change", "the change that was compiled to see what it does", "", pl.String),
+    Column("effect", "what it moved", "", pl.String),
 )
 
 
@@ -246,9 +249,8 @@ def suggestions_table(found: Checked) -> Table:
         for check in found.checks
         for each, stake in zip(check.suggestions, check.stakes_us, strict=True)
     ]
-    frame = pl.DataFrame(rows, schema={column.name: pl.Float64 if column.unit else pl.String for column in COLUMNS})
-    frame = frame.sort("at_stake_us", descending=True, nulls_last=True, maintain_order=True)
-    return table("kernel_suggestions", "one row per suggestion", COLUMNS, frame, *found.notes)
+    frame = frame_of_rows(COLUMNS, rows).sort("at_stake_us", descending=True, nulls_last=True, maintain_order=True)
+    return Table.from_frame("kernel_suggestions", "one row per suggestion", COLUMNS, frame, *found.notes)
 
 
 def _row(check: Check, suggestion: Suggestion, stake_us: float | None) -> dict[str, str | float | None]:

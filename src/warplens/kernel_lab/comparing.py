@@ -12,7 +12,7 @@ import polars as pl
 from warplens.errors import UsageError
 from warplens.kernel_lab.facts.records import Access, Facts
 from warplens.kernel_lab.facts.saving import load_facts
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 Number = float | int
 Shown = Number | str | None
@@ -70,12 +70,12 @@ MEASURES: Final = (
 )
 
 COLUMNS: Final = (
-    Column("kernel", "its name"),
-    Column("target", "what it was compiled for"),
-    Column("measure", "the fact, or the line and argument of an access"),
-    Column("before", "in the first"),
-    Column("after", "in the second"),
-    Column("verdict", "regression, improvement, changed, or same"),
+    Column("kernel", "its name", "", pl.String),
+    Column("target", "what it was compiled for", "", pl.String),
+    Column("measure", "the fact, or the line and argument of an access", "", pl.String),
+    Column("before", "in the first", "", pl.String),
+    Column("after", "in the second", "", pl.String),
+    Column("verdict", "regression, improvement, changed, or same", "", pl.String),
 )
 REGRESSION: Final = "regression"
 
@@ -114,7 +114,6 @@ def compare(before: Facts, after: Facts) -> Table:
         }
         for found in differences(before, after)
     ]
-    frame = pl.DataFrame(rows, schema={column.name: pl.String for column in COLUMNS})
     notes = [
         f"{name}: {first} → {second}"
         for name, first, second in (
@@ -124,7 +123,7 @@ def compare(before: Facts, after: Facts) -> Table:
         )
         if first != second
     ]
-    return table("kernel_diff", "one row per measure of two compilations", COLUMNS, frame, *notes)
+    return Table.from_rows("kernel_diff", "one row per measure of two compilations", COLUMNS, rows, *notes)
 
 
 def compare_files(before: Path, after: Path) -> list[Table]:
@@ -174,8 +173,7 @@ def _left_over(alone: Sequence[tuple[Facts, str]]) -> Table:
         }
         for facts, where in alone
     ]
-    frame = pl.DataFrame(rows, schema={column.name: pl.String for column in COLUMNS})
-    return table("kernel_diff", "what only one of the two has", COLUMNS, frame)
+    return Table.from_rows("kernel_diff", "what only one of the two has", COLUMNS, rows)
 
 
 def regressions(diff: Table) -> list[str]:

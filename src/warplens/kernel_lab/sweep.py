@@ -16,7 +16,7 @@ from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.targets import TARGETS, Target
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import Facts
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 UNKNOWN: Final = (
     "ranked by facts of the compiled code, not by time: a measured run decides between configs of one tier",
@@ -36,20 +36,22 @@ TIERS: Final = (
 )
 
 COLUMNS: Final = (
-    Column("rank", "1 is best; equal facts share a rank"),
-    Column("config", "constants and options"),
-    Column("tier", "the worst thing that is known of it"),
-    Column("reuse", "multiplications of a product for each element of its operands; null without products"),
-    Column("registers", "registers per thread"),
-    Column("spill_bytes", "bytes spilled per thread", "bytes"),
-    Column("shared_bytes", "shared memory of a block", "bytes"),
-    Column("occupancy_percent", "warps that an SM or CU holds, of its slots", "%"),
-    Column("limiter", "what keeps it from holding more"),
-    Column("matrix_instruction", "the matrix unit's instructions"),
-    Column("narrowest_bits", "narrowest access of a tile", "bits"),
-    Column("buffers", "copies of one tile in shared memory"),
-    Column("instructions_in_loops", "machine instructions inside loops, each counted once"),
-    Column("failure", "why it did not compile"),
+    Column("rank", "1 is best; equal facts share a rank", "", pl.Int64),
+    Column("config", "constants and options", "", pl.String),
+    Column("tier", "the worst thing that is known of it", "", pl.String),
+    Column(
+        "reuse", "multiplications of a product for each element of its operands; null without products", "", pl.Float64
+    ),
+    Column("registers", "registers per thread", "", pl.Int64),
+    Column("spill_bytes", "bytes spilled per thread", "bytes", pl.Int64),
+    Column("shared_bytes", "shared memory of a block", "bytes", pl.Int64),
+    Column("occupancy_percent", "warps that an SM or CU holds, of its slots", "%", pl.Float64),
+    Column("limiter", "what keeps it from holding more", "", pl.String),
+    Column("matrix_instruction", "the matrix unit's instructions", "", pl.String),
+    Column("narrowest_bits", "narrowest access of a tile", "bits", pl.Int64),
+    Column("buffers", "copies of one tile in shared memory", "", pl.Int64),
+    Column("instructions_in_loops", "machine instructions inside loops, each counted once", "", pl.Int64),
+    Column("failure", "why it did not compile", "", pl.String),
 )
 
 
@@ -134,5 +136,4 @@ def sweep_table(ranked: Sequence[Ranked]) -> Table:
         }
         for found in ranked
     ]
-    frame = pl.DataFrame(rows, schema=[column.name for column in COLUMNS], infer_schema_length=None)
-    return table("kernel_sweep", "one row per config, best first", COLUMNS, frame, *UNKNOWN)
+    return Table.from_rows("kernel_sweep", "one row per config, best first", COLUMNS, rows, *UNKNOWN)

@@ -79,7 +79,7 @@ def _swept(
 ) -> Table:
     """The table says what it is of, and options stand before the constants, which may be many."""
     found = sweep_table(sweep(kernel, types, configs, target, options, cache=cache))
-    of = (Column("kernel", "its name"), Column("target", "GPU that it was compiled for"))
+    of = (Column("kernel", "its name", "", pl.String), Column("target", "GPU that it was compiled for", "", pl.String))
     frame = found.frame.with_columns(
         pl.Series("config", [_options_first(text) for text in found.frame["config"]], dtype=pl.String),
         pl.lit(kernel.name).alias("kernel"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 
 @dataclass(frozen=True)
@@ -39,49 +39,26 @@ class Finding:
 
 
 COLUMNS = (
-    Column("code", "stable code; `warplens explain CODE` tells more"),
-    Column("title", "what was found"),
-    Column("gain_ms", "estimated gain per step, or of the whole trace where no steps are marked", "ms"),
-    Column("gain_percent", "the same as a share of the GPU's total time", "%"),
-    Column("bound", "the gain is an upper bound"),
-    Column("place", "where: op, kernel, file:line or module"),
-    Column("evidence", "the figures behind it"),
-    Column("advice", "what to do"),
-    Column("proof", "measured result, where an experiment was run"),
+    Column("code", "stable code; `warplens explain CODE` tells more", "", pl.String),
+    Column("title", "what was found", "", pl.String),
+    Column("gain_ms", "estimated gain per step, or of the whole trace where no steps are marked", "ms", pl.Float64),
+    Column("gain_percent", "the same as a share of the GPU's total time", "%", pl.Float64),
+    Column("bound", "the gain is an upper bound", "", pl.Boolean),
+    Column("place", "where: op, kernel, file:line or module", "", pl.String),
+    Column("evidence", "the figures behind it", "", pl.String),
+    Column("advice", "what to do", "", pl.String),
+    Column("proof", "measured result, where an experiment was run", "", pl.String),
 )
-SCHEMA = {
-    "code": pl.String,
-    "title": pl.String,
-    "gain_ms": pl.Float64,
-    "gain_percent": pl.Float64,
-    "bound": pl.Boolean,
-    "place": pl.String,
-    "evidence": pl.String,
-    "advice": pl.String,
-    "proof": pl.String,
-}
-
-
 EVIDENCE_COLUMNS = (
-    Column("finding", "place of the finding in the table findings, from 1"),
-    Column("code", "its code"),
-    Column("what", "op, kernel, gap or step"),
-    Column("detail", "its sizes or figures"),
-    Column("count", "how often it occurs in the trace"),
-    Column("time_ms", "its time per step, or in the whole trace where no steps are marked", "ms"),
-    Column("gain_ms", "its part of the gain", "ms"),
-    Column("place", "where: file:line, module or op"),
+    Column("finding", "place of the finding in the table findings, from 1", "", pl.Int64),
+    Column("code", "its code", "", pl.String),
+    Column("what", "op, kernel, gap or step", "", pl.String),
+    Column("detail", "its sizes or figures", "", pl.String),
+    Column("count", "how often it occurs in the trace", "", pl.Int64),
+    Column("time_ms", "its time per step, or in the whole trace where no steps are marked", "ms", pl.Float64),
+    Column("gain_ms", "its part of the gain", "ms", pl.Float64),
+    Column("place", "where: file:line, module or op", "", pl.String),
 )
-EVIDENCE_SCHEMA = {
-    "finding": pl.Int64,
-    "code": pl.String,
-    "what": pl.String,
-    "detail": pl.String,
-    "count": pl.Int64,
-    "time_ms": pl.Float64,
-    "gain_ms": pl.Float64,
-    "place": pl.String,
-}
 
 
 def ranked(found: Iterable[Finding]) -> list[Finding]:
@@ -90,8 +67,7 @@ def ranked(found: Iterable[Finding]) -> list[Finding]:
 
 
 def findings_table(found: Iterable[Finding]) -> Table:
-    rows = [tuple(getattr(finding, name) for name in SCHEMA) for finding in ranked(found)]
-    return table("findings", "one row per finding", COLUMNS, pl.DataFrame(rows, SCHEMA, orient="row"))
+    return Table.from_rows("findings", "one row per finding", COLUMNS, ranked(found))
 
 
 def evidence_table(found: Iterable[Finding]) -> Table:
@@ -101,5 +77,4 @@ def evidence_table(found: Iterable[Finding]) -> Table:
         for number, finding in enumerate(ranked(found), start=1)
         for row in finding.rows
     ]
-    frame = pl.DataFrame(rows, EVIDENCE_SCHEMA, orient="row")
-    return table("evidence", "one row per thing behind a finding", EVIDENCE_COLUMNS, frame)
+    return Table.from_rows("evidence", "one row per thing behind a finding", EVIDENCE_COLUMNS, rows)

@@ -61,7 +61,7 @@ PLAIN = NumberStyle(format_number, "General")
 IDENTIFIER = NumberStyle(lambda value: f"{value:.0f}", "0")
 
 
-def number_style(column: Column, dtype: pl.DataType) -> NumberStyle:
+def number_style(column: Column) -> NumberStyle:
     """The declared unit decides; without one a word of the column's name does (`kernel_us_mean`)."""
     if column.unit:
         return STYLES.get(ALIASES.get(column.unit, column.unit), PLAIN)
@@ -69,13 +69,13 @@ def number_style(column: Column, dtype: pl.DataType) -> NumberStyle:
     if named:
         return STYLES[named]
     # An integer without a unit is a stream, a process or a row id: separators would suggest an amount.
-    return IDENTIFIER if dtype.is_integer() else PLAIN
+    return IDENTIFIER if column.dtype.is_integer() else PLAIN
 
 
 def cell_texts(series: pl.Series, column: Column) -> list[str]:
     """The cells of one column as people read them, each one clean line."""
-    if series.dtype.is_numeric():
-        style = number_style(column, series.dtype).text
+    if column.dtype.is_numeric():
+        style = number_style(column).text
         return [MISSING if value is None or not math.isfinite(value) else style(value) for value in series]
     return [_text(value) for value in series.to_list()]
 

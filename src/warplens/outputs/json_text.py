@@ -8,7 +8,7 @@ from warplens.outputs.tabular import explained
 from warplens.outputs.text import encodable
 
 if TYPE_CHECKING:
-    from warplens.model.table import Table
+    from warplens.model.table import Column, Table
     from warplens.outputs.document import Document
 
 
@@ -45,10 +45,14 @@ def _table(table: Table) -> dict[str, Any]:
 
     return {
         "meaning": table.meaning,
-        "columns": [{"name": column.name, "unit": column.unit, "meaning": column.meaning} for column in table.columns],
+        "columns": [_column(column) for column in table.columns],
         "notes": [encodable(note) for note in table.notes],
         "rows": msgspec.Raw(rows_to_json(table)),
     }
+
+
+def _column(column: Column) -> dict[str, str]:
+    return {"name": column.name, "unit": column.unit, "dtype": str(column.dtype), "meaning": column.meaning}
 
 
 def _version() -> str:

@@ -56,10 +56,10 @@ def _section(table: Table) -> Iterator[str]:
 
 def _grid(table: Table, names: list[str]) -> Iterator[str]:
     head = table.frame.head(MAX_ROWS)
-    numeric = [head[name].dtype.is_numeric() for name in names]
-    yield _row([escape(name) for name in names])
-    yield _row(["---:" if number else "---" for number in numeric])
-    texts = [cell_texts(head[name], table.column(name)) for name in names]
+    columns = [table.column(name) for name in names]
+    yield _row([escape(column.name) for column in columns])
+    yield _row(["---:" if column.dtype.is_numeric() else "---" for column in columns])
+    texts = [cell_texts(head[column.name], column) for column in columns]
     for cells in zip(*texts, strict=True):
         yield _row([escape(elide(cell, MAX_CELL, middle=True)) for cell in cells])
 

@@ -112,8 +112,8 @@ def _blocks(table: Table, names: Sequence[str], rows: int, width: int) -> list[_
     head = table.frame.head(rows)
     blocks = []
     for name in names:
-        cells = cell_texts(head[name], table.column(name))
-        numeric = head[name].dtype.is_numeric()
+        column = table.column(name)
+        cells, numeric = cell_texts(head[name], column), column.dtype.is_numeric()
         widest = max((cell_width(cell) for cell in cells), default=0)
         # One name of 4,000 characters must not make the fitting below count down from there.
         wanted = widest if numeric else min(widest, width)

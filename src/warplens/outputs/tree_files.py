@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import polars as pl
 
 from warplens.errors import UsageError
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.tree import Tree
 from warplens.outputs.document import Document, Extras
 from warplens.outputs.files import Target, plan_outputs, write
@@ -16,7 +16,9 @@ from warplens.outputs.flamegraph_svg import FlameLook
 from warplens.outputs.registry import OUTPUTS
 
 PAGE = "html"
-CATEGORY = Column("kernel_category", "what the kernel does, told from its name; empty for what is no kernel")
+CATEGORY = Column(
+    "kernel_category", "what the kernel does, told from its name; empty for what is no kernel", "", pl.String
+)
 TreeTarget = Target | FlamegraphTarget
 
 
@@ -58,4 +60,6 @@ def with_categories(tree: Table, categories: Mapping[str, str]) -> Table:
     """The rows of a tree with the kernels' categories, which a page's flame graph takes its colours from."""
     kernel = pl.col("name").replace_strict(categories, default=None, return_dtype=pl.String)
     found = pl.when(pl.col("kind") == "kernel").then(kernel).alias(CATEGORY.name)
-    return table(tree.name, tree.meaning, (*tree.columns, CATEGORY), tree.frame.with_columns(found), *tree.notes)
+    return Table.from_frame(
+        tree.name, tree.meaning, (*tree.columns, CATEGORY), tree.frame.with_columns(found), *tree.notes
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Bools
 from warplens.model.tree import Floats, Tree
 from warplens.outputs.cells import number_style
@@ -18,11 +18,11 @@ from warplens.outputs.text import clean, elide
 from warplens.units import MISSING
 
 PLACE = (
-    Column("node", "number of the node; parents come before their children"),
-    Column("parent", "node above it, empty for the root"),
-    Column("depth", "nodes above it"),
-    Column("name", "scope, module, op, frame, kernel or source line"),
-    Column("kind", "kind of the node"),
+    Column("node", "number of the node; parents come before their children", "", pl.Int64),
+    Column("parent", "node above it, empty for the root", "", pl.Int64),
+    Column("depth", "nodes above it", "", pl.Int64),
+    Column("name", "scope, module, op, frame, kernel or source line", "", pl.String),
+    Column("kind", "kind of the node", "", pl.String),
 )
 LEAST_ROOM = 20
 
@@ -39,8 +39,14 @@ class TreeColumn:
     head: str = ""
     """What a terminal shows above it, where that is not its name."""
 
+    @property
+    def declared(self) -> Column:
+        """The column of a table; counts are integers there."""
+        dtype = pl.Int64 if self.unit == "count" else pl.Float64
+        return Column(self.name, self.meaning or self.name, self.unit, dtype)
+
     def texts(self, nodes: Sequence[int]) -> list[str]:
-        style = number_style(Column(self.name, "", self.unit), pl.Float64()).text
+        style = number_style(self.declared).text
         return [self._text(float(self.values[node]), style) for node in nodes]
 
     def _text(self, value: float, style: Callable[[float], str]) -> str:
@@ -136,15 +142,15 @@ def tree_table(tree: Tree, view: TreeView) -> Table:
             "name": [tree.name[node] for node in nodes],
             "kind": [tree.kind[node] for node in nodes],
         },
-        schema={"node": pl.Int64, "parent": pl.Int64, "depth": pl.Int64, "name": pl.String, "kind": pl.String},
+        schema={column.name: column.dtype for column in PLACE},
     )
     taken = {column.name for column in PLACE}
     columns = [column for column in view.columns if column.name not in taken]
     frame = frame.with_columns([_series(column, nodes) for column in columns])
-    described = (Column(column.name, column.meaning or column.name, column.unit) for column in columns)
-    return table("tree", f"one row per node: {tree.weight} by call path", (*PLACE, *described), frame)
+    described = (column.declared for column in columns)
+    return Table.from_frame("tree", f"one row per node: {tree.weight} by call path", (*PLACE, *described), frame)
 
 
 def _series(column: TreeColumn, nodes: list[int]) -> pl.Series:
     values = pl.Series(column.name, column.values[nodes], dtype=pl.Float64).fill_nan(None)
-    return values.round().cast(pl.Int64) if column.unit == "count" else values
+    return values if column.declared.dtype == pl.Float64 else values.round().cast(column.declared.dtype)

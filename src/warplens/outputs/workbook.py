@@ -78,7 +78,7 @@ def _write_table(book: Workbook, sheet: Worksheet, table: Table) -> None:
 def _number_format(book: Workbook, column: Column, series: pl.Series) -> Format | None:
     if not series.dtype.is_numeric():
         return None
-    return book.add_format({"num_format": number_style(column, series.dtype).excel})
+    return book.add_format({"num_format": number_style(column).excel})
 
 
 def _storable(series: pl.Series) -> pl.Series:
@@ -152,5 +152,4 @@ def _text_table(name: str, columns: Sequence[str], rows: Sequence[tuple[str, ...
     from warplens.model.table import Column, Table
 
     encoded = [tuple(map(encodable, row)) for row in rows]
-    frame = pl.DataFrame(encoded, schema=dict.fromkeys(columns, pl.String), orient="row")
-    return Table(name, "", tuple(Column(column, "") for column in columns), frame)
+    return Table.from_rows(name, "", [Column(column, "", "", pl.String) for column in columns], encoded)

@@ -8,38 +8,38 @@ from typing import Any, Final
 
 import polars as pl
 
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table, frame_of_rows
 from warplens.puzzles.catalogue import PUZZLES
 from warplens.puzzles.files import status_in
 from warplens.puzzles.records import Costs, Problem, Report, Spot
 
 PUZZLE_COLUMNS: Final = (
-    (Column("number", "place in the order; each builds on those before it"), pl.Int64),
-    (Column("puzzle", "name of the exercise and of its kernel"), pl.String),
-    (Column("level", "first steps, easy, medium or hard"), pl.String),
-    (Column("status", "of your file: solved, begun or not started"), pl.String),
-    (Column("task", "what the kernel computes"), pl.String),
-    (Column("teaches", "what there is to learn"), pl.String),
+    Column("number", "place in the order; each builds on those before it", "", pl.Int64),
+    Column("puzzle", "name of the exercise and of its kernel", "", pl.String),
+    Column("level", "first steps, easy, medium or hard", "", pl.String),
+    Column("status", "of your file: solved, begun or not started", "", pl.String),
+    Column("task", "what the kernel computes", "", pl.String),
+    Column("teaches", "what there is to learn", "", pl.String),
 )
 CHECK_COLUMNS: Final = (
-    (Column("puzzle", "name of the exercise"), pl.String),
-    (Column("file", "the answer"), pl.String),
-    (Column("passed", "whether all cases are right and clean"), pl.Boolean),
-    (Column("cases_passed", "cases before the first that failed"), pl.Int64),
-    (Column("cases", "how many the puzzle has"), pl.Int64),
-    (Column("case", "the one that failed, or whose costs are told"), pl.String),
-    (Column("problem", "kind of the first thing that is wrong"), pl.String),
-    (Column("message", "the same as a sentence"), pl.String),
-    (Column("tensor", "where it is wrong"), pl.String),
-    (Column("index", "the first wrong element"), pl.String),
-    (Column("expected", "what it should hold"), pl.Float64),
-    (Column("got", "what it holds; none where it is no number or was not written"), pl.Float64),
-    (Column("program", "that wrote it, or made the mistake"), pl.String),
-    (Column("line", "of the file"), pl.Int64),
-    (Column("loaded_bytes", "what a right answer loads", "bytes"), pl.Int64),
-    (Column("least_loaded_bytes", "what would do", "bytes"), pl.Int64),
-    (Column("goal_met", "whether it reaches the goal besides being right"), pl.Boolean),
-    (Column("page", "the launch, to look at"), pl.String),
+    Column("puzzle", "name of the exercise", "", pl.String),
+    Column("file", "the answer", "", pl.String),
+    Column("passed", "whether all cases are right and clean", "", pl.Boolean),
+    Column("cases_passed", "cases before the first that failed", "", pl.Int64),
+    Column("cases", "how many the puzzle has", "", pl.Int64),
+    Column("case", "the one that failed, or whose costs are told", "", pl.String),
+    Column("problem", "kind of the first thing that is wrong", "", pl.String),
+    Column("message", "the same as a sentence", "", pl.String),
+    Column("tensor", "where it is wrong", "", pl.String),
+    Column("index", "the first wrong element", "", pl.String),
+    Column("expected", "what it should hold", "", pl.Float64),
+    Column("got", "what it holds; none where it is no number or was not written", "", pl.Float64),
+    Column("program", "that wrote it, or made the mistake", "", pl.String),
+    Column("line", "of the file", "", pl.Int64),
+    Column("loaded_bytes", "what a right answer loads", "bytes", pl.Int64),
+    Column("least_loaded_bytes", "what would do", "bytes", pl.Int64),
+    Column("goal_met", "whether it reaches the goal besides being right", "", pl.Boolean),
+    Column("page", "the launch, to look at", "", pl.String),
 )
 
 
@@ -55,13 +55,16 @@ def puzzles_table(folder: Path | None = None) -> Table:
         }
         for puzzle in PUZZLES
     ]
-    columns = [each for each in PUZZLE_COLUMNS if folder is not None or each[0].name != "status"]
-    return _table("kernel_puzzles", "exercises in Triton", columns, rows)
+    frame = frame_of_rows(PUZZLE_COLUMNS, rows)
+    columns = [column for column in PUZZLE_COLUMNS if folder is not None or column.name != "status"]
+    return Table.from_frame("kernel_puzzles", "exercises in Triton", columns, frame)
 
 
 def checks_table(reports: Sequence[tuple[Report, Path | None]]) -> Table:
     rows = [_row(report, page) for report, page in reports]
-    return _table("kernel_puzzle_checks", "answers to exercises, and the first thing wrong", CHECK_COLUMNS, rows)
+    return Table.from_rows(
+        "kernel_puzzle_checks", "answers to exercises, and the first thing wrong", CHECK_COLUMNS, rows
+    )
 
 
 def _row(report: Report, page: Path | None) -> dict[str, Any]:
@@ -88,9 +91,3 @@ def _row(report: Report, page: Path | None) -> dict[str, Any]:
         "goal_met": costs.goal_met if costs else None,
         "page": str(page) if page else "",
     }
-
-
-def _table(name: str, meaning: str, columns: Sequence[tuple[Column, Any]], rows: list[dict[str, Any]]) -> Table:
-    schema = {column.name: kind for column, kind in columns}
-    kept = [{key: row[key] for key in schema} for row in rows]
-    return table(name, meaning, [column for column, _ in columns], pl.DataFrame(kept, schema=schema))

@@ -7,21 +7,28 @@ import polars as pl
 from warplens.analyses.diff.match import Matching, has_shapes, match_ops, shares_matched
 from warplens.analyses.diff.rows import COUNTS, TIMES, compare
 from warplens.analyses.diff.sides import Pair, Side
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 MOST_KERNELS = 3
 OUTER = "outer op and shapes"
 ONE_ROW = ("op", "outer op", "kernel", "kernel category")
 """Levels whose rows hold several shapes."""
 COLUMNS = (
-    Column("op", "framework op: the innermost one, or the outermost where only that matches; A → B where names differ"),
-    Column("input_dims", "shapes of its inputs; A → B where they differ, empty where a row holds several"),
-    Column("matched_by", "what A and B have in common; empty where the other has no counterpart"),
+    Column(
+        "op",
+        "framework op: the innermost one, or the outermost where only that matches; A → B where names differ",
+        "",
+        pl.String,
+    ),
+    Column(
+        "input_dims", "shapes of its inputs; A → B where they differ, empty where a row holds several", "", pl.String
+    ),
+    Column("matched_by", "what A and B have in common; empty where the other has no counterpart", "", pl.String),
     *TIMES,
     *COUNTS,
-    Column("kernel_category", "category of most of its GPU time"),
-    Column("a_kernels", "the kernels that take most of it in A"),
-    Column("b_kernels", "the same in B"),
+    Column("kernel_category", "category of most of its GPU time", "", pl.String),
+    Column("a_kernels", "the kernels that take most of it in A", "", pl.String),
+    Column("b_kernels", "the same in B", "", pl.String),
 )
 
 
@@ -34,7 +41,9 @@ def diff_ops(pair: Pair) -> Table:
     order = ["op", "input_dims", "a_kernels", "b_kernels"]
     sizes = [pl.col("delta_us").abs(), pl.max_horizontal("a_us", "b_us")]
     frame = frame.sort(*sizes, *order, descending=[True, True, *[False] * len(order)])
-    return table("diff_ops", "one row per op and shapes, A against B", COLUMNS, frame, *pair.notes, matched_note(pair))
+    return Table.from_frame(
+        "diff_ops", "one row per op and shapes, A against B", COLUMNS, frame, *pair.notes, matched_note(pair)
+    )
 
 
 def matched_note(pair: Pair) -> str:

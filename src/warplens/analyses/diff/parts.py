@@ -10,7 +10,7 @@ from warplens.analyses.diff.rows import BOTH, ONLY_A, ONLY_B, TIMES, with_delta
 from warplens.analyses.diff.sides import Pair
 from warplens.analyses.diff.times import diff_idle, diff_timeline
 from warplens.analyses.diff.work import diff_categories, diff_kernels
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 TOTAL = "total"
 CATEGORY = "kernel category"
@@ -34,13 +34,15 @@ def diff_summary(pair: Pair) -> Table:
     share = (100 * pl.col("delta_us") / change) if change else pl.lit(None, pl.Float64)
     texts = pl.Series("what_changed", _texts(pair, frame), dtype=pl.String)
     columns = (
-        Column("part", "kernel category, cause of idleness, or what these leave of the total"),
-        Column("kind", "total, kernel category, idle, or rest"),
+        Column("part", "kernel category, cause of idleness, or what these leave of the total", "", pl.String),
+        Column("kind", "total, kernel category, idle, or rest", "", pl.String),
         *TIMES,
-        Column("what_changed", "the kernels behind it, A → B"),
+        Column("what_changed", "the kernels behind it, A → B", "", pl.String),
     )
     frame = frame.with_columns(share.alias("percent_of_change"), texts)
-    return table("diff_summary", "the total, then the parts it is made of, A against B", columns, frame, *pair.notes)
+    return Table.from_frame(
+        "diff_summary", "the total, then the parts it is made of, A against B", columns, frame, *pair.notes
+    )
 
 
 def _idle(pair: Pair) -> pl.DataFrame:

@@ -15,18 +15,23 @@ BOTH: Final = "both"
 ONLY_A: Final = "only in A"
 ONLY_B: Final = "only in B"
 TIMES: Final = (
-    Column("a_us", "GPU time in A, per step or of the whole trace (see the note)", "us"),
-    Column("b_us", "the same in B", "us"),
-    Column("delta_us", "B less A: negative where B is faster", "us"),
-    Column("ratio", "B over A; empty where A has none"),
-    Column("percent_of_change", "share of the change of the total; the parts of opposite sign take it over 100", "%"),
-    Column("status", "both, only in A, or only in B"),
-    Column("within_noise", "the difference is no larger than noise_us; empty where that is unknown"),
-    Column("noise_us", "what the runs' own steps let the difference vary by (95 %)", "us"),
+    Column("a_us", "GPU time in A, per step or of the whole trace (see the note)", "us", pl.Float64),
+    Column("b_us", "the same in B", "us", pl.Float64),
+    Column("delta_us", "B less A: negative where B is faster", "us", pl.Float64),
+    Column("ratio", "B over A; empty where A has none", "", pl.Float64),
+    Column(
+        "percent_of_change",
+        "share of the change of the total; the parts of opposite sign take it over 100",
+        "%",
+        pl.Float64,
+    ),
+    Column("status", "both, only in A, or only in B", "", pl.String),
+    Column("within_noise", "the difference is no larger than noise_us; empty where that is unknown", "", pl.Boolean),
+    Column("noise_us", "what the runs' own steps let the difference vary by (95 %)", "us", pl.Float64),
 )
 COUNTS: Final = (
-    Column("a_count", "GPU events in A, per step or in the whole trace"),
-    Column("b_count", "the same in B"),
+    Column("a_count", "GPU events in A, per step or in the whole trace", "", pl.Float64),
+    Column("b_count", "the same in B", "", pl.Float64),
 )
 
 

@@ -39,11 +39,11 @@ def diff_of_tables(name: str, a: pl.DataFrame, b: pl.DataFrame) -> Table:
     ]
     frame = joined.with_columns(status.alias("status"), *deltas).sort("in_a", "in_b", nulls_last=True)
     columns = [
-        *(Column(key, "names the row") for key in keys),
+        *(Column(key, "names the row", "", frame.schema[key]) for key in keys),
         *_repeat(frame),
-        Column("status", "which of them have it"),
+        Column("status", "which of them have it", "", pl.String),
     ]
-    columns += [column for number in numbers for column in _number_columns(number)]
+    columns += [column for number in numbers for column in _number_columns(number, frame)]
     frame = _sorted(frame.select(column.name for column in columns), numbers)
     missing = sorted(set(a.columns) ^ set(b.columns))
     notes = (f"not in both: {', '.join(missing)}",) if missing else ()
@@ -54,15 +54,13 @@ def summary_of(tables: Sequence[Table]) -> Table:
     """One row per compared table: how many of its rows differ, and in what."""
     rows = [(table.name, len(table), *_counts(table.frame)) for table in tables]
     columns = (
-        Column("table", "name of the table"),
-        Column("rows", "rows in either"),
-        Column("only_in_a", "rows that only A has"),
-        Column("only_in_b", "rows that only B has"),
-        Column("differing", "rows of both with any other number"),
+        Column("table", "name of the table", "", pl.String),
+        Column("rows", "rows in either", "", pl.Int64),
+        Column("only_in_a", "rows that only A has", "", pl.Int64),
+        Column("only_in_b", "rows that only B has", "", pl.Int64),
+        Column("differing", "rows of both with any other number", "", pl.Int64),
     )
-    schema = {column.name: pl.String if column.name == "table" else pl.Int64 for column in columns}
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return Table(REPORT_TABLES, "one row per table that both reports hold", columns, frame)
+    return Table.from_rows(REPORT_TABLES, "one row per table that both reports hold", columns, rows)
 
 
 def _counts(frame: pl.DataFrame) -> tuple[int, int, int]:
@@ -97,13 +95,16 @@ def _prepared(frame: pl.DataFrame, keys: list[str], numbers: list[str], side: st
 
 
 def _repeat(frame: pl.DataFrame) -> list[Column]:
-    return [Column(REPEAT, "tells rows of equal names apart")] if frame[REPEAT].max() else []
+    return [Column(REPEAT, "tells rows of equal names apart", "", pl.Int64)] if frame[REPEAT].max() else []
 
 
-def _number_columns(number: str) -> list[Column]:
+def _number_columns(number: str, frame: pl.DataFrame) -> list[Column]:
     unit = next((UNITS[word] for word in reversed(number.split("_")) if word in UNITS), "")
     texts = {"a": "in A", "b": "in B", "delta": "B less A"}
-    return [Column(f"{side}_{number}", f"{number} {text}", unit) for side, text in texts.items()]
+    return [
+        Column(f"{side}_{number}", f"{number} {text}", unit, frame.schema[f"{side}_{number}"])
+        for side, text in texts.items()
+    ]
 
 
 def _sorted(frame: pl.DataFrame, numbers: list[str]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from warplens.analyses.diff.sides import Pair, Side
 from warplens.analyses.time.gaps import all_gaps
 from warplens.analyses.time.steps import steps
 from warplens.analyses.time.timeline import timeline
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 MEASURES = ("total", "busy", "idle", "computation", "exposed_communication", "exposed_memcpy")
 LENGTHS = {"total": "gpu_ms", **{name: f"{name}_ms" for name in MEASURES[1:]}, "host": "host_ms"}
@@ -33,10 +33,17 @@ def diff_timeline(pair: Pair) -> Table:
     share = pl.when(whole != 0).then(100 * pl.col("delta_us") / whole)
     frame = frame.with_columns(share.alias("percent_of_change"), pl.lit(BOTH).alias("status"))
     columns = (
-        Column("measure", "total: the step's time on the GPU; its parts as in the table timeline; host: on the host"),
+        Column(
+            "measure",
+            "total: the step's time on the GPU; its parts as in the table timeline; host: on the host",
+            "",
+            pl.String,
+        ),
         *TIMES,
     )
-    return table("diff_timeline", "one row per measure of the timeline, A against B", columns, frame, *_notes(pair))
+    return Table.from_frame(
+        "diff_timeline", "one row per measure of the timeline, A against B", columns, frame, *_notes(pair)
+    )
 
 
 def _measures(side: Side) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]]:
@@ -65,14 +72,14 @@ def diff_idle(pair: Pair) -> Table:
     counted = Pair(_counted(pair.a), _counted(pair.b))
     frame = compare(counted, [_gaps(side) for side in pair.sides], ["cause"])
     columns = (
-        Column("cause", "why the GPU was idle; `warplens explain idle` lists the causes"),
+        Column("cause", "why the GPU was idle; `warplens explain idle` lists the causes", "", pl.String),
         *TIMES,
-        Column("a_count", "gaps in A, per step or in the whole trace"),
-        Column("b_count", "the same in B"),
+        Column("a_count", "gaps in A, per step or in the whole trace", "", pl.Float64),
+        Column("b_count", "the same in B", "", pl.Float64),
     )
     several = [side.label for side in pair.sides if side.work.gpu["device"].n_unique() > 1]
     notes = (*_notes(pair), *(f"{label} has several GPUs: idle time is their mean" for label in several))
-    return table("diff_idle", "one row per cause of idleness, A against B", columns, frame, *notes)
+    return Table.from_frame("diff_idle", "one row per cause of idleness, A against B", columns, frame, *notes)
 
 
 def _counted(side: Side) -> Side:
@@ -105,17 +112,22 @@ def diff_steps(pair: Pair) -> Table:
         names |= {f"{name}us": f"a_{name}us", f"{name}us_b": f"b_{name}us"}
     frame = with_delta(joined.with_columns(status.alias("status")).rename(names))
     columns = (
-        Column("position", "first, second … step with GPU work"),
-        Column("a_step", "its number in A"),
-        Column("b_step", "its number in B"),
-        Column("a_us", "length of the step on A's GPU, idle time included", "us"),
-        Column("b_us", "the same in B", "us"),
+        Column("position", "first, second … step with GPU work", "", pl.Int64),
+        Column("a_step", "its number in A", "", pl.Int64),
+        Column("b_step", "its number in B", "", pl.Int64),
+        Column("a_us", "length of the step on A's GPU, idle time included", "us", pl.Float64),
+        Column("b_us", "the same in B", "us", pl.Float64),
         *TIMES[2:4],
-        Column("status", "both, only in A, or only in B"),
-        *(Column(f"{side.lower()}_{name}_us", f"GPU {name} in {side}'s step", "us") for name in ("busy", "idle")
-          for side in "AB"),
-    )  # fmt: skip
-    return table("diff_steps", "one row per step, A against B in their order", columns, frame, *pair.notes[:1])
+        Column("status", "both, only in A, or only in B", "", pl.String),
+        *(
+            Column(f"{side.lower()}_{name}_us", f"GPU {name} in {side}'s step", "us", pl.Float64)
+            for name in ("busy", "idle")
+            for side in "AB"
+        ),
+    )
+    return Table.from_frame(
+        "diff_steps", "one row per step, A against B in their order", columns, frame, *pair.notes[:1]
+    )
 
 
 def _step_rows(side: Side) -> pl.DataFrame:

@@ -10,17 +10,19 @@ import polars as pl
 from warplens.analyses.diff.rows import BOTH, COUNTS, ONLY_A, ONLY_B, TIMES
 from warplens.analyses.diff.sides import Pair
 from warplens.analyses.trees.call_tree import call_tree
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.tree import Tree
 
 COLUMNS = (
-    Column("node", "number of the node; parents come before their children"),
-    Column("parent", "node above it, empty for the root"),
-    Column("depth", "nodes above it"),
-    Column("name", "module, op, frame or kernel; A → B for kernels of one category that replace each other"),
-    Column("kind", "kind of the node"),
+    Column("node", "number of the node; parents come before their children", "", pl.Int64),
+    Column("parent", "node above it, empty for the root", "", pl.Int64),
+    Column("depth", "nodes above it", "", pl.Int64),
+    Column(
+        "name", "module, op, frame or kernel; A → B for kernels of one category that replace each other", "", pl.String
+    ),
+    Column("kind", "kind of the node", "", pl.String),
     *TIMES[:4],
-    Column("status", "both, only in A, or only in B"),
+    Column("status", "both, only in A, or only in B", "", pl.String),
     *COUNTS,
 )
 NUMBERS = ("a_ns", "b_ns", "a_count", "b_count")
@@ -76,8 +78,8 @@ def diff_of_trees(
     for side, (tree, runs) in (("a", a), ("b", b)):
         merged.add(tree, side, runs)
     gone = _join_replaced(merged, categories)
-    frame = _frame(merged, gone)
-    return table("diff_tree", f"one row per call path ({shown}), A against B", COLUMNS, frame, *notes)
+    meaning = f"one row per call path ({shown}), A against B"
+    return Table.from_rows("diff_tree", meaning, COLUMNS, _rows(merged, gone), *notes)
 
 
 def _categories(pair: Pair) -> dict[str, str]:
@@ -104,7 +106,7 @@ def _join_replaced(merged: _Merged, categories: Mapping[str, str]) -> set[int]:
     return gone
 
 
-def _frame(merged: _Merged, gone: set[int]) -> pl.DataFrame:
+def _rows(merged: _Merged, gone: set[int]) -> list[tuple[object, ...]]:
     """Depth first, the largest difference first among siblings."""
     a_ns, b_ns = merged.numbers["a_ns"], merged.numbers["b_ns"]
     children: list[list[int]] = [[] for _ in merged.name]
@@ -123,6 +125,4 @@ def _frame(merged: _Merged, gone: set[int]) -> pl.DataFrame:
         rows.append((number, parent, depth, merged.name[node], merged.kind[node], a, b, b - a, ratio, status, *counts))
         below = sorted(children[node], key=lambda each: (abs(b_ns[each] - a_ns[each]), merged.name[each]))
         stack.extend((child, number, depth + 1) for child in below)
-    types = [pl.Int64, pl.Int64, pl.Int64, pl.String, pl.String, *[pl.Float64] * 4, pl.String, pl.Float64, pl.Float64]
-    names = [column.name for column in COLUMNS]
-    return pl.DataFrame(rows, schema=dict(zip(names, types, strict=True)), orient="row")
+    return rows

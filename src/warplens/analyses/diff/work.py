@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 
@@ -11,14 +13,14 @@ from warplens.analyses.work.kernels import CATEGORY
 from warplens.analyses.work.modules import OUTSIDE, module_context, module_paths
 from warplens.analyses.work.places import pattern_of
 from warplens.analyses.workspace import NO_LAUNCH
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
-KERNEL = Column("kernel_short", "readable short form of the kernel's name")
+KERNEL = Column("kernel_short", "readable short form of the kernel's name", "", pl.String)
 
 
 def diff_categories(pair: Pair) -> Table:
     frame = compare(pair, [side.events for side in pair.sides], ["kernel_category"])
-    return table(
+    return Table.from_frame(
         "diff_categories", "one row per kernel category, A against B", (CATEGORY, *TIMES, *COUNTS), frame, *pair.notes
     )
 
@@ -27,7 +29,7 @@ def diff_kernels(pair: Pair) -> Table:
     keys = ["kernel_category", "kernel_short"]
     frame = compare(pair, [side.events for side in pair.sides], keys)
     columns = (CATEGORY, KERNEL, *TIMES, *COUNTS)
-    return table("diff_kernels", "one row per kernel (short name), A against B", columns, frame, *pair.notes)
+    return Table.from_frame("diff_kernels", "one row per kernel (short name), A against B", columns, frame, *pair.notes)
 
 
 def diff_modules(pair: Pair) -> Table:
@@ -40,17 +42,27 @@ def diff_modules(pair: Pair) -> Table:
     key = pl.when(as_pattern).then("pattern").otherwise("module").alias("module")
     frame = compare(pair, [a.with_columns(key), b.with_columns(key)], ["module"])
     columns = (
-        Column("module", "path of nn.Module instances; * for their numbers where only so the paths match"),
+        Column(
+            "module", "path of nn.Module instances; * for their numbers where only so the paths match", "", pl.String
+        ),
         *TIMES,
         *COUNTS,
     )
-    return table("diff_modules", "one row per nn.Module path, A against B", columns, frame, *_module_notes(pair))
+    return Table.from_frame(
+        "diff_modules", "one row per nn.Module path, A against B", columns, frame, *_module_notes(pair)
+    )
 
 
 def diff_layers(pair: Pair) -> Table:
     frame = compare(pair, [_with_modules(side) for side in pair.sides], ["pattern"]).rename({"pattern": "layer"})
-    columns = (Column("layer", "path of nn.Modules, * for the numbers of inner instances"), *TIMES, *COUNTS)
-    return table("diff_layers", "one row per kind of nn.Module, A against B", columns, frame, *_module_notes(pair))
+    columns = (
+        Column("layer", "path of nn.Modules, * for the numbers of inner instances", "", pl.String),
+        *TIMES,
+        *COUNTS,
+    )
+    return Table.from_frame(
+        "diff_layers", "one row per kind of nn.Module, A against B", columns, frame, *_module_notes(pair)
+    )
 
 
 def _module_notes(pair: Pair) -> tuple[str, ...]:
@@ -75,9 +87,9 @@ def _with_modules(side: Side) -> pl.DataFrame:
 def diff_host(pair: Pair) -> Table:
     frame = compare(pair, [_host_ops(side) for side in pair.sides], ["op"])
     meanings = {"a_us": "host time inside the op but in no inner op, in A", "a_count": "calls in A"}
-    times = [Column(c.name, meanings.get(c.name, c.meaning), c.unit) for c in (*TIMES, *COUNTS)]
-    columns = (Column("op", "framework op"), *times)
-    return table("diff_host", "host time: one row per op name, A against B", columns, frame, *pair.notes[:1])
+    times = [replace(column, meaning=meanings.get(column.name, column.meaning)) for column in (*TIMES, *COUNTS)]
+    columns = (Column("op", "framework op", "", pl.String), *times)
+    return Table.from_frame("diff_host", "host time: one row per op name, A against B", columns, frame, *pair.notes[:1])
 
 
 def _host_ops(side: Side) -> pl.DataFrame:

@@ -17,50 +17,50 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.roofline.costing import costing
-from warplens.analyses.work.kernels import CATEGORY
+from warplens.analyses.work.kernels import CATEGORY, EVENTS
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.categories import Categorizer, short_name
 from warplens.categories.demangling import demangle, is_mangled
 from warplens.categories.kernel_name import parse_kernel_name
 from warplens.model.kinds import CODE
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
-SHORT: Final = Column("kernel_short", "readable short form of the name")
+SHORT: Final = Column("kernel_short", "readable short form of the name", "", pl.String)
 MEANING: Final = "one row per kernel, grid and block of the trace that Nsight Compute has measured"
 NO_COUNTERS: Final = "no counters: give Nsight Compute's CSV beside the trace (--ncu FILE)"
-TEXTS: Final = (
-    "kernel", "kernel_short", "kernel_category", "grid", "block", "matched_by", "occupancy_limit", "top_stall", "rule",
-    "rule_text", "speedup_type",
-)  # fmt: skip
-TYPES: Final = {**dict.fromkeys(TEXTS, pl.String), "count": pl.Int64, "profiled": pl.Int64}
 COLUMNS: Final = (
-    Column("kernel", "name as the trace has it"),
+    Column("kernel", "name as the trace has it", "", pl.String),
     SHORT,
     CATEGORY,
-    Column("grid", "blocks"),
-    Column("block", "threads of a block"),
-    Column("count", "launches in the trace"),
-    Column("total_us", "sum of their durations", "us"),
-    Column("percent", "share of the summed duration of all GPU events", "%"),
-    Column("mean_us", "mean duration in the trace", "us"),
-    Column("profiled", "launches that Nsight Compute measured; what follows are means over them"),
-    Column("matched_by", "name: with template arguments, base name: one of the two spellings has none"),
-    Column("ncu_us", "duration as Nsight Compute measured it, alone", "us"),
-    Column("dram_bytes", "bytes read from and written to the GPU's memory, measured", "bytes"),
-    Column("modelled_bytes", "bytes that the op must move, where the op launches this one kernel", "bytes"),
-    Column("measured_over_modelled", "dram_bytes over modelled_bytes: below 1 where data stayed in the L2 cache"),
-    Column("dram_percent", "share of the memory's peak rate", "%"),
-    Column("l2_hit_percent", "share of L2 accesses that the cache answers", "%"),
-    Column("sm_percent", "use of the busiest part of the multiprocessors", "%"),
-    Column("tensor_percent", "use of the tensor pipe: time, not a count of operations", "%"),
-    Column("occupancy_percent", "warps resident on average, of the most that fit", "%"),
-    Column("occupancy_limit", "what keeps more warps from being resident"),
-    Column("top_stall", "what warps waited for most"),
-    Column("top_stall_percent", "share of the warps' time", "%"),
-    Column("rule", "Nsight Compute's rule that promises most"),
-    Column("rule_text", "what it says"),
-    Column("estimated_speedup_percent", "time that Nsight Compute thinks can be won", "%"),
-    Column("speedup_type", "global: of the kernel's time, local: of the part that the rule looks at"),
+    Column("grid", "blocks", "", pl.String),
+    Column("block", "threads of a block", "", pl.String),
+    Column("count", "launches in the trace", "", pl.Int64),
+    Column("total_us", "sum of their durations", "us", pl.Float64),
+    Column("percent", "share of the summed duration of all GPU events", "%", pl.Float64),
+    Column("mean_us", "mean duration in the trace", "us", pl.Float64),
+    Column("profiled", "launches that Nsight Compute measured; what follows are means over them", "", pl.Int64),
+    Column("matched_by", "name: with template arguments, base name: one of the two spellings has none", "", pl.String),
+    Column("ncu_us", "duration as Nsight Compute measured it, alone", "us", pl.Float64),
+    Column("dram_bytes", "bytes read from and written to the GPU's memory, measured", "bytes", pl.Float64),
+    Column("modelled_bytes", "bytes that the op must move, where the op launches this one kernel", "bytes", pl.Float64),
+    Column(
+        "measured_over_modelled",
+        "dram_bytes over modelled_bytes: below 1 where data stayed in the L2 cache",
+        "",
+        pl.Float64,
+    ),
+    Column("dram_percent", "share of the memory's peak rate", "%", pl.Float64),
+    Column("l2_hit_percent", "share of L2 accesses that the cache answers", "%", pl.Float64),
+    Column("sm_percent", "use of the busiest part of the multiprocessors", "%", pl.Float64),
+    Column("tensor_percent", "use of the tensor pipe: time, not a count of operations", "%", pl.Float64),
+    Column("occupancy_percent", "warps resident on average, of the most that fit", "%", pl.Float64),
+    Column("occupancy_limit", "what keeps more warps from being resident", "", pl.String),
+    Column("top_stall", "what warps waited for most", "", pl.String),
+    Column("top_stall_percent", "share of the warps' time", "%", pl.Float64),
+    Column("rule", "Nsight Compute's rule that promises most", "", pl.String),
+    Column("rule_text", "what it says", "", pl.String),
+    Column("estimated_speedup_percent", "time that Nsight Compute thinks can be won", "%", pl.Float64),
+    Column("speedup_type", "global: of the kernel's time, local: of the part that the rule looks at", "", pl.String),
 )
 MEANS: Final = (
     "time_us", "dram_bytes", "dram_percent", "l2_hit_percent", "sm_percent", "tensor_percent", "occupancy_percent",
@@ -146,7 +146,7 @@ def with_short_names(found: Table, categorizer: Categorizer) -> Table:
     place = [column.name for column in found.columns].index("kernel") + 1
     columns = (*found.columns[:place], SHORT, CATEGORY, *found.columns[place:])
     frame = found.frame.join(known, on="kernel", how="left", maintain_order="left")
-    return table(found.name, found.meaning, columns, frame, *found.notes)
+    return Table.from_frame(found.name, found.meaning, columns, frame, *found.notes)
 
 
 def measured_kernels(work: Workspace) -> Table:
@@ -154,8 +154,7 @@ def measured_kernels(work: Workspace) -> Table:
     counters = next((table for table in work.counters if table.name == "counters"), None)
     rules = next((table for table in work.counters if table.name == "counter_rules"), None)
     if counters is None:
-        frame = pl.DataFrame(schema={column.name: TYPES.get(column.name, pl.Float64) for column in COLUMNS})
-        return table("measured_kernels", MEANING, COLUMNS, frame, NO_COUNTERS)
+        return Table.from_rows("measured_kernels", MEANING, COLUMNS, [], NO_COUNTERS)
     return joined_kernels(work, counters, rules)
 
 
@@ -180,7 +179,7 @@ def joined_kernels(work: Workspace, counters: Table, rules: Table | None = None)
         )
         .sort("total_us", "kernel", "grid", descending=[True, False, False])
     )
-    return table("measured_kernels", MEANING, COLUMNS, joined, *matches.notes())
+    return Table.from_frame("measured_kernels", MEANING, COLUMNS, joined, *matches.notes())
 
 
 def _trace_groups(work: Workspace) -> pl.DataFrame:
@@ -196,7 +195,7 @@ def _trace_groups(work: Workspace) -> pl.DataFrame:
         .join(geometries, on="geometry", how="left", maintain_order="left")
         .group_by("name", "grid", "block", maintain_order=True)
         .agg(
-            pl.len().alias("count"),
+            EVENTS,
             (pl.col("dur_ns").sum() / 1000).alias("total_us"),
             (pl.col("dur_ns").mean() / 1000).alias("mean_us"),
             # Calls of other sizes with the same grid: which of them was measured is not known.
@@ -288,7 +287,7 @@ def _per_row(frame: pl.DataFrame) -> pl.DataFrame:
     """The profiled launches of each row of the trace as one: means, and the words of the longest launch."""
     promise = [pl.col("speedup_type") == "global", pl.col("estimated_speedup_percent")]
     return frame.group_by("row", maintain_order=True).agg(
-        pl.len().alias("profiled"),
+        EVENTS.alias("profiled"),
         pl.col("matched_by").first(),
         *(pl.col(name).mean().alias("ncu_us" if name == "time_us" else name) for name in MEANS),
         *(pl.col(name).sort_by("time_us", descending=True, nulls_last=True).first() for name in FIRSTS),

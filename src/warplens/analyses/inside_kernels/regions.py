@@ -9,21 +9,21 @@ import polars as pl
 
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import CODE
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Trace
 
 FORMAT: Final = "proton_intra"
 CTA: Final = re.compile(r"(?P<kernel>.*) Core\d+ CTA\d+", re.DOTALL)
 COLUMNS: Final = (
-    Column("kernel", "the kernel that was instrumented"),
-    Column("region", "name of the region"),
-    Column("count", "passes through the region, of all warps"),
-    Column("total_us", "sum of their durations, regions inside included", "us"),
-    Column("mean_us", "mean of one pass", "us"),
-    Column("min_us", "shortest pass", "us"),
-    Column("max_us", "longest pass", "us"),
-    Column("warps", "warps that passed through it (each warp of each CTA)"),
-    Column("percent", "share of the warps' spans, from each one's first region to its last", "%"),
+    Column("kernel", "the kernel that was instrumented", "", pl.String),
+    Column("region", "name of the region", "", pl.String),
+    Column("count", "passes through the region, of all warps", "", pl.UInt32),
+    Column("total_us", "sum of their durations, regions inside included", "us", pl.Float64),
+    Column("mean_us", "mean of one pass", "us", pl.Float64),
+    Column("min_us", "shortest pass", "us", pl.Float64),
+    Column("max_us", "longest pass", "us", pl.Float64),
+    Column("warps", "warps that passed through it (each warp of each CTA)", "", pl.UInt32),
+    Column("percent", "share of the warps' spans, from each one's first region to its last", "%", pl.Float64),
 )
 MEANING: Final = (
     "each warp has a clock of its own and many run at once: these times add up to no kernel's time; "
@@ -60,7 +60,7 @@ def regions(work: Workspace) -> Table:
     notes = [MEANING] if frame.height else []
     if frame.height and "assumed_clock_mhz" in work.trace.meta.facts:
         notes.append(CLOCK)
-    return table("regions", "one row per instrumented kernel and region", COLUMNS, frame, *notes)
+    return Table.from_frame("regions", "one row per instrumented kernel and region", COLUMNS, frame, *notes)
 
 
 def region_events(trace: Trace) -> pl.DataFrame:

@@ -16,7 +16,7 @@ import polars as pl
 
 from warplens.analyses.inside_kernels.regions import CLOCK, region_events
 from warplens.analyses.workspace import Workspace
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
 from warplens.passes.nest import nest_lane
 
@@ -28,19 +28,23 @@ NAMED: Final = 3
 NOTHING: Final = "(between regions)"
 WARP: Final = re.compile(r"\D*(\d{1,9})")
 Floats = npt.NDArray[np.float64]
-COLUMNS: Final = {
-    Column("kernel", "the kernel that was instrumented"): pl.String,
-    Column("warp", "number of the warp in its CTA"): pl.Int64,
-    Column("region", "name of the region"): pl.String,
-    Column("count", "passes of this warp through it, over all CTAs"): pl.Int64,
-    Column("total_us", "sum of their durations, regions inside included", "us"): pl.Float64,
-    Column("percent", "share of the warp's spans, from its first region to its last", "%"): pl.Float64,
-    Column("same_percent", "share of that time in which another warp was in the same region: 0 where they take turns",
-           "%"): pl.Float64,
-    Column("meanwhile", "where the other warps were most in that time"): pl.String,
-    Column("meanwhile_percent", "share of their time that they were there", "%"): pl.Float64,
-    Column("others", "all of the larger shares of the other warps' time"): pl.String,
-}  # fmt: skip
+COLUMNS: Final = (
+    Column("kernel", "the kernel that was instrumented", "", pl.String),
+    Column("warp", "number of the warp in its CTA", "", pl.Int64),
+    Column("region", "name of the region", "", pl.String),
+    Column("count", "passes of this warp through it, over all CTAs", "", pl.Int64),
+    Column("total_us", "sum of their durations, regions inside included", "us", pl.Float64),
+    Column("percent", "share of the warp's spans, from its first region to its last", "%", pl.Float64),
+    Column(
+        "same_percent",
+        "share of that time in which another warp was in the same region: 0 where they take turns",
+        "%",
+        pl.Float64,
+    ),
+    Column("meanwhile", "where the other warps were most in that time", "", pl.String),
+    Column("meanwhile_percent", "share of their time that they were there", "%", pl.Float64),
+    Column("others", "all of the larger shares of the other warps' time", "", pl.String),
+)
 MEANING: Final = (
     "the other warps are those of the same CTA outside the warp's own group of four, or all others where a CTA has no "
     "more than four; of nested regions the innermost counts for them"
@@ -69,13 +73,12 @@ def warp_regions(work: Workspace) -> Table:
             shares.setdefault(key, []).append(sums)
     summed = {key: np.sum(found, axis=0) for key, found in shares.items()}
     rows = [_row(row, names, summed) for row in _totals(events).iter_rows(named=True)]
-    frame = pl.DataFrame(rows, schema={column.name: dtype for column, dtype in COLUMNS.items()}, orient="row")
-    notes = [MEANING] if frame.height else []
-    if frame.height and "assumed_clock_mhz" in work.trace.meta.facts:
+    notes = [MEANING] if rows else []
+    if rows and "assumed_clock_mhz" in work.trace.meta.facts:
         notes.append(CLOCK)
     if skipped:
         notes.append(f"warps are compared in the first {MOST_CTAS} CTAs of {', '.join(sorted(skipped))}")
-    return table("warp_regions", "one row per instrumented kernel, warp and region", COLUMNS, frame, *notes)
+    return Table.from_rows("warp_regions", "one row per instrumented kernel, warp and region", COLUMNS, rows, *notes)
 
 
 def _numbered(events: pl.DataFrame, work: Workspace) -> pl.DataFrame:

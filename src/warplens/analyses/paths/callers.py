@@ -10,16 +10,16 @@ from warplens.analyses.paths.workspace import PathWorkspace
 from warplens.analyses.work.kernels import PERCENT, TOTAL_US
 from warplens.analyses.work.modules import BACKWARD, FORWARD, NO_FRAME, frame_parts
 from warplens.analyses.workspace import percent_of
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 COLUMNS = (
-    Column("file", "source file of the innermost frame that is not framework plumbing"),
-    Column("line", "line that was running"),
-    Column("function", "its function"),
-    Column("count", "GPU events launched from it"),
-    Column(FORWARD.name, FORWARD.meaning + UNKNOWN, FORWARD.unit),
-    Column(BACKWARD.name, BACKWARD.meaning + UNKNOWN, BACKWARD.unit),
-    Column("kernel_us", "GPU time", "us"),
+    Column("file", "source file of the innermost frame that is not framework plumbing", "", pl.String),
+    Column("line", "line that was running", "", pl.Int64),
+    Column("function", "its function", "", pl.String),
+    Column("count", "GPU events launched from it", "", pl.Int64),
+    Column(FORWARD.name, FORWARD.meaning + UNKNOWN, FORWARD.unit, pl.Float64),
+    Column(BACKWARD.name, BACKWARD.meaning + UNKNOWN, BACKWARD.unit, pl.Float64),
+    Column("kernel_us", "GPU time", "us", pl.Float64),
     PERCENT,
 )
 
@@ -43,4 +43,4 @@ def python_lines(work: PathWorkspace) -> Table:
         percent_of("kernel_us", work.gpu_total_ns).alias("percent"),
     ).sort("kernel_us", "file", "line", descending=[True, False, False])
     notes = () if np.any(lines >= 0) else ("no Python frames in this profile",)
-    return table("python_lines", "one row per line of Python (file:line)", COLUMNS, frame, *notes)
+    return Table.from_frame("python_lines", "one row per line of Python (file:line)", COLUMNS, frame, *notes)

@@ -7,9 +7,9 @@ import polars as pl
 from warplens.analyses.paths.workspace import PathWorkspace
 from warplens.analyses.work.kernels import CATEGORY, COUNT, PERCENT, TOTAL, TOTAL_US, kernel_columns, with_share_of_op
 from warplens.analyses.workspace import percent_of
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
-OP = Column("op", "innermost scope or Python frame around the kernel")
+OP = Column("op", "innermost scope or Python frame around the kernel", "", pl.String)
 UNKNOWN = "; not known without a timeline"
 CALLS = pl.col("count").sum()
 NO_FLOAT, NO_INT = pl.lit(None, pl.Float64), pl.lit(None, pl.Int64)
@@ -22,7 +22,9 @@ def kernel_categories(work: PathWorkspace) -> Table:
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
         .sort("total_us", "kernel_category", descending=[True, False])
     )
-    return table("kernel_categories", "one row per kernel category", (CATEGORY, COUNT, TOTAL, PERCENT), frame)
+    return Table.from_frame(
+        "kernel_categories", "one row per kernel category", (CATEGORY, COUNT, TOTAL, PERCENT), frame
+    )
 
 
 def kernels(work: PathWorkspace) -> Table:
@@ -40,7 +42,7 @@ def kernels(work: PathWorkspace) -> Table:
         )
         .sort("total_us", *order, descending=[True, *[False] * len(order)])
     )
-    return table("kernels", "one row per scope or frame, kernel and GPU", kernel_columns(OP, UNKNOWN), frame)
+    return Table.from_frame("kernels", "one row per scope or frame, kernel and GPU", kernel_columns(OP, UNKNOWN), frame)
 
 
 def launch_categories(work: PathWorkspace) -> Table:
@@ -54,7 +56,7 @@ def launch_categories(work: PathWorkspace) -> Table:
         CATEGORY,
         COUNT,
         TOTAL,
-        Column("percent_of_op", "share of the GPU time of this scope or frame", "%"),
-        Column("is_graph", "its kernels, or some of them, come from a CUDA or HIP graph"),
+        Column("percent_of_op", "share of the GPU time of this scope or frame", "%", pl.Float64),
+        Column("is_graph", "its kernels, or some of them, come from a CUDA or HIP graph", "", pl.Boolean),
     )
-    return table("launch_categories", "one row per scope or frame and kernel category", columns, frame)
+    return Table.from_frame("launch_categories", "one row per scope or frame and kernel category", columns, frame)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import polars as pl
+
 from warplens.analyses.trees.rates import EXCLUSIVE, amount_unit
 from warplens.model.table import Column
 
@@ -21,5 +23,5 @@ def metric_columns(metrics: Iterable[str], taken: Iterable[str], meaning: str = 
         while name in used:
             name = f"metric_{name}"
         used.add(name)
-        columns[metric] = Column(name, meaning.format(metric=plain), amount_unit(plain))
+        columns[metric] = Column(name, meaning.format(metric=plain), amount_unit(plain), pl.Float64)
     return columns

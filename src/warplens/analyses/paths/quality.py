@@ -10,7 +10,7 @@ from warplens.analyses.paths.workspace import PathWorkspace
 from warplens.analyses.quality import COLUMNS
 from warplens.categories import demangle
 from warplens.model.quality import Note
-from warplens.model.table import Table, table
+from warplens.model.table import Table
 from warplens.units import format_percent
 
 PROTON_TREE: Final = "Proton call tree"
@@ -20,9 +20,7 @@ PROTON_TREE: Final = "Proton call tree"
 def quality(work: PathWorkspace) -> Table:
     added = (*_limits(work), *_profiler_work(work), *_mangled_names(work), *_unknown_gpu(work))
     notes = work.paths.quality.with_notes(*added).notes
-    rows = [(note.code, note.severity, note.count, note.message) for note in notes]
-    schema = {"code": pl.String, "severity": pl.String, "count": pl.Int64, "message": pl.String}
-    return table("quality", "one row per note on the profile", COLUMNS, pl.DataFrame(rows, schema, orient="row"))
+    return Table.from_rows("quality", "one row per note on the profile", COLUMNS, notes)
 
 
 def _limits(work: PathWorkspace) -> list[Note]:

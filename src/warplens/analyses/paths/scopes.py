@@ -12,21 +12,21 @@ from warplens.analyses.paths.workspace import PathWorkspace
 from warplens.analyses.trees.rates import EXCLUSIVE, FLOPS, PEAKS, SAMPLES, Amounts, inclusive, ratio
 from warplens.analyses.work.kernels import PERCENT
 from warplens.analyses.workspace import percent_of
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.tree import Floats
 
 COLUMNS = (
-    Column("scope", "its name"),
-    Column("count", "GPU events inside it"),
-    Column("total_us", "their GPU time", "us"),
+    Column("scope", "its name", "", pl.String),
+    Column("count", "GPU events inside it", "", pl.Int64),
+    Column("total_us", "their GPU time", "us", pl.Float64),
     PERCENT,
-    Column("paths", "call paths that lead to it"),
+    Column("paths", "call paths that lead to it", "", pl.Int64),
 )
 CYCLES = "cycles"
 RATES = (
-    Column("tflops", "FLOPs over GPU time", "TFLOP/s"),
-    Column("tbps", "bytes over GPU time", "TB/s"),
-    Column("percent_of_roofline", "least time for FLOPs and bytes on this GPU over GPU time", "%"),
+    Column("tflops", "FLOPs over GPU time", "TFLOP/s", pl.Float64),
+    Column("tbps", "bytes over GPU time", "TB/s", pl.Float64),
+    Column("percent_of_roofline", "least time for FLOPs and bytes on this GPU over GPU time", "%", pl.Float64),
 )
 
 
@@ -53,7 +53,7 @@ def scopes(work: PathWorkspace) -> Table:
     ).with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
     frame = frame.sort("total_us", "scope", descending=[True, False])
     notes = () if names else ("no scopes in this profile",)
-    return table("scopes", "one row per name of a scope; a scope inside another of its name counts once",
+    return Table.from_frame("scopes", "one row per name of a scope; a scope inside another of its name counts once",
                  (*COLUMNS, *columns), frame.fill_nan(None), *notes)  # fmt: skip
 
 
@@ -90,6 +90,6 @@ def _metrics(work: PathWorkspace, summed: Callable[[Floats], Floats]) -> tuple[l
     for name, column in known.items():
         has_rate = column.unit in ("", "bytes") and column.name != "bytes"
         if has_rate and not name.endswith((EXCLUSIVE, CYCLES)) and work.gpu_total_ns:
-            listed.append(Column(f"{column.name}_per_s", f"{column.name} over GPU time"))
+            listed.append(Column(f"{column.name}_per_s", f"{column.name} over GPU time", "", pl.Float64))
             rates[listed[-1].name] = ratio(values[column.name], seconds)
     return listed, values | rates

@@ -10,7 +10,7 @@ import polars as pl
 from warplens.analyses.paths.quality import PROTON_TREE
 from warplens.analyses.paths.workspace import PathWorkspace
 from warplens.analyses.work.modules import frame_parts
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
 
 SAMPLES: Final = "num_samples"
@@ -25,17 +25,17 @@ HOW_TO_SAMPLE: Final = {
     "ncu": ": Nsight Compute's are in the table counter_stalls, where its raw page was read",
 }
 COLUMNS = (
-    Column("kernel_short", "readable short form of the kernel's name"),
-    Column("file", "source file inside the kernel; empty where the samples are not told apart by line"),
-    Column("line", "line in it"),
-    Column("function", "function in it"),
-    Column("samples", "times the sampler found a warp here", "count"),
-    Column("stalled_samples", "of these, those in which it waited", "count"),
-    Column("percent", "share of all samples", "%"),
-    Column("stalled_percent", "share of this line's samples in which it waited", "%"),
-    Column("top_stall", "what it waited for most; `selected`, an issued instruction, is no wait"),
-    Column("top_stall_percent", "share of that among the waits", "%"),
-    Column("kernel", "the kernel's name as recorded"),
+    Column("kernel_short", "readable short form of the kernel's name", "", pl.String),
+    Column("file", "source file inside the kernel; empty where the samples are not told apart by line", "", pl.String),
+    Column("line", "line in it", "", pl.Int64),
+    Column("function", "function in it", "", pl.String),
+    Column("samples", "times the sampler found a warp here", "count", pl.Int64),
+    Column("stalled_samples", "of these, those in which it waited", "count", pl.Int64),
+    Column("percent", "share of all samples", "%", pl.Float64),
+    Column("stalled_percent", "share of this line's samples in which it waited", "%", pl.Float64),
+    Column("top_stall", "what it waited for most; `selected`, an issued instruction, is no wait", "", pl.String),
+    Column("top_stall_percent", "share of that among the waits", "%", pl.Float64),
+    Column("kernel", "the kernel's name as recorded", "", pl.String),
 )
 
 
@@ -61,9 +61,11 @@ def stalls(work: PathWorkspace) -> Table:
     described = _described(frame, reasons, work.short_names).sort(
         "samples", "kernel", "place", descending=[True, False, False]
     )
-    meanings = (Column(name, f"samples that waited: {name.removeprefix(PREFIX)}", "count") for name in reasons)
+    meanings = (
+        Column(name, f"samples that waited: {name.removeprefix(PREFIX)}", "count", pl.Int64) for name in reasons
+    )
     notes = () if counted else (NO_SAMPLES + HOW_TO_SAMPLE.get(work.paths.meta.format, ""),)
-    return table(
+    return Table.from_frame(
         "stalls", "one row per kernel and source line that was sampled", (*COLUMNS, *meanings), described, *notes
     )
 

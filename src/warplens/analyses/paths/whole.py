@@ -12,17 +12,17 @@ from warplens.analyses.paths.workspace import PathWorkspace
 from warplens.analyses.trees.rates import inclusive
 from warplens.analyses.work.kernels import PERCENT
 from warplens.analyses.workspace import percent_of
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 COLUMNS = (
-    Column("node", "number of the node; parents come before their children"),
-    Column("parent", "node above it, empty for the root"),
-    Column("depth", "nodes above it"),
-    Column("name", "scope, frame, kernel or source line"),
-    Column("kind", "kind of the node"),
-    Column("total_us", "GPU time of the node and all below it", "us"),
-    Column("self_us", "GPU time of the node alone", "us"),
-    Column("count", "GPU events, or calls where the profile counts those"),
+    Column("node", "number of the node; parents come before their children", "", pl.Int64),
+    Column("parent", "node above it, empty for the root", "", pl.Int64),
+    Column("depth", "nodes above it", "", pl.Int64),
+    Column("name", "scope, frame, kernel or source line", "", pl.String),
+    Column("kind", "kind of the node", "", pl.String),
+    Column("total_us", "GPU time of the node and all below it", "us", pl.Float64),
+    Column("self_us", "GPU time of the node alone", "us", pl.Float64),
+    Column("count", "GPU events, or calls where the profile counts those", "", pl.Int64),
     PERCENT,
 )
 TAKEN: Final = frozenset(column.name for column in COLUMNS)
@@ -49,6 +49,6 @@ def call_paths(work: PathWorkspace) -> Table:
         },
         schema_overrides={"parent": pl.Int64, "name": pl.String, "kind": pl.String},
     ).with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
-    return table(
+    return Table.from_frame(
         "call_paths", "one row per node of the tree, heaviest path first", (*COLUMNS, *columns.values()), frame
     )

@@ -77,7 +77,7 @@ class PathWorkspace:
                 "in_graph": self.in_graph[self.kernel_nodes],
             },
             schema_overrides=dict.fromkeys(("kernel", "kernel_short", "kernel_category", "op"), pl.String),
-        ).with_columns(pl.when(pl.col("device") >= 0).then("device").alias("device"))
+        ).with_columns(pl.when(pl.col("device") >= 0).then("device").cast(pl.Int32, strict=False).alias("device"))
         return frame.join(_op_categories(frame), on="op", how="left", maintain_order="left")
 
     @cached_property

@@ -18,45 +18,38 @@ from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of, rows_o
 from warplens.costs import Cost
 from warplens.hardware import UNITS
 from warplens.model.kinds import NONE
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.trace import Ints
 
 COLUMNS = (
-    Column("op", "the op whose inputs give the cost"),
-    Column("family", "which formula gives FLOPs and bytes; `warplens explain costs` lists them"),
-    Column("params", "the sizes it took"),
-    Column("dtype", "element type of the main input"),
-    Column("flop", "floating-point operations of one call (a multiply–add is 2)"),
-    Column("bytes", "bytes one call must move: inputs read once, outputs written once", "bytes"),
-    Column("intensity", "FLOP per byte"),
-    Column("count", "calls"),
-    Column("kernel_us_mean", "time in which any kernel of a call ran, mean over the calls", "us"),
-    Column("tflops", "FLOPs over that time", "TFLOP/s"),
-    Column("tbps", "bytes over that time", "TB/s"),
-    Column("bound", "what limits the op: compute, memory or host link; empty for an unknown GPU"),
-    Column("roofline_us", "the least time one call can take on this GPU", "us"),
-    Column("percent_of_roofline", "roofline_us over kernel_us_mean", "%"),
-    Column("flag", "why that share is not to be taken at face value"),
-    Column("unit", "the ceiling that was used"),
-    Column("ceiling", "whether that ceiling is measured or from the data sheet"),
-    Column("total_us", "summed duration of the GPU events of all calls", "us"),
-    Column("percent", "share of the summed duration of all GPU events", "%"),
-    Column("lost_us", "time above the roofline, all calls together", "us"),
+    Column("op", "the op whose inputs give the cost", "", pl.String),
+    Column("family", "which formula gives FLOPs and bytes; `warplens explain costs` lists them", "", pl.String),
+    Column("params", "the sizes it took", "", pl.String),
+    Column("dtype", "element type of the main input", "", pl.String),
+    Column("flop", "floating-point operations of one call (a multiply–add is 2)", "", pl.Float64),
+    Column("bytes", "bytes one call must move: inputs read once, outputs written once", "bytes", pl.Float64),
+    Column("intensity", "FLOP per byte", "", pl.Float64),
+    Column("count", "calls", "", pl.Int64),
+    Column("kernel_us_mean", "time in which any kernel of a call ran, mean over the calls", "us", pl.Float64),
+    Column("tflops", "FLOPs over that time", "TFLOP/s", pl.Float64),
+    Column("tbps", "bytes over that time", "TB/s", pl.Float64),
+    Column("bound", "what limits the op: compute, memory or host link; empty for an unknown GPU", "", pl.String),
+    Column("roofline_us", "the least time one call can take on this GPU", "us", pl.Float64),
+    Column("percent_of_roofline", "roofline_us over kernel_us_mean", "%", pl.Float64),
+    Column("flag", "why that share is not to be taken at face value", "", pl.String),
+    Column("unit", "the ceiling that was used", "", pl.String),
+    Column("ceiling", "whether that ceiling is measured or from the data sheet", "", pl.String),
+    Column("total_us", "summed duration of the GPU events of all calls", "us", pl.Float64),
+    Column("percent", "share of the summed duration of all GPU events", "%", pl.Float64),
+    Column("lost_us", "time above the roofline, all calls together", "us", pl.Float64),
     STEP_TIME,
-    Column("kernel_short", "kernel that takes most of the time"),
-    Column("arch", "architecture that kernel was built for, where its name says so"),
-    Column("line", "Python line with most of the time"),
-    Column("module", "nn.Module with most of the time"),
-    Column("approximate", "why FLOPs or bytes are no exact count"),
+    Column("kernel_short", "kernel that takes most of the time", "", pl.String),
+    Column("arch", "architecture that kernel was built for, where its name says so", "", pl.String),
+    Column("line", "Python line with most of the time", "", pl.String),
+    Column("module", "nn.Module with most of the time", "", pl.String),
+    Column("approximate", "why FLOPs or bytes are no exact count", "", pl.String),
 )
-SCHEMA: Final[dict[str, Any]] = {
-    column.name: pl.Float64
-    if column.unit or column.name in ("flop", "intensity")
-    else pl.Int64
-    if column.name == "count"
-    else pl.String
-    for column in COLUMNS
-}
+KEY: Final = Column("key", "number of the op and cost that a row sums up", "", pl.Int64)
 PARAMS = {
     # family: its table, and the columns that its parameters become
     "gemm": ("gemm", ("B", "M", "N", "K", "layout")),
@@ -83,7 +76,7 @@ UNKNOWN_COSTS = "no GPU work with known FLOPs or bytes: the table cost_coverage 
 
 
 def roofline(work: Workspace) -> Table:
-    return table("roofline", "one row per op and shapes", COLUMNS, _rows(work).drop("key"), *_notes(work))
+    return Table.from_frame("roofline", "one row per op and shapes", COLUMNS, _rows(work).drop("key"), *_notes(work))
 
 
 def _notes(work: Workspace) -> list[str]:
@@ -121,7 +114,7 @@ def _make_rows(work: Workspace) -> pl.DataFrame:
         _record(work, found.costs[row["cost"]], row, places.lines[row["group"]], places.modules[row["group"]])
         for row in merged.iter_rows(named=True)
     ]
-    result = pl.DataFrame(records, schema={**SCHEMA, "key": pl.Int64}, orient="row", strict=False)
+    result = frame_of_rows((*COLUMNS, KEY), records)
     return result.with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent")).sort(
         "total_us", "op", "params", descending=[True, False, False]
     )
@@ -221,18 +214,20 @@ def ceilings(work: Workspace) -> Table:
             peaks = [(dtype, gpu.peak_tflops(unit, dtype)) for dtype in sorted(gpu.datasheet.of(unit))]
             rows += [(*about, unit, dtype, peak.value, "TFLOP/s", peak.measured) for dtype, peak in peaks if peak]
     columns = (
-        Column("gpu", "GPU as the table of hardware names it"),
-        Column("architecture", "what its kernels are built for"),
-        Column("unit", "matrix or vector units, memory, or the link to the host"),
-        Column("dtype", "number type"),
-        Column("value", "the most it does: measured where that is known, else the data sheet's dense figure"),
-        Column("per", "unit of the value"),
-        Column("measured", "measured, not only promised"),
+        Column("gpu", "GPU as the table of hardware names it", "", pl.String),
+        Column("architecture", "what its kernels are built for", "", pl.String),
+        Column("unit", "matrix or vector units, memory, or the link to the host", "", pl.String),
+        Column("dtype", "number type", "", pl.String),
+        Column(
+            "value",
+            "the most it does: measured where that is known, else the data sheet's dense figure",
+            "",
+            pl.Float64,
+        ),
+        Column("per", "unit of the value", "", pl.String),
+        Column("measured", "measured, not only promised", "", pl.Boolean),
     )
-    types = (pl.String, pl.String, pl.String, pl.String, pl.Float64, pl.String, pl.Boolean)
-    schema: Any = dict(zip([column.name for column in columns], types, strict=True))
-    frame = pl.DataFrame(rows, schema, orient="row")
-    return table("ceilings", "one row per limit of this trace's GPU", columns, frame, *_ceiling_notes(work))
+    return Table.from_rows("ceilings", "one row per limit of this trace's GPU", columns, rows, *_ceiling_notes(work))
 
 
 def cost_coverage(work: Workspace) -> Table:
@@ -249,14 +244,14 @@ def cost_coverage(work: Workspace) -> Table:
         pl.col("reason").replace_strict(meanings, default="").alias("meaning"), pl.Series("ops", ops, dtype=pl.String)
     )
     columns = (
-        Column("reason", f"'{COSTED}', or why GPU work has no cost"),
-        Column("count", "calls"),
-        Column("total_us", "their GPU time", "us"),
-        Column("percent", "share of all GPU time", "%"),
-        Column("meaning", "what that means"),
-        Column("ops", "the ops with most of that time"),
+        Column("reason", f"'{COSTED}', or why GPU work has no cost", "", pl.String),
+        Column("count", "calls", "", pl.Int64),
+        Column("total_us", "their GPU time", "us", pl.Float64),
+        Column("percent", "share of all GPU time", "%", pl.Float64),
+        Column("meaning", "what that means", "", pl.String),
+        Column("ops", "the ops with most of that time", "", pl.String),
     )
-    return table("cost_coverage", "one row per reason why GPU work has a cost or none", columns, frame)
+    return Table.from_frame("cost_coverage", "one row per reason why GPU work has a cost or none", columns, frame)
 
 
 def _top_ops(work: Workspace, codes: list[int], times: list[int]) -> str:
@@ -287,8 +282,12 @@ def family_table(family: str) -> Callable[[Workspace], Table]:
             values = pl.Series(param, [each.get(param) for each in parsed], dtype=pl.String)
             frame = frame.with_columns(values if param in TEXTS else values.cast(pl.Int64, strict=False))
         columns = [column for column in COLUMNS if column.name not in ("params", "family")]
-        columns[1:1] = [Column(param, MEANINGS[param]) for param in params]
-        return table(name, f"one row per {family}: its sizes and its roofline", columns, frame, *_notes(work))
+        columns[1:1] = [
+            Column(param, MEANINGS[param], "", pl.String if param in TEXTS else pl.Int64) for param in params
+        ]
+        return Table.from_frame(
+            name, f"one row per {family}: its sizes and its roofline", columns, frame, *_notes(work)
+        )
 
     analysis.__name__ = name
     return analysis

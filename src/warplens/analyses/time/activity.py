@@ -7,20 +7,20 @@ import polars as pl
 
 from warplens.analyses.workspace import Workspace
 from warplens.model.intervals import covered_until, union
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table, frame_of_rows
 
 SLICES = 100
 COLUMNS = (
-    Column("start_ms", "start of the slice, since the trace's start", "ms"),
-    Column("end_ms", "its end", "ms"),
-    Column("busy_percent", "share of the slice in which any GPU worked", "%"),
+    Column("start_ms", "start of the slice, since the trace's start", "ms", pl.Float64),
+    Column("end_ms", "its end", "ms", pl.Float64),
+    Column("busy_percent", "share of the slice in which any GPU worked", "%", pl.Float64),
 )
 
 
 def activity(work: Workspace) -> Table:
     start = work.gpu["start_ns"].to_numpy()
     busy = union(start, start + work.gpu["dur_ns"].to_numpy())
-    frame = pl.DataFrame(schema={column.name: pl.Float64 for column in COLUMNS})
+    frame = frame_of_rows(COLUMNS, [])
     if len(busy.starts):
         edges = np.linspace(int(busy.starts[0]), int(busy.ends[-1]), SLICES + 1).astype(np.int64)
         covered = np.diff(covered_until(busy, edges))
@@ -28,4 +28,4 @@ def activity(work: Workspace) -> Table:
         frame = pl.DataFrame(
             {"start_ms": edges[:-1] / 1e6, "end_ms": edges[1:] / 1e6, "busy_percent": 100 * covered / width}
         )
-    return table("activity", f"one row per slice ({SLICES} over the GPU's time)", COLUMNS, frame)
+    return Table.from_frame("activity", f"one row per slice ({SLICES} over the GPU's time)", COLUMNS, frame)

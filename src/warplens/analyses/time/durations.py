@@ -7,7 +7,7 @@ import polars as pl
 
 from warplens.analyses.work.kernels import CATEGORY, PERCENT, STEP_TIME, STEP_US, TOTAL, TOTAL_US, US
 from warplens.analyses.workspace import Workspace, percent_of
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.units import format_ns
 
 EDGES_US = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 100_000)
@@ -31,22 +31,24 @@ def short_kernels(work: Workspace) -> Table:
         .sort("count", "total_us", "kernel", descending=[True, True, False])
     )
     columns = (
-        Column("kernel", "name as recorded"),
+        Column("kernel", "name as recorded", "", pl.String),
         CATEGORY,
-        Column("count", "launches shorter than the threshold"),
+        Column("count", "launches shorter than the threshold", "", pl.UInt32),
         TOTAL,
-        Column("mean_us", "their mean duration", "us"),
+        Column("mean_us", "their mean duration", "us", pl.Float64),
         PERCENT,
-        Column("op", "op that launches it most often"),
-        Column("kernel_short", "readable short form of the name"),
+        Column("op", "op that launches it most often", "", pl.String),
+        Column("kernel_short", "readable short form of the name", "", pl.String),
         STEP_TIME,
-        Column("graph_count", "of the launches, those inside a CUDA or HIP graph: none is waited for there"),
+        Column(
+            "graph_count", "of the launches, those inside a CUDA or HIP graph: none is waited for there", "", pl.UInt32
+        ),
     )
     share = 100 * len(short) / max(1, len(work.gpu))
     limit = format_ns(work.options.short_ns)
     note = f"{len(short):,} of {len(work.gpu):,} GPU events ({share:.1f} %) are under {limit}"
     notes = (note,) if len(work.gpu) else ()
-    return table("short_kernels", "one row per kernel with short launches", columns, frame, *notes)
+    return Table.from_frame("short_kernels", "one row per kernel with short launches", columns, frame, *notes)
 
 
 def kernel_durations(work: Workspace) -> Table:
@@ -64,11 +66,11 @@ def kernel_durations(work: Workspace) -> Table:
         schema={"from_us": pl.Float64, "to_us": pl.Float64, "count": pl.Int64, "total_us": pl.Float64},
     ).with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
     columns = (
-        Column("from_us", "shortest duration of the bucket", "us"),
-        Column("to_us", "durations are below this; empty: no limit", "us"),
-        Column("count", "GPU events of such a duration"),
+        Column("from_us", "shortest duration of the bucket", "us", pl.Float64),
+        Column("to_us", "durations are below this; empty: no limit", "us", pl.Float64),
+        Column("count", "GPU events of such a duration", "", pl.Int64),
         TOTAL,
         PERCENT,
     )
     frame = frame if len(work.gpu) else frame.clear()
-    return table("kernel_durations", "one row per bucket of durations", columns, frame)
+    return Table.from_frame("kernel_durations", "one row per bucket of durations", columns, frame)

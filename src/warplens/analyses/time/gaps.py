@@ -18,7 +18,7 @@ from warplens.analyses.work.modules import user_frames
 from warplens.analyses.workspace import NO_LAUNCH, Workspace
 from warplens.model.intervals import complement, covered_until, union
 from warplens.model.kinds import CODE, NONE
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import climb, climb_context
 from warplens.units import format_ns
@@ -49,31 +49,34 @@ LONG_PAUSE_NS: Final = 5_000_000
 """After a synchronisation a host launches again within a few ms, even profiled; a longer pause has its own reason."""
 DATA_LOADING = re.compile(r"enumerate\(DataLoader\)|.*dataloader\.py\(\d+\): __next__")
 GAP_COLUMNS = (
-    Column("device", "GPU number"),
-    Column("start_ms", "start of the gap, since the trace's start", "ms"),
-    Column("gap_us", "its length", "us"),
-    Column("cause", "why, as far as the host side tells; `warplens explain gaps` lists the causes"),
+    Column("device", "GPU number", "", pl.Int32),
+    Column("start_ms", "start of the gap, since the trace's start", "ms", pl.Float64),
+    Column("gap_us", "its length", "us", pl.Float64),
+    Column("cause", "why, as far as the host side tells; `warplens explain gaps` lists the causes", "", pl.String),
     Column(
-        "host_frame", "innermost Python frame of the user's own that the host was in; in backward, of the forward code"
+        "host_frame",
+        "innermost Python frame of the user's own that the host was in; in backward, of the forward code",
+        "",
+        pl.String,
     ),
-    Column("host_op", "framework op that the host was in"),
-    Column("after", "GPU event that ended the gap"),
-    Column("before", "GPU event that ended before the gap"),
-    Column("host_activity", "innermost host event in the middle of the wait"),
-    Column("after_op", "op of the event that ended the gap"),
-    Column("step", "step of the event that ended the gap, -1 if none"),
-    Column("percent_of_idle", "share of the GPU's idle time", "%"),
-    Column("phase", "part of the step that the event which ended the gap belongs to"),
-    Column("between_steps", "the events before and after the gap belong to different steps"),
-    Column("in_graph", "the event that ended the gap belongs to a CUDA or HIP graph"),
+    Column("host_op", "framework op that the host was in", "", pl.String),
+    Column("after", "GPU event that ended the gap", "", pl.String),
+    Column("before", "GPU event that ended before the gap", "", pl.String),
+    Column("host_activity", "innermost host event in the middle of the wait", "", pl.String),
+    Column("after_op", "op of the event that ended the gap", "", pl.String),
+    Column("step", "step of the event that ended the gap, -1 if none", "", pl.Int32),
+    Column("percent_of_idle", "share of the GPU's idle time", "%", pl.Float64),
+    Column("phase", "part of the step that the event which ended the gap belongs to", "", pl.String),
+    Column("between_steps", "the events before and after the gap belong to different steps", "", pl.Boolean),
+    Column("in_graph", "the event that ended the gap belongs to a CUDA or HIP graph", "", pl.Boolean),
 )
 IDLE_COLUMNS = (
-    Column("device", "GPU number"),
-    Column("cause", "why the GPU was idle; `warplens explain idle` lists the causes"),
-    Column("count", "gaps"),
-    Column("total_us", "their summed length", "us"),
-    Column("percent_of_idle", "share of the GPU's idle time", "%"),
-    Column("percent", "share of the GPU's total time", "%"),
+    Column("device", "GPU number", "", pl.Int32),
+    Column("cause", "why the GPU was idle; `warplens explain idle` lists the causes", "", pl.String),
+    Column("count", "gaps", "", pl.UInt32),
+    Column("total_us", "their summed length", "us", pl.Float64),
+    Column("percent_of_idle", "share of the GPU's idle time", "%", pl.Float64),
+    Column("percent", "share of the GPU's total time", "%", pl.Float64),
 )
 
 
@@ -86,7 +89,7 @@ def gaps(work: Workspace) -> Table:
         (100 * pl.col("gap_ns") / pl.max_horizontal(idle, "idle_ns")).round(6).alias("percent_of_idle"),
     ).sort("gap_us", "device", "start_ms", descending=[True, False, False])
     note = f"gaps of at least {format_ns(work.options.gap_ns)}; shorter ones are summed in the table idle"
-    return table("gaps", "one row per idle gap of a GPU", GAP_COLUMNS, frame, note)
+    return Table.from_frame("gaps", "one row per idle gap of a GPU", GAP_COLUMNS, frame, note)
 
 
 def idle(work: Workspace) -> Table:
@@ -101,7 +104,7 @@ def idle(work: Workspace) -> Table:
         )
         .sort("device", "total_us", "cause", descending=[False, True, False])
     )
-    return table("idle", "one row per GPU and cause of idleness", IDLE_COLUMNS, frame)
+    return Table.from_frame("idle", "one row per GPU and cause of idleness", IDLE_COLUMNS, frame)
 
 
 def named_gaps(work: Workspace) -> pl.DataFrame:

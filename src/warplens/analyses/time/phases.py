@@ -12,7 +12,7 @@ from warplens.analyses.work.kernels import PERCENT, STEP_TIME, STEP_US
 from warplens.analyses.work.modules import line_context
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.kinds import NONE
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
 from warplens.passes.climb import climb
 
@@ -31,12 +31,14 @@ MEANINGS: Final = {
     "unknown": "no launch recorded, in the midst of work that has one",
 }
 COLUMNS = (
-    Column("phase", "part of the step; `warplens explain phases` defines each"),
-    Column("count", "GPU events"),
-    Column("total_us", "sum of their durations", "us"),
+    Column("phase", "part of the step; `warplens explain phases` defines each", "", pl.String),
+    Column("count", "GPU events", "", pl.UInt32),
+    Column("total_us", "sum of their durations", "us", pl.Float64),
     PERCENT,
-    Column("span_us", "from the first to the last GPU event of each optimizer step, idle time included", "us"),
-    Column("ops", "ops with most of that time"),
+    Column(
+        "span_us", "from the first to the last GPU event of each optimizer step, idle time included", "us", pl.Float64
+    ),
+    Column("ops", "ops with most of that time", "", pl.String),
     STEP_TIME,
 )
 
@@ -51,7 +53,7 @@ def phases(work: Workspace) -> Table:
         .sort("total_us", "phase", descending=[True, False])
     )
     span = pl.when(pl.col("phase") == "optimizer").then(_optimizer_span_ns(work) / 1000).alias("span_us")
-    return table("phases", "one row per part of the step", COLUMNS, summed.with_columns(span))
+    return Table.from_frame("phases", "one row per part of the step", COLUMNS, summed.with_columns(span))
 
 
 def phase_of(work: Workspace) -> pl.Series:

@@ -13,23 +13,23 @@ import polars as pl
 
 from warplens.analyses.time.timeline import device_work, measure
 from warplens.analyses.workspace import Workspace
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 SHOWN = ("busy", "idle", "computation", "exposed_communication", "exposed_memcpy")
 COLUMNS = (
-    Column("step", "number of the step"),
-    Column("name", "the mark it was taken from"),
-    Column("start_ms", "start on the host, since the trace's start", "ms"),
-    Column("host_ms", "length on the host", "ms"),
-    Column("gpu_ms", "length on the GPU: from its first kernel to the next step's first", "ms"),
-    Column("busy_ms", "GPU busy within that", "ms"),
-    Column("idle_ms", "GPU idle within that", "ms"),
-    Column("computation_ms", "union of computation within that", "ms"),
-    Column("exposed_communication_ms", "communication hidden by no computation", "ms"),
-    Column("exposed_memcpy_ms", "copies hidden by neither", "ms"),
-    Column("busy_percent", "busy share of gpu_ms", "%"),
-    Column("count", "GPU events launched by the step"),
-    Column("kernel_us", "summed duration of the GPU events launched by the step", "us"),
+    Column("step", "number of the step", "", pl.Int64),
+    Column("name", "the mark it was taken from", "", pl.String),
+    Column("start_ms", "start on the host, since the trace's start", "ms", pl.Float64),
+    Column("host_ms", "length on the host", "ms", pl.Float64),
+    Column("gpu_ms", "length on the GPU: from its first kernel to the next step's first", "ms", pl.Float64),
+    Column("busy_ms", "GPU busy within that", "ms", pl.Float64),
+    Column("idle_ms", "GPU idle within that", "ms", pl.Float64),
+    Column("computation_ms", "union of computation within that", "ms", pl.Float64),
+    Column("exposed_communication_ms", "communication hidden by no computation", "ms", pl.Float64),
+    Column("exposed_memcpy_ms", "copies hidden by neither", "ms", pl.Float64),
+    Column("busy_percent", "busy share of gpu_ms", "%", pl.Float64),
+    Column("count", "GPU events launched by the step", "", pl.Int64),
+    Column("kernel_us", "summed duration of the GPU events launched by the step", "us", pl.Float64),
 )
 
 
@@ -48,7 +48,7 @@ def steps(work: Workspace) -> Table:
         host = {"step": number, "name": name, "start_ms": start / 1e6, "host_ms": (end - start) / 1e6}
         rows.append({**host, **_gpu_part(everything, window), "count": count, "kernel_us": kernel_ns / 1000})
     schema = {column.name: _dtype(column.name) for column in COLUMNS}
-    return table("steps", "one row per step", COLUMNS, pl.DataFrame(rows, schema), *_notes(work))
+    return Table.from_frame("steps", "one row per step", COLUMNS, pl.DataFrame(rows, schema), *_notes(work))
 
 
 def _first_kernels(work: Workspace) -> dict[int, int]:

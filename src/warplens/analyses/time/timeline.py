@@ -10,7 +10,7 @@ import polars as pl
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.model.intervals import Union, clip, length, subtract, union
 from warplens.model.kinds import CODE
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints
 
 ALL_DEVICES = "all"
@@ -25,10 +25,10 @@ MEANINGS = {
     "total": "from the first start of GPU work to its last end",
 }
 COLUMNS = (
-    Column("device", "GPU number, or 'all': any GPU of the trace"),
-    Column("measure", "what the time was spent on; `warplens explain timeline` defines each"),
-    Column("time_ms", "length of the union of the intervals", "ms"),
-    Column("percent", "share of total", "%"),
+    Column("device", "GPU number, or 'all': any GPU of the trace", "", pl.String),
+    Column("measure", "what the time was spent on; `warplens explain timeline` defines each", "", pl.String),
+    Column("time_ms", "length of the union of the intervals", "ms", pl.Float64),
+    Column("percent", "share of total", "%", pl.Float64),
 )
 
 
@@ -51,7 +51,9 @@ def timeline(work: Workspace) -> Table:
         whole = max(1, measures["total"])
         rows += [(device, name, measures[name] / 1e6, 100 * measures[name] / whole) for name in MEANINGS]
     schema = {"device": pl.String, "measure": pl.String, "time_ms": pl.Float64, "percent": pl.Float64}
-    return table("timeline", "one row per GPU and measure", COLUMNS, pl.DataFrame(rows, schema, orient="row"))
+    return Table.from_frame(
+        "timeline", "one row per GPU and measure", COLUMNS, pl.DataFrame(rows, schema, orient="row")
+    )
 
 
 def device_work(work: Workspace, device: int | None) -> Work:

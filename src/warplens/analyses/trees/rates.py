@@ -18,7 +18,7 @@ import polars as pl
 
 from warplens.errors import UsageError
 from warplens.hardware import Gpu
-from warplens.model.table import Column, Table
+from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.tree import Floats, Tree
 
 EXCLUSIVE: Final = " (exc)"
@@ -214,21 +214,18 @@ def offered(tree: Tree, gpu: Gpu | None = None) -> Table:
     """Every metric that this tree has something for."""
     figures = list(_offered(tree, gpu))
     alone = {key.removesuffix(EXCLUSIVE) for key in tree.metrics if key.endswith(EXCLUSIVE)}
-    frame = pl.DataFrame(
-        [
-            (each.name, None if each.name in alone else float(each.values[0]), each.unit, each.meaning)
-            for each in figures
-        ],
-        {"metric": pl.String, "total": pl.Float64, "unit": pl.String, "meaning": pl.String},
-        orient="row",
-    )
+    rows = [
+        (figure.name, None if figure.name in alone else float(figure.values[0]), figure.unit, figure.meaning)
+        for figure in figures
+    ]
     columns = (
-        Column("metric", "its name; exc: before it leaves out what is below a node"),
-        Column("total", "its value for the whole profile; none for what belongs to single nodes"),
-        Column("unit", "of that value"),
-        Column("meaning", "what it is"),
+        Column("metric", "its name; exc: before it leaves out what is below a node", "", pl.String),
+        Column("total", "its value for the whole profile; none for what belongs to single nodes", "", pl.Float64),
+        Column("unit", "of that value", "", pl.String),
+        Column("meaning", "what it is", "", pl.String),
     )
-    return Table("metrics", "one row per metric that this profile offers", columns, frame.fill_nan(None))
+    frame = frame_of_rows(columns, rows).fill_nan(None)
+    return Table.from_frame("metrics", "one row per metric that this profile offers", columns, frame)
 
 
 def _offered(tree: Tree, gpu: Gpu | None) -> Iterator[Figure]:

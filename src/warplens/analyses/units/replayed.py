@@ -10,7 +10,7 @@ from typing import Any, Final
 import polars as pl
 
 from warplens.categories import short_name
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table, frame_of_rows
 from warplens.replay.result_file import Result, UnitResult, load
 from warplens.replay.result_sums import active_joules, gpu_median_ns, in_range, ratio, replayed_ns, traced_ns
 
@@ -27,51 +27,40 @@ class WholeRun:
 
 
 UNIT_COLUMNS: Final = (
-    Column("unit", "its number in the plan"),
-    Column("op", "the op that was called"),
-    Column("kernel_short", "its longest kernel, in short"),
-    Column("kernel_category", "of that kernel"),
-    Column("count", "calls in the trace"),
-    Column("percent", "share of the GPU time of the trace", "%"),
-    Column("traced_us", "GPU time of one call in the trace, median", "us"),
-    Column("replayed_us", "GPU time of one call alone, median", "us"),
-    Column("ratio", "replayed over traced"),
-    Column("in_range", "replayed within the trace's own p10–p90 or a tenth of its median"),
-    Column("same_kernel", "names and grids are those of the trace"),
-    Column("active_mj", "energy of one call above idle", "mJ"),
-    Column("total_mj", "energy of one call, idle power included", "mJ"),
-    Column("watts", "power while it runs over and over", "W"),
-    Column("interval_percent", "half the 95 % interval of active_mj, as a share of it", "%"),
-    Column("busy_percent", "share of the measured loop in which its kernels ran", "%"),
-    Column("status", "done, failed, refused or not run"),
-    Column("difference", "how its kernels differ from the trace's"),
-    Column("note", "why it was not run, what is doubtful, what was changed"),
-    Column("p10_us", "a tenth of the replayed calls took less", "us"),
-    Column("p90_us", "a tenth of the replayed calls took more", "us"),
-    Column("traced_p10_us", "a tenth of the traced calls took less", "us"),
-    Column("traced_p90_us", "a tenth of the traced calls took more", "us"),
-    Column("repeats", "measured calls"),
-    Column("total_us", "GPU time of all calls in the trace", "us"),
-    Column("replayed_total_us", "calls in the trace × replayed time", "us"),
-    Column("active_j", "calls in the trace × energy above idle", "J"),
+    Column("unit", "its number in the plan", "", pl.String),
+    Column("op", "the op that was called", "", pl.String),
+    Column("kernel_short", "its longest kernel, in short", "", pl.String),
+    Column("kernel_category", "of that kernel", "", pl.String),
+    Column("count", "calls in the trace", "", pl.Int64),
+    Column("percent", "share of the GPU time of the trace", "%", pl.Float64),
+    Column("traced_us", "GPU time of one call in the trace, median", "us", pl.Float64),
+    Column("replayed_us", "GPU time of one call alone, median", "us", pl.Float64),
+    Column("ratio", "replayed over traced", "", pl.Float64),
+    Column("in_range", "replayed within the trace's own p10–p90 or a tenth of its median", "", pl.String),
+    Column("same_kernel", "names and grids are those of the trace", "", pl.String),
+    Column("active_mj", "energy of one call above idle", "mJ", pl.Float64),
+    Column("total_mj", "energy of one call, idle power included", "mJ", pl.Float64),
+    Column("watts", "power while it runs over and over", "W", pl.Float64),
+    Column("interval_percent", "half the 95 % interval of active_mj, as a share of it", "%", pl.Float64),
+    Column("busy_percent", "share of the measured loop in which its kernels ran", "%", pl.Float64),
+    Column("status", "done, failed, refused or not run", "", pl.String),
+    Column("difference", "how its kernels differ from the trace's", "", pl.String),
+    Column("note", "why it was not run, what is doubtful, what was changed", "", pl.String),
+    Column("p10_us", "a tenth of the replayed calls took less", "us", pl.Float64),
+    Column("p90_us", "a tenth of the replayed calls took more", "us", pl.Float64),
+    Column("traced_p10_us", "a tenth of the traced calls took less", "us", pl.Float64),
+    Column("traced_p90_us", "a tenth of the traced calls took more", "us", pl.Float64),
+    Column("repeats", "measured calls", "", pl.Int64),
+    Column("total_us", "GPU time of all calls in the trace", "us", pl.Float64),
+    Column("replayed_total_us", "calls in the trace × replayed time", "us", pl.Float64),
+    Column("active_j", "calls in the trace × energy above idle", "J", pl.Float64),
 )
 
 
 def replay_units(result: Result) -> Table:
     rows = [_unit_row(unit, result.gpu_ns) for unit in result.units]
-    schema = {column.name: _dtype(column.name) for column in UNIT_COLUMNS}
-    frame = pl.DataFrame(rows, schema=schema).sort("total_us", "unit", descending=[True, False])
-    return table("replay_units", "one row per unit of the plan", UNIT_COLUMNS, frame, *result.notes)
-
-
-TEXTS: Final = (
-    "unit", "op", "kernel_short", "kernel_category", "same_kernel", "in_range", "status", "difference", "note",
-)  # fmt: skip
-NUMBERS: Final = ("count", "repeats", "units")
-
-
-def _dtype(name: str) -> Any:
-    return pl.String if name in TEXTS else pl.Int64 if name in NUMBERS else pl.Float64
+    frame = frame_of_rows(UNIT_COLUMNS, rows).sort("total_us", "unit", descending=[True, False])
+    return Table.from_frame("replay_units", "one row per unit of the plan", UNIT_COLUMNS, frame, *result.notes)
 
 
 def _unit_row(unit: UnitResult, gpu_ns: int) -> Row:
@@ -120,35 +109,38 @@ def _word(value: bool | None) -> str:
 
 def replay_ops(result: Result) -> Table:
     return _grouped(
-        "replay_ops", "one row per op", Column("op", "the op that was called"), result, lambda unit: unit.op
+        "replay_ops",
+        "one row per op",
+        Column("op", "the op that was called", "", pl.String),
+        result,
+        lambda unit: unit.op,
     )
 
 
 def replay_categories(result: Result) -> Table:
-    column = Column("kernel_category", "of each unit's longest kernel")
+    column = Column("kernel_category", "of each unit's longest kernel", "", pl.String)
     return _grouped("replay_categories", "one row per kernel category", column, result, lambda unit: unit.category)
 
 
 def _grouped(name: str, what: str, key: Column, result: Result, of: Callable[[UnitResult], str]) -> Table:
     columns = (
         key,
-        Column("units", "units"),
-        Column("count", "calls in the trace"),
-        Column("total_us", "their GPU time in the trace", "us"),
-        Column("percent", "share of the GPU time of the trace", "%"),
-        Column("replayed_percent", "share of total_us whose units were replayed", "%"),
-        Column("traced_us", "GPU time in the trace of the replayed units", "us"),
-        Column("replayed_us", "Σ calls × replayed time", "us"),
-        Column("ratio", "replayed over traced"),
-        Column("active_j", "Σ calls × energy above idle, of the units measured", "J"),
+        Column("units", "units", "", pl.Int64),
+        Column("count", "calls in the trace", "", pl.Int64),
+        Column("total_us", "their GPU time in the trace", "us", pl.Float64),
+        Column("percent", "share of the GPU time of the trace", "%", pl.Float64),
+        Column("replayed_percent", "share of total_us whose units were replayed", "%", pl.Float64),
+        Column("traced_us", "GPU time in the trace of the replayed units", "us", pl.Float64),
+        Column("replayed_us", "Σ calls × replayed time", "us", pl.Float64),
+        Column("ratio", "replayed over traced", "", pl.Float64),
+        Column("active_j", "Σ calls × energy above idle, of the units measured", "J", pl.Float64),
     )
     groups: dict[str, list[UnitResult]] = {}
     for unit in result.units:
         groups.setdefault(of(unit) or "(none)", []).append(unit)
     rows = [{key.name: label, **_sums(units, result.gpu_ns)} for label, units in groups.items()]
-    schema = {column.name: _dtype(column.name) for column in columns}
-    frame = pl.DataFrame(rows, schema=schema).sort("total_us", key.name, descending=[True, False])
-    return table(name, what, columns, frame)
+    frame = frame_of_rows(columns, rows).sort("total_us", key.name, descending=[True, False])
+    return Table.from_frame(name, what, columns, frame)
 
 
 def _sums(units: Sequence[UnitResult], gpu_ns: int) -> Row:
@@ -173,11 +165,11 @@ def _sums(units: Sequence[UnitResult], gpu_ns: int) -> Row:
 def replay_left(result: Result) -> Table:
     """Every µs that was not replayed, with its reason."""
     columns = (
-        Column("reason", "why it was not replayed"),
-        Column("units", "units"),
-        Column("total_us", "their GPU time in the trace", "us"),
-        Column("percent", "share of the GPU time of the trace", "%"),
-        Column("example", "the longest of them"),
+        Column("reason", "why it was not replayed", "", pl.String),
+        Column("units", "units", "", pl.Int64),
+        Column("total_us", "their GPU time in the trace", "us", pl.Float64),
+        Column("percent", "share of the GPU time of the trace", "%", pl.Float64),
+        Column("example", "the longest of them", "", pl.String),
     )
     groups: dict[str, list[UnitResult]] = {}
     for unit in result.units:
@@ -191,26 +183,25 @@ def replay_left(result: Result) -> Table:
     rows += [
         {"reason": reason, "units": 0, "example": "", "total_us": ns / 1e3} for reason, ns in result.rest.items() if ns
     ]
-    schema = {"reason": pl.String, "units": pl.Int64, "total_us": pl.Float64, "example": pl.String}
-    frame = pl.DataFrame(rows, schema=schema).sort("total_us", "reason", descending=[True, False])
+    frame = frame_of_rows(columns, rows).sort("total_us", "reason", descending=[True, False])
     share = pl.col("total_us") * (1e5 / result.gpu_ns if result.gpu_ns else 0)
-    return table("replay_left", "one row per reason", columns, frame.with_columns(share.round(6).alias("percent")))
+    return Table.from_frame(
+        "replay_left", "one row per reason", columns, frame.with_columns(share.round(6).alias("percent"))
+    )
 
 
 def replay(result: Result, whole: WholeRun | None = None) -> Table:
     """The replay in figures."""
     columns = (
-        Column("measure", "what was measured"),
-        Column("value", "how much"),
-        Column("unit", "of what"),
-        Column("meaning", "in words"),
+        Column("measure", "what was measured", "", pl.String),
+        Column("value", "how much", "", pl.Float64),
+        Column("unit", "of what", "", pl.String),
+        Column("meaning", "in words", "", pl.String),
     )
-    rows = [dict(zip(("measure", "value", "unit", "meaning"), row, strict=True)) for row in _measures(result, whole)]
-    schema = {"measure": pl.String, "value": pl.Float64, "unit": pl.String, "meaning": pl.String}
     notes = list(result.notes)
     if not any(unit.energy for unit in result.units):
         notes.append(NO_ENERGY)
-    return table("replay", "one row per measure", columns, pl.DataFrame(rows, schema=schema), *notes)
+    return Table.from_rows("replay", "one row per measure", columns, _measures(result, whole), *notes)
 
 
 def _measures(result: Result, whole: WholeRun | None) -> list[tuple[str, float, str, str]]:

@@ -17,10 +17,12 @@ from warplens.analyses.units.calls import UnitCalls, unit_calls
 from warplens.analyses.work.kernels import PERCENT
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.kinds import CODE, KINDS, NONE
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 SHARES: Final = (50, 90, 95, 99)
-CUMULATIVE: Final = Column("cumulative_percent", "with all rows above it, of the GPU time of the trace", "%")
+CUMULATIVE: Final = Column(
+    "cumulative_percent", "with all rows above it, of the GPU time of the trace", "%", pl.Float64
+)
 DEFINITIONS: Final = (
     # definition, columns that tell two GPU events apart, meaning
     ("name", ("name",), "the kernel's name"),
@@ -40,10 +42,13 @@ def unique(work: Workspace) -> Table:
         for totals in [_totals(events, columns)]
     ]
     columns = (
-        Column("definition", "when two kernels count as the same"),
-        Column("unique", "how many different ones there are"),
-        *(Column(f"n_for_{share}", f"how many of the longest take {share} % of their GPU time") for share in SHARES),
-        Column("meaning", "in words"),
+        Column("definition", "when two kernels count as the same", "", pl.String),
+        Column("unique", "how many different ones there are", "", pl.Int64),
+        *(
+            Column(f"n_for_{share}", f"how many of the longest take {share} % of their GPU time", "", pl.Int64)
+            for share in SHARES
+        ),
+        Column("meaning", "in words", "", pl.String),
     )
     notes = ["kernels only; copies and memsets count where they are part of a unit"]
     if not work.trace.specs.height:
@@ -51,7 +56,7 @@ def unique(work: Workspace) -> Table:
     outside = events.filter(pl.col("unit") == NONE)["dur_ns"].sum() / max(work.gpu_total_ns, 1)
     if outside:
         notes.append(f"{100 * outside:.1f} % of the GPU time is no op's; each such kernel counts by its name")
-    return table("unique", "one row per definition of a unique kernel", columns, pl.DataFrame(rows), *notes)
+    return Table.from_frame("unique", "one row per definition of a unique kernel", columns, pl.DataFrame(rows), *notes)
 
 
 def _events(work: Workspace) -> pl.DataFrame:
@@ -94,18 +99,23 @@ def _needed(totals: np.ndarray[tuple[int], np.dtype[np.int64]]) -> dict[str, int
 
 
 KERNEL_COLUMNS: Final = (
-    Column("kernel", "full name"),
-    Column("kernel_short", "readable short form of the kernel's name"),
-    Column("kernel_category", "what the kernel does, told from its name"),
-    Column("api", "what can launch it again: library call, ATen op, custom CUDA, Triton source, memcpy/memset"),
-    Column("count", "launches"),
-    Column("total_us", "sum of their durations", "us"),
+    Column("kernel", "full name", "", pl.String),
+    Column("kernel_short", "readable short form of the kernel's name", "", pl.String),
+    Column("kernel_category", "what the kernel does, told from its name", "", pl.String),
+    Column(
+        "api",
+        "what can launch it again: library call, ATen op, custom CUDA, Triton source, memcpy/memset",
+        "",
+        pl.String,
+    ),
+    Column("count", "launches", "", pl.UInt32),
+    Column("total_us", "sum of their durations", "us", pl.Float64),
     PERCENT,
     CUMULATIVE,
-    Column("geometries", "different grids and blocks"),
-    Column("units", "units that launch it"),
-    Column("op", "the op that launches most of it"),
-    Column("ops", "ops that launch it"),
+    Column("geometries", "different grids and blocks", "", pl.UInt32),
+    Column("units", "units that launch it", "", pl.UInt32),
+    Column("op", "the op that launches most of it", "", pl.String),
+    Column("ops", "ops that launch it", "", pl.UInt32),
 )
 
 
@@ -131,26 +141,26 @@ def unique_kernels(work: Workspace) -> Table:
     )
     apis = [api_of(*row) for row in zip(frame["kernel"], [KINDS[k] for k in frame["kind"]], frame["op"], strict=True)]
     frame = _with_shares(frame.with_columns(pl.Series("api", apis, dtype=pl.String)), work)
-    return table("unique_kernels", "one row per kernel name", KERNEL_COLUMNS, frame)
+    return Table.from_frame("unique_kernels", "one row per kernel name", KERNEL_COLUMNS, frame)
 
 
 UNIT_COLUMNS: Final = (
-    Column("unit", "its number, by falling time; u1 is the first of a plan"),
-    Column("op", "the op that was called"),
-    Column("kernels", "what one call launches, in order"),
-    Column("kernel_category", "of its longest kernel"),
-    Column("api", "what can launch that one again"),
-    Column("count", "calls"),
-    Column("total_us", "GPU time of all calls", "us"),
-    Column("median_us", "GPU time of one call, median", "us"),
-    Column("p10_us", "a tenth of the calls took less", "us"),
-    Column("p90_us", "a tenth of the calls took more", "us"),
+    Column("unit", "its number, by falling time; u1 is the first of a plan", "", pl.String),
+    Column("op", "the op that was called", "", pl.String),
+    Column("kernels", "what one call launches, in order", "", pl.String),
+    Column("kernel_category", "of its longest kernel", "", pl.String),
+    Column("api", "what can launch that one again", "", pl.String),
+    Column("count", "calls", "", pl.UInt32),
+    Column("total_us", "GPU time of all calls", "us", pl.Float64),
+    Column("median_us", "GPU time of one call, median", "us", pl.Float64),
+    Column("p10_us", "a tenth of the calls took less", "us", pl.Float64),
+    Column("p90_us", "a tenth of the calls took more", "us", pl.Float64),
     PERCENT,
     CUMULATIVE,
-    Column("input_dims", "shapes of the inputs, as recorded"),
-    Column("input_types", "dtypes of the inputs"),
-    Column("input_strides", "strides of the inputs"),
-    Column("concrete_inputs", "values of the other arguments"),
+    Column("input_dims", "shapes of the inputs, as recorded", "", pl.String),
+    Column("input_types", "dtypes of the inputs", "", pl.String),
+    Column("input_strides", "strides of the inputs", "", pl.String),
+    Column("concrete_inputs", "values of the other arguments", "", pl.String),
 )
 
 
@@ -176,7 +186,7 @@ def units(work: Workspace) -> Table:
     frame = _with_shares(frame.with_columns(pl.Series("api", apis, dtype=pl.String)), work)
     outside = int(found.rest["dur_ns"].sum())
     note = f"{outside / 1e3:,.1f} µs of GPU time belong to no unit: see warplens replay plan" if outside else ""
-    return table(
+    return Table.from_frame(
         "units", "one row per op call with its inputs and kernels", UNIT_COLUMNS, frame, *([note] * bool(note))
     )
 

@@ -9,7 +9,7 @@ import polars as pl
 from warplens.analyses.absent import for_torch
 from warplens.analyses.work.kernels import OP, PERCENT
 from warplens.analyses.workspace import Workspace, percent_of
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 TENSOR: Final = r'\[\d+,\s*\d+,\s*\d+,\s*\d+,\s*\d+,\s*("[^"]*")\]'
 """A tensor among an op's inputs. Its ids and offset change from call to call; its device is part of the signature."""
@@ -18,16 +18,18 @@ NOT_JOINED: Final = "no ExecutionTrace was joined"
 HOW_TO_JOIN: Final = " (open the trace with --execution-trace FILE)"
 COLUMNS: Final = (
     OP,
-    Column("schema", "the overload that ran, as PyTorch declares it; empty for what is no operator"),
-    Column("input_shapes", "shapes of the inputs; those of lists are lists"),
-    Column("input_types", "types of the inputs, with the element type of tensors"),
-    Column("input_strides", "strides of the inputs"),
-    Column("inputs", "values of the inputs: numbers, strings, devices; of a tensor, its device"),
-    Column("count", "calls of the op with these inputs, whether they launched GPU work or not"),
-    Column("joined", "calls among them that the ExecutionTrace holds; of the others only the op is known"),
-    Column("kernel_us", "GPU time of the kernels they launched themselves", "us"),
+    Column("schema", "the overload that ran, as PyTorch declares it; empty for what is no operator", "", pl.String),
+    Column("input_shapes", "shapes of the inputs; those of lists are lists", "", pl.String),
+    Column("input_types", "types of the inputs, with the element type of tensors", "", pl.String),
+    Column("input_strides", "strides of the inputs", "", pl.String),
+    Column("inputs", "values of the inputs: numbers, strings, devices; of a tensor, its device", "", pl.String),
+    Column("count", "calls of the op with these inputs, whether they launched GPU work or not", "", pl.UInt32),
+    Column(
+        "joined", "calls among them that the ExecutionTrace holds; of the others only the op is known", "", pl.Int32
+    ),
+    Column("kernel_us", "GPU time of the kernels they launched themselves", "us", pl.Float64),
     PERCENT,
-    Column("kernel_file", "source of the Triton kernel"),
+    Column("kernel_file", "source of the Triton kernel", "", pl.String),
 )
 
 
@@ -68,4 +70,4 @@ def _grouped(calls: pl.DataFrame, work: Workspace) -> pl.DataFrame:
 
 
 def _table(frame: pl.DataFrame, *notes: str) -> Table:
-    return table("arguments", "one row per op and everything it was called with", COLUMNS, frame, *notes)
+    return Table.from_frame("arguments", "one row per op and everything it was called with", COLUMNS, frame, *notes)

@@ -18,25 +18,30 @@ from warplens.analyses.work.places import places_of
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.costs.tensors import ITEM_BYTES
 from warplens.model.kinds import NONE
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
 
 FUSABLE: Final = frozenset({"pointwise", "cast"})
 MIN_LENGTH: Final = 2
 COLUMNS = (
-    Column("ops", "the ops in order"),
-    Column("length", "ops in a chain"),
-    Column("elements", "elements of each op"),
-    Column("count", "times this chain runs"),
-    Column("total_us", "GPU time of all of them", "us"),
-    Column("percent", "share of the summed duration of all GPU events", "%"),
-    Column("bytes", "bytes one chain moves", "bytes"),
-    Column("saved_bytes", "of these, results written and read again that fusing would keep in registers", "bytes"),
-    Column("saved_us", "time those bytes take, all chains together, at the chain's own speed", "us"),
-    Column("casts", "ops of the chain that only change the type"),
-    Column("cast_us", "GPU time of those", "us"),
-    Column("line", "Python line with most of the time"),
-    Column("module", "nn.Module with most of the time"),
+    Column("ops", "the ops in order", "", pl.String),
+    Column("length", "ops in a chain", "", pl.UInt32),
+    Column("elements", "elements of each op", "", pl.Int64),
+    Column("count", "times this chain runs", "", pl.UInt32),
+    Column("total_us", "GPU time of all of them", "us", pl.Float64),
+    Column("percent", "share of the summed duration of all GPU events", "%", pl.Float64),
+    Column("bytes", "bytes one chain moves", "bytes", pl.Float64),
+    Column(
+        "saved_bytes",
+        "of these, results written and read again that fusing would keep in registers",
+        "bytes",
+        pl.Float64,
+    ),
+    Column("saved_us", "time those bytes take, all chains together, at the chain's own speed", "us", pl.Float64),
+    Column("casts", "ops of the chain that only change the type", "", pl.UInt32),
+    Column("cast_us", "GPU time of those", "us", pl.Float64),
+    Column("line", "Python line with most of the time", "", pl.String),
+    Column("module", "nn.Module with most of the time", "", pl.String),
     STEP_TIME,
 )
 
@@ -85,7 +90,9 @@ def chains(work: Workspace) -> Table:
         (pl.col("cast_ns") / 1000).alias("cast_us"),
     ).with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
     frame = frame.sort("saved_us", "ops", "elements", descending=[True, False, False])
-    return table("chains", "one row per sequence of elementwise ops that could be one kernel", COLUMNS, frame)
+    return Table.from_frame(
+        "chains", "one row per sequence of elementwise ops that could be one kernel", COLUMNS, frame
+    )
 
 
 def _links(work: Workspace, found: Costing) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from warplens.analyses.work.kernels import STEP_TIME, STEP_US
 from warplens.analyses.workspace import COMMUNICATION, Workspace, percent_of
 from warplens.costs.collective import algbw_gbps, busbw_gbps
 from warplens.model.intervals import covered_until
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
 from warplens.passes.climb import climb
 
@@ -22,20 +22,20 @@ ELEMENT_BYTES = {
 }  # fmt: skip
 UNKNOWN = "(unknown)"
 COLUMNS = (
-    Column("collective", "kind of collective; the op or kernel where the trace does not say"),
-    Column("group", "process group"),
-    Column("group_size", "ranks in it"),
-    Column("dtype", "element type"),
-    Column("message_bytes", "bytes of the larger side of the message on one rank", "bytes"),
-    Column("count", "GPU events"),
-    Column("total_us", "sum of their durations", "us"),
-    Column("mean_us", "mean duration", "us"),
-    Column("min_us", "shortest: the least waiting for other ranks", "us"),
-    Column("max_us", "longest", "us"),
-    Column("exposed_us", "part of total_us that no computation on the same GPU hides", "us"),
-    Column("algbw_gbps", "message_bytes over mean duration", "GB/s"),
-    Column("busbw_gbps", "algbw times the collective's factor: comparable with the links' speed", "GB/s"),
-    Column("percent", "share of the summed duration of all GPU events", "%"),
+    Column("collective", "kind of collective; the op or kernel where the trace does not say", "", pl.String),
+    Column("group", "process group", "", pl.String),
+    Column("group_size", "ranks in it", "", pl.Int64),
+    Column("dtype", "element type", "", pl.String),
+    Column("message_bytes", "bytes of the larger side of the message on one rank", "bytes", pl.Int64),
+    Column("count", "GPU events", "", pl.UInt32),
+    Column("total_us", "sum of their durations", "us", pl.Float64),
+    Column("mean_us", "mean duration", "us", pl.Float64),
+    Column("min_us", "shortest: the least waiting for other ranks", "us", pl.Float64),
+    Column("max_us", "longest", "us", pl.Float64),
+    Column("exposed_us", "part of total_us that no computation on the same GPU hides", "us", pl.Float64),
+    Column("algbw_gbps", "message_bytes over mean duration", "GB/s", pl.Float64),
+    Column("busbw_gbps", "algbw times the collective's factor: comparable with the links' speed", "GB/s", pl.Float64),
+    Column("percent", "share of the summed duration of all GPU events", "%", pl.Float64),
     STEP_TIME,
 )
 
@@ -65,7 +65,7 @@ def comm(work: Workspace) -> Table:
         pl.Series("algbw_gbps", rates, dtype=pl.Float64), pl.Series("busbw_gbps", on_links, dtype=pl.Float64)
     )
     notes = () if len(frame) else ("no communication kernels in this trace",)
-    return table("comm", "one row per collective, group, dtype and size", COLUMNS, frame, *notes)
+    return Table.from_frame("comm", "one row per collective, group, dtype and size", COLUMNS, frame, *notes)
 
 
 def described_collectives(work: Workspace) -> pl.DataFrame:

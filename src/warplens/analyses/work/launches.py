@@ -17,7 +17,7 @@ from warplens.analyses.work.kernels import PERCENT, STEP_TIME
 from warplens.analyses.work.places import places_of
 from warplens.analyses.workspace import Workspace, percent_of, rows_of_groups
 from warplens.model.kinds import CODE, NONE
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Device, Ints
 
 MAX_BLOCKS: Final = 32
@@ -37,24 +37,29 @@ ROOM: Final = {
     "sm_120": (1536, 65536, 100 * 1024),
 }
 COLUMNS = (
-    Column("kernel_short", "readable short form of the kernel's name"),
-    Column("kernel_category", "what the kernel does, told from its name"),
-    Column("op", "innermost framework op around the launch"),
-    Column("grid", "blocks in each dimension"),
-    Column("block", "threads per block in each dimension"),
-    Column("count", "launches"),
-    Column("total_us", "sum of their durations", "us"),
-    Column("mean_us", "mean duration", "us"),
-    Column("blocks", "blocks in all"),
-    Column("registers", "registers per thread"),
-    Column("shared_bytes", "shared memory per block", "bytes"),
-    Column("blocks_per_multiprocessor", "blocks that fit on one multiprocessor at once"),
-    Column("limited_by", "what limits that: threads, registers, shared memory or blocks"),
-    Column("occupancy_percent", "threads that fit, as a share of what a multiprocessor can hold", "%"),
-    Column("waves", "blocks over all that fit on the GPU at once"),
-    Column("unused_percent", "multiprocessors without a block, over the time, if all blocks take equally long", "%"),
+    Column("kernel_short", "readable short form of the kernel's name", "", pl.String),
+    Column("kernel_category", "what the kernel does, told from its name", "", pl.String),
+    Column("op", "innermost framework op around the launch", "", pl.String),
+    Column("grid", "blocks in each dimension", "", pl.String),
+    Column("block", "threads per block in each dimension", "", pl.String),
+    Column("count", "launches", "", pl.Int64),
+    Column("total_us", "sum of their durations", "us", pl.Float64),
+    Column("mean_us", "mean duration", "us", pl.Float64),
+    Column("blocks", "blocks in all", "", pl.Int64),
+    Column("registers", "registers per thread", "", pl.Int64),
+    Column("shared_bytes", "shared memory per block", "bytes", pl.Int64),
+    Column("blocks_per_multiprocessor", "blocks that fit on one multiprocessor at once", "", pl.Int64),
+    Column("limited_by", "what limits that: threads, registers, shared memory or blocks", "", pl.String),
+    Column("occupancy_percent", "threads that fit, as a share of what a multiprocessor can hold", "%", pl.Float64),
+    Column("waves", "blocks over all that fit on the GPU at once", "", pl.Float64),
+    Column(
+        "unused_percent",
+        "multiprocessors without a block, over the time, if all blocks take equally long",
+        "%",
+        pl.Float64,
+    ),
     PERCENT,
-    Column("line", "Python line with most of the time"),
+    Column("line", "Python line with most of the time", "", pl.String),
     STEP_TIME,
 )  # fmt: skip
 
@@ -134,7 +139,7 @@ def launches(work: Workspace) -> Table:
         .sort("total_us", "kernel_short", "op", "grid", descending=[True, False, False, False])
     )
     work.memo["rows", "launches"] = rows_of_groups(of_event, frame["group"].to_numpy())
-    return table("launches", "one row per kernel, op and launch geometry", COLUMNS, frame)
+    return Table.from_frame("launches", "one row per kernel, op and launch geometry", COLUMNS, frame)
 
 
 def _grouped(work: Workspace) -> tuple[Ints, Ints, Ints]:

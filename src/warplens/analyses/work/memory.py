@@ -9,7 +9,7 @@ from warplens.analyses.absent import for_torch
 from warplens.analyses.time.host import innermost_at, name_of
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import CODE
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.passes.climb import climb
 
 ABSENT = "no memory events in this trace"
@@ -37,17 +37,17 @@ def memory(work: Workspace) -> Table:
         .sort("device")
     )
     columns = (
-        Column("device", "GPU number or CPU"),
-        Column("allocations", "allocations recorded"),
-        Column("frees", "frees recorded"),
-        Column("requested_bytes", "sum of all allocations", "bytes"),
-        Column("first_allocated_bytes", "allocated when recording began", "bytes"),
-        Column("peak_allocated_bytes", "most allocated at one time", "bytes"),
-        Column("peak_reserved_bytes", "most held by the caching allocator", "bytes"),
-        Column("peak_ms", "when the peak was reached, since the trace's start", "ms"),
-        Column("peak_op", "op that reached it"),
+        Column("device", "GPU number or CPU", "", pl.String),
+        Column("allocations", "allocations recorded", "", pl.UInt32),
+        Column("frees", "frees recorded", "", pl.UInt32),
+        Column("requested_bytes", "sum of all allocations", "bytes", pl.Int64),
+        Column("first_allocated_bytes", "allocated when recording began", "bytes", pl.Int64),
+        Column("peak_allocated_bytes", "most allocated at one time", "bytes", pl.Int64),
+        Column("peak_reserved_bytes", "most held by the caching allocator", "bytes", pl.Int64),
+        Column("peak_ms", "when the peak was reached, since the trace's start", "ms", pl.Float64),
+        Column("peak_op", "op that reached it", "", pl.String),
     )
-    return table("memory", "one row per device", columns, per_device, *_absent(work))
+    return Table.from_frame("memory", "one row per device", columns, per_device, *_absent(work))
 
 
 def memory_ops(work: Workspace) -> Table:
@@ -63,13 +63,13 @@ def memory_ops(work: Workspace) -> Table:
         .sort("requested_bytes", "device", "op", descending=[True, False, False])
     )
     columns = (
-        Column("device", "GPU number or CPU"),
-        Column("op", "innermost op at the time of the allocation"),
-        Column("allocations", "allocations it made"),
-        Column("requested_bytes", "their sum", "bytes"),
-        Column("largest_bytes", "the largest", "bytes"),
+        Column("device", "GPU number or CPU", "", pl.String),
+        Column("op", "innermost op at the time of the allocation", "", pl.String),
+        Column("allocations", "allocations it made", "", pl.UInt32),
+        Column("requested_bytes", "their sum", "bytes", pl.Int64),
+        Column("largest_bytes", "the largest", "bytes", pl.Int64),
     )
-    return table("memory_ops", "one row per device and op that allocates", columns, frame, *_absent(work))
+    return Table.from_frame("memory_ops", "one row per device and op that allocates", columns, frame, *_absent(work))
 
 
 def _absent(work: Workspace) -> tuple[str, ...]:

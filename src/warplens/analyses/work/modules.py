@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.absent import NO_STACKS, told_by_quality
-from warplens.analyses.work.kernels import PERCENT
+from warplens.analyses.work.kernels import EVENTS, PERCENT
 from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of
 from warplens.model.arrays import sorted_unique
 from warplens.model.kinds import CODE, MODULE_PREFIX
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import Context, climb, climb_context
 
@@ -36,8 +36,8 @@ INFRASTRUCTURE = re.compile(
 )
 """Frames that no user would call their own line."""
 
-FORWARD = Column("forward_us", "GPU time launched by the forward pass", "us")
-BACKWARD = Column("backward_us", "GPU time of backward ops that this forward code created", "us")
+FORWARD = Column("forward_us", "GPU time launched by the forward pass", "us", pl.Float64)
+BACKWARD = Column("backward_us", "GPU time of backward ops that this forward code created", "us", pl.Float64)
 
 
 def modules(work: Workspace) -> Table:
@@ -51,18 +51,18 @@ def modules(work: Workspace) -> Table:
         (pl.col("module").str.count_matches("/", literal=True)).alias("depth"),
     ).sort("subtree_kernel_us", "module", descending=[True, False])
     columns = (
-        Column("module", "path of nn.Module instances, outermost first"),
-        Column("depth", "modules around it"),
-        Column("count", "GPU events whose innermost module this is"),
+        Column("module", "path of nn.Module instances, outermost first", "", pl.String),
+        Column("depth", "modules around it", "", pl.UInt32),
+        Column("count", "GPU events whose innermost module this is", "", pl.Int64),
         FORWARD,
         BACKWARD,
-        Column("kernel_us", "GPU time of exactly this module", "us"),
-        Column("subtree_kernel_us", "GPU time of this module and those inside it", "us"),
+        Column("kernel_us", "GPU time of exactly this module", "us", pl.Float64),
+        Column("subtree_kernel_us", "GPU time of this module and those inside it", "us", pl.Float64),
         PERCENT,
-        Column("subtree_percent", "share of all GPU time, inner modules included", "%"),
+        Column("subtree_percent", "share of all GPU time, inner modules included", "%", pl.Float64),
     )
     notes = () if is_module.any() else (told_by_quality(work, NO_STACKS, "no nn.Module calls in this trace"),)
-    return table("modules", "one row per nn.Module path", columns, frame, *notes)
+    return Table.from_frame("modules", "one row per nn.Module path", columns, frame, *notes)
 
 
 def python_lines(work: Workspace) -> Table:
@@ -76,17 +76,17 @@ def python_lines(work: Workspace) -> Table:
         percent_of("kernel_us", work.gpu_total_ns).alias("percent"),
     ).sort("kernel_us", "file", "line", descending=[True, False, False])
     columns = (
-        Column("file", "source file of the innermost frame that is not framework plumbing"),
-        Column("line", "line where that function starts"),
-        Column("function", "its name"),
-        Column("count", "GPU events launched from it"),
+        Column("file", "source file of the innermost frame that is not framework plumbing", "", pl.String),
+        Column("line", "line where that function starts", "", pl.Int64),
+        Column("function", "its name", "", pl.String),
+        Column("count", "GPU events launched from it", "", pl.Int64),
         FORWARD,
         BACKWARD,
-        Column("kernel_us", "GPU time, forward and backward", "us"),
+        Column("kernel_us", "GPU time, forward and backward", "us", pl.Float64),
         PERCENT,
     )
     notes = () if user_frames(work).any() else (told_by_quality(work, NO_STACKS, "no Python frames in this trace"),)
-    return table("python_lines", "one row per Python function (file:line)", columns, frame, *notes)
+    return Table.from_frame("python_lines", "one row per Python function (file:line)", columns, frame, *notes)
 
 
 def module_codes(work: Workspace) -> tuple[Ints, list[str]]:
@@ -141,7 +141,7 @@ def _by_code(work: Workspace, context: Context, codes: Ints, texts: list[str], n
     us = pl.col("dur_ns") / 1000
     frame = pl.DataFrame({"code": codes, "dur_ns": work.gpu["dur_ns"], "backward": context.backward})
     summed = frame.group_by("code").agg(
-        pl.len().alias("count"),
+        EVENTS,
         us.filter(~pl.col("backward")).sum().alias("forward_us"),
         us.filter("backward").sum().alias("backward_us"),
         (pl.col("dur_ns").sum() / 1000).alias("kernel_us"),

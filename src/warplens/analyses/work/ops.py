@@ -10,14 +10,14 @@ from warplens.analyses.roofline.tables import ROOFLINE_SET, roofline_by_inputs
 from warplens.analyses.work.kernels import OP, OP_CATEGORY, PERCENT
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.categories import op_category
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints, Trace
 
 SPEC_COLUMNS = (
-    Column("input_dims", "shapes of the inputs, as recorded"),
-    Column("input_types", "dtypes of the inputs"),
-    Column("input_strides", "strides of the inputs"),
-    Column("concrete_inputs", "values of the scalar inputs"),
+    Column("input_dims", "shapes of the inputs, as recorded", "", pl.String),
+    Column("input_types", "dtypes of the inputs", "", pl.String),
+    Column("input_strides", "strides of the inputs", "", pl.String),
+    Column("concrete_inputs", "values of the scalar inputs", "", pl.String),
 )
 
 
@@ -40,14 +40,14 @@ def ops(work: Workspace) -> Table:
     columns = (
         OP,
         OP_CATEGORY,
-        Column("count", "calls of the op (launches, where there is no op)"),
-        Column("kernel_us", "GPU time of the kernels it launched itself", "us"),
-        Column("subtree_kernel_us", "GPU time of all kernels launched inside it", "us"),
-        Column("cpu_us", "host time inside the op, callees included, recursion once", "us"),
+        Column("count", "calls of the op (launches, where there is no op)", "", pl.UInt32),
+        Column("kernel_us", "GPU time of the kernels it launched itself", "us", pl.Float64),
+        Column("subtree_kernel_us", "GPU time of all kernels launched inside it", "us", pl.Float64),
+        Column("cpu_us", "host time inside the op, callees included, recursion once", "us", pl.Float64),
         PERCENT,
-        Column("cpu_self_us", "host time inside the op but in no inner op", "us"),
+        Column("cpu_self_us", "host time inside the op but in no inner op", "us", pl.Float64),
     )
-    return table("ops", "one row per op name", columns, frame.with_columns(filled))
+    return Table.from_frame("ops", "one row per op name", columns, frame.with_columns(filled))
 
 
 def _counted_calls(trace: Trace) -> Ints:
@@ -161,16 +161,16 @@ def op_shapes(work: Workspace) -> Table:
         OP,
         OP_CATEGORY,
         *SPEC_COLUMNS,
-        Column("count", "calls of the op with these inputs that launched GPU work"),
-        Column("kernel_us", "GPU time of the kernels it launched itself", "us"),
-        Column("kernel_us_mean", "mean per call", "us"),
-        Column("kernel_us_min", "least per call", "us"),
-        Column("kernel_us_max", "most per call", "us"),
-        Column("kernel_us_std", "standard deviation over calls", "us"),
-        Column("kernels_per_call", "GPU events per call (the most seen)"),
-        Column("kernels", "the sequence of kernels most calls launch"),
+        Column("count", "calls of the op with these inputs that launched GPU work", "", pl.UInt32),
+        Column("kernel_us", "GPU time of the kernels it launched itself", "us", pl.Float64),
+        Column("kernel_us_mean", "mean per call", "us", pl.Float64),
+        Column("kernel_us_min", "least per call", "us", pl.Float64),
+        Column("kernel_us_max", "most per call", "us", pl.Float64),
+        Column("kernel_us_std", "standard deviation over calls", "us", pl.Float64),
+        Column("kernels_per_call", "GPU events per call (the most seen)", "", pl.UInt32),
+        Column("kernels", "the sequence of kernels most calls launch", "", pl.String),
         PERCENT,
         *(column for column in ROOFLINE_COLUMNS if column.name in ROOFLINE_SET),
     )
     frame = frame.join(roofline_by_inputs(work), on=["op", "spec"], how="left", maintain_order="left")
-    return table("op_shapes", "one row per op, shapes, dtypes, strides and scalar inputs", columns, frame)
+    return Table.from_frame("op_shapes", "one row per op, shapes, dtypes, strides and scalar inputs", columns, frame)

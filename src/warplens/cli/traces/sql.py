@@ -55,7 +55,7 @@ def query(profile: Profile | PathsProfile, text: str) -> Table:
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(f"SQL: {reason}", hint=f"tables: {', '.join(_sources(profile))}") from None
-    return Table("query", text, tuple(Column(name, "") for name in frame.columns), frame)
+    return Table("query", text, tuple(Column(name, "", "", dtype) for name, dtype in frame.schema.items()), frame)
 
 
 def _sources(profile: Profile | PathsProfile) -> dict[str, Any]:

@@ -10,90 +10,99 @@ import polars as pl
 
 from warplens.kernel_lab.facts.instruction_classes import CLASSES
 from warplens.kernel_lab.facts.records import Facts, Place
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 Row = dict[str, Any]
 _KEY: Final = (
-    Column("target", "what it was compiled for"),
-    Column("config", "constants and options"),
+    Column("target", "what it was compiled for", "", pl.String),
+    Column("config", "constants and options", "", pl.String),
 )
-_LINE: Final = (Column("file", "file of the line"), Column("line", "line of the Python source"))
+_LINE: Final = (
+    Column("file", "file of the line", "", pl.String),
+    Column("line", "line of the Python source", "", pl.Int64),
+)
 
 FACTS: Final = (
-    Column("kernel", "its name"),
+    Column("kernel", "its name", "", pl.String),
     *_KEY,
-    Column("signature", "types and constants of its parameters"),
-    Column("triton", "version of Triton"),
-    Column("registers", "registers per thread"),
-    Column("spill_bytes", "bytes that each thread writes to and reads from memory for want of registers", "bytes"),
-    Column("stack_bytes", "stack of a thread", "bytes"),
-    Column("shared_bytes", "shared memory of a block", "bytes"),
-    Column("warps", "warps of a block"),
-    Column("stages", "stages that were asked for"),
-    Column("buffers", "copies of one tile that shared memory holds; 0 where it holds none"),
-    Column("pipelined", "loops that load ahead, of the loops that load"),
-    Column("occupancy_percent", "warps that an SM or CU holds, of its slots", "%"),
-    Column("blocks", "blocks that an SM or CU holds"),
-    Column("limiter", "what keeps it from holding more"),
-    Column("matrix_instruction", "the matrix unit's instructions; none where there are none"),
-    Column("narrowest_bits", "narrowest access of a tile in global memory, per thread", "bits"),
-    Column("async_copies", "accesses that go to shared memory by themselves"),
-    Column("tma_copies", "those of them that use the tensor memory accelerator"),
-    Column("conversions", "changes of layout"),
-    Column("conversions_in_loops", "those of them that go through shared memory inside a loop"),
-    Column("bank_conflicts", "most extra passes of an access of shared memory; null where none is modelled"),
-    Column("instructions", "machine instructions, each counted once"),
-    Column("compile_s", "time that compiling took", "s"),
-    Column("failure", "why it did not compile"),
+    Column("signature", "types and constants of its parameters", "", pl.String),
+    Column("triton", "version of Triton", "", pl.String),
+    Column("registers", "registers per thread", "", pl.Int64),
+    Column(
+        "spill_bytes", "bytes that each thread writes to and reads from memory for want of registers", "bytes", pl.Int64
+    ),
+    Column("stack_bytes", "stack of a thread", "bytes", pl.Int64),
+    Column("shared_bytes", "shared memory of a block", "bytes", pl.Int64),
+    Column("warps", "warps of a block", "", pl.Int64),
+    Column("stages", "stages that were asked for", "", pl.Int64),
+    Column("buffers", "copies of one tile that shared memory holds; 0 where it holds none", "", pl.Int64),
+    Column("pipelined", "loops that load ahead, of the loops that load", "", pl.String),
+    Column("occupancy_percent", "warps that an SM or CU holds, of its slots", "%", pl.Float64),
+    Column("blocks", "blocks that an SM or CU holds", "", pl.Int64),
+    Column("limiter", "what keeps it from holding more", "", pl.String),
+    Column("matrix_instruction", "the matrix unit's instructions; none where there are none", "", pl.String),
+    Column("narrowest_bits", "narrowest access of a tile in global memory, per thread", "bits", pl.Int64),
+    Column("async_copies", "accesses that go to shared memory by themselves", "", pl.Int64),
+    Column("tma_copies", "those of them that use the tensor memory accelerator", "", pl.Int64),
+    Column("conversions", "changes of layout", "", pl.Int64),
+    Column("conversions_in_loops", "those of them that go through shared memory inside a loop", "", pl.Int64),
+    Column(
+        "bank_conflicts", "most extra passes of an access of shared memory; null where none is modelled", "", pl.Int64
+    ),
+    Column("instructions", "machine instructions, each counted once", "", pl.Int64),
+    Column("compile_s", "time that compiling took", "s", pl.Float64),
+    Column("failure", "why it did not compile", "", pl.String),
 )
 LINES: Final = (
     *_KEY,
     *_LINE,
-    Column("source", "text of the line"),
-    Column("instructions", "machine instructions of the line"),
-    Column("in_loops", "those of them inside loops"),
-    *(Column(name, f"of class {name.replace('_', ' ')}") for name in CLASSES),
+    Column("source", "text of the line", "", pl.String),
+    Column("instructions", "machine instructions of the line", "", pl.Int64),
+    Column("in_loops", "those of them inside loops", "", pl.Int64),
+    *(Column(name, f"of class {name.replace('_', ' ')}", "", pl.Int64) for name in CLASSES),
 )
 ACCESSES: Final = (
     *_KEY,
     *_LINE,
-    Column("column", "column of the access"),
-    Column("called_at", "the call that leads to it, where a helper makes it"),
-    Column("kind", "load, store, async copy, tma copy, tma store or atomic"),
-    Column("argument", "pointer argument that it goes through"),
-    Column("element", "type of an element"),
-    Column("shape", "shape of the tile"),
-    Column("width_bits", "bits that a thread moves per instruction; null for a TMA box", "bits"),
-    Column("best_bits", "bits that the tile would allow", "bits"),
-    Column("vectorised", "whether the two are equal"),
-    Column("masked", "whether the source masks it"),
-    Column("in_loop", "whether it stands in a loop"),
-    Column("instructions", "machine instructions that it became"),
-    Column("undivided", "arguments behind address and mask that are not known to be divisible by 16"),
+    Column("column", "column of the access", "", pl.Int64),
+    Column("called_at", "the call that leads to it, where a helper makes it", "", pl.String),
+    Column("kind", "load, store, async copy, tma copy, tma store or atomic", "", pl.String),
+    Column("argument", "pointer argument that it goes through", "", pl.String),
+    Column("element", "type of an element", "", pl.String),
+    Column("shape", "shape of the tile", "", pl.String),
+    Column("width_bits", "bits that a thread moves per instruction; null for a TMA box", "bits", pl.Int64),
+    Column("best_bits", "bits that the tile would allow", "bits", pl.Int64),
+    Column("vectorised", "whether the two are equal", "", pl.Boolean),
+    Column("masked", "whether the source masks it", "", pl.Boolean),
+    Column("in_loop", "whether it stands in a loop", "", pl.Boolean),
+    Column("instructions", "machine instructions that it became", "", pl.Int64),
+    Column("undivided", "arguments behind address and mask that are not known to be divisible by 16", "", pl.String),
 )
 REMARKS: Final = (
     *_KEY,
     *_LINE,
-    Column("column", "column that the caret marks"),
-    Column("text", "the compiler's words"),
-    Column("notes", "what it adds"),
-    Column("source", "text of the line"),
-    Column("count", "how often it said so"),
+    Column("column", "column that the caret marks", "", pl.Int64),
+    Column("text", "the compiler's words", "", pl.String),
+    Column("notes", "what it adds", "", pl.String),
+    Column("source", "text of the line", "", pl.String),
+    Column("count", "how often it said so", "", pl.Int64),
 )
 LAYOUTS: Final = (
     *_KEY,
     *_LINE,
-    Column("kind", "store, load, load matrix, async copy, or the threads that a conversion moves between"),
-    Column("shape", "shape of the tile"),
-    Column("element_bits", "size of an element", "bits"),
-    Column("in_loop", "whether it stands in a loop"),
-    Column("layout", "the layout in shared memory, or both layouts of a conversion"),
-    Column("vector_bits", "bits that a lane moves at once", "bits"),
-    Column("conflicts", "extra passes for bank conflicts; null where not modelled"),
-    Column("conflicts_unswizzled", "with plain rows"),
-    Column("conflicts_padded", "with the best padding"),
-    Column("padding", "that padding, in elements per row"),
-    Column("conflicts_swizzled", "with the best swizzle"),
+    Column(
+        "kind", "store, load, load matrix, async copy, or the threads that a conversion moves between", "", pl.String
+    ),
+    Column("shape", "shape of the tile", "", pl.String),
+    Column("element_bits", "size of an element", "bits", pl.Int64),
+    Column("in_loop", "whether it stands in a loop", "", pl.Boolean),
+    Column("layout", "the layout in shared memory, or both layouts of a conversion", "", pl.String),
+    Column("vector_bits", "bits that a lane moves at once", "bits", pl.Int64),
+    Column("conflicts", "extra passes for bank conflicts; null where not modelled", "", pl.Int64),
+    Column("conflicts_unswizzled", "with plain rows", "", pl.Int64),
+    Column("conflicts_padded", "with the best padding", "", pl.Int64),
+    Column("padding", "that padding, in elements per row", "", pl.Int64),
+    Column("conflicts_swizzled", "with the best swizzle", "", pl.Int64),
 )
 
 
@@ -108,14 +117,9 @@ def facts_tables(facts: Sequence[Facts]) -> list[Table]:
     )
     notes = list(dict.fromkeys(note for found in facts for note in found.notes))
     return [
-        _table(name, meaning, columns, [row for found in facts for row in rows(found)], notes)
+        Table.from_rows(name, meaning, columns, (row for found in facts for row in rows(found)), *notes)
         for name, meaning, columns, rows in makers
     ]
-
-
-def _table(name: str, meaning: str, columns: tuple[Column, ...], rows: list[Row], notes: Sequence[str]) -> Table:
-    frame = pl.DataFrame(rows, schema=[column.name for column in columns], infer_schema_length=None)
-    return table(name, meaning, columns, frame, *notes)
 
 
 def _facts_rows(facts: Facts) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from warplens.kernel_lab.facts.browsing import machine_code
 from warplens.kernel_lab.facts.instruction_classes import class_of
 from warplens.kernel_lab.measured.joining import Joined
 from warplens.model.measured import LineSamples
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import Check
@@ -27,55 +27,57 @@ TELLING: Final = (
     "special", "shuffle",
 )  # fmt: skip
 """Classes that say what a line does, before the arithmetic of its addresses."""
-KEY: Final = {
-    Column("kernel", "its name"): pl.String,
-    Column("target", "what it was compiled for"): pl.String,
-    Column("config", "constants and options"): pl.String,
-}
-MEASURED: Final = {
-    **KEY,
-    Column("profile_kernel", "its name in the profile"): pl.String,
-    Column("profile", "the file that the times are from"): pl.String,
-    Column("count", "launches"): pl.Int64,
-    Column("total_us", "sum of their durations", "us"): pl.Float64,
-    Column("mean_us", "mean duration", "us"): pl.Float64,
-    Column("percent", "share of all GPU time of the profile", "%"): pl.Float64,
-    Column("flop", "floating operations of a launch", "flop"): pl.Float64,
-    Column("bytes", "bytes that a launch must move", "bytes"): pl.Float64,
-    Column("work_from", "who says so: a trace of the same launch, or the program's own metrics"): pl.String,
-    Column("dram_bytes", "bytes of a launch that the GPU's counters saw", "bytes"): pl.Float64,
-    Column("tflops", "operations over the mean duration", "TFLOP/s"): pl.Float64,
-    Column("tbps", "bytes over the mean duration", "TB/s"): pl.Float64,
-    Column("card", "GPU whose limits hold"): pl.String,
-    Column("bound", "what a launch needs most time for: a unit with its type, or memory"): pl.String,
-    Column("roofline_us", "the least time that the card needs for it", "us"): pl.Float64,
-    Column("percent_of_roofline", "roofline_us over mean_us", "%"): pl.Float64,
-    Column("ceiling", "where that limit comes from: measured, or the data sheet"): pl.String,
-    Column("flag", "why the share is not to be taken at face value"): pl.String,
-    Column("samples", "samples of the program counter in it", "count"): pl.Int64,
-    Column("stalled_percent", "those in which a warp waited", "%"): pl.Float64,
-    Column("top_stall", "what it waited for most"): pl.String,
-    Column("top_stall_percent", "share of that among the waits", "%"): pl.Float64,
-    Column("notes", "what has to be said of the match"): pl.String,
-}
-STALLS: Final = {
-    Column("place", "file and line that was sampled; (whole kernel) where the samples are not told apart"): pl.String,
-    Column("percent", "share of the kernel's samples", "%"): pl.Float64,
-    Column("top_stall", "what warps waited for most there"): pl.String,
-    Column("top_stall_percent", "share of that among the line's waits", "%"): pl.Float64,
-    Column("code", "machine instructions of the line, as compiled here, what moves data first"): pl.String,
-    Column("source", "text of the line"): pl.String,
-    Column("time_us", "the same share of the kernel's measured time", "us"): pl.Float64,
-    Column("samples", "samples of the program counter on it", "count"): pl.Int64,
-    Column("stalled_percent", "those in which a warp waited", "%"): pl.Float64,
-    Column("stalls", "all that it waited for, with their shares of the waits"): pl.String,
-    Column("instructions", "machine instructions of the line, as compiled here"): pl.Int64,
-    Column("in_loops", "those of them inside loops"): pl.Int64,
-    **KEY,
-    Column("file", "file of the line"): pl.String,
-    Column("line", "line of the Python source"): pl.Int64,
-    Column("profile", "the file that the samples are from"): pl.String,
-}
+KEY: Final = (
+    Column("kernel", "its name", "", pl.String),
+    Column("target", "what it was compiled for", "", pl.String),
+    Column("config", "constants and options", "", pl.String),
+)
+MEASURED: Final = (
+    *KEY,
+    Column("profile_kernel", "its name in the profile", "", pl.String),
+    Column("profile", "the file that the times are from", "", pl.String),
+    Column("count", "launches", "", pl.Int64),
+    Column("total_us", "sum of their durations", "us", pl.Float64),
+    Column("mean_us", "mean duration", "us", pl.Float64),
+    Column("percent", "share of all GPU time of the profile", "%", pl.Float64),
+    Column("flop", "floating operations of a launch", "flop", pl.Float64),
+    Column("bytes", "bytes that a launch must move", "bytes", pl.Float64),
+    Column("work_from", "who says so: a trace of the same launch, or the program's own metrics", "", pl.String),
+    Column("dram_bytes", "bytes of a launch that the GPU's counters saw", "bytes", pl.Float64),
+    Column("tflops", "operations over the mean duration", "TFLOP/s", pl.Float64),
+    Column("tbps", "bytes over the mean duration", "TB/s", pl.Float64),
+    Column("card", "GPU whose limits hold", "", pl.String),
+    Column("bound", "what a launch needs most time for: a unit with its type, or memory", "", pl.String),
+    Column("roofline_us", "the least time that the card needs for it", "us", pl.Float64),
+    Column("percent_of_roofline", "roofline_us over mean_us", "%", pl.Float64),
+    Column("ceiling", "where that limit comes from: measured, or the data sheet", "", pl.String),
+    Column("flag", "why the share is not to be taken at face value", "", pl.String),
+    Column("samples", "samples of the program counter in it", "count", pl.Int64),
+    Column("stalled_percent", "those in which a warp waited", "%", pl.Float64),
+    Column("top_stall", "what it waited for most", "", pl.String),
+    Column("top_stall_percent", "share of that among the waits", "%", pl.Float64),
+    Column("notes", "what has to be said of the match", "", pl.String),
+)
+STALLS: Final = (
+    Column(
+        "place", "file and line that was sampled; (whole kernel) where the samples are not told apart", "", pl.String
+    ),
+    Column("percent", "share of the kernel's samples", "%", pl.Float64),
+    Column("top_stall", "what warps waited for most there", "", pl.String),
+    Column("top_stall_percent", "share of that among the line's waits", "%", pl.Float64),
+    Column("code", "machine instructions of the line, as compiled here, what moves data first", "", pl.String),
+    Column("source", "text of the line", "", pl.String),
+    Column("time_us", "the same share of the kernel's measured time", "us", pl.Float64),
+    Column("samples", "samples of the program counter on it", "count", pl.Int64),
+    Column("stalled_percent", "those in which a warp waited", "%", pl.Float64),
+    Column("stalls", "all that it waited for, with their shares of the waits", "", pl.String),
+    Column("instructions", "machine instructions of the line, as compiled here", "", pl.Int64),
+    Column("in_loops", "those of them inside loops", "", pl.Int64),
+    *KEY,
+    Column("file", "file of the line", "", pl.String),
+    Column("line", "line of the Python source", "", pl.Int64),
+    Column("profile", "the file that the samples are from", "", pl.String),
+)
 WHOLE: Final = "(whole kernel)"
 
 
@@ -86,14 +88,11 @@ def measured_tables(checks: Iterable[Check]) -> list[Table]:
     rows = [_measured_row(check, found) for check, found in known]
     lines = [row for check, found in known for row in _stall_rows(check, found)]
     return [
-        _made("kernel_measured", "one row per compilation that a profile was put beside", MEASURED, rows, *notes),
-        _made("kernel_stalls", "one row per line of a kernel that was sampled", STALLS, lines),
+        Table.from_rows(
+            "kernel_measured", "one row per compilation that a profile was put beside", MEASURED, rows, *notes
+        ),
+        Table.from_rows("kernel_stalls", "one row per line of a kernel that was sampled", STALLS, lines),
     ]
-
-
-def _made(name: str, meaning: str, columns: dict[Column, Any], rows: list[Row], *notes: str) -> Table:
-    frame = pl.DataFrame(rows, schema={column.name: dtype for column, dtype in columns.items()}, orient="row")
-    return table(name, meaning, columns, frame, *notes)
 
 
 def _key(check: Check) -> Row:

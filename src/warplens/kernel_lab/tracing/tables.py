@@ -8,113 +8,118 @@ from typing import Any, Final
 import polars as pl
 
 from warplens.kernel_lab.tracing.records import FAULT_KINDS, NO_TENSOR, Fault, KernelTrace, Launch
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 
-LAUNCH: Final = Column("launch", "its number, in the order of the run")
-KERNEL: Final = Column("kernel", "name of the kernel's function")
+LAUNCH: Final = Column("launch", "its number, in the order of the run", "", pl.Int64)
+KERNEL: Final = Column("kernel", "name of the kernel's function", "", pl.String)
 ACTIVE: Final = Column(
-    "active_lanes_percent", "lanes whose mask is set, of all lanes of loads, stores and atomics", "%"
+    "active_lanes_percent", "lanes whose mask is set, of all lanes of loads, stores and atomics", "%", pl.Float64
 )
 SECTORS: Final = Column(
-    "sector_percent", "32-byte sectors that would do, of those that warps of 32 lanes touch; 100 is coalesced", "%"
+    "sector_percent",
+    "32-byte sectors that would do, of those that warps of 32 lanes touch; 100 is coalesced",
+    "%",
+    pl.Float64,
 )
-LAUNCH_COLUMNS: Final = {
-    LAUNCH: pl.Int64,
-    KERNEL: pl.String,
-    Column("grid", "programs in x, y and z"): pl.String,
-    Column("programs", "programs launched"): pl.Int64,
-    Column("traced_programs", "programs that the numbers of this row are of"): pl.Int64,
-    Column("true_bytes", "bytes of the active lanes of loads, stores and atomics", "bytes"): pl.Int64,
-    Column("attempted_bytes", "bytes if every lane were active", "bytes"): pl.Int64,
-    Column("loaded_bytes", "true bytes of loads", "bytes"): pl.Int64,
-    Column("stored_bytes", "true bytes of stores", "bytes"): pl.Int64,
-    Column("atomic_bytes", "true bytes of atomics, each lane once", "bytes"): pl.Int64,
-    Column("unique_bytes", "bytes touched at all, each once", "bytes"): pl.Int64,
-    Column("shared_bytes", "bytes touched by more than one program", "bytes"): pl.Int64,
-    ACTIVE: pl.Float64,
-    SECTORS: pl.Float64,
-    Column("flop", "floating operations executed, masked lanes included", "flop"): pl.Int64,
-    Column("dot_flop", "of matrix products: 2 × M × N × K", "flop"): pl.Int64,
-    Column("reduce_flop", "of reductions, scans and floating atomic adds", "flop"): pl.Int64,
-    Column("elementwise_flop", "of elementwise arithmetic", "flop"): pl.Int64,
-    Column("flop_per_byte", "arithmetic intensity if no access hits a cache", "flop/byte"): pl.Float64,
-    Column("flop_per_unique_byte", "arithmetic intensity if every repeated access does", "flop/byte"): pl.Float64,
-    Column("faults", "different faults found"): pl.Int64,
-    Column("called_from", "where it was launched"): pl.String,
-}
-ACCESS_COLUMNS: Final = {
-    LAUNCH: pl.Int64,
-    KERNEL: pl.String,
-    Column("line", "line of the statement"): pl.Int64,
-    Column("op", "load, store, atomic_…, reduce_…, scan_… or dot"): pl.String,
-    Column("tensor", "the argument it touches; empty for dots and reductions"): pl.String,
-    Column("accesses", "how often it ran, over all traced programs"): pl.Int64,
-    Column("lanes", "elements of its blocks"): pl.Int64,
-    Column("active_lanes", "those whose mask is set"): pl.Int64,
-    ACTIVE: pl.Float64,
-    Column("true_bytes", "bytes of the active lanes", "bytes"): pl.Int64,
-    Column("attempted_bytes", "bytes of all lanes", "bytes"): pl.Int64,
-    Column("sectors", "32-byte sectors touched, per warp of 32 lanes"): pl.Int64,
-    Column("minimum_sectors", "the fewest that hold as many elements"): pl.Int64,
-    SECTORS: pl.Float64,
-    Column("flop", "floating operations of dots and reductions", "flop"): pl.Int64,
-    Column("statement", "source text"): pl.String,
-    Column("path", "calls that lead to it, the kernel's own line first"): pl.String,
-    Column("file", "source file"): pl.String,
-}
-TENSOR_COLUMNS: Final = {
-    LAUNCH: pl.Int64,
-    KERNEL: pl.String,
-    Column("tensor", "the argument, or all that share its memory"): pl.String,
-    Column("dtype", "element type"): pl.String,
-    Column("shape", "sizes"): pl.String,
-    Column("loaded_bytes", "true bytes of loads", "bytes"): pl.Int64,
-    Column("stored_bytes", "true bytes of stores and atomics", "bytes"): pl.Int64,
-    Column("unique_bytes", "bytes touched at all", "bytes"): pl.Int64,
-    Column("shared_bytes", "bytes touched by more than one program", "bytes"): pl.Int64,
-    Column("loads_per_byte", "how often a byte that was read was loaded"): pl.Float64,
-}
-FAULT_COLUMNS: Final = {
-    LAUNCH: pl.Int64,
-    KERNEL: pl.String,
-    Column("fault", "kind of mistake"): pl.String,
-    Column("line", "line of the statement"): pl.Int64,
-    Column("op", "what the statement does there"): pl.String,
-    Column("tensor", "the argument"): pl.String,
-    Column("program", "program id of the first occurrence"): pl.String,
-    Column("index", "element of the first occurrence, counted from the tensor's first"): pl.Int64,
-    Column("elements", "elements it happened to"): pl.Int64,
-    Column("programs", "programs it happened in"): pl.Int64,
-    Column("other_program", "the other program of a race"): pl.String,
-    Column("other_line", "where the other program touched it"): pl.Int64,
-    Column("message", "in words"): pl.String,
-    Column("statement", "source text"): pl.String,
-    Column("meaning", "what the kind means"): pl.String,
-    Column("file", "source file"): pl.String,
-}
+LAUNCH_COLUMNS: Final = (
+    LAUNCH,
+    KERNEL,
+    Column("grid", "programs in x, y and z", "", pl.String),
+    Column("programs", "programs launched", "", pl.Int64),
+    Column("traced_programs", "programs that the numbers of this row are of", "", pl.Int64),
+    Column("true_bytes", "bytes of the active lanes of loads, stores and atomics", "bytes", pl.Int64),
+    Column("attempted_bytes", "bytes if every lane were active", "bytes", pl.Int64),
+    Column("loaded_bytes", "true bytes of loads", "bytes", pl.Int64),
+    Column("stored_bytes", "true bytes of stores", "bytes", pl.Int64),
+    Column("atomic_bytes", "true bytes of atomics, each lane once", "bytes", pl.Int64),
+    Column("unique_bytes", "bytes touched at all, each once", "bytes", pl.Int64),
+    Column("shared_bytes", "bytes touched by more than one program", "bytes", pl.Int64),
+    ACTIVE,
+    SECTORS,
+    Column("flop", "floating operations executed, masked lanes included", "flop", pl.Int64),
+    Column("dot_flop", "of matrix products: 2 × M × N × K", "flop", pl.Int64),
+    Column("reduce_flop", "of reductions, scans and floating atomic adds", "flop", pl.Int64),
+    Column("elementwise_flop", "of elementwise arithmetic", "flop", pl.Int64),
+    Column("flop_per_byte", "arithmetic intensity if no access hits a cache", "flop/byte", pl.Float64),
+    Column("flop_per_unique_byte", "arithmetic intensity if every repeated access does", "flop/byte", pl.Float64),
+    Column("faults", "different faults found", "", pl.Int64),
+    Column("called_from", "where it was launched", "", pl.String),
+)
+ACCESS_COLUMNS: Final = (
+    LAUNCH,
+    KERNEL,
+    Column("line", "line of the statement", "", pl.Int64),
+    Column("op", "load, store, atomic_…, reduce_…, scan_… or dot", "", pl.String),
+    Column("tensor", "the argument it touches; empty for dots and reductions", "", pl.String),
+    Column("accesses", "how often it ran, over all traced programs", "", pl.Int64),
+    Column("lanes", "elements of its blocks", "", pl.Int64),
+    Column("active_lanes", "those whose mask is set", "", pl.Int64),
+    ACTIVE,
+    Column("true_bytes", "bytes of the active lanes", "bytes", pl.Int64),
+    Column("attempted_bytes", "bytes of all lanes", "bytes", pl.Int64),
+    Column("sectors", "32-byte sectors touched, per warp of 32 lanes", "", pl.Int64),
+    Column("minimum_sectors", "the fewest that hold as many elements", "", pl.Int64),
+    SECTORS,
+    Column("flop", "floating operations of dots and reductions", "flop", pl.Int64),
+    Column("statement", "source text", "", pl.String),
+    Column("path", "calls that lead to it, the kernel's own line first", "", pl.String),
+    Column("file", "source file", "", pl.String),
+)
+TENSOR_COLUMNS: Final = (
+    LAUNCH,
+    KERNEL,
+    Column("tensor", "the argument, or all that share its memory", "", pl.String),
+    Column("dtype", "element type", "", pl.String),
+    Column("shape", "sizes", "", pl.String),
+    Column("loaded_bytes", "true bytes of loads", "bytes", pl.Int64),
+    Column("stored_bytes", "true bytes of stores and atomics", "bytes", pl.Int64),
+    Column("unique_bytes", "bytes touched at all", "bytes", pl.Int64),
+    Column("shared_bytes", "bytes touched by more than one program", "bytes", pl.Int64),
+    Column("loads_per_byte", "how often a byte that was read was loaded", "", pl.Float64),
+)
+FAULT_COLUMNS: Final = (
+    LAUNCH,
+    KERNEL,
+    Column("fault", "kind of mistake", "", pl.String),
+    Column("line", "line of the statement", "", pl.Int64),
+    Column("op", "what the statement does there", "", pl.String),
+    Column("tensor", "the argument", "", pl.String),
+    Column("program", "program id of the first occurrence", "", pl.String),
+    Column("index", "element of the first occurrence, counted from the tensor's first", "", pl.Int64),
+    Column("elements", "elements it happened to", "", pl.Int64),
+    Column("programs", "programs it happened in", "", pl.Int64),
+    Column("other_program", "the other program of a race", "", pl.String),
+    Column("other_line", "where the other program touched it", "", pl.Int64),
+    Column("message", "in words", "", pl.String),
+    Column("statement", "source text", "", pl.String),
+    Column("meaning", "what the kind means", "", pl.String),
+    Column("file", "source file", "", pl.String),
+)
 
 
 def kernel_launches(trace: KernelTrace) -> Table:
     rows = [_launch_row(launch) for launch in trace.launches]
-    return _made("kernel_launches", "one row per launch", LAUNCH_COLUMNS, rows, *_notes(trace))
+    return Table.from_rows("kernel_launches", "one row per launch", LAUNCH_COLUMNS, rows, *_notes(trace))
 
 
 def kernel_accesses_traced(trace: KernelTrace) -> Table:
     rows = [row for launch in trace.launches for row in _access_rows(launch)]
     note = "lanes go along the dimension with the smallest stride, one element each; the compiler may choose otherwise"
     meaning = "one row per launch, line, operation and tensor"
-    return _made("kernel_accesses_traced", meaning, ACCESS_COLUMNS, rows, note, *_notes(trace))
+    return Table.from_rows("kernel_accesses_traced", meaning, ACCESS_COLUMNS, rows, note, *_notes(trace))
 
 
 def kernel_tensors_traced(trace: KernelTrace) -> Table:
     rows = [row for launch in trace.launches for row in _tensor_rows(launch)]
-    return _made("kernel_tensors_traced", "one row per launch and tensor", TENSOR_COLUMNS, rows, *_notes(trace))
+    return Table.from_rows(
+        "kernel_tensors_traced", "one row per launch and tensor", TENSOR_COLUMNS, rows, *_notes(trace)
+    )
 
 
 def kernel_faults(trace: KernelTrace) -> Table:
     rows = [_fault_row(launch, fault) for launch, fault in trace.faults]
     meaning = "one row per fault: kind, statement and tensor"
-    return _made("kernel_faults", meaning, FAULT_COLUMNS, rows, *_notes(trace))
+    return Table.from_rows("kernel_faults", meaning, FAULT_COLUMNS, rows, *_notes(trace))
 
 
 TABLES: Final[dict[str, Callable[[KernelTrace], Table]]] = {
@@ -123,11 +128,6 @@ TABLES: Final[dict[str, Callable[[KernelTrace], Table]]] = {
     "kernel_tensors_traced": kernel_tensors_traced,
     "kernel_faults": kernel_faults,
 }
-
-
-def _made(name: str, meaning: str, columns: dict[Column, Any], rows: list[dict[str, Any]], *notes: str) -> Table:
-    frame = pl.DataFrame(rows, schema={column.name: dtype for column, dtype in columns.items()}, orient="row")
-    return table(name, meaning, columns, frame, *notes)
 
 
 def _notes(trace: KernelTrace) -> list[str]:

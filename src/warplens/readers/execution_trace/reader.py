@@ -20,7 +20,7 @@ from warplens.model.call_paths import CallPaths
 from warplens.model.kinds import NONE
 from warplens.model.paths import merge_paths
 from warplens.model.quality import Note, Quality
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.model.trace import Ints, Meta
 from warplens.model.tree import Floats, Tree, build_tree
 from warplens.readers.execution_trace.nodes import Header, decode_nodes
@@ -128,16 +128,16 @@ def _table(calls: pl.DataFrame) -> Table:
         .sort("input_bytes", "count", "op", descending=[True, True, False], maintain_order=True)
     )
     columns = (
-        Column("op", "name of the op or scope"),
-        Column("kind", "op, or annotation for a scope that Python named"),
-        Column("schema", "the overload that ran, as PyTorch declares it; empty for what is no operator"),
-        Column("input_shapes", "shapes of the inputs; those of lists are lists"),
-        Column("input_types", "types of the inputs, with the element type of tensors"),
-        Column("input_strides", "strides of the inputs; empty before schema 1.1.1"),
-        Column("inputs", "values of the inputs; of a tensor, its device"),
-        Column("count", "calls with these inputs"),
-        Column("input_bytes", "elements × element size of all input tensors of these calls", "bytes"),
-        Column("output_bytes", "the same of what they returned", "bytes"),
-        Column("kernel_file", "source of the Triton kernel"),
+        Column("op", "name of the op or scope", "", pl.String),
+        Column("kind", "op, or annotation for a scope that Python named", "", pl.String),
+        Column("schema", "the overload that ran, as PyTorch declares it; empty for what is no operator", "", pl.String),
+        Column("input_shapes", "shapes of the inputs; those of lists are lists", "", pl.String),
+        Column("input_types", "types of the inputs, with the element type of tensors", "", pl.String),
+        Column("input_strides", "strides of the inputs; empty before schema 1.1.1", "", pl.String),
+        Column("inputs", "values of the inputs; of a tensor, its device", "", pl.String),
+        Column("count", "calls with these inputs", "", pl.UInt32),
+        Column("input_bytes", "elements × element size of all input tensors of these calls", "bytes", pl.Int64),
+        Column("output_bytes", "the same of what they returned", "bytes", pl.Int64),
+        Column("kernel_file", "source of the Triton kernel", "", pl.String),
     )
-    return table("execution_trace", "one row per op and inputs of an ExecutionTrace", columns, frame)
+    return Table.from_frame("execution_trace", "one row per op and inputs of an ExecutionTrace", columns, frame)

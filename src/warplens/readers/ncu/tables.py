@@ -9,70 +9,74 @@ from typing import Any, Final
 
 import polars as pl
 
-from warplens.model.table import Column, Table, table
+from warplens.model.table import Column, Table
 from warplens.readers.ncu.counters import STALL_METRICS, Values
 from warplens.readers.ncu.rows import Launch
 from warplens.readers.ncu.values import BadValueError, parse_number
 
 ID: Final = (
-    Column("id", "number of the profiled launch, as the report counts them"),
-    Column("process", "process that launched it"),
-    Column("kernel", "name as Nsight Compute writes it"),
+    Column("id", "number of the profiled launch, as the report counts them", "", pl.Int64),
+    Column("process", "process that launched it", "", pl.Int64),
+    Column("kernel", "name as Nsight Compute writes it", "", pl.String),
 )
 COUNTERS: Final = (
     *ID,
-    Column("device", "GPU number"),
-    Column("stream", "CUDA stream"),
-    Column("grid", "blocks"),
-    Column("block", "threads of a block"),
-    Column("time_us", "duration, measured alone", "us"),
-    Column("dram_read_bytes", "bytes read from the GPU's memory", "bytes"),
-    Column("dram_write_bytes", "bytes written to it", "bytes"),
-    Column("dram_bytes", "read and written", "bytes"),
-    Column("dram_tbps", "rate of both; where the file has none, dram_bytes over the time", "TB/s"),
-    Column("dram_percent", "share of the memory's peak rate", "%"),
-    Column("memory_percent", "use of the busiest part of the memory system: caches, their links, DRAM", "%"),
-    Column("l1_hit_percent", "share of L1 accesses that the cache answers", "%"),
-    Column("l2_hit_percent", "share of L2 accesses that the cache answers", "%"),
-    Column("sm_percent", "use of the busiest part of the multiprocessors", "%"),
-    Column("tensor_percent", "use of the tensor pipe: time, not a count of operations", "%"),
-    Column("ipc", "instructions a multiprocessor executes per active cycle"),
-    Column("instructions", "instructions that warps executed"),
-    Column("sm_ghz", "clock of the multiprocessors while it was measured", "GHz"),
-    Column("occupancy_percent", "warps resident on average, of the most that fit", "%"),
-    Column("occupancy_theoretical_percent", "the most that this launch's resources allow", "%"),
-    Column("occupancy_limit", "what keeps that below 100 %: registers, shared memory, blocks, warps or barriers"),
-    Column("registers", "registers per thread"),
-    Column("shared_memory_bytes", "shared memory of a block, static and dynamic", "bytes"),
-    Column("waves", "how often all multiprocessors are filled with blocks"),
-    Column("top_stall", "what warps waited for most; counter_stalls has all reasons"),
-    Column("top_stall_percent", "share of the warps' time", "%"),
+    Column("device", "GPU number", "", pl.Int64),
+    Column("stream", "CUDA stream", "", pl.Int64),
+    Column("grid", "blocks", "", pl.String),
+    Column("block", "threads of a block", "", pl.String),
+    Column("time_us", "duration, measured alone", "us", pl.Float64),
+    Column("dram_read_bytes", "bytes read from the GPU's memory", "bytes", pl.Int64),
+    Column("dram_write_bytes", "bytes written to it", "bytes", pl.Int64),
+    Column("dram_bytes", "read and written", "bytes", pl.Int64),
+    Column("dram_tbps", "rate of both; where the file has none, dram_bytes over the time", "TB/s", pl.Float64),
+    Column("dram_percent", "share of the memory's peak rate", "%", pl.Float64),
+    Column(
+        "memory_percent", "use of the busiest part of the memory system: caches, their links, DRAM", "%", pl.Float64
+    ),
+    Column("l1_hit_percent", "share of L1 accesses that the cache answers", "%", pl.Float64),
+    Column("l2_hit_percent", "share of L2 accesses that the cache answers", "%", pl.Float64),
+    Column("sm_percent", "use of the busiest part of the multiprocessors", "%", pl.Float64),
+    Column("tensor_percent", "use of the tensor pipe: time, not a count of operations", "%", pl.Float64),
+    Column("ipc", "instructions a multiprocessor executes per active cycle", "", pl.Float64),
+    Column("instructions", "instructions that warps executed", "", pl.Int64),
+    Column("sm_ghz", "clock of the multiprocessors while it was measured", "GHz", pl.Float64),
+    Column("occupancy_percent", "warps resident on average, of the most that fit", "%", pl.Float64),
+    Column("occupancy_theoretical_percent", "the most that this launch's resources allow", "%", pl.Float64),
+    Column(
+        "occupancy_limit",
+        "what keeps that below 100 %: registers, shared memory, blocks, warps or barriers",
+        "",
+        pl.String,
+    ),
+    Column("registers", "registers per thread", "", pl.Int64),
+    Column("shared_memory_bytes", "shared memory of a block, static and dynamic", "bytes", pl.Int64),
+    Column("waves", "how often all multiprocessors are filled with blocks", "", pl.Float64),
+    Column("top_stall", "what warps waited for most; counter_stalls has all reasons", "", pl.String),
+    Column("top_stall_percent", "share of the warps' time", "%", pl.Float64),
 )
 STALLS: Final = (
     *ID,
-    Column("stall", "what the warps were doing"),
-    Column("percent", "share of the warps' time", "%"),
-    Column("warps_per_issue", "warps in that state per issued instruction: a warp's cycles in it per instruction"),
-    Column("samples", "samples of warps in that state"),
-    Column("meaning", "what that state is"),
+    Column("stall", "what the warps were doing", "", pl.String),
+    Column("percent", "share of the warps' time", "%", pl.Float64),
+    Column(
+        "warps_per_issue",
+        "warps in that state per issued instruction: a warp's cycles in it per instruction",
+        "",
+        pl.Float64,
+    ),
+    Column("samples", "samples of warps in that state", "", pl.Int64),
+    Column("meaning", "what that state is", "", pl.String),
 )
 RULES: Final = (
     *ID,
-    Column("section", "section of the report"),
-    Column("rule", "name of Nsight Compute's rule"),
-    Column("kind", "OPT: to improve, INF: to know, WRN: a warning"),
-    Column("text", "what the rule says"),
-    Column("estimated_speedup_percent", "time that Nsight Compute thinks can be won", "%"),
-    Column("speedup_type", "global: of the kernel's time, local: of the part that the rule looks at"),
+    Column("section", "section of the report", "", pl.String),
+    Column("rule", "name of Nsight Compute's rule", "", pl.String),
+    Column("kind", "OPT: to improve, INF: to know, WRN: a warning", "", pl.String),
+    Column("text", "what the rule says", "", pl.String),
+    Column("estimated_speedup_percent", "time that Nsight Compute thinks can be won", "%", pl.Float64),
+    Column("speedup_type", "global: of the kernel's time, local: of the part that the rule looks at", "", pl.String),
 )
-INTEGERS: Final = frozenset(
-    {"id", "process", "device", "stream", "dram_read_bytes", "dram_write_bytes", "dram_bytes", "instructions",
-     "registers", "shared_memory_bytes", "samples"}
-)  # fmt: skip
-TEXTS: Final = frozenset(
-    {"kernel", "grid", "block", "occupancy_limit", "top_stall", "stall", "meaning", "section", "rule", "kind", "text",
-     "speedup_type"}
-)  # fmt: skip
 
 SELECTED: Final = "selected"
 MEANINGS: Final = {
@@ -136,7 +140,7 @@ def counters_table(measured: Sequence[Measured], values: Values) -> Table:
     notes = [f"tensor_percent is {', '.join(sorted(used))}"] if used else []
     notes += _stall_notes(measured, "top_stall")
     rows = [_counters_row(each) for each in measured]
-    return _table("counters", "one row per profiled kernel launch", COUNTERS, rows, *notes)
+    return Table.from_rows("counters", "one row per profiled kernel launch", COUNTERS, rows, *notes)
 
 
 def _counters_row(each: Measured) -> dict[str, Any]:
@@ -187,7 +191,7 @@ def stalls_table(measured: Sequence[Measured]) -> Table:
         for state, share in sorted(each.shares.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
     notes = _stall_notes(measured, "percent")
-    return _table("counter_stalls", "one row per profiled launch and what its warps did", STALLS, rows, *notes)
+    return Table.from_rows("counter_stalls", "one row per profiled launch and what its warps did", STALLS, rows, *notes)
 
 
 def rules_table(launches: Sequence[Launch], *, decimal_comma: bool) -> Table:
@@ -204,21 +208,13 @@ def rules_table(launches: Sequence[Launch], *, decimal_comma: bool) -> Table:
         for launch in launches
         for rule in launch.rules
     ]
-    return _table("counter_rules", "one row per profiled launch and rule of Nsight Compute", RULES, rows)
+    return Table.from_rows("counter_rules", "one row per profiled launch and rule of Nsight Compute", RULES, rows)
 
 
 def _stall_notes(measured: Sequence[Measured], column: str) -> list[str]:
     taken = {next(iter(each.stalls)) for each in measured if each.stalls}
     named = [MEASURES[measure] for measure, _ in STALL_METRICS if measure in taken]
     return [f"{column} is from {', else '.join(named)}"] if named else []
-
-
-def _table(name: str, meaning: str, columns: Sequence[Column], rows: list[dict[str, Any]], *notes: str) -> Table:
-    schema: dict[str, Any] = {
-        column.name: pl.Int64 if column.name in INTEGERS else pl.String if column.name in TEXTS else pl.Float64
-        for column in columns
-    }
-    return table(name, meaning, columns, pl.DataFrame(rows, schema=schema, orient="row"), *notes)
 
 
 def _id(launch: Launch) -> dict[str, Any]:

@@ -1,0 +1,63 @@
+"""Rows of a frame as typed records: which columns code reads, and as what, is declared and checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from functools import cache
+from itertools import starmap
+from typing import Any, NamedTuple, TypeVar
+
+import polars as pl
+
+Record = TypeVar("Record")
+
+
+class _Field(NamedTuple):
+    name: str
+    kind: Any
+    """The type without None; `Any` and `object` fit every column."""
+    optional: bool
+
+
+def records(frame: pl.DataFrame, kind: type[Record]) -> list[Record]:
+    """The rows of a frame as records. The fields of the NamedTuple or dataclass are columns of the frame.
+
+    >>> class Size(NamedTuple):
+    ...     tensor: str
+    ...     size_bytes: int
+    >>> records(pl.DataFrame({"size_bytes": [4], "tensor": ["bias"], "device": [0]}), Size)
+    [Size(tensor='bias', size_bytes=4)]
+    """
+    fields = _fields(kind)  # type: ignore[arg-type]  # mypy does not see that a class is hashable
+    for field in fields:
+        _check(field, frame, kind.__name__)
+    return list(starmap(kind, frame.select([field.name for field in fields]).iter_rows()))
+
+
+@cache
+def _fields(kind: type[Any]) -> tuple[_Field, ...]:
+    hints = typing.get_type_hints(kind)
+    is_dataclass = dataclasses.is_dataclass(kind)
+    names = [field.name for field in dataclasses.fields(kind)] if is_dataclass else kind._fields
+    return tuple(_field(name, hints[name]) for name in names)
+
+
+def _field(name: str, hint: Any) -> _Field:
+    if typing.get_origin(hint) not in (typing.Union, types.UnionType):
+        return _Field(name, typing.get_origin(hint) or hint, hint is Any or hint is object)
+    kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType]
+    if len(kinds) != 1:
+        raise TypeError(f"field {name}: {hint} is not the type of a column")
+    return _Field(name, typing.get_origin(kinds[0]) or kinds[0], True)
+
+
+def _check(field: _Field, frame: pl.DataFrame, record: str) -> None:
+    if field.name not in frame.columns:
+        raise ValueError(f"{record}.{field.name}: no such column; there are {', '.join(frame.columns)}")
+    dtype = frame.schema[field.name]
+    if field.kind not in (Any, object, dtype.to_python()):
+        raise TypeError(f"{record}.{field.name}: declared {field.kind.__name__}, the column is {dtype}")
+    if not field.optional and frame[field.name].null_count():
+        raise TypeError(f"{record}.{field.name}: the column has nulls, but the field does not allow None")
