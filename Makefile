@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SAMPLE := samples/kineto/gpt2_train_step.json.gz
 DEMO := build/demo
 
-.PHONY: demo test lint types arrows unit web page golden picture clean
+.PHONY: demo check test lint types arrows fast unit web page docs golden picture clean
 
 demo: $(VENV)/installed
 	@$(BIN)/warplens report $(SAMPLE) -o $(DEMO)/report.html -o $(DEMO)/tables/ -o $(DEMO)/report.xlsx --force
@@ -16,9 +16,12 @@ demo: $(VENV)/installed
 	@echo "open in a browser: $(DEMO)/report.html"
 	@echo "next: $(BIN)/warplens --help"
 
+# What to run after every change: what takes long (browsers, compilers, programs that are recorded) is left to `make test`.
+check: lint types arrows fast
+
 # The page is checked while Python's packages are installed.
 test:
-	@$(MAKE) --no-print-directory -j2 page lint types arrows
+	@$(MAKE) --no-print-directory -j2 page lint types arrows docs
 	@$(MAKE) --no-print-directory unit
 
 lint: $(VENV)/dev
@@ -30,6 +33,10 @@ types: $(VENV)/dev
 
 arrows: $(VENV)/dev
 	$(BIN)/lint-imports
+
+# The tests that need neither a browser nor a compiler nor a recorded program.
+fast: $(VENV)/dev
+	$(BIN)/python -m pytest --fast -n $$(nproc 2>/dev/null || echo 1) --dist loadfile -q
 
 # One worker more than there are cores: browsers and programs that are waited for leave a third of them idle. A file's
 # tests stay together, since what they share (a C++ build, compiled kernels) takes up to a minute to make.
@@ -47,11 +54,16 @@ page:
 	else echo "NOT CHECKED: no Node here, so whether the page is built from its sources is unknown" >&2; \
 	  test -z "$$WARPLENS_CI"; fi
 
+# Strict: a dead link, an unknown reference or a page outside the navigation fails.
+docs: $(VENV)/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
 golden: $(VENV)/dev
 	$(BIN)/python -m pytest -q tests/golden --update-golden
 
 picture: $(VENV)/dev
-	$(BIN)/python docs/make_picture.py
+	$(BIN)/python docs/scripts/make_picture.py
+	$(BIN)/python docs/scripts/architecture.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

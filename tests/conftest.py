@@ -22,12 +22,26 @@ LONGEST = (
 )  # fmt: skip
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+FAST_FOLDERS = ("unit",)
+SLOW_FILES = (
+    *LONGEST, "test_api.py", "test_costs_torch.py", "test_fold.py",
+)  # fmt: skip
+"""In a fast folder, but over two seconds each: left to `make test`."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--fast"):
+        items[:] = [item for item in items if _is_fast(item.path)]
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
 
 
+def _is_fast(path: Path) -> bool:
+    return path.parent.name in FAST_FOLDERS and path.name not in SLOW_FILES
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="only the tests of `make check`")
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
 
 

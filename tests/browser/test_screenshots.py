@@ -1,6 +1,6 @@
 """Pictures of the page at two widths in both themes: not blank, in the theme's colours, nothing cut off.
 
-They are kept in the folder that WARPLENS_SCREENSHOTS names; docs/make_screenshots.py takes those of the guides.
+They are kept in the folder that WARPLENS_SCREENSHOTS names; docs/scripts/make_screenshots.py takes those of the guides.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from warplens.replay.result_file import empty_result
 
 def list_topics() -> Iterator[str]:
     yield "tables (warplens explain TABLE, or TABLE.COLUMN, or COLUMN):"
-    for table in _tables():
+    for table in all_tables():
         yield f"  {table.name}: {table.meaning}"
     yield "measures of the timeline: " + ", ".join(MEANINGS)
     yield "finding codes: " + ", ".join(EXPLAIN)
@@ -94,7 +94,7 @@ def phase_topic(topic: str) -> Iterator[str]:
 
 def table_topics(topic: str) -> Iterator[str]:
     table_name, _, column_name = topic.partition(".")
-    for table in _tables():
+    for table in all_tables():
         if table.name == table_name:
             yield f"{table.name}: {table.meaning}"
         for column in table.columns:
@@ -106,7 +106,7 @@ def table_topics(topic: str) -> Iterator[str]:
         yield from (f"  {cause}: {meaning}" for cause, meaning in CAUSES.items())
 
 
-def _tables() -> list[Table]:
+def all_tables() -> list[Table]:
     """Every table of a trace without events, and of two: no rows, but all columns with their meanings."""
     profile = Profile(empty_trace(), replayed=empty_result())
     made = [profile.table(name) for name in profile.all_table_names]
