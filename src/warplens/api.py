@@ -285,9 +285,10 @@ def report(
 ) -> Profile | PathsProfile:
     """Open a profile and write its report; outputs are chosen by path (`x.html`, `x.xlsx`, `x.md`, `dir/` …)."""
     paths = [output] if isinstance(output, (str, os.PathLike)) else list(output)
-    plan_outputs([os.fspath(each) for each in paths], tables=tables, force=force, names=TABLE_NAMES)
+    outputs, inputs = [os.fspath(output) for output in paths], [os.fspath(path)]
+    plan_outputs(outputs, tables=tables, force=force, names=TABLE_NAMES, inputs=inputs)
     profile = open(path, **options)
-    targets = plan_outputs([os.fspath(each) for each in paths], tables=tables, force=force, names=profile.table_names)
+    targets = plan_outputs(outputs, tables=tables, force=force, names=profile.table_names, inputs=inputs)
     for target in targets:
         write(target, profile.document())
     return profile

@@ -92,7 +92,8 @@ def generate_perf_report_pytorch(
     document = replace(profile.document(()), tables=chosen)
     paths = [] if output_xlsx_path is None else [os.fspath(output_xlsx_path)]
     paths += [] if output_csvs_dir is None else [str(Path(output_csvs_dir)) + "/"]
-    for target in plan_outputs(paths, tables="csv", force=True, names=[table.name for table in chosen]):
+    names, inputs = [table.name for table in chosen], [os.fspath(trace_file)]
+    for target in plan_outputs(paths, tables="csv", force=True, names=names, inputs=inputs):
         write(target, document)
     return {table.name: table.frame for table in chosen}
 

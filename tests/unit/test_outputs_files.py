@@ -16,7 +16,7 @@ import pytest
 
 from warplens.errors import UsageError, WarplensError
 from warplens.model.table import Column, Table
-from warplens.outputs import Document, choose_output, files, plan_outputs, registry, write
+from warplens.outputs import Document, choose_output, plan_outputs, registry, write
 from warplens.outputs import text as text_module
 
 
@@ -85,7 +85,7 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path: Path) -> None:
     path.write_text("mine")
     with pytest.raises(UsageError, match="already exists") as caught:
         plan_outputs([str(path)], tables="csv", force=False)
-    assert "--force" in str(caught.value.hint)
+    assert "force" in str(caught.value.hint)
     (target,) = plan_outputs([str(path)], tables="csv", force=True)
     assert write(target, document()) == [path]
     assert path.read_bytes().startswith(b"{")
@@ -216,7 +216,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, path: str, t
 
 
 def test_a_directory_without_permission_is_said_in_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files.os, "access", lambda path, mode: False)  # root may write anywhere
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
     with pytest.raises(WarplensError, match="no permission to write in"):
         plan_outputs([f"{tmp_path}/x.json"], tables="csv", force=False)
 

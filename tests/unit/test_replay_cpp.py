@@ -65,9 +65,9 @@ def test_a_folder_with_something_in_it_needs_force(tmp_path: Path) -> None:
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("")
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="is not a folder"):
         export(plan(add()), path, force=True)
-    with pytest.raises(UsageError, match="Not a directory"):
+    with pytest.raises(UsageError, match="is not a directory"):
         export(plan(add()), path / "below")
 
 

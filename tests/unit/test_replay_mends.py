@@ -177,7 +177,7 @@ def test_a_name_that_is_too_long_is_one_line(tmp_path: Path) -> None:
     from warplens.errors import WarplensError
 
     with pytest.raises(WarplensError, match="cannot write"):
-        save_json(tmp_path / ("a" * 250), {})
+        save_json(tmp_path / ("a" * 256), {})
 
 
 def test_the_end_of_a_run_tells_work_of_no_unit() -> None:

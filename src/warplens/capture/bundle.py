@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Final
 
 from warplens.bundle_files import FORMAT, MANIFEST, PROFILES, VERSION
 from warplens.errors import UsageError, WarplensError
+from warplens.files import temporary_file
 
 GZIP_LEVEL: Final = 3
 """Half the time of the default for files a few percent larger."""
@@ -89,18 +90,14 @@ class Staging:
         raise AssertionError("names do not end")
 
     def _packed(self) -> Path:
-        packed = self.folder.with_name(self.folder.name + ".zip")
-        try:
+        with temporary_file(self.target) as packed:
             with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
                 for name in _files(self.folder):
                     archive.write(self.folder / name, name)
-            place = _reserved(self.target)
-            packed.replace(place)
-        except OSError:
-            packed.unlink(missing_ok=True)
-            raise
+            target = _reserved(self.target)
+            packed.replace(target)
         self.discard()
-        return place
+        return target
 
 
 def is_bundle(path: Path) -> bool:

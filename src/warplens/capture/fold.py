@@ -32,6 +32,8 @@ from warplens.capture.path_tree import (
     to_hatchet,
 )  # fmt: skip
 from warplens.capture.scope_log import HEADER
+from warplens.errors import WarplensError
+from warplens.files import write_whole
 
 OP: Final = "cpu_op"
 ANNOTATION: Final = "user_annotation"
@@ -227,12 +229,13 @@ def fold_file(trace: Path, tree: Path) -> None:
         root, devices = from_hatchet(known), devices or known[1]
     fold(document, root)
     pruned(root)
-    written = tree.with_name(tree.name + ".new")
-    written.write_bytes(gzip.compress(json.dumps(to_hatchet(root, devices)).encode(), mtime=0))
-    written.replace(tree)
+    write_whole(tree, gzip.compress(json.dumps(to_hatchet(root, devices)).encode(), mtime=0))
 
 
 if __name__ == "__main__":
     # A process this short leaves the collector of cycles nothing to do but look, over and over.
     gc.disable()
-    fold_file(Path(sys.argv[1]), Path(sys.argv[2]))
+    try:
+        fold_file(Path(sys.argv[1]), Path(sys.argv[2]))
+    except WarplensError as error:
+        sys.exit(str(error))

@@ -10,6 +10,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from warplens.files import whole_file
+
 PLAIN: Final = "warplens-name-"
 QUOTED: Final = re.compile(rb'"' + PLAIN.encode() + rb'(\d+)"')
 
@@ -33,9 +35,7 @@ class OddNames:
             return
         # Halves of characters are no text.
         quoted = [json.dumps(name.encode("utf-8", "replace").decode()).encode() for name in self._numbers]
-        restored = path.with_name(path.name + ".new")
-        with path.open("rb") as source, restored.open("wb") as target:
+        with whole_file(path) as restored, path.open("rb") as source, restored.open("wb") as target:
             for line in source:
                 is_odd = PLAIN.encode() in line
                 target.write(QUOTED.sub(lambda found: quoted[int(found[1])], line) if is_odd else line)
-        restored.replace(path)

@@ -45,6 +45,11 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of parsed traces")
 
 
+def inputs_of(args: argparse.Namespace) -> list[str]:
+    """The files and folders that a verb reads: none of its outputs may overwrite one."""
+    return [args.trace, *args.rules, args.gpu_file, args.execution_trace, *args.ncu, args.replay]
+
+
 def positive(text: str) -> int:
     """A count of rows or levels for argparse."""
     number = int(text)

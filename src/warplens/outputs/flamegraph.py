@@ -6,15 +6,15 @@ of https://www.speedscope.app/file-format-schema.json, one sample per path with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from warplens.errors import UsageError
+from warplens.files import check_file, write_whole
 from warplens.model.tree import Tree
-from warplens.outputs.files import check_file, write_file
 from warplens.outputs.flamegraph_svg import FlameLook, svg_bytes
 from warplens.outputs.text import clean
 
@@ -72,14 +72,14 @@ class FlamegraphTarget:
     render: Render
 
 
-def plan_flamegraph(path: str, *, force: bool) -> FlamegraphTarget:
+def plan_flamegraph(path: str, *, force: bool, inputs: Sequence[str] = ()) -> FlamegraphTarget:
     """The target a path asks for, or a `UsageError` before anything is computed."""
     for suffix, render in FORMATS.items():
         if path.endswith(suffix):
-            check_file(Path(path), force=force)
+            check_file(Path(path), force=force, inputs=inputs)
             return FlamegraphTarget(Path(path), render)
     raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {' or '.join(FORMATS)}")
 
 
 def write_flamegraph(target: FlamegraphTarget, tree: Tree, *, name: str, look: FlameLook | None = None) -> None:
-    write_file(target.path, target.render(tree, name, look or FlameLook()))
+    write_whole(target.path, target.render(tree, name, look or FlameLook()))

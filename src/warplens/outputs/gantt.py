@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from warplens.errors import UsageError
-from warplens.outputs.files import check_file, write_file
+from warplens.files import check_file, write_whole
 from warplens.outputs.gantt_chart import Chart
 from warplens.outputs.gantt_plot import GanttLook, plot_bytes, require_matplotlib
 
@@ -34,15 +34,15 @@ class GanttTarget:
     format: GanttFormat
 
 
-def plan_gantt(path: str, *, force: bool) -> GanttTarget:
+def plan_gantt(path: str, *, force: bool, inputs: Sequence[str] = ()) -> GanttTarget:
     """The target a path asks for, or an error before a trace is opened."""
     for suffix, format in FORMATS.items():
         if path.endswith(suffix):
-            check_file(Path(path), force=force)
+            check_file(Path(path), force=force, inputs=inputs)
             format.require()
             return GanttTarget(Path(path), format)
     raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {', '.join(FORMATS)} or .html")
 
 
 def write_gantt(target: GanttTarget, chart: Chart, look: GanttLook) -> None:
-    write_file(target.path, target.format.render(chart, look))
+    write_whole(target.path, target.format.render(chart, look))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
@@ -22,14 +22,14 @@ CATEGORY = Column(
 TreeTarget = Target | FlamegraphTarget
 
 
-def plan_tree_file(path: str, *, force: bool) -> TreeTarget:
+def plan_tree_file(path: str, *, force: bool, inputs: Sequence[str] = ()) -> TreeTarget:
     """The target a path asks for, or a `UsageError` before anything is computed."""
     if path.endswith(tuple(FORMATS)):
-        return plan_flamegraph(path, force=force)
+        return plan_flamegraph(path, force=force, inputs=inputs)
     tables = tuple(output.suffix for output in OUTPUTS if not output.directory)
     if not path.lower().endswith(tables):
         raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {' or '.join((*FORMATS, *tables))}")
-    (target,) = plan_outputs([path], tables="csv", force=force, names=["tree"])
+    (target,) = plan_outputs([path], tables="csv", force=force, names=["tree"], inputs=inputs)
     return target
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from warplens.files import write_whole
+
 ODD = ("hacked_twin", "Dimname", "...")
 """Overloads that no trace of a GPU holds."""
 TARGET = Path(__file__).with_name("op_schemas.txt")
@@ -24,7 +26,7 @@ def main() -> None:
     }
     version = ".".join(torch.__version__.split(".")[:2])
     head = f"# ops of PyTorch {version}, made by make_schemas.py\n"
-    TARGET.write_text(head + "".join(f"{schema}\n" for schema in sorted(schemas)))
+    write_whole(TARGET, (head + "".join(f"{schema}\n" for schema in sorted(schemas))).encode())
 
 
 if __name__ == "__main__":

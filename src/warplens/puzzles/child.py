@@ -17,6 +17,7 @@ import msgspec
 
 import warplens
 from warplens.errors import MissingExtra
+from warplens.files import write_whole
 from warplens.kernel_lab.compiling.child import NOT_PASSED_ON
 from warplens.puzzles.records import Puzzle, Report
 
@@ -81,7 +82,7 @@ def _process(
         {"file": str(file), "puzzle": puzzle.name, "trace": str(trace)}
         for (file, puzzle), trace in zip(answers, traces, strict=True)
     ]
-    request.write_bytes(msgspec.json.encode({"seconds": seconds, "jobs": jobs}))
+    write_whole(request, msgspec.json.encode({"seconds": seconds, "jobs": jobs}))
     process = subprocess.Popen(
         [sys.executable, "-m", WORKER, str(request)],
         env=_environment(),

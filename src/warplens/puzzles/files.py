@@ -11,7 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from warplens.errors import UsageError, WarplensError
+from warplens.errors import UsageError
+from warplens.files import write_errors, write_whole
 from warplens.puzzles.catalogue import BY_NAME, PUZZLES
 from warplens.puzzles.records import Puzzle
 
@@ -42,19 +43,17 @@ def write_starts(folder: Path, puzzles: Iterable[Puzzle], *, force: bool = False
     """One file per puzzle; a file that is there already is kept, unless forced."""
     written: list[Path] = []
     kept: list[Path] = []
-    try:
+    with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for puzzle in puzzles:
             path = folder / puzzle.file_name
             if path.exists() and not force:
                 kept.append(path)
                 continue
-            path.write_text(text_of(puzzle, "start"), "utf-8")
+            write_whole(path, text_of(puzzle, "start").encode())
             written.append(path)
         if not (folder / RECORD).exists():
             _write_record(folder, {})
-    except OSError as error:
-        raise WarplensError(f"cannot write to {folder}: {error.strerror or error}") from error
     return Started(tuple(written), tuple(kept))
 
 
@@ -122,10 +121,8 @@ def _solved(folder: Path) -> dict[str, str]:
 
 
 def _write_record(folder: Path, solved: dict[str, str]) -> None:
-    try:
-        (folder / RECORD).write_text(json.dumps({"format": "warplens puzzles", "solved": solved}, indent=1))
-    except OSError as error:
-        raise WarplensError(f"cannot write {folder / RECORD}: {error.strerror or error}") from error
+    record = {"format": "warplens puzzles", "solved": solved}
+    write_whole(folder / RECORD, json.dumps(record, indent=1).encode())
 
 
 def _hash(text: bytes) -> str:

@@ -14,14 +14,14 @@ import mmap
 import os
 import re
 import shutil
-import tempfile
 from pathlib import Path
 
 import msgspec
 import polars as pl
 
 from warplens import __version__
-from warplens.errors import UsageError
+from warplens.errors import UsageError, WarplensError
+from warplens.files import TEMPORARY_FOLDER, whole_folder
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Meta, Trace
 from warplens.units import parse_bytes
@@ -30,7 +30,7 @@ DEFAULT_LIMIT_BYTES = 2 << 30
 FRAMES = ("events", *SIDE_FRAMES)
 NO_PLACE = (OSError, RuntimeError)
 """A `RuntimeError` is what Python has for a user without a home, as in many a container."""
-ENTRY = re.compile(r"[0-9a-f]{32}-[0-9a-f]{8}|writing-\w+")
+ENTRY = re.compile(rf"[0-9a-f]{{32}}-[0-9a-f]{{8}}|{TEMPORARY_FOLDER}\w+")
 """What our own entries are called: nothing else in the directory is ever removed."""
 
 
@@ -78,17 +78,12 @@ def load(content_hash: str, source: str) -> Trace | None:
 
 def save(trace: Trace) -> None:
     """Keep a trace; a full disk or a read-only home is no reason to fail."""
-    with contextlib.suppress(*NO_PLACE, pl.exceptions.PolarsError):
+    with contextlib.suppress(*NO_PLACE, WarplensError, pl.exceptions.PolarsError):
         directory = cache_directory()
         target = directory / key(trace.meta.content_hash)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        staging = Path(tempfile.mkdtemp(prefix="writing-", dir=directory))
-        try:
+        with whole_folder(target) as staging:
             _write(trace, staging)
-            shutil.rmtree(target, ignore_errors=True)  # a damaged entry: a directory is not renamed over another
-            staging.replace(target)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
         _evict(directory, target)
 
 

@@ -10,17 +10,16 @@ import dataclasses
 import gzip
 import json
 import math
-import os
 import types
 import typing
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar, Union
 
-from warplens.errors import FormatError, WarplensError
+from warplens.errors import FormatError
+from warplens.files import write_whole
 
 T = TypeVar("T")
 SPECIAL_FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -167,16 +166,9 @@ def load_json(path: Path) -> Any:
 
 def save_json(path: Path, value: Any) -> None:
     """Written whole or not at all."""
-    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        beside.write_text(text + "\n", encoding="utf-8")
-        beside.replace(path)
-    except OSError as error:
-        raise WarplensError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):  # a name that is too long cannot even be missing
-            beside.unlink(missing_ok=True)
+    text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    # The name of a trace's file may hold bytes that are not UTF-8.
+    write_whole(path, text.encode("utf-8", "replace"))
 
 
 def _short(value: Any) -> str:

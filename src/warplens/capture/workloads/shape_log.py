@@ -9,8 +9,8 @@ those of this rank's part.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from math import prod
 from pathlib import Path
 from types import TracebackType
@@ -19,7 +19,8 @@ from typing import IO, Any
 from warplens.capture.workloads.libraries import load_torch
 from warplens.capture.workloads.parallel import local
 from warplens.capture.workloads.place import Place
-from warplens.errors import UsageError, WarplensError
+from warplens.errors import UsageError
+from warplens.files import check_file, whole_file, write_errors
 
 SDPA = "scaled_dot_product_attention"
 
@@ -31,10 +32,9 @@ def log_path(name: str, place: Place) -> Path:
 
 def check_log(path: Path, *, force: bool) -> None:
     """Before the model is built: the file can be made, and nothing is overwritten unasked."""
-    if path.is_dir() or not path.parent.is_dir():
-        raise UsageError(f"--shape-log {path}: " + ("is a folder" if path.is_dir() else "its folder does not exist"))
-    if os.path.lexists(path) and not force:
-        raise UsageError(f"{path} already exists", hint="--force overwrites it")
+    if not path.parent.is_dir():
+        raise UsageError(f"the shape log {path}: its folder does not exist")
+    check_file(path, force=force)
 
 
 class ShapeLog:
@@ -44,15 +44,15 @@ class ShapeLog:
         self.phase = ""
         self.iteration: int | None = None
         self.lines = 0
-        self._path, self._part = path, path.with_name(f"{path.name}.part")
+        self._path = path
         self._module, self._hooks = module, list[Any]()
         self._attention, self._seen = "", False
 
     def __enter__(self) -> ShapeLog:
-        try:
-            self._file: IO[str] = self._part.open("w", encoding="utf-8")
-        except OSError as error:
-            raise WarplensError(f"{self._path} cannot be written: {error.strerror}") from None
+        with ExitStack() as stack:
+            temporary = stack.enter_context(whole_file(self._path))
+            self._file: IO[str] = stack.enter_context(temporary.open("w", encoding="utf-8"))
+            self._writing = stack.pop_all()
         torch = load_torch()
         for name, layer in self._module.named_modules():
             if isinstance(layer, torch.nn.Linear) or type(layer).__name__ == "Conv1D":
@@ -70,11 +70,7 @@ class ShapeLog:
         setattr(load_torch().nn.functional, SDPA, self._sdpa)
         for hook in self._hooks:
             hook.remove()
-        self._file.close()
-        if kind is None:
-            self._part.replace(self._path)
-        else:
-            self._part.unlink(missing_ok=True)
+        self._writing.__exit__(kind, error, trace)
 
     def _linear_hook(self, name: str) -> Any:
         def hook(layer: Any, arguments: Sequence[Any], output: Any) -> None:
@@ -135,7 +131,8 @@ class ShapeLog:
             return
         place = {"iteration": self.iteration, "phase": self.phase, "module": module, "kind": kind}
         line = {**place, **shapes, "dtype": str(dtype).removeprefix("torch.")}
-        self._file.write(json.dumps(line) + "\n")
+        with write_errors(self._path):
+            self._file.write(json.dumps(line) + "\n")
         self.lines += 1
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from warplens.cli.common import positive, width, write_bytes
 from warplens.cli.kernel.profiles import add_profile_arguments, card_of, joined_with, opened_profiles, target_of
-from warplens.cli.kernel.shared import add_script_args, named, refuse_existing, settle, show
+from warplens.cli.kernel.shared import add_script_args, check_outputs, named, settle, show
 from warplens.errors import UsageError
+from warplens.files import write_whole
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import Checked
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if "::" in args.kernel and args.script_args:
         raise UsageError(f"no option or argument of a kernel: {args.script_args[0]}")
     options = {name: value for name in ("num_warps", "num_stages") if (value := getattr(args, name)) is not None}
-    refuse_existing(args)
+    check_outputs(args, _inputs(args))
     profiles = opened_profiles(args)
     target = target_of(args, profiles)
     common: dict[str, Any] = {"targets": target, "options": options, "cache": not args.no_cache}
@@ -92,6 +93,10 @@ def run(args: argparse.Namespace) -> int:
             print(line)
     is_failed = found.failure is not None or all(not each.facts.is_compiled for each in found.checks)
     return 1 if is_failed else 0
+
+
+def _inputs(args: argparse.Namespace) -> list[str]:
+    return [args.kernel.partition("::")[0], *args.profile, args.traced or ""]
 
 
 def _sweep(args: argparse.Namespace, common: dict[str, Any]) -> int:
@@ -158,7 +163,8 @@ def _write(args: argparse.Namespace, tables: Sequence[Table], found: Checked) ->
     from warplens.outputs import Document, plan_outputs, write
 
     plain = [path for path in args.output if not path.endswith((".json", ".html"))]
-    targets = plan_outputs(plain, tables="csv", force=args.force, names=tuple(table.name for table in tables))
+    names = tuple(table.name for table in tables)
+    targets = plan_outputs(plain, tables="csv", force=args.force, names=names, inputs=_inputs(args))
     for path in (Path(each) for each in args.output if each not in plain):
         if path.suffix == ".json":
             save_facts(path, [each.facts for each in found.checks])
@@ -166,7 +172,7 @@ def _write(args: argparse.Namespace, tables: Sequence[Table], found: Checked) ->
             from warplens.kernel_lab.code.view import kernel_code
             from warplens.outputs.html.code_page import code_page_bytes
 
-            path.write_bytes(code_page_bytes(kernel_code(found)))
+            write_whole(path, code_page_bytes(kernel_code(found)))
     for target in targets:
         write(target, Document("Warplens kernel check", args.kernel, {}, tables))
     if args.output:

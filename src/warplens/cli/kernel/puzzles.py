@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.common import positive, width, write_bytes
-from warplens.errors import UsageError
+from warplens.errors import UsageError, WarplensError
+from warplens.files import check_file, write_whole
 
 if TYPE_CHECKING:
     from warplens.puzzles.child import Answer, Result
@@ -149,8 +150,8 @@ def _check(args: argparse.Namespace) -> int:
     from warplens.puzzles.files import note_result
     from warplens.puzzles.listing import checks_table
 
-    if args.output and Path(args.output).exists() and not args.force:
-        raise UsageError(f"{args.output} exists", hint="give --force to overwrite it")
+    if args.output:
+        check_file(Path(args.output), force=args.force, inputs=args.paths)
     answers, untouched = _answers([Path(path) for path in args.paths])
     explained, reports = False, []
     with TemporaryDirectory(prefix="warplens-") as folder:
@@ -215,9 +216,9 @@ def _page(args: argparse.Namespace, file: Path, result: Result) -> Path | None:
 
     path = Path(args.output) if args.output else own
     try:
-        path.write_bytes(kernel_page_bytes(kernel_scene(load(result.trace))))
-    except OSError as error:
-        print(f"no page: cannot write {path}: {error.strerror or error}", file=sys.stderr)
+        write_whole(path, kernel_page_bytes(kernel_scene(load(result.trace))))
+    except WarplensError as error:
+        print(f"no page: {error}", file=sys.stderr)
         return None
     if args.open:
         import webbrowser

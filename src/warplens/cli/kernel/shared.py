@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.common import show_text, width, write_bytes
 from warplens.errors import UsageError
+from warplens.files import check_file
 
 if TYPE_CHECKING:
     from warplens.model.table import Table
@@ -47,7 +48,8 @@ def show(table: Table, args: argparse.Namespace) -> None:
         show_text(render_table(table, top=args.top, width=width()))
 
 
-def refuse_existing(args: argparse.Namespace) -> None:
-    for each in args.output:
-        if each.endswith((".wkt", ".html", ".json")) and Path(each).exists() and not args.force:
-            raise UsageError(f"{each} exists", hint="give --force to overwrite it")
+def check_outputs(args: argparse.Namespace, inputs: Sequence[str]) -> None:
+    """Outputs that are not tables, before anything runs; `inputs` are what the verb reads."""
+    for path in args.output:
+        if path.endswith((".wkt", ".html", ".json")):
+            check_file(Path(path), force=args.force, inputs=inputs)

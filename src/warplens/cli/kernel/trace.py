@@ -9,8 +9,9 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 from warplens.cli.common import positive, width
-from warplens.cli.kernel.shared import add_script_args, named, refuse_existing, settle, show
+from warplens.cli.kernel.shared import add_script_args, check_outputs, named, settle, show
 from warplens.errors import UsageError, WarplensError
+from warplens.files import write_whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from warplens.kernel_lab.tracing.watching.script import traced_script
 
     settle(args, add_options)
-    refuse_existing(args)
+    check_outputs(args, [args.script])
     if args.count and any(path.endswith(".html") for path in args.output):
         raise UsageError("a page needs more than counts", hint="leave --count out")
     failures: list[str] = []
@@ -72,12 +73,13 @@ def run(args: argparse.Namespace) -> int:
             from warplens.kernel_lab.tracing.scene import kernel_scene
             from warplens.outputs.html.kernel_page import kernel_page_bytes
 
-            path.write_bytes(kernel_page_bytes(kernel_scene(found)))
+            write_whole(path, kernel_page_bytes(kernel_scene(found)))
     others = [path for path in args.output if not path.endswith((".wkt", ".html"))]
     if others:
         from warplens.outputs import Document, plan_outputs, write
 
-        for target in plan_outputs(others, tables="csv", force=args.force, names=tuple(table.name for table in tables)):
+        names = tuple(table.name for table in tables)
+        for target in plan_outputs(others, tables="csv", force=args.force, names=names, inputs=[args.script]):
             write(target, Document("Warplens kernel trace", args.script, {}, tables))
     if args.table is not None or args.json:
         show(named(tables, args.table or "kernel_launches"), args)

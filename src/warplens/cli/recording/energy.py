@@ -27,7 +27,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from warplens.cli.replay.files import file_to_write
-from warplens.errors import UsageError, WarplensError
+from warplens.errors import UsageError
 
 if TYPE_CHECKING:
     from warplens.replay.meter.window import EnergyWindow
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("no command to run", hint="warplens energy -- python3 train.py")
     if shutil.which(command[0]) is None:
         raise UsageError(f"no command {command[0]!r}", hint="what a shell knows by itself runs with: sh -c '…'")
-    target = _target(args.output)
+    target = _target(args.output, command)
     window = EnergyWindow(_devices(args.device), idle=args.idle)
     with ExitStack() as until_measured, window:
         running = until_measured.enter_context(_passing_signals())
@@ -92,18 +92,15 @@ def _devices(text: str) -> tuple[int, ...] | None:
         raise UsageError(f"--device {text!r}", hint="all, 0, or a list such as 0,1") from None
 
 
-def _target(output: str) -> Path | None:
+def _target(output: str, command: Sequence[str]) -> Path | None:
     """Where the figures go; what would fail after the command had run fails before."""
-    return file_to_write(output) if output else None
+    return file_to_write(output, inputs=command) if output else None
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     from warplens.replay.records import save_json
 
-    try:
-        save_json(path, rows)
-    except OSError as error:
-        raise WarplensError(f"{path}: {error.strerror}") from error
+    save_json(path, rows)
 
 
 def _run(command: Sequence[str], running: list[subprocess.Popen[bytes]], is_redirected: bool) -> tuple[int, float]:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.errors import UsageError, WarplensError
+from warplens.files import check_replaced_folder
 
 if TYPE_CHECKING:
     from warplens.capture.launch import Outcome, Program
@@ -84,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         warmup=args.warmup,
     )
     target = of_rank(Path(args.output or program.name + SUFFIX), number, world)
+    check_replaced_folder(target, [*args.program, *(args.module or [])])
     command = ["warplens", *sys.argv[1:]]
     session = begin(target, plan, force=args.force, source=program.source, command=command)
     process = os.getpid()

@@ -18,6 +18,7 @@ from warplens.cli.common import positive, show_text, width, write_bytes
 from warplens.cli.replay import plan as replay_plan
 from warplens.cli.replay.files import file_to_write, plan_to_read
 from warplens.errors import UsageError
+from warplens.files import check_inputs
 
 if TYPE_CHECKING:
     from warplens.replay.running.options import RunOptions
@@ -111,7 +112,7 @@ def _run(args: argparse.Namespace) -> int:
 
     plan = plan_to_read(args.plan)
     beside = plan.with_name(plan.name.removesuffix(".json") + ".result.json")
-    output = file_to_write(args.output) if args.output else beside
+    output = file_to_write(args.output or str(beside), inputs=[plan])
     if args.allow_source:
         print(
             "warning: --allow-source runs the code of the kernels in the plan; only do so with plans you trust",
@@ -172,7 +173,7 @@ def _show(args: argparse.Namespace) -> int:
     if (args.whole_joules is None) != (args.whole_seconds is None):
         raise UsageError("--whole-joules and --whole-seconds belong together", hint="give both")
     names = (args.table,) if args.table else tuple(REPLAY_TABLES)
-    targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names)
+    targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names, inputs=[args.result])
     whole = None if args.whole_joules is None else (args.whole_joules, args.whole_seconds)
     tables, facts = result_document(Path(args.result), whole)
     chosen = [table for table in tables if table.name in names]
@@ -207,6 +208,7 @@ def _export(args: argparse.Namespace) -> int:
     from warplens.replay.records import load_json
 
     path = Path(args.plan)
+    check_inputs([Path(args.output) / "plan.json"], [path])
     plan, plan_hash = plan_file.load(path)
     written = export(plan, load_json(path), plan_hash, Path(args.output), readable=args.readable, force=args.force)
     print(

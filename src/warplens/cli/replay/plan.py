@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.common import add_trace_options, open_timeline, tell_warnings, write_bytes
+from warplens.cli.common import add_trace_options, inputs_of, open_timeline, tell_warnings, write_bytes
 from warplens.cli.replay.files import file_to_write
-from warplens.errors import UsageError
+from warplens.files import check_free
 
 if TYPE_CHECKING:
     from warplens.replay.plan_file import Plan
@@ -45,9 +44,8 @@ def run(args: argparse.Namespace) -> int:
     from warplens.planning import make_plan
     from warplens.replay import plan_file
 
-    target = file_to_write(args.output)
-    if os.path.lexists(target) and not args.force:
-        raise UsageError(f"{target} exists", hint="give --force to overwrite it")
+    target = file_to_write(args.output, inputs=[*inputs_of(args), args.kernel_files or ""])
+    check_free([target], force=args.force)
     profile = open_timeline(args)
     tell_warnings(profile)
     files = Path(args.kernel_files) if args.kernel_files else None

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.table and args.tree:
         raise UsageError("--table and --tree exclude each other", hint="give one of them")
-    targets = plan_outputs(args.output, tables=args.tables, force=args.force)
+    targets = plan_outputs(args.output, tables=args.tables, force=args.force, inputs=[args.a, args.b, *args.rules])
     comparison = _open(args)
     written = [path for target in targets for path in write(target, comparison.document(command=command_line()))]
     if args.table or args.tree or args.json:

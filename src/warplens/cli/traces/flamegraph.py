@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.common import add_trace_options, open_profile
+from warplens.cli.common import add_trace_options, inputs_of, open_profile
 from warplens.cli.traces.path_options import PathFilter, add_path_options, kernel_categories
 from warplens.errors import UsageError, WarplensError
 
@@ -67,7 +67,8 @@ def _targets(args: argparse.Namespace) -> dict[str, FlamegraphTarget]:
 
     if not args.output:
         raise UsageError("a flame graph needs a place", hint="name it: -o x.svg, x.folded or x.speedscope.json")
-    return {path: plan_flamegraph(path, force=args.force) for path in args.output}
+    inputs = inputs_of(args)
+    return {path: plan_flamegraph(path, force=args.force, inputs=inputs) for path in args.output}
 
 
 def _nothing(args: argparse.Namespace, profile: Profile | PathsProfile) -> WarplensError:

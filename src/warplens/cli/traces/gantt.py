@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from warplens.cli.common import add_trace_options, command_line, open_timeline
+from warplens.cli.common import add_trace_options, command_line, inputs_of, open_timeline
 from warplens.cli.traces.flamegraph import instead_of_gpu_work
 from warplens.errors import UsageError, WarplensError
 
@@ -61,9 +61,10 @@ def run(args: argparse.Namespace) -> int:
     if args.by not in GROUPINGS:
         raise UsageError(f"no colours by {args.by!r}", hint=f"one of: {', '.join(GROUPINGS)}")
     stretch, steps = _range(args.range), _steps(args.step)
+    inputs = inputs_of(args)
     paths = [path for path in args.output if path.lower().endswith(PAGE)]
-    pages = plan_outputs(paths, tables="csv", force=args.force)
-    pictures = [plan_gantt(path, force=args.force) for path in args.output if path not in paths]
+    pages = plan_outputs(paths, tables="csv", force=args.force, inputs=inputs)
+    pictures = [plan_gantt(path, force=args.force, inputs=inputs) for path in args.output if path not in paths]
     profile = open_timeline(args)
     is_inside = not len(profile.gpu_events()) and len(profile.table("regions")) > 0
     if is_inside and not pictures:

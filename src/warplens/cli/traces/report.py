@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from warplens.cli.common import add_trace_options, command_line, open_profile, show_text, width, write_bytes
+from warplens.cli.common import add_trace_options, command_line, inputs_of, open_profile, show_text, width, write_bytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +28,12 @@ def run(args: argparse.Namespace) -> int:
     from warplens.model.finding import findings_table
     from warplens.outputs import plan_outputs, rows_to_json, write
 
+    inputs = inputs_of(args)
     # Once before the work, so that a bad path is told at once; and again for the tables that this profile has.
-    plan_outputs(args.output, tables=args.tables, force=args.force, names=TABLE_NAMES)
+    plan_outputs(args.output, tables=args.tables, force=args.force, names=TABLE_NAMES, inputs=inputs)
     profile = open_profile(args)
-    targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=profile.table_names)
+    names = profile.table_names
+    targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names, inputs=inputs)
     written = [path for target in targets for path in write(target, profile.document(command=command_line()))]
     if args.json:
         write_bytes(rows_to_json(findings_table(profile.findings())))

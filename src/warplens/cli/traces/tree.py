@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from warplens.cli.common import add_trace_options, open_profile, positive, show_text, width, write_bytes
+from warplens.cli.common import add_trace_options, inputs_of, open_profile, positive, show_text, width, write_bytes
 from warplens.cli.traces.path_options import PathFilter, add_path_options, kernel_categories
 from warplens.errors import UsageError, WarplensError
 
@@ -80,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
     from warplens.outputs.tree_text import render_list, render_tree, tree_table
 
     cut = _Cut(args)
-    target = plan_tree_file(args.output, force=args.force) if args.output else None
+    inputs = [*inputs_of(args), args.diff or ""]
+    target = plan_tree_file(args.output, force=args.force, inputs=inputs) if args.output else None
     side = _Side(args, args.trace, cut)
     if args.list:
         return _show_list(args, side)

@@ -12,6 +12,7 @@ import sys
 from warplens.cli.common import (
     add_trace_options,
     command_line,
+    inputs_of,
     open_timeline,
     positive,
     show_text,
@@ -46,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from warplens.outputs import plan_outputs, render_table, rows_to_json, write
 
     shown = [args.table] if args.table else list(UNIT_TABLES)
-    targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=shown)
+    targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=shown, inputs=inputs_of(args))
     profile = open_timeline(args)
     tell_warnings(profile)
     for target in targets:

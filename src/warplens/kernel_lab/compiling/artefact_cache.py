@@ -11,11 +11,13 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from warplens.errors import WarplensError
+from warplens.files import TEMPORARY_FILES, whole_file
 
 LIMIT_BYTES: Final = 512 << 20
 FORMAT: Final = 3
@@ -65,25 +67,23 @@ def load(name: str) -> tuple[dict[str, Any], dict[str, bytes]] | None:
 
 def save(name: str, head: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
     """Keep an entry; a full disk or a read-only home is no reason to fail."""
-    with contextlib.suppress(*_NO_PLACE):
+    with contextlib.suppress(*_NO_PLACE, WarplensError):
         place = folder()
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor, staging = tempfile.mkstemp(prefix="writing-", suffix=".zip", dir=place)
-        os.close(descriptor)
-        try:
-            with zipfile.ZipFile(staging, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                archive.writestr(HEAD, json.dumps(head))
-                for entry, content in files.items():
-                    archive.writestr(entry, content)
-            Path(staging).replace(place / f"{name}.zip")
-        finally:
-            Path(staging).unlink(missing_ok=True)
+        with (
+            whole_file(place / f"{name}.zip") as temporary,
+            zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        ):
+            archive.writestr(HEAD, json.dumps(head))
+            for entry, content in files.items():
+                archive.writestr(entry, content)
         _evict(place)
 
 
 def _evict(place: Path) -> None:
     used = 0
-    for entry in sorted(place.glob("*.zip"), key=lambda entry: entry.stat().st_mtime, reverse=True):
+    entries = [*place.glob("*.zip"), *place.glob(TEMPORARY_FILES)]
+    for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True):
         used += entry.stat().st_size
         if used > LIMIT_BYTES:
             entry.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import warplens
 from warplens.errors import UsageError, WarplensError
+from warplens.files import write_whole
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_hint
 from warplens.kernel_lab.compiling.triton_version import install_hint, require_triton
 
@@ -63,7 +64,7 @@ def run_worker(works: Sequence[Work], folder: Path) -> str:
     require_triton()
     request = folder / "request.json"
     listed = [{"file": str(w.file), "name": w.name, "out": str(w.out), "jobs": list(w.jobs)} for w in works]
-    request.write_text(json.dumps(listed))
+    write_whole(request, json.dumps(listed).encode())
     seconds = sum(IMPORT_SECONDS + JOB_SECONDS * len(work.jobs) for work in works)
     try:
         done = subprocess.run(

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from warplens.errors import UsageError, WarplensError
+from warplens.files import write_whole
 from warplens.kernel_lab.compiling.child import environment
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE as GPU_NOTE
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_hint
@@ -81,7 +82,7 @@ def _answer(script: Path, arguments: Sequence[str], execute: bool) -> dict[str, 
     with TemporaryDirectory(prefix="warplens-") as folder:
         place, request = Path(folder) / "answer.json", Path(folder) / "request.json"
         content = {"script": str(script), "arguments": list(arguments), "execute": execute, "answer": str(place)}
-        request.write_text(json.dumps(content))
+        write_whole(request, json.dumps(content).encode())
         try:
             done = subprocess.run(
                 [sys.executable, "-m", WORKER, str(request)],

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from warplens.errors import FormatError
+from warplens.files import write_whole
 from warplens.kernel_lab.facts.records import Facts
 
 FORMAT: Final = "warplens kernel facts"
@@ -23,9 +24,7 @@ class _File(msgspec.Struct):
 
 def save_facts(path: Path, facts: Sequence[Facts]) -> None:
     """Written whole or not at all."""
-    staging = path.with_name(path.name + ".writing")
-    staging.write_bytes(msgspec.json.format(msgspec.json.encode(_File(FORMAT, VERSION, list(facts)))))
-    staging.replace(path)
+    write_whole(path, msgspec.json.format(msgspec.json.encode(_File(FORMAT, VERSION, list(facts)))))
 
 
 def load_facts(path: Path) -> list[Facts]:

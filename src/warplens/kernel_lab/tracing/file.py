@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from warplens.errors import FormatError
+from warplens.files import whole_file
 from warplens.kernel_lab.tracing.records import NO_TENSOR, Array, Events, KernelTrace, Launch
 
 FORMAT: Final = "warplens kernel trace"
@@ -62,15 +63,9 @@ def save(trace: KernelTrace, path: str | os.PathLike[str]) -> None:
     """Writes the trace whole: the file appears when it is complete."""
     arrays = _Writer()
     header = msgspec.json.encode(_File(FORMAT, VERSION, trace), enc_hook=arrays.reference)
-    target = Path(path)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(HEADER, header)
-            archive.writestr(ARRAYS, b"".join(arrays.pieces))
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with whole_file(Path(path)) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(HEADER, header)
+        archive.writestr(ARRAYS, b"".join(arrays.pieces))
 
 
 def load(path: str | os.PathLike[str]) -> KernelTrace:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import filecmp
 import json
-import shutil
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
 
 from warplens.errors import FormatError, UsageError
+from warplens.files import check_folder, write_errors, write_whole
 from warplens.replay.cpp import readable as readable_units
 from warplens.replay.plan_file import Plan
 
@@ -31,21 +31,21 @@ def export(
     force: bool = False,
 ) -> list[Path]:
     """Writes the project and returns its files."""
-    _check(directory, force)
+    with write_errors(directory):
+        _check(directory, force)
     texts = {Path("plan.json"): _plan_text(plan_json)}
     if readable:
         texts |= {Path("readable", name): text for name, text in readable_units.files(plan, plan_hash).items()}
-    try:
+    with write_errors(directory):
         return [*_copy_project(directory), *_write(directory, texts, readable)]
-    except OSError as error:
-        raise UsageError(f"{error.filename or directory}: {error.strerror or 'cannot be written'}") from error
 
 
 def _check(directory: Path, force: bool) -> None:
     if directory.exists() and not directory.is_dir():
-        raise UsageError(f"{directory} is no folder")
+        raise UsageError(f"{directory} is not a folder")
+    check_folder(directory, directory)
     if directory.is_dir() and not force and any(directory.iterdir()):
-        raise UsageError(f"{directory} is not empty", hint="--force overwrites what is there")
+        raise UsageError(f"{directory} is not empty", hint="use the force option to overwrite what is there")
 
 
 def _plan_text(plan_json: dict[str, Any]) -> str:
@@ -61,10 +61,9 @@ def _copy_project(directory: Path) -> list[Path]:
         written = []
         for path in found:
             target = directory / path.relative_to(project)
-            target.parent.mkdir(parents=True, exist_ok=True)
             # A file that is the same stays as it is, and need not be compiled again.
             if not (target.is_file() and filecmp.cmp(path, target, shallow=False)):
-                shutil.copyfile(path, target)
+                write_whole(target, path.read_bytes())
             written.append(target)
     return written
 
@@ -76,8 +75,7 @@ def _write(directory: Path, texts: dict[Path, str], readable: bool) -> list[Path
     written = []
     for place, text in texts.items():
         target = directory / place
-        target.parent.mkdir(parents=True, exist_ok=True)
         if not target.is_file() or target.read_bytes() != text.encode():
-            target.write_bytes(text.encode())
+            write_whole(target, text.encode())
         written.append(target)
     return written

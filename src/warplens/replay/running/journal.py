@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from warplens.errors import FormatError, UsageError, WarplensError
+from warplens.errors import FormatError, UsageError
+from warplens.files import write_errors, write_whole
 from warplens.replay import result_file
 from warplens.replay.records import decode, encode
 from warplens.replay.result_file import Meter, State, UnitResult
@@ -54,22 +55,20 @@ class Journal:
 
     def begin(self, head: Head, kept: Mapping[str, UnitResult]) -> None:
         lines = [{"run": encode(head)}, *({"unit": encode(unit)} for unit in kept.values())]
-        self._write("w", lines)
+        write_whole(self.path, "".join(map(_line, lines)).encode())
 
     def add(self, unit: UnitResult) -> None:
-        self._write("a", [{"unit": encode(unit)}])
+        with write_errors(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(_line({"unit": encode(unit)}))
+            file.flush()
+            os.fsync(file.fileno())
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
 
-    def _write(self, mode: str, values: list[dict[str, Any]]) -> None:
-        try:
-            with self.path.open(mode, encoding="utf-8") as file:
-                file.writelines(json.dumps(value, allow_nan=False) + "\n" for value in values)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise WarplensError(f"{self.path}: {error.strerror or 'cannot be written'}") from error
+
+def _line(value: dict[str, Any]) -> str:
+    return json.dumps(value, allow_nan=False) + "\n"
 
 
 def earlier(output: Path, plan: str, options: Words, fresh: bool = False) -> Earlier:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 
+from warplens.files import write_whole
 from warplens.replay.plan_file import Source, Unit
 from warplens.replay.running.calls import Call
 from warplens.replay.running.faults import BadUnit, Refusal
@@ -31,7 +32,7 @@ def candidates(unit: Unit, source: Source, device: Any, folder: Path) -> list[Ca
     if unit.triton is None or device.type != "cuda":
         raise Refusal("a Triton kernel needs a GPU")
     path = folder / f"{source.sha256[:24]}.py"
-    path.write_text(source.text, encoding="utf-8")
+    write_whole(path, source.text.encode())
     first = _tuner(path, unit.triton.kernel)
     configs = [_recorded(first, unit.triton.config)] if unit.triton.config else list(first.configs)
     return [_candidate(unit, _tuner(path, unit.triton.kernel), config, device) for config in configs]
