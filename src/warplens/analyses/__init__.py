@@ -1,8 +1,18 @@
-"""Trace → Table. `TABLES` is the list of all tables in the order of a report."""
+"""Trace → Table. The registries of tables, each entry with the condition under which the table exists.
+
+| registry | source | its tables |
+|---|---|---|
+| `TABLES` | `Workspace` | of every trace, in the order of a report |
+| `TRACE_TABLES` | `Workspace` | all tables of a trace: these, those of a replay, and those made on demand |
+| `units.unique.UNIT_TABLES` | `Workspace` | made on demand: unique kernels and units |
+| `units.replayed.REPLAY_TABLES` | `Result` | of the result of a replay |
+| `paths.PATH_TABLES` | `PathWorkspace` | of every profile of call paths |
+| `paths.FORMAT_TABLES` | `PathWorkspace` | that only files of one format have |
+| `diff.DIFF_TABLES` | `Pair` | of two traces |
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from warplens.analyses.inside_kernels.counters import measured_kernels
@@ -16,6 +26,8 @@ from warplens.analyses.time.gaps import gaps, idle
 from warplens.analyses.time.phases import phases
 from warplens.analyses.time.steps import steps
 from warplens.analyses.time.timeline import timeline
+from warplens.analyses.units.replayed import TRACE_REPLAY_TABLES
+from warplens.analyses.units.unique import UNIT_TABLES
 from warplens.analyses.work.arguments import arguments
 from warplens.analyses.work.chains import chains
 from warplens.analyses.work.comm import comm
@@ -25,41 +37,40 @@ from warplens.analyses.work.memory import memory, memory_ops
 from warplens.analyses.work.modules import modules, python_lines
 from warplens.analyses.work.ops import op_shapes, ops
 from warplens.analyses.workspace import Options, Workspace
-from warplens.model.table import Table
+from warplens.model.table_entry import TableEntry, entries
 
-TABLES: Final[dict[str, Callable[[Workspace], Table]]] = {
-    analysis.__name__: analysis
-    for analysis in (
-        quality,
-        timeline,
-        kernel_categories,
-        kernels,
-        launch_categories,
-        ops,
-        op_shapes,
-        arguments,
-        roofline,
-        *(family_table(family) for family in PARAMS),
-        cost_coverage,
-        ceilings,
-        measured_kernels,
-        chains,
-        launches,
-        phases,
-        modules,
-        python_lines,
-        steps,
-        idle,
-        gaps,
-        short_kernels,
-        kernel_durations,
-        activity,
-        regions,
-        warp_regions,
-        comm,
-        memory,
-        memory_ops,
-    )
-}
+TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(
+    quality,
+    timeline,
+    kernel_categories,
+    kernels,
+    launch_categories,
+    ops,
+    op_shapes,
+    arguments,
+    roofline,
+    *(family_table(family) for family in PARAMS),
+    cost_coverage,
+    ceilings,
+    measured_kernels,
+    chains,
+    launches,
+    phases,
+    modules,
+    python_lines,
+    steps,
+    idle,
+    gaps,
+    short_kernels,
+    kernel_durations,
+    activity,
+    regions,
+    warp_regions,
+    comm,
+    memory,
+    memory_ops,
+)
+"""The tables of a report."""
+TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {**TABLES, **TRACE_REPLAY_TABLES, **UNIT_TABLES}
 
-__all__ = ["TABLES", "Options", "Workspace"]
+__all__ = ["TABLES", "TRACE_TABLES", "Options", "Workspace"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from warplens.analyses.diff.match import shares_matched
@@ -11,22 +10,19 @@ from warplens.analyses.diff.parts import diff_summary
 from warplens.analyses.diff.sides import Pair, Side, pair
 from warplens.analyses.diff.times import diff_idle, diff_steps, diff_timeline
 from warplens.analyses.diff.work import diff_categories, diff_host, diff_kernels, diff_layers, diff_modules
-from warplens.model.table import Table
+from warplens.model.table_entry import TableEntry, entries
 
-DIFF_TABLES: Final[dict[str, Callable[[Pair], Table]]] = {
-    analysis.__name__: analysis
-    for analysis in (
-        diff_summary,
-        diff_timeline,
-        diff_idle,
-        diff_steps,
-        diff_categories,
-        diff_ops,
-        diff_kernels,
-        diff_layers,
-        diff_modules,
-        diff_host,
-    )
-}
+DIFF_TABLES: Final[dict[str, TableEntry[Pair]]] = entries(
+    diff_summary,
+    diff_timeline,
+    diff_idle,
+    diff_steps,
+    diff_categories,
+    diff_ops,
+    diff_kernels,
+    diff_layers,
+    diff_modules,
+    diff_host,
+)
 
 __all__ = ["DIFF_TABLES", "Pair", "Side", "pair", "shares_matched"]

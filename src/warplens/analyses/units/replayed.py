@@ -9,13 +9,17 @@ from typing import Any, Final
 
 import polars as pl
 
+from warplens.analyses.workspace import Workspace
 from warplens.categories import short_name
+from warplens.errors import UsageError
 from warplens.model.table import Column, Table, frame_of_rows
+from warplens.model.table_entry import TableEntry, entries
 from warplens.replay.result_file import Result, UnitResult, load
 from warplens.replay.result_sums import active_joules, gpu_median_ns, in_range, ratio, replayed_ns, traced_ns
 
 Row = dict[str, Any]
 NO_ENERGY: Final = "no energy was measured"
+NEEDS_RESULT: Final = "the result of a replay"
 
 
 @dataclass(frozen=True)
@@ -256,15 +260,29 @@ def _share(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-REPLAY_TABLES: Final[dict[str, Callable[[Result], Table]]] = {
-    made.__name__: made for made in (replay, replay_units, replay_categories, replay_ops, replay_left)
-}
+REPLAY_TABLES: Final[dict[str, TableEntry[Result]]] = entries(
+    replay, replay_units, replay_categories, replay_ops, replay_left
+)
+
+
+def _of_trace(entry: TableEntry[Result]) -> TableEntry[Workspace]:
+    """The same table of a trace that was opened with the result of its replay."""
+
+    def make(work: Workspace) -> Table:
+        if work.replayed is None:
+            raise UsageError(f"table {entry.name} needs {NEEDS_RESULT}")
+        return entry.make(work.replayed)
+
+    return TableEntry(entry.name, make, lambda work: work.replayed is not None, NEEDS_RESULT)
+
+
+TRACE_REPLAY_TABLES: Final = {name: _of_trace(entry) for name, entry in REPLAY_TABLES.items()}
 
 
 def result_document(path: Path, whole: tuple[float, float] | None = None) -> tuple[list[Table], dict[str, str]]:
     """The tables of a result's file, and the facts about it; `whole` are the joules and seconds of the whole run."""
     result = load(path)
     measured = WholeRun(*whole) if whole is not None else None
-    tables = [replay(result, measured) if made is replay else made(result) for made in REPLAY_TABLES.values()]
+    tables = [replay(result, measured), *(make(result) for name, make in REPLAY_TABLES.items() if name != "replay")]
     facts = {"device": result.device, "trace": result.trace, "runner": result.runner, "cache": result.cache}
     return tables, facts | {name: text for name, text in result.versions.items() if text}

@@ -6,7 +6,6 @@ and a replay runs units, the finest of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from warplens.analyses.work.kernels import PERCENT
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.kinds import CODE, KINDS, NONE
 from warplens.model.table import Column, Table
+from warplens.model.table_entry import TableEntry, entries
 
 SHARES: Final = (50, 90, 95, 99)
 CUMULATIVE: Final = Column(
@@ -211,7 +211,5 @@ def _with_shares(frame: pl.DataFrame, work: Workspace) -> pl.DataFrame:
     return frame.with_columns(percent_of(us, work.gpu_total_ns).alias(name) for name, us in shares.items())
 
 
-UNIT_TABLES: Final[dict[str, Callable[[Workspace], Table]]] = {
-    made.__name__: made for made in (unique, unique_kernels, units)
-}
+UNIT_TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(unique, unique_kernels, units, in_report=False)
 """Made on demand: no report needs them."""

@@ -1,0 +1,47 @@
+"""`TableEntry`: how one table is made from a source, and the condition under which it exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from warplens.model.table import Table
+
+Source = TypeVar("Source")
+
+
+def always(source: object) -> bool:
+    """The condition of tables that every source has; one without rows says in its notes why."""
+    return True
+
+
+@dataclass(frozen=True)
+class TableEntry(Generic[Source]):
+    """One table of a registry.
+
+    >>> import polars as pl
+    >>> from warplens.model.table import Column
+    >>> column = Column("size_bytes", "its size", "bytes", pl.Int64)
+    >>> entry = TableEntry("sizes", lambda sizes: Table.from_rows("sizes", "one row per size", [column], sizes),
+    ...                    exists=bool, needs="at least one size")
+    >>> entry.exists([]), len(entry([(4,), (8,)]))
+    (False, 2)
+    """
+
+    name: str
+    make: Callable[[Source], Table]
+    exists: Callable[[Source], bool] = always
+    """Whether the source has what the table is made of."""
+    needs: str = ""
+    """The same condition in words, to complete "table x needs …"; empty where every source has the table."""
+    in_report: bool = True
+    """False for tables that are made only when they are asked for by name."""
+
+    def __call__(self, source: Source) -> Table:
+        return self.make(source)
+
+
+def entries(*makers: Callable[[Source], Table], in_report: bool = True) -> dict[str, TableEntry[Source]]:
+    """The entries of tables that every source has, by name; a maker has the name of its table."""
+    return {maker.__name__: TableEntry(maker.__name__, maker, in_report=in_report) for maker in makers}

@@ -1,0 +1,79 @@
+"""The registries of tables: every entry makes the table of its name, and says when that table exists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warplens
+from support import ROOT
+from warplens.analyses import TRACE_TABLES, Workspace
+from warplens.analyses.diff import DIFF_TABLES, pair
+from warplens.analyses.paths import FORMAT_TABLES, PATH_TABLES, PathWorkspace
+from warplens.analyses.units.replayed import REPLAY_TABLES
+from warplens.analyses.units.unique import UNIT_TABLES
+from warplens.errors import UsageError
+from warplens.model.call_paths import CallPaths
+from warplens.model.table_entry import TableEntry
+from warplens.model.trace import empty_trace
+from warplens.readers import inputs
+from warplens.replay.result_file import empty_result
+
+SAMPLES = ROOT / "samples"
+EMPTY = Workspace(empty_trace(), replayed=empty_result())
+
+
+def path_work(path: str) -> PathWorkspace:
+    paths = inputs.find(SAMPLES / path, None).read()
+    assert isinstance(paths, CallPaths)
+    return PathWorkspace(paths)
+
+
+def made(registry: Mapping[str, TableEntry[Any]], source: object) -> list[str]:
+    assert all(name == entry.name for name, entry in registry.items())
+    return [entry(source).name for entry in registry.values() if entry.exists(source)]
+
+
+def test_every_entry_makes_the_table_of_its_name() -> None:
+    assert made(TRACE_TABLES, EMPTY) == list(TRACE_TABLES)
+    assert made(REPLAY_TABLES, empty_result()) == list(REPLAY_TABLES)
+    assert made(DIFF_TABLES, pair(EMPTY, EMPTY)) == list(DIFF_TABLES)
+    assert made(PATH_TABLES, path_work("proton/scopes.hatchet.gz")) == list(PATH_TABLES)
+
+
+def test_tables_of_a_replay_exist_where_the_trace_was_opened_with_its_result() -> None:
+    without = replace(EMPTY, replayed=None)
+    absent = [entry for entry in TRACE_TABLES.values() if not entry.exists(without)]
+    assert [entry.name for entry in absent] == list(REPLAY_TABLES)
+    with pytest.raises(UsageError, match="table replay needs the result of a replay"):
+        absent[0](without)
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("proton/scopes.hatchet.gz", set()),
+        ("execution_trace/mlp_train.et.json.gz", {"execution_trace"}),
+        ("ncu/ops_raw.csv.gz", {"counters", "counter_stalls"}),
+        ("ncu/ops_details.csv.gz", {"counters", "counter_rules"}),
+    ],
+)
+def test_tables_of_a_format_exist_where_the_file_has_them(path: str, names: set[str]) -> None:
+    assert set(made(FORMAT_TABLES, path_work(path))) == names
+    opened = warplens.open(SAMPLES / Path(path), cache=False)
+    assert set(opened.table_names) == {*PATH_TABLES, *names}
+
+
+def test_an_entry_that_does_not_always_exist_says_what_it_needs() -> None:
+    registries: tuple[Mapping[str, TableEntry[Any]], ...] = (TRACE_TABLES, PATH_TABLES, FORMAT_TABLES, DIFF_TABLES)
+    for registry in registries:
+        for entry in registry.values():
+            assert bool(entry.needs) == (entry.exists.__name__ != "always"), entry.name
+
+
+def test_tables_made_on_demand_are_not_part_of_a_report() -> None:
+    assert [name for name, entry in TRACE_TABLES.items() if not entry.in_report] == list(UNIT_TABLES)
