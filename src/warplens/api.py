@@ -26,7 +26,13 @@ from warplens.costs.families import FAMILIES
 from warplens.errors import FormatError, UsageError
 from warplens.hardware import Gpu, gpu_named, gpu_of_device, load_gpu_file
 from warplens.model.call_paths import CallPaths
-from warplens.model.finding import Finding, evidence_table, findings_table
+from warplens.model.finding import (
+    Finding,
+    evidence_table,
+    evidence_targets,
+    finding_targets,
+    findings_table,
+)
 from warplens.model.scene import Scene
 from warplens.model.table import Table
 from warplens.model.trace import Meta, Trace
@@ -153,7 +159,16 @@ class Profile:
     def _extras(self, mode: str, command: str, start: str) -> Extras:
         codes = dict.fromkeys(finding.code for finding in self.findings())
         explained = {code: explain(code) for code in codes}
-        return Extras(mode, [self.scene()], command, start, definitions(), explained)
+        return Extras(
+            mode,
+            [self.scene()],
+            command,
+            start,
+            definitions(),
+            explained,
+            finding_targets=finding_targets(self.findings()),
+            evidence_targets=evidence_targets(self.findings()),
+        )
 
     def gpu_events(self) -> pl.DataFrame:
         """One row per GPU event: names, category, op, device, stream, times in ns, step."""

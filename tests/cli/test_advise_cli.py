@@ -13,7 +13,7 @@ import warplens
 from finding_traces import GEMM, H200, Call, back_to_back, filler, geometry, product
 from support import op, write_trace
 from warplens.cli import main
-from warplens.model.finding import EVIDENCE_SCHEMA, SCHEMA
+from warplens.model.finding import COLUMNS, EVIDENCE_COLUMNS
 
 Captured = pytest.CaptureFixture[str]
 
@@ -69,12 +69,19 @@ def test_json_is_one_array_with_the_columns_of_the_table_and_the_evidence(trace:
     profile = warplens.open(trace, cache=False)
     for row, expected in zip(found, profile.table("findings").to_dicts(), strict=True):
         evidence = row.pop("evidence_rows")
-        assert list(row) == list(SCHEMA)
+        assert row.pop("targets") == evidence[0]["targets"]
+        assert list(row) == [column.name for column in COLUMNS]
         assert row == expected
-        assert [list(each) for each in evidence] == [
-            [name for name in EVIDENCE_SCHEMA if name not in ("finding", "code")]
-        ]
+        assert [list(each) for each in evidence] == [[*(column.name for column in EVIDENCE_COLUMNS[2:]), "targets"]]
     assert "\n" not in printed(capsys, trace, "--json").rstrip("\n")
+
+
+def test_json_names_the_table_rows_behind_each_finding(trace: Path, capsys: Captured) -> None:
+    profile = warplens.open(trace, cache=False)
+    product, launch = (row["evidence_rows"][0]["targets"][0] for row in array(capsys, trace))
+    assert (product["to"], product["table"], launch["to"], launch["table"]) == ("row", "roofline", "row", "launches")
+    assert profile.table("roofline").frame["params"][product["row"]] == "B=1 M=4096 N=50257 K=768 layout=nn"
+    assert profile.table("launches").frame["blocks"][launch["row"]] == 66
 
 
 def test_top_keeps_the_largest(trace: Path, capsys: Captured) -> None:

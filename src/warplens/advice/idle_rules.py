@@ -7,13 +7,17 @@ from typing import Final
 
 import polars as pl
 
-from warplens.advice.facts import TAKING_TURNS, Facts
+from warplens.advice.evidence import kernel_evidence
+from warplens.advice.figures import TAKING_TURNS, TraceFigures
 from warplens.advice.memory_rules import many_launch_optimizer, slowed_by_stacks
+from warplens.advice.rows import ShortKernelRow
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LONG_GAP_US, THRESHOLDS
 from warplens.analyses.time.gaps import SHORT_GAPS, UNKNOWN
 from warplens.analyses.work.places import place_text
 from warplens.model.finding import Evidence, Finding
-from warplens.units import format_count
+from warplens.model.records import records
+from warplens.model.targets import RangeTarget, RowsTarget, Target
+from warplens.units import format_count, plural
 
 PLACE: Final = (
     pl.when(pl.col("host_frame") != "")
@@ -23,191 +27,242 @@ PLACE: Final = (
     .otherwise("after_op")
 )
 """Where the host was during a gap: the user's line, else the op, else the op that it launched next."""
-KIND_OF_CAUSE: Final = {
-    "data loading": "data",
-    "host sync": "sync",
-    "memory allocation": "setup",
-    "kernel loading": "setup",
-    "host busy": "launch",
-    "launch call": "launch",
-}
-"""Which rule a gap belongs to; a gap before a graph launch is the graph rule's, whatever the host did."""
 
 
-NEEDED: Final = (
-    "device", "start_ms", "gap_us", "cause", "host_frame", "host_op", "host_activity", "after", "after_op", "step",
-    "phase", "between_steps", "in_graph",
-)  # fmt: skip
-"""The columns that the rules read; the gaps of a large trace are many."""
-
-
-def gaps_of(facts: Facts, kind: str) -> pl.DataFrame:
-    """The gaps of one kind (data, sync, setup, launch, graph, other), without those that WL208 counts."""
-    known = facts.memo.get("gaps")
-    if known is None:
-        frame = facts.frame("gaps").select(NEEDED)
-        if facts.found(many_launch_optimizer):
-            frame = frame.filter(pl.col("phase") != "optimizer")
-        causes = pl.col("cause").replace_strict(KIND_OF_CAUSE, default="other")
-        is_graph = pl.col("in_graph") & (causes != "other")
-        frame = frame.with_columns(pl.when(is_graph).then(pl.lit("graph")).otherwise(causes).alias("kind"))
-        known = facts.memo["gaps"] = (frame.clear(), frame.partition_by("kind", as_dict=True))
-    none, by_kind = known
-    found: pl.DataFrame = by_kind.get((kind,), none)
-    return found
+def gaps_of(figures: TraceFigures, kind: str) -> pl.DataFrame:
+    """The gaps of one kind, without those that WL208 counts."""
+    counted_elsewhere = figures.findings_of(many_launch_optimizer)
+    return (figures.gaps_outside_optimizer if counted_elsewhere else figures.gaps).of(kind)
 
 
 is_stall = pl.col("gap_us") >= LONG_GAP_US
 
 
-def gap_rows(facts: Facts, gaps: pl.DataFrame, top: int = 5) -> tuple[Evidence, ...]:
+def gap_rows(figures: TraceFigures, gaps: pl.DataFrame, top: int = 5) -> tuple[Evidence, ...]:
     """The places under which the GPU waited longest in some of the gaps."""
     placed = gaps.with_columns(PLACE.alias("place"))
     sums = placed.group_by("place").agg(pl.col("gap_us").sum())
     places = sums.sort("gap_us", "place", descending=[True, False]).head(top)["place"]
     own = placed.filter(pl.col("place").is_in(places.implode())).partition_by("place", as_dict=True)
-    return tuple(_gap_row(facts, own[(place,)], place) for place in places.to_list())
+    return tuple(_gap_row(figures, own[(place,)], place) for place in places.to_list())
 
 
-def _gap_row(facts: Facts, gaps: pl.DataFrame, place: str) -> Evidence:
-    cause, activity, after = gaps.select("cause", "host_activity", "after").row(0)
-    waited = facts.gap_gain_ms(gaps)
-    what = f"gap of up to {max(gaps['gap_us'].to_list()) / 1e3:.2f} ms"
-    return Evidence(what, f"{cause}: {activity}, before {after}", len(gaps), waited, waited, place_text(place))
+def _gap_row(figures: TraceFigures, gaps: pl.DataFrame, place: str) -> Evidence:
+    length_us, cause, activity, after = gaps.select("gap_us", "cause", "host_activity", "after").row(_longest(gaps))
+    waited_ms = figures.gap_gain_ms(gaps)
+    return Evidence(
+        f"gap of up to {length_us / 1e3:.2f} ms",
+        detail=f"{cause}: {activity}, before {after}",
+        count=len(gaps),
+        time_ms=waited_ms,
+        gain_ms=waited_ms,
+        place=place_text(place),
+        targets=_gap_targets(gaps),
+    )
 
 
-def _finding(
-    facts: Facts, code: str, title: str, gaps: pl.DataFrame, gain_ms: float, evidence: str, topic: str = ""
+def _longest(gaps: pl.DataFrame) -> int:
+    return int(gaps["gap_us"].arg_max() or 0)
+
+
+def _gap_targets(gaps: pl.DataFrame) -> tuple[Target, ...]:
+    """The longest of some gaps, and all gaps of its cause."""
+    start_ms, length_us, cause = gaps.select("start_ms", "gap_us", "cause").row(_longest(gaps))
+    start_ns = round(1e6 * start_ms)
+    return (RangeTarget(start_ns, start_ns + round(1e3 * length_us)), RowsTarget("gaps", "cause", cause))
+
+
+def _gap_finding(
+    figures: TraceFigures,
+    code: str,
+    *,
+    title: str,
+    gaps: pl.DataFrame,
+    gain_ms: float,
+    evidence: str,
+    topic: str = "",
 ) -> Finding:
-    rows = gap_rows(facts, gaps)
-    place = next((row.place for row in rows if row.place and not row.place.startswith("(")), "")
-    # What a synchronisation costs does not end with its gap: later launches start with an empty queue.
-    bound, advice = code != "WL301", facts.advice(topic or code)
-    return Finding(code, title, gain_ms, facts.share_of_time(gain_ms), bound, place, evidence, advice, rows=rows)
+    rows = gap_rows(figures, gaps)
+    return figures.finding(
+        code,
+        title=title,
+        gain_ms=gain_ms,
+        # What a synchronisation costs does not end with its gap: later launches start with an empty queue.
+        bound=code != "WL301",
+        place=next((row.place for row in rows if row.place and not row.place.startswith("(")), ""),
+        evidence=evidence,
+        advice=figures.advice(topic or code),
+        rows=rows,
+        targets=_gap_targets(gaps),
+    )
 
 
 def _counted(gaps: pl.DataFrame) -> str:
-    longest = max(gaps["gap_us"].to_list(), default=0.0) / 1e3
-    return f"{format_count(len(gaps))} gap{'s' * (len(gaps) != 1)}, longest {longest:.2f} ms"
+    longest_us = gaps["gap_us"][_longest(gaps)] if len(gaps) else 0.0
+    return f"{plural(len(gaps), 'gap')}, longest {longest_us / 1e3:.2f} ms"
 
 
-def host_bound(facts: Facts) -> Iterator[Finding]:
+def host_bound(figures: TraceFigures) -> Iterator[Finding]:
     """Gaps in which the host was still preparing the next launch, unless WL104 counts them."""
-    if facts.percent("idle") < THRESHOLDS["idle_percent"] or facts.found(short_kernels):
+    if figures.percent("idle") < THRESHOLDS["idle_percent"] or figures.findings_of(short_kernels):
         return
-    gaps = _launch_gaps(facts)
-    gain = facts.gap_gain_ms(gaps)
-    if facts.share_of_time(gain) < THRESHOLDS["cause_percent"]:
+    gaps = _launch_gaps(figures)
+    gain_ms = figures.gap_gain_ms(gaps)
+    percent = figures.share_of_time(gain_ms)
+    if percent < THRESHOLDS["cause_percent"]:
         return
-    evidence = f"{_counted(gaps)}; {launch_rate(facts)}"
-    evidence += slowed_by_stacks(facts)
-    title = f"{_host_bound(facts)}the GPU waits {facts.share_of_time(gain):.0f} % of the time for its next launch"
-    yield _finding(facts, "WL101", title, gaps, gain, evidence)
-
-
-def short_kernels(facts: Facts) -> Iterator[Finding]:
-    """Kernels shorter than the launch of the next one."""
-    if not _has_short_kernels(facts):
-        return
-    frame = _short(facts)
-    gaps = _launch_gaps(facts)
-    gain = facts.gap_gain_ms(gaps) + _short_gaps_ms(facts)
-    gain = min(gain, facts.gain_ms("idle"))
-    if facts.share_of_time(gain) < THRESHOLDS["idle_percent"]:
-        return
-    share = 100 * int(frame["count"].sum()) / max(1, facts.launches)
-    title = f"{_host_bound(facts)}{share:.0f} % of GPU events are short, and the GPU waits for their launches"
-    evidence = f"{format_count(int(frame['count'].sum()))} of {format_count(facts.launches)} GPU events; "
-    evidence += launch_rate(facts)
-    evidence += slowed_by_stacks(facts)
-    rows = tuple(
-        Evidence(row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"], row), place=row["op"])
-        for row in frame.head(5).iter_rows(named=True)
+    yield _gap_finding(
+        figures,
+        "WL101",
+        title=f"{_host_bound(figures)}the GPU waits {percent:.0f} % of the time for its next launch",
+        gaps=gaps,
+        gain_ms=gain_ms,
+        evidence=f"{_counted(gaps)}; {launch_rate(figures)}{slowed_by_stacks(figures)}",
     )
-    share, place, advice = facts.share_of_time(gain), str(frame["op"][0]), facts.advice("WL104")
-    yield Finding("WL104", title, gain, share, True, place, evidence, advice, rows=rows)
 
 
-def _launch_gaps(facts: Facts) -> pl.DataFrame:
+def short_kernels(figures: TraceFigures) -> Iterator[Finding]:
+    """Kernels shorter than the launch of the next one."""
+    if not _has_short_kernels(figures):
+        return
+    frame = _short(figures)
+    gain_ms = figures.gap_gain_ms(_launch_gaps(figures)) + _short_gaps_ms(figures)
+    gain_ms = min(gain_ms, figures.gain_ms("idle"))
+    if figures.share_of_time(gain_ms) < THRESHOLDS["idle_percent"]:
+        return
+    count, of = int(frame["count"].sum()), figures.launches
+    share = 100 * count / max(1, of)
+    yield figures.finding(
+        "WL104",
+        title=f"{_host_bound(figures)}{share:.0f} % of GPU events are short, and the GPU waits for their launches",
+        gain_ms=gain_ms,
+        bound=True,
+        place=str(frame["op"][0]),
+        evidence=f"{format_count(count)} of {format_count(of)} GPU events; "
+        f"{launch_rate(figures)}{slowed_by_stacks(figures)}",
+        rows=(kernel_evidence(figures, row) for row in records(frame.head(5), ShortKernelRow)),
+    )
+
+
+def _launch_gaps(figures: TraceFigures) -> pl.DataFrame:
     """Gaps that launches explain, without the long ones that WL107 counts."""
-    return gaps_of(facts, "launch").join(stalls_in_one_place(facts), on=["device", "start_ms"], how="anti")
+    stalls = stalls_in_one_place(figures)
+    return gaps_of(figures, "launch").join(stalls, on=["device", "start_ms"], how="anti", maintain_order="left")
 
 
-def _host_bound(facts: Facts) -> str:
+def _host_bound(figures: TraceFigures) -> str:
     """Said where the verdict says it."""
-    return "host-bound: " if facts.percent("idle") >= IDLE_BOUND_PERCENT else ""
+    return "host-bound: " if figures.percent("idle") >= IDLE_BOUND_PERCENT else ""
 
 
-def launch_rate(facts: Facts) -> str:
-    rate = facts.launches / facts.measures["total"]
+def launch_rate(figures: TraceFigures) -> str:
+    rate = figures.launches / figures.measures["total"]
     return f"{rate:.{0 if rate >= 1 else 2}f} launches per ms, one every {1e3 / max(rate, 1e-9):.1f} µs"
 
 
-def _short(facts: Facts) -> pl.DataFrame:
+def _short(figures: TraceFigures) -> pl.DataFrame:
     """Short kernels that have a launch of their own: inside a graph none is waited for."""
-    return facts.frame("short_kernels").filter(2 * pl.col("graph_count") < pl.col("count"))
+    return figures.numbered("short_kernels").filter(2 * pl.col("graph_count") < pl.col("count"))
 
 
-def _has_short_kernels(facts: Facts) -> bool:
-    count = int(_short(facts)["count"].sum())
-    return 100 * count >= THRESHOLDS["short_share_percent"] * max(1, facts.launches)
+def _has_short_kernels(figures: TraceFigures) -> bool:
+    count = int(_short(figures)["count"].sum())
+    return 100 * count >= THRESHOLDS["short_share_percent"] * max(1, figures.launches)
 
 
-def _short_gaps_ms(facts: Facts) -> float:
+def _short_gaps_ms(figures: TraceFigures) -> float:
     """Gaps below the threshold of the table gaps, per step where steps are known."""
-    short = facts.frame("idle").filter(pl.col("cause") == SHORT_GAPS)
-    whole = max(float(facts.frame("idle")["total_us"].sum()), 1e-9)
-    return facts.gain_ms("idle") * float(short["total_us"].sum()) / whole
+    short = figures.frame("idle").filter(pl.col("cause") == SHORT_GAPS)
+    return figures.gain_ms("idle") * float(short["total_us"].sum()) / max(figures.idle_us, 1e-9)
 
 
-def long_stalls(facts: Facts) -> Iterator[Finding]:
+def long_stalls(figures: TraceFigures) -> Iterator[Finding]:
     """A few long gaps in one place are a cause of their own: compilation, data, a slow call."""
-    gaps = stalls_in_one_place(facts)
+    gaps = stalls_in_one_place(figures)
     if not len(gaps):
         return
-    share = 100 * float(gaps["gap_us"].sum()) / max(float(facts.frame("idle")["total_us"].sum()), 1e-9)
-    title = f"{share:.0f} % of the idle time is {len(gaps)} gap{'s' * (len(gaps) > 1)} of over 1 ms in one place"
-    evidence = f"longest {max(gaps['gap_us'].to_list()) / 1e3:.1f} ms, before {gaps['after'][0]}"
-    yield _finding(facts, "WL107", title, gaps, facts.gap_gain_ms(gaps), evidence)
+    share = 100 * float(gaps["gap_us"].sum()) / max(figures.idle_us, 1e-9)
+    longest_us, after = gaps.select("gap_us", "after").row(_longest(gaps))
+    yield _gap_finding(
+        figures,
+        "WL107",
+        title=f"{share:.0f} % of the idle time is {plural(len(gaps), 'gap')} of over 1 ms in one place",
+        gaps=gaps,
+        gain_ms=figures.gap_gain_ms(gaps),
+        evidence=f"longest {longest_us / 1e3:.1f} ms, before {after}",
+    )
 
 
-def stalls_in_one_place(facts: Facts) -> pl.DataFrame:
+def stalls_in_one_place(figures: TraceFigures) -> pl.DataFrame:
     """The long gaps of the place that has most of them, if that is a large part of the idle time; else none."""
-    gaps = gaps_of(facts, "launch").filter(is_stall)
-    if facts.percent("idle") < THRESHOLDS["idle_percent"] or not len(gaps):
+    gaps = gaps_of(figures, "launch").filter(is_stall)
+    if figures.percent("idle") < THRESHOLDS["idle_percent"] or not len(gaps):
         return gaps.clear()
     by_place = gaps.group_by(PLACE.alias("place")).agg(pl.col("gap_us").sum())
     place, longest = by_place.sort("gap_us", "place", descending=[True, False]).row(0)
-    whole = max(float(facts.frame("idle")["total_us"].sum()), 1e-9)
-    return gaps.filter(place == PLACE) if 100 * longest / whole >= THRESHOLDS["stall_percent_of_idle"] else gaps.clear()
+    is_large = 100 * longest / max(figures.idle_us, 1e-9) >= THRESHOLDS["stall_percent_of_idle"]
+    return gaps.filter(place == PLACE) if is_large else gaps.clear()
 
 
-def other_idle(facts: Facts) -> Iterator[Finding]:
+def other_idle(figures: TraceFigures) -> Iterator[Finding]:
     """Idle time that the host side does not explain: other streams, missing launches, GPUs that take turns."""
-    if facts.percent("idle") < THRESHOLDS["idle_percent"]:
+    if figures.percent("idle") < THRESHOLDS["idle_percent"]:
         return
-    if not facts.idle_causes:
-        gain = facts.gain_ms("idle")
-        title = f"GPU idle {facts.percent('idle'):.1f} % of the time: one GPU works after the other"
-        share, advice = facts.share_of_time(gain), facts.advice("WL109 turns")
-        yield Finding("WL109", title, gain, share, True, "", TAKING_TURNS, advice)
+    if not figures.idle_causes:
+        yield _taking_turns(figures)
         return
-    gaps = gaps_of(facts, "other")
-    gain = facts.gap_gain_ms(gaps) + (0.0 if _has_short_kernels(facts) else _short_gaps_ms(facts))
-    if facts.share_of_time(gain) < THRESHOLDS["idle_percent"]:
+    gaps = gaps_of(figures, "other")
+    gain_ms = figures.gap_gain_ms(gaps) + (0.0 if _has_short_kernels(figures) else _short_gaps_ms(figures))
+    percent = figures.share_of_time(gain_ms)
+    if percent < THRESHOLDS["idle_percent"]:
         return
-    causes = ", ".join(f"{cause['cause']} {cause['percent_of_idle']:.0f} %" for cause in facts.idle_causes[:3])
-    share, evidence = facts.share_of_time(gain), f"idle causes: {causes}"
+    causes = ", ".join(f"{idle.cause} {idle.percent_of_idle:.0f} %" for idle in figures.idle_causes[:3])
+    evidence = f"idle causes: {causes}"
     main = _main_cause(gaps)
     why = "; what the host did is not recorded" if main == UNKNOWN else " for no reason that the host side shows"
-    title = f"GPU idle {share:.0f} % of the time{why}"
+    title = f"GPU idle {percent:.0f} % of the time{why}"
     if len(gaps):
-        yield _finding(facts, "WL109", title, gaps, gain, evidence, topic=f"WL109 {main}")
-        return
-    short = next(cause for cause in facts.idle_causes if cause["cause"] == SHORT_GAPS)
-    place = str(facts.frame("launch_categories")["op"][0])
-    rows = (Evidence(SHORT_GAPS, "each below the threshold", short["count"], gain, gain, place),)
-    yield Finding("WL109", title, gain, share, True, place, evidence, facts.advice(f"WL109 {SHORT_GAPS}"), rows=rows)
+        topic = f"WL109 {main}"
+        yield _gap_finding(figures, "WL109", title=title, gaps=gaps, gain_ms=gain_ms, evidence=evidence, topic=topic)
+    else:
+        yield _short_gaps(figures, title, gain_ms, evidence)
+
+
+def _taking_turns(figures: TraceFigures) -> Finding:
+    return figures.finding(
+        "WL109",
+        title=f"GPU idle {figures.percent('idle'):.1f} % of the time: one GPU works after the other",
+        gain_ms=figures.gain_ms("idle"),
+        bound=True,
+        place="",
+        evidence=TAKING_TURNS,
+        advice=figures.advice("WL109 turns"),
+        targets=(RowsTarget("timeline", "measure", "idle"),),
+    )
+
+
+def _short_gaps(figures: TraceFigures, title: str, gain_ms: float, evidence: str) -> Finding:
+    count = next(idle.count for idle in figures.idle_causes if idle.cause == SHORT_GAPS)
+    place = str(figures.frame("launch_categories")["op"][0])
+    row = Evidence(
+        SHORT_GAPS,
+        detail="each below the threshold",
+        count=count,
+        time_ms=gain_ms,
+        gain_ms=gain_ms,
+        place=place,
+        targets=(RowsTarget("idle", "cause", SHORT_GAPS),),
+    )
+    return figures.finding(
+        "WL109",
+        title=title,
+        gain_ms=gain_ms,
+        bound=True,
+        place=place,
+        evidence=evidence,
+        advice=figures.advice(f"WL109 {SHORT_GAPS}"),
+        rows=(row,),
+    )
 
 
 def _main_cause(gaps: pl.DataFrame) -> str:
@@ -225,10 +280,11 @@ GAP_RULES: Final = (
 )
 
 
-def gap_rules(facts: Facts) -> Iterator[Finding]:
+def gap_rules(figures: TraceFigures) -> Iterator[Finding]:
     for code, kind, title in GAP_RULES:
-        gaps = gaps_of(facts, kind)
-        gain = facts.gap_gain_ms(gaps)
-        percent = facts.share_of_time(gain)
+        gaps = gaps_of(figures, kind)
+        gain_ms = figures.gap_gain_ms(gaps)
+        percent = figures.share_of_time(gain_ms)
         if percent >= THRESHOLDS["cause_percent"]:
-            yield _finding(facts, code, title.format(percent=percent), gaps, gain, _counted(gaps))
+            text = title.format(percent=percent)
+            yield _gap_finding(figures, code, title=text, gaps=gaps, gain_ms=gain_ms, evidence=_counted(gaps))

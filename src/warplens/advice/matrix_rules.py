@@ -4,119 +4,101 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
-from warplens.advice.facts import Facts, reachable_share, touches
+from warplens.advice.evidence import op_evidence, summed
+from warplens.advice.figures import TraceFigures, reachable_share, touches
+from warplens.advice.rows import OpRow
 from warplens.advice.thresholds import ALIGNMENT, GOOD_MULTIPLE, THRESHOLDS
 from warplens.costs.tensors import ITEM_BYTES
-from warplens.model.finding import Evidence, Finding
+from warplens.model.finding import Finding
+from warplens.units import listed, plural
 
 MOST_PADDING: Final = 1.125
 """Padding to a multiple of 64 is not advised where it makes a size larger than this."""
 MATRIX_FAMILIES: Final = ("gemm", "grouped gemm", "convolution", "attention", "moe")
-Row = dict[str, Any]
 
 
-def slow_matrix_rows(facts: Facts) -> list[Row]:
+def slow_matrix_ops(figures: TraceFigures) -> list[OpRow]:
     """Matrix work that is long enough to matter and below half of its limit; products on scores are WL204's."""
     return [
-        row
-        for row in facts.roofline
-        if row["family"] in MATRIX_FAMILIES
-        and row["percent_of_roofline"] is not None
-        and row["percent_of_roofline"] < THRESHOLDS["slow_matrix_percent"]
-        and row["roofline_us"] >= THRESHOLDS["least_matrix_us"]
-        and not (row["family"] == "gemm" and any(touches(row, size) for size in facts.score_sizes))
+        op
+        for op in figures.ops
+        if op.family in MATRIX_FAMILIES
+        and op.is_below(THRESHOLDS["slow_matrix_percent"])
+        and op.limit_us >= THRESHOLDS["least_matrix_us"]
+        and not (op.family == "gemm" and any(touches(op, size) for size in figures.score_sizes))
     ]
 
 
-def row_place(row: Row) -> str:
-    """A line of the user's, else the module, else the op."""
-    return str(row["line"] or row["module"] or row["op"])
-
-
-def to_evidence(facts: Facts, row: Row, gain_us: float, detail: str = "") -> Evidence:
-    rate = f"{row['tflops']:.0f} TFLOP/s" if row["flop"] and row["bound"] != "memory" else f"{row['tbps']:.2f} TB/s"
-    share = f", {row['percent_of_roofline']:.0f} % of the limit" if row["percent_of_roofline"] is not None else ""
-    return Evidence(
-        what=f"{row['op']} {row['params']}",
-        detail=detail or f"{row['dtype']} {rate}{share}: {row['kernel_short']}".lstrip(),
-        count=row["count"],
-        time_ms=facts.per_step_ms(row["total_us"], row),
-        gain_ms=facts.per_step_ms(gain_us, row),
-        place=row_place(row),
-    )
-
-
-def summed(rows: Iterable[Evidence]) -> float:
-    return sum(row.gain_ms for row in rows)
-
-
-def reachable_us(row: Row) -> float:
+def reachable_us(op: OpRow) -> float:
     """The time one call would take close to its limit."""
-    return float(row["roofline_us"]) / reachable_share(row["ceiling"] == "measured")
+    return op.limit_us / reachable_share(op.ceiling == "measured")
 
 
-def contiguous_sizes(row: Row) -> dict[str, int]:
+def contiguous_sizes(op: OpRow) -> dict[str, int]:
     """The sizes along which memory is contiguous: those a kernel loads in vectors."""
-    if row["family"] == "convolution":
-        return {name: int(row[name]) for name in ("Cin", "Cout") if int(row[name]) > 8}
-    layout = str(row["layout"])
+    if op.family == "convolution":
+        return {name: op.size(name) for name in ("Cin", "Cout") if op.size(name) > 8}
+    layout = op.param("layout")
     names = {"K" if layout[:1] == "n" else "M", "N" if layout[1:] == "n" else "K", "N"}
-    return {name: int(row[name]) for name in sorted(names)}
+    return {name: op.size(name) for name in sorted(names)}
 
 
-def odd_sizes(row: Row) -> dict[str, int]:
+def odd_sizes(op: OpRow) -> dict[str, int]:
     """The contiguous sizes that the dtype's vectors do not divide."""
-    need = ALIGNMENT.get(row["dtype"], 1)
-    if row["family"] not in ("gemm", "convolution") or (row["dtype"] == "fp32" and row["unit"] != "matrix tf32"):
+    need = ALIGNMENT.get(op.dtype, 1)
+    if op.family not in ("gemm", "convolution") or (op.dtype == "fp32" and op.unit != "matrix tf32"):
         return {}
-    return {name: size for name, size in contiguous_sizes(row).items() if size % need and size > 1}
+    return {name: size for name, size in contiguous_sizes(op).items() if size % need and size > 1}
 
 
-def misaligned(facts: Facts) -> Iterator[Finding]:
+class OddSizes(NamedTuple):
+    """Odd sizes that meet in one product, and the ops that have any of them."""
+
+    sizes: set[int]
+    ops: list[OpRow]
+
+
+def misaligned(figures: TraceFigures) -> Iterator[Finding]:
     """One finding per odd size, or sizes that meet in one product: those are mended together."""
-    groups: list[tuple[set[int], list[Row]]] = []
-    for row in slow_matrix_rows(facts):
-        sizes = set(odd_sizes(row).values())
+    groups: list[OddSizes] = []
+    for op in slow_matrix_ops(figures):
+        sizes = set(odd_sizes(op).values())
         if not sizes:
             continue
-        touching = [group for group in groups if group[0] & sizes and group[1][0]["dtype"] == row["dtype"]]
+        touching = [group for group in groups if group.sizes & sizes and group.ops[0].dtype == op.dtype]
         groups = [group for group in groups if group not in touching]
-        rows = [member for group in touching for member in group[1]]
-        groups.append((sizes.union(*(group[0] for group in touching)), [*rows, row]))
-    for sizes, rows in groups:
-        yield _misaligned(facts, sorted(sizes, reverse=True), rows)
+        ops = [member for group in touching for member in group.ops]
+        groups.append(OddSizes(sizes.union(*(group.sizes for group in touching)), [*ops, op]))
+    for group in groups:
+        yield _misaligned(figures, sorted(group.sizes, reverse=True), group.ops)
 
 
-def _misaligned(facts: Facts, sizes: list[int], rows: list[Row]) -> Finding:
-    dtype, need = rows[0]["dtype"], ALIGNMENT[rows[0]["dtype"]]
-    evidence = [to_evidence(facts, row, row["total_us"] - row["count"] * _padded_us(row)) for row in rows]
-    gain = summed(evidence)
-    listed = ", ".join(map(str, sizes))
-    kind = "GEMM" if rows[0]["family"] == "gemm" else "convolution"
-    return Finding(
+def _misaligned(figures: TraceFigures, sizes: list[int], ops: list[OpRow]) -> Finding:
+    first = ops[0]
+    rows = [op_evidence(figures, op, op.total_us - op.count * _padded_us(op)) for op in ops]
+    counted = plural(len(ops), "GEMM" if first.family == "gemm" else "convolution")
+    odd = f"odd size{'' if len(sizes) == 1 else 's'} {', '.join(map(str, sizes))}"
+    return figures.finding(
         "WL201",
-        f"{len(rows)} {kind}{'s' * (len(rows) > 1)} with the odd size{'s' * (len(sizes) > 1)} {listed} "
-        f"run{'s' * (len(rows) == 1)} on slow kernels",
-        gain,
-        facts.share_of_time(gain),
-        False,
-        row_place(rows[0]),
-        f"{facts.total_ms(rows):.2f} ms at {_rates(rows)} can be reached: {rows[0]['kernel_short']}",
-        facts.advice("WL201", paddings=_paddings(sizes, need), dtype=dtype),
-        rows=tuple(evidence),
+        title=f"{counted} with the {odd} {'runs' if len(ops) == 1 else 'run'} on slow kernels",
+        gain_ms=summed(rows),
+        place=first.place,
+        evidence=f"{figures.total_ms(ops):.2f} ms at {_rates(ops)} can be reached: {first.kernel_short}",
+        advice=figures.advice("WL201", paddings=_paddings(sizes, ALIGNMENT[first.dtype]), dtype=first.dtype),
+        rows=rows,
     )
 
 
-def _padded_us(row: Row) -> float:
+def _padded_us(op: OpRow) -> float:
     """The time one call would take with its odd sizes padded."""
-    need = ALIGNMENT[row["dtype"]]
+    need = ALIGNMENT[op.dtype]
     grown = 1.0
-    for size in odd_sizes(row).values():
+    for size in odd_sizes(op).values():
         grown *= _padded(size, need)[-1] / size
-    return reachable_us(row) * grown
+    return reachable_us(op) * grown
 
 
 def _padded(size: int, need: int) -> list[int]:
@@ -129,74 +111,66 @@ def _paddings(sizes: list[int], need: int) -> str:
     if len(sizes) == 1:
         texts = zip(_padded(sizes[0], need), (need, GOOD_MULTIPLE), strict=False)
         return f"{sizes[0]} to " + ", or ".join(f"{size}, a multiple of {multiple}" for size, multiple in texts)
-    each = [f"{size} to {' or '.join(map(str, _padded(size, need)))}" for size in sizes]
-    return f"{', '.join(each[:-1])} and {each[-1]} (multiples of {need} or {GOOD_MULTIPLE})"
+    paddings = [f"{size} to {' or '.join(map(str, _padded(size, need)))}" for size in sizes]
+    return f"{listed(paddings)} (multiples of {need} or {GOOD_MULTIPLE})"
 
 
-def _rates(rows: list[Row]) -> str:
-    """What the rows reach and what they could, as FLOPs or, where memory is the limit of all, as bytes."""
-    name, amount, unit = ("tflops", "flop", "TFLOP/s")
-    if all(row["bound"] == "memory" for row in rows):
-        name, amount, unit = ("tbps", "bytes", "TB/s")
-    digits = 0 if unit == "TFLOP/s" else 2
-    slowest, fastest = (f"{limit(row[name] for row in rows):.{digits}f}" for limit in (min, max))
-    expected = sum(row[amount] for row in rows) / sum(reachable_us(row) for row in rows) / 1e6
-    seen = slowest if slowest == fastest else f"{slowest}–{fastest}"
-    return f"{seen} {unit} where {expected:.{digits}f}"
+def _rates(ops: list[OpRow]) -> str:
+    """What the ops reach and what they could, as FLOPs or, where memory is the limit of all, as bytes."""
+    by_memory = all(op.bound == "memory" for op in ops)
+    unit, digits = ("TB/s", 2) if by_memory else ("TFLOP/s", 0)
+    rates = [op.tbps if by_memory else op.tflops for op in ops]
+    amount = sum(op.bytes if by_memory else op.flop for op in ops)
+    expected = amount / sum(reachable_us(op) for op in ops) / 1e6
+    slowest, fastest = f"{min(rates):.{digits}f}", f"{max(rates):.{digits}f}"
+    measured = slowest if slowest == fastest else f"{slowest}–{fastest}"
+    return f"{measured} {unit} where {expected:.{digits}f}"
 
 
-def plain_fp32(facts: Facts) -> Iterator[Finding]:
+def plain_fp32(figures: TraceFigures) -> Iterator[Finding]:
     """fp32 products on the vector units of a GPU whose matrix units do TF32."""
-    rate = facts.reachable_tflops("tf32")
-    evidence = []
-    for row in facts.roofline:
-        if row["family"] not in MATRIX_FAMILIES or row["unit"] not in ("vector fp32", "matrix fp32"):
+    rate = figures.reachable_tflops("tf32")
+    rows = []
+    for op in figures.ops:
+        if op.family not in MATRIX_FAMILIES or op.unit not in ("vector fp32", "matrix fp32"):
             continue
-        least = max(row["flop"] / rate / 1e6, row["bytes"] / facts.reachable_tbps / 1e6) if rate else math.inf
-        gain = row["total_us"] - row["count"] * least
-        if gain > 0:
-            evidence.append(to_evidence(facts, row, gain))
-    gain = summed(evidence)
-    if not evidence:
+        least_us = max(op.flop / rate / 1e6, op.bytes / figures.reachable_tbps / 1e6) if rate else math.inf
+        gain_us = op.total_us - op.count * least_us
+        if gain_us > 0:
+            rows.append(op_evidence(figures, op, gain_us))
+    if not rows:
         return
-    time = sum(row.time_ms for row in evidence)
-    yield Finding(
+    time_ms = sum(row.time_ms for row in rows)
+    yield figures.finding(
         "WL202",
-        f"fp32 matrix products without TF32 take {facts.share_of_time(time):.0f} % of the time",
-        gain,
-        facts.share_of_time(gain),
-        False,
-        evidence[0].place,
-        f"{time:.2f} ms; TF32 would reach about {rate:.0f} TFLOP/s here",
-        facts.advice("WL202"),
-        rows=tuple(evidence[:8]),
+        title=f"fp32 matrix products without TF32 take {figures.share_of_time(time_ms):.0f} % of the time",
+        gain_ms=summed(rows),
+        place=rows[0].place,
+        evidence=f"{time_ms:.2f} ms; TF32 would reach about {rate:.0f} TFLOP/s here",
+        rows=rows[:8],
     )
 
 
-def legacy_kernels(facts: Facts) -> Iterator[Finding]:
+def legacy_kernels(figures: TraceFigures) -> Iterator[Finding]:
     """Kernels built for an older architecture, on matrix work, without another reason to be slow."""
-    own = _sm(facts.architecture)
-    rows = []
-    for row in slow_matrix_rows(facts):
-        built_for = _sm(row["arch"])
-        explained = row["unit"].endswith("fp32") or odd_sizes(row)
+    own = _sm(figures.architecture)
+    ops = []
+    for op in slow_matrix_ops(figures):
+        built_for = _sm(op.arch)
+        explained = op.unit.endswith("fp32") or odd_sizes(op)
         if own and built_for and built_for // 10 < own // 10 and not explained:
-            rows.append(row)
-    if not rows:
+            ops.append(op)
+    if not ops:
         return
-    evidence = [to_evidence(facts, row, row["total_us"] - row["count"] * reachable_us(row)) for row in rows]
-    gain = summed(evidence)
-    built = ", ".join(sorted({row["arch"] for row in rows}))
-    yield Finding(
+    rows = [op_evidence(figures, op, op.total_us - op.count * reachable_us(op)) for op in ops]
+    yield figures.finding(
         "WL203",
-        f"kernels built for {built} run on {facts.architecture}",
-        gain,
-        facts.share_of_time(gain),
-        True,
-        row_place(rows[0]),
-        f"{len(rows)} products or convolutions, {facts.total_ms(rows):.2f} ms, e.g. {rows[0]['kernel_short']}",
-        facts.advice("WL203"),
-        rows=tuple(evidence[:8]),
+        title=f"kernels built for {', '.join(sorted({op.arch for op in ops}))} run on {figures.architecture}",
+        gain_ms=summed(rows),
+        bound=True,
+        place=ops[0].place,
+        evidence=f"{len(ops)} products or convolutions, {figures.total_ms(ops):.2f} ms, e.g. {ops[0].kernel_short}",
+        rows=rows[:8],
     )
 
 
@@ -213,86 +187,82 @@ class Attention(NamedTuple):
     """The ops on the score matrices of one size, and the share of their time that a fused kernel saves."""
 
     elements: int
-    products: list[Row]
-    others: list[Row]
+    products: list[OpRow]
+    others: list[OpRow]
     saved: float
 
     @property
-    def rows(self) -> list[Row]:
+    def ops(self) -> list[OpRow]:
         return [*self.products, *self.others]
 
     @property
     def place(self) -> str:
-        return row_place(max(self.rows, key=lambda row: float(row["total_us"])))
+        return max(self.ops, key=lambda op: op.total_us).place
 
 
-def unfused_attention(facts: Facts) -> Iterator[Finding]:
+def unfused_attention(figures: TraceFigures) -> Iterator[Finding]:
     """Products, scaling, mask, softmax, dropout on one and the same score matrix: a fused kernel never stores it.
 
     Attention over a growing cache has scores of another size in each step: one place, one finding.
     """
-    found: dict[str, list[Attention]] = {}
-    for elements in sorted(facts.score_sizes, reverse=True):
-        attention = _attention(facts, elements)
-        found.setdefault(attention.place, []).append(attention)
-    yield from (_unfused(facts, place, parts) for place, parts in found.items())
+    by_place: dict[str, list[Attention]] = {}
+    for elements in sorted(figures.score_sizes, reverse=True):
+        attention = _attention(figures, elements)
+        by_place.setdefault(attention.place, []).append(attention)
+    yield from (_unfused(figures, place, parts) for place, parts in by_place.items())
 
 
-def _attention(facts: Facts, elements: int) -> Attention:
-    products = [row for row in facts.roofline if row["family"] == "gemm" and touches(row, elements)]
-    others = [row for row in facts.roofline if row["family"] in ON_SCORES and row.get("elements") == str(elements)]
-    rate = facts.ceilings.get(("matrix", products[0]["dtype"]), (0.0, False))[0] * THRESHOLDS["reachable_attention"]
-    total = sum(row["total_us"] for row in products + others)
-    flop = sum(row["flop"] * row["count"] for row in products)
+def _attention(figures: TraceFigures, elements: int) -> Attention:
+    products = [op for op in figures.ops if op.family == "gemm" and touches(op, elements)]
+    others = [op for op in figures.ops if op.family in ON_SCORES and op.size("elements") == elements]
+    rate = figures.ceiling("matrix", products[0].dtype).value * THRESHOLDS["reachable_attention"]
+    total_us = sum(op.total_us for op in products + others)
+    flop = sum(op.flop * op.count for op in products)
     # Without a known GPU: the products stay, everything on the score matrix goes.
-    fused = flop / rate / 1e6 if rate else sum(row["total_us"] for row in products)
-    if facts.reachable_tbps:  # with few queries it is not the arithmetic that takes time, but to read keys and values
-        fused = max(fused, sum(_bytes_beside(row, elements) for row in products) / facts.reachable_tbps / 1e6)
-    return Attention(elements, products, others, max(0.0, 1 - fused / total) if total else 0.0)
+    fused_us = flop / rate / 1e6 if rate else sum(op.total_us for op in products)
+    if figures.reachable_tbps:  # with few queries it is not the arithmetic that takes time, but to read keys and values
+        fused_us = max(fused_us, sum(_bytes_beside(op, elements) for op in products) / figures.reachable_tbps / 1e6)
+    return Attention(elements, products, others, max(0.0, 1 - fused_us / total_us) if total_us else 0.0)
 
 
-def _bytes_beside(product: Row, scores: int) -> float:
+def _bytes_beside(product: OpRow, scores: int) -> float:
     """What all calls of a product move besides the scores."""
-    batch, m, n, k = (int(product[name]) for name in ("B", "M", "N", "K"))
+    batch, m, n, k = (product.size(name) for name in "BMNK")
     elements = batch * (m * n + m * k + k * n) - scores
-    return float(product["count"] * elements * ITEM_BYTES.get(product["dtype"], 0.0))
+    return float(product.count * elements * ITEM_BYTES.get(product.dtype, 0.0))
 
 
-def _unfused(facts: Facts, place: str, parts: list[Attention]) -> Finding:
-    gain = sum(part.saved * facts.total_ms(part.rows) for part in parts)
-    time = sum(facts.total_ms(part.rows) for part in parts)
-    products, others = (sum(len(rows) for rows in each) for each in zip(*(part[1:3] for part in parts), strict=True))
+def _unfused(figures: TraceFigures, place: str, parts: list[Attention]) -> Finding:
+    time_ms = sum(figures.total_ms(part.ops) for part in parts)
+    products, others = (
+        sum(map(len, ops)) for ops in zip(*((part.products, part.others) for part in parts), strict=True)
+    )
     sizes = f"{parts[0].elements:,} scores" if len(parts) == 1 else f"score matrices of {len(parts)} sizes"
-    largest = sorted(((row, part.saved) for part in parts for row in part.rows), key=lambda pair: -pair[0]["total_us"])
-    return Finding(
+    largest = sorted(((op, part.saved) for part in parts for op in part.ops), key=lambda pair: -pair[0].total_us)
+    return figures.finding(
         "WL204",
-        "attention is computed in parts: products and softmax on stored scores",
-        gain,
-        facts.share_of_time(gain),
-        False,
-        place,
-        f"{time:.2f} ms over {products} products and {others} ops on {sizes}",
-        facts.advice("WL204"),
-        rows=tuple(to_evidence(facts, row, saved * row["total_us"]) for row, saved in largest[:8]),
+        title="attention is computed in parts: products and softmax on stored scores",
+        gain_ms=sum(part.saved * figures.total_ms(part.ops) for part in parts),
+        place=place,
+        evidence=f"{time_ms:.2f} ms over {products} products and {others} ops on {sizes}",
+        rows=(op_evidence(figures, op, saved * op.total_us) for op, saved in largest[:8]),
     )
 
 
-def mask_tensor(facts: Facts) -> Iterator[Finding]:
+def mask_tensor(figures: TraceFigures) -> Iterator[Finding]:
     """Attention that reads a square mask, which a flag could say if it is causal."""
-    rows = [row for row in facts.roofline if row["family"] == "attention" and row["mask"] == "tensor"]
-    square = [row for row in rows if row["Nq"] == row["Nkv"] and int(row["Nq"]) > 1]
+    masked = [op for op in figures.ops if op.family == "attention" and op.param("mask") == "tensor"]
+    square = [op for op in masked if op.size("Nq") == op.size("Nkv") and op.size("Nq") > 1]
     if not square:
         return
-    evidence = [to_evidence(facts, row, row["total_us"] / 2) for row in square]
-    gain = summed(evidence)
-    yield Finding(
+    rows = [op_evidence(figures, op, op.total_us / 2) for op in square]
+    scores = f"{square[0].size('Nq')} × {square[0].size('Nkv')} scores"
+    yield figures.finding(
         "WL213",
-        "attention is given its mask as a tensor",
-        gain,
-        facts.share_of_time(gain),
-        True,
-        row_place(square[0]),
-        f"{facts.total_ms(square):.2f} ms in attention on {square[0]['Nq']} × {square[0]['Nkv']} scores with a mask",
-        facts.advice("WL213"),
-        rows=tuple(evidence[:8]),
+        title="attention is given its mask as a tensor",
+        gain_ms=summed(rows),
+        bound=True,
+        place=square[0].place,
+        evidence=f"{figures.total_ms(square):.2f} ms in attention on {scores} with a mask",
+        rows=rows[:8],
     )

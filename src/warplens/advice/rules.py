@@ -1,4 +1,4 @@
-"""Rules: Tables → Findings. A rule is a function of the facts; its thresholds stand in `thresholds`."""
+"""Rules: Tables → Findings. A rule is a function of the figures; its thresholds stand in `thresholds`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules
-from warplens.advice.facts import Facts, Rule
+from warplens.advice.figures import Rule, TraceFigures
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.absent import TORCH
 from warplens.model.finding import Finding, ranked
@@ -55,10 +55,10 @@ def find(
 
     The profile's `format` decides whose words the advice is in.
     """
-    facts = Facts(tables, format)
-    if not facts.has_gpu:
+    figures = TraceFigures(tables, format)
+    if not figures.has_gpu:
         return []
-    found = [finding for rule in RULES for finding in facts.found(rule)]
+    found = [finding for rule in RULES for finding in figures.findings_of(rule)]
     kept = [
         finding
         for finding in found

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import polars as pl
 
-from warplens.advice.facts import Facts, is_underfilled
-from warplens.advice.matrix_rules import row_place, summed
+from warplens.advice.evidence import kernel_evidence, summed
+from warplens.advice.figures import TraceFigures, is_underfilled
+from warplens.advice.rows import CollectiveRow, KernelRow, LaunchRow, PhaseRow, StepRow
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.work.comm import UNKNOWN
 from warplens.categories import OTHER
 from warplens.model.finding import Evidence, Finding
+from warplens.model.records import records
+from warplens.model.targets import RowTarget, StepTarget
 from warplens.units import format_bytes, format_count
 
 COMPUTING: Final = ("GEMM", "Attention", "Convolution", "MoE", "Linear Algebra", OTHER)
@@ -20,46 +23,37 @@ COMPUTING: Final = ("GEMM", "Attention", "Convolution", "MoE", "Linear Algebra",
 HOST_COPY: Final = "HtoD|DtoH|Host -> Device|Device -> Host"
 
 
-def graph_heavy(facts: Facts) -> Iterator[Finding]:
-    frame = facts.frame("launch_categories").filter("is_graph")
-    whole = float(facts.frame("launch_categories")["total_us"].sum()) or 1.0
-    in_graphs = float(frame["total_us"].sum())
-    percent = 100 * in_graphs / whole
+def graph_heavy(figures: TraceFigures) -> Iterator[Finding]:
+    frame = figures.numbered("launch_categories").filter("is_graph")
+    whole_us = float(figures.frame("launch_categories")["total_us"].sum()) or 1.0
+    graphs_us = float(frame["total_us"].sum())
+    percent = 100 * graphs_us / whole_us
     if percent < THRESHOLDS["graph_percent"]:
         return
     kinds = frame.group_by("kernel_category").agg(pl.col("total_us").sum())
-    top = kinds.sort("total_us", "kernel_category", descending=[True, False]).row(0)
-    share = 100 * top[1] / in_graphs
-    yield Finding(
+    kind, kind_us = kinds.sort("total_us", "kernel_category", descending=[True, False]).row(0)
+    largest = int(frame.sort("total_us", "row", descending=[True, False])["row"][0])
+    share = 100 * kind_us / graphs_us
+    yield figures.finding(
         "WL102",
-        f"{percent:.0f} % of GPU time is inside graph launches; {top[0]} dominates them ({share:.0f} %)",
-        0.0,
-        0.0,
-        False,
-        ", ".join(frame["op"].unique().sort().to_list()),
-        f"{format_count(int(frame['count'].sum()))} kernels in graphs",
-        facts.advice("WL102"),
+        title=f"{percent:.0f} % of GPU time is inside graph launches; {kind} dominates them ({share:.0f} %)",
+        place=", ".join(frame["op"].unique().sort().to_list()),
+        evidence=f"{format_count(int(frame['count'].sum()))} kernels in graphs",
+        targets=(RowTarget("launch_categories", largest),),
     )
 
 
-def unknown_kernels(facts: Facts) -> Iterator[Finding]:
-    other = next((row for row in facts.categories if row["kernel_category"] == OTHER), None)
-    if other is None or other["percent"] <= THRESHOLDS["other_percent"]:
+def unknown_kernels(figures: TraceFigures) -> Iterator[Finding]:
+    other = next((category for category in figures.categories if category.kernel_category == OTHER), None)
+    if other is None or other.percent <= THRESHOLDS["other_percent"]:
         return
-    frame = facts.frame("kernels").filter(pl.col("kernel_category") == OTHER)
-    rows = tuple(
-        Evidence(row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"], row), place=row["op"])
-        for row in frame.head(5).iter_rows(named=True)
-    )
-    yield Finding(
+    frame = figures.numbered("kernels").filter(pl.col("kernel_category") == OTHER)
+    rows = [kernel_evidence(figures, kernel) for kernel in records(frame.head(5), KernelRow)]
+    yield figures.finding(
         "WL103",
-        f"{other['percent']:.1f} % of GPU time is in kernels of no known category",
-        0.0,
-        0.0,
-        False,
-        str(frame["kernel_short"][0]),
-        f"{frame['kernel'].n_unique()} kernel names, {format_count(other['count'])} launches",
-        facts.advice("WL103"),
+        title=f"{other.percent:.1f} % of GPU time is in kernels of no known category",
+        place=rows[0].what,
+        evidence=f"{frame['kernel'].n_unique()} kernel names, {format_count(other.count)} launches",
         rows=rows,
     )
 
@@ -69,252 +63,271 @@ DOUBTFUL: Final = (
     "bad_args", "not_events", "unclosed",
 )  # fmt: skip
 """Quality notes that mean that something is missing from the sums, or wrong in them."""
+UNLINKED_BY_DESIGN: Final = {"no_host", "chrome", "callers_only"}
+"""Without a host side, or in another tool's trace, launches are not recorded by design; the quality says so."""
 
 
-def doubtful_trace(facts: Facts) -> Iterator[Finding]:
+def doubtful_trace(figures: TraceFigures) -> Iterator[Finding]:
     """Faults of the trace itself that make other numbers doubtful."""
-    notes = [row for row in facts.frame("quality").iter_rows(named=True) if row["code"] in DOUBTFUL]
+    rows = [
+        Evidence(note.message, targets=(note.target,))
+        for note in figures.notes
+        if note.code in DOUBTFUL and (note.code != "not_events" or note.count > 1)
+    ]
     # Work that was queued before the recording began is no fault: steps and ops leave it out, and say so.
-    share = float(facts.frame("phases").filter(pl.col("phase") == "unknown")["percent"].sum())
-    # Without a host side, or in another tool's trace, launches are not recorded by design; the quality says so.
-    by_design = {"no_host", "chrome", "callers_only"} & set(facts.frame("quality")["code"].to_list())
-    texts = [str(row["message"]) for row in notes if row["code"] != "not_events" or row["count"] > 1]
-    if not by_design and share >= THRESHOLDS["unlinked_percent"]:
-        texts.append(f"{share:.0f} % of GPU time has no recorded launch amid work that has, so no op, line or step")
-    if not texts:
+    unlinked = next((phase for phase in figures.rows(PhaseRow) if phase.phase == "unknown"), None)
+    if unlinked and unlinked.percent >= THRESHOLDS["unlinked_percent"] and not UNLINKED_BY_DESIGN & figures.note_codes:
+        share = f"{unlinked.percent:.0f} % of GPU time has no recorded launch"
+        text = f"{share} amid work that has, so no op, line or step"
+        rows.append(Evidence(text, targets=(unlinked.target,)))
+    if not rows:
         return
-    yield Finding(
+    yield figures.finding(
         "WL901",
-        "faults of the trace make other numbers doubtful",
-        0.0,
-        0.0,
-        False,
-        "quality",
-        "; ".join(texts),
-        facts.advice("WL901"),
-        rows=tuple(Evidence(text) for text in texts),
+        title="faults of the trace make other numbers doubtful",
+        place="quality",
+        evidence="; ".join(row.what for row in rows),
+        rows=rows,
     )
 
 
 def _exposed(
-    facts: Facts, measure: str, code: str, title: str, place: str, rows: tuple[Evidence, ...]
+    figures: TraceFigures, measure: str, code: str, *, title: str, place: str, rows: Sequence[Evidence]
 ) -> Iterator[Finding]:
-    percent = facts.percent(measure)
+    percent = figures.percent(measure)
     if percent < THRESHOLDS[f"{measure}_percent"]:
         return
-    gain = facts.gain_ms(measure)
-    evidence = f"{facts.measures[measure]:.2f} of {facts.measures['total']:.2f} ms"
-    share, text = facts.share_of_time(gain), title.format(percent=percent)
-    yield Finding(code, text, gain, share, True, place, evidence, facts.advice(code), rows=rows)
+    yield figures.finding(
+        code,
+        title=title.format(percent=percent),
+        gain_ms=figures.gain_ms(measure),
+        bound=True,
+        place=place,
+        evidence=f"{figures.measures[measure]:.2f} of {figures.measures['total']:.2f} ms",
+        rows=rows,
+    )
 
 
-def exposed_communication(facts: Facts) -> Iterator[Finding]:
-    frame = facts.frame("comm").sort("exposed_us", descending=True).head(8)
-    rows = tuple(_collective_row(facts, row) for row in frame.iter_rows(named=True))
-    place = " of ".join(filter(None, (frame["collective"][0], rows[0].place))) if rows else ""
+def exposed_communication(figures: TraceFigures) -> Iterator[Finding]:
+    frame = figures.numbered("comm").sort("exposed_us", descending=True).head(8)
+    collectives = records(frame, CollectiveRow)
+    rows = [_collective_evidence(figures, collective) for collective in collectives]
+    place = " of ".join(filter(None, (collectives[0].collective, rows[0].place))) if rows else ""
     yield from _exposed(
-        facts,
+        figures,
         "exposed_communication",
         "WL105",
-        "communication is hidden by nothing for {percent:.1f} % of the time",
-        place,
-        rows,
+        title="communication is hidden by nothing for {percent:.1f} % of the time",
+        place=place,
+        rows=rows,
     )
 
 
-def _collective_row(facts: Facts, row: dict[str, Any]) -> Evidence:
+def _collective_evidence(figures: TraceFigures, collective: CollectiveRow) -> Evidence:
     """`gain_ms` is what nothing hides; collectives at the same time each have it."""
-    size = row["message_bytes"]
+    size = collective.message_bytes
     return Evidence(
-        f"{row['collective']} of {format_bytes(size)}" if size else row["collective"],
-        f"{row['algbw_gbps']:.2f} GB/s" if row["algbw_gbps"] else "",
-        row["count"],
-        facts.per_step_ms(row["total_us"], row),
-        facts.per_step_ms(row["exposed_us"], row),
-        f"group {row['group']}" if row["group"] != UNKNOWN else "",
+        f"{collective.collective} of {format_bytes(size)}" if size else collective.collective,
+        detail=f"{collective.algbw_gbps:.2f} GB/s" if collective.algbw_gbps else "",
+        count=collective.count,
+        time_ms=figures.row_ms(collective),
+        gain_ms=figures.per_step_ms(collective.exposed_us, collective),
+        place=f"group {collective.group}" if collective.group != UNKNOWN else "",
+        targets=(collective.target,),
     )
 
 
-def exposed_copies(facts: Facts) -> Iterator[Finding]:
+def exposed_copies(figures: TraceFigures) -> Iterator[Finding]:
     """Copies that nothing hides, unless pageable memory is what makes them long: that is WL302's."""
-    if facts.found(pageable_copies):
+    if figures.findings_of(pageable_copies):
         return
-    copies = facts.frame("kernels").filter(pl.col("kernel").str.starts_with("Memcpy"))
+    copies = figures.numbered("kernels").filter(pl.col("kernel").str.starts_with("Memcpy"))
     host = copies.filter(pl.col("kernel").str.contains(HOST_COPY))
     if 2 * float(host["total_us"].sum()) < float(copies["total_us"].sum()):
         return  # copies within the GPU: pinning memory does not help those
+    rows = [kernel_evidence(figures, copy) for copy in records(host.head(8), KernelRow)]
     yield from _exposed(
-        facts,
+        figures,
         "exposed_memcpy",
         "WL106",
-        "copies are hidden by nothing for {percent:.1f} % of the time",
-        str(host["op"][0]) if len(host) else "",
-        tuple(
-            Evidence(
-                row["kernel_short"], row["op"], row["count"], facts.per_step_ms(row["total_us"], row), place=row["op"]
-            )
-            for row in host.head(8).iter_rows(named=True)
-        ),
-    )
-
-
-def pageable_copies(facts: Facts) -> Iterator[Finding]:
-    """Copies from or to pageable host memory: the driver copies them once more, and the call blocks."""
-    link = facts.ceilings.get(("host link", ""), (0.0, False))[0] * THRESHOLDS["reachable_of_measured"]
-    evidence = []
-    for row in facts.roofline:
-        if row["family"] != "transfer" or row["memory"] != "pageable":
-            continue
-        least = row["bytes"] / link / 1e6 if link else row["kernel_us_mean"] / 4
-        gain = facts.per_step_ms(row["total_us"] - row["count"] * least, row)
-        if gain > 0:
-            detail = f"{format_bytes(row['bytes'])} each at {1e3 * row['tbps']:.1f} GB/s"
-            time = facts.per_step_ms(row["total_us"], row)
-            evidence.append(Evidence(row["kernel_short"], detail, row["count"], time, gain, row_place(row)))
-    gain = summed(evidence)
-    if facts.share_of_time(gain) < THRESHOLDS["min_gain_percent"]:
-        return
-    yield Finding(
-        "WL302",
-        "copies between host and GPU use pageable memory",
-        gain,
-        facts.share_of_time(gain),
-        False,
-        evidence[0].place,
-        f"{sum(row.time_ms for row in evidence):.2f} ms: {evidence[0].what}, {evidence[0].detail}",
-        facts.advice("WL302"),
-        rows=tuple(evidence[:8]),
-    )
-
-
-def small_collectives(facts: Facts) -> Iterator[Finding]:
-    """Many collectives too small for the links' bandwidth, with exposed time to win."""
-    limit = THRESHOLDS["small_message_kib"] * 1024
-    rows = facts.frame("comm").filter((pl.col("message_bytes") > 0) & (pl.col("message_bytes") < limit))
-    per_step = float(rows["count"].sum()) / max(1, facts.steps)
-    exposed = sum(facts.per_step_ms(row["exposed_us"], row) for row in rows.iter_rows(named=True))
-    if per_step < THRESHOLDS["small_messages_per_step"] or not exposed:
-        return
-    evidence = tuple(_collective_row(facts, row) for row in rows.iter_rows(named=True))
-    yield Finding(
-        "WL401",
-        f"{per_step:,.0f} collectives{facts.per_step_text} are smaller than {format_bytes(limit)}",
-        exposed,
-        facts.share_of_time(exposed),
-        True,
-        evidence[0].what,
-        f"{exposed:.2f} ms of them exposed; {evidence[0].what} at {evidence[0].detail}",
-        facts.advice("WL401"),
-        rows=evidence[:8],
-    )
-
-
-def wave_tail(facts: Facts) -> Iterator[Finding]:
-    """Grids a little over a whole number of waves."""
-    yield from _unused(
-        facts,
-        "WL209",
-        (pl.col("waves") > 1)
-        & (pl.col("unused_percent") >= THRESHOLDS["tail_percent"])
-        & pl.col("kernel_category").is_in(COMPUTING),
-        "kernels leave most of the GPU idle in their last wave of blocks",
-    )
-
-
-def few_blocks(facts: Facts) -> Iterator[Finding]:
-    """Grids that never fill the GPU."""
-    yield from _unused(
-        facts,
-        "WL210",
-        is_underfilled,
-        "kernels have fewer blocks than the GPU has multiprocessors",
-    )
-
-
-def _unused(facts: Facts, code: str, chosen: pl.Expr, title: str) -> Iterator[Finding]:
-    frame = facts.frame("launches").filter(chosen & (pl.col("mean_us") >= THRESHOLDS["least_tail_us"]))
-    if not len(frame):
-        return
-    gain_us = pl.col("total_us") * pl.col("unused_percent") / 100
-    frame = frame.with_columns(gain_us.alias("gain_us")).sort("gain_us", descending=True)
-    rows = tuple(
-        Evidence(
-            row["kernel_short"],
-            f"{row['blocks']} blocks, {row['waves']:.2f} waves of {row['blocks_per_multiprocessor']} per "
-            f"multiprocessor (limited by {row['limited_by']})",
-            row["count"],
-            facts.per_step_ms(row["total_us"], row),
-            facts.per_step_ms(row["gain_us"], row),
-            row["line"] or row["op"],
-        )
-        for row in frame.iter_rows(named=True)
-    )
-    gain = summed(rows)
-    evidence = f"{rows[0].what}: {rows[0].detail}"
-    share, advice = facts.share_of_time(gain), facts.advice(code)
-    yield Finding(code, title, gain, share, True, rows[0].place, evidence, advice, rows=rows[:8])
-
-
-def recompute(facts: Facts) -> Iterator[Finding]:
-    """Forward work that activation checkpointing does twice."""
-    frame = facts.frame("phases").filter(pl.col("phase") == "recompute")
-    if not len(frame):
-        return
-    row = frame.row(0, named=True)
-    gain = facts.per_step_ms(row["total_us"], row)
-    yield Finding(
-        "WL212",
-        f"recomputing activations takes {facts.share_of_time(gain):.0f} % of the time",
-        gain,
-        facts.share_of_time(gain),
-        True,
-        "torch.utils.checkpoint",
-        f"{format_count(row['count'])} GPU events: {row['ops']}",
-        facts.advice("WL212"),
-        rows=(Evidence("recomputed forward", row["ops"], row["count"], gain, gain, "torch.utils.checkpoint"),),
-    )
-
-
-def _slow_step(frame: pl.DataFrame, row: dict[str, Any]) -> str:
-    """The step to look into. On the GPU a step lasts until the next one's first kernel: where it waited for that, the
-    next step's host part is what took long."""
-    later = frame.filter(pl.col("start_ms") > row["start_ms"]).sort("start_ms").head(1)
-    usual = float(frame["host_ms"].median() or 0.0)  # type: ignore[arg-type]
-    limit = THRESHOLDS["straggler_ratio"] * usual
-    if len(later) and later["host_ms"][0] > limit and row["host_ms"] <= limit:
-        return str(later["name"][0])
-    return str(row["name"])
-
-
-def straggling_step(facts: Facts) -> Iterator[Finding]:
-    """One step that takes much longer than the others."""
-    frame = facts.frame("steps").filter(pl.col("gpu_ms") > 0)
-    if len(frame) < THRESHOLDS["straggler_steps"]:
-        return
-    usual = float(frame["gpu_ms"].median() or 0.0)  # type: ignore[arg-type]
-    slow = frame.filter(pl.col("gpu_ms") > THRESHOLDS["straggler_ratio"] * usual)
-    if not len(slow) or len(slow) > len(frame) / 4:
-        return
-    gain = float((slow["gpu_ms"] - usual).sum()) / len(frame)
-    rows = tuple(
-        Evidence(
-            _slow_step(frame, row),
-            f"{row['name']}: {row['gpu_ms']:.2f} ms on the GPU, of it idle {row['idle_ms']:.2f}; usual {usual:.2f}",
-            1,
-            row["gpu_ms"],
-            (row["gpu_ms"] - usual) / len(frame),
-        )
-        for row in slow.iter_rows(named=True)
-    )
-    yield Finding(
-        "WL305",
-        f"{len(slow)} of {len(frame)} steps {'takes' if len(slow) == 1 else 'take'} "
-        f"{float(slow['gpu_ms'].max() or 0) / usual:.1f}× as long as usual",  # type: ignore[arg-type]
-        gain,
-        facts.share_of_time(gain),
-        True,
-        rows[0].what,
-        rows[0].detail,
-        facts.advice("WL305"),
+        title="copies are hidden by nothing for {percent:.1f} % of the time",
+        place=rows[0].place if rows else "",
         rows=rows,
     )
+
+
+def pageable_copies(figures: TraceFigures) -> Iterator[Finding]:
+    """Copies from or to pageable host memory: the driver copies them once more, and the call blocks."""
+    link_tbps = figures.ceiling("host link").value * THRESHOLDS["reachable_of_measured"]
+    rows = []
+    for op in figures.ops:
+        if op.family != "transfer" or op.param("memory") != "pageable":
+            continue
+        least_us = op.bytes / link_tbps / 1e6 if link_tbps else op.kernel_us_mean / 4
+        gain_ms = figures.per_step_ms(op.total_us - op.count * least_us, op)
+        if gain_ms > 0:
+            row = Evidence(
+                op.kernel_short,
+                detail=f"{format_bytes(op.bytes)} each at {1e3 * op.tbps:.1f} GB/s",
+                count=op.count,
+                time_ms=figures.row_ms(op),
+                gain_ms=gain_ms,
+                place=op.place,
+                targets=(op.target,),
+            )
+            rows.append(row)
+    gain_ms = summed(rows)
+    if figures.share_of_time(gain_ms) < THRESHOLDS["min_gain_percent"]:
+        return
+    yield figures.finding(
+        "WL302",
+        title="copies between host and GPU use pageable memory",
+        gain_ms=gain_ms,
+        place=rows[0].place,
+        evidence=f"{sum(row.time_ms for row in rows):.2f} ms: {rows[0].what}, {rows[0].detail}",
+        rows=rows[:8],
+    )
+
+
+def small_collectives(figures: TraceFigures) -> Iterator[Finding]:
+    """Many collectives too small for the links' bandwidth, with exposed time to win."""
+    limit = THRESHOLDS["small_message_kib"] * 1024
+    frame = figures.numbered("comm").filter((pl.col("message_bytes") > 0) & (pl.col("message_bytes") < limit))
+    rows = [_collective_evidence(figures, collective) for collective in records(frame, CollectiveRow)]
+    per_step = sum(row.count for row in rows) / max(1, figures.steps)
+    exposed_ms = summed(rows)
+    if per_step < THRESHOLDS["small_messages_per_step"] or not exposed_ms:
+        return
+    yield figures.finding(
+        "WL401",
+        title=f"{per_step:,.0f} collectives{figures.per_step_text} are smaller than {format_bytes(limit)}",
+        gain_ms=exposed_ms,
+        bound=True,
+        place=rows[0].what,
+        evidence=f"{exposed_ms:.2f} ms of them exposed; {rows[0].what} at {rows[0].detail}",
+        rows=rows[:8],
+    )
+
+
+def wave_tail(figures: TraceFigures) -> Iterator[Finding]:
+    """Grids a little over a whole number of waves."""
+    is_tail = (
+        (pl.col("waves") > 1)
+        & (pl.col("unused_percent") >= THRESHOLDS["tail_percent"])
+        & pl.col("kernel_category").is_in(COMPUTING)
+    )
+    yield from _unused(
+        figures, "WL209", is_tail, title="kernels leave most of the GPU idle in their last wave of blocks"
+    )
+
+
+def few_blocks(figures: TraceFigures) -> Iterator[Finding]:
+    """Grids that never fill the GPU."""
+    yield from _unused(
+        figures, "WL210", is_underfilled, title="kernels have fewer blocks than the GPU has multiprocessors"
+    )
+
+
+def _unused(figures: TraceFigures, code: str, chosen: pl.Expr, *, title: str) -> Iterator[Finding]:
+    is_long = pl.col("mean_us") >= THRESHOLDS["least_tail_us"]
+    launches = records(figures.numbered("launches").filter(chosen & is_long), LaunchRow)
+    if not launches:
+        return
+    launches.sort(key=lambda launch: -launch.unused_us)
+    rows = [_launch_evidence(figures, launch) for launch in launches]
+    yield figures.finding(
+        code,
+        title=title,
+        gain_ms=summed(rows),
+        bound=True,
+        place=rows[0].place,
+        evidence=f"{rows[0].what}: {rows[0].detail}",
+        rows=rows[:8],
+    )
+
+
+def _launch_evidence(figures: TraceFigures, launch: LaunchRow) -> Evidence:
+    return Evidence(
+        launch.kernel_short,
+        detail=f"{launch.blocks} blocks, {launch.waves:.2f} waves of {launch.blocks_per_multiprocessor} per "
+        f"multiprocessor (limited by {launch.limited_by})",
+        count=launch.count,
+        time_ms=figures.row_ms(launch),
+        gain_ms=figures.per_step_ms(launch.unused_us, launch),
+        place=launch.line or launch.op,
+        targets=(launch.target,),
+    )
+
+
+def recompute(figures: TraceFigures) -> Iterator[Finding]:
+    """Forward work that activation checkpointing does twice."""
+    recomputed = next((phase for phase in figures.rows(PhaseRow) if phase.phase == "recompute"), None)
+    if recomputed is None:
+        return
+    gain_ms = figures.row_ms(recomputed)
+    place = "torch.utils.checkpoint"
+    row = Evidence(
+        "recomputed forward",
+        detail=recomputed.ops,
+        count=recomputed.count,
+        time_ms=gain_ms,
+        gain_ms=gain_ms,
+        place=place,
+        targets=(recomputed.target,),
+    )
+    yield figures.finding(
+        "WL212",
+        title=f"recomputing activations takes {figures.share_of_time(gain_ms):.0f} % of the time",
+        gain_ms=gain_ms,
+        bound=True,
+        place=place,
+        evidence=f"{format_count(recomputed.count)} GPU events: {recomputed.ops}",
+        rows=(row,),
+    )
+
+
+def straggling_step(figures: TraceFigures) -> Iterator[Finding]:
+    """One step that takes much longer than the others."""
+    frame = figures.numbered("steps").filter(pl.col("gpu_ms") > 0)
+    if len(frame) < THRESHOLDS["straggler_steps"]:
+        return
+    usual_ms, usual_host_ms = _median(frame["gpu_ms"]), _median(frame["host_ms"])
+    steps = records(frame, StepRow)
+    slow = [step for step in steps if step.gpu_ms > THRESHOLDS["straggler_ratio"] * usual_ms]
+    if not slow or len(slow) > len(steps) / 4:
+        return
+    rows = [_step_evidence(step, _slow_step(steps, step, usual_host_ms), usual_ms, of=len(steps)) for step in slow]
+    ratio = max(step.gpu_ms for step in slow) / usual_ms
+    take = "takes" if len(slow) == 1 else "take"
+    yield figures.finding(
+        "WL305",
+        title=f"{len(slow)} of {len(steps)} steps {take} {ratio:.1f}× as long as usual",
+        gain_ms=sum(step.gpu_ms - usual_ms for step in slow) / len(steps),
+        bound=True,
+        place=rows[0].what,
+        evidence=rows[0].detail,
+        rows=rows,
+    )
+
+
+def _slow_step(steps: Sequence[StepRow], slow: StepRow, usual_host_ms: float) -> StepRow:
+    """The step to look into. On the GPU a step lasts until the next one's first kernel: where it waited for that, the
+    next step's host part is what took long."""
+    later = min((step for step in steps if step.start_ms > slow.start_ms), key=lambda step: step.start_ms, default=None)
+    limit_ms = THRESHOLDS["straggler_ratio"] * usual_host_ms
+    return later if later and later.host_ms > limit_ms and slow.host_ms <= limit_ms else slow
+
+
+def _step_evidence(slow: StepRow, cause: StepRow, usual_ms: float, *, of: int) -> Evidence:
+    return Evidence(
+        cause.name,
+        detail=f"{slow.name}: {slow.gpu_ms:.2f} ms on the GPU, of it idle {slow.idle_ms:.2f}; usual {usual_ms:.2f}",
+        count=1,
+        time_ms=slow.gpu_ms,
+        gain_ms=(slow.gpu_ms - usual_ms) / of,
+        targets=(StepTarget(cause.step), cause.target),
+    )
+
+
+def _median(column: pl.Series) -> float:
+    return float(column.median() or 0.0)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from warplens.advice.facts import TAKING_TURNS, Facts
+from warplens.advice.figures import TAKING_TURNS, TraceFigures
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, THRESHOLDS
 from warplens.analyses.time.gaps import SHORT_GAPS, UNKNOWN
 from warplens.model.table import Table
@@ -24,29 +24,29 @@ BECAUSE = {
 
 
 def verdict(tables: Mapping[str, Table]) -> str:
-    facts = Facts(tables)
-    if not facts.measures:
+    figures = TraceFigures(tables)
+    if not figures.measures:
         return _without_gpu(tables["quality"])
-    if not facts.has_gpu:
+    if not figures.has_gpu:
         return "No GPU time: every GPU event of this trace lasts 0 ns."
-    idle, exposed = facts.percent("idle"), facts.percent("exposed_communication")
+    idle, exposed = figures.percent("idle"), figures.percent("exposed_communication")
     if idle >= IDLE_BOUND_PERCENT:
-        if facts.main_idle_cause == UNKNOWN:
+        if figures.main_idle_cause == UNKNOWN:
             return (
                 f"Mostly idle: the GPU has nothing to do {idle:.1f} % of the time, and this trace does not record why."
             )
-        cause = BECAUSE[facts.main_idle_cause]
+        cause = BECAUSE[figures.main_idle_cause]
         return f"Host-bound: the GPU is idle {idle:.1f} % of the time, mostly because {cause}."
     if exposed >= COMMUNICATION_BOUND_PERCENT:
         return f"Communication-bound: {exposed:.1f} % of the time is communication that nothing hides."
-    top = facts.categories[0]
-    kinds = f"{top['kernel_category']} takes {top['percent']:.0f} % of the GPU time"
-    return f"GPU-bound: the GPU is busy {facts.percent('busy'):.1f} % of the time; {kinds}{_in_graphs(facts)}."
+    top = figures.categories[0]
+    kinds = f"{top.kernel_category} takes {top.percent:.0f} % of the GPU time"
+    return f"GPU-bound: the GPU is busy {figures.percent('busy'):.1f} % of the time; {kinds}{_in_graphs(figures)}."
 
 
-def _in_graphs(facts: Facts) -> str:
+def _in_graphs(figures: TraceFigures) -> str:
     """Inside graphs there are no ops to book time on; the reader should know why most rows say GraphLaunch."""
-    frame = facts.frame("launch_categories")
+    frame = figures.frame("launch_categories")
     inside, whole = float(frame.filter("is_graph")["total_us"].sum()), float(frame["total_us"].sum())
     percent = 100 * inside / whole if whole else 0.0
     return f" ({percent:.0f} % of it inside graph launches)" if percent >= THRESHOLDS["graph_percent"] else ""

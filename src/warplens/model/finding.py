@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import polars as pl
 
 from warplens.model.table import Column, Table
+from warplens.model.targets import Target
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One row behind a finding: an op, a kernel, a gap; times are per step where steps are known."""
+    """One row behind a finding: an op, a kernel, a gap; times are per step where steps are known.
+
+    `targets` are the data that it is about, the most telling first.
+    """
 
     what: str
+    _: KW_ONLY
     detail: str = ""
     count: int = 0
     time_ms: float = 0.0
     gain_ms: float = 0.0
     place: str = ""
+    targets: tuple[Target, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
-    """`bound` is true where the gain is an upper bound: what would be won if the cause vanished."""
+    """`bound` is true where the gain is an upper bound: what would be won if the cause vanished.
+
+    `rows` are the evidence, and `targets` the data that the finding as a whole is about, the most telling first.
+    """
 
     code: str
     title: str
-    gain_ms: float
-    gain_percent: float
-    bound: bool
-    place: str
+    gain_ms: float = 0.0
+    gain_percent: float = 0.0
+    bound: bool = False
+    place: str = ""
     evidence: str
     advice: str
     proof: str = ""
     rows: tuple[Evidence, ...] = ()
+    targets: tuple[Target, ...] = ()
 
 
 COLUMNS = (
@@ -61,20 +71,30 @@ EVIDENCE_COLUMNS = (
 )
 
 
-def ranked(found: Iterable[Finding]) -> list[Finding]:
+def ranked(findings: Iterable[Finding]) -> list[Finding]:
     """Largest gain first."""
-    return sorted(found, key=lambda finding: (-finding.gain_ms, finding.code, finding.place))
+    return sorted(findings, key=lambda finding: (-finding.gain_ms, finding.code, finding.place))
 
 
-def findings_table(found: Iterable[Finding]) -> Table:
-    return Table.from_rows("findings", "one row per finding", COLUMNS, ranked(found))
+def findings_table(findings: Iterable[Finding]) -> Table:
+    return Table.from_rows("findings", "one row per finding", COLUMNS, ranked(findings))
 
 
-def evidence_table(found: Iterable[Finding]) -> Table:
+def evidence_table(findings: Iterable[Finding]) -> Table:
     """The rows behind the findings, in their order."""
     rows = [
         (number, finding.code, row.what, row.detail, row.count, row.time_ms, row.gain_ms, row.place)
-        for number, finding in enumerate(ranked(found), start=1)
+        for number, finding in enumerate(ranked(findings), start=1)
         for row in finding.rows
     ]
     return Table.from_rows("evidence", "one row per thing behind a finding", EVIDENCE_COLUMNS, rows)
+
+
+def finding_targets(findings: Iterable[Finding]) -> list[tuple[Target, ...]]:
+    """What each row of the table `findings` points at."""
+    return [finding.targets for finding in ranked(findings)]
+
+
+def evidence_targets(findings: Iterable[Finding]) -> list[tuple[Target, ...]]:
+    """What each row of the table `evidence` points at."""
+    return [row.targets for finding in ranked(findings) for row in finding.rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -81,20 +81,17 @@ def _row(row: Evidence, per_step: bool, width: int) -> Line:
 
 
 def advice_json(findings: Sequence[Finding]) -> bytes:
-    """The rows of the table `findings`, each with its `evidence_rows`."""
+    """The rows of the table `findings`, each with its `targets` and `evidence_rows`, which have targets as well."""
     import msgspec
 
-    rows = []
-    for finding in findings:
-        row = asdict(finding)
-        evidence = row.pop("rows")
-        rows.append({**_encodable(row), "evidence_rows": [_encodable(each) for each in evidence]})
+    rows = [{**_encodable(finding), "evidence_rows": [_encodable(row) for row in finding.rows]} for finding in findings]
     return msgspec.json.encode(rows)
 
 
-def _encodable(row: dict[str, object]) -> dict[str, object]:
+def _encodable(record: Finding | Evidence) -> dict[str, object]:
     """Rounded as the tables are; text that holds half a character cannot be encoded."""
+    values = {field.name: getattr(record, field.name) for field in fields(record) if field.name != "rows"}
     return {
         name: encodable(value) if isinstance(value, str) else round(value, 6) if isinstance(value, float) else value
-        for name, value in row.items()
+        for name, value in values.items()
     }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from warplens.model.scene import Scene
     from warplens.model.table import Table
+    from warplens.model.targets import Target
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,10 @@ class Extras:
     """By subject (timeline, idle …): what each of its names means."""
     explanations: Mapping[str, str] = field(default_factory=dict)
     """By code: the explain page of each finding."""
+    finding_targets: Sequence[Sequence[Target]] = ()
+    """What each row of the table `findings` points at."""
+    evidence_targets: Sequence[Sequence[Target]] = ()
+    """What each row of the table `evidence` points at."""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ def packed_document(document: Document) -> bytes:
         "facts": dict(document.facts),
         "definitions": {name: dict(entries) for name, entries in extras.definitions.items()},
         "explanations": dict(extras.explanations),
+        "findingTargets": extras.finding_targets,
+        "targets": extras.evidence_targets,
         "kinds": KINDS,
         "colours": _colours(document, extras),
         "kindColours": KIND_COLOURS,

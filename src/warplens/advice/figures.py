@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
+from warplens.advice.rows import CategoryRow, OpRow, QualityRow, RowT, TimedRow, numbered
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.wording import words
 from warplens.analyses.absent import TORCH
-from warplens.analyses.roofline.tables import params_of
-from warplens.model.finding import Finding
+from warplens.model.finding import Evidence, Finding
+from warplens.model.records import records
 from warplens.model.table import Table
+from warplens.model.targets import Target
 
 TAKING_TURNS = "GPUs taking turns"
 FEW_ON_PURPOSE = ("Communication", "Memory Ops")
@@ -25,25 +27,100 @@ is_underfilled = (
     & (pl.col("mean_us") >= THRESHOLDS["least_tail_us"])
     & ~pl.col("kernel_category").is_in(FEW_ON_PURPOSE)
 )
-
-
-Rule = Callable[["Facts"], Iterator[Finding]]
+KIND_OF_CAUSE: Final = {
+    "data loading": "data",
+    "host sync": "sync",
+    "memory allocation": "setup",
+    "kernel loading": "setup",
+    "host busy": "launch",
+    "launch call": "launch",
+}
+"""Which rule a gap belongs to; a gap before a graph launch is the graph rule's, whatever the host did."""
+GAP_COLUMNS: Final = (
+    "device", "start_ms", "gap_us", "cause", "host_frame", "host_op", "host_activity", "after", "after_op", "step",
+    "phase", "between_steps", "in_graph",
+)  # fmt: skip
+"""The columns that the rules read; the gaps of a large trace are many."""
 
 
 @dataclass(frozen=True)
-class Facts:
+class IdleCause:
+    """A cause of idleness over all GPUs."""
+
+    cause: str
+    count: int
+    percent_of_idle: float
+
+
+class Ceiling(NamedTuple):
+    """The most that a unit of the GPU does, and whether that was measured; 0 where it is not known."""
+
+    value: float = 0.0
+    measured: bool = False
+
+
+@dataclass(frozen=True)
+class GapsByKind:
+    """Gaps by the rule that they belong to: data, sync, setup, launch, graph, other."""
+
+    none: pl.DataFrame
+    by_kind: Mapping[tuple[Any, ...], pl.DataFrame]
+
+    def of(self, kind: str) -> pl.DataFrame:
+        return self.by_kind.get((kind,), self.none)
+
+
+def gaps_by_kind(frame: pl.DataFrame) -> GapsByKind:
+    causes = pl.col("cause").replace_strict(KIND_OF_CAUSE, default="other")
+    is_graph = pl.col("in_graph") & (causes != "other")
+    frame = frame.with_columns(pl.when(is_graph).then(pl.lit("graph")).otherwise(causes).alias("kind"))
+    return GapsByKind(frame.clear(), frame.partition_by("kind", as_dict=True))
+
+
+Rule = Callable[["TraceFigures"], Iterator[Finding]]
+
+
+@dataclass(frozen=True)
+class TraceFigures:
     """The tables of a trace and what the rules ask of them."""
 
     tables: Mapping[str, Table]
     format: str = TORCH
-    memo: dict[str, Any] = field(default_factory=dict, repr=False)
-    _found: dict[Rule, tuple[Finding, ...]] = field(default_factory=dict, repr=False)
+    _findings: dict[Rule, tuple[Finding, ...]] = field(default_factory=dict, repr=False)
 
-    def found(self, rule: Rule) -> tuple[Finding, ...]:
+    def findings_of(self, rule: Rule) -> tuple[Finding, ...]:
         """What a rule finds; asked once, since some rules leave to others what those count."""
-        if rule not in self._found:
-            self._found[rule] = tuple(rule(self))
-        return self._found[rule]
+        if rule not in self._findings:
+            self._findings[rule] = tuple(rule(self))
+        return self._findings[rule]
+
+    def finding(
+        self,
+        code: str,
+        *,
+        title: str,
+        place: str,
+        evidence: str,
+        gain_ms: float = 0.0,
+        bound: bool = False,
+        advice: str = "",
+        rows: Iterable[Evidence] = (),
+        targets: tuple[Target, ...] | None = None,
+    ) -> Finding:
+        """A finding with its share of the time; unless told otherwise it points at what its first row points at."""
+        listed = tuple(rows)
+        return Finding(
+            code=code,
+            title=title,
+            gain_ms=gain_ms,
+            gain_percent=self.share_of_time(gain_ms),
+            bound=bound,
+            place=place,
+            evidence=evidence,
+            advice=advice or self.advice(code),
+            rows=listed,
+            targets=targets if targets is not None else listed[0].targets if listed else (),
+        )
 
     def advice(self, topic: str, **figures: str) -> str:
         """What to do about a finding, in words that fit the profile; `figures` are filled in."""
@@ -51,6 +128,14 @@ class Facts:
 
     def frame(self, name: str) -> pl.DataFrame:
         return self.tables[name].frame
+
+    def numbered(self, name: str) -> pl.DataFrame:
+        """A table's frame with the numbers of its rows."""
+        return numbered(self.frame(name))
+
+    def rows(self, kind: type[RowT]) -> list[RowT]:
+        """All rows of the table that this record is of."""
+        return records(self.numbered(kind.table), kind)
 
     @cached_property
     def measures(self) -> dict[str, float]:
@@ -97,22 +182,34 @@ class Facts:
         lengths = self.frame("steps")["gpu_ms"]
         return _mean(lengths.head(len(lengths) - 1) if len(lengths) > 2 else lengths)
 
-    def per_step_ms(self, microseconds: float, row: Mapping[str, Any]) -> float:
+    def per_step_ms(self, microseconds: float, row: TimedRow) -> float:
         """GPU time of a row of the whole trace as time per step: the row says which part of it belongs to steps."""
         if not self.has_steps:
             return microseconds / 1e3
-        share = row["step_us"] / row["total_us"] if row["total_us"] else 0.0
-        return float(microseconds / 1e3 * share / self.steps)
+        share = row.step_us / row.total_us if row.total_us else 0.0
+        return microseconds / 1e3 * share / self.steps
 
-    def total_ms(self, rows: Iterable[Mapping[str, Any]]) -> float:
+    def row_ms(self, row: TimedRow) -> float:
+        """The time of a row, per step where steps are known."""
+        return self.per_step_ms(row.total_us, row)
+
+    def total_ms(self, rows: Iterable[TimedRow]) -> float:
         """The time of some rows, per step where steps are known."""
-        return sum(self.per_step_ms(row["total_us"], row) for row in rows)
+        return sum(self.row_ms(row) for row in rows)
 
     def gain_ms(self, measure: str) -> float:
         """What would be won if this measure were 0: per step its mean over the steps, else the whole."""
         if self.has_steps:
             return _mean(self.frame("steps")[f"{measure}_ms"])
         return self.measures[measure]
+
+    @cached_property
+    def gaps(self) -> GapsByKind:
+        return gaps_by_kind(self.frame("gaps").select(GAP_COLUMNS))
+
+    @cached_property
+    def gaps_outside_optimizer(self) -> GapsByKind:
+        return gaps_by_kind(self.frame("gaps").select(GAP_COLUMNS).filter(pl.col("phase") != "optimizer"))
 
     def gap_gain_ms(self, gaps: pl.DataFrame) -> float:
         """The same for some of the gaps; never more than all idle time, nor than the whole step.
@@ -130,10 +227,15 @@ class Facts:
         return min(within / self.steps + between / joints, idle, self.whole_ms)
 
     @cached_property
+    def idle_us(self) -> float:
+        """Idle time of all GPUs, added up."""
+        return float(self.frame("idle")["total_us"].sum())
+
+    @cached_property
     def idle_together(self) -> float:
         """What a ms of one GPU's gaps wins at most: of several GPUs each has gaps of its own, and time only goes by for
         all of them at once, so that their gaps together win no more than the time in which all are idle."""
-        idle_ms = float(self.frame("idle")["total_us"].sum()) / 1e3
+        idle_ms = self.idle_us / 1e3
         several = self.frame("idle")["device"].n_unique() > 1
         return min(1.0, self.measures["idle"] / idle_ms) if several and idle_ms else 1.0
 
@@ -142,31 +244,43 @@ class Facts:
         return min(100.0, 100 * gain_ms / self.whole_ms) if self.whole_ms else 0.0
 
     @cached_property
-    def idle_causes(self) -> list[dict[str, Any]]:
+    def idle_causes(self) -> list[IdleCause]:
         """Causes of idleness over all GPUs, largest first, with their share of the idle time."""
         frame = self.frame("idle").group_by("cause").agg(pl.col("total_us", "count").sum())
         whole = max(float(frame["total_us"].sum()), 1e-9)
         frame = frame.with_columns((100 * pl.col("total_us") / whole).alias("percent_of_idle"))
-        return frame.sort("total_us", "cause", descending=[True, False]).to_dicts()
+        ordered = frame.sort("total_us", "cause", descending=[True, False])
+        return [IdleCause(*values) for values in ordered.select("cause", "count", "percent_of_idle").iter_rows()]
 
     @property
     def main_idle_cause(self) -> str:
         """The largest cause; GPUs that take turns can all be idle together without a gap of their own."""
-        return str(self.idle_causes[0]["cause"]) if self.idle_causes else TAKING_TURNS
+        return self.idle_causes[0].cause if self.idle_causes else TAKING_TURNS
 
     @cached_property
-    def categories(self) -> list[dict[str, Any]]:
-        return self.frame("kernel_categories").to_dicts()
+    def categories(self) -> list[CategoryRow]:
+        return self.rows(CategoryRow)
 
     @cached_property
     def launches(self) -> int:
-        return sum(row["count"] for row in self.categories)
+        return sum(category.count for category in self.categories)
 
     @cached_property
-    def ceilings(self) -> dict[tuple[str, str], tuple[float, bool]]:
-        """(unit, dtype) → the most it does, and whether that was measured; empty for an unknown GPU."""
-        frame = self.frame("ceilings")
-        return {(row["unit"], row["dtype"]): (row["value"], row["measured"]) for row in frame.iter_rows(named=True)}
+    def notes(self) -> list[QualityRow]:
+        return self.rows(QualityRow)
+
+    @cached_property
+    def note_codes(self) -> set[str]:
+        return {note.code for note in self.notes}
+
+    @cached_property
+    def ceilings(self) -> dict[tuple[str, str], Ceiling]:
+        """By unit and dtype; empty for an unknown GPU."""
+        rows = self.frame("ceilings").select("unit", "dtype", *Ceiling._fields).iter_rows()
+        return {(unit, dtype): Ceiling(value, measured) for unit, dtype, value, measured in rows}
+
+    def ceiling(self, unit: str, dtype: str = "") -> Ceiling:
+        return self.ceilings.get((unit, dtype), Ceiling())
 
     @property
     def architecture(self) -> str:
@@ -174,24 +288,23 @@ class Facts:
         return str(frame["architecture"][0]) if len(frame) else ""
 
     @cached_property
-    def roofline(self) -> list[dict[str, Any]]:
-        """The rows of the roofline, with each parameter as an entry of its own."""
-        rows = self.frame("roofline").iter_rows(named=True)
-        return [row | params_of(row["params"]) for row in rows]
+    def ops(self) -> list[OpRow]:
+        """The rows of the roofline."""
+        return self.rows(OpRow)
 
     @cached_property
     def score_sizes(self) -> set[int]:
         """Sizes of score matrices: what a softmax works on and at least two batched products make or read."""
-        sizes = {int(row["elements"]) for row in self.roofline if row["family"] == "softmax"}
-        products = [row for row in self.roofline if row["family"] == "gemm"]
-        return {size for size in sizes if sum(touches(row, size) for row in products) >= 2}
+        sizes = {op.size("elements") for op in self.ops if op.family == "softmax"}
+        products = [op for op in self.ops if op.family == "gemm"]
+        return {size for size in sizes if sum(touches(op, size) for op in products) >= 2}
 
     @cached_property
     def underfilled_ops(self) -> set[str]:
         """Ops most of whose time is in kernels with too few blocks for the GPU."""
         frame = self.frame("launches").with_columns(pl.col("total_us").sum().over("op").alias("op_us"))
-        found = frame.filter(is_underfilled).group_by("op").agg(pl.col("total_us").sum(), pl.col("op_us").first())
-        return set(found.filter(2 * pl.col("total_us") > pl.col("op_us"))["op"].to_list())
+        sums = frame.filter(is_underfilled).group_by("op").agg(pl.col("total_us").sum(), pl.col("op_us").first())
+        return set(sums.filter(2 * pl.col("total_us") > pl.col("op_us"))["op"].to_list())
 
     @cached_property
     def chain_lines(self) -> set[str]:
@@ -202,18 +315,18 @@ class Facts:
 
     def reachable_tflops(self, dtype: str) -> float:
         """What a well-made matrix kernel reaches on this GPU; 0 where there is no such unit."""
-        value, measured = self.ceilings.get(("matrix", dtype), (0.0, False))
+        value, measured = self.ceiling("matrix", dtype)
         return value * reachable_share(measured)
 
     @property
     def reachable_tbps(self) -> float:
-        value, measured = self.ceilings.get(("memory", ""), (0.0, False))
+        value, measured = self.ceiling("memory")
         return value * (1.0 if measured else THRESHOLDS["reachable_bandwidth"])
 
 
-def touches(row: dict[str, Any], elements: int) -> bool:
+def touches(product: OpRow, elements: int) -> bool:
     """Whether a batched product makes or reads a matrix of this many elements."""
-    batch, m, n, k = (int(row[name]) for name in ("B", "M", "N", "K"))
+    batch, m, n, k = (product.size(name) for name in "BMNK")
     return batch > 1 and elements in (batch * m * n, batch * m * k, batch * k * n)
 
 
