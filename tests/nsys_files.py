@@ -147,9 +147,9 @@ class NsysFile:
 
 def opened(path: Path) -> warplens.Profile:
     """The profile of an SQLite file, through the reader of such files."""
-    from warplens.api import Profile
     from warplens.model.trace import Meta
     from warplens.passes import run_passes
+    from warplens.profiles.trace import Profile
     from warplens.readers import sqlite_file
 
     text = path.read_bytes()

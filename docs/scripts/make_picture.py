@@ -19,7 +19,7 @@ def main() -> None:
     profile = warplens.open(SAMPLE, cache=False)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print(f"$ warplens report {SAMPLE}", style="dim")
-    console.print(render_summary(profile.document(), profile.trace.meta, width=WIDTH))
+    console.print(render_summary(profile.document(), width=WIDTH))
     svg = console.export_svg(title="warplens report", unique_id="warplens-report")
     # The picture must need no network: the fonts that rich links to are left to the reader's system.
     Path("docs/report.svg").write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL))

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from warplens.api import Profile, open, report
+    from warplens.api import diff, open, report
     from warplens.capture.scopes import enter_scope, exit_scope, scope
     from warplens.capture.session import activate, deactivate, finalize, profile, start, step
     from warplens.categories import Rule
-    from warplens.comparison import diff
     from warplens.compat import TreePerfAnalyzer, generate_perf_report_pytorch
     from warplens.errors import FormatError, MissingExtra, UsageError, WarplensError
     from warplens.kernel_lab.tracing.watching.session import trace_kernel
@@ -25,16 +24,21 @@ if TYPE_CHECKING:
     from warplens.model.table import Table
     from warplens.model.trace import Trace
     from warplens.model.tree import Tree
-    from warplens.paths_profile import PathsProfile
+    from warplens.profiles.call_paths import PathsProfile
+    from warplens.profiles.comparison import Comparison
+    from warplens.profiles.opened import Opened
+    from warplens.profiles.trace import Profile
     from warplens.replay.meter.window import energy
 
 _HOMES = {
     # public name: the module it lives in; nothing is imported before it is asked for
     "open": "warplens.api",
     "report": "warplens.api",
-    "Profile": "warplens.api",
-    "PathsProfile": "warplens.paths_profile",
-    "diff": "warplens.comparison",
+    "diff": "warplens.api",
+    "Opened": "warplens.profiles.opened",
+    "Profile": "warplens.profiles.trace",
+    "PathsProfile": "warplens.profiles.call_paths",
+    "Comparison": "warplens.profiles.comparison",
     "Rule": "warplens.categories",
     "TreePerfAnalyzer": "warplens.compat",
     "generate_perf_report_pytorch": "warplens.compat",
@@ -63,8 +67,10 @@ __all__ = [  # noqa: RUF022 - in the order a reader meets them
     "open",
     "report",
     "diff",
+    "Opened",
     "Profile",
     "PathsProfile",
+    "Comparison",
     "Trace",
     "Table",
     "Tree",

@@ -1,4 +1,4 @@
-"""The interface that the request for kernel-name categories asked for, on top of the same tables.
+"""An interface with the names of TraceLens, for scripts that use it already, on top of the same tables.
 
 Categories are off by default; with `use_kernel_name_categories=True` the kernel summary gains
 `kernel_category`, and the launcher summary splits each op, and so each graph launch, by category.
@@ -12,12 +12,10 @@ from pathlib import Path
 
 import polars as pl
 
-from warplens.api import Profile
 from warplens.api import open as open_profile
-from warplens.errors import UsageError
 from warplens.model.table import Table
 from warplens.outputs import plan_outputs, write
-from warplens.paths_profile import NO_TIMELINE
+from warplens.profiles.trace import Profile
 
 CATEGORY_COLUMN = "kernel_category"
 CATEGORY_TABLES = ("kernel_categories", "launch_categories")
@@ -35,10 +33,7 @@ class TreePerfAnalyzer:
     """
 
     def __init__(self, trace_file: str | os.PathLike[str], use_kernel_name_categories: bool = False) -> None:
-        profile = open_profile(trace_file)
-        if not isinstance(profile, Profile):
-            raise UsageError(f"{trace_file} holds {NO_TIMELINE}", hint="warplens.open() gives what it has")
-        self.profile: Profile = profile
+        self.profile: Profile = open_profile(trace_file).with_timeline()
         self.use_kernel_name_categories = use_kernel_name_categories
 
     def get_df_gpu_timeline(self) -> pl.DataFrame:

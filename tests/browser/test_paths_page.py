@@ -17,7 +17,7 @@ from warplens.cli import main
 from warplens.model.inverted import inverted
 from warplens.model.tree import Floats, Tree
 from warplens.outputs.text import clean
-from warplens.paths_profile import PathsProfile
+from warplens.profiles.call_paths import PathsProfile
 
 Show = Callable[..., Any]
 Written = Callable[[Path], Path]

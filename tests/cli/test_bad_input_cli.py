@@ -14,8 +14,8 @@ import pytest
 from damage import text_of, work
 from mutations import zip_of
 from support import ROOT
-from warplens.api import TABLE_NAMES
 from warplens.cli import main
+from warplens.profiles.trace import TABLE_NAMES
 
 SOUND = text_of(work())
 NOT_ROOT = 65534
@@ -159,7 +159,7 @@ PANIC, NO_MEMORY = pl.exceptions.PanicException("boom"), MemoryError()
     "place, failure, words",
     [
         ("warplens.readers.registry.read", PANIC, "internal error of Polars"),
-        ("warplens.api.Profile.table", PANIC, "internal error of Polars: boom"),
+        ("warplens.profiles.trace.Profile.table", PANIC, "internal error of Polars: boom"),
         ("warplens.readers.registry.read", NO_MEMORY, "not enough memory"),
     ],
     ids=["panic while reading", "panic in a table", "memory"],

@@ -15,7 +15,7 @@ import pytest
 
 from support import ROOT, SAMPLES, annotation, kernel, launch, op, write_trace
 from warplens.cli import main
-from warplens.comparison import DIFF_TABLE_NAMES
+from warplens.profiles.comparison import DIFF_TABLE_NAMES
 
 GEMM_A = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
 GEMM_B = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"

@@ -20,7 +20,6 @@ import pytest
 import warplens
 from support import ROOT, SAMPLES, frame, kernel, launch, op, write_trace
 from warplens.advice import EXPLAIN
-from warplens.api import TABLE_NAMES
 from warplens.categories import category_names
 from warplens.cli import main
 from warplens.cli.explaining import topics as cli_topics
@@ -29,6 +28,7 @@ from warplens.kernel_lab.suggesting.records import CODES
 from warplens.kernel_lab.tracing.records import FAULT_KINDS
 from warplens.model.quality import MESSAGES
 from warplens.model.trace import empty_trace
+from warplens.profiles.trace import TABLE_NAMES
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
 LARGE = next(path for path in SAMPLES if path.name == "bloom_prefill.json.gz")

@@ -10,7 +10,7 @@ import pytest
 
 import warplens
 from support import ORACLES, SAMPLES, SHARED
-from warplens.comparison import Comparison
+from warplens.profiles.comparison import Comparison
 
 SUMS = ("diff_categories", "diff_ops", "diff_kernels", "diff_modules", "diff_layers")
 H200, PUBLIC = SHARED / "traces" / "h200", SHARED / "traces" / "public"

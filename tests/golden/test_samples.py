@@ -34,7 +34,7 @@ MAIN_TABLES = {
 def as_text(path: Path) -> str:
     profile = warplens.open(path.relative_to(ROOT), cache=False)
     document = profile.document()
-    parts = [render_summary(document, profile.trace.meta, width=WIDTH)]
+    parts = [render_summary(document, width=WIDTH)]
     parts += [render_table(profile.table(name), top=top, width=WIDTH) for name, top in MAIN_TABLES.items()]
     text = "\n\n".join(map(str, parts))
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from warplens.analyses.trees import call_tree
-from warplens.api import Profile
 from warplens.model.builder import RawColumns, build
 from warplens.model.kinds import CODE
 from warplens.model.quality import MESSAGES
@@ -17,6 +16,7 @@ from warplens.model.trace import SIDE_FRAMES, Meta, Trace
 from warplens.passes import run_passes
 from warplens.passes.context import BACKWARD, apply_contexts
 from warplens.passes.survey import OWN_WORDS
+from warplens.profiles.trace import Profile
 from warplens.readers.xplane.scopes import BACKWARD_MARK
 
 EVENTS = (

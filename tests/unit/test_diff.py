@@ -14,8 +14,8 @@ from support import annotation, frame, kernel, launch, op, write_trace
 from warplens.analyses.diff.match import blanked, first_inputs, plain_name
 from warplens.analyses.diff.noise import noise_us
 from warplens.analyses.diff.tables import diff_of_tables
-from warplens.comparison import DIFF_TABLE_NAMES, Comparison
 from warplens.model.trace import empty_trace
+from warplens.profiles.comparison import DIFF_TABLE_NAMES, Comparison
 
 GEMM_A = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
 GEMM_B = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
@@ -324,7 +324,7 @@ def test_one_sided_gpu_work_is_said(run: Run) -> None:
 
 def test_the_tree_keeps_totals_and_pairs_kernels_that_replace_each_other(run: Run) -> None:
     a, b = run(call("aten::mm", GEMM_A, 100, [[8, 8]])), run(call("aten::mm", GEMM_B, 40, [[8, 8]]))
-    tree = warplens.diff(a, b).tree("op")
+    tree = warplens.diff(a, b).diff_tree("op")
     assert tree.frame["name"].to_list()[:2] == ["all", "aten::mm"]
     leaf = tree.to_dicts()[2]
     assert " → " in leaf["name"]

@@ -14,8 +14,6 @@ import warplens
 from kernel_traces import BLOCK, LINES, SOURCE, matmul, trace_of
 from support import ROOT, write_trace
 from support import kernel as kineto_kernel
-from warplens.analyses.inside_kernels.measured import measured
-from warplens.api import Profile
 from warplens.hardware import gpu_named
 from warplens.kernel_lab.checking import Check, Checked, suggestions_table, with_profiles
 from warplens.kernel_lab.facts.records import Dot, Facts, Line, Occupancy, Place
@@ -39,8 +37,7 @@ FACTS = Facts(
 
 
 def opened(path: Path) -> Measured:
-    profile = warplens.open(path, cache=False)
-    return measured(profile.workspace if isinstance(profile, Profile) else profile.work)
+    return warplens.open(path, cache=False).measured()
 
 
 def profile(*kernels: MeasuredKernel, gpu: str = "H200", source: str = "p.hatchet") -> Measured:

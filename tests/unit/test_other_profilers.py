@@ -13,7 +13,7 @@ from warplens.analyses.work.launches import ROOM
 from warplens.analyses.work.modules import INFRASTRUCTURE
 from warplens.hardware import all_gpus
 from warplens.outputs.summary import render_summary
-from warplens.paths_profile import PathsProfile
+from warplens.profiles.call_paths import PathsProfile
 
 SAMPLES = ROOT / "samples"
 JAX = SAMPLES / "jax" / "transformer_step.xplane.pb.gz"
@@ -34,7 +34,7 @@ def opened(path: Path) -> warplens.Profile:
 
 def summary(path: Path, width: int = 100) -> str:
     profile = warplens.open(path, cache=False)
-    return str(render_summary(profile.document(), profile.meta, width=width))
+    return str(render_summary(profile.document(), width=width))
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)

@@ -149,7 +149,7 @@ def profiles() -> list[Path]:
 
 
 def every_table(profile: warplens.Profile | warplens.PathsProfile) -> list[Table]:
-    return [profile.table(name) for name in profile.all_table_names]
+    return [profile.table(name) for name in profile.table_names]
 
 
 EMPTY = every_table(warplens.Profile(empty_trace()))

@@ -9,8 +9,8 @@ import pytest
 import warplens
 from support import Opened, annotation, frame, kernel, launch, memcpy, memory, memset, op
 from warplens.analyses import TABLES
-from warplens.api import TABLE_NAMES
 from warplens.model.trace import empty_trace
+from warplens.profiles.trace import TABLE_NAMES
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >(int)"

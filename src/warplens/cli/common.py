@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from warplens.api import Profile
     from warplens.outputs.terminal import TableText
-    from warplens.paths_profile import PathsProfile
+    from warplens.profiles.opened import Opened
+    from warplens.profiles.trace import Profile
 
 PIPED_WIDTH = 200
 """Without a terminal nothing should be cut hard; `COLUMNS` still decides where it is set."""
@@ -66,7 +66,7 @@ def percentage(text: str) -> float:
     return number
 
 
-def open_profile(args: argparse.Namespace) -> Profile | PathsProfile:
+def open_profile(args: argparse.Namespace) -> Opened:
     from warplens.units import parse_duration
 
     gap, short = parse_duration(args.gap), parse_duration(args.short)
@@ -90,14 +90,13 @@ def open_profile(args: argparse.Namespace) -> Profile | PathsProfile:
 
 def open_timeline(args: argparse.Namespace) -> Profile:
     """The profile, for verbs that need to know when things ran."""
-    profile = open_profile(args)
-    from warplens.api import Profile
     from warplens.errors import WarplensError
-    from warplens.paths_profile import NO_TIMELINE
 
-    if not isinstance(profile, Profile):
-        raise WarplensError(f"{args.trace} holds {NO_TIMELINE}", hint="report, show, tree, flamegraph and diff show it")
-    return profile
+    try:
+        return open_profile(args).with_timeline()
+    except WarplensError as error:
+        error.hint = error.hint or "report, show, tree, flamegraph and diff show it"
+        raise
 
 
 def tell_warnings(profile: Profile) -> None:

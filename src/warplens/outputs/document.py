@@ -1,4 +1,4 @@
-"""`Document`: what one run has to say, before it becomes a file."""
+"""`Document`: what goes into an output: tables, facts about their source, and the extras of a page."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class Extras:
 
 @dataclass(frozen=True)
 class Document:
-    """The tables of a run plus the facts about it (device, steps, time span …), ready to be written.
+    """The tables of what was opened plus the facts about it (device, format …), ready to be written.
 
-    `extras` is a function, because only one output needs what it costs.
+    `extras` is a function, because only one output needs what it costs. `headline` says in a few parts what it is:
+    device, format, size.
     """
 
     title: str
@@ -45,6 +46,7 @@ class Document:
     facts: Mapping[str, str]
     tables: Sequence[Table]
     extras: Callable[[], Extras] | None = None
+    headline: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         names = [table.name for table in self.tables]

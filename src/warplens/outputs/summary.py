@@ -12,12 +12,11 @@ from typing import Any
 import polars as pl
 
 from warplens.model.table import Table
-from warplens.model.trace import Meta
 from warplens.outputs.document import Document
 from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, path_list, region_list
 from warplens.outputs.terminal import TableText
 from warplens.outputs.text import clean, elide
-from warplens.units import format_bytes, format_count, format_joule, format_ms, format_percent
+from warplens.units import format_count, format_joule, format_ms, format_percent
 
 LABEL = 10
 SPARKS = " ▁▂▃▄▅▆▇█"
@@ -33,12 +32,12 @@ REPLAY_WORDS = {
 }
 
 
-def render_summary(document: Document, meta: Meta, *, width: int, written: Sequence[str] = ()) -> TableText:
+def render_summary(document: Document, *, width: int, written: Sequence[str] = ()) -> TableText:
     tables = {table.name: table for table in document.tables}
     if "timeline" not in tables:
-        return _of_paths(document, tables, meta, width, written)
+        return _of_paths(document, tables, width, written)
     lines = [
-        *_headline(document, meta, width),
+        *_headline(document, width),
         *_quality(tables["quality"], width),
         *_labelled("verdict", document.facts["verdict"], width, "bold"),
         *_findings(tables["findings"], tables["steps"], width),
@@ -53,14 +52,12 @@ def render_summary(document: Document, meta: Meta, *, width: int, written: Seque
     return TableText(tuple(lines))
 
 
-def _of_paths(
-    document: Document, tables: dict[str, Table], meta: Meta, width: int, written: Sequence[str]
-) -> TableText:
+def _of_paths(document: Document, tables: dict[str, Table], width: int, written: Sequence[str]) -> TableText:
     """The summary of a profile without a timeline."""
     rich = [name for name in ("stalls", "scopes", "counters", "execution_trace") if len(tables.get(name, ()))]
     suggestions = ["tree {trace}", *(f"show {{trace}} {name}" for name in rich)]
     lines = [
-        *_headline(document, meta, width),
+        *_headline(document, width),
         *_quality(tables["quality"], width),
         *_labelled("verdict", document.facts["verdict"], width, "bold"),
         *_categories(tables["kernel_categories"], width),
@@ -81,13 +78,8 @@ def _labelled(label: str, text: str, width: int, style: str = "none") -> list[Li
     ]
 
 
-def _headline(document: Document, meta: Meta, width: int) -> list[Line]:
-    parts = [document.source.rpartition("/")[2], document.facts["device"], meta.format]
-    if "rank" in document.facts:
-        parts.append(f"rank {document.facts['rank']}")
-    if meta.events_in_file:
-        parts.append(f"{format_count(meta.events_in_file)} events")
-    parts.append(format_bytes(meta.size_bytes))
+def _headline(document: Document, width: int) -> list[Line]:
+    parts = [document.source.rpartition("/")[2], *document.headline]
     return [(elide(clean(" · ".join(parts)), width), "bold")]
 
 

@@ -10,16 +10,16 @@ from warplens.advice.verdict import COMMUNICATION_BOUND_PERCENT
 from warplens.analyses.time.gaps import CAUSES
 from warplens.analyses.time.phases import MEANINGS as PHASES
 from warplens.analyses.time.timeline import MEANINGS
-from warplens.api import Profile
 from warplens.categories import category_names
 from warplens.categories.rules import builtin_categories
 from warplens.cli.explaining.kernel_topics import kernel_tables, kernel_topic, list_kernel_topics
-from warplens.comparison import compare_profiles
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, all_gpus
 from warplens.model.quality import MESSAGES
 from warplens.model.table import Table
 from warplens.model.trace import empty_trace
+from warplens.profiles.comparison import compare_profiles
+from warplens.profiles.trace import Profile
 from warplens.replay.result_file import empty_result
 
 
@@ -109,7 +109,7 @@ def table_topics(topic: str) -> Iterator[str]:
 def all_tables() -> list[Table]:
     """Every table of a trace without events, and of two: no rows, but all columns with their meanings."""
     profile = Profile(empty_trace(), replayed=empty_result())
-    made = [profile.table(name) for name in profile.all_table_names]
+    made = [profile.table(name) for name in profile.table_names]
     return [*made, *compare_profiles(profile, profile).tables(), *kernel_tables()]
 
 

@@ -48,14 +48,10 @@ def opened_profiles(args: argparse.Namespace) -> list[Measured]:
 
 
 def _measured(path: str) -> Measured:
-    from warplens.analyses.inside_kernels.measured import measured
-
     with progress(f"reading {path}", Path(path)):
         import warplens
-        from warplens.api import Profile
 
-        profile = warplens.open(path)
-        return measured(profile.workspace if isinstance(profile, Profile) else profile.work)
+        return warplens.open(path).measured()
 
 
 def target_of(args: argparse.Namespace, profiles: Sequence[Measured]) -> str:

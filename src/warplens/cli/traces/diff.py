@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from warplens.cli.common import command_line, positive, progress, show_text, width, write_bytes
 
 if TYPE_CHECKING:
-    from warplens.comparison import Comparison
     from warplens.model.table import Table
+    from warplens.profiles.comparison import Comparison
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +70,7 @@ def _open(args: argparse.Namespace) -> Comparison:
     gap_us = parse_duration(args.gap) / 1e3
     larger = max((Path(args.a), Path(args.b)), key=lambda path: path.stat().st_size if path.is_file() else 0)
     with progress(f"reading {args.a} and {args.b}", larger):
-        from warplens.comparison import diff
+        from warplens.api import diff
 
         return diff(args.a, args.b, whole=args.whole, cache=not args.no_cache, rules=args.rules, gap_us=gap_us)
 
@@ -80,7 +80,7 @@ def _show(args: argparse.Namespace, comparison: Comparison) -> None:
     from warplens.outputs import render_table, rows_to_json
 
     if args.tree:
-        _show_tree(args, comparison.tree(args.context))
+        _show_tree(args, comparison.diff_tree(args.context))
         return
     table = comparison.table(args.table or comparison.table_names[0])
     if args.json:

@@ -17,9 +17,8 @@ from warplens.cli.traces.path_options import PathFilter, add_path_options, kerne
 from warplens.errors import UsageError, WarplensError
 
 if TYPE_CHECKING:
-    from warplens.api import Profile
     from warplens.outputs.flamegraph import FlamegraphTarget
-    from warplens.paths_profile import PathsProfile
+    from warplens.profiles.opened import Opened
 
 NARROWEST_PX = 200
 WIDEST_PX = 100_000
@@ -71,7 +70,7 @@ def _targets(args: argparse.Namespace) -> dict[str, FlamegraphTarget]:
     return {path: plan_flamegraph(path, force=args.force, inputs=inputs) for path in args.output}
 
 
-def _nothing(args: argparse.Namespace, profile: Profile | PathsProfile) -> WarplensError:
+def _nothing(args: argparse.Namespace, profile: Opened) -> WarplensError:
     time = "GPU work" if args.weight == "gpu" else "host time"
     if args.include:
         return WarplensError(f"no {time} on any path that matches {args.include!r}")
@@ -81,11 +80,9 @@ def _nothing(args: argparse.Namespace, profile: Profile | PathsProfile) -> Warpl
     return WarplensError(f"no {time} in this trace", hint=hint)
 
 
-def instead_of_gpu_work(profile: Profile | PathsProfile) -> str | None:
+def instead_of_gpu_work(profile: Opened) -> str | None:
     """What a profile without GPU time shows, other than the time of a traced host."""
-    from warplens.api import Profile
-
-    if not isinstance(profile, Profile):
+    if not profile.has_timeline:
         return "the tree shows what it counts by call path: warplens tree TRACE"
     if len(profile.table("regions")):
         return "the table regions has the times inside kernels: warplens show TRACE regions"

@@ -20,10 +20,10 @@ from warplens.errors import UsageError, WarplensError
 if TYPE_CHECKING:
     import polars as pl
 
-    from warplens.api import Profile
     from warplens.outputs import Target
     from warplens.outputs.gantt import GanttTarget
     from warplens.outputs.gantt_chart import Window
+    from warplens.profiles.trace import Profile
 
 Number = TypeVar("Number", int, float)
 MOST_KERNELS = 16

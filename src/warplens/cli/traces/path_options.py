@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
-    from warplens.api import Profile
     from warplens.model.tree import Tree
-    from warplens.paths_profile import PathsProfile
+    from warplens.profiles.opened import Opened
 
 
 def add_path_options(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +34,7 @@ class PathFilter:
         return keep_paths(tree, self._include) if self._include is not None else tree
 
 
-def kernel_categories(profile: Profile | PathsProfile, *, full_names: bool) -> dict[str, str]:
+def kernel_categories(profile: Opened, *, full_names: bool) -> dict[str, str]:
     """The category of each kernel by the name that a tree shows it with."""
     name = "kernel" if full_names else "kernel_short"
     kernels = profile.table("kernels").frame

@@ -24,15 +24,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from warplens.api import TABLE_NAMES
     from warplens.model.finding import findings_table
     from warplens.outputs import plan_outputs, rows_to_json, write
+    from warplens.profiles.trace import TABLE_NAMES
 
     inputs = inputs_of(args)
     # Once before the work, so that a bad path is told at once; and again for the tables that this profile has.
     plan_outputs(args.output, tables=args.tables, force=args.force, names=TABLE_NAMES, inputs=inputs)
     profile = open_profile(args)
-    names = profile.table_names
+    names = profile.report_names
     targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names, inputs=inputs)
     written = [path for target in targets for path in write(target, profile.document(command=command_line()))]
     if args.json:
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     elif not args.quiet:
         from warplens.outputs.summary import render_summary
 
-        summary = render_summary(profile.document(), profile.meta, width=min(width(), 120), written=args.output)
+        summary = render_summary(profile.document(), width=min(width(), 120), written=args.output)
         show_text(summary)
     if written and (args.quiet or args.json):
         print(f"wrote {', '.join(args.output)} ({len(written)} file{'s' * (len(written) != 1)})", file=sys.stderr)

@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from warplens.analyses.trees.rates import Figure
-    from warplens.api import Profile
-    from warplens.hardware import Gpu
     from warplens.model.trace import Bools
     from warplens.model.tree import Floats, Tree
     from warplens.outputs.tree_files import TreeTarget
     from warplens.outputs.tree_text import TreeColumn, TreeView
-    from warplens.paths_profile import PathsProfile
 
 OWN = ("gpu_us", "self_us", "percent", "count", "avg_us")
 """In every row of --json and of a file, whatever -m says."""
@@ -120,16 +117,15 @@ class _Side:
     def __init__(self, args: argparse.Namespace, path: str, cut: _Cut) -> None:
         from warplens.analyses.paths.shown import with_frames
         from warplens.model.quality import WARNING
-        from warplens.paths_profile import PathsProfile
 
         self.name = Path(path).name
         self.profile = open_profile(argparse.Namespace(**{**vars(args), "trace": path}))
         self.tree = cut(with_frames(self.profile.tree(args.context, short_names=not args.full_names), args.format))
-        self.gpu = _gpu(args, self.profile)
-        if isinstance(self.profile, PathsProfile):
-            for note in self.profile.paths.quality.notes:
-                if note.severity == WARNING:
-                    print(f"warning: {self.name}: {note.message}", file=sys.stderr)
+        self.gpu = self.profile.hardware
+        if not self.profile.has_timeline:
+            for note in self.profile.table("quality").to_dicts():
+                if note["severity"] == WARNING:
+                    print(f"warning: {self.name}: {note['message']}", file=sys.stderr)
 
     def figure(self, name: str) -> Figure:
         from warplens.analyses.trees.rates import metric
@@ -146,16 +142,6 @@ class _Side:
         if self.gpu is None and any(name in NEEDS_GPU for name in asked):
             print("note: the limits of this GPU are not known; name it with --gpu or --gpu-file", file=sys.stderr)
         return list(dict.fromkeys(asked or default))
-
-
-def _gpu(args: argparse.Namespace, profile: Profile | PathsProfile) -> Gpu | None:
-    from warplens.analyses.paths.gpu import gpu_of
-    from warplens.api import Profile, find_gpu
-    from warplens.hardware import gpu_named, load_gpu_file
-
-    if args.gpu_file or args.gpu:
-        return load_gpu_file(Path(args.gpu_file)) if args.gpu_file else gpu_named(args.gpu)
-    return find_gpu(profile.trace) if isinstance(profile, Profile) else gpu_of(profile.meta)
 
 
 class _Plain:

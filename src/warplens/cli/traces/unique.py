@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     tell_warnings(profile)
     for target in targets:
         # The page is the trace's own, with these tables in it.
-        names = (*profile.table_names, *UNIT_TABLES) if target.output.name == "html" else shown
+        names = (*profile.report_names, *UNIT_TABLES) if target.output.name == "html" else shown
         write(target, profile.document(names, command=command_line()))
     if args.json:
         table = profile.table(args.table or "unique")

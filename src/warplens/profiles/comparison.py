@@ -1,13 +1,13 @@
-"""The Python way to compare: `diff` two profiles, or two directories of report tables."""
+"""`Comparison`: two profiles, or two directories of report tables, side by side."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import polars as pl
 
 from warplens.advice.comparison import (
@@ -22,52 +22,67 @@ from warplens.analyses.diff import DIFF_TABLES, Pair, pair, shares_matched
 from warplens.analyses.diff.tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.analyses.diff.tree import diff_of_trees, diff_tree
 from warplens.analyses.roofline.costing import COSTED
-from warplens.api import Profile, definitions, device_line, open
 from warplens.errors import FormatError, UsageError
+from warplens.hardware import Gpu
 from warplens.model.table import Table
+from warplens.model.tree import Tree, build_tree
 from warplens.outputs import Document, Extras
-from warplens.paths_profile import PathsProfile
-from warplens.readers.bundle import reader as bundle
+from warplens.profiles.call_paths import PathsProfile
+from warplens.profiles.describing import definitions, device_line
+from warplens.profiles.on_demand import TablesOnDemand, TableSource
+from warplens.profiles.trace import Profile
 from warplens.units import format_flop
 
 TREE = "diff_tree"
-OPENED = (Profile, PathsProfile)
 PATH_TABLES_COMPARED = ("kernel_categories", "kernels", "launch_categories", "scopes", "python_lines", "stalls")
 DIFF_TABLE_NAMES = (*DIFF_TABLES, TREE)
 SUFFIXES = (".csv", ".parquet")
-Source = str | os.PathLike[str] | Profile | PathsProfile
+TableMaker = Callable[[], Table]
 
 
-class Comparison:
-    """Two profiles (or reports) side by side, and the tables made from them on demand."""
+@dataclass(frozen=True)
+class Sides:
+    """What is compared: the paths of A and B, and of two traces the profiles with the pair made of them."""
+
+    sources: tuple[str, str]
+    hardware: Gpu | None = None
+    """The GPU of both, where it is the same."""
+    compared: Pair | None = None
+    profiles: tuple[Profile, ...] = ()
+
+
+class Comparison(TablesOnDemand):
+    """Two profiles (or reports) side by side, and the tables made from them on demand.
+
+    >>> import warplens
+    >>> eager, compiled = (f"samples/kineto/gpt2_train_{how}.json.gz" for how in ("step", "compiled"))
+    >>> comparison = warplens.diff(eager, compiled)
+    >>> comparison.verdict().partition(":")[0]
+    'B is 4.15× faster'
+    """
+
+    holds = "a comparison"
 
     def __init__(
-        self,
-        makers: Mapping[str, Callable[[], Table]],
-        sources: tuple[str, str],
-        facts: Callable[[Comparison], dict[str, str]],
-        compared: Pair | None = None,
-        profiles: Sequence[Profile] = (),
+        self, makers: Mapping[str, TableMaker], sides: Sides, facts: Callable[[Comparison], dict[str, str]]
     ) -> None:
-        self.sources = sources
-        self._makers, self._facts, self._pair, self._profiles = makers, facts, compared, profiles
-        self._tables: dict[str, Table] = {}
+        super().__init__({name: TableSource(make) for name, make in makers.items()})
+        self._sides, self._facts = sides, facts
 
     @property
-    def table_names(self) -> tuple[str, ...]:
-        return tuple(self._makers)
+    def sources(self) -> tuple[str, str]:
+        """The paths of A and B."""
+        return self._sides.sources
 
-    def table(self, name: str) -> Table:
-        """One table by name."""
-        if name not in self._makers:
-            raise UsageError(f"no table {name!r}", hint=f"one of: {', '.join(self._makers)}")
-        if name not in self._tables:
-            self._tables[name] = self._makers[name]()
-        return self._tables[name]
+    @property
+    def source(self) -> str:
+        """Both paths."""
+        return " and ".join(self.sources)
 
-    def tables(self) -> list[Table]:
-        """Every table, in the order of a report."""
-        return [self.table(name) for name in self._makers]
+    @property
+    def hardware(self) -> Gpu | None:
+        """The GPU of both; None where it is unknown or where they differ."""
+        return self._sides.hardware
 
     def verdict(self) -> str:
         """A few sentences: which is faster, by how much, and where that comes from."""
@@ -77,67 +92,63 @@ class Comparison:
         """What belongs on top of a report: the verdict, what was compared, how much of it matched, the noise."""
         return self._facts(self)
 
-    def tree(self, context: str | None = None) -> Table:
+    def diff_tree(self, context: str | None = None) -> Table:
         """GPU time by call path in both; `context` is python, module, op, annotation or full."""
-        if self._pair is not None:
-            return diff_tree(self._pair, context)
-        if TREE in self._makers:
+        if self._sides.compared is not None:
+            return diff_tree(self._sides.compared, context)
+        if TREE in self.table_names:
             return self.table(TREE)
-        raise UsageError("reports hold no call paths to compare", hint="give the two traces instead")
+        raise UsageError("report tables contain no call paths", hint="compare the two traces instead")
+
+    def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
+        """GPU time of B by call path, with the metrics `a_us`, `b_us` and `change_us`; kernels have short names."""
+        if weight != "gpu" or not short_names:
+            raise UsageError("a comparison has GPU time by call path, with short kernel names only")
+        return _tree_of(self.diff_tree(context))
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables (all, or these) with the facts, as the outputs take them; `command` is what made it."""
         names = [Path(source).name for source in self.sources]
         return Document(
             title=f"Warplens comparison: {names[0]} and {names[1]}",
-            source=" and ".join(self.sources),
+            source=self.source,
             facts=self.facts(),
-            tables=[self.table(name) for name in (self._makers if tables is None else tables)],
+            tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             extras=lambda: self._extras(command),
         )
 
     def _extras(self, command: str) -> Extras:
-        scenes = [profile.scene(tables=False) for profile in self._profiles]
+        scenes = [profile.scene(tables=False) for profile in self._sides.profiles]
         return Extras("diff", scenes, command, definitions=definitions())
 
 
-def diff(a: Source, b: Source, *, whole: bool = False, **options: Any) -> Comparison:
-    """What changed from A to B: two profiles (paths, or opened), or two directories of report tables.
-
-    Times are per step where both have steps with GPU work, unless `whole` asks for the whole traces; `options` are
-    those of `warplens.open`.
-    """
-    folders = [_is_report(each) for each in (a, b)]
-    if all(folders):
-        return _of_reports(Path(_path(a)), Path(_path(b)))
-    if any(folders):
-        folder = _path(a if folders[0] else b)
-        raise UsageError(f"{folder} is a directory and the other is none", hint="give two traces or two directories")
-    first, second = (each if isinstance(each, OPENED) else open(each, **options) for each in (a, b))
-    if isinstance(first, Profile) and isinstance(second, Profile):
-        return compare_profiles(first, second, whole=whole)
-    if isinstance(first, PathsProfile) and isinstance(second, PathsProfile):
-        return compare_paths(first, second)
-    raise UsageError("one has a timeline and the other only sums by call path", hint="compare two of a kind")
+def _tree_of(paths: Table) -> Tree:
+    """A table of call paths as a tree: what each node has besides its children."""
+    frame = paths.frame
+    parent = frame["parent"].fill_null(-1).to_numpy().astype(np.int64)
+    own = {}
+    for name in ("a_us", "b_us", "b_count"):
+        totals = frame[name].to_numpy().astype(np.float64)
+        own[name] = totals - np.bincount(parent[1:], totals[1:], len(totals))[: len(totals)]
+    self_ns, self_count = np.rint(own["b_us"] * 1e3).astype(np.int64), np.rint(own["b_count"]).astype(np.int64)
+    tree = build_tree(parent, frame["name"].to_list(), frame["kind"].to_list(), self_ns, self_count, "GPU time of B")
+    metrics = {"a_us": own["a_us"], "b_us": own["b_us"], "change_us": own["b_us"] - own["a_us"]}
+    return tree.with_metrics(metrics)
 
 
-def _is_report(source: Source) -> bool:
-    """Whether this is a directory of report tables: bundles are directories too."""
-    return not isinstance(source, OPENED) and Path(source).is_dir() and bundle.find(Path(source)) is None
-
-
-def _path(source: Source) -> str:
-    return source.meta.source if isinstance(source, OPENED) else os.fspath(source)
+def _same_gpu(a: Gpu | None, b: Gpu | None) -> Gpu | None:
+    return a if a == b else None
 
 
 def compare_paths(a: PathsProfile, b: PathsProfile) -> Comparison:
     """Two profiles without timelines: their tables number by number, and their trees path by path."""
     shared = [name for name in PATH_TABLES_COMPARED if name in a.table_names and name in b.table_names]
-    makers: dict[str, Callable[[], Table]] = {
+    makers: dict[str, TableMaker] = {
         name: partial(_profile_diff, name, a, b) for name in shared if len(a.table(name)) or len(b.table(name))
     }
     makers = {REPORT_TABLES: partial(_summary, dict(makers)), **makers, TREE: partial(_paths_tree, a, b)}
-    return Comparison(makers, (a.meta.source, b.meta.source), partial(_paths_facts, a, b))
+    sides = Sides((a.source, b.source), _same_gpu(a.hardware, b.hardware))
+    return Comparison(makers, sides, partial(_paths_facts, a, b))
 
 
 def _profile_diff(name: str, a: PathsProfile, b: PathsProfile) -> Table:
@@ -145,28 +156,29 @@ def _profile_diff(name: str, a: PathsProfile, b: PathsProfile) -> Table:
 
 
 def _paths_tree(a: PathsProfile, b: PathsProfile) -> Table:
-    known = [each.table("kernels").frame.select("kernel_short", "kernel_category") for each in (a, b)]
-    categories = dict(pl.concat(known).iter_rows())
+    kernels = [profile.table("kernels").frame.select("kernel_short", "kernel_category") for profile in (a, b)]
+    categories = dict(pl.concat(kernels).iter_rows())
     return diff_of_trees((a.tree(), 1), (b.tree(), 1), categories, "python")
 
 
 def _paths_facts(a: PathsProfile, b: PathsProfile, comparison: Comparison) -> dict[str, str]:
     compared = [comparison.table(name) for name in comparison.table_names if name not in (REPORT_TABLES, TREE)]
-    return {"verdict": reports_verdict(compared), "A": a.meta.source, "B": b.meta.source}
+    return {"verdict": reports_verdict(compared), "A": a.source, "B": b.source}
 
 
 def compare_profiles(a: Profile, b: Profile, *, whole: bool = False) -> Comparison:
-    compared = pair(a._work, b._work, whole=whole)
-    makers: dict[str, Callable[[], Table]] = {name: partial(make, compared) for name, make in DIFF_TABLES.items()}
+    """Two traces; times are per step where both have steps with GPU work, unless `whole` asks for the whole traces."""
+    compared = pair(a.workspace, b.workspace, whole=whole)
+    makers: dict[str, TableMaker] = {name: partial(make, compared) for name, make in DIFF_TABLES.items()}
     makers[TREE] = partial(diff_tree, compared)
-    sources = (a.trace.meta.source, b.trace.meta.source)
-    return Comparison(makers, sources, partial(_trace_facts, (a, b), compared), compared, (a, b))
+    sides = Sides((a.source, b.source), _same_gpu(a.hardware, b.hardware), compared, (a, b))
+    return Comparison(makers, sides, partial(_trace_facts, (a, b), compared))
 
 
 def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: Comparison) -> dict[str, str]:
     needed = {name: comparison.table(name) for name in NEEDED}
     matched = shares_matched(compared)
-    a, b = (f"{Path(each.trace.meta.source).name} · {device_line(each.trace)}" for each in profiles)
+    a, b = (f"{Path(profile.source).name} · {device_line(profile.trace)}" for profile in profiles)
     notes = comparison.table("diff_ops").notes
     facts = {
         "verdict": comparison_verdict(needed, matched, per_step=compared.per_step),
@@ -192,7 +204,7 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
 
 
 KNOWN_PERCENT = 80.0
-"""Only where costs are known for this much of the GPU time do FLOPs tell how much work there was."""
+"""Only where costs are known for this much of the GPU time do FLOPs show how much work there was."""
 
 
 def _flop(profile: Profile, *, per_step: bool) -> float:
@@ -207,7 +219,7 @@ def _flop(profile: Profile, *, per_step: bool) -> float:
     return whole / max(1, steps)
 
 
-def _of_reports(a: Path, b: Path) -> Comparison:
+def compare_reports(a: Path, b: Path) -> Comparison:
     """Two directories that `warplens report T -o dir/` wrote, table by table."""
     files = [_report_files(folder) for folder in (a, b)]
     shared = [name for name in files[0] if name in files[1]]
@@ -215,9 +227,9 @@ def _of_reports(a: Path, b: Path) -> Comparison:
         raise UsageError(f"{a} and {b} have no table in common", hint="write both with: warplens report TRACE -o dir/")
     pairs = {name: partial(_table_diff, name, files[0][name], files[1][name]) for name in shared}
     summary = partial(_summary, pairs)
-    makers: dict[str, Callable[[], Table]] = {REPORT_TABLES: summary, **pairs}
+    makers: dict[str, TableMaker] = {REPORT_TABLES: summary, **pairs}
     only = tuple(tuple(sorted(set(files[side]) - set(shared))) for side in (0, 1))
-    return Comparison(makers, (str(a), str(b)), partial(_report_facts, (a, b), only))
+    return Comparison(makers, Sides((str(a), str(b))), partial(_report_facts, (a, b), only))
 
 
 def _report_facts(
@@ -234,16 +246,16 @@ def _report_facts(
     return facts
 
 
-def _summary(pairs: Mapping[str, Callable[[], Table]]) -> Table:
+def _summary(pairs: Mapping[str, TableMaker]) -> Table:
     return summary_of([make() for make in pairs.values()])
 
 
 def _report_files(folder: Path) -> dict[str, Path]:
-    found = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES}
-    if not found:
-        hint = "a report's directory is written with: warplens report TRACE -o dir/"
-        raise UsageError(f"{folder} holds no report tables (.csv or .parquet)", hint=hint)
-    return found
+    files = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES}
+    if not files:
+        hint = "warplens report TRACE -o dir/ writes them"
+        raise UsageError(f"{folder} contains no report tables (.csv or .parquet)", hint=hint)
+    return files
 
 
 def _table_diff(name: str, a: Path, b: Path) -> Table:

@@ -1,0 +1,126 @@
+"""`PathsProfile`: an opened profile without a timeline, with the tables and the tree of its sums by call path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from warplens.analyses import Options
+from warplens.analyses.inside_kernels.counters import with_short_names
+from warplens.analyses.inside_kernels.measured import measured
+from warplens.analyses.paths import PATH_TABLES, PathWorkspace, shown_tree
+from warplens.analyses.paths.gpu import gpu_of
+from warplens.analyses.trees.rates import EXCLUSIVE
+from warplens.categories import OTHER, load_categorizer
+from warplens.errors import UsageError
+from warplens.hardware import Gpu
+from warplens.model.call_paths import CallPaths
+from warplens.model.measured import Measured
+from warplens.model.table import Table
+from warplens.model.trace import Device, Meta
+from warplens.model.tree import Tree
+from warplens.outputs import Document, Extras
+from warplens.profiles.describing import NO_DEVICE, headline
+from warplens.profiles.on_demand import TablesOnDemand, TableSource
+from warplens.profiles.options import Rules, split_rules
+
+MOST_METRICS = 4
+"""How many metrics the verdict names."""
+
+
+class PathsProfile(TablesOnDemand):
+    """An opened profile of call paths: Proton's trees, an ExecutionTrace, Nsight Compute's counters.
+
+    >>> import warplens
+    >>> profile = warplens.open("samples/proton/scopes.hatchet.gz")
+    >>> profile.verdict()
+    'foo_n takes 85 % of the GPU time; when it ran is not recorded.'
+    """
+
+    holds = "sums by call path"
+
+    def __init__(
+        self,
+        paths: CallPaths,
+        rules: Rules = (),
+        options: Options | None = None,
+        gpu: Gpu | None = None,
+    ) -> None:
+        self.paths = paths
+        categorizer = load_categorizer(*split_rules(rules))
+        self.workspace = PathWorkspace(paths, categorizer, options or Options(), gpu or gpu_of(paths.meta))
+        """What the analyses of these call paths share."""
+        sources = {name: TableSource(partial(make, self.workspace)) for name, make in PATH_TABLES.items()}
+        extra = {table.name: TableSource(partial(self._with_short_names, table)) for table in paths.extra}
+        super().__init__(sources | extra)
+
+    def _with_short_names(self, table: Table) -> Table:
+        """Tables about kernels with their short names and categories, which readers do not know."""
+        return with_short_names(table, self.workspace.categorizer) if "kernel" in table.frame.columns else table
+
+    @property
+    def source(self) -> str:
+        """The path that it was opened from."""
+        return self.meta.source
+
+    @property
+    def meta(self) -> Meta:
+        """What the file says of itself: format, size, devices."""
+        return self.paths.meta
+
+    @property
+    def hardware(self) -> Gpu | None:
+        """The GPU whose limits apply: the one that was named, else the profile's own; None where it is unknown."""
+        return self.workspace.hardware
+
+    def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
+        """The recorded paths; `context` (python, module, op, annotation or full) chooses which callers are shown."""
+        if weight != "gpu":
+            raise UsageError(f"this profile has no {weight} time by call path", hint="omit the weight")
+        return shown_tree(self.workspace, context, short_names=short_names)
+
+    def measured(self) -> Measured:
+        """The measured time of each kernel, by name and launch geometry."""
+        return measured(self.workspace)
+
+    def verdict(self) -> str:
+        """One sentence on where the time goes."""
+        categories = self.table("kernel_categories").to_dicts()
+        if not categories:
+            return f"No GPU time in this profile; it has {self._counted()} by call path."
+        what, percent = categories[0]["kernel_category"], categories[0]["percent"]
+        if what == OTHER:  # the kernel's name says more
+            kernels = self.table("kernels").frame.group_by("kernel_short").agg(pl.col("percent").sum())
+            what, percent = kernels.sort("percent", "kernel_short", descending=[True, False]).row(0)
+        return f"{what} takes {percent:.0f} % of the GPU time; when it ran is not recorded."
+
+    def _counted(self) -> str:
+        """What a profile without times holds."""
+        tree = self.paths.tree
+        calls = [f"{int(tree.total_count[0]):,} calls"] if tree.total_count[0] else []
+        metrics = list(dict.fromkeys(name.removesuffix(EXCLUSIVE) for name in tree.metrics))
+        return ", ".join([*calls, *metrics[:MOST_METRICS]]) or "nothing"
+
+    def _device_name(self, device: Device) -> str:
+        """A GPU by its name; where the file has none, by what the table of hardware knows of it."""
+        gpu = gpu_of(msgspec.structs.replace(self.meta, devices=(device,)))
+        return device.name or (f"{gpu.vendor} {gpu.name}" if gpu else f"GPU with compute {device.compute}")
+
+    def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
+        """The tables with the facts about the file, as the outputs take them."""
+        meta = self.meta
+        devices = dict.fromkeys(self._device_name(device) for device in meta.devices)
+        facts = {"verdict": self.verdict(), "device": ", ".join(devices) or NO_DEVICE}
+        facts |= {"format": meta.format, "content hash": meta.content_hash, **meta.facts}
+        return Document(
+            title=f"Warplens report: {Path(meta.source).name}",
+            source=meta.source,
+            facts=facts,
+            tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
+            extras=lambda: Extras("paths", command=command),
+            headline=headline(meta, facts),
+        )

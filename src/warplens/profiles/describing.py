@@ -1,0 +1,68 @@
+"""What stands above and beside the tables of a trace: facts about the file, its GPUs, the meaning of the words."""
+
+from __future__ import annotations
+
+from warplens.analyses.time.gaps import CAUSES
+from warplens.analyses.time.phases import MEANINGS as PHASES
+from warplens.analyses.time.timeline import MEANINGS
+from warplens.categories.rules import builtin_categories
+from warplens.costs.families import FAMILIES
+from warplens.hardware import Gpu, gpu_of_device
+from warplens.model.trace import Device, Meta, Trace
+from warplens.units import format_bytes, format_count
+
+NO_DEVICE = "no GPU named in the file"
+
+
+def definitions() -> dict[str, dict[str, str]]:
+    """What the words on a page mean, by subject."""
+    return {
+        "measures": MEANINGS,
+        "causes of idleness": CAUSES,
+        "kernel categories": builtin_categories(),
+        "phases": PHASES,
+        "cost families": dict(FAMILIES),
+    }
+
+
+def find_gpu(trace: Trace) -> Gpu | None:
+    """The GPU that worked, from what the trace's header says of it."""
+    for device in _working_devices(trace) or trace.meta.devices:
+        gpu = gpu_of_device(device.name, device.multiprocessors, device.memory_bytes, device.compute)
+        if gpu is not None:
+            return gpu
+    return None
+
+
+def _working_devices(trace: Trace) -> list[Device]:
+    """The listed devices that GPU events ran on."""
+    working_ids = set(trace.ints("device")[trace.gpu_rows].tolist())
+    return [device for device in trace.meta.devices if device.id in working_ids]
+
+
+def device_line(trace: Trace) -> str:
+    """The GPUs of the trace in a few words; of those its header lists, the ones that worked."""
+    devices = trace.meta.devices
+    working = _working_devices(trace)
+    if len(working) == 1 and len(devices) > 1:
+        return f"{working[0].name or 'unnamed GPU'} (GPU {working[0].id} of {len(devices)} listed)"
+    names = [device.name or "unnamed GPU" for device in working or devices]
+    counted = [f"{names.count(name)} × {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
+    return ", ".join(counted) or NO_DEVICE
+
+
+def trace_facts(trace: Trace, verdict: str) -> dict[str, str]:
+    """The facts about a file that belong on top of every report."""
+    meta = trace.meta
+    facts = {"verdict": verdict, "device": device_line(trace), "format": meta.format}
+    if meta.distributed is not None:
+        facts["rank"] = f"{meta.distributed.rank} of {meta.distributed.world_size}"
+    facts |= {"events in file": f"{meta.events_in_file:,}", "content hash": meta.content_hash}
+    return facts | dict(meta.facts)
+
+
+def headline(meta: Meta, facts: dict[str, str]) -> tuple[str, ...]:
+    """A profile in one line: its GPU, its format, how much there is of it."""
+    rank = (f"rank {facts['rank']}",) if "rank" in facts else ()
+    events = (f"{format_count(meta.events_in_file)} events",) if meta.events_in_file else ()
+    return (facts["device"], meta.format, *rank, *events, format_bytes(meta.size_bytes))

@@ -1,0 +1,105 @@
+"""What the opened kinds share: tables made once and on demand, one error for unknown names, SQL over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from warplens.errors import UsageError, WarplensError
+from warplens.profiles.sql import FrameMaker, run_query
+
+if TYPE_CHECKING:
+    from warplens.model.finding import Finding
+    from warplens.model.measured import Measured
+    from warplens.model.table import Table
+    from warplens.model.tree import Tree
+    from warplens.profiles.trace import Profile
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """How one table of an opened object is made."""
+
+    make: Callable[[], Table] | None
+    """None where the table does not exist for this object; `needs` then says what it takes."""
+    in_report: bool = True
+    """False for tables that are computed only when they are asked for by name."""
+    needs: str = ""
+
+
+class TablesOnDemand:
+    """Base of the opened kinds: it answers what follows from their tables.
+
+    `holds` says in a few words what the source contains, for errors.
+    """
+
+    holds = ""
+    has_timeline = False
+
+    def __init__(self, sources: Mapping[str, TableSource]) -> None:
+        self._sources = sources
+        self._made: dict[str, Table] = {}
+
+    @property
+    def source(self) -> str:
+        raise NotImplementedError
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """Every table that `table` and `sql` accept, those of a report first."""
+        on_demand = (name for name, source in self._sources.items() if source.make and not source.in_report)
+        return (*self.report_names, *on_demand)
+
+    @property
+    def report_names(self) -> tuple[str, ...]:
+        """The tables of a report, in its order; the others are made only when they are asked for."""
+        return tuple(name for name, source in self._sources.items() if source.make and source.in_report)
+
+    def table(self, name: str) -> Table:
+        """One table by name, computed on the first call."""
+        if name not in self._made:
+            self._made[name] = self._maker(name)()
+        return self._made[name]
+
+    def _maker(self, name: str) -> Callable[[], Table]:
+        if name not in self._sources:
+            raise UsageError(f"no table {name!r}: this is {self.holds}", hint=f"one of: {', '.join(self.table_names)}")
+        source = self._sources[name]
+        if source.make is None:
+            raise UsageError(f"table {name} needs {source.needs}")
+        return source.make
+
+    def tables(self) -> list[Table]:
+        """The tables of a report."""
+        return [self.table(name) for name in self.report_names]
+
+    def sql(self, query: str) -> Table:
+        """The answer to an SQL query over the tables."""
+        return run_query(self.frames(), query)
+
+    def frames(self) -> dict[str, FrameMaker]:
+        """The frames that a query can name."""
+        return {name: partial(self._frame, name) for name in self.table_names}
+
+    def _frame(self, name: str) -> pl.DataFrame:
+        return self.table(name).frame
+
+    def findings(self) -> list[Finding]:
+        """None: no rule applies to what this contains."""
+        return []
+
+    def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
+        """Call paths are not recorded here: a `UsageError`."""
+        raise UsageError(f"{self.source} contains {self.holds}, without call paths")
+
+    def with_timeline(self) -> Profile:
+        """The same as a profile with a timeline; a `WarplensError` where `has_timeline` is false."""
+        raise WarplensError(f"{self.source} contains {self.holds}, without a timeline")
+
+    def measured(self) -> Measured:
+        """The measured time of each kernel; a `UsageError` where no kernel was timed."""
+        raise UsageError(f"{self.source} contains {self.holds}, without measured kernel times")

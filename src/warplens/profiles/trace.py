@@ -1,0 +1,176 @@
+"""`Profile`: an opened trace, with every table, the findings, the tree and the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property, partial
+from pathlib import Path
+
+import polars as pl
+
+from warplens.advice import NEEDED_TABLES, explain, find, verdict
+from warplens.analyses import TABLES, Options, Workspace
+from warplens.analyses.inside_kernels.measured import measured
+from warplens.analyses.page.members import MEMBER_TABLES
+from warplens.analyses.page.scene import scene
+from warplens.analyses.trees.call_tree import call_tree
+from warplens.analyses.units.replayed import REPLAY_TABLES
+from warplens.analyses.units.unique import UNIT_TABLES
+from warplens.categories import load_categorizer
+from warplens.hardware import Gpu
+from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
+from warplens.model.measured import Measured
+from warplens.model.scene import Scene
+from warplens.model.table import Table
+from warplens.model.trace import Meta, Trace
+from warplens.model.tree import Tree
+from warplens.outputs import Document, Extras
+from warplens.profiles.describing import definitions, device_line, find_gpu, headline, trace_facts
+from warplens.profiles.on_demand import TablesOnDemand, TableSource
+from warplens.profiles.options import Rules, split_rules
+from warplens.profiles.sql import FrameMaker
+from warplens.replay.result_file import Result
+
+ADVICE = ("findings", "evidence")
+TABLE_NAMES = ("quality", *ADVICE, *(name for name in TABLES if name != "quality"))
+"""The tables of a trace's report."""
+REPLAY_NEEDS = "the result of a replay: open the trace with replay="
+RAW_FRAMES = ("lanes", "specs", "geometries", "collectives")
+"""Frames of a trace that a query can name besides its tables."""
+
+
+class Profile(TablesOnDemand):
+    """An opened profile with a timeline: its `trace`, and the tables and trees made from it on demand.
+
+    >>> import warplens
+    >>> profile = warplens.open("samples/kineto/gpt2_train_step.json.gz")
+    >>> profile.verdict()
+    'GPU-bound: the GPU is busy 81.0 % of the time; GEMM takes 37 % of the GPU time.'
+    >>> profile.sql("select kernel_category from kernel_categories where percent > 30").to_dicts()
+    [{'kernel_category': 'GEMM'}]
+    """
+
+    holds = "a trace"
+    has_timeline = True
+
+    def __init__(
+        self,
+        trace: Trace,
+        rules: Rules = (),
+        options: Options | None = None,
+        gpu: Gpu | None = None,
+        counters: tuple[Table, ...] = (),
+        replayed: Result | None = None,
+    ) -> None:
+        self.trace = trace
+        self.replayed = replayed
+        categorizer = load_categorizer(*split_rules(rules))
+        self.workspace = Workspace(trace, categorizer, options or Options(), gpu or find_gpu(trace), counters)
+        """What the analyses of this trace share."""
+        super().__init__(self._table_sources())
+
+    def _table_sources(self) -> dict[str, TableSource]:
+        """One registry: which tables there are, how each is made and what it needs."""
+        work, result = self.workspace, self.replayed
+        sources = {name: TableSource(partial(make, work)) for name, make in TABLES.items()}
+        sources["findings"] = TableSource(lambda: findings_table(self.findings()))
+        sources["evidence"] = TableSource(lambda: evidence_table(self.findings()))
+        replayed = {
+            name: TableSource(partial(make, result)) if result is not None else TableSource(None, needs=REPLAY_NEEDS)
+            for name, make in REPLAY_TABLES.items()
+        }
+        on_demand = {name: TableSource(partial(make, work), in_report=False) for name, make in UNIT_TABLES.items()}
+        return {name: sources[name] for name in TABLE_NAMES} | replayed | on_demand
+
+    @property
+    def source(self) -> str:
+        """The path that it was opened from."""
+        return self.trace.meta.source
+
+    @property
+    def meta(self) -> Meta:
+        """What the file says of itself: format, size, devices, rank."""
+        return self.trace.meta
+
+    @property
+    def hardware(self) -> Gpu | None:
+        """The GPU whose limits apply: the one that was named, else the trace's own; None where it is unknown."""
+        return self.workspace.hardware
+
+    @property
+    def min_gain_percent(self) -> float:
+        """Findings that win less of a step than this are left out."""
+        return self.workspace.options.min_gain_percent
+
+    @cached_property
+    def _findings(self) -> list[Finding]:
+        tables = {name: self.table(name) for name in NEEDED_TABLES}
+        return find(tables, self.min_gain_percent, self.trace.meta.format)
+
+    def findings(self) -> list[Finding]:
+        """What is worth changing, largest gain first, each with the rows behind it."""
+        return self._findings
+
+    def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
+        """Time by call path, of the GPU or the host (`weight="cpu"`).
+
+        `context` says which callers are shown: python, module, op, annotation, or full with the calls of the GPU's API.
+        """
+        return call_tree(self.workspace, context, weight=weight, short_names=short_names)
+
+    def verdict(self) -> str:
+        """One sentence on where the time goes."""
+        return verdict({name: self.table(name) for name in NEEDED_TABLES})
+
+    def document(
+        self, tables: Iterable[str] | None = None, *, command: str = "", mode: str = "report", start: str = ""
+    ) -> Document:
+        """The tables with the facts about the file, as the outputs take them.
+
+        For the page: the `command` that made it, its `mode` (report or gantt) and the view it opens with (`start`).
+        """
+        facts = trace_facts(self.trace, self.verdict())
+        return Document(
+            title=f"Warplens report: {Path(self.source).name}",
+            source=self.source,
+            facts=facts,
+            tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
+            extras=lambda: self._extras(mode, command, start),
+            headline=headline(self.meta, facts),
+        )
+
+    def _extras(self, mode: str, command: str, start: str) -> Extras:
+        codes = dict.fromkeys(finding.code for finding in self.findings())
+        return Extras(
+            mode,
+            [self.scene()],
+            command,
+            start,
+            definitions(),
+            {code: explain(code) for code in codes},
+            finding_targets=finding_targets(self.findings()),
+            evidence_targets=evidence_targets(self.findings()),
+        )
+
+    def scene(self, *, tables: bool = True) -> Scene:
+        """The events as a picture needs them; with `tables`, also which rows of the tables each belongs to."""
+        member_tables = {name: self.table(name) for name in MEMBER_TABLES} if tables else {}
+        return scene(self.workspace, Path(self.source).name, device_line(self.trace), member_tables)
+
+    def gpu_events(self) -> pl.DataFrame:
+        """One row per GPU event: names, category, op, device, stream, times in ns, step."""
+        return self.workspace.gpu
+
+    def with_timeline(self) -> Profile:
+        """This profile itself."""
+        return self
+
+    def measured(self) -> Measured:
+        """The measured time of each kernel, by name and launch geometry."""
+        return measured(self.workspace)
+
+    def frames(self) -> dict[str, FrameMaker]:
+        """The frames that a query can name: the tables, every event, and the records that events refer to."""
+        trace = self.trace
+        raw: dict[str, FrameMaker] = {"events": trace.named_events, "memory_events": lambda: trace.memory}
+        return super().frames() | raw | {name: partial(getattr, trace, name) for name in RAW_FRAMES}

@@ -1,0 +1,140 @@
+"""What is opened answers the same questions, whatever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import warplens
+from support import ROOT, kernel, launch, op, write_trace
+
+SAMPLES = ROOT / "samples"
+
+
+def a_trace(folder: Path) -> warplens.Opened:
+    events = [op("aten::mm", 0, 10), launch(1, 2, 1), kernel("gemm", 20, 20, 1)]
+    return warplens.open(write_trace(folder / "trace.json", events), cache=False)
+
+
+def call_paths(folder: Path) -> warplens.Opened:
+    return warplens.open(SAMPLES / "proton" / "scopes.hatchet.gz", cache=False)
+
+
+def a_comparison(folder: Path) -> warplens.Opened:
+    return warplens.diff(a_trace(folder), a_trace(folder))
+
+
+KINDS: dict[str, Callable[[Path], warplens.Opened]] = {
+    "trace": a_trace,
+    "call paths": call_paths,
+    "comparison": a_comparison,
+}
+TIMED = ("trace",)
+WITHOUT_TREE: tuple[str, ...] = ()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def opened(kind: str, tmp_path: Path) -> warplens.Opened:
+    return KINDS[kind](tmp_path)
+
+
+def test_every_kind_has_the_names_of_the_protocol(opened: warplens.Opened) -> None:
+    assert isinstance(opened, warplens.Opened)
+
+
+def test_table_accepts_every_name_that_table_names_lists_and_makes_each_once(opened: warplens.Opened) -> None:
+    for name in opened.table_names:
+        assert opened.table(name).name == name
+        assert opened.table(name) is opened.table(name)
+    assert len(set(opened.table_names)) == len(opened.table_names)
+
+
+def test_tables_and_document_are_those_of_the_report_and_come_first(opened: warplens.Opened) -> None:
+    report = list(opened.report_names)
+    assert [table.name for table in opened.tables()] == report == list(opened.table_names[: len(report)])
+    assert [table.name for table in opened.document().tables] == report
+    assert [table.name for table in opened.document(report[:1]).tables] == report[:1]
+
+
+def test_an_unknown_table_is_one_error_that_lists_the_known_ones(opened: warplens.Opened) -> None:
+    with pytest.raises(warplens.UsageError, match="no table 'nothing'") as failure:
+        opened.table("nothing")
+    assert failure.value.hint == f"one of: {', '.join(opened.table_names)}"
+
+
+def test_sql_knows_every_table(opened: warplens.Opened) -> None:
+    for name in opened.table_names:
+        (row,) = opened.sql(f"select count(*) as rows from {name}").to_dicts()
+        assert row == {"rows": len(opened.table(name))}
+    with pytest.raises(warplens.UsageError, match="SQL"):
+        opened.sql("select * from nothing")
+
+
+def test_the_document_begins_with_the_verdict(opened: warplens.Opened) -> None:
+    assert opened.verdict()
+    assert opened.document().facts["verdict"] == opened.verdict()
+    assert opened.document().source == opened.source
+
+
+def test_only_a_trace_has_a_timeline_and_the_others_say_so(kind: str, opened: warplens.Opened) -> None:
+    assert opened.has_timeline == (kind in TIMED)
+    if opened.has_timeline:
+        assert opened.with_timeline() is opened
+        return
+    with pytest.raises(warplens.WarplensError, match="without a timeline"):
+        opened.with_timeline()
+
+
+def test_a_tree_keeps_its_totals_or_there_is_one_error(kind: str, opened: warplens.Opened) -> None:
+    if kind in WITHOUT_TREE:
+        with pytest.raises(warplens.UsageError, match="without call paths"):
+            opened.tree()
+        return
+    tree = opened.tree()
+    assert len(tree)
+    tree.self_check()
+
+
+def test_findings_are_a_list(opened: warplens.Opened) -> None:
+    assert all(isinstance(finding, warplens.Finding) for finding in opened.findings())
+
+
+def test_a_table_that_needs_more_than_the_trace_says_what_it_needs(tmp_path: Path) -> None:
+    profile = a_trace(tmp_path)
+    assert "replay" not in profile.table_names
+    with pytest.raises(warplens.UsageError, match=r"table replay needs the result of a replay: open .* with replay="):
+        profile.table("replay")
+
+
+def test_tables_that_no_report_has_are_made_on_demand(tmp_path: Path) -> None:
+    profile = a_trace(tmp_path)
+    assert set(profile.table_names) - set(profile.report_names) == {"unique", "unique_kernels", "units"}
+
+
+def test_the_tree_of_a_comparison_has_the_time_of_b_and_the_change(tmp_path: Path) -> None:
+    slow = [op("aten::mm", 0, 10), launch(1, 2, 1), kernel("gemm", 20, 60, 1)]
+    fast = [op("aten::mm", 0, 10), launch(1, 2, 1), kernel("gemm", 20, 20, 1)]
+    comparison = warplens.diff(
+        write_trace(tmp_path / "a.json", slow), write_trace(tmp_path / "b.json", fast), cache=False
+    )
+    tree = comparison.tree("op")
+    assert tree.total_ns[0] == 20_000
+    assert (tree.total("a_us")[0], tree.total("b_us")[0], tree.total("change_us")[0]) == (60.0, 20.0, -40.0)
+
+
+def test_a_query_of_a_trace_also_knows_its_events(tmp_path: Path) -> None:
+    frame = a_trace(tmp_path).sql("select name from events where kind = 'kernel'").to_polars()
+    assert frame.equals(pl.DataFrame({"name": ["gemm"]}))
+
+
+def test_two_things_that_are_not_of_a_kind_are_not_compared(tmp_path: Path) -> None:
+    with pytest.raises(warplens.UsageError, match="one has a timeline and the other does not"):
+        warplens.diff(a_trace(tmp_path), call_paths(tmp_path))
