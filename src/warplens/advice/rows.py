@@ -72,7 +72,7 @@ class CollectiveRow(TimedRow):
     table: ClassVar[str] = "comm"
     collective: str
     group: str
-    message_bytes: int
+    message_bytes: int | None
     exposed_us: float
     algbw_gbps: float | None
 
