@@ -24,9 +24,12 @@ LONGEST = (
 
 FAST_FOLDERS = ("unit",)
 SLOW_FILES = (
-    *LONGEST, "test_api.py", "test_costs_torch.py", "test_fold.py",
+    *LONGEST, "test_api.py", "test_bad_values.py", "test_capture_launch.py", "test_categories.py", "test_costs_torch.py",
+    "test_docs.py", "test_fold.py", "test_gantt.py", "test_lazy_torch.py", "test_planning.py", "test_proton_trace.py",
+    "test_workloads.py", "test_xplane.py",
 )  # fmt: skip
-"""In a fast folder, but over two seconds each: left to `make test`."""
+SLOW_PREFIXES = ("test_kernel_", "test_replay_")
+"""In a fast folder, but they start processes, compile, or read every real trace: left to `make test`."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,7 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_fast(path: Path) -> bool:
-    return path.parent.name in FAST_FOLDERS and path.name not in SLOW_FILES
+    return path.parent.name in FAST_FOLDERS and path.name not in SLOW_FILES and not path.name.startswith(SLOW_PREFIXES)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

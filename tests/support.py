@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,10 +16,32 @@ if TYPE_CHECKING:
 
 Opened = Callable[..., "warplens.Profile"]
 """What the fixture `opened` gives: events made by hand → an opened profile."""
+HANG_SECONDS = 900
+"""After this a process is taken for hanging. No bar: it is ten times and more what the slowest machine needs."""
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = sorted((ROOT / "samples" / "kineto").glob("*.json.gz"))
 SHARED = ROOT.parent / "shared"
 ORACLES = sorted((SHARED / "oracles").glob("*.json"))
+
+
+@contextmanager
+def ends(what: str = "this", cpu_seconds: int = 120) -> Iterator[None]:
+    """Fails where the code inside has no end in sight: sizes are such that anything worse than linear takes far longer.
+
+    Processor time of this process, so that other programs do not count; a hundred times what it takes, so that a slow
+    machine does not either.
+    """
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"{what}: no end in sight")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def shared_traces() -> list[Path]:

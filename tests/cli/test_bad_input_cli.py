@@ -13,7 +13,7 @@ import pytest
 
 from damage import text_of, work
 from mutations import zip_of
-from support import ROOT
+from support import HANG_SECONDS, ROOT
 from warplens.cli import main
 from warplens.profiles.trace import TABLE_NAMES
 
@@ -23,7 +23,9 @@ NOT_ROOT = 65534
 
 def run(*args: str | bytes | Path, **options: int) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "warplens", *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, errors="replace", **options)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=HANG_SECONDS, cwd=ROOT, errors="replace", **options
+    )
 
 
 def assert_one_error_line(finished: subprocess.CompletedProcess[str], exit_code: int, *words: str) -> None:

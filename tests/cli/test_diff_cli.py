@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support import ROOT, SAMPLES, annotation, kernel, launch, op, write_trace
+from support import HANG_SECONDS, ROOT, SAMPLES, annotation, kernel, launch, op, write_trace
 from warplens.cli import main
 from warplens.profiles.comparison import DIFF_TABLE_NAMES
 
@@ -27,7 +27,7 @@ Printed = Callable[..., str]
 def run(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "COLUMNS": "100", **environment}
     command = [sys.executable, "-m", "warplens", "diff", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, cwd=ROOT)
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=HANG_SECONDS, cwd=ROOT)
 
 
 @pytest.fixture

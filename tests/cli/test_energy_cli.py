@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import warplens
+from support import HANG_SECONDS
 
 PYNVML = """
 import os, time
@@ -63,7 +64,7 @@ def started(folder: Path, *words: str) -> subprocess.Popen[str]:
 
 def measured(folder: Path, *words: str) -> tuple[int, str, str]:
     process = started(folder, *words)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANG_SECONDS)
     return process.returncode, out, err
 
 
@@ -122,7 +123,7 @@ def test_a_signal_reaches_the_command_and_the_energy_is_still_told(folder: Path,
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.3)
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == (9 if number == signal.SIGINT else 128 + number)
     assert "GPU 0 Fake H200: " in err
     assert "Traceback" not in err

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import warplens
+from support import HANG_SECONDS
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -55,7 +56,7 @@ def environment() -> dict[str, str]:
 
 def profile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "warplens", "profile", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), timeout=120)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), timeout=HANG_SECONDS)
 
 
 def manifest(path: Path) -> dict[str, Any]:
@@ -170,7 +171,7 @@ def test_two_ranks_leave_a_bundle_each(folder: Path) -> None:
         "job",
         "ranks.py",
     ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), timeout=180)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), timeout=HANG_SECONDS)
     assert done.returncode == 0, done.stderr[-2000:]
     for rank in (0, 1):
         found = opened(folder / "job" / f"rank{rank}")
@@ -198,7 +199,7 @@ def test_a_session_in_the_program_itself(folder: Path) -> None:
         "print(work())\n"
     )  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "own.py"], cwd=folder, capture_output=True, text=True, env=environment(), timeout=120
+        [sys.executable, "own.py"], cwd=folder, capture_output=True, text=True, env=environment(), timeout=HANG_SECONDS
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
@@ -218,7 +219,7 @@ def test_a_session_in_the_program_itself(folder: Path) -> None:
 def test_a_program_that_ends_without_finalize_still_leaves_its_profile(folder: Path) -> None:
     (folder / "ends.py").write_text("import torch, warplens\nwarplens.start('ends', data='trace')\ntorch.ones(3) + 1\n")
     done = subprocess.run(
-        [sys.executable, "ends.py"], cwd=folder, capture_output=True, text=True, env=environment(), timeout=120
+        [sys.executable, "ends.py"], cwd=folder, capture_output=True, text=True, env=environment(), timeout=HANG_SECONDS
     )
     assert done.returncode == 0, done.stderr
     assert "aten::add.Tensor" in opened(folder / "ends.warplens").trace.names

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import warplens
+from support import HANG_SECONDS
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -29,7 +30,7 @@ def run(folder: Path, text: str, *options: str, args: tuple[str, ...] = (), **mo
     (folder / "program.py").write_text(textwrap.dedent(text))
     command = [sys.executable, "-m", "warplens", "profile", "-o", "out", *options, "program.py", *args]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env={**environment(), **more}, timeout=120
+        command, cwd=folder, capture_output=True, text=True, env={**environment(), **more}, timeout=HANG_SECONDS
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from page_reader import PageData
-from support import ROOT
+from support import HANG_SECONDS, ROOT
 from warplens.cli import main
 from warplens.replay import plan_file, result_file
 
@@ -63,7 +63,7 @@ def test_a_plan_runs_on_a_cpu_and_its_result_is_shown(capsys: pytest.CaptureFixt
     assert main(["replay", "plan", str(MLP), "--execution-trace", nodes, "-o", str(plan), "--cover", "0.9"]) == 0
     command = [sys.executable, "-m", "warplens", "replay", "run", str(plan), "-o", str(result), "--device", "cpu",
                "--units", ",".join(small_units(plan, 4))]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     found = result_file.load(result)
     ran = [unit for unit in found.units if unit.status == "done"]

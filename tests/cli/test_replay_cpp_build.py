@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from replay_plans import listed, plan, storage, tensor, unit, value
+from support import HANG_SECONDS
 from warplens.replay import cpp, plan_file, result_file
 from warplens.replay.plan_file import Fill, Plan, Rest, Source, Storage, TritonKernel, Unit
 from warplens.replay.result_file import Result, UnitResult
@@ -200,7 +201,7 @@ class Project:
 
     def call(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
         command = [str(self.folder / "build" / "replay"), "--device", "cpu", *words]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS)
         assert ran.returncode == code, ran.stderr
         return ran
 

@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 import warplens
-from support import ROOT, SAMPLES, frame, kernel, launch, op, write_trace
+from support import HANG_SECONDS, ROOT, SAMPLES, frame, kernel, launch, op, write_trace
 from warplens.advice import EXPLAIN
 from warplens.categories import category_names
 from warplens.cli import main
@@ -43,7 +43,7 @@ def command(*args: str | Path) -> list[str]:
 
 def run(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "COLUMNS": "100", **environment}
-    return subprocess.run(command(*args), capture_output=True, text=True, env=env, timeout=60, cwd=ROOT)
+    return subprocess.run(command(*args), capture_output=True, text=True, env=env, timeout=HANG_SECONDS, cwd=ROOT)
 
 
 def output(*args: str | Path) -> str:
@@ -440,4 +440,4 @@ def test_a_reader_that_leaves_early_is_no_error(form: list[str]) -> None:
         assert process.stdout.read(20)
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=HANG_SECONDS) == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import warplens
+from support import HANG_SECONDS
 from warplens.readers.execution_trace.join import joined_share
 
 MISSING = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
@@ -21,7 +22,7 @@ def recorded(folder: Path, *words: str, ranks: int = 1) -> str:
     environment = {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
     command = [sys.executable, *launcher, "-m", "warplens", "profile", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=180)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=HANG_SECONDS)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support import HANG_SECONDS
 from warplens.cli import main
 
 TINY = ("--tiny", "--device", "cpu", "--iterations", "2")
@@ -149,7 +150,7 @@ def test_two_ranks_say_what_one_says(torch: Any, tmp_path: Path, capsys: pytest.
         [*start, str(script), str(tmp_path), *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_SECONDS,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from time import process_time
-from types import FrameType
 from typing import Any
 from zlib import crc32
 
@@ -37,29 +33,11 @@ from mutations import (
     written,
     zip_of,
 )
-from support import SAMPLES
+from support import SAMPLES, ends
 
-CPU_SECONDS_PER_MUTANT = 3.0
-"""A mutant takes some 40 ms. Processor time: on a busy machine the clock on the wall says little."""
-CPU_SECONDS_TO_GIVE_UP = 20.0
 EFFORT = int(os.environ.get("WARPLENS_FUZZ", "1"))
 PIECES = [pytest.param(path, id=path.name.removesuffix(".json.gz")) for path in SAMPLES]
 SMALLEST = sorted(SAMPLES, key=lambda path: path.stat().st_size)[:2]
-
-
-@contextmanager
-def time_limit(what: str) -> Iterator[None]:
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise TimeoutError(f"{what}: no end in sight")
-
-    signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_TO_GIVE_UP)
-    began = process_time()
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-    assert process_time() - began < CPU_SECONDS_PER_MUTANT, what
 
 
 def opened(content: bytes, folder: Path, what: str) -> warplens.Profile | None:
@@ -69,7 +47,7 @@ def opened(content: bytes, folder: Path, what: str) -> warplens.Profile | None:
     """
     path = folder / "mutant"
     path.write_bytes(content)
-    with time_limit(what):
+    with ends(what):
         try:
             profile = warplens.open(path, cache=False)
         except warplens.FormatError as error:
@@ -193,7 +171,7 @@ def test_mutants_that_open_can_be_written_in_every_format_and_come_back_from_the
         rng = Random(seed)
         mutant = tmp_path / "mutant"
         mutant.write_bytes(packed(written(mutated(piece(path), rng), rng), rng))
-        with time_limit(f"seed {seed}"):
+        with ends(f"seed {seed}"):
             try:
                 fresh = warplens.report(mutant, targets, force=True)
             except warplens.FormatError:

@@ -6,14 +6,13 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import pytest
 
 import warplens
 from damage import WHOLE, Events, figures, read, text_of, warnings_of, work
-from support import annotation, frame, fwdbwd, kernel, launch, memory, op
+from support import annotation, ends, frame, fwdbwd, kernel, launch, memory, op
 
 RELU = 4
 WITHOUT_RELU = {"events": 4, "gpu": 1, "gpu_us": 20.0, "busy_us": 20.0, "idle_us": 0.0, "in_op_us": 20.0}
@@ -229,11 +228,10 @@ def test_ten_megabytes_of_text_take_no_longer_than_reading_them(opened: Read, pl
     events[RELU]["args"]["note"] = text if place == "args" else ""
     events += [op(text, 200, 1)] * (place == "op") + [frame(text, 0, 150)] * (place == "frame")
     events += [annotation(text, 0, 120)] * (place == "annotation")
-    began = process_time()
-    profile = opened(events, header)
-    assert figures(profile) == {**WHOLE, "events": len(events)}
-    profile.tables()
-    assert process_time() - began < 8
+    with ends("ten megabytes of text"):
+        profile = opened(events, header)
+        assert figures(profile) == {**WHOLE, "events": len(events)}
+        profile.tables()
 
 
 @pytest.mark.parametrize("depth", [900, 1000, 100_000])
@@ -262,12 +260,11 @@ def test_kernels_that_share_a_correlation_get_the_nearest_earlier_launch(opened:
     assert warnings_of(profile) == {"duplicate_correlation": 1}
 
 
-def test_twenty_thousand_launches_of_one_correlation_are_linked_in_no_time(opened: Read) -> None:
-    launches = [launch(10 * number, 1, 9) for number in range(20_000)]
-    kernels = [kernel("k", 10 * number + 5, 1, 9) for number in range(20_000)]
-    began = process_time()
-    trace = opened([*launches, *kernels]).trace
-    assert process_time() - began < 5
+def test_many_launches_of_one_correlation_are_linked_in_linear_time(opened: Read) -> None:
+    launches = [launch(10 * number, 1, 9) for number in range(60_000)]
+    kernels = [kernel("k", 10 * number + 5, 1, 9) for number in range(60_000)]
+    with ends("60,000 launches of one correlation"):
+        trace = opened([*launches, *kernels]).trace
     launched = trace.ints("launch")[trace.gpu_rows]
     assert launched.tolist() == trace.rows_of("runtime").tolist()
 
@@ -338,7 +335,7 @@ def test_gpus_that_are_idle_together_but_never_alone_are_found_to_take_turns(ope
 
 
 @pytest.mark.parametrize("streams", [1, 3000])
-def test_thousands_of_threads_are_read_in_seconds(opened: Read, streams: int) -> None:
+def test_thousands_of_threads_are_read_in_linear_time(opened: Read, streams: int) -> None:
     events: Events = []
     for number in range(3000):
         forward = {"Sequence number": number, "External id": number}
@@ -346,11 +343,10 @@ def test_thousands_of_threads_are_read_in_seconds(opened: Read, streams: int) ->
         events += [op("aten::mm", number, 2, tid=number, **forward), launch(number + 1, 0.5, number + 1, tid=number)]
         events += [op("MmBackward0", number + 9000, 2, tid=number + 3000, **backward)]
         events += [kernel("gemm", number + 3, 0.5, number + 1, stream=number % streams)]
-    began = process_time()
-    profile = opened(events)
-    assert figures(profile)["in_op_us"] == 1500.0
+    with ends("3,000 threads"):
+        profile = opened(events)
+        assert figures(profile)["in_op_us"] == 1500.0
     assert len(profile.trace.lanes) >= 6000
-    assert process_time() - began < 20
 
 
 def begin(name: str, ts: float, tid: int = 1) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import warplens
+from support import HANG_SECONDS
 from warplens.capture.launch import script
 from warplens.errors import UsageError
 
@@ -37,12 +38,12 @@ def environment() -> dict[str, str]:
 def launched(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     (folder / "driver.py").write_text(DRIVER)
     command = [sys.executable, "driver.py", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), timeout=60)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), timeout=HANG_SECONDS)
 
 
 def plain(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), timeout=60)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), timeout=HANG_SECONDS)
 
 
 def write(folder: Path, name: str, text: str) -> None:
@@ -172,7 +173,7 @@ def test_a_signal_ends_the_program_and_not_what_follows_it(tmp_path: Path, numbe
     assert process.stdout is not None
     assert process.stdout.readline() == "waiting\n"
     process.send_signal(number)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=HANG_SECONDS)
     assert out.splitlines() == ["finally", told]
 
 

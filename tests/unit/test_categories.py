@@ -8,7 +8,6 @@ import io
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import ends
 from warplens.categories import (
     OTHER,
     KernelClass,
@@ -227,11 +227,10 @@ def test_any_text_is_classified_and_shortened(name: str) -> None:
 )
 def test_absurdly_long_names_take_bounded_time(unit: str) -> None:
     name = unit * (10_000_000 // len(unit))
-    started = time.perf_counter()
-    assert CATEGORIZER.classify(name).category in category_names()
-    assert len(short_name(name)) <= 60
-    demangle(name)
-    assert time.perf_counter() - started < 2.0
+    with ends("a name of ten million characters"):
+        assert CATEGORIZER.classify(name).category in category_names()
+        assert len(short_name(name)) <= 60
+        demangle(name)
 
 
 def test_importing_stays_light() -> None:

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from support import HANG_SECONDS
+
 pytest.importorskip("torch")
 
 BEGIN = """
@@ -25,12 +27,12 @@ import_when_used(lambda torch: loaded.append(torch.__version__))
 ])  # fmt: skip
 def test_it_is_loaded_by_its_first_use(code: str, is_loaded: bool) -> None:
     check = f"assert len(loaded) == {int(is_loaded)}, loaded\nassert (type(sys.modules['torch']) is ModuleType) == {is_loaded}"
-    subprocess.run([sys.executable, "-c", f"{BEGIN}\n{code}\n{check}"], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", f"{BEGIN}\n{code}\n{check}"], check=True, timeout=HANG_SECONDS)
 
 
 def test_a_pytorch_that_is_loaded_is_taken_as_it_is() -> None:
     code = "import torch\n" + BEGIN + "assert loaded == [torch.__version__]"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=HANG_SECONDS)
 
 
 def test_one_that_fails_to_load_fails_as_an_import_does() -> None:
@@ -55,6 +57,8 @@ for _ in range(2):
 assert "torch" not in sys.modules and loaded == []
 """
     )
-    done = subprocess.run([sys.executable, "-c", code], check=True, timeout=120, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=HANG_SECONDS, capture_output=True, text=True
+    )
     assert done.stdout.splitlines()[0] == "ImportError libcudart.so is missing"
     assert done.stdout.splitlines()[1].startswith("AttributeError")
