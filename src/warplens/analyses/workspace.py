@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -45,8 +44,6 @@ class Workspace:
     """What a profiler of single kernels measured of this program (see readers/ncu)."""
     replayed: Result | None = None
     """The result of replaying this trace, where one was given."""
-    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """Results that several analyses share, by a key of their own."""
 
     @cached_property
     def gpu_names(self) -> Ints:

@@ -83,7 +83,7 @@ class Table:
     def from_rows(
         cls, name: str, meaning: str, columns: Iterable[Column], rows: Iterable[object], *notes: str
     ) -> Table:
-        """A table of rows, each a tuple in the order of the columns, a mapping, or a record with these attributes.
+        """A table of rows: plain tuples in the order of the columns, mappings, or records with these attributes.
 
         A column that a mapping does not name is null in that row.
 
@@ -128,7 +128,7 @@ def frame_of_rows(columns: Sequence[Column], rows: Iterable[object], name: str =
 
 
 def _cells(row: object, columns: Sequence[Column]) -> Sequence[object]:
-    if isinstance(row, (tuple, list)):
+    if isinstance(row, (tuple, list)) and not hasattr(row, "_fields"):
         return row
     names = [column.name for column in columns]
     if not isinstance(row, Mapping):

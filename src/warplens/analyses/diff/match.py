@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.diff.sides import Pair, Side
+from warplens.analyses.shared import shared
 from warplens.analyses.workspace import Workspace
 from warplens.model.trace import Ints
 
@@ -73,15 +74,9 @@ class Matching:
     b_event_row: pl.Series
 
 
+@shared
 def match_ops(pair: Pair) -> Matching:
-    """The matching of a pair; computed once."""
-    known: Matching | None = pair.memo.get("ops")
-    if known is None:
-        known = pair.memo["ops"] = _match(pair)
-    return known
-
-
-def _match(pair: Pair) -> Matching:
+    """Which calls of A correspond to which of B."""
     events = [_event_units(side) for side in pair.sides]
     a, b = (_units(frame, side.runs) for frame, side in zip(events, pair.sides, strict=True))
     rows = 0

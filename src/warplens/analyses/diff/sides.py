@@ -6,9 +6,8 @@ launched. Otherwise they are of the whole trace.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -78,7 +77,6 @@ class Pair:
 
     a: Side
     b: Side
-    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def per_step(self) -> bool:

@@ -15,7 +15,7 @@ from warplens.analyses.roofline.costing import costing
 from warplens.analyses.roofline.tables import roofline_rows
 from warplens.analyses.time.phases import phase_of
 from warplens.analyses.work.comm import described_collectives
-from warplens.analyses.work.launches import launches
+from warplens.analyses.work.launches import launch_rows
 from warplens.analyses.work.modules import frame_parts, line_codes, line_context, module_codes, module_context
 from warplens.analyses.work.ops import SPEC_COLUMNS
 from warplens.analyses.workspace import Workspace
@@ -78,13 +78,6 @@ def _op_shapes(work: Workspace, rows: pl.DataFrame) -> Ints:
     return np.where(direct, _joined(events.select(keys), rows.select(keys)), NONE)
 
 
-def _launches(work: Workspace, _: pl.DataFrame) -> Ints:
-    if ("rows", "launches") not in work.memo:
-        launches(work)
-    rows: Ints = work.memo["rows", "launches"]
-    return rows
-
-
 def _modules(work: Workspace, rows: pl.DataFrame) -> Ints:
     codes, texts = module_codes(work)
     place = {module: row for row, module in enumerate(rows["module"].to_list())}
@@ -111,7 +104,7 @@ def _comm(work: Workspace, rows: pl.DataFrame) -> Ints:
 SPECIAL: Final[dict[str, Callable[[Workspace, pl.DataFrame], Ints]]] = {
     "op_shapes": _op_shapes,
     "roofline": lambda work, _: roofline_rows(work),
-    "launches": _launches,
+    "launches": lambda work, _: launch_rows(work),
     "modules": _modules,
     "python_lines": _lines,
     "comm": _comm,

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -40,7 +40,6 @@ class PathWorkspace:
     options: Options = field(default_factory=Options)
     hardware: Gpu | None = None
     """The GPU that worked, as the table of hardware knows it; None where it does not."""
-    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @property
     def tree(self) -> Tree:

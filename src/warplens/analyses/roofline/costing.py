@@ -12,13 +12,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from warplens.analyses.shared import shared
 from warplens.analyses.work.calls import call_times
 from warplens.analyses.work.comm import described_collectives
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.costs import Cost, assumed_pointwise, cost_of, has_model, parse_call
 from warplens.costs.tensors import ITEM_BYTES
 from warplens.model.kinds import CODE, NONE
-from warplens.model.trace import Bools, Ints, Trace
+from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import climb
 from warplens.passes.survey import is_graph_launch
 
@@ -54,14 +55,9 @@ class Costing(NamedTuple):
     event_call: Ints
 
 
+@shared
 def costing(work: Workspace) -> Costing:
-    known: Costing | None = work.memo.get("costing")
-    if known is None:
-        known = work.memo["costing"] = _costing(work)
-    return known
-
-
-def _costing(work: Workspace) -> Costing:
+    """What each group of calls costs, or why that is not known."""
     owner, borrowed = _owners(work)
     assumed = _elementwise_ops(work, owner)
     events = _events(work, owner, borrowed, assumed)
@@ -120,7 +116,7 @@ def _groups(work: Workspace, events: Events, group: Ints, count: int) -> pl.Data
     first = np.full(count, len(group), np.int64)
     np.minimum.at(first, group, np.arange(len(group)))
     owner = gpu["owner"].to_numpy()[first]
-    blocks = np.append(grid_blocks(work.trace), 0)[gpu["geometry"].to_numpy()]
+    blocks = np.append(grid_blocks(work), 0)[gpu["geometry"].to_numpy()]
     return pl.DataFrame(
         {
             "group": np.arange(count),
@@ -207,10 +203,11 @@ def _named(work: Workspace, pattern: re.Pattern[str]) -> Bools:
     return np.isin(work.gpu["name"].to_numpy(), np.array(found, np.uint32))
 
 
-def grid_blocks(trace: Trace) -> Ints:
+@shared
+def grid_blocks(work: Workspace) -> Ints:
     """Thread blocks per row of `geometries`, 0 where the grid is not recorded."""
-    sizes = trace.geometries["grid"].str.extract_all(r"\d{1,12}").to_list()
-    return np.array([min(np.prod([float(size) for size in each or ["0"]]), 2.0**62) for each in sizes]).astype(np.int64)
+    grids = work.trace.geometries["grid"].str.extract_all(r"\d{1,12}").to_list()
+    return np.array([min(np.prod([float(size) for size in grid or ["0"]]), 2.0**62) for grid in grids]).astype(np.int64)
 
 
 def _group_cost(work: Workspace, row: dict[str, Any], assumed: set[int]) -> Cost | str:

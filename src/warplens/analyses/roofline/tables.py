@@ -12,6 +12,7 @@ import polars as pl
 from warplens.analyses.absent import for_torch, told_by_quality
 from warplens.analyses.roofline.costing import COSTED, NO_SHAPES, REASONS, costing
 from warplens.analyses.roofline.limits import flag_of, limit_of
+from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import STEP_TIME
 from warplens.analyses.work.places import places_of
 from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of, rows_of_groups
@@ -94,14 +95,9 @@ def _ceiling_notes(work: Workspace) -> list[str]:
     return notes
 
 
+@shared
 def _rows(work: Workspace) -> pl.DataFrame:
-    known: pl.DataFrame | None = work.memo.get("roofline")
-    if known is None:
-        known = work.memo["roofline"] = _make_rows(work)
-    return known
-
-
-def _make_rows(work: Workspace) -> pl.DataFrame:
+    """One row per op and cost, with the key that its groups share."""
     found = costing(work)
     merged = (
         _keyed_groups(work)
@@ -128,18 +124,17 @@ def roofline_rows(work: Workspace) -> Ints:
     return rows_of_groups(key_of_group[costing(work).event_group], _rows(work)["key"].to_numpy())
 
 
+@shared
 def _keyed_groups(work: Workspace) -> pl.DataFrame:
     """The groups that have a cost. Calls of one op with the same cost share a key, whatever else differs."""
-    known: pl.DataFrame | None = work.memo.get("costed groups")
-    if known is None:
-        found, seen = costing(work), dict[Any, int]()
-        groups = found.groups.filter(pl.col("cost") >= 0)
-        keys = [
-            seen.setdefault((op, own, found.costs[cost]), len(seen))
-            for op, own, cost in groups.select("op", "own", "cost").iter_rows()
-        ]
-        known = work.memo["costed groups"] = groups.with_columns(pl.Series("key", keys, dtype=pl.Int64))
-    return known
+    costs = costing(work).costs
+    numbers: dict[tuple[int, int, Cost], int] = {}
+    groups = costing(work).groups.filter(pl.col("cost") >= 0)
+    keys = [
+        numbers.setdefault((op, own, costs[cost]), len(numbers))
+        for op, own, cost in groups.select("op", "own", "cost").iter_rows()
+    ]
+    return groups.with_columns(pl.Series("key", keys, dtype=pl.Int64))
 
 
 def _record(work: Workspace, cost: Cost, row: dict[str, Any], line: str, module: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from warplens.analyses.shared import shared
 from warplens.analyses.time.host import innermost_at, name_of
 from warplens.analyses.time.phases import phase_of
 from warplens.analyses.work.modules import user_frames
@@ -113,14 +114,12 @@ def named_gaps(work: Workspace) -> pl.DataFrame:
     return all_gaps(work).with_columns(pl.when(short).then(pl.lit(SHORT_GAPS)).otherwise("cause").alias("cause"))
 
 
+@shared
 def all_gaps(work: Workspace) -> pl.DataFrame:
-    found: pl.DataFrame | None = work.memo.get("gaps")
-    if found is None:
-        devices = sorted(work.gpu["device"].unique().to_list())
-        parts = [_device_gaps(work, device) for device in devices]
-        found = pl.concat(parts) if parts else _no_gaps(work, 0)
-        work.memo["gaps"] = found
-    return found
+    """One row per gap of each GPU, of whatever length, with its cause."""
+    devices = sorted(work.gpu["device"].unique().to_list())
+    parts = [_device_gaps(work, device) for device in devices]
+    return pl.concat(parts) if parts else _no_gaps(work, 0)
 
 
 def _device_gaps(work: Workspace, device: int) -> pl.DataFrame:

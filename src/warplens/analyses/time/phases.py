@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import PERCENT, STEP_TIME, STEP_US
 from warplens.analyses.work.modules import line_context
 from warplens.analyses.workspace import Workspace, percent_of
@@ -56,12 +57,10 @@ def phases(work: Workspace) -> Table:
     return Table.from_frame("phases", "one row per part of the step", COLUMNS, summed.with_columns(span))
 
 
+@shared
 def phase_of(work: Workspace) -> pl.Series:
-    """The phase of each GPU event; computed once."""
-    known: pl.Series | None = work.memo.get("phase")
-    if known is None:
-        known = work.memo["phase"] = pl.Series("phase", list(MEANINGS), dtype=pl.String).gather(_phases(work))
-    return known
+    """The phase of each GPU event."""
+    return pl.Series("phase", list(MEANINGS), dtype=pl.String).gather(_phases(work))
 
 
 def _phases(work: Workspace) -> Ints:
@@ -81,18 +80,17 @@ def _phases(work: Workspace) -> Ints:
     return phase
 
 
+@shared
 def _marks(work: Workspace) -> Ints:
-    """For each event of the trace the place of the phase that its name opens, -1 for none."""
-    known: Ints | None = work.memo.get("phase marks")
-    if known is None:
-        names = list(MEANINGS)
-        opens = np.full(len(work.trace.names), NONE, np.int64)
-        for code, text in enumerate(work.trace.names):
-            for phase, pattern in MARKS.items():
-                if pattern.match(text):
-                    opens[code] = names.index(phase)
-        known = work.memo["phase marks"] = opens[work.trace.ints("name")]
-    return known
+    """For each event of the trace the index of the phase that its name opens, -1 for none."""
+    names = list(MEANINGS)
+    opens = np.full(len(work.trace.names), NONE, np.int64)
+    for code, text in enumerate(work.trace.names):
+        for phase, pattern in MARKS.items():
+            if pattern.match(text):
+                opens[code] = names.index(phase)
+    of_event: Ints = opens[work.trace.ints("name")]
+    return of_event
 
 
 def _optimizer_span_ns(work: Workspace) -> int:

@@ -7,11 +7,9 @@ counts for the window.
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
-from warplens.analyses.time.timeline import device_work, measure
+from warplens.analyses.time.timeline import Work, device_work, measure
 from warplens.analyses.workspace import Workspace
 from warplens.model.table import Column, Table
 
@@ -40,15 +38,14 @@ def steps(work: Workspace) -> Table:
     everything = device_work(work, None if frame["device"].n_unique() > 1 else frame["device"].first())  # type: ignore[arg-type]
     last_end = int((frame["start_ns"] + frame["dur_ns"]).max() or 0) if len(frame) else 0
     launched = {row[0]: row[1:] for row in _launched(frame).iter_rows()}
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for number, name, start, end in marks.iter_rows():
         begin = first.get(number)
         window = None if begin is None else (begin, _window_end(first, begin, last_end))
         count, kernel_ns = launched.get(number, (0, 0))
         host = {"step": number, "name": name, "start_ms": start / 1e6, "host_ms": (end - start) / 1e6}
         rows.append({**host, **_gpu_part(everything, window), "count": count, "kernel_us": kernel_ns / 1000})
-    schema = {column.name: _dtype(column.name) for column in COLUMNS}
-    return Table.from_frame("steps", "one row per step", COLUMNS, pl.DataFrame(rows, schema), *_notes(work))
+    return Table.from_rows("steps", "one row per step", COLUMNS, rows, *_notes(work))
 
 
 def _first_kernels(work: Workspace) -> dict[int, int]:
@@ -64,15 +61,11 @@ def _window_end(first: dict[int, int], begin: int, last_end: int) -> int:
     return min((start for start in first.values() if start > begin), default=last_end)
 
 
-def _gpu_part(everything: Any, window: tuple[int, int] | None) -> dict[str, float]:
+def _gpu_part(everything: Work, window: tuple[int, int] | None) -> dict[str, float]:
     measures = measure(everything, window or (0, 0))
     part = {f"{name}_ms": measures[name] / 1e6 for name in SHOWN}
     busy = 100 * measures["busy"] / measures["total"] if measures["total"] else 0.0
     return {"gpu_ms": measures["total"] / 1e6, **part, "busy_percent": busy}
-
-
-def _dtype(name: str) -> Any:
-    return {"step": pl.Int64, "name": pl.String, "count": pl.Int64}.get(name, pl.Float64)
 
 
 def _notes(work: Workspace) -> tuple[str, ...]:

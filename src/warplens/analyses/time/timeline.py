@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.model.intervals import Union, clip, length, subtract, union
 from warplens.model.kinds import CODE
@@ -50,19 +51,14 @@ def timeline(work: Workspace) -> Table:
     for device, measures in measured.items():
         whole = max(1, measures["total"])
         rows += [(device, name, measures[name] / 1e6, 100 * measures[name] / whole) for name in MEANINGS]
-    schema = {"device": pl.String, "measure": pl.String, "time_ms": pl.Float64, "percent": pl.Float64}
-    return Table.from_frame(
-        "timeline", "one row per GPU and measure", COLUMNS, pl.DataFrame(rows, schema, orient="row")
-    )
+    return Table.from_rows("timeline", "one row per GPU and measure", COLUMNS, rows)
 
 
+@shared
 def device_work(work: Workspace, device: int | None) -> Work:
-    """The work of one GPU, or of all of them for None; computed once."""
-    known: Work | None = work.memo.get(("work", device))
-    if known is None:
-        chosen = np.ones(len(work.gpu), bool) if device is None else (work.gpu["device"] == device).to_numpy()
-        known = work.memo["work", device] = _split_work(work.gpu, chosen)
-    return known
+    """The work of one GPU, or of all of them for None."""
+    chosen = np.ones(len(work.gpu), bool) if device is None else (work.gpu["device"] == device).to_numpy()
+    return _split_work(work.gpu, chosen)
 
 
 def _split_work(frame: pl.DataFrame, chosen: Bools) -> Work:

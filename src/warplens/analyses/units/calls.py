@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, NO_LAUNCH, Workspace
 from warplens.model.kinds import CODE, NONE
 from warplens.model.trace import Bools, Ints, Trace
@@ -42,14 +43,8 @@ class UnitCalls(NamedTuple):
     rest: pl.DataFrame
 
 
+@shared
 def unit_calls(work: Workspace) -> UnitCalls:
-    known: UnitCalls | None = work.memo.get("unit calls")
-    if known is None:
-        known = work.memo["unit calls"] = _unit_calls(work)
-    return known
-
-
-def _unit_calls(work: Workspace) -> UnitCalls:
     gpu = _with_geometry(work)
     call, reason = _callers(work)
     gpu = gpu.with_columns(pl.Series("call", call), pl.Series("reason", reason, dtype=pl.String))

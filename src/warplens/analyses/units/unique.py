@@ -56,7 +56,7 @@ def unique(work: Workspace) -> Table:
     outside = events.filter(pl.col("unit") == NONE)["dur_ns"].sum() / max(work.gpu_total_ns, 1)
     if outside:
         notes.append(f"{100 * outside:.1f} % of the GPU time is no op's; each such kernel counts by its name")
-    return Table.from_frame("unique", "one row per definition of a unique kernel", columns, pl.DataFrame(rows), *notes)
+    return Table.from_rows("unique", "one row per definition of a unique kernel", columns, rows, *notes)
 
 
 def _events(work: Workspace) -> pl.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from warplens.analyses.shared import shared
 from warplens.analyses.time.timeline import device_work
 from warplens.analyses.work.kernels import STEP_TIME, STEP_US
 from warplens.analyses.workspace import COMMUNICATION, Workspace, percent_of
@@ -68,15 +69,9 @@ def comm(work: Workspace) -> Table:
     return Table.from_frame("comm", "one row per collective, group, dtype and size", COLUMNS, frame, *notes)
 
 
+@shared
 def described_collectives(work: Workspace) -> pl.DataFrame:
-    """Communication kernels with what their own or their op's record says about the collective; computed once."""
-    known: pl.DataFrame | None = work.memo.get("collectives")
-    if known is None:
-        known = work.memo["collectives"] = _described(work)
-    return known
-
-
-def _described(work: Workspace) -> pl.DataFrame:
+    """Communication kernels with what their own or their op's record says about the collective."""
     trace = work.trace
     frame = work.gpu.filter(pl.col("kernel_category") == COMMUNICATION)
     recorded = np.zeros(len(trace), bool)

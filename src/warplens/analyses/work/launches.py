@@ -7,17 +7,18 @@ most of the GPU idle during the last one; a grid below one wave per multiprocess
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from warplens.analyses.roofline.costing import grid_blocks
+from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import PERCENT, STEP_TIME
 from warplens.analyses.work.places import places_of
 from warplens.analyses.workspace import Workspace, percent_of, rows_of_groups
 from warplens.model.kinds import CODE, NONE
-from warplens.model.table import Column, Table
+from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.trace import Device, Ints
 
 MAX_BLOCKS: Final = 32
@@ -110,7 +111,43 @@ def unused_percent(blocks: int, slots: int, multiprocessors: int) -> float:
     return 100 * (1 - waves / math.ceil(waves))
 
 
+class Layout(NamedTuple):
+    """The geometry of a launch and how it fills the GPU; None where the trace does not say."""
+
+    grid: str
+    block: str
+    blocks: int
+    registers: int | None
+    shared_bytes: int | None
+    blocks_per_multiprocessor: int | None = None
+    limited_by: str | None = None
+    occupancy_percent: float | None = None
+    waves: float | None = None
+    unused_percent: float | None = None
+
+
+LAYOUT: Final = tuple(column for column in COLUMNS if column.name in Layout._fields)
+
+
+class _LaunchGroups(NamedTuple):
+    """The rows of the table, and for each GPU event the row that it belongs to, -1 for none."""
+
+    frame: pl.DataFrame
+    event_rows: Ints
+
+
 def launches(work: Workspace) -> Table:
+    frame = _launch_groups(work).frame
+    return Table.from_frame("launches", "one row per kernel, op and launch geometry", COLUMNS, frame)
+
+
+def launch_rows(work: Workspace) -> Ints:
+    """For each GPU event its row in the table `launches`, -1 where its grid is not recorded."""
+    return _launch_groups(work).event_rows
+
+
+@shared
+def _launch_groups(work: Workspace) -> _LaunchGroups:
     gpu = work.gpu
     rows, group, first = _grouped(work)
     duration = gpu["dur_ns"].to_numpy()[rows]
@@ -131,15 +168,14 @@ def launches(work: Workspace) -> Table:
             pl.Series("group", np.arange(len(first))),
         )
     )
-    fits = pl.DataFrame([_layout(work, *row) for row in frame.select("geometry", "device").iter_rows()], LAYOUT)
+    layouts = [_layout(work, *row) for row in frame.select("geometry", "device").iter_rows()]
     frame = (
-        pl.concat([frame.drop("device"), fits], how="horizontal")
+        pl.concat([frame.drop("device"), frame_of_rows(LAYOUT, layouts)], how="horizontal")
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
         .join(work.kernel_facts, on="name", how="left", maintain_order="left")
         .sort("total_us", "kernel_short", "op", "grid", descending=[True, False, False, False])
     )
-    work.memo["rows", "launches"] = rows_of_groups(of_event, frame["group"].to_numpy())
-    return Table.from_frame("launches", "one row per kernel, op and launch geometry", COLUMNS, frame)
+    return _LaunchGroups(frame, rows_of_groups(of_event, frame["group"].to_numpy()))
 
 
 def _grouped(work: Workspace) -> tuple[Ints, Ints, Ints]:
@@ -154,60 +190,40 @@ def _grouped(work: Workspace) -> tuple[Ints, Ints, Ints]:
     return rows, group, rows[first]
 
 
-LAYOUT: Final[dict[str, Any]] = {
-    "grid": pl.String,
-    "block": pl.String,
-    "blocks": pl.Int64,
-    "registers": pl.Int64,
-    "shared_bytes": pl.Int64,
-    "blocks_per_multiprocessor": pl.Int64,
-    "limited_by": pl.String,
-    "occupancy_percent": pl.Float64,
-    "waves": pl.Float64,
-    "unused_percent": pl.Float64,
-}
-
-
-def _layout(work: Workspace, geometry: int, device_id: int) -> dict[str, Any]:
-    grid, block, registers, shared, _ = work.trace.geometries.row(geometry)
-    blocks, threads = int(_grids(work)[geometry]), _threads(block)
+def _layout(work: Workspace, geometry: int, device_id: int) -> Layout:
+    grid, block, registers, shared_bytes, _ = work.trace.geometries.row(geometry)
+    blocks, threads = int(grid_blocks(work)[geometry]), _threads(block)
     device = _device(work, device_id, registers)
-    row: dict[str, Any] = {"grid": grid, "block": block, "blocks": blocks}
-    row |= {"registers": registers if registers >= 0 else None, "shared_bytes": shared if shared >= 0 else None}
-    fit = blocks_that_fit(device, threads, registers, shared) if device is not None else None
+    layout = Layout(
+        grid, block, blocks, registers if registers >= 0 else None, shared_bytes if shared_bytes >= 0 else None
+    )
+    fit = blocks_that_fit(device, threads, registers, shared_bytes) if device is not None else None
     if device is None or fit is None or not device.multiprocessors:
-        return row
+        return layout
     slots = fit.blocks * device.multiprocessors
-    return row | {
-        "blocks_per_multiprocessor": fit.blocks,
-        "limited_by": fit.limited_by,
-        "occupancy_percent": fit.occupancy_percent,
-        "waves": round(blocks / slots, 6),
-        "unused_percent": unused_percent(blocks, slots, device.multiprocessors),
-    }
+    return layout._replace(
+        blocks_per_multiprocessor=fit.blocks,
+        limited_by=fit.limited_by,
+        occupancy_percent=fit.occupancy_percent,
+        waves=round(blocks / slots, 6),
+        unused_percent=unused_percent(blocks, slots, device.multiprocessors),
+    )
 
 
 def _device(work: Workspace, number: int, registers: int) -> Device | None:
     """The GPU as the trace describes it, else as its architecture is; that takes a kernel whose registers are known."""
-    told = next((each for each in work.trace.meta.devices if each.id == number), None)
-    known = work.hardware
-    if (told and told.threads_per_multiprocessor) or known is None or registers < 0 or known.architecture not in ROOM:
-        return told
-    threads, of_threads, shared_bytes = ROOM[known.architecture]
+    device = next((device for device in work.trace.meta.devices if device.id == number), None)
+    gpu = work.hardware
+    if (device and device.threads_per_multiprocessor) or gpu is None or registers < 0 or gpu.architecture not in ROOM:
+        return device
+    threads, of_threads, shared_bytes = ROOM[gpu.architecture]
     return Device(
         number,
-        multiprocessors=(told.multiprocessors if told else 0) or known.multiprocessors,
+        multiprocessors=(device.multiprocessors if device else 0) or gpu.multiprocessors,
         threads_per_multiprocessor=threads,
         registers_per_multiprocessor=of_threads,
         shared_bytes_per_multiprocessor=shared_bytes,
     )
-
-
-def _grids(work: Workspace) -> Any:
-    known = work.memo.get("grids")
-    if known is None:
-        known = work.memo["grids"] = grid_blocks(work.trace)
-    return known
 
 
 def _threads(block: str) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.absent import NO_STACKS, told_by_quality
+from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import EVENTS, PERCENT
 from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of
 from warplens.model.arrays import sorted_unique
@@ -105,35 +106,31 @@ def line_codes(work: Workspace) -> tuple[Ints, list[str]]:
     return np.where(row >= 0, trace.ints("name")[np.maximum(row, 0)], len(trace.names)), [*trace.names, NO_FRAME]
 
 
+@shared
 def user_frames(work: Workspace) -> Bools:
-    """Which events are Python frames of the user's own code; computed once."""
-    known: Bools | None = work.memo.get("user_frames")
-    if known is None:
-        trace = work.trace
-        own = np.array([bool(FRAME.fullmatch(name)) and not INFRASTRUCTURE.match(name) for name in trace.names], bool)
-        known = trace.ints("kind") == CODE["python"]
-        known[known] = own[trace.ints("name")[known]]
-        work.memo["user_frames"] = known
-    return known
+    """Which events are Python frames of the user's own code."""
+    trace = work.trace
+    own = np.array([bool(FRAME.fullmatch(name)) and not INFRASTRUCTURE.match(name) for name in trace.names], bool)
+    is_user_frame: Bools = trace.ints("kind") == CODE["python"]
+    is_user_frame[is_user_frame] = own[trace.ints("name")[is_user_frame]]
+    return is_user_frame
 
 
+@shared
 def line_context(work: Workspace) -> Context:
     """For each GPU event the nearest Python frame of the user's own."""
-    return _context(work, "line", user_frames(work))
+    return _context(work, user_frames(work))
 
 
+@shared
 def module_context(work: Workspace) -> Context:
     """For each GPU event the nearest nn.Module call."""
-    return _context(work, "module", work.trace.ints("kind") == CODE["module"])
+    return _context(work, work.trace.ints("kind") == CODE["module"])
 
 
-def _context(work: Workspace, key: str, stop: Bools) -> Context:
-    known: Context | None = work.memo.get(("context", key))
-    if known is None:
-        trace, owner = work.trace, work.gpu["owner"].to_numpy()
-        known = climb_context(owner, trace.ints("parent"), trace.ints("forward"), stop)
-        work.memo["context", key] = known
-    return known
+def _context(work: Workspace, stop: Bools) -> Context:
+    trace, owner = work.trace, work.gpu["owner"].to_numpy()
+    return climb_context(owner, trace.ints("parent"), trace.ints("forward"), stop)
 
 
 def _by_code(work: Workspace, context: Context, codes: Ints, texts: list[str], name: str) -> pl.DataFrame:
@@ -149,16 +146,10 @@ def _by_code(work: Workspace, context: Context, codes: Ints, texts: list[str], n
     return summed.with_columns(pl.Series(name, [texts[code] for code in summed["code"].to_list()], dtype=pl.String))
 
 
+@shared
 def module_paths(work: Workspace) -> dict[int, str]:
-    """Path of every module call that GPU work hangs under; computed once."""
-    known: dict[int, str] | None = work.memo.get("module paths")
-    if known is None:
-        known = work.memo["module paths"] = _module_paths(work, module_context(work).row)
-    return known
-
-
-def _module_paths(work: Workspace, rows: Ints) -> dict[int, str]:
-    trace = work.trace
+    """Path of every module call that launched GPU work."""
+    trace, rows = work.trace, module_context(work).row
     is_module = trace.ints("kind") == CODE["module"]
     parent, names = trace.ints("parent"), trace.ints("name")
     calls = np.flatnonzero(is_module)

@@ -7,6 +7,7 @@ import polars as pl
 
 from warplens.analyses.roofline.tables import COLUMNS as ROOFLINE_COLUMNS
 from warplens.analyses.roofline.tables import ROOFLINE_SET, roofline_by_inputs
+from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import OP, OP_CATEGORY, PERCENT
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.categories import op_category
@@ -78,21 +79,19 @@ def _host_side(work: Workspace) -> pl.DataFrame:
     return counted.with_columns(texts.alias("op"))
 
 
+@shared
 def _recursive_calls(work: Workspace) -> Bools:
-    """Which events are op calls inside a call of the same op; computed once."""
-    known: Bools | None = work.memo.get("recursive calls")
-    if known is None:
-        trace = work.trace
-        rows, names, enclosing = trace.rows_of("op"), trace.ints("name"), work.enclosing_op
-        known = np.zeros(len(trace), bool)
-        row, outer = rows[enclosing[rows] >= 0], enclosing[rows[enclosing[rows] >= 0]]
-        while len(row):
-            same = names[outer] == names[row]
-            known[row[same]] = True
-            row, outer = row[~same], enclosing[outer[~same]]
-            row, outer = row[outer >= 0], outer[outer >= 0]
-        work.memo["recursive calls"] = known
-    return known
+    """Which events are op calls inside a call of the same op."""
+    trace = work.trace
+    rows, names, enclosing = trace.rows_of("op"), trace.ints("name"), work.enclosing_op
+    is_recursive = np.zeros(len(trace), bool)
+    row, outer = rows[enclosing[rows] >= 0], enclosing[rows[enclosing[rows] >= 0]]
+    while len(row):
+        same = names[outer] == names[row]
+        is_recursive[row[same]] = True
+        row, outer = row[~same], enclosing[outer[~same]]
+        row, outer = row[outer >= 0], outer[outer >= 0]
+    return is_recursive
 
 
 def _direct(work: Workspace) -> pl.DataFrame:

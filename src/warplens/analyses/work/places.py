@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from warplens.analyses.shared import shared
 from warplens.analyses.work.modules import FRAME, line_context, module_context, module_paths
 from warplens.analyses.workspace import Workspace
 from warplens.model.trace import Ints
@@ -24,16 +25,21 @@ class Places(NamedTuple):
 
 def places_of(work: Workspace, group: Ints, count: int) -> Places:
     """The places of `count` groups, given for each GPU event the group it belongs to (-1 for none)."""
-    names, lines, modules, texts = work.trace.names, *_event_places(work)
-    found = [place_text(names[code]) if code >= 0 else "" for code in _most(work, group, lines, count)]
-    return Places(found, [texts[code] for code in _most(work, group, modules, count)])
+    names, events = work.trace.names, _event_places(work)
+    lines = [place_text(names[code]) if code >= 0 else "" for code in _most(work, group, events.lines, count)]
+    return Places(lines, [events.module_texts[code] for code in _most(work, group, events.modules, count)])
 
 
-def _event_places(work: Workspace) -> tuple[Ints, Ints, list[str]]:
+class _EventPlaces(NamedTuple):
     """For each GPU event the name code of its line and the number of its module, -1 for none; the modules' texts."""
-    known: tuple[Ints, Ints, list[str]] | None = work.memo.get("event places")
-    if known is not None:
-        return known
+
+    lines: Ints
+    modules: Ints
+    module_texts: list[str]
+
+
+@shared
+def _event_places(work: Workspace) -> _EventPlaces:
     row = line_context(work).row
     line = np.where(row >= 0, work.trace.ints("name").astype(np.int64)[np.maximum(row, 0)], -1)
     # Modules that differ only in their instance's number are one place: Block_* for Block_0 … Block_11.
@@ -42,8 +48,7 @@ def _event_places(work: Workspace) -> tuple[Ints, Ints, list[str]]:
     numbered = {text: number for number, text in enumerate(dict.fromkeys(paths.values()))}
     calls, place = np.unique(module_context(work).row, return_inverse=True)
     module = np.array([numbered.get(paths.get(call, ""), -1) for call in calls.tolist()], np.int64)[place]
-    known = work.memo["event places"] = (line, module, [*numbered, ""])
-    return known
+    return _EventPlaces(line, module, [*numbered, ""])
 
 
 def _most(work: Workspace, group: Ints, code: Ints, count: int) -> list[int]:
