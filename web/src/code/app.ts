@@ -41,7 +41,10 @@ export class App {
   /** The pane that was used last: keys that are meant for a text go there. */
   lastPane = "";
 
-  constructor(readonly page: Page, readonly store: Store) {
+  constructor(
+    readonly page: Page,
+    readonly store: Store,
+  ) {
     this.refresh();
   }
 
@@ -112,12 +115,19 @@ export class App {
     const { kinds } = this.check;
     const machine = kinds.at(-1);
     const wanted = this.store.get("stages") || (innerWidth > ROOMY_PX ? "ttgir.machine" : "machine");
-    const found = wanted.split(".").map((kind) => (kinds.includes(kind) ? kind : kind === "machine" || machineKind(kind) ? machine : undefined));
+    const found = wanted
+      .split(".")
+      .map((kind) => (kinds.includes(kind) ? kind : kind === "machine" || machineKind(kind) ? machine : undefined));
     const known = new Set(found.filter((kind): kind is string => kind !== undefined));
     return kinds.filter((kind) => known.has(kind));
   }
   toggleStage(kind: string): void {
-    const order = this.store.get("stages") ? this.store.get("stages").split(".").filter((each) => this.stages.includes(each)) : this.stages;
+    const order = this.store.get("stages")
+      ? this.store
+          .get("stages")
+          .split(".")
+          .filter((each) => this.stages.includes(each))
+      : this.stages;
     const kept = order.includes(kind) ? order.filter((each) => each !== kind) : [...order, kind].slice(-MOST_STAGES);
     this.store.set({ stages: kept.join(".") || "none", sizes: "" });
   }

@@ -108,7 +108,12 @@ export class Check {
   private readonly ids = new Map<string, number>();
   private readonly listings = new Map<string, Listing>();
 
-  constructor(readonly plain: Plain, private readonly packed: PackedText[], private readonly texts: string[], private readonly bytes: Uint8Array) {
+  constructor(
+    readonly plain: Plain,
+    private readonly packed: PackedText[],
+    private readonly texts: string[],
+    private readonly bytes: Uint8Array,
+  ) {
     this.kinds = packed.map(({ kind }) => kind);
     for (const { file, line, text } of plain.sources) {
       for (const [at, code] of text.entries()) this.add(file, line + at, code);

@@ -13,7 +13,13 @@ export function mountDock(host: HTMLElement, app: App): View {
     attrs: { type: "button", "aria-controls": "dock-body" },
     on: { click: () => app.store.set({ facts: app.store.get("facts") === "0" ? "" : "0" }) },
   });
-  const clear = h("button", { class: "small", text: "Whole kernel", title: "No line (Esc)", attrs: { type: "button" }, on: { click: () => app.choose(-1) } });
+  const clear = h("button", {
+    class: "small",
+    text: "Whole kernel",
+    title: "No line (Esc)",
+    attrs: { type: "button" },
+    on: { click: () => app.choose(-1) },
+  });
   body.id = "dock-body";
   host.append(h("div", { class: "pane-head" }, heading, clear, fold), body);
 
@@ -46,9 +52,18 @@ function lineParts(app: App, line: PythonLine): HTMLElement[] {
     const rows = app.listing(kind)?.rowsOf(line.id).length ?? 0;
     return h("span", {}, h("span", { class: "quiet", text: `${title(kind)} ` }), rows ? formatPlural(rows, "line") : "nothing");
   });
-  if (counts.length) columns.push(box("Becomes", h("p", { class: "facts" }, ...counts), facts && mix(facts.classes, facts.instructions, facts.in_loops), calledText(facts?.called_instructions ?? 0)));
+  if (counts.length)
+    columns.push(
+      box(
+        "Becomes",
+        h("p", { class: "facts" }, ...counts),
+        facts && mix(facts.classes, facts.instructions, facts.in_loops),
+        calledText(facts?.called_instructions ?? 0),
+      ),
+    );
   if (facts?.details.length) columns.push(box("Facts", list(facts.details)));
-  if (facts?.sample_percent) columns.push(box("Measured", h("p", { text: `${formatPercent(facts.sample_percent)} of the kernel's samples` }), waiting(facts.waits)));
+  if (facts?.sample_percent)
+    columns.push(box("Measured", h("p", { text: `${formatPercent(facts.sample_percent)} of the kernel's samples` }), waiting(facts.waits)));
   if (line.suggestions.length) columns.push(box("Suggestions", ...line.suggestions.map(suggested)));
   if (line.remarks.length) columns.push(box("The compiler says", list(line.remarks.map(remarkText))));
   return [...parts, h("div", { class: "columns" }, ...columns)];
@@ -65,7 +80,14 @@ function kernelParts(app: App): HTMLElement[] {
   const inLoops = plain.lines.reduce((sum, each) => sum + each.in_loops, 0);
   const nowhere = plain.lines.filter(({ place }) => !place.line).reduce((sum, each) => sum + each.instructions, 0);
   const mixed = mix([...total], instructions, inLoops);
-  if (mixed) columns.push(box("Machine instructions", mixed, nowhere ? h("p", { class: "quiet", text: `${formatCount(nowhere)} of them come from no line of the Python.` }) : null));
+  if (mixed)
+    columns.push(
+      box(
+        "Machine instructions",
+        mixed,
+        nowhere ? h("p", { class: "quiet", text: `${formatCount(nowhere)} of them come from no line of the Python.` }) : null,
+      ),
+    );
   const loose = plain.remarks.filter(({ place }) => !place || app.check.idOf(place.file, place.line) < 0);
   if (loose.length) columns.push(box("The compiler says", list(loose.map(remarkText))));
   const notes = [...plain.notes, ...app.page.header.notes];
@@ -84,31 +106,65 @@ function calledText(count: number): HTMLElement | null {
 }
 function waiting(waits: [string, number][]): HTMLElement | null {
   if (!waits.length) return null;
-  return h("p", {}, "Warps waited for ", waits.map(([reason, percent]) => `${reason.replaceAll("_", " ")} ${formatPercent(percent)}`).join(", "), ".");
+  return h(
+    "p",
+    {},
+    "Warps waited for ",
+    waits.map(([reason, percent]) => `${reason.replaceAll("_", " ")} ${formatPercent(percent)}`).join(", "),
+    ".",
+  );
 }
 function remarkText({ text, notes, count }: Remark): string {
   return `${text}${count > 1 ? ` (${count} times)` : ""}${notes.length ? ` — ${notes.join("; ")}` : ""}`;
 }
 function suggested(suggestion: Suggestion): HTMLElement {
-  return h("div", { class: "suggested" }, h("p", {}, h("b", { text: suggestion.code }), ` ${suggestion.title}`), ...suggestionBody(suggestion));
+  return h(
+    "div",
+    { class: "suggested" },
+    h("p", {}, h("b", { text: suggestion.code }), ` ${suggestion.title}`),
+    ...suggestionBody(suggestion),
+  );
 }
 
 function suggestedAt(app: App, suggestion: Suggestion): HTMLElement {
   const { place } = suggestion;
   const id = place ? app.check.idOf(place.file, place.line) : -1;
-  const where = place && id < 0 ? app.placeText({ ...place, column: 0 }) : place ? h("button", { class: "link", text: app.placeText({ ...place, column: 0 }), attrs: { type: "button" }, on: { click: () => app.choose(id) } }) : null;
-  return h("details", { class: "suggested" }, h("summary", {}, h("b", { text: suggestion.code }), ` ${suggestion.title} `, where), ...suggestionBody(suggestion));
+  const where =
+    place && id < 0
+      ? app.placeText({ ...place, column: 0 })
+      : place
+        ? h("button", {
+            class: "link",
+            text: app.placeText({ ...place, column: 0 }),
+            attrs: { type: "button" },
+            on: { click: () => app.choose(id) },
+          })
+        : null;
+  return h(
+    "details",
+    { class: "suggested" },
+    h("summary", {}, h("b", { text: suggestion.code }), ` ${suggestion.title} `, where),
+    ...suggestionBody(suggestion),
+  );
 }
 
 /** Classes of instructions as bars. */
 function mix(classes: [string, number][], total: number, inLoops: number): HTMLElement | null {
   if (!total) return null;
   const most = Math.max(...classes.map(([, count]) => count));
-  const rows = [...classes].sort((a, b) => b[1] - a[1]).map(([name, count]) => {
-    const bar = h("span", { class: "bar-of" });
-    bar.style.width = `${(100 * count) / most}%`;
-    return h("tr", {}, h("th", { text: name.replaceAll("_", " "), attrs: { scope: "row" } }), h("td", { class: "number", text: formatCount(count) }), h("td", { class: "bars", attrs: { "aria-hidden": "true" } }, bar));
-  });
+  const rows = [...classes]
+    .sort((a, b) => b[1] - a[1])
+    .map(([name, count]) => {
+      const bar = h("span", { class: "bar-of" });
+      bar.style.width = `${(100 * count) / most}%`;
+      return h(
+        "tr",
+        {},
+        h("th", { text: name.replaceAll("_", " "), attrs: { scope: "row" } }),
+        h("td", { class: "number", text: formatCount(count) }),
+        h("td", { class: "bars", attrs: { "aria-hidden": "true" } }, bar),
+      );
+    });
   const said = `${formatPlural(total, "machine instruction")}, ${inLoops === total ? "all" : formatCount(inLoops)} in loops`;
   return h("div", {}, h("p", { text: said }), h("table", { class: "mix" }, h("tbody", {}, ...rows)));
 }

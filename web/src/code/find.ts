@@ -18,7 +18,10 @@ export class FindBox {
   private readonly input: HTMLInputElement;
   private readonly said = h("span", { class: "quiet found", attrs: { role: "status", "aria-live": "polite" } });
 
-  constructor(name: string, private readonly searched: Searched) {
+  constructor(
+    name: string,
+    private readonly searched: Searched,
+  ) {
     this.input = h("input", {
       class: "find",
       attrs: { type: "search", placeholder: "Find  /", "aria-label": `Find in ${name}`, spellcheck: "false" },
@@ -67,6 +70,10 @@ export class FindBox {
   }
 
   private say(): void {
-    this.said.textContent = !this.wanted ? "" : this.rows.length ? `${formatCount(this.at + 1)} of ${formatCount(this.rows.length)}` : "not found";
+    this.said.textContent = !this.wanted
+      ? ""
+      : this.rows.length
+        ? `${formatCount(this.at + 1)} of ${formatCount(this.rows.length)}`
+        : "not found";
   }
 }

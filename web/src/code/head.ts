@@ -22,21 +22,38 @@ export function mountHead(host: HTMLElement, app: App): View {
     attrs: { type: "button" },
     on: { click: () => store.set({ theme: THEMES[(THEMES.indexOf(store.get("theme")) + 1) % THEMES.length] }) },
   });
-  const help = h("button", { text: "?", title: "Keys and help (?)", attrs: { type: "button", "aria-label": "Help" }, on: { click: showHelp } });
+  const help = h("button", {
+    text: "?",
+    title: "Keys and help (?)",
+    attrs: { type: "button", "aria-label": "Help" },
+    on: { click: showHelp },
+  });
   const picker = checkPicker(app);
   const all = allChecks(app);
-  host.append(h("div", { class: "bar" }, h("div", { class: "tools" }, heading, target, picker, all), h("div", { class: "tools" }, theme, help)), facts, config, failure);
+  host.append(
+    h("div", { class: "bar" }, h("div", { class: "tools" }, heading, target, picker, all), h("div", { class: "tools" }, theme, help)),
+    facts,
+    config,
+    failure,
+  );
 
   const show = (): void => {
     const { plain } = app.check;
     heading.textContent = plain.kernel;
     target.textContent = plain.target;
-    replace(facts, ...plain.facts.map(({ name, value, meaning, is_bad }) => h("span", { title: meaning, class: is_bad ? "warning" : "" }, h("span", { class: "quiet", text: `${name} ` }), value)));
+    replace(
+      facts,
+      ...plain.facts.map(({ name, value, meaning, is_bad }) =>
+        h("span", { title: meaning, class: is_bad ? "warning" : "" }, h("span", { class: "quiet", text: `${name} ` }), value),
+      ),
+    );
     const launched = plain.launches ? ` · launched ${formatPlural(plain.launches, "time")}` : "";
     config.textContent = `${plain.config} · (${plain.signature}) · Triton ${plain.triton}, ${plain.seconds.toFixed(1)} s to compile${launched}`;
     config.title = config.textContent;
     failure.hidden = !plain.failure;
-    failure.textContent = plain.failure ? `It does not compile${plain.failure_place ? ` (${app.placeText(plain.failure_place)})` : ""}: ${plain.failure}` : "";
+    failure.textContent = plain.failure
+      ? `It does not compile${plain.failure_place ? ` (${app.placeText(plain.failure_place)})` : ""}: ${plain.failure}`
+      : "";
     theme.textContent = THEME_NAMES[store.get("theme")] ?? THEME_NAMES[""];
     theme.setAttribute("aria-label", `Theme: ${store.get("theme") || "as the system"}`);
     if (picker) picker.querySelector("select")!.value = String(app.place);
@@ -66,7 +83,11 @@ function parts({ config }: Packed): string[] {
 /** Only what tells it from the others. */
 function optionText(check: Packed, withKernel: boolean, same: ReadonlySet<string>): string {
   const own = parts(check).filter((part) => !same.has(part));
-  const state = check.failure ? " – does not compile" : check.suggestions.length ? ` – ${formatPlural(check.suggestions.length, "suggestion")}` : "";
+  const state = check.failure
+    ? " – does not compile"
+    : check.suggestions.length
+      ? ` – ${formatPlural(check.suggestions.length, "suggestion")}`
+      : "";
   const names = [...(withKernel ? [check.kernel] : []), check.target, ...(own.length ? [own.join(", ")] : [])];
   return names.join(" · ") + state;
 }
@@ -88,11 +109,25 @@ function allChecks(app: App): HTMLElement | null {
       return h("td", { text: fact?.value ?? "", class: fact?.is_bad ? "warning" : "" });
     });
     const found = check.failure ? "does not compile" : check.suggestions.map(({ code }) => code).join(" ");
-    return h("tr", {}, h("th", { attrs: { scope: "row" } }, pick, h("div", { class: "quiet", text: check.config })), ...cells, h("td", { text: found }));
+    return h(
+      "tr",
+      {},
+      h("th", { attrs: { scope: "row" } }, pick, h("div", { class: "quiet", text: check.config })),
+      ...cells,
+      h("td", { text: found }),
+    );
   });
   const heads = ["", ...names, "suggestions"].map((text) => h("th", { text, attrs: { scope: "col" } }));
   const close = h("button", { text: "Close", attrs: { type: "button" }, on: { click: () => dialog.close() } });
-  dialog.append(h("h2", { id: "all-title", text: "All compilations" }), h("div", { class: "scroll" }, h("table", { class: "data" }, h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows))), close);
+  dialog.append(
+    h("h2", { id: "all-title", text: "All compilations" }),
+    h("div", { class: "scroll" }, h("table", { class: "data" }, h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows))),
+    close,
+  );
   document.body.append(dialog);
-  return h("button", { text: "Compare all", attrs: { type: "button", "aria-haspopup": "dialog" }, on: { click: () => dialog.showModal() } });
+  return h("button", {
+    text: "Compare all",
+    attrs: { type: "button", "aria-haspopup": "dialog" },
+    on: { click: () => dialog.showModal() },
+  });
 }

@@ -52,7 +52,9 @@ export function showHelp(): void {
 }
 
 function helpDialog(): HTMLDialogElement {
-  const rows = SHORTCUTS.map(([keys, meaning]) => h("tr", {}, h("th", { text: keys, attrs: { scope: "row" } }), h("td", { text: meaning })));
+  const rows = SHORTCUTS.map(([keys, meaning]) =>
+    h("tr", {}, h("th", { text: keys, attrs: { scope: "row" } }), h("td", { text: meaning })),
+  );
   const close = h("button", { text: "Close", attrs: { type: "button" } });
   const words = [
     "Point at a line to see what comes from it, or what it comes from; click to choose it and to bring its counterparts into sight. Lines of one colour come from the same line of Python; pale text comes from none.",

@@ -14,7 +14,10 @@ export class Layout implements View {
   private readonly columns = h("div", { class: "panes" });
   private shown: string[] = [];
 
-  constructor(host: HTMLElement, private readonly app: App) {
+  constructor(
+    host: HTMLElement,
+    private readonly app: App,
+  ) {
     this.python = new PythonPane(app);
     host.append(this.tools, this.columns);
     app.watch(() => this.mark());
@@ -60,14 +63,21 @@ export class Layout implements View {
     if (wanted.join() !== this.shown.join()) {
       this.shown = wanted;
       const elements = wanted.map((kind) => (kind === "python" ? this.python.element : this.pane(kind).element));
-      const between = elements.slice(1).map((_, at) => splitter(this.columns, at, (sizes) => this.app.store.set({ sizes: sizes.map((size) => Math.round(1000 * size)).join(".") })));
+      const between = elements
+        .slice(1)
+        .map((_, at) =>
+          splitter(this.columns, at, (sizes) => this.app.store.set({ sizes: sizes.map((size) => Math.round(1000 * size)).join(".") })),
+        );
       replace(this.columns, ...elements.flatMap((element, at) => (at ? [between[at - 1], element] : [element])));
     }
     this.size();
   }
 
   private size(): void {
-    const saved = this.app.store.get("sizes").split(".").map((part) => Number(part) / 1000);
+    const saved = this.app.store
+      .get("sizes")
+      .split(".")
+      .map((part) => Number(part) / 1000);
     const fits = saved.length === this.shown.length && saved.every((size) => size > 0.04);
     const sizes = fits ? saved : this.shown.map((kind) => (kind === "python" ? 1.3 : 1));
     this.columns.style.gridTemplateColumns = sizes.map((size) => `minmax(0, ${size}fr)`).join(" 7px ");
@@ -103,7 +113,12 @@ export class Layout implements View {
         on: { click: () => this.app.toggleStage(kind) },
       }),
     );
-    return h("span", { class: "tools" }, h("span", { class: "quiet", text: "Beside the Python" }), h("span", { class: "choice", attrs: { role: "group", "aria-label": "Texts beside the Python" } }, ...buttons));
+    return h(
+      "span",
+      { class: "tools" },
+      h("span", { class: "quiet", text: "Beside the Python" }),
+      h("span", { class: "choice", attrs: { role: "group", "aria-label": "Texts beside the Python" } }, ...buttons),
+    );
   }
 
   private tabs(kinds: string[], current: string): HTMLElement {
@@ -111,7 +126,13 @@ export class Layout implements View {
       h("button", {
         text: title(kind),
         title: meaning(kind),
-        attrs: { type: "button", role: "tab", "aria-selected": String(kind === current), tabindex: kind === current ? "0" : "-1", "data-kind": kind },
+        attrs: {
+          type: "button",
+          role: "tab",
+          "aria-selected": String(kind === current),
+          tabindex: kind === current ? "0" : "-1",
+          "data-kind": kind,
+        },
         on: { click: () => this.app.store.set({ tab: kind }) },
       }),
     );
@@ -127,7 +148,11 @@ export class Layout implements View {
   }
 
   private rawSwitch(): HTMLElement {
-    const box = h("input", { id: "raw", attrs: { type: "checkbox" }, on: { change: () => this.app.store.set({ raw: box.checked ? "1" : "" }) } });
+    const box = h("input", {
+      id: "raw",
+      attrs: { type: "checkbox" },
+      on: { change: () => this.app.store.set({ raw: box.checked ? "1" : "" }) },
+    });
     box.checked = this.app.raw;
     return h("label", { class: "quiet", title: "Also debug information, directives and padding" }, box, " debug information");
   }

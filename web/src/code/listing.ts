@@ -5,7 +5,8 @@ const LOCATION = / loc\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)/g;
 const DEBUG_MARK = /, !dbg !\d+/g;
 const TRAILING_PLACE = /\s+(?:;|\/\/) \S+\.py:\d+:\d+.*$/;
 // What a reader looks for on a line first: not the arithmetic of its addresses, but what moves or multiplies tiles.
-const MLIR_WORK = /\b(?:tt\.(?:load|store|dot\w*|reduce|scan|atomic\w+|descriptor_\w+|gather|histogram)|ttg\.async_copy\w+|ttng\.(?:warp_group_dot|tc_gen5_mma\w*|async_tma\w+)|amdg\.buffer_\w+|scf\.(?:for|while|if))\b(?!_wait)/;
+const MLIR_WORK =
+  /\b(?:tt\.(?:load|store|dot\w*|reduce|scan|atomic\w+|descriptor_\w+|gather|histogram)|ttg\.async_copy\w+|ttng\.(?:warp_group_dot|tc_gen5_mma\w*|async_tma\w+)|amdg\.buffer_\w+|scf\.(?:for|while|if))\b(?!_wait)/;
 const WORK: Record<string, RegExp> = {
   ttir: MLIR_WORK,
   ttgir: MLIR_WORK,

@@ -49,7 +49,14 @@ export class Overview {
     context.drawImage(this.ground, 0, 0);
     context.globalAlpha = 1;
     context.scale(scale(), scale());
-    if (app.active >= 0) this.places(context, listing.rowsOf(app.active), EDGE, WIDTH - EDGE, `hsl(${app.hue(app.active) ?? 210} 75% ${isDark() ? "62%" : "42%"})`);
+    if (app.active >= 0)
+      this.places(
+        context,
+        listing.rowsOf(app.active),
+        EDGE,
+        WIDTH - EDGE,
+        `hsl(${app.hue(app.active) ?? 210} 75% ${isDark() ? "62%" : "42%"})`,
+      );
     this.places(context, found, 0, EDGE, cssColour("--warn"));
   }
 

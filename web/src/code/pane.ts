@@ -26,7 +26,10 @@ export class Pane {
   private cursor = -1;
   private frame = 0;
 
-  constructor(private readonly app: App, readonly kind: string) {
+  constructor(
+    private readonly app: App,
+    readonly kind: string,
+  ) {
     this.find = new FindBox(title(kind), {
       search: (text) => (this.listing && text ? this.listing.find(text) : []),
       show: (row) => {
@@ -46,8 +49,21 @@ export class Pane {
       this.inner,
     );
     this.overview = new Overview((row) => this.reveal(row, true));
-    const head = h("div", { class: "pane-head" }, h("h2", { text: title(kind), title: meaning(kind) }), this.said, h("span", { class: "step" }, this.before, this.after), this.find.element, this.copier());
-    this.element = h("section", { class: "pane", attrs: { "aria-label": title(kind) } }, head, h("div", { class: "pane-body" }, this.body, this.overview.element));
+    const head = h(
+      "div",
+      { class: "pane-head" },
+      h("h2", { text: title(kind), title: meaning(kind) }),
+      this.said,
+      h("span", { class: "step" }, this.before, this.after),
+      this.find.element,
+      this.copier(),
+    );
+    this.element = h(
+      "section",
+      { class: "pane", attrs: { "aria-label": title(kind) } },
+      head,
+      h("div", { class: "pane-body" }, this.body, this.overview.element),
+    );
     this.inner.addEventListener("mouseover", (event) => this.pointAt(event));
     this.element.addEventListener("mouseleave", () => app.hover(-1));
     this.element.addEventListener("mouseenter", () => (app.lastPane = kind));
@@ -71,7 +87,12 @@ export class Pane {
     this.inner.style.setProperty("--digits", `${String(this.lineCount).length}ch`);
     this.body.setAttribute("aria-label", `${title(this.kind)}, ${formatPlural(this.listing.rows.length, "line")}`);
     // The same lines stay in sight where the text is the same one, shown with more or less of it.
-    if (before && top > 0) this.body.scrollTop = Math.max(0, this.listing.rows.findIndex((line) => line >= top)) * ROW_PX;
+    if (before && top > 0)
+      this.body.scrollTop =
+        Math.max(
+          0,
+          this.listing.rows.findIndex((line) => line >= top),
+        ) * ROW_PX;
     this.find.again();
     this.draw();
     this.mark();
@@ -86,7 +107,10 @@ export class Pane {
     const count = this.listing && active >= 0 ? this.listing.rowsOf(active).length : 0;
     const all = this.listing?.rows.length ?? 0;
     this.said.textContent = active < 0 ? formatPlural(all, "line") : `${formatCount(count)} of ${formatCount(all)}`;
-    this.said.title = active < 0 ? "" : `${formatPlural(count, "line")} of ${formatCount(all)} come from line ${this.app.check.python[active].line} of the Python`;
+    this.said.title =
+      active < 0
+        ? ""
+        : `${formatPlural(count, "line")} of ${formatCount(all)} come from line ${this.app.check.python[active].line} of the Python`;
     const places = this.listing && line >= 0 ? this.listing.stretchesOf(line).length : 0;
     this.before.disabled = this.after.disabled = !places;
   }
@@ -110,7 +134,8 @@ export class Pane {
     const places = this.listing && line >= 0 ? this.listing.stretchesOf(line) : [];
     if (!places.length) return;
     const from = this.cursor >= 0 && places.includes(this.cursor) ? this.cursor : this.firstRow;
-    const next = by > 0 ? places.find((row) => row > from) ?? places[0] : places.findLast((row) => row < from) ?? places[places.length - 1];
+    const next =
+      by > 0 ? (places.find((row) => row > from) ?? places[0]) : (places.findLast((row) => row < from) ?? places[places.length - 1]);
     this.cursor = next;
     this.reveal(next, true);
     this.redraw();
@@ -137,7 +162,13 @@ export class Pane {
   }
 
   private arrow(text: string, name: string, by: number): HTMLButtonElement {
-    return h("button", { text, title: `${name} ([ and ])`, class: "small", attrs: { type: "button", "aria-label": name }, on: { click: () => this.stepPlace(by) } });
+    return h("button", {
+      text,
+      title: `${name} ([ and ])`,
+      class: "small",
+      attrs: { type: "button", "aria-label": name },
+      on: { click: () => this.stepPlace(by) },
+    });
   }
   private copier(): HTMLButtonElement {
     const button = h("button", { text: "Copy", title: "Copy the whole text as it is shown", class: "small", attrs: { type: "button" } });
@@ -189,7 +220,11 @@ export class Pane {
     paint(code, text, tokens(this.kind, text), this.find.wanted);
     const element = h(
       "div",
-      { class: "row", id: this.idOf(row), attrs: { role: "option", "data-row": String(row), "aria-posinset": String(row + 1), "aria-setsize": String(listing.rows.length) } },
+      {
+        class: "row",
+        id: this.idOf(row),
+        attrs: { role: "option", "data-row": String(row), "aria-posinset": String(row + 1), "aria-setsize": String(listing.rows.length) },
+      },
       h("span", { class: "no", text: String(listing.rows[row] + 1), attrs: { "aria-hidden": "true" } }),
       code,
     );

@@ -10,7 +10,10 @@ const MOST_MARKS = 22; // characters of marks that the margin shows
 
 export class PythonPane {
   readonly element: HTMLElement;
-  private readonly body = h("div", { class: "text python", attrs: { role: "grid", tabindex: "0", "aria-label": "Python source", "data-kind": "python" } });
+  private readonly body = h("div", {
+    class: "text python",
+    attrs: { role: "grid", tabindex: "0", "aria-label": "Python source", "data-kind": "python" },
+  });
   private readonly said = h("span", { class: "quiet said" });
   private rows: HTMLElement[] = [];
   private hasSamples = false;
@@ -19,7 +22,12 @@ export class PythonPane {
   private readonly caret = h("span", { class: "caret", attrs: { "aria-hidden": "true" } });
 
   constructor(private readonly app: App) {
-    this.element = h("section", { class: "pane", attrs: { "aria-label": "Python" } }, h("div", { class: "pane-head" }, h("h2", { text: "Python" }), this.said), this.body);
+    this.element = h(
+      "section",
+      { class: "pane", attrs: { "aria-label": "Python" } },
+      h("div", { class: "pane-head" }, h("h2", { text: "Python" }), this.said),
+      this.body,
+    );
     this.body.addEventListener("mouseover", (event) => app.hover(this.idOf(event.target)));
     this.element.addEventListener("mouseleave", () => app.hover(-1));
     this.body.addEventListener("click", (event) => {
@@ -54,7 +62,10 @@ export class PythonPane {
     for (const row of this.marked) row.classList.remove("is-active", "is-chosen");
     this.marked = [];
     const { active, line, column } = this.app;
-    for (const [id, name] of [[active, "is-active"], [line, "is-chosen"]] as const) {
+    for (const [id, name] of [
+      [active, "is-active"],
+      [line, "is-chosen"],
+    ] as const) {
       const row = this.rows[id];
       if (!row) continue;
       row.classList.add(name);
@@ -96,11 +107,22 @@ export class PythonPane {
       paint(row.querySelector(".code") as HTMLElement, line.text, painted[at]);
       this.rows[line.id] = row;
       const hints = line.suggestions.map((each) => hint(each));
-      if (check.plain.failure_place && check.idOf(check.plain.failure_place.file, check.plain.failure_place.line) === line.id) hints.push(failed(check.plain.failure));
+      if (check.plain.failure_place && check.idOf(check.plain.failure_place.file, check.plain.failure_place.line) === line.id)
+        hints.push(failed(check.plain.failure));
       return [row, ...hints];
     });
     const isKernel = source === check.plain.sources[0];
-    const name = isKernel ? null : h("div", { class: "function", attrs: { role: "row" } }, h("span", { text: `${source.name} · ${fileName(check.plain.files[source.file])}`, title: check.plain.files[source.file], attrs: { role: "gridcell" } }));
+    const name = isKernel
+      ? null
+      : h(
+          "div",
+          { class: "function", attrs: { role: "row" } },
+          h("span", {
+            text: `${source.name} · ${fileName(check.plain.files[source.file])}`,
+            title: check.plain.files[source.file],
+            attrs: { role: "gridcell" },
+          }),
+        );
     return h("div", { class: "group", attrs: { role: "rowgroup", "aria-label": source.name } }, name, ...rows);
   }
 
@@ -116,13 +138,24 @@ export class PythonPane {
     });
     count.style.setProperty("--share", `${(100 * own) / most}%`);
     const sampled = facts?.sample_percent ?? 0;
-    const time = this.hasSamples ? h("span", { class: "count time", text: sampled >= 0.05 ? formatPercent(sampled) : "", title: sampled ? `${formatPercent(sampled)} of the kernel's samples; ${waitText(facts)}` : "", attrs: { role: "gridcell" } }) : null;
+    const time = this.hasSamples
+      ? h("span", {
+          class: "count time",
+          text: sampled >= 0.05 ? formatPercent(sampled) : "",
+          title: sampled ? `${formatPercent(sampled)} of the kernel's samples; ${waitText(facts)}` : "",
+          attrs: { role: "gridcell" },
+        })
+      : null;
     time?.style.setProperty("--share", `${(100 * sampled) / this.mostSamples}%`);
     const marks = h("span", { class: "marks", attrs: { role: "gridcell" } }, ...shownMarks(line).marks);
     const hue = this.app.hue(line.id);
     const row = h(
       "div",
-      { class: `row${hue === null ? " is-dim" : " is-linked"}`, id: `python-${line.id}`, attrs: { role: "row", "aria-selected": "false", "data-line": String(line.id) } },
+      {
+        class: `row${hue === null ? " is-dim" : " is-linked"}`,
+        id: `python-${line.id}`,
+        attrs: { role: "row", "aria-selected": "false", "data-line": String(line.id) },
+      },
       h("span", { class: "no", text: String(line.line), attrs: { role: "rowheader" } }),
       count,
       time,
@@ -149,7 +182,9 @@ export class PythonPane {
 
 function countTitle(own: number, inLoops: number, called: number): string {
   if (!own && !called) return "";
-  const parts = own ? [`${formatPlural(own, "machine instruction")}, ${inLoops ? (inLoops === own ? "all" : formatCount(inLoops)) : "none"} in loops`] : [];
+  const parts = own
+    ? [`${formatPlural(own, "machine instruction")}, ${inLoops ? (inLoops === own ? "all" : formatCount(inLoops)) : "none"} in loops`]
+    : [];
   if (called) parts.push(`${formatPlural(called, "instruction")} of what it calls`);
   return parts.join("; ");
 }
@@ -164,7 +199,10 @@ function shownMarks(line: PythonLine): { text: string; marks: HTMLElement[] } {
   const marks: HTMLElement[] = [];
   let text = "";
   const said = line.remarks.map(({ text: words }) => words).join("; ");
-  for (const mark of [...(line.facts?.marks ?? []), ...(said ? [{ text: "remark", meaning: `The compiler says: ${said}`, is_bad: false }] : [])]) {
+  for (const mark of [
+    ...(line.facts?.marks ?? []),
+    ...(said ? [{ text: "remark", meaning: `The compiler says: ${said}`, is_bad: false }] : []),
+  ]) {
     if (text && text.length + mark.text.length > MOST_MARKS) break;
     text += `${text ? "··" : "·"}${mark.text}`;
     marks.push(h("span", { class: `mark${mark.is_bad ? " is-bad" : ""}`, text: mark.text, title: mark.meaning }));
@@ -174,7 +212,11 @@ function shownMarks(line: PythonLine): { text: string; marks: HTMLElement[] } {
 
 function hint(suggestion: Suggestion): HTMLElement {
   const summary = h("summary", {}, h("b", { text: suggestion.code }), ` ${suggestion.title}`);
-  return h("div", { class: "hint", attrs: { role: "row" } }, h("div", { attrs: { role: "gridcell" } }, h("details", {}, summary, ...suggestionBody(suggestion))));
+  return h(
+    "div",
+    { class: "hint", attrs: { role: "row" } },
+    h("div", { attrs: { role: "gridcell" } }, h("details", {}, summary, ...suggestionBody(suggestion))),
+  );
 }
 
 function failed(text: string): HTMLElement {

@@ -6,7 +6,18 @@ const KEY_STEP = 0.03;
 
 /** `at` is the column before it; `resized` gets every column's share of the width. */
 export function splitter(columns: HTMLElement, at: number, resized: (shares: number[]) => void): HTMLElement {
-  const bar = h("div", { class: "splitter", attrs: { role: "separator", tabindex: "0", "aria-orientation": "vertical", "aria-label": "Width of the columns", "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": "50" } });
+  const bar = h("div", {
+    class: "splitter",
+    attrs: {
+      role: "separator",
+      tabindex: "0",
+      "aria-orientation": "vertical",
+      "aria-label": "Width of the columns",
+      "aria-valuemin": "0",
+      "aria-valuemax": "100",
+      "aria-valuenow": "50",
+    },
+  });
   const panes = (): HTMLElement[] => [...columns.querySelectorAll<HTMLElement>(":scope > .pane")];
   const shares = (): number[] => {
     const widths = panes().map((pane) => pane.getBoundingClientRect().width);

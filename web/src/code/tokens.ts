@@ -2,11 +2,16 @@
 
 export type Token = [from: number, to: number, kind: string];
 
-const MLIR = /(?<comment>\/\/.*)|(?<string>"[^"]*")|(?<value>%[\w$.-]+(?:#\d+)?)|(?<type>![\w.]+|#\w[\w.]*|\b(?:tensor|memdesc|i\d+|f\d+|bf16|f8\w+)\b)|(?<name>\b[a-z_]\w*\.[a-z_][\w.]*)|(?<number>\b\d[\d.e+-]*|\b0x[0-9A-F]+)/g;
-const LLVM = /(?<comment>;.*)|(?<string>"[^"]*")|(?<value>[%][\w.]+)|(?<name>@[\w.$]+)|(?<type>\b(?:i\d+|float|half|bfloat|double|ptr|void|label)\b)|(?<number>\b-?\d[\d.e+-]*\b|0x[0-9A-F]+)/g;
-const PTX = /(?<comment>\/\/.*)|(?<value>%[\w.]+)|(?<type>^\s*\.\w+)|(?<name>^\s*(?:@!?%\w+\s+)?[a-z][\w.:]*)|(?<label>^\$?\w+:)|(?<number>\b0[xfd][0-9A-Fa-f]+|\b\d+\b)/g;
-const SASS = /(?<comment>\/\*[0-9a-f]+\*\/|\/\/.*)|(?<guard>@!?U?P\w+)|(?<value>\b(?:U?R\d+|U?RZ|U?P\d|U?PT|SR_\w+)\b)|(?<number>-?\b0x[0-9a-f]+|\b\d+\b)|(?<label>^\.\w+:|`\([^)]*\))|(?<name>\b[A-Z][A-Z0-9]*(?:\.[\w.]+)?)/g;
-const AMD = /(?<comment>;.*)|(?<name>^\s+[a-z]+_\w+)|(?<type>^\s*\.\w+(?!\w*:))|(?<label>^\.?\w+:|\.LBB\w+)|(?<value>\b[vsa](?:\d+\b|\[\d+:\d+\])|\bvcc\w*\b|\bexec\w*\b)|(?<number>\b0x[0-9a-f]+|\b\d+\b)/g;
+const MLIR =
+  /(?<comment>\/\/.*)|(?<string>"[^"]*")|(?<value>%[\w$.-]+(?:#\d+)?)|(?<type>![\w.]+|#\w[\w.]*|\b(?:tensor|memdesc|i\d+|f\d+|bf16|f8\w+)\b)|(?<name>\b[a-z_]\w*\.[a-z_][\w.]*)|(?<number>\b\d[\d.e+-]*|\b0x[0-9A-F]+)/g;
+const LLVM =
+  /(?<comment>;.*)|(?<string>"[^"]*")|(?<value>[%][\w.]+)|(?<name>@[\w.$]+)|(?<type>\b(?:i\d+|float|half|bfloat|double|ptr|void|label)\b)|(?<number>\b-?\d[\d.e+-]*\b|0x[0-9A-F]+)/g;
+const PTX =
+  /(?<comment>\/\/.*)|(?<value>%[\w.]+)|(?<type>^\s*\.\w+)|(?<name>^\s*(?:@!?%\w+\s+)?[a-z][\w.:]*)|(?<label>^\$?\w+:)|(?<number>\b0[xfd][0-9A-Fa-f]+|\b\d+\b)/g;
+const SASS =
+  /(?<comment>\/\*[0-9a-f]+\*\/|\/\/.*)|(?<guard>@!?U?P\w+)|(?<value>\b(?:U?R\d+|U?RZ|U?P\d|U?PT|SR_\w+)\b)|(?<number>-?\b0x[0-9a-f]+|\b\d+\b)|(?<label>^\.\w+:|`\([^)]*\))|(?<name>\b[A-Z][A-Z0-9]*(?:\.[\w.]+)?)/g;
+const AMD =
+  /(?<comment>;.*)|(?<name>^\s+[a-z]+_\w+)|(?<type>^\s*\.\w+(?!\w*:))|(?<label>^\.?\w+:|\.LBB\w+)|(?<value>\b[vsa](?:\d+\b|\[\d+:\d+\])|\bvcc\w*\b|\bexec\w*\b)|(?<number>\b0x[0-9a-f]+|\b\d+\b)/g;
 const PYTHON =
   /(?<comment>#.*)|(?<string>"""[\s\S]*?"""|'''[\s\S]*?'''|[rbf]{0,2}"(?:[^"\\\n]|\\.)*"|[rbf]{0,2}'(?:[^'\\\n]|\\.)*')|(?<word>\b(?:def|return|for|in|if|else|elif|while|and|or|not|is|None|True|False|import|from|as|with|pass|break|continue|lambda|assert|class|global|nonlocal|try|except|finally|raise|yield|del)\b)|(?<type>@[\w.]+)|(?<name>\b(?:tl|triton|libdevice)(?:\.\w+)+)|(?<number>\b\d[\w.]*)/g;
 

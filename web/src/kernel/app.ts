@@ -19,7 +19,10 @@ export class App {
   private rows: Int32Array = new Int32Array();
   private shown = -1;
 
-  constructor(readonly scene: Scene, readonly store: Store) {
+  constructor(
+    readonly scene: Scene,
+    readonly store: Store,
+  ) {
     this.refresh();
   }
 

@@ -61,13 +61,16 @@ function accesses(layout: Layout, direction: Direction): Reach[][] {
   const lanes: Reach[] = [];
   if (direction === "matrix") {
     const elements = Math.max(1, Math.min(columns, Math.floor(MATRIX_BYTES / bytes)));
-    for (let column = 0; column + elements <= columns; column += elements) for (let row = 0; row < rows; row++) lanes.push({ row, column, elements });
+    for (let column = 0; column + elements <= columns; column += elements)
+      for (let row = 0; row < rows; row++) lanes.push({ row, column, elements });
     // A matrix ends at the last row of the tile: the next one begins in the next columns.
     const matrices: Reach[][] = [];
-    for (let at = 0; at < lanes.length; at += rows) for (let row = 0; row < rows; row += MATRIX_ROWS) matrices.push(lanes.slice(at + row, at + Math.min(rows, row + MATRIX_ROWS)));
+    for (let at = 0; at < lanes.length; at += rows)
+      for (let row = 0; row < rows; row += MATRIX_ROWS) matrices.push(lanes.slice(at + row, at + Math.min(rows, row + MATRIX_ROWS)));
     return matrices;
   }
-  if (direction === "row") for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) lanes.push({ row, column, elements: 1 });
+  if (direction === "row")
+    for (let row = 0; row < rows; row++) for (let column = 0; column < columns; column++) lanes.push({ row, column, elements: 1 });
   else for (let column = 0; column < columns; column++) for (let row = 0; row < rows; row++) lanes.push({ row, column, elements: 1 });
   const warps: Reach[][] = [];
   for (let at = 0; at < lanes.length; at += WARP) warps.push(lanes.slice(at, at + WARP));

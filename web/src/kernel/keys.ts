@@ -46,7 +46,9 @@ export function showHelp(): void {
 }
 
 function helpDialog(): HTMLDialogElement {
-  const rows = SHORTCUTS.map(([keys, meaning]) => h("tr", {}, h("th", { text: keys, attrs: { scope: "row" } }), h("td", { text: meaning })));
+  const rows = SHORTCUTS.map(([keys, meaning]) =>
+    h("tr", {}, h("th", { text: keys, attrs: { scope: "row" } }), h("td", { text: meaning })),
+  );
   const close = h("button", { text: "Close", attrs: { type: "button" } });
   const dialog = h(
     "dialog",

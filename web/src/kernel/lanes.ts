@@ -188,10 +188,11 @@ function activeBox(mask: Mask, pattern: Pattern): [number, number][] {
     const lanes = maskLanes(mask, pattern) as Uint8Array;
     const found = pattern.shape.map((): [number, number] => [Infinity, 0]);
     eachPlace(pattern.shape, (lane, place) => {
-      if (lanes[lane]) for (const [axis, each] of found.entries()) {
-        each[0] = Math.min(each[0], place[axis]);
-        each[1] = Math.max(each[1], place[axis] + 1);
-      }
+      if (lanes[lane])
+        for (const [axis, each] of found.entries()) {
+          each[0] = Math.min(each[0], place[axis]);
+          each[1] = Math.max(each[1], place[axis] + 1);
+        }
     });
     activeBoxes.set(mask, (box = found));
   }

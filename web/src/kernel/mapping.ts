@@ -24,7 +24,8 @@ export function mappingOf(tensor: Tensor, state: string): Mapping {
   const parts = state.split(".");
   const wide = tensor.shape.map((_, dim) => dim).filter((dim) => tensor.shape[dim] > 1);
   const given = parts.slice(0, 2).map(Number);
-  const fits = parts.length >= 2 && given.every((dim) => Number.isInteger(dim) && dim >= -1 && dim < dims) && given[0] !== given[1] && given[1] >= 0;
+  const fits =
+    parts.length >= 2 && given.every((dim) => Number.isInteger(dim) && dim >= -1 && dim < dims) && given[0] !== given[1] && given[1] >= 0;
   const [row, column] = fits ? given : wide.length < 2 ? [-1, wide[0] ?? dims - 1] : wide.slice(-2);
   const chosen = parts.slice(2);
   const follows = tensor.shape.map((_, dim) => dim !== row && dim !== column && !/^\d+$/.test(chosen[dim] ?? "f"));

@@ -225,7 +225,10 @@ export class Picture {
       event.preventDefault();
       const move = (now: number, by: number, per: number, size: number): number => Math.min(size - 1, Math.max(0, now + by * per));
       const far = event.shiftKey ? 8 : 1;
-      this.read(move(this.at[0], step[0] * far, this.rowsPerCell, this.rows), move(this.at[1], step[1] * far, this.columnsPerCell, this.columns));
+      this.read(
+        move(this.at[0], step[0] * far, this.rowsPerCell, this.rows),
+        move(this.at[1], step[1] * far, this.columnsPerCell, this.columns),
+      );
     }
   }
 

@@ -98,7 +98,9 @@ export class TensorUse {
   /** Whether the statement reached outside this tensor: the tracer drops such lanes as if they were masked. */
   isFaulty(row: number): boolean {
     const events = this.app.launch.events as Events;
-    return this.app.launch.faults.some((fault) => fault.kind === "out_of_bounds" && fault.site === events.site[row] && fault.tensor === this.app.tensorName(row));
+    return this.app.launch.faults.some(
+      (fault) => fault.kind === "out_of_bounds" && fault.site === events.site[row] && fault.tensor === this.app.tensorName(row),
+    );
   }
 
   /** The program's operations with this element, and the value each one loaded or stored there. */
@@ -127,5 +129,9 @@ export class TensorUse {
 export function numberText(value: number): string {
   if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value);
   const size = Math.abs(value);
-  return Number.isFinite(value) ? (size >= 1e-4 && size < 1e7 ? String(Number(value.toPrecision(7))) : value.toExponential(5)) : String(value);
+  return Number.isFinite(value)
+    ? size >= 1e-4 && size < 1e7
+      ? String(Number(value.toPrecision(7)))
+      : value.toExponential(5)
+    : String(value);
 }

@@ -81,7 +81,10 @@ async function start(): Promise<void> {
     app.palette.refresh();
     for (const view of views) view.update(new Set(["theme"]));
   });
-  installKeys(app, sections.map(({ id }) => id));
+  installKeys(
+    app,
+    sections.map(({ id }) => id),
+  );
   // For the console, and for whoever wants to script the page: warplens.table("kernels"), warplens.store.set(…).
   (window as unknown as { warplens: App }).warplens = app;
   if (store.get("at")) app.reveal(store.get("at"));

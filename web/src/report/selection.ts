@@ -20,7 +20,12 @@ export function select(scene: Scene, store: Store): Selection {
   const range = store.pair("range");
   if (range && range[1] > range[0]) return ofRange(scene, range);
   const known = new Set(scene.steps.map(({ step }) => step));
-  const steps = new Set(store.list("steps").map(Number).filter((step) => known.has(step)));
+  const steps = new Set(
+    store
+      .list("steps")
+      .map(Number)
+      .filter((step) => known.has(step)),
+  );
   return steps.size ? ofSteps(scene, steps) : everything(scene);
 }
 

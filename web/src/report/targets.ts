@@ -13,7 +13,9 @@ export function linksOf(app: App, evidence: Table, row: number): Link[] {
   const what = evidence.text("what", row);
   const detail = evidence.text("detail", row);
   const links = RESOLVERS.map((resolve) => resolve(app, what, detail)).find((found) => found.length) ?? [];
-  return links.length ? links : [{ text: "evidence", target: { to: "table", table: "evidence", filter: `code:${evidence.text("code", row)}` } }];
+  return links.length
+    ? links
+    : [{ text: "evidence", target: { to: "table", table: "evidence", filter: `code:${evidence.text("code", row)}` } }];
 }
 
 type Resolver = (app: App, what: string, detail: string) => Link[];
@@ -58,7 +60,11 @@ function findRow(table: Table, matches: (row: number) => boolean): number {
 
 const costed: Resolver = (app, what) => {
   const table = app.wholeTable("roofline");
-  return rowLinks(app, "roofline", findRow(table, (row) => `${table.text("op", row)} ${table.text("params", row)}`.trim() === what));
+  return rowLinks(
+    app,
+    "roofline",
+    findRow(table, (row) => `${table.text("op", row)} ${table.text("params", row)}`.trim() === what),
+  );
 };
 
 const kernel: Resolver = (app, what, detail) => {
@@ -79,7 +85,11 @@ const chain: Resolver = (app, what) => {
 const op: Resolver = (app, what) => {
   const names = what.split(", ");
   const table = app.wholeTable("ops");
-  return rowLinks(app, "ops", findRow(table, (row) => table.text("op", row) === names[0]));
+  return rowLinks(
+    app,
+    "ops",
+    findRow(table, (row) => table.text("op", row) === names[0]),
+  );
 };
 
 const step: Resolver = (_, what) => {
@@ -90,7 +100,11 @@ const step: Resolver = (_, what) => {
 const collective: Resolver = (app, what) => {
   const table = app.wholeTable("comm");
   const kind = what.split(" of ")[0];
-  return rowLinks(app, "comm", findRow(table, (row) => table.text("collective", row) === kind));
+  return rowLinks(
+    app,
+    "comm",
+    findRow(table, (row) => table.text("collective", row) === kind),
+  );
 };
 
 const phase: Resolver = (app, what) => {

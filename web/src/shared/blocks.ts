@@ -95,7 +95,5 @@ function readDoubles(spec: Spec, bytes: Uint8Array): Float64Array {
 
 function planesOf(spec: Spec, bytes: Uint8Array): Uint8Array[] {
   const width = spec.width ?? 1;
-  return Array.from({ length: width }, (_, plane) =>
-    bytes.subarray(spec.at + plane * spec.rows, spec.at + (plane + 1) * spec.rows),
-  );
+  return Array.from({ length: width }, (_, plane) => bytes.subarray(spec.at + plane * spec.rows, spec.at + (plane + 1) * spec.rows));
 }

@@ -49,6 +49,9 @@ export function mixed(from: string, to: string, share: number): string {
 }
 
 function spelled(rgb: number[]): string {
-  const hex = (value: number): string => Math.round(255 * Math.min(1, Math.max(0, value))).toString(16).padStart(2, "0");
+  const hex = (value: number): string =>
+    Math.round(255 * Math.min(1, Math.max(0, value)))
+      .toString(16)
+      .padStart(2, "0");
   return `#${rgb.map(hex).join("")}`;
 }

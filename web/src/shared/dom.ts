@@ -13,11 +13,7 @@ export interface Options {
 }
 
 /** `h("button", { class: "small", text: "Copy", on: { click } })` */
-export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  options: Options = {},
-  ...children: Child[]
-): HTMLElementTagNameMap[K] {
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, options: Options = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   if (options.class) element.className = options.class;
   if (options.id) element.id = options.id;

@@ -20,29 +20,70 @@ export function mountBanks(host: HTMLElement, app: App): View {
   let made: Pass[] = [];
   let place = 0;
   const number = (label: string, id: string, min: number, max: number): HTMLInputElement =>
-    h("input", { class: "number", id, attrs: { type: "number", min: String(min), max: String(max), "aria-label": label }, on: { change: () => save() } });
+    h("input", {
+      class: "number",
+      id,
+      attrs: { type: "number", min: String(min), max: String(max), "aria-label": label },
+      on: { change: () => save() },
+    });
   const rows = number("Rows of the tile", "bank-rows", 1, MOST_ROWS);
   const columns = number("Columns of the tile", "bank-columns", 1, MOST_ROWS);
   const padding = number("Padding after each row, in elements", "bank-padding", 0, 128);
-  const bytes = h("select", { id: "bank-bytes", attrs: { "aria-label": "Bytes of an element" }, on: { change: () => save() } }, ...[1, 2, 4, 8].map((size) => h("option", { text: `${size}`, attrs: { value: String(size) } })));
-  const direction = h("select", { id: "bank-access", attrs: { "aria-label": "How a warp reads the tile" }, on: { change: () => save() } }, ...DIRECTIONS.map(([value, text]) => h("option", { text, attrs: { value } })));
+  const bytes = h(
+    "select",
+    { id: "bank-bytes", attrs: { "aria-label": "Bytes of an element" }, on: { change: () => save() } },
+    ...[1, 2, 4, 8].map((size) => h("option", { text: `${size}`, attrs: { value: String(size) } })),
+  );
+  const direction = h(
+    "select",
+    { id: "bank-access", attrs: { "aria-label": "How a warp reads the tile" }, on: { change: () => save() } },
+    ...DIRECTIONS.map(([value, text]) => h("option", { text, attrs: { value } })),
+  );
   const swizzle = h("input", { id: "bank-swizzle", attrs: { type: "checkbox" }, on: { change: () => save() } });
   const take = h("button", { text: "Take the chosen operation's block", attrs: { type: "button" }, on: { click: () => fromOp() } });
-  const which = h("input", { id: "bank-pass", attrs: { type: "range", min: "0", "aria-label": "Pass over the banks" }, on: { input: () => ((place = Number(which.value)), draw()) } });
+  const which = h("input", {
+    id: "bank-pass",
+    attrs: { type: "range", min: "0", "aria-label": "Pass over the banks" },
+    on: { input: () => ((place = Number(which.value)), draw()) },
+  });
   const said = h("p", { id: "bank-said", attrs: { role: "status", "aria-live": "polite" } });
   const passSaid = h("p", { class: "small" });
   const picture = new Picture({ label: "", tip: app.tip, describe: (row, bank) => describe(row, bank) });
   const twin = h("div", { class: "scroll" });
   const compared = h("div", { class: "scroll" });
   host.append(
-    h("p", { class: "quiet", text: `${BANKS} banks of ${BANK_BYTES} bytes; lanes that need different words of one bank wait for each other. Calculated from the layout you choose here, not recorded.` }),
-    h("div", { class: "tools wrap" },
-      h("label", {}, "rows ", rows), h("label", {}, "columns ", columns), h("label", {}, "bytes per element ", bytes), h("label", {}, "read ", direction),
-      h("label", {}, "padding ", padding), h("label", {}, swizzle, " swizzle"), take),
+    h("p", {
+      class: "quiet",
+      text: `${BANKS} banks of ${BANK_BYTES} bytes; lanes that need different words of one bank wait for each other. Calculated from the layout you choose here, not recorded.`,
+    }),
+    h(
+      "div",
+      { class: "tools wrap" },
+      h("label", {}, "rows ", rows),
+      h("label", {}, "columns ", columns),
+      h("label", {}, "bytes per element ", bytes),
+      h("label", {}, "read ", direction),
+      h("label", {}, "padding ", padding),
+      h("label", {}, swizzle, " swizzle"),
+      take,
+    ),
     said,
-    h("div", { class: "split" },
-      h("div", {}, h("label", { class: "small" }, "pass ", which), passSaid, picture.element, h("p", { class: "quiet small", text: "columns: banks 0–31, rows: 128 bytes each; coloured words are read in this pass, red ones wait for others of the same bank" })),
-      h("div", {}, h("h3", { text: "Layouts compared" }), compared, h("details", {}, h("summary", { text: "This pass as a table" }), twin))),
+    h(
+      "div",
+      { class: "split" },
+      h(
+        "div",
+        {},
+        h("label", { class: "small" }, "pass ", which),
+        passSaid,
+        picture.element,
+        h("p", {
+          class: "quiet small",
+          text: "columns: banks 0–31, rows: 128 bytes each; coloured words are read in this pass, red ones wait for others of the same bank",
+        }),
+      ),
+      h("div", {}, h("h3", { text: "Layouts compared" }), compared, h("details", {}, h("summary", { text: "This pass as a table" }), twin)),
+    ),
   );
 
   function layout(): Layout & { direction: Direction } {
@@ -50,11 +91,20 @@ export function mountBanks(host: HTMLElement, app: App): View {
     const bounded = (text: string, low: number, high: number): number => Math.min(high, Math.max(low, Math.floor(Number(text)) || low));
     const [tall, wide] = [bounded(r, 1, MOST_ROWS), bounded(c, 1, MOST_ROWS)];
     const known = DIRECTIONS.some(([value]) => value === access) ? (access as Direction) : "column";
-    return { rows: Math.min(tall, Math.floor(MOST_ELEMENTS / wide)), columns: wide, bytes: [1, 2, 4, 8].includes(Number(size)) ? Number(size) : 4, direction: known, padding: bounded(pad, 0, 128), swizzle: swizzled === "1" };
+    return {
+      rows: Math.min(tall, Math.floor(MOST_ELEMENTS / wide)),
+      columns: wide,
+      bytes: [1, 2, 4, 8].includes(Number(size)) ? Number(size) : 4,
+      direction: known,
+      padding: bounded(pad, 0, 128),
+      swizzle: swizzled === "1",
+    };
   }
 
   function save(): void {
-    store.set({ banks: [rows.value || 1, columns.value || 1, bytes.value, direction.value, padding.value || 0, Number(swizzle.checked)].join(".") });
+    store.set({
+      banks: [rows.value || 1, columns.value || 1, bytes.value, direction.value, padding.value || 0, Number(swizzle.checked)].join("."),
+    });
   }
 
   function fromOp(): void {
@@ -79,7 +129,9 @@ export function mountBanks(host: HTMLElement, app: App): View {
     which.max = String(Math.max(0, made.length - 1));
     which.value = String(place);
     const { vector, perPhase, maxPhase } = swizzleOf(now);
-    const how = now.swizzle ? ` Swizzle: vectors of ${vector}, ${formatPlural(maxPhase, "phase")} of ${formatPlural(perPhase, "row")}.` : "";
+    const how = now.swizzle
+      ? ` Swizzle: vectors of ${vector}, ${formatPlural(maxPhase, "phase")} of ${formatPlural(perPhase, "row")}.`
+      : "";
     said.textContent = `${formatPlural(conflictsOf(made), "conflict")} in ${formatCount(made.length)} passes over the banks to read the tile once; it takes ${formatBytes(sizeOf(now))}.${how}`;
     compare(now);
     draw();
@@ -94,10 +146,12 @@ export function mountBanks(host: HTMLElement, app: App): View {
       [`padding of ${vector} (16 bytes)`, { padding: vector, swizzle: false }],
       ["swizzle", { padding: 0, swizzle: true }],
     ];
-    const lines = kinds.filter(([name], at) => kinds.findIndex(([other]) => other === name) === at).map(([name, change]) => {
-      const other = { ...now, ...change };
-      return [name, ...DIRECTIONS.map(([each]) => formatCount(conflictsOf(passes(other, each)))), formatCount(sizeOf(other))];
-    });
+    const lines = kinds
+      .filter(([name], at) => kinds.findIndex(([other]) => other === name) === at)
+      .map(([name, change]) => {
+        const other = { ...now, ...change };
+        return [name, ...DIRECTIONS.map(([each]) => formatCount(conflictsOf(passes(other, each)))), formatCount(sizeOf(other))];
+      });
     replace(compared, table(["Layout", "column", "row", "8 × 16 bytes", "Bytes"], lines));
   }
 
@@ -117,11 +171,26 @@ export function mountBanks(host: HTMLElement, app: App): View {
       cells[cell] = Math.max(cells[cell], seen.has(bank) ? 2 : 1);
       seen.add(bank);
     }
-    picture.paint(Uint32Array.from(cells, (state) => [ground, heat[heatStep(0.5)], bad][state]), line);
+    picture.paint(
+      Uint32Array.from(cells, (state) => [ground, heat[heatStep(0.5)], bad][state]),
+      line,
+    );
     const fullest = Math.max(...pass.perBank);
     passSaid.textContent = `Pass ${place + 1} of ${formatCount(made.length)}: ${formatPlural(pass.lanes.length, "lane")}, ${formatPlural(words.length, "word")}, the fullest bank has ${fullest}: ${formatPlural(pass.conflicts, "conflict")}.`;
     picture.label(`Shared memory by bank. ${passSaid.textContent} The table beside it lists every lane.`);
-    replace(twin, table(["Lane", "Row", "Column", "Words", "Banks"], pass.lanes.map((lane) => [String(lane.lane), String(lane.row), String(lane.column), lane.words.join(" "), lane.words.map((word) => word % BANKS).join(" ")])));
+    replace(
+      twin,
+      table(
+        ["Lane", "Row", "Column", "Words", "Banks"],
+        pass.lanes.map((lane) => [
+          String(lane.lane),
+          String(lane.row),
+          String(lane.column),
+          lane.words.join(" "),
+          lane.words.map((word) => word % BANKS).join(" "),
+        ]),
+      ),
+    );
   }
 
   function describe(row: number, bank: number): Said {
@@ -130,7 +199,10 @@ export function mountBanks(host: HTMLElement, app: App): View {
     const inBank = made[place]?.perBank[bank] ?? 0;
     return {
       title: `bank ${bank}, word ${word}`,
-      lines: [...readers.slice(0, 4).map((lane) => `lane ${lane.lane}: row ${lane.row}, column ${lane.column}`), `${formatPlural(inBank, "word")} of this bank in the pass`],
+      lines: [
+        ...readers.slice(0, 4).map((lane) => `lane ${lane.lane}: row ${lane.row}, column ${lane.column}`),
+        `${formatPlural(inBank, "word")} of this bank in the pass`,
+      ],
     };
   }
 

@@ -49,7 +49,9 @@ export function mountDot(host: HTMLElement, app: App): View {
     next.disabled = !all.length;
     board.hidden = !chosen;
     if (!chosen) {
-      said.textContent = all.length ? `The program has ${formatCount(all.length)} matrix products; choose one in the list of operations.` : "The program has no matrix product.";
+      said.textContent = all.length
+        ? `The program has ${formatCount(all.length)} matrix products; choose one in the list of operations.`
+        : "The program has no matrix product.";
       return;
     }
     tiles = tilesOf(app, row);
@@ -71,7 +73,14 @@ export function mountDot(host: HTMLElement, app: App): View {
       });
       return picture;
     });
-    const boxes = pictures.map((picture, at) => h("figure", { class: `tile-${"abc"[at]}` }, h("figcaption", { class: "small", text: `${tiles[at].name} ${sizeText([tiles[at].rows, tiles[at].columns])}` }), picture.element));
+    const boxes = pictures.map((picture, at) =>
+      h(
+        "figure",
+        { class: `tile-${"abc"[at]}` },
+        h("figcaption", { class: "small", text: `${tiles[at].name} ${sizeText([tiles[at].rows, tiles[at].columns])}` }),
+        picture.element,
+      ),
+    );
     replace(board, ...boxes);
     for (const at of pictures.keys()) paint(at);
   }
@@ -90,7 +99,8 @@ export function mountDot(host: HTMLElement, app: App): View {
     const { cellRows, cellColumns, rowsPerCell, columnsPerCell } = picture;
     let most = 0;
     for (const value of tile.values ?? []) if (Number.isFinite(value) && Math.abs(value) > most) most = Math.abs(value);
-    const first = (cell: number): number => Math.floor(cell / cellColumns) * rowsPerCell * tile.columns + (cell % cellColumns) * columnsPerCell;
+    const first = (cell: number): number =>
+      Math.floor(cell / cellColumns) * rowsPerCell * tile.columns + (cell % cellColumns) * columnsPerCell;
     const plain = flags[at === 2 ? 2 : 1];
     const edge = new Uint8Array(cellRows * cellColumns);
     if (row >= 0) for (let x = 0; x < cellColumns; x++) edge[Math.floor(row / rowsPerCell) * cellColumns + x] = 1;
@@ -141,12 +151,14 @@ function factor(app: App, load: number, name: string, rows: number, columns: num
   const [tall, wide] = app.shape(load).slice(-2);
   const turned = tall === columns && wide === rows && rows !== columns;
   const said = `${app.tensorName(load)}, loaded in operation ${app.programRows.indexOf(load)}, line ${app.line(load)}`;
-  if (!turned && (tall !== rows || wide !== columns || app.shape(load).length !== 2)) return { ...none, source: `from ${said}, in another shape` };
+  if (!turned && (tall !== rows || wide !== columns || app.shape(load).length !== 2))
+    return { ...none, source: `from ${said}, in another shape` };
   const values = valuesOf(app, load);
   const pattern = app.launch.patterns[events.pattern[load]];
   const active = maskLanes(app.launch.masks[events.mask[load]], pattern);
   if (!turned) return { ...none, values, active, source: said };
-  const turn = <T extends Numbers | Uint8Array>(given: T | null): T | null => given && (given.map((_, at) => given[(at % columns) * rows + Math.floor(at / columns)]) as T);
+  const turn = <T extends Numbers | Uint8Array>(given: T | null): T | null =>
+    given && (given.map((_, at) => given[(at % columns) * rows + Math.floor(at / columns)]) as T);
   return { ...none, values: turn(values), active: turn(active), source: `${said}, transposed` };
 }
 

@@ -11,8 +11,13 @@ export function mountFaults(host: HTMLElement, app: App): View {
     section.classList.toggle("is-empty", !faults.length);
     if (!faults.length) return replace(host, h("p", { class: "quiet", text: "None found." }));
     const rows = faults.map((fault, at) => row(app, fault, at));
-    const heads = ["Fault", "Line", "Tensor", "Program", "Index", "How often", "What happened"].map((text) => h("th", { text, attrs: { scope: "col" } }));
-    replace(host, h("div", { class: "scroll" }, h("table", { class: "data" }, h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows))));
+    const heads = ["Fault", "Line", "Tensor", "Program", "Index", "How often", "What happened"].map((text) =>
+      h("th", { text, attrs: { scope: "col" } }),
+    );
+    replace(
+      host,
+      h("div", { class: "scroll" }, h("table", { class: "data" }, h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows))),
+    );
   };
   show();
   return {
@@ -32,7 +37,14 @@ function row(app: App, fault: Fault, at: number): HTMLElement {
     on: { click: () => goTo(app, fault) },
   });
   const often = `${formatPlural(fault.elements, "element")} in ${formatPlural(fault.programs, "program")}`;
-  const cells = [String(sites[fault.site].line), fault.tensor, idText(fault.program), fault.index < 0 && !fault.tensor ? "" : String(fault.index), often, fault.message];
+  const cells = [
+    String(sites[fault.site].line),
+    fault.tensor,
+    idText(fault.program),
+    fault.index < 0 && !fault.tensor ? "" : String(fault.index),
+    often,
+    fault.message,
+  ];
   return h("tr", {}, h("td", {}, goes), ...cells.map((text) => h("td", { text })));
 }
 
@@ -41,7 +53,9 @@ function goTo(app: App, fault: Fault): void {
   app.store.set({ program: String(app.numberOf(fault.program)), op: "" });
   const events = app.launch.events as Events | null;
   if (!events) return;
-  const place = app.programRows.findIndex((each) => events.site[each] === fault.site && (!fault.tensor || app.tensorName(each) === fault.tensor));
+  const place = app.programRows.findIndex(
+    (each) => events.site[each] === fault.site && (!fault.tensor || app.tensorName(each) === fault.tensor),
+  );
   if (place >= 0) app.store.set({ op: String(place) });
   document.getElementById("ops")?.scrollIntoView({ block: "nearest" });
 }

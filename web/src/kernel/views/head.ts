@@ -18,14 +18,26 @@ export function mountHead(host: HTMLElement, app: App): View {
     attrs: { type: "button" },
     on: { click: () => store.set({ theme: THEMES[(THEMES.indexOf(store.get("theme")) + 1) % THEMES.length] }) },
   });
-  const help = h("button", { text: "?", title: "Keys and help (?)", attrs: { type: "button", "aria-label": "Help" }, on: { click: showHelp } });
+  const help = h("button", {
+    text: "?",
+    title: "Keys and help (?)",
+    attrs: { type: "button", "aria-label": "Help" },
+    on: { click: showHelp },
+  });
   const picker = launchPicker(app);
-  host.append(h("div", { class: "bar" }, h("div", { class: "tools" }, title, picker), h("div", { class: "tools" }, theme, help)), facts, badges);
+  host.append(
+    h("div", { class: "bar" }, h("div", { class: "tools" }, title, picker), h("div", { class: "tools" }, theme, help)),
+    facts,
+    badges,
+  );
 
   const show = (): void => {
     const { launch } = app;
     title.textContent = launch.kernel;
-    replace(facts, ...factsOf(app).map(([name, value, why]) => h("span", { title: why }, h("span", { class: "quiet", text: `${name} ` }), value)));
+    replace(
+      facts,
+      ...factsOf(app).map(([name, value, why]) => h("span", { title: why }, h("span", { class: "quiet", text: `${name} ` }), value)),
+    );
     replace(badges, ...notesOf(app).map((text) => h("span", { class: "badge", text })));
     theme.textContent = THEME_NAMES[store.get("theme")] ?? THEME_NAMES[""];
     if (picker) picker.querySelector("select")!.value = String(scene.header.launches.findIndex(({ index }) => index === launch.index));
@@ -44,9 +56,16 @@ function launchPicker(app: App): HTMLElement | null {
   const options = launches.map((launch, at) => {
     const from = launch.called_from ? ` from ${launch.called_from}` : "";
     const faults = launch.faults.length ? `, ${formatPlural(launch.faults.length, "fault")}` : "";
-    return h("option", { text: `${launch.index}: ${launch.kernel} [${sizeText(launch.grid)}]${from}${faults}`, attrs: { value: String(at) } });
+    return h("option", {
+      text: `${launch.index}: ${launch.kernel} [${sizeText(launch.grid)}]${from}${faults}`,
+      attrs: { value: String(at) },
+    });
   });
-  const select = h("select", { id: "launch", on: { change: () => app.store.set({ launch: select.value, program: "", op: "", dims: "" }) } }, ...options);
+  const select = h(
+    "select",
+    { id: "launch", on: { change: () => app.store.set({ launch: select.value, program: "", op: "", dims: "" }) } },
+    ...options,
+  );
   return h("label", {}, "Launch ", select);
 }
 

@@ -72,7 +72,12 @@ export class TensorMap {
     const touch = this.use.touchOf(rows);
     this.follow(rows, touch);
     this.window = this.windowOf(rows);
-    this.picture.fit(this.window.rows, this.window.columns, this.window.columns > WIDTH_PX ? LARGE_PX : WIDTH_PX, this.window.rows > HEIGHT_PX ? LARGE_PX : HEIGHT_PX);
+    this.picture.fit(
+      this.window.rows,
+      this.window.columns,
+      this.window.columns > WIDTH_PX ? LARGE_PX : WIDTH_PX,
+      this.window.rows > HEIGHT_PX ? LARGE_PX : HEIGHT_PX,
+    );
     this.draw(rows);
     this.tell(touch, rows);
     showControls(this.controls, this.tensor, this.mapping, this.choose);
@@ -108,7 +113,12 @@ export class TensorMap {
     if (bottom < 0) return whole;
     top = Math.max(0, top - MARGIN);
     left = Math.max(0, left - MARGIN);
-    return { top, left, rows: Math.min(whole.rows, bottom + 1 + MARGIN) - top, columns: Math.min(whole.columns, right + 1 + MARGIN) - left };
+    return {
+      top,
+      left,
+      rows: Math.min(whole.rows, bottom + 1 + MARGIN) - top,
+      columns: Math.min(whole.columns, right + 1 + MARGIN) - left,
+    };
   }
 
   private flags(rows: number[]): Uint8Array {
@@ -125,7 +135,8 @@ export class TensorMap {
         if (!shown(mapping, index)) return;
         const y = rowOf(mapping, index) - window.top;
         const x = columnOf(mapping, index) - window.left;
-        if (y >= 0 && x >= 0 && y < window.rows && x < window.columns) flags[picture.cellOf(y, x)] |= active ? flag : inside(tensor, index) ? masked : dropped;
+        if (y >= 0 && x >= 0 && y < window.rows && x < window.columns)
+          flags[picture.cellOf(y, x)] |= active ? flag : inside(tensor, index) ? masked : dropped;
       });
     }
     return flags;
@@ -174,7 +185,14 @@ export class TensorMap {
     const { show, values, signed = false } = this.layer();
     if (!values) return null;
     const { window, mapping } = this;
-    const key = [show, mappingState(mapping), mapping.fixed, Object.values(window), document.documentElement.dataset["theme"], colours().ground].join(" ");
+    const key = [
+      show,
+      mappingState(mapping),
+      mapping.fixed,
+      Object.values(window),
+      document.documentElement.dataset["theme"],
+      colours().ground,
+    ].join(" ");
     if (key !== this.baseKey || !this.base) {
       this.base = this.cellColours(values, signed);
       this.baseKey = key;
@@ -245,8 +263,15 @@ export class TensorMap {
     const where = touch.low.length ? ` within [${touch.low.map((low, dim) => `${low}:${touch.high[dim] + 1}`).join(", ")}]` : "";
     const faulty = rows.some((row) => this.use.isFaulty(row));
     const masked = touch.masked ? `; ${formatPlural(touch.masked, "lane")} masked${faulty ? " or out of bounds" : ""}` : "";
-    this.said.textContent = rows.length ? `The program ${parts.length ? `${parts.join(", ")}${where}` : "touches nothing here"}${masked}${touch.outside ? `; ${formatPlural(touch.outside, "lane")} outside it` : ""}.` : "The program does not touch it.";
-    const axes = mapping.row < 0 ? (this.window.columns < tensor.shape[mapping.column] ? `dimension ${mapping.column} in rows of ${mapping.width}` : "one row") : `rows: dimension ${mapping.row}, columns: dimension ${mapping.column}`;
+    this.said.textContent = rows.length
+      ? `The program ${parts.length ? `${parts.join(", ")}${where}` : "touches nothing here"}${masked}${touch.outside ? `; ${formatPlural(touch.outside, "lane")} outside it` : ""}.`
+      : "The program does not touch it.";
+    const axes =
+      mapping.row < 0
+        ? this.window.columns < tensor.shape[mapping.column]
+          ? `dimension ${mapping.column} in rows of ${mapping.width}`
+          : "one row"
+        : `rows: dimension ${mapping.row}, columns: dimension ${mapping.column}`;
     const cells = picture.scaled ? `; drawn smaller: a cell is ${picture.rowsPerCell} × ${picture.columnsPerCell} elements` : "";
     this.scale.textContent = `${axes}${cells}${this.legend()}`;
     picture.label(`Map of ${tensor.name}. ${this.said.textContent} Arrow keys read single elements; a table follows.`);
@@ -255,11 +280,17 @@ export class TensorMap {
   private legend(): string {
     const show = this.app.store.get("show");
     const { counts, tensor } = this;
-    if (show === "before" || show === "after") return tensor.before ? "; values: blue below zero, orange above, the strongest is the largest magnitude shown" : "; no values recorded";
+    if (show === "before" || show === "after")
+      return tensor.before
+        ? "; values: blue below zero, orange above, the strongest is the largest magnitude shown"
+        : "; no values recorded";
     if (show === "program") return "";
     if (counts === undefined) return "; counting …";
     if (counts === null) return "; too large to be counted here";
-    const most = show === "programs" ? formatPlural(counts.mostPrograms, "program") : formatPlural(counts.mostAccesses, "access").replace("accesss", "accesses");
+    const most =
+      show === "programs"
+        ? formatPlural(counts.mostPrograms, "program")
+        : formatPlural(counts.mostAccesses, "access").replace("accesss", "accesses");
     return `; an element is touched by up to ${most}; ${formatCount(counts.touched)} elements touched, ${formatCount(counts.shared)} of them by several programs`;
   }
 
@@ -276,7 +307,11 @@ export class TensorMap {
       if (tensor.before) facts.push(["value before", numberText(tensor.before[value])]);
       if (tensor.after) facts.push(["value after", numberText(tensor.after[value])]);
       const counted = this.elementAt(false)(index);
-      if (this.counts) facts.push(["accesses, all programs", formatCount(this.counts.accesses[counted])], ["programs", formatCount(this.counts.programs[counted])]);
+      if (this.counts)
+        facts.push(
+          ["accesses, all programs", formatCount(this.counts.accesses[counted])],
+          ["programs", formatCount(this.counts.programs[counted])],
+        );
     }
     const found = this.use.touchedBy(index);
     facts.push(...found.slice(0, MOST_LISTED));
@@ -293,9 +328,23 @@ export class TensorMap {
       const { low, high, masked, loaded, stored, atomic } = this.use.touchOf([row]);
       const where = low.length ? low.map((from, dim) => `${from}:${high[dim] + 1}`).join(", ") : "none";
       const { app } = this;
-      return [`${app.programRows.indexOf(row)} ${app.opName(row)}`, String(app.line(row)), `[${where}]`, formatCount(loaded + stored + atomic), formatCount(masked)];
+      return [
+        `${app.programRows.indexOf(row)} ${app.opName(row)}`,
+        String(app.line(row)),
+        `[${where}]`,
+        formatCount(loaded + stored + atomic),
+        formatCount(masked),
+      ];
     });
-    const cut = rows.length > MOST_TABLE_ROWS ? h("p", { class: "quiet", text: `The first ${MOST_TABLE_ROWS} of ${formatCount(rows.length)}.` }) : null;
-    replace(this.details, this.details.querySelector("summary"), h("div", { class: "scroll" }, table(["Operation", "Line", "Elements", "Active lanes", "Masked lanes"], lines)), cut);
+    const cut =
+      rows.length > MOST_TABLE_ROWS
+        ? h("p", { class: "quiet", text: `The first ${MOST_TABLE_ROWS} of ${formatCount(rows.length)}.` })
+        : null;
+    replace(
+      this.details,
+      this.details.querySelector("summary"),
+      h("div", { class: "scroll" }, table(["Operation", "Line", "Elements", "Active lanes", "Masked lanes"], lines)),
+      cut,
+    );
   }
 }

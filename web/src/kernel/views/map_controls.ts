@@ -16,22 +16,40 @@ export function showControls(host: HTMLElement, tensor: Tensor, mapping: Mapping
   const row = mapping.row < 0 ? another(mapping.column) : mapping.row;
   // Choosing the dimension that the other axis has swaps the two.
   const rows = select("rows", tensor, row, (dim) => set(dim === mapping.column ? { row: dim, column: row } : { row: dim }));
-  const columns = select("columns", tensor, mapping.column, (dim) => set(dim === mapping.row ? { column: dim, row: mapping.column } : { column: dim }));
+  const columns = select("columns", tensor, mapping.column, (dim) =>
+    set(dim === mapping.row ? { column: dim, row: mapping.column } : { column: dim }),
+  );
   const others = dims.filter((dim) => dim !== mapping.row && dim !== mapping.column && tensor.shape[dim] > 1);
   replace(host, rows, columns, ...others.map((dim) => slider(host, tensor, mapping, dim, choose)));
   // Made anew, but under the reader's hands the same.
-  if (active) [rows, columns].find((each) => each.textContent === active.parentElement?.textContent)?.querySelector("select")?.focus();
+  if (active)
+    [rows, columns]
+      .find((each) => each.textContent === active.parentElement?.textContent)
+      ?.querySelector("select")
+      ?.focus();
 }
 
 function select(label: string, tensor: Tensor, current: number, pick: (dim: number) => void): HTMLElement {
-  const options = tensor.shape.map((size, dim) => h("option", { text: `dim ${dim} (${size})`, attrs: { value: String(dim), ...(dim === current ? { selected: "" } : {}) } }));
-  const box = h("select", { attrs: { "aria-label": `${label} of ${tensor.name}` }, on: { change: () => pick(Number(box.value)) } }, ...options);
+  const options = tensor.shape.map((size, dim) =>
+    h("option", { text: `dim ${dim} (${size})`, attrs: { value: String(dim), ...(dim === current ? { selected: "" } : {}) } }),
+  );
+  const box = h(
+    "select",
+    { attrs: { "aria-label": `${label} of ${tensor.name}` }, on: { change: () => pick(Number(box.value)) } },
+    ...options,
+  );
   return h("label", {}, `${label} `, box);
 }
 
 function slider(host: HTMLElement, tensor: Tensor, mapping: Mapping, dim: number, choose: Choose): HTMLElement {
   const range = h("input", {
-    attrs: { type: "range", min: "0", max: String(tensor.shape[dim] - 1), "aria-label": `Index in dimension ${dim} of ${tensor.name}`, "data-dim": String(dim) },
+    attrs: {
+      type: "range",
+      min: "0",
+      max: String(tensor.shape[dim] - 1),
+      "aria-label": `Index in dimension ${dim} of ${tensor.name}`,
+      "data-dim": String(dim),
+    },
     on: { input: () => choose(chosen()) },
   });
   range.value = String(mapping.fixed[dim]);

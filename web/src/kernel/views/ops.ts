@@ -71,7 +71,10 @@ export function mountOps(host: HTMLElement, app: App): View {
 
   function say(): void {
     const { opRow } = app;
-    said.textContent = opRow < 0 ? "Line, operation, tensor, block, active lanes of all." : `Chosen: ${cellsOf(app, opRow, app.op).filter(Boolean).join(", ")}. ${app.launch.sites[app.launch.events!.site[opRow]].statement}`;
+    said.textContent =
+      opRow < 0
+        ? "Line, operation, tensor, block, active lanes of all."
+        : `Chosen: ${cellsOf(app, opRow, app.op).filter(Boolean).join(", ")}. ${app.launch.sites[app.launch.events!.site[opRow]].statement}`;
   }
 
   draw();

@@ -51,21 +51,37 @@ export function mountPrograms(host: HTMLElement, app: App): View {
   });
   picture.element.append(chosen);
   const axes = h("p", { class: "quiet small" });
-  const scrubber = h("input", { id: "scrubber", attrs: { type: "range", min: "0", "aria-label": "Program, among the traced ones" }, on: { input: () => pick(app.traced[Number(scrubber.value)]) } });
+  const scrubber = h("input", {
+    id: "scrubber",
+    attrs: { type: "range", min: "0", "aria-label": "Program, among the traced ones" },
+    on: { input: () => pick(app.traced[Number(scrubber.value)]) },
+  });
   const fields = AXES.map((axis, dim) =>
-    h("input", { class: "number", attrs: { type: "number", min: "0", "aria-label": `program_id(${dim})`, "data-axis": axis }, on: { change: () => fromFields() } }),
+    h("input", {
+      class: "number",
+      attrs: { type: "number", min: "0", "aria-label": `program_id(${dim})`, "data-axis": axis },
+      on: { change: () => fromFields() },
+    }),
   );
   const step = (text: string, label: string, by: number): HTMLElement =>
     h("button", { text, title: label, attrs: { type: "button", "aria-label": label }, on: { click: () => app.step("program", by) } });
   const said = h("p", { id: "program-said", attrs: { role: "status", "aria-live": "polite" } });
-  const layer = h("input", { attrs: { type: "range", min: "0", "aria-label": "Slice of the grid" }, on: { input: () => ((slice = Number(layer.value)), draw()) } });
+  const layer = h("input", {
+    attrs: { type: "range", min: "0", "aria-label": "Slice of the grid" },
+    on: { input: () => ((slice = Number(layer.value)), draw()) },
+  });
   const layerRow = h("label", { class: "small" }, "slice ", layer);
   const details = h("details", {}, h("summary", { text: "Programs as a table" }));
   details.addEventListener("toggle", () => table());
   const labelled = fields.map((field, dim) => h("label", { class: "small" }, `${AXES[dim]} `, field));
   host.append(
     h("div", { class: "tools wrap" }, step("‹", "Previous program ([)", -1), ...labelled, step("›", "Next program (])", 1)),
-    scrubber, said, picture.element, axes, layerRow, details,
+    scrubber,
+    said,
+    picture.element,
+    axes,
+    layerRow,
+    details,
   );
 
   function numberAt(row: number, column: number): number {
@@ -87,7 +103,9 @@ export function mountPrograms(host: HTMLElement, app: App): View {
   }
 
   function fromFields(): void {
-    const ids = fields.map((field, dim) => Math.min(app.launch.grid[dim] - 1, Math.max(0, Math.floor(Number(field.value)) || 0))) as ProgramId;
+    const ids = fields.map((field, dim) =>
+      Math.min(app.launch.grid[dim] - 1, Math.max(0, Math.floor(Number(field.value)) || 0)),
+    ) as ProgramId;
     pick(app.numberOf(ids));
   }
 
@@ -139,12 +157,27 @@ export function mountPrograms(host: HTMLElement, app: App): View {
 
   function table(): void {
     if (!details.open) return;
-    const rows = app.traced.slice(0, MOST_TABLE_ROWS).map((program, place) =>
-      h("tr", {}, h("td", { text: idText(app.ids(program)) }), ...[app.rowsAt(place).length, app.bytes[place]].map((value) => h("td", { class: "number-cell", text: formatCount(value) }))),
-    );
+    const rows = app.traced
+      .slice(0, MOST_TABLE_ROWS)
+      .map((program, place) =>
+        h(
+          "tr",
+          {},
+          h("td", { text: idText(app.ids(program)) }),
+          ...[app.rowsAt(place).length, app.bytes[place]].map((value) => h("td", { class: "number-cell", text: formatCount(value) })),
+        ),
+      );
     const heads = ["Program", "Operations", "Bytes"].map((text) => h("th", { text, attrs: { scope: "col" } }));
-    const cut = app.traced.length > MOST_TABLE_ROWS ? h("p", { class: "quiet", text: `The first ${formatCount(MOST_TABLE_ROWS)} of ${formatCount(app.traced.length)}.` }) : null;
-    replace(details, details.querySelector("summary"), h("div", { class: "scroll" }, h("table", { class: "data" }, h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows))), cut);
+    const cut =
+      app.traced.length > MOST_TABLE_ROWS
+        ? h("p", { class: "quiet", text: `The first ${formatCount(MOST_TABLE_ROWS)} of ${formatCount(app.traced.length)}.` })
+        : null;
+    replace(
+      details,
+      details.querySelector("summary"),
+      h("div", { class: "scroll" }, h("table", { class: "data" }, h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows))),
+      cut,
+    );
   }
 
   function all(): void {
@@ -160,8 +193,13 @@ export function mountPrograms(host: HTMLElement, app: App): View {
     layerRow.hidden = plan.other < 0;
     layer.max = String(Math.max(0, (grid[plan.other] ?? 1) - 1));
     layer.value = String(slice);
-    picture.label(`Grid of ${formatPlural(grid[0] * grid[1] * grid[2], "program")}: arrow keys read it, Enter chooses; the table below lists the programs`);
-    const folded = plan.folded >= 0 ? `program_id(${plan.folded}) in rows of ${plan.columns}` : `rows: program_id(${plan.row}), columns: program_id(${plan.column})`;
+    picture.label(
+      `Grid of ${formatPlural(grid[0] * grid[1] * grid[2], "program")}: arrow keys read it, Enter chooses; the table below lists the programs`,
+    );
+    const folded =
+      plan.folded >= 0
+        ? `program_id(${plan.folded}) in rows of ${plan.columns}`
+        : `rows: program_id(${plan.row}), columns: program_id(${plan.column})`;
     axes.textContent = `${folded}; the colour is stronger where more bytes are moved, striped red has a fault${app.launch.events && app.traced.length < grid[0] * grid[1] * grid[2] ? ", striped grey was not traced" : ""}`;
     draw();
     mark();
@@ -190,5 +228,9 @@ function saidOf(app: App, program: number): string[] {
   if (!app.launch.events) return ["only totals were recorded"];
   if (place < 0) return ["not traced"];
   const faults = app.launch.faults.filter((fault) => app.numberOf(fault.program) === program).length;
-  return [formatPlural(app.rowsAt(place).length, "operation"), `${formatBytes(app.bytes[place])} moved`, ...(faults ? [formatPlural(faults, "fault")] : [])];
+  return [
+    formatPlural(app.rowsAt(place).length, "operation"),
+    `${formatBytes(app.bytes[place])} moved`,
+    ...(faults ? [formatPlural(faults, "fault")] : []),
+  ];
 }

@@ -32,10 +32,21 @@ export function mountSource(host: HTMLElement, app: App): View {
 
   function lineOf(file: string, line: number, code: string, total: Totals | undefined): HTMLElement {
     const number = total
-      ? h("button", { text: String(line), title: `Next operation of line ${line}`, attrs: { type: "button", "aria-label": `Line ${line}: next operation of it` }, on: { click: () => choose(file, line) } })
+      ? h("button", {
+          text: String(line),
+          title: `Next operation of line ${line}`,
+          attrs: { type: "button", "aria-label": `Line ${line}: next operation of it` },
+          on: { click: () => choose(file, line) },
+        })
       : String(line);
     const moved = total ? [total.bytes && formatBytes(total.bytes), total.flop && formatFlop(total.flop)].filter(Boolean).join(", ") : "";
-    const row = h("tr", {}, h("th", { attrs: { scope: "row" } }, number), h("td", { class: "quiet moved", text: moved, title: total?.ops ?? "" }), h("td", { class: "text", text: code || " " }));
+    const row = h(
+      "tr",
+      {},
+      h("th", { attrs: { scope: "row" } }, number),
+      h("td", { class: "quiet moved", text: moved, title: total?.ops ?? "" }),
+      h("td", { class: "text", text: code || " " }),
+    );
     if (total) row.addEventListener("click", (event) => (event.target as HTMLElement).matches("button") || choose(file, line));
     row.classList.toggle("has-ops", Boolean(total));
     rows.set(`${file}:${line}`, row);
@@ -69,7 +80,8 @@ export function mountSource(host: HTMLElement, app: App): View {
     if (!current) return;
     // Only this box scrolls: scrollIntoView would move the page under the reader.
     const top = current.offsetTop;
-    if (top < body.scrollTop || top + current.offsetHeight > body.scrollTop + body.clientHeight) body.scrollTop = top - body.clientHeight / 3;
+    if (top < body.scrollTop || top + current.offsetHeight > body.scrollTop + body.clientHeight)
+      body.scrollTop = top - body.clientHeight / 3;
   }
 
   make();

@@ -14,11 +14,22 @@ export function mountSummary(host: HTMLElement, app: App): View {
     statements,
   );
   const show = (): void => {
-    replace(totals, table(["", `program ${idText(app.ids())}`, `all ${formatCount(app.launch.traced_programs)} traced programs`], totalRows(app)));
+    replace(
+      totals,
+      table(["", `program ${idText(app.ids())}`, `all ${formatCount(app.launch.traced_programs)} traced programs`], totalRows(app)),
+    );
   };
   const rest = (): void => {
-    replace(statements, table(["Line", "Operation", "Tensor", "Times", "Bytes", "Active lanes", "Sectors needed", "FLOP", "Statement"], statementRows(app)));
-    replace(reuse, app.launch.reuse.length ? table(["Tensor", "Bytes loaded", "Bytes touched", "By several programs", "Loads per byte read"], reuseRows(app)) : h("p", { class: "quiet", text: "Not recorded: the trace was made without checks." }));
+    replace(
+      statements,
+      table(["Line", "Operation", "Tensor", "Times", "Bytes", "Active lanes", "Sectors needed", "FLOP", "Statement"], statementRows(app)),
+    );
+    replace(
+      reuse,
+      app.launch.reuse.length
+        ? table(["Tensor", "Bytes loaded", "Bytes touched", "By several programs", "Loads per byte read"], reuseRows(app))
+        : h("p", { class: "quiet", text: "Not recorded: the trace was made without checks." }),
+    );
   };
   show();
   rest();
@@ -64,7 +75,11 @@ function totalRows(app: App): string[][] {
     ["Bytes stored", whole(own?.stored), whole(totals["stored_bytes"])],
     ["Bytes of atomics", whole(own?.atomic), whole(totals["atomic_bytes"])],
     ["Bytes if no lane were masked", "", whole(totals["attempted_bytes"])],
-    ["Active lanes of all lanes", percent(own && own.lanes ? (100 * own.active) / own.lanes : null), percent(totals["active_lanes_percent"])],
+    [
+      "Active lanes of all lanes",
+      percent(own && own.lanes ? (100 * own.active) / own.lanes : null),
+      percent(totals["active_lanes_percent"]),
+    ],
     ["Sectors needed of those touched (100 %: coalesced)", "", percent(totals["sector_percent"])],
     ["FLOPs of matrix products", whole(own?.dot), whole(totals["dot_flop"])],
     ["FLOPs of reductions and scans", "", whole(totals["reduce_flop"])],

@@ -20,7 +20,11 @@ export function mountTensors(host: HTMLElement, app: App): View {
   host.append(bar, holder);
   let maps: TensorMap[] = [];
   let group: HTMLElement;
-  const zoom = h("input", { id: "zoom", attrs: { type: "checkbox" }, on: { change: () => store.set({ zoom: zoom.checked ? "program" : "" }) } });
+  const zoom = h("input", {
+    id: "zoom",
+    attrs: { type: "checkbox" },
+    on: { change: () => store.set({ zoom: zoom.checked ? "program" : "" }) },
+  });
 
   function states(): string[] {
     return store.get("dims").split("|");
@@ -32,12 +36,17 @@ export function mountTensors(host: HTMLElement, app: App): View {
     const options = OPTIONS.filter(([value]) => hasValues || (value !== "before" && value !== "after"));
     group = choice("Colour the maps by", options, store.get("show") as Show, (show) => store.set({ show }));
     replace(bar, group, h("label", {}, zoom, " only what the program touches"), legend());
-    maps = events ? tensors.map((_, number) => new TensorMap(app, number, (state) => {
-      const all = states();
-      while (all.length < tensors.length) all.push("");
-      all[number] = state;
-      store.set({ dims: all.join("|") });
-    })) : [];
+    maps = events
+      ? tensors.map(
+          (_, number) =>
+            new TensorMap(app, number, (state) => {
+              const all = states();
+              while (all.length < tensors.length) all.push("");
+              all[number] = state;
+              store.set({ dims: all.join("|") });
+            }),
+        )
+      : [];
     replace(holder, ...maps.map(({ element }) => element));
     if (!events) holder.append(h("p", { class: "empty", text: "Only totals were recorded: maps need a trace made without --count." }));
   }
@@ -49,7 +58,17 @@ export function mountTensors(host: HTMLElement, app: App): View {
       if (colour) box.style.background = colour;
       return h("span", {}, box, ` ${name}`);
     };
-    return h("span", { class: "legend small" }, swatch("loaded", names.load), swatch("stored", names.store), swatch("both", names.both), swatch("atomic", names.atomic), swatch("masked", ""), swatch("past the end", beyond), app.launch.faults.some(({ kind }) => kind === "out_of_bounds") && swatch("out of bounds", "", " bad"));
+    return h(
+      "span",
+      { class: "legend small" },
+      swatch("loaded", names.load),
+      swatch("stored", names.store),
+      swatch("both", names.both),
+      swatch("atomic", names.atomic),
+      swatch("masked", ""),
+      swatch("past the end", beyond),
+      app.launch.faults.some(({ kind }) => kind === "out_of_bounds") && swatch("out of bounds", "", " bad"),
+    );
   }
 
   function draw(): void {

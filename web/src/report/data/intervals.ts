@@ -65,9 +65,19 @@ export function join(a: Union, b: Union): Union {
   const count = a.starts.length + b.starts.length;
   const starts = new Float64Array(count);
   const lengths = new Float64Array(count);
-  for (const [{ starts: from, ends }, at] of [[a, 0], [b, a.starts.length]] as const) {
+  for (const [{ starts: from, ends }, at] of [
+    [a, 0],
+    [b, a.starts.length],
+  ] as const) {
     starts.set(from, at);
-    lengths.set(ends.map((end, i) => end - from[i]), at);
+    lengths.set(
+      ends.map((end, i) => end - from[i]),
+      at,
+    );
   }
-  return union(Uint32Array.from({ length: count }, (_, i) => i), starts, lengths);
+  return union(
+    Uint32Array.from({ length: count }, (_, i) => i),
+    starts,
+    lengths,
+  );
 }

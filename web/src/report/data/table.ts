@@ -83,10 +83,13 @@ export class Table {
   }
   /** The same rows with some columns' numbers replaced. */
   with(replaced: Record<string, Float64Array>): Table {
-    const columns = this.columns.map((column) =>
-      replaced[column.name] ? { ...column, values: replaced[column.name] } : column,
+    const columns = this.columns.map((column) => (replaced[column.name] ? { ...column, values: replaced[column.name] } : column));
+    return new Table(
+      { name: this.name, meaning: this.meaning, notes: this.notes, rows: this.rows, columns },
+      this.texts,
+      true,
+      this.origin,
     );
-    return new Table({ name: this.name, meaning: this.meaning, notes: this.notes, rows: this.rows, columns }, this.texts, true, this.origin);
   }
 }
 

@@ -77,8 +77,7 @@ function speeds(whole: Table, mean_us: Float64Array): Columns {
   return { tflops: scaled("tflops"), tbps: scaled("tbps"), percent_of_roofline: scaled("percent_of_roofline") };
 }
 
-export const roofline: Maker = (whole, scene, selection) =>
-  costed(whole, scene.data.members["roofline"], scene, selection);
+export const roofline: Maker = (whole, scene, selection) => costed(whole, scene.data.members["roofline"], scene, selection);
 
 /** A family's table holds the rows of the roofline that are of this family, in the same order. */
 export const family: Maker = (whole, scene, selection, tables) => {

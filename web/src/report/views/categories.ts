@@ -6,7 +6,13 @@ import { barList, categoryList, categoryParts, showBar, type Bar } from "./steps
 
 /** Whether there is any time to tell of. */
 export function hasCategories(app: App): boolean {
-  return app.hasTable("kernel_categories") && app.wholeTable("kernel_categories").column("percent").values.some((percent) => percent > 0);
+  return (
+    app.hasTable("kernel_categories") &&
+    app
+      .wholeTable("kernel_categories")
+      .column("percent")
+      .values.some((percent) => percent > 0)
+  );
 }
 
 export function mountCategories(host: HTMLElement, app: App): View {
@@ -36,16 +42,14 @@ function kernelList(app: App): HTMLElement {
     sum.count += table.number("count", row);
     sums.set(name, sum);
   }
-  const bars = [...sums].map(
-    ([name, { percent, us, count, category }]): Bar => ({
-      name,
-      percent,
-      colour: app.palette.category(category),
-      figures: `${formatMs(us / 1e3)} · ${formatPlural(count, "call")}`,
-      title: `${name} · ${category}`,
-      go: () => app.go({ to: "table", table: "kernels", filter: `kernel_short="${name.replaceAll('"', "")}"` }),
-    }),
-  );
+  const bars = [...sums].map(([name, { percent, us, count, category }]): Bar => ({
+    name,
+    percent,
+    colour: app.palette.category(category),
+    figures: `${formatMs(us / 1e3)} · ${formatPlural(count, "call")}`,
+    title: `${name} · ${category}`,
+    go: () => app.go({ to: "table", table: "kernels", filter: `kernel_short="${name.replaceAll('"', "")}"` }),
+  }));
   bars.sort((a, b) => b.percent - a.percent);
   const note = "All calls of a kernel together; click for who called it.";
   return barList("GPU time by kernel", note, bars, "No kernel is in this profile.", () => app.go({ to: "table", table: "kernels" }));

@@ -34,7 +34,8 @@ export function mountChanges(host: HTMLElement, app: App): View {
 
 function changesOf(app: App): Changes {
   if (app.hasTable("diff_summary")) return ofTraces(app, app.wholeTable("diff_summary"));
-  if (app.hasTable("kernel_categories") && app.wholeTable("kernel_categories").has("a_total_us")) return ofCategories(app, app.wholeTable("kernel_categories"));
+  if (app.hasTable("kernel_categories") && app.wholeTable("kernel_categories").has("a_total_us"))
+    return ofCategories(app, app.wholeTable("kernel_categories"));
   const what = app.hasTable("diff_tree") ? "Neither profile has times; the call tree and the tables compare what they count." : REPORTS;
   return { note: what, rows: [], table: "" };
 }

@@ -11,7 +11,12 @@ export function mountFindings(host: HTMLElement, app: App): View {
     const cards = Array.from({ length: findings.rows }, (_, row) => card(app, row));
     const rest = cards.slice(SHOWN);
     const more = rest.length
-      ? h("details", { class: "more" }, h("summary", { text: `${rest.length} more, with smaller gains` }), h("div", { class: "cards" }, ...rest))
+      ? h(
+          "details",
+          { class: "more" },
+          h("summary", { text: `${rest.length} more, with smaller gains` }),
+          h("div", { class: "cards" }, ...rest),
+        )
       : null;
     host.append(h("div", { class: "cards" }, ...cards.slice(0, SHOWN)));
     if (more) host.append(more);
@@ -26,7 +31,9 @@ const NOTE = "Findings are about the whole trace, whatever is selected below. Ga
 function nothingFound(app: App): string {
   if (!app.scene?.hasGpu) return "No GPU work in this trace, so there is nothing to advise on it.";
   const quality = app.wholeTable("quality");
-  const missing = Object.keys(UNCHECKED).filter((code) => quality.find("code", code) >= 0).map((code) => UNCHECKED[code]);
+  const missing = Object.keys(UNCHECKED)
+    .filter((code) => quality.find("code", code) >= 0)
+    .map((code) => UNCHECKED[code]);
   const unknown = missing.length ? ` Not everything could be looked at: ${missing.join("; ")}.` : "";
   return `No finding: nothing that could be checked would win a noticeable share of the time.${unknown}`;
 }

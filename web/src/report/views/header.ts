@@ -37,10 +37,20 @@ export function mountHeader(host: HTMLElement, app: App): View {
     attrs: { type: "button" },
     on: { click: () => store.set({ theme: nextTheme(store.get("theme")) }) },
   });
-  const help = h("button", { text: "?", title: "Keys and help (?)", attrs: { type: "button", "aria-label": "Help" }, on: { click: showHelp } });
+  const help = h("button", {
+    text: "?",
+    title: "Keys and help (?)",
+    attrs: { type: "button", "aria-label": "Help" },
+    on: { click: showHelp },
+  });
   const scope = h("div", { id: "scope", attrs: { role: "status", "aria-live": "polite" } });
   host.append(
-    h("div", { class: "bar" }, h("h1", { text: app.isDiff ? header.title : fileName(header.source) }), h("span", { class: "tools" }, found, search, theme, help)),
+    h(
+      "div",
+      { class: "bar" },
+      h("h1", { text: app.isDiff ? header.title : fileName(header.source) }),
+      h("span", { class: "tools" }, found, search, theme, help),
+    ),
     h("p", { class: "facts" }, ...factLine(app)),
     h("p", { class: "verdict", text: header.facts["verdict"] ?? "" }),
     h("div", { class: "badges", attrs: { role: "list", "aria-label": "What this trace can and cannot tell" } }, ...badges(app)),
@@ -73,7 +83,10 @@ function showScope(host: HTMLElement, app: App): void {
     on: {
       click: () => {
         const { windows } = app.selection;
-        app.store.jump({ view: `${Math.min(...windows.map(([from]) => from))}-${Math.max(...windows.map(([, to]) => to))}`, at: "timeline" });
+        app.store.jump({
+          view: `${Math.min(...windows.map(([from]) => from))}-${Math.max(...windows.map(([, to]) => to))}`,
+          at: "timeline",
+        });
         app.reveal("timeline");
       },
     },
@@ -116,9 +129,7 @@ function factLine(app: App): HTMLElement[] {
     : mode === "paths"
       ? Object.keys(facts).filter((name) => !["verdict", "content hash"].includes(name))
       : ["device", "format", "rank", "events in file"];
-  return shown
-    .filter((name) => facts[name])
-    .map((name) => h("span", {}, h("span", { class: "quiet", text: `${name} ` }), facts[name]));
+  return shown.filter((name) => facts[name]).map((name) => h("span", {}, h("span", { class: "quiet", text: `${name} ` }), facts[name]));
 }
 
 /** One badge per note on the trace, warnings first; a trace that lacks nothing gets one too. */
@@ -137,5 +148,11 @@ function badges(app: App): HTMLElement[] {
 
 function badge(severity: string, code: string, message: string): HTMLElement {
   const mark = severity === "warning" ? "⚠" : severity === "good" ? "✓" : "·";
-  return h("span", { class: `badge ${severity}`, title: message, attrs: { role: "listitem" } }, `${mark} `, h("b", { text: code.replaceAll("_", " ") }), ` ${message}`);
+  return h(
+    "span",
+    { class: `badge ${severity}`, title: message, attrs: { role: "listitem" } },
+    `${mark} `,
+    h("b", { text: code.replaceAll("_", " ") }),
+    ` ${message}`,
+  );
 }

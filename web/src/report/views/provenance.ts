@@ -56,5 +56,11 @@ function columns(app: App): HTMLElement {
     ]);
     return h("details", {}, h("summary", { text: `${name}: ${table.meaning}` }), h("dl", {}, ...entries));
   });
-  return h("details", {}, h("summary", { text: "What every column of every table means" }), ...parts, h("pre", { class: "licences", text: LICENCES }));
+  return h(
+    "details",
+    {},
+    h("summary", { text: "What every column of every table means" }),
+    ...parts,
+    h("pre", { class: "licences", text: LICENCES }),
+  );
 }

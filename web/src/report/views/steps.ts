@@ -9,11 +9,17 @@ const SHOWN_ROWS = 12;
 const LEAST_SCALE = 25; // percent: bars are no longer than their shares deserve
 
 export function mountSteps(host: HTMLElement, app: App): View {
-  const strip = h("div", { class: "strip", attrs: { role: "group", "aria-label": "Steps; click to describe one alone, Shift or Ctrl for several" } });
+  const strip = h("div", {
+    class: "strip",
+    attrs: { role: "group", "aria-label": "Steps; click to describe one alone, Shift or Ctrl for several" },
+  });
   const bar = h("div", { class: "whole-bar", attrs: { role: "img" } });
   const lists = h("div", { class: "breakdown" });
   const spread = h("p", { class: "quiet", text: stepsText(app) });
-  const caption = h("p", { class: "quiet caption", text: "All of the GPU's time: while busy by kernel category, in proportion to the kernels' time; hatched: idle, by cause." });
+  const caption = h("p", {
+    class: "quiet caption",
+    text: "All of the GPU's time: while busy by kernel category, in proportion to the kernels' time; hatched: idle, by cause.",
+  });
   host.append(strip, spread, bar, caption, lists);
   caption.hidden = !app.scene?.hasGpu;
   const show = (): void => {
@@ -32,7 +38,13 @@ export function mountSteps(host: HTMLElement, app: App): View {
 function showStrip(strip: HTMLElement, app: App): void {
   const steps = app.wholeTable("steps");
   if (!steps.rows) {
-    replace(strip, h("p", { class: "empty", text: "No steps are marked in this trace (call prof.step() each iteration). A range of time can be selected on the timeline." }));
+    replace(
+      strip,
+      h("p", {
+        class: "empty",
+        text: "No steps are marked in this trace (call prof.step() each iteration). A range of time can be selected on the timeline.",
+      }),
+    );
     return;
   }
   const focused = strip.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset["step"] : null;
@@ -49,7 +61,9 @@ function stepsText(app: App): string {
   const steps = app.wholeTable("steps");
   if (!steps.rows) return "";
   const column = app.scene?.hasGpu ? "gpu_ms" : "host_ms";
-  const times = Array.from(steps.column(column).values).filter((ms) => ms > 0).sort((a, b) => a - b);
+  const times = Array.from(steps.column(column).values)
+    .filter((ms) => ms > 0)
+    .sort((a, b) => a - b);
   if (!times.length) return "";
   const middle = (times[(times.length - 1) >> 1] + times[times.length >> 1]) / 2;
   const range = times.length > 1 ? ` (${formatMs(times[0])} to ${formatMs(times[times.length - 1])})` : "";
@@ -69,7 +83,10 @@ function stepButton(app: App, steps: Table, row: number, column: string, longest
       class: "step",
       title: text,
       attrs: { type: "button", "aria-pressed": String(chosen.includes(step)), "aria-label": text, "data-step": step },
-      on: { click: (event) => app.store.set({ steps: toggled(chosen, step, event.shiftKey || event.ctrlKey || event.metaKey, steps), range: "" }) },
+      on: {
+        click: (event) =>
+          app.store.set({ steps: toggled(chosen, step, event.shiftKey || event.ctrlKey || event.metaKey, steps), range: "" }),
+      },
     },
     h("span", { class: "column", attrs: { "aria-hidden": "true", style: `--tall:${(100 * ms) / longest}%;--busy:${busy}%` } }),
     h("span", { class: "number", text: step, attrs: { "aria-hidden": "true" } }),
@@ -99,7 +116,10 @@ export function showBar(bar: HTMLElement, app: App, parts: Part[]): void {
     ...parts.map(({ name, percent, colour }) =>
       h(
         "span",
-        { title: `${name}: ${formatPercent(percent)} of the time`, attrs: { style: `width:${percent}%;background:${colour};color:${ink(app, colour)}` } },
+        {
+          title: `${name}: ${formatPercent(percent)} of the time`,
+          attrs: { style: `width:${percent}%;background:${colour};color:${ink(app, colour)}` },
+        },
         percent > 6 ? `${name} ${formatPercent(percent)}` : "",
       ),
     ),
@@ -181,16 +201,22 @@ export interface Bar {
 
 export function barList(title: string, note: string, bars: Bar[], empty: string, twin: () => void): HTMLElement {
   const longest = Math.max(...bars.map(({ percent }) => percent), LEAST_SCALE);
-  const rows = bars.slice(0, SHOWN_ROWS).map((bar) =>
-    h(
-      "tr",
-      { title: bar.title },
-      h("th", { attrs: { scope: "row" } }, h("button", { class: "link", text: bar.name, attrs: { type: "button" }, on: { click: bar.go } })),
-      h("td", { class: "track" }, h("span", { attrs: { style: `width:${(100 * bar.percent) / longest}%;background:${bar.colour}` } })),
-      h("td", { class: "num", text: formatPercent(bar.percent) }),
-      h("td", { class: "num quiet", text: bar.figures }),
-    ),
-  );
+  const rows = bars
+    .slice(0, SHOWN_ROWS)
+    .map((bar) =>
+      h(
+        "tr",
+        { title: bar.title },
+        h(
+          "th",
+          { attrs: { scope: "row" } },
+          h("button", { class: "link", text: bar.name, attrs: { type: "button" }, on: { click: bar.go } }),
+        ),
+        h("td", { class: "track" }, h("span", { attrs: { style: `width:${(100 * bar.percent) / longest}%;background:${bar.colour}` } })),
+        h("td", { class: "num", text: formatPercent(bar.percent) }),
+        h("td", { class: "num quiet", text: bar.figures }),
+      ),
+    );
   const hidden = bars.length - rows.length;
   return h(
     "div",
@@ -198,7 +224,12 @@ export function barList(title: string, note: string, bars: Bar[], empty: string,
     h("h3", { text: title }),
     h("p", { class: "quiet", text: note }),
     bars.length ? h("table", { class: "bars" }, h("tbody", {}, ...rows)) : h("p", { class: "empty", text: empty }),
-    h("button", { class: "link", text: hidden > 0 ? `${hidden} more, as a table` : "as a table", attrs: { type: "button" }, on: { click: twin } }),
+    h("button", {
+      class: "link",
+      text: hidden > 0 ? `${hidden} more, as a table` : "as a table",
+      attrs: { type: "button" },
+      on: { click: twin },
+    }),
   );
 }
 
@@ -217,21 +248,21 @@ export function categoryList(app: App): HTMLElement {
     };
   });
   const note = "Shares of the summed time of all GPU events; click for the kernels.";
-  return barList("GPU time by kernel category", note, bars, "No GPU event belongs to the selection.", () => app.go({ to: "table", table: "kernel_categories" }));
+  return barList("GPU time by kernel category", note, bars, "No GPU event belongs to the selection.", () =>
+    app.go({ to: "table", table: "kernel_categories" }),
+  );
 }
 
 function idleList(app: App, sentence: string): HTMLElement {
   const meanings = app.header.definitions["causes of idleness"] ?? {};
-  const bars = idleCauses(app).map(
-    ({ name, percent, ms, count }): Bar => ({
-      name,
-      percent,
-      colour: "var(--quiet)",
-      figures: `${formatMs(ms)} · ${formatPlural(count, "gap")}`,
-      title: meanings[name] ?? "",
-      go: () => app.go(name === "short gaps" ? { to: "table", table: "idle" } : { to: "table", table: "gaps", filter: `cause:"${name}"` }),
-    }),
-  );
+  const bars = idleCauses(app).map(({ name, percent, ms, count }): Bar => ({
+    name,
+    percent,
+    colour: "var(--quiet)",
+    figures: `${formatMs(ms)} · ${formatPlural(count, "gap")}`,
+    title: meanings[name] ?? "",
+    go: () => app.go(name === "short gaps" ? { to: "table", table: "idle" } : { to: "table", table: "gaps", filter: `cause:"${name}"` }),
+  }));
   return barList("Why the GPU was idle", sentence, bars, "The GPU was never idle.", () => app.go({ to: "table", table: "idle" }));
 }
 

@@ -49,7 +49,16 @@ function amountOf(table: Table, { name, unit, meaning }: Column, own: Float64Arr
     meaning,
     unit: isTime ? "nanoseconds" : isBytes ? "bytes" : "none",
     own,
-    shown: (value) => (!value ? "0" : isTime ? formatNs(value) : isBytes ? formatBytes(value) : unit === "FLOP" ? formatFlop(value) : formatNumber(value, unit)),
+    shown: (value) =>
+      !value
+        ? "0"
+        : isTime
+          ? formatNs(value)
+          : isBytes
+            ? formatBytes(value)
+            : unit === "FLOP"
+              ? formatFlop(value)
+              : formatNumber(value, unit),
   };
 }
 

@@ -85,7 +85,13 @@ export class Chart {
     if (!this.shown || !scope) return;
     let rows = 0;
     const deeper = (row: number): void => void (rows = Math.max(rows, row + 1));
-    visit(this.shown.look.frames, scope, [0, Infinity], (_, _x, _w, row) => deeper(row), ({ row }) => deeper(row));
+    visit(
+      this.shown.look.frames,
+      scope,
+      [0, Infinity],
+      (_, _x, _w, row) => deeper(row),
+      ({ row }) => deeper(row),
+    );
     this.space.style.height = `${rows * ROW_PX}px`;
     this.drawNow();
   }
@@ -155,7 +161,8 @@ export class Chart {
     const frame = bar ? -1 : this.frameAt(event);
     this.place(this.hoverBox, frame);
     const { look } = this.shown;
-    if (bar) this.tip.show(`${formatCount(bar.frames)} frames, each too narrow to draw; click to zoom in`, [], [], event.clientX, event.clientY);
+    if (bar)
+      this.tip.show(`${formatCount(bar.frames)} frames, each too narrow to draw; click to zoom in`, [], [], event.clientX, event.clientY);
     else if (frame >= 0) this.tip.show(fullName(look, frame), [], look.facts(frame), event.clientX, event.clientY);
     else this.tip.hide();
   }

@@ -41,7 +41,8 @@ function crumbButton(name: string, isCurrent: boolean, click: () => void): HTMLE
 }
 
 export const HINTS = {
-  chart: "Click a frame to zoom in, drag over a stretch to widen it; with the keyboard: arrows move, Enter zooms in, + − widen, Backspace goes back.",
+  chart:
+    "Click a frame to zoom in, drag over a stretch to widen it; with the keyboard: arrows move, Enter zooms in, + − widen, Backspace goes back.",
   list: "Click a row to open or close it; with the keyboard: ↑ ↓ move, → opens, ← closes.",
 };
 
@@ -61,7 +62,12 @@ export function showDetail(host: HTMLElement, app: App, look: Look, frame: numbe
 }
 
 function goButton(app: App, text: string, target: Target | null, whyNot: string): HTMLButtonElement {
-  const button = h("button", { text, ...(target ? {} : { title: whyNot }), attrs: { type: "button" }, on: { click: () => target && app.go(target) } });
+  const button = h("button", {
+    text,
+    ...(target ? {} : { title: whyNot }),
+    attrs: { type: "button" },
+    on: { click: () => target && app.go(target) },
+  });
   button.disabled = !target;
   return button;
 }

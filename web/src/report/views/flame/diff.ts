@@ -160,4 +160,3 @@ export function leftOut(table: Table, frames: Frames): string {
   for (let frame = 1; frame < frames.size; frame++) if (frames.width[frame] === 0) hidden++;
   return hidden ? `${formatCount(hidden)} of ${formatCount(table.rows)} call paths have no width here.` : "";
 }
-

@@ -58,7 +58,7 @@ export function visit(
     if (bar && bar.to - bar.from >= NARROWEST_PX / 2) onBar(bar);
     bar = null;
   };
-  for (let frame = root; frame < end[root]; ) {
+  for (let frame = root; frame < end[root];) {
     const row = depth[frame] - depth[root];
     const left = (x[frame] - origin) * scale;
     const wide = weight[frame] * scale;

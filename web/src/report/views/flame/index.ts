@@ -55,7 +55,11 @@ class FlameView implements View {
       open: (frame) => this.openTable(frame),
     });
     this.list = new TreeList((frame) => this.choose(frame));
-    this.asTable = h("button", { text: "As table", attrs: { type: "button", "aria-pressed": "false" }, on: { click: () => this.toggleTable() } });
+    this.asTable = h("button", {
+      text: "As table",
+      attrs: { type: "button", "aria-pressed": "false" },
+      on: { click: () => this.toggleTable() },
+    });
     const saves = saveButtons(this.source, app.palette, () => this.look && { look: this.look, zoom: this.shownZoom });
     const tools = h("div", { class: "flame-tools" }, ...this.source.controls, this.asTable, saves);
     host.classList.add("flame");

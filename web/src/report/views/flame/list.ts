@@ -27,12 +27,21 @@ export class TreeList {
   private active = 0;
 
   constructor(private readonly choose: (frame: number) => void) {
-    this.body = h("div", { class: "tree-rows", attrs: { role: "rowgroup" }, on: { click: (event) => this.click(event), keydown: (event) => this.key(event) } });
+    this.body = h("div", {
+      class: "tree-rows",
+      attrs: { role: "rowgroup" },
+      on: { click: (event) => this.click(event), keydown: (event) => this.key(event) },
+    });
     this.space = h("div", { class: "tree-space", attrs: { role: "presentation" } }, this.body);
     this.note = h("p", { class: "quiet" });
     this.head = h("div", { class: "tree-row tree-head", attrs: { role: "row" } });
     const top = h("div", { class: "tree-top", attrs: { role: "rowgroup" } }, this.head);
-    this.scroll = h("div", { class: "tree-scroll", attrs: { role: "treegrid", "aria-label": "Call tree" }, on: { scroll: () => this.render() } }, top, this.space);
+    this.scroll = h(
+      "div",
+      { class: "tree-scroll", attrs: { role: "treegrid", "aria-label": "Call tree" }, on: { scroll: () => this.render() } },
+      top,
+      this.space,
+    );
     this.element = h("div", { class: "tree-list" }, this.scroll, this.note);
   }
 
@@ -79,7 +88,11 @@ export class TreeList {
     const swatch = h("i", { class: "swatch" });
     swatch.style.background = look.colour(frame);
     const text = fullName(look, frame);
-    const toggle = h("span", { class: "tree-toggle", text: isLeaf ? "" : this.open.has(frame) ? "▾" : "▸", attrs: { "aria-hidden": "true" } });
+    const toggle = h("span", {
+      class: "tree-toggle",
+      text: isLeaf ? "" : this.open.has(frame) ? "▾" : "▸",
+      attrs: { "aria-hidden": "true" },
+    });
     const name = h("span", { class: "tree-name", title: text, attrs: { role: "gridcell" } }, toggle, swatch, text);
     name.style.paddingLeft = `${0.3 + 0.9 * Math.min(level, 40)}rem`;
     return h(

@@ -55,7 +55,11 @@ export function diffProfiles(frames: Frames, table: Table): Profile[] {
   return (["a", "b"] as const).map((side) => {
     const own = ownOf(table, side);
     const { what, unit } = comparedBy(table);
-    return { name: `${what} of ${side.toUpperCase()}`, own: (frame) => own[frames.node[frame]], unit: unit === "us" ? "nanoseconds" : "none" };
+    return {
+      name: `${what} of ${side.toUpperCase()}`,
+      own: (frame) => own[frames.node[frame]],
+      unit: unit === "us" ? "nanoseconds" : "none",
+    };
   });
 }
 

@@ -46,15 +46,16 @@ export function sumsSource(app: App): Source {
     return frames;
   };
   const weight = weightControl(amounts, amount().column, (column) => store.set({ weight: column, zoom: "" }));
-  const orders = choice("Order", ORDERS.filter(([each]) => each !== "time"), order(), (each) => store.set({ order: each, zoom: "" }));
+  const orders = choice(
+    "Order",
+    ORDERS.filter(([each]) => each !== "time"),
+    order(),
+    (each) => store.set({ order: each, zoom: "" }),
+  );
   const callers = choice("Callers", contexts, context(), (each) => store.set({ context: each, zoom: "" }));
   const stem = stemOf(app);
   return {
-    controls: [
-      labelled("Weight", weight.element),
-      labelled("Order", orders),
-      ...(contexts.length ? [labelled("Callers", callers)] : []),
-    ],
+    controls: [labelled("Weight", weight.element), labelled("Order", orders), ...(contexts.length ? [labelled("Callers", callers)] : [])],
     keys: ["weight", "order", "context"],
     sync: () => {
       weight.mark(amount().column);
@@ -68,7 +69,9 @@ export function sumsSource(app: App): Source {
     folded: () => foldedText(framesIn("left")),
     speedscope: () => {
       const frames = framesIn("left");
-      return speedscopeText(frames, stem, [{ name: `${amount().text} of ${stem}`, own: (frame) => frames.self[frame], unit: amount().unit }]);
+      return speedscopeText(frames, stem, [
+        { name: `${amount().text} of ${stem}`, own: (frame) => frames.self[frame], unit: amount().unit },
+      ]);
     },
   };
 }
@@ -94,7 +97,12 @@ function weightControl(
   choose: (column: string) => void,
 ): { element: HTMLElement; mark(column: string): void } {
   if (amounts.length <= MOST_BUTTONS) {
-    const element = choice("Weight", amounts.map(({ column, text, meaning }) => [column, text, meaning] as const), current, choose);
+    const element = choice(
+      "Weight",
+      amounts.map(({ column, text, meaning }) => [column, text, meaning] as const),
+      current,
+      choose,
+    );
     return { element, mark: (column) => press(element, column) };
   }
   const options = amounts.map(({ column, text, meaning }) => h("option", { text, title: meaning, attrs: { value: column } }));

@@ -33,13 +33,48 @@ function tableOf(frames: Frames, meaning: string): Table {
     values,
   });
   const columns = [
-    column("name", "", "module, op, frame or kernel", texted((row) => nameOf(frames, row))),
-    column("kind", "", "kind of the node", texted((row) => toneOf(frames, row).kind)),
-    column("depth", "", "nodes above it", numbers((row) => frames.depth[row])),
-    column("total_us", "us", "time of the node and all below it", numbers((row) => frames.width[row] / US)),
-    column("self_us", "us", "time of the node itself", numbers((row) => frames.self[row] / US)),
-    column("percent", "%", "share of all time in the tree", numbers((row) => shareOf(frames, row, ROOT))),
-    column("count", "", "events of the node and all below it", numbers((row) => frames.count[row])),
+    column(
+      "name",
+      "",
+      "module, op, frame or kernel",
+      texted((row) => nameOf(frames, row)),
+    ),
+    column(
+      "kind",
+      "",
+      "kind of the node",
+      texted((row) => toneOf(frames, row).kind),
+    ),
+    column(
+      "depth",
+      "",
+      "nodes above it",
+      numbers((row) => frames.depth[row]),
+    ),
+    column(
+      "total_us",
+      "us",
+      "time of the node and all below it",
+      numbers((row) => frames.width[row] / US),
+    ),
+    column(
+      "self_us",
+      "us",
+      "time of the node itself",
+      numbers((row) => frames.self[row] / US),
+    ),
+    column(
+      "percent",
+      "%",
+      "share of all time in the tree",
+      numbers((row) => shareOf(frames, row, ROOT)),
+    ),
+    column(
+      "count",
+      "",
+      "events of the node and all below it",
+      numbers((row) => frames.count[row]),
+    ),
     column("path", "", "names from the outermost caller down, joined by ;", texted(pathsOf(frames))),
   ];
   return new Table({ name: "call_tree", meaning, notes: [], rows, columns }, texts);

@@ -43,7 +43,10 @@ function leftAxis(scale: LogScale, { left, right }: Layout): SVGElement[] {
 export function ceilingLines(layout: Layout, shown: Ceiling[], bandwidth: Ceiling | null, points: Point[]): SVGElement[] {
   const { x, y, right } = layout;
   const levels = merged(shown.filter(isCompute)).sort((a, b) => b.value - a.value);
-  const labels = spreadOut(levels.map(({ value }) => y(value)), layout);
+  const labels = spreadOut(
+    levels.map(({ value }) => y(value)),
+    layout,
+  );
   const parts = levels.flatMap((ceiling, at) => {
     const ridge = bandwidth ? x(ceiling.value / bandwidth.value) : layout.left;
     return [
@@ -64,7 +67,8 @@ function diagonal(layout: Layout, bandwidth: Ceiling, highest: number, points: P
   const turn = (Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI;
   const along = (share: number): [number, number] => [x1 + (x2 - x1) * share, y1 + (y2 - y1) * share];
   const dots = points.filter(hasFlops).map((point) => [x(point.intensity), y(point.tflops)]);
-  const room = (share: number): number => Math.min(...dots.map(([dotX, dotY]) => Math.hypot(dotX - along(share)[0], dotY - along(share)[1] + 10)));
+  const room = (share: number): number =>
+    Math.min(...dots.map(([dotX, dotY]) => Math.hypot(dotX - along(share)[0], dotY - along(share)[1] + 10)));
   const [midX, midY] = along([0.2, 0.35, 0.5, 0.65, 0.8].reduce((best, share) => (room(share) > room(best) ? share : best)));
   return [
     line([x1, y1, x2, y2], lineClass(bandwidth)),
@@ -78,16 +82,18 @@ export function stripLines(layout: Layout, limits: Ceiling[]): SVGElement[] {
   if (!strip) return [];
   let free = right + STRIP_LABEL;
   // From the right; a label that would run into the one before it stands at the foot of the strip instead.
-  return [...limits].sort((a, b) => b.value - a.value).flatMap((ceiling) => {
-    const at = strip.x(ceiling.value);
-    const fits = at + STRIP_LABEL / 2 < free;
-    if (fits) free = at - STRIP_LABEL / 2;
-    const anchor = at > right - STRIP_LABEL / 2 ? "end" : "middle";
-    return [
-      line([at, strip.top, at, strip.bottom], lineClass(ceiling)),
-      text(Math.min(at, right), fits ? strip.top - 6 : strip.bottom - 4, labelText(ceiling), anchor, "", "rl-ceiling-label"),
-    ];
-  });
+  return [...limits]
+    .sort((a, b) => b.value - a.value)
+    .flatMap((ceiling) => {
+      const at = strip.x(ceiling.value);
+      const fits = at + STRIP_LABEL / 2 < free;
+      if (fits) free = at - STRIP_LABEL / 2;
+      const anchor = at > right - STRIP_LABEL / 2 ? "end" : "middle";
+      return [
+        line([at, strip.top, at, strip.bottom], lineClass(ceiling)),
+        text(Math.min(at, right), fits ? strip.top - 6 : strip.bottom - 4, labelText(ceiling), anchor, "", "rl-ceiling-label"),
+      ];
+    });
 }
 
 /** Ceilings of one height are one line: matrix bf16, fp16. */

@@ -75,7 +75,11 @@ function corners(count: number, turn: number, radius: (at: number) => number): C
 
 function cross(r: number, turn: number): string {
   const [arm, half] = [1.25 * r, 0.42 * r];
-  const quarter: Corner[] = [[-half, -arm], [half, -arm], [half, -half]];
+  const quarter: Corner[] = [
+    [-half, -arm],
+    [half, -arm],
+    [half, -half],
+  ];
   const cos = Math.cos((turn * Math.PI) / 180);
   const sin = Math.sin((turn * Math.PI) / 180);
   const all = [0, 1, 2, 3].flatMap((turns) => quarter.map((corner) => quarterTurns(corner, turns)));

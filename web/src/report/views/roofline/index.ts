@@ -58,7 +58,16 @@ class RooflineView implements View {
     if (!this.points.length) return replace(this.host, this.scope(), ...this.whyEmpty());
     const hasPlot = this.points.some((point) => hasFlops(point) || movesData(point));
     const chart = h("div", { class: "rl-chart" }, this.controls(), hasPlot ? this.plot : null, ...this.notes());
-    replace(this.host, this.scope(), h("div", { class: "rl-columns" }, chart, losses(this.points, (point) => this.open(point))));
+    replace(
+      this.host,
+      this.scope(),
+      h(
+        "div",
+        { class: "rl-columns" },
+        chart,
+        losses(this.points, (point) => this.open(point)),
+      ),
+    );
     this.draw();
   }
 
@@ -117,7 +126,10 @@ class RooflineView implements View {
       this.svg,
       ...axes(layout, hasChart),
       ...(hasChart ? ceilingLines(layout, shown, bandwidth, plotted) : []),
-      ...stripLines(layout, [bandwidth, link].filter((each): each is Ceiling => each !== null)),
+      ...stripLines(
+        layout,
+        [bandwidth, link].filter((each): each is Ceiling => each !== null),
+      ),
       this.dots.element,
     );
     this.beyond.textContent = layout.beyond ? `${opsText(layout.beyond)} slower than the chart reaches: drawn on its edge.` : "";
@@ -144,7 +156,16 @@ class RooflineView implements View {
     const paragraphs = [...uncosted(this.app), ...this.describe()].map((text) => h("p", { text }));
     const table = this.app.table("roofline");
     return [
-      h("div", { class: "rl-notes quiet" }, this.beyond, ...paragraphs, ...table.notes.map((text) => h("p", { text })), this.tableButton("cost_coverage", "Table cost_coverage"), " ", this.tableButton("ceilings", "Table ceilings")),
+      h(
+        "div",
+        { class: "rl-notes quiet" },
+        this.beyond,
+        ...paragraphs,
+        ...table.notes.map((text) => h("p", { text })),
+        this.tableButton("cost_coverage", "Table cost_coverage"),
+        " ",
+        this.tableButton("ceilings", "Table ceilings"),
+      ),
     ];
   }
 
@@ -156,7 +177,9 @@ class RooflineView implements View {
     const unknown = firstNote(this.app, ["unknown_gpu"]);
     return [
       "A dot is an op with its sizes; its area is its time, its shape its family. Solid lines are measured ceilings, dashed ones the data sheet's; hollow dots carry a flag.",
-      ...(moving.length ? [`${opsText(moving.length)} (${share} of the time shown) without FLOPs: in the strip below the chart, by bandwidth.`] : []),
+      ...(moving.length
+        ? [`${opsText(moving.length)} (${share} of the time shown) without FLOPs: in the strip below the chart, by bandwidth.`]
+        : []),
       ...(nowhere ? [`${opsText(nowhere)} with neither FLOPs nor bytes: only in the table.`] : []),
       ...(unknown ? [sentence(unknown)] : []),
     ];

@@ -37,7 +37,8 @@ export function layOut(width: number, points: Point[], shown: Ceiling[], bandwid
     ? { top: stripTop, bottom: stripTop + STRIP_HEIGHT, x: logScale(rateRange(moving, limits), [left, right]) }
     : null;
   const height = strip ? strip.bottom + AXIS_HEIGHT : bottom + AXIS_HEIGHT;
-  const beyond = computing.filter(({ tflops }) => tflops < y.from).length + moving.filter(({ tbps }) => strip && tbps < strip.x.from).length;
+  const beyond =
+    computing.filter(({ tflops }) => tflops < y.from).length + moving.filter(({ tbps }) => strip && tbps < strip.x.from).length;
   return { width, height, left, right, top, bottom, x, y, strip, beyond };
 }
 
@@ -62,6 +63,10 @@ function rateRange(points: Point[], limits: number[]): [number, number] {
 }
 
 function lowest(points: Point[], rates: number[], most: number): number {
-  const edge = lowerEdge(rates, points.map(({ totalUs }) => totalUs), BEYOND);
+  const edge = lowerEdge(
+    rates,
+    points.map(({ totalUs }) => totalUs),
+    BEYOND,
+  );
   return Math.max(Math.min(edge, most / 100) / 1.6, most / DECADES);
 }

@@ -8,18 +8,20 @@ import type { Point } from "./points";
 export function legend(points: Point[], hidden: ReadonlySet<string>, palette: Palette, toggle: (family: string) => void): HTMLElement {
   const time = new Map<string, number>();
   for (const { family, totalUs } of points) time.set(family, (time.get(family) ?? 0) + totalUs);
-  const buttons = [...time].sort(([, a], [, b]) => b - a).map(([family, us]) =>
-    h(
-      "button",
-      {
-        title: `${formatNs(us * 1e3)}; click to ${hidden.has(family) ? "show" : "hide"}`,
-        attrs: { type: "button", "aria-pressed": String(!hidden.has(family)) },
-        on: { click: () => toggle(family) },
-      },
-      symbol(palette, family),
-      family || "no family",
-    ),
-  );
+  const buttons = [...time]
+    .sort(([, a], [, b]) => b - a)
+    .map(([family, us]) =>
+      h(
+        "button",
+        {
+          title: `${formatNs(us * 1e3)}; click to ${hidden.has(family) ? "show" : "hide"}`,
+          attrs: { type: "button", "aria-pressed": String(!hidden.has(family)) },
+          on: { click: () => toggle(family) },
+        },
+        symbol(palette, family),
+        family || "no family",
+      ),
+    );
   return h("div", { class: "rl-legend", attrs: { role: "group", "aria-label": "Families of ops" } }, ...buttons);
 }
 

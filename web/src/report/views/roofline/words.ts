@@ -17,7 +17,8 @@ function factsOf(point: Point): Fact[] {
   const facts: Fact[] = [["time", `${formatNs(point.totalUs * 1e3)}: ${formatCount(point.count)} × ${formatNs(point.meanUs * 1e3)}`]];
   if (hasFlops(point)) facts.push(["speed", `${rate(point.tflops)} TFLOP/s at ${rate(point.intensity)} FLOP/B`]);
   if (point.tbps > 0) facts.push(["bandwidth", `${rate(point.tbps)} TB/s`]);
-  if (!Number.isNaN(point.percentOfRoofline)) facts.push(["of roofline", `${formatPercent(point.percentOfRoofline)}, bound by ${boundOf(point)}`]);
+  if (!Number.isNaN(point.percentOfRoofline))
+    facts.push(["of roofline", `${formatPercent(point.percentOfRoofline)}, bound by ${boundOf(point)}`]);
   if (point.lostUs > 0) facts.push(["lost", formatNs(point.lostUs * 1e3)]);
   if (point.flag) facts.push(["mind", point.flag]);
   if (point.approximate) facts.push(["approximate", point.approximate]);

@@ -53,23 +53,42 @@ export class Bar {
     help.hidden = true;
     this.input = h("input", {
       class: "tv-filter",
-      attrs: { type: "search", placeholder: "Filter: words, column:text, column>10", "aria-label": "Filter rows", "aria-describedby": help.id, spellcheck: "false" },
+      attrs: {
+        type: "search",
+        placeholder: "Filter: words, column:text, column>10",
+        "aria-label": "Filter rows",
+        "aria-describedby": help.id,
+        spellcheck: "false",
+      },
       on: {
         input: () => this.typed(),
         // Escape takes back the filter first, not the page's selection.
         keydown: (event) => event.key === "Escape" && this.input.value && event.stopPropagation(),
       },
     });
-    const explain = h("button", { text: "?", title: FILTER_HELP, attrs: { type: "button", "aria-label": "How to filter", "aria-expanded": "false" } });
+    const explain = h("button", {
+      text: "?",
+      title: FILTER_HELP,
+      attrs: { type: "button", "aria-label": "How to filter", "aria-expanded": "false" },
+    });
     explain.addEventListener("click", () => {
       help.hidden = !help.hidden;
       explain.setAttribute("aria-expanded", String(!help.hidden));
     });
-    const button = (text: string, title: string, click: () => void): HTMLElement => h("button", { text, title, attrs: { type: "button" }, on: { click } });
+    const button = (text: string, title: string, click: () => void): HTMLElement =>
+      h("button", { text, title, attrs: { type: "button" }, on: { click } });
     const copy = button("Copy CSV", "The rows as shown, with exact values, to the clipboard", handlers.copy);
     const save = button("Save CSV", "The rows as shown, with exact values, as a file", handlers.save);
     this.element.append(
-      h("div", { class: "tv-controls" }, this.input, explain, this.count, this.found, h("span", { class: "tv-ways" }, this.said, copy, save)),
+      h(
+        "div",
+        { class: "tv-controls" },
+        this.input,
+        explain,
+        this.count,
+        this.found,
+        h("span", { class: "tv-ways" }, this.said, copy, save),
+      ),
       help,
       this.problem,
     );
@@ -92,7 +111,11 @@ export class Bar {
   /** How many rows the page's search finds. */
   showFound(search: string, rows: number): void {
     if (!search) return replace(this.found);
-    const filter = h("button", { text: "filter to these", attrs: { type: "button" }, on: { click: () => this.app.store.set({ filter: quoted(search) }) } });
+    const filter = h("button", {
+      text: "filter to these",
+      attrs: { type: "button" },
+      on: { click: () => this.app.store.set({ filter: quoted(search) }) },
+    });
     replace(this.found, `${formatCount(rows)} ${rows === 1 ? "row matches" : "rows match"} the search `, rows > 0 && filter);
   }
 

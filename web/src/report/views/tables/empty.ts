@@ -45,7 +45,8 @@ export function whyEmpty(app: App, table: Table): string[] {
   }
   const said = table.notes.filter((note) => note.startsWith("no "));
   if (said.length) return said.map(sentence);
-  if (COSTED.includes(name) && app.hasTable("roofline") && (name === "roofline" || !app.wholeTable("roofline").rows)) return whyNoCosts(app);
+  if (COSTED.includes(name) && app.hasTable("roofline") && (name === "roofline" || !app.wholeTable("roofline").rows))
+    return whyNoCosts(app);
   const message = firstNote(app, NEEDS[name] ?? ["no_gpu"]);
   if (message) return [sentence(message)];
   return [NOTHING[name] ?? `There is nothing of this kind in this ${app.hasTimeline ? "trace" : "profile"}.`];

@@ -85,7 +85,10 @@ function choose(app: App, size: (scene: Scene) => number, passes: (scene: Scene,
 
 function gpuEvents(app: App): Table {
   const selected = app.scene && !app.selection.whole ? new Set(app.selection.events) : null;
-  const builder = new Builder(app, choose(app, sizeOfGpu, (_, event) => !selected || selected.has(event)));
+  const builder = new Builder(
+    app,
+    choose(app, sizeOfGpu, (_, event) => !selected || selected.has(event)),
+  );
   const { texts } = builder;
   const labels = (scene: Scene): Scene["data"]["header"]["labels"] => scene.data.header.labels;
   const labelOf = (scene: Scene, event: number): number => scene.data.label[scene.data.gpuRow[event]];
@@ -94,8 +97,16 @@ function gpuEvents(app: App): Table {
   };
   builder.number("start_ms", "ms", "when it began, since the trace's start", ({ data }, event) => data.start[data.gpuRow[event]] / 1e6);
   builder.number("dur_us", "us", "how long it ran", ({ data }, event) => data.duration[data.gpuRow[event]] / 1e3);
-  builder.text("kernel", "readable short form of the name", shortNames(texts, (scene, event) => labelOf(scene, event)));
-  builder.text("kernel_category", "what the kernel does, told from its name", (scene, event) => labels(scene).category[labelOf(scene, event)]);
+  builder.text(
+    "kernel",
+    "readable short form of the name",
+    shortNames(texts, (scene, event) => labelOf(scene, event)),
+  );
+  builder.text(
+    "kernel_category",
+    "what the kernel does, told from its name",
+    (scene, event) => labels(scene).category[labelOf(scene, event)],
+  );
   builder.text("op", "innermost framework op around the launch; the launching call where there is no op", (scene, event) => {
     const owner = scene.data.owner[event];
     return owner < 0 ? -1 : labels(scene).name[scene.data.label[owner]];
@@ -111,13 +122,24 @@ function gpuEvents(app: App): Table {
 
 function hostEvents(app: App): Table {
   const selection = app.scene ? app.selection : null;
-  const builder = new Builder(app, choose(app, sizeOfAll, (scene, row) => isHost(scene, row) && (!selection || selection.hasHost(row))));
+  const builder = new Builder(
+    app,
+    choose(app, sizeOfAll, (scene, row) => isHost(scene, row) && (!selection || selection.hasHost(row))),
+  );
   const { texts } = builder;
   builder.number("start_ms", "ms", "when it began, since the trace's start", ({ data }, row) => data.start[row] / 1e6);
   builder.number("dur_us", "us", "how long it took, callees included", ({ data }, row) => data.duration[row] / 1e3);
-  builder.text("name", "name as recorded, modules without their prefix", shortNames(texts, ({ data }, row) => data.label[row]));
+  builder.text(
+    "name",
+    "name as recorded, modules without their prefix",
+    shortNames(texts, ({ data }, row) => data.label[row]),
+  );
   const kinds = app.header.kinds.map((kind) => texts.code(kind));
-  builder.text("kind", "op, Python frame, module, runtime call, annotation …", ({ data }, row) => kinds[data.header.labels.kind[data.label[row]]]);
+  builder.text(
+    "kind",
+    "op, Python frame, module, runtime call, annotation …",
+    ({ data }, row) => kinds[data.header.labels.kind[data.label[row]]],
+  );
   builder.text("thread", "process and thread", (scene, row) => texts.code(scene.lanes[scene.data.lane[row]].title));
   builder.number("step", "", "step that it belongs to; empty: none", ({ data }, row) => orNothing(data.step[row]));
   builder.number("depth", "", "events around it on its thread", ({ data }, row) => data.depth[row]);

@@ -88,14 +88,16 @@ function textTest(table: Table, column: Column, operator: Operator, value: strin
     const hit = matching(table.texts, value);
     return (row) => hit[values[row]] === 1;
   }
-  if (operator !== "=" && operator !== "!=") throw new Wrong(`${column.name} holds text: write ${column.name}:${value} or ${column.name}=${value}.`);
+  if (operator !== "=" && operator !== "!=")
+    throw new Wrong(`${column.name} holds text: write ${column.name}:${value} or ${column.name}=${value}.`);
   const wanted = value.toLowerCase();
   return (row) => (table.textOf(column, row).toLowerCase() === wanted) === (operator === "=");
 }
 
 function boolTest({ name, values }: Column, operator: Operator, value: string): Test {
   const wanted = { yes: 1, true: 1, no: 0, false: 0 }[value.toLowerCase()];
-  if (wanted === undefined || !["=", ":", "!="].includes(operator)) throw new Wrong(`${name} is yes or no: write ${name}=yes or ${name}=no.`);
+  if (wanted === undefined || !["=", ":", "!="].includes(operator))
+    throw new Wrong(`${name} is yes or no: write ${name}=yes or ${name}=no.`);
   return operator === "!=" ? (row) => values[row] !== wanted : (row) => values[row] === wanted;
 }
 

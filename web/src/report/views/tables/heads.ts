@@ -23,7 +23,11 @@ export class Heads {
     const cells = columns.map((column, at) =>
       h(
         "div",
-        { class: `tv-cell ${column.kind}`, title: helpText(column), attrs: { role: "columnheader", "aria-colindex": String(at + 1), "data-column": column.name } },
+        {
+          class: `tv-cell ${column.kind}`,
+          title: helpText(column),
+          attrs: { role: "columnheader", "aria-colindex": String(at + 1), "data-column": column.name },
+        },
         this.buttons[at],
       ),
     );

@@ -115,7 +115,9 @@ class TablesView implements View {
 
   private async copy(): Promise<void> {
     const done = await copyText(csvOf(this.table, this.order));
-    this.bar.say(done ? `${formatCount(this.order.length)} rows are on the clipboard as CSV.` : "The browser refused the clipboard: use Save CSV.");
+    this.bar.say(
+      done ? `${formatCount(this.order.length)} rows are on the clipboard as CSV.` : "The browser refused the clipboard: use Save CSV.",
+    );
   }
 
   private save(): void {

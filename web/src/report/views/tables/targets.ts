@@ -81,7 +81,9 @@ const longestCall: Finder = (app, table, row) => {
     if (!isOp[label[event]] || scene.gpuEvent[event] >= 0 || !app.selection.hasHost(event)) continue;
     if (found < 0 || duration[event] > duration[found]) found = event;
   }
-  return found < 0 ? null : { text: `Longest call on the host (${formatNs(duration[found])})`, target: { to: "event", scene: 0, row: found } };
+  return found < 0
+    ? null
+    : { text: `Longest call on the host (${formatNs(duration[found])})`, target: { to: "event", scene: 0, row: found } };
 };
 
 const range =

@@ -50,7 +50,6 @@ export class Colouring {
     return this.shades.length;
   }
 
-
   private labelColour(scene: App["scenes"][number], label: number, ownColour: Map<string, string>): string {
     if (scene.isInside) return this.app.palette.region(scene.labelGroup(label));
     const category = scene.labelCategory(label);

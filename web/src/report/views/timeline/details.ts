@@ -95,7 +95,11 @@ export class Details {
     if (!rows.length) return null;
     const shown = rows.slice(0, MOST_KERNELS).map((row) => h("li", {}, this.link(scene, event.scene, row)));
     const more = rows.length - shown.length;
-    return part("GPU work it launched", h("ol", {}, ...shown), more > 0 && h("p", { class: "quiet", text: `and ${more.toLocaleString("en-US")} more` }));
+    return part(
+      "GPU work it launched",
+      h("ol", {}, ...shown),
+      more > 0 && h("p", { class: "quiet", text: `and ${more.toLocaleString("en-US")} more` }),
+    );
   }
 
   private context(scene: Scene, event: Found): HTMLElement | null {

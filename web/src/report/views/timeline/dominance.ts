@@ -15,7 +15,7 @@ export class Dominance {
   constructor(codes: Uint16Array, weights: Float64Array, codeCount: number) {
     this.sums = new Float64Array(codeCount);
     this.levels = [{ codes, weights }];
-    for (let level = this.levels[0]; level.codes.length > MOST_LOOKED_AT; ) {
+    for (let level = this.levels[0]; level.codes.length > MOST_LOOKED_AT;) {
       level = this.coarser(level);
       this.levels.push(level);
     }

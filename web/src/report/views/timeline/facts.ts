@@ -36,7 +36,8 @@ export function gpuFacts(scene: Scene, row: number): Fact[] {
     facts.push(["Copied", `${formatBytes(bytes)}${rate}`]);
   }
   const launch = scene.launch(row);
-  if (launch !== NONE) facts.push(["Launch delay", `${formatNs(scene.start(row) - scene.start(launch))} from the start of the launch call`]);
+  if (launch !== NONE)
+    facts.push(["Launch delay", `${formatNs(scene.start(row) - scene.start(launch))} from the start of the launch call`]);
   else facts.push(["Launch", "not in the trace"]);
   return facts.filter(([, value]) => value !== "");
 }

@@ -22,7 +22,10 @@ export class Gutter {
     const { placed, headings, pinnedHeight, scrolledHeight } = this.model.layout;
     const focused = (document.activeElement as HTMLElement | null)?.dataset["lane"];
     this.shares.clear();
-    for (const [host, isPinned] of [[this.pinned, true], [this.scrolled, false]] as const) {
+    for (const [host, isPinned] of [
+      [this.pinned, true],
+      [this.scrolled, false],
+    ] as const) {
       host.style.height = `${isPinned ? pinnedHeight : scrolledHeight}px`;
       replace(
         host,

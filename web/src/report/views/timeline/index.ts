@@ -50,10 +50,7 @@ class Timeline {
   private readonly stage: HTMLElement;
   private frame = 0;
 
-  constructor(
-    host: HTMLElement,
-    app: App,
-  ) {
+  constructor(host: HTMLElement, app: App) {
     this.model = new Model(app, () => this.request());
     this.toolbar = new Toolbar(this.model);
     this.legend = new Legend(this.model);

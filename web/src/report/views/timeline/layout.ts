@@ -56,7 +56,10 @@ export interface Group {
 }
 
 export function layOut(groups: Group[], isOpen: (lane: Lane) => boolean, available: number): Layout {
-  const gpuHeight = heightOf(groups.filter(({ gpu }) => gpu), isOpen);
+  const gpuHeight = heightOf(
+    groups.filter(({ gpu }) => gpu),
+    isOpen,
+  );
   const pins = gpuHeight <= available * MOST_PINNED;
   const layout: Layout = { placed: [], byLane: new Map(), headings: [], pinnedHeight: 0, scrolledHeight: 0 };
   for (const group of groups) {

@@ -6,7 +6,10 @@ import type { Scene } from "../../data/scene";
 import type { Model } from "./model";
 
 export class Legend {
-  readonly element = h("div", { class: "tl-legend", attrs: { role: "group", "aria-label": "What the colours mean: press to hide or show" } });
+  readonly element = h("div", {
+    class: "tl-legend",
+    attrs: { role: "group", "aria-label": "What the colours mean: press to hide or show" },
+  });
   private readonly kinds = h("div", { class: "tl-kinds quiet" });
 
   constructor(private readonly model: Model) {

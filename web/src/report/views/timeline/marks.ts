@@ -87,9 +87,7 @@ function paintBox(surface: Surface, picture: Picture, box: Box, colour: string):
   const top = box.placed.pinned ? 0 : layout.pinnedHeight;
   const left = Math.max(-4, box.x);
   const right = Math.min(viewport.width + 4, box.x + box.width);
-  surface.clipped(0, top, viewport.width, height - top, () =>
-    surface.outline(left, box.y, right - left, box.height - 1, colour),
-  );
+  surface.clipped(0, top, viewport.width, height - top, () => surface.outline(left, box.y, right - left, box.height - 1, colour));
 }
 
 /** An end that is scrolled out of sight is drawn at the edge it lies beyond. */
@@ -99,7 +97,5 @@ function paintArrow(surface: Surface, picture: Picture, launch: Box, kernel: Box
     const top = box.placed.pinned ? 0 : picture.layout.pinnedHeight;
     return Math.min(height - 2, Math.max(top + 2, box.y + box.height / 2));
   };
-  surface.clipped(0, 0, viewport.width, height, () =>
-    surface.arrow(launch.x + launch.width / 2, y(launch), kernel.x, y(kernel), colour),
-  );
+  surface.clipped(0, 0, viewport.width, height, () => surface.arrow(launch.x + launch.width / 2, y(launch), kernel.x, y(kernel), colour));
 }

@@ -48,7 +48,10 @@ function eventAt(model: Model, x: number, y: number): Hit | null {
 }
 
 export function listenToPointer(model: Model, place: Place, tip: Tip): void {
-  const surfaces: [HTMLElement, Drag["kind"]][] = [[place.stage, "move"], [place.ruler, "range"]];
+  const surfaces: [HTMLElement, Drag["kind"]][] = [
+    [place.stage, "move"],
+    [place.ruler, "range"],
+  ];
   for (const [element, kind] of surfaces) listenToDrags(model, place, tip, element, kind);
   place.stage.addEventListener("dblclick", (event) => {
     if (isOnPicture(place, event) && model.event) zoomTo(model, model.event);

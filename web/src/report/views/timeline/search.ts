@@ -19,7 +19,9 @@ export class Search {
     hidden: Uint8Array[],
   ) {
     const wanted = query.trim().toLowerCase();
-    this.flags = wanted ? app.scenes.map((scene, number) => scene.labelsWith(wanted).map((found, label) => (hidden[number][label] ? 0 : found))) : null;
+    this.flags = wanted
+      ? app.scenes.map((scene, number) => scene.labelsWith(wanted).map((found, label) => (hidden[number][label] ? 0 : found)))
+      : null;
     let [all, gpu] = [0, 0];
     this.flags?.forEach((flags, number) => {
       for (const row of matches(app.scenes[number], flags)) {

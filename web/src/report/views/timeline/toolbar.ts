@@ -43,7 +43,9 @@ export class Toolbar {
         { class: "tl-group" },
         button("Save SVG", "Save what is in view as a vector picture", () => saveSvg(model)),
         button("Save PNG", "Save what is in view as a bitmap, twice as sharp as a screen", () => savePng(model)),
-        hasGpu && model.canSelect && button("As a table", "The same GPU events as a table", () => model.app.go({ to: "table", table: "gpu_events" })),
+        hasGpu &&
+          model.canSelect &&
+          button("As a table", "The same GPU events as a table", () => model.app.go({ to: "table", table: "gpu_events" })),
       ),
     );
     this.show();
