@@ -47,10 +47,12 @@ unit: $(VENV)/dev $(VENV)/tools
 web: web/node_modules/installed
 	cd web && npm run --silent check && npm run --silent build
 
-# Fails where the committed ones are not what the sources make; without Node that stays unknown, which CI does not accept.
+# Types, layout, lint and unit tests of the page; fails where the committed files are not what the sources make. Without
+# Node that stays unknown, which CI does not accept.
 page:
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web/node_modules/installed && \
-	  cd web && npm run --silent check && npm run --silent build -- --check; \
+	  cd web && npm run --silent check && npm run --silent build -- --check && npm run --silent test && \
+	  npm run --silent layout && npm run --silent lint; \
 	else echo "NOT CHECKED: no Node here, so whether the page is built from its sources is unknown" >&2; \
 	  test -z "$$WARPLENS_CI"; fi
 

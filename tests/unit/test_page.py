@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -67,6 +70,29 @@ def test_texts_and_booleans_come_back(opened: Opened) -> None:
     page = PageData(f'<script type="text/plain" id="data">{packer.packed({}).decode()}</script>')
     assert page.column(texts) == ["a", None, "", "a"]
     assert page.column(flags) == [True, None, False]
+
+
+PACKED = Path(__file__).parents[2] / "web" / "tests" / "packed.json"
+
+
+def test_the_columns_that_the_scripts_own_tests_read_are_what_is_written_today(request: pytest.FixtureRequest) -> None:
+    """web/tests reads packed.json, so that both halves of the format are tested against each other."""
+    packer = Packer()
+    numbers = [0, -1, 300, -(2**31), 2**31 - 1]
+    columns = {
+        "ints": packer.add_ints(np.array(numbers)),
+        "rising": packer.add_ints(np.array([5, 7, 300, 299]), delta=True),
+        "times": packer.add_ints(np.array([2**52, -(2**52), 3])),
+        "decimals": packer.add_series(pl.Series([0.001, 1.5, None, 1e-6])),
+        "thirds": packer.add_series(pl.Series([1 / 3, 1e300])),
+        "texts": packer.add_series(pl.Series(["a", None, "", "a"])),
+        "flags": packer.add_series(pl.Series([True, None, False])),
+    }
+    packed = packer.packed({"columns": columns})
+    if request.config.getoption("--update-golden"):
+        PACKED.write_bytes(msgspec.json.encode({"packed": packed.decode()}) + b"\n")
+    kept = msgspec.json.decode(PACKED.read_bytes())["packed"]
+    assert zlib.decompress(base64.b64decode(kept), 31) == zlib.decompress(base64.b64decode(packed), 31)
 
 
 def test_the_page_holds_every_table_cell_for_cell(sample: tuple[warplens.Profile, PageData]) -> None:

@@ -172,11 +172,12 @@ export class Pane {
   }
   private copier(): HTMLButtonElement {
     const button = h("button", { text: "Copy", title: "Copy the whole text as it is shown", class: "small", attrs: { type: "button" } });
-    button.addEventListener("click", async () => {
+    const copy = async (): Promise<void> => {
       const done = this.listing !== null && (await copyText(this.listing.whole()));
       button.textContent = done ? "Copied" : "Not copied";
       setTimeout(() => (button.textContent = "Copy"), 1500);
-    });
+    };
+    button.addEventListener("click", () => void copy());
     return button;
   }
   private later(): void {

@@ -26,7 +26,7 @@ export function extent(launch: Launch, tensor: number): number {
 export function countsOf(app: App, tensor: number): Promise<Counts | null> {
   const { launch } = app;
   let tensors = kept.get(launch);
-  if (!tensors) kept.set(launch, (tensors = new Map()));
+  if (!tensors) kept.set(launch, (tensors = new Map<number, Promise<Counts | null>>()));
   let counts = tensors.get(tensor);
   if (!counts) tensors.set(tensor, (counts = count(app, launch, tensor)));
   return counts;

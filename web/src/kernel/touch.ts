@@ -31,7 +31,7 @@ export class TensorUse {
   /** Rows of the events of the program that touch this tensor, through this argument or one that shares its memory. */
   rows(): number[] {
     const { launch } = this.app;
-    const events = launch.events as Events | null;
+    const events = launch.events;
     if (!events) return [];
     return Array.from(this.app.programRows).filter((row) => {
       if (this.isOwn(row)) return true;
@@ -59,7 +59,7 @@ export class TensorUse {
     const mapping = mappingOf(tensor, "");
     const whole = wholeOf(tensor, mapping);
     let [rows, columns] = [0, 0];
-    const events = app.launch.events as Events | null;
+    const events = app.launch.events;
     if (!events) return [0, 0];
     for (let row = 0; row < events.program.length; row++) {
       if (events.tensor[row] !== this.number) continue;

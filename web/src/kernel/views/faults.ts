@@ -2,7 +2,7 @@
 import { h, replace } from "../../shared/dom";
 import { formatPlural } from "../../shared/format";
 import { idText, type App, type View } from "../app";
-import type { Events, Fault } from "../data";
+import type { Fault } from "../data";
 
 export function mountFaults(host: HTMLElement, app: App): View {
   const section = host.parentElement as HTMLElement;
@@ -51,7 +51,7 @@ function row(app: App, fault: Fault, at: number): HTMLElement {
 /** To the program and the first operation of the statement in it. */
 function goTo(app: App, fault: Fault): void {
   app.store.set({ program: String(app.numberOf(fault.program)), op: "" });
-  const events = app.launch.events as Events | null;
+  const events = app.launch.events;
   if (!events) return;
   const place = app.programRows.findIndex(
     (each) => events.site[each] === fault.site && (!fault.tensor || app.tensorName(each) === fault.tensor),

@@ -27,7 +27,7 @@ const known = new WeakMap<Scene, Map<number | null, Work>>();
 /** The work of one GPU, or of all of them for null; computed once. */
 export function workOf(scene: Scene, gpu: number | null): Work {
   let works = known.get(scene);
-  if (!works) known.set(scene, (works = new Map()));
+  if (!works) known.set(scene, (works = new Map<number | null, Work>()));
   let work = works.get(gpu);
   if (!work) works.set(gpu, (work = splitWork(scene, gpu)));
   return work;

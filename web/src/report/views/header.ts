@@ -105,7 +105,10 @@ function foundText(app: App): string {
   if (!wanted) return "";
   if (!app.hasTimeline) return "Enter: to the call tree";
   let count = 0;
-  for (const scene of app.scenes) for (const _ of matches(scene, scene.labelsWith(wanted))) count++;
+  for (const scene of app.scenes) {
+    const rows = matches(scene, scene.labelsWith(wanted))[Symbol.iterator]();
+    while (!rows.next().done) count++;
+  }
   return count ? `${formatPlural(count, "event")}, Enter: next` : "no event matches";
 }
 

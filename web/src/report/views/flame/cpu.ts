@@ -17,7 +17,7 @@ const knownCalls = new WeakMap<Scene, Map<Context, Calls>>();
 
 function callsOf(scene: Scene, context: Context): Calls {
   let contexts = knownCalls.get(scene);
-  if (!contexts) knownCalls.set(scene, (contexts = new Map()));
+  if (!contexts) knownCalls.set(scene, (contexts = new Map<Context, Calls>()));
   let calls = contexts.get(context);
   if (!calls) contexts.set(context, (calls = findCalls(scene, context)));
   return calls;

@@ -53,7 +53,7 @@ export function visit(
   const { x, width: weight, self, depth, end, parent, sorted } = frames;
   const { origin, scale } = scaleOf(frames, strip);
   const { root } = strip;
-  let bar: Bar | null = null;
+  let bar = null as Bar | null;
   const flush = (): void => {
     if (bar && bar.to - bar.from >= NARROWEST_PX / 2) onBar(bar);
     bar = null;
@@ -80,7 +80,7 @@ export function visit(
     const above = parent[frame];
     const next: number = sorted ? end[above] : end[frame];
     const to = sorted ? (x[above] + weight[above] - self[above] - origin) * scale : left + wide;
-    const open = bar as Bar | null;
+    const open = bar;
     if (row < first) flush();
     else if (open && open.row === row && open.parent === above) {
       open.to = to;

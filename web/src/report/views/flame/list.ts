@@ -137,8 +137,8 @@ export class TreeList {
     else if (event.key === "ArrowUp") this.moveTo(this.active - 1);
     else if (event.key === "Home") this.moveTo(0);
     else if (event.key === "End") this.moveTo(this.rows.length - 1);
-    else if (event.key === "ArrowRight" && !isLeaf) isOpen ? this.moveTo(this.active + 1) : this.toggle(frame, true);
-    else if (event.key === "ArrowLeft") isOpen ? this.toggle(frame, false) : this.moveTo(this.rows.indexOf(frames.parent[frame]));
+    else if (event.key === "ArrowRight" && !isLeaf) void (isOpen ? this.moveTo(this.active + 1) : this.toggle(frame, true));
+    else if (event.key === "ArrowLeft") void (isOpen ? this.toggle(frame, false) : this.moveTo(this.rows.indexOf(frames.parent[frame])));
     else if (event.key === "Enter" || event.key === " ") this.toggle(frame);
     else return;
     event.preventDefault();

@@ -28,10 +28,8 @@ function lines(frames: Frames, weightOf: (frame: number) => string): string {
 }
 
 // CSI sequences, strings ended by BEL or ST, then every other escape pair; as outputs/text.py.
-// eslint-disable-next-line no-control-regex
 const ANSI = /(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]?/g;
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu;
-// eslint-disable-next-line no-control-regex
 const SPACE = /(?!\ufeff)[\s\x1c-\x1f\x85]/;
 
 /** Names on one line without the separator, letter by letter as Python writes them. */

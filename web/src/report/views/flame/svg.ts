@@ -73,7 +73,6 @@ function legendLines(look: Look): { lines: string[]; height: number } {
 }
 
 // Control characters are not allowed in XML, whatever a trace calls its events.
-// eslint-disable-next-line no-control-regex
 const FORBIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
 
 function escaped(text: string): string {

@@ -28,7 +28,7 @@ export function tableFor(app: App, name: string): Table {
   if (!build) return app.table(name);
   const owner = app.scene ? app.selection : app;
   let tables = made.get(owner);
-  if (!tables) made.set(owner, (tables = new Map()));
+  if (!tables) made.set(owner, (tables = new Map<string, Table>()));
   const key = `${name} ${extraFacts.get(name)?.key?.(app) ?? ""}`;
   let table = tables.get(key);
   if (!table) tables.set(key, (table = build(app)));

@@ -81,7 +81,7 @@ function places(count: number): Uint32Array {
 
 /** The low and high words of numbers whose order as unsigned integers is that of the numbers; NaN last. */
 function sortableWords(keys: Float64Array, descending: boolean): [low: Uint32Array, high: Uint32Array] {
-  const bits = new DataView(keys.slice().buffer as ArrayBuffer);
+  const bits = new DataView(keys.slice().buffer);
   const low = new Uint32Array(keys.length);
   const high = new Uint32Array(keys.length);
   const turned = descending ? 0xffffffff : 0;
