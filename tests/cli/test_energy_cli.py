@@ -77,7 +77,7 @@ def test_every_gpu_is_told_on_stderr_and_stdout_is_the_commands(folder: Path) ->
     status, out, err = measured(folder, *HELLO)
     assert (status, out) == (0, "hello\n")
     lines = err.splitlines()
-    assert [line.partition(":")[0] for line in lines] == ["GPU 0 Fake H200", "GPU 1 Fake H200", "together"]
+    assert [line.partition(":")[0] for line in lines] == ["GPU 0 Fake H200", "GPU 1 Fake H200", "total"]
     assert all(" s, " in line and "W on average" in line for line in lines)
     assert "idle" not in err
 
@@ -150,7 +150,7 @@ def test_without_a_meter_the_command_runs_and_a_note_says_why(without: Path) -> 
         (["--"], 2, "error: no command to run"),
         (["--", "no-such-command-here"], 2, "error: no command 'no-such-command-here'"),
         (["--device", "x", "--", "true"], 2, "error: --device 'x'"),
-        (["--idle", "-1", "--", "true"], 2, "not a time from 0 to 600 s"),
+        (["--idle", "-1", "--", "true"], 2, "not a time in seconds from 0 to 600"),
         (["-o", "no/such/folder.json", "--", "touch", "ran"], 2, "error: no/such/folder.json: no file can be written"),
     ],
 )

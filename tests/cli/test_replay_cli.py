@@ -46,7 +46,7 @@ def test_a_plan_tells_what_it_covers_and_what_not(capsys: pytest.CaptureFixture[
     target = tmp_path / "plan.json"
     assert main(["replay", "plan", str(COMPILED), "-o", str(target)]) == 0
     shown = capsys.readouterr().out
-    assert "to be replayed:" in shown
+    assert "can be replayed:" in shown
     assert "a generated kernel whose source is not at hand" in shown
     assert main(["replay", "plan", str(COMPILED), "-o", str(target)]) == 2
     assert "exists" in capsys.readouterr().err

@@ -256,7 +256,7 @@ def test_pictures_of_protons_trees(run: Run, tmp_path: Path) -> None:
 BAD = {
     "a picture of a difference": (["--diff", str(SAMPLED), "-o", "x.svg"], "one profile, not the difference"),
     "a value as the threshold of a difference": (["--diff", str(SAMPLED), "-t", "count>=3"], "takes a percentage"),
-    "a broken pattern": (["--drop", "("], "bad regular expression"),
+    "a broken pattern": (["--drop", "("], "is not a valid regular expression"),
     "no metric for the order": (["--sort", "beauty"], "no metric 'beauty'"),
     "no metric for the threshold": (["-t", "beauty>=3"], "no metric 'beauty'"),
 }

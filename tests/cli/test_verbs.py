@@ -310,7 +310,7 @@ def test_explain_without_a_topic_lists_them_all(printed: Printed) -> None:
 def test_explain_of_nothing_known_is_a_usage_error() -> None:
     finished = run("explain", "everything")
     assert (finished.returncode, finished.stdout) == (2, "")
-    assert "nothing to explain" in finished.stderr
+    assert "no topic" in finished.stderr
 
 
 VERBS = {"report": [], "show": ["kernels"], "tree": [], "sql": ["select * from kernels"]}

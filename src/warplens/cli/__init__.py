@@ -7,39 +7,49 @@ from __future__ import annotations
 
 import argparse
 import gc
-import io
 import os
 import sys
 from collections.abc import Sequence
 
 from warplens import __version__
-from warplens.cli import kernel, replay
-from warplens.cli.explaining import explain
-from warplens.cli.recording import energy, profile, workload
-from warplens.cli.traces import advise, diff, flamegraph, gantt, report, show, sql, tree, unique
+from warplens.cli.explaining.explain import ExplainVerb
+from warplens.cli.kernel import KernelVerb
+from warplens.cli.recording.energy import EnergyVerb
+from warplens.cli.recording.profile import ProfileVerb
+from warplens.cli.recording.workload import WorkloadVerb
+from warplens.cli.replay import ReplayVerb
+from warplens.cli.streams import prepare_streams, silence_stdout, stdin_as_file, stdout_error
+from warplens.cli.traces.advise import AdviseVerb
+from warplens.cli.traces.diff import DiffVerb
+from warplens.cli.traces.flamegraph import FlamegraphVerb
+from warplens.cli.traces.gantt import GanttVerb
+from warplens.cli.traces.report import ReportVerb
+from warplens.cli.traces.show import ShowVerb
+from warplens.cli.traces.sql import SqlVerb
+from warplens.cli.traces.tree import TreeVerb
+from warplens.cli.traces.unique import UniqueVerb
+from warplens.cli.verb import Verb, VerbParser, add_verbs
 from warplens.errors import WarplensError
 
-VERBS = (
-    report,
-    advise,
-    show,
-    tree,
-    flamegraph,
-    gantt,
-    diff,
-    sql,
-    profile,
-    workload,
-    unique,
-    replay,
-    energy,
-    kernel,
-    explain,
+VERBS: tuple[Verb, ...] = (
+    ReportVerb(),
+    AdviseVerb(),
+    ShowVerb(),
+    TreeVerb(),
+    FlamegraphVerb(),
+    GanttVerb(),
+    DiffVerb(),
+    SqlVerb(),
+    ProfileVerb(),
+    WorkloadVerb(),
+    UniqueVerb(),
+    ReplayVerb(),
+    EnergyVerb(),
+    KernelVerb(),
+    ExplainVerb(),
 )
-RUN_PROGRAMS = ("profile", "workload", "replay", "energy", "kernel")
-"""Verbs that run a user's program: nothing of the process is tuned for them but what the program itself does."""
 POLARS_PANIC = "PanicException"
-"""No subclass of `Exception`; told by its name, because Polars is not imported before a verb needs it."""
+"""Not a subclass of `Exception`; known by its name, because Polars is not imported before a verb needs it."""
 DESCRIPTION = "Warplens opens a GPU trace and shows where the time goes."
 EPILOG = """examples:
   warplens report trace.json.gz                    where the time goes, on one screen
@@ -63,28 +73,49 @@ EPILOG = """examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if argv is None else argv)
-    parser = build_parser(words[0] if words else None)
-    args = parser.parse_args(words)
-    if args.verb is None:
-        parser.print_help()
-        return 2
-    if args.verb not in RUN_PROGRAMS:
-        # No other verb uses BLAS, whose threads cost as much at start as all the rest of numpy.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if args.verb not in ("sql", *RUN_PROGRAMS):
-        # Frames are small: waking threads for them costs more than they save, on 64 cores most of all.
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    return run(parse(sys.argv[1:] if argv is None else argv))
+
+
+def entry() -> None:
+    """What the `warplens` command runs: parse, run, then leave at once.
+
+    Taking the interpreter down in order would free a large trace object by object, 0.1 s in which nothing happens
+    for the user; every file is closed and renamed by now.
+    """
+    prepare_streams()
     try:
-        code: int = args.run(args)
-        sys.stdout.flush()
-        return code
+        args = parse(sys.argv[1:])
+    except SystemExit as stopped:  # --help, --version, or wrong usage
+        sys.exit(_flushed(stopped.code if isinstance(stopped.code, int) else 1))
+    except OSError as error:
+        sys.exit(_stdout_failed(error))
+    if args.verb is not None and args.verb.runs_programs:
+        sys.exit(run(args))
+    # A process this short leaves nothing for the collector of cycles to do but look, 2 % of a large report.
+    gc.disable()
+    code = run(args)
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    return build_parser(words[0] if words else None).parse_args(list(words))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the verb that was parsed; an expected failure is one line and an exit code."""
+    verb: Verb | None = args.verb
+    if verb is None:
+        build_parser().print_help()
+        return 2
+    _tune_process(verb)
+    try:
+        with stdin_as_file(args, verb.inputs):
+            return _flushed(verb.run(args))
     except WarplensError as error:
         return _fail(error)
-    except BrokenPipeError:
-        # The reader (head, less) has gone: no more output, and no complaint at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OSError as error:
+        return _stdout_failed(error)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -96,53 +127,54 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(WarplensError(f"an internal error of Polars: {error}"))
 
 
-def entry() -> None:
-    """What the `warplens` command runs: `main`, then straight out.
+def _tune_process(verb: Verb) -> None:
+    if verb.runs_programs:
+        return
+    # No other verb uses BLAS, whose threads cost as much at start as all the rest of numpy.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if not verb.uses_threads:
+        # Frames are small: waking threads for them costs more than they save, on 64 cores most of all.
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
-    Taking the interpreter down in order would free a large trace object by object, 0.1 s in which nothing happens
-    for the user; every file is closed and renamed by now.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A terminal that knows no µ and no bars shows question marks instead of a traceback.
-            stream.reconfigure(errors="replace")
-    if sys.argv[1:2] and sys.argv[1] in RUN_PROGRAMS:
-        sys.exit(main())
-    # A process this short leaves nothing for the collector of cycles to do but look, 2 % of a large report.
-    gc.disable()
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+
+def _flushed(code: int) -> int:
+    """The exit code, once all that was printed has arrived."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return _stdout_failed(error)
+    return code
+
+
+def _stdout_failed(error: OSError) -> int:
+    """A reader that has gone (head, less) is no failure; a full disk or a closed stdout is one line."""
+    if isinstance(error, BrokenPipeError):
+        silence_stdout()
+        return 0
+    failure = stdout_error(error)
+    if failure is None:
+        raise error
+    silence_stdout()
+    return _fail(failure)
 
 
 def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
     """The options of every verb, or of the asked one alone: to make all takes 15 ms, which each command would pay."""
-    parser = argparse.ArgumentParser(
+    parser = VerbParser(
         prog="warplens",
         description=DESCRIPTION,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"warplens {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    named = {verb.__name__.rpartition(".")[2]: verb for verb in VERBS}
-    for name, verb in named.items():
-        text = (verb.__doc__ or "").strip()
-        own = verbs.add_parser(
-            name,
-            help=text.splitlines()[0].rstrip("."),
-            description=text,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        if asked not in named or asked == name:
-            verb.add_arguments(own)
-            own.set_defaults(run=verb.run)
+    parser.set_defaults(verb=None)
+    only = asked if asked in {verb.name for verb in VERBS} else None
+    add_verbs(parser, VERBS, dest="verb_name", metavar="VERB", only=only)
     return parser
 
 
 def _fail(error: WarplensError) -> int:
-    # A file's name may hold anything, also what would move the cursor of a terminal.
+    # A file's name may contain anything, also what would move the cursor of a terminal.
     message = "".join(char if char.isprintable() else "?" for char in " ".join(str(error).split()))
     print(f"error: {message}", file=sys.stderr)
     if error.hint:

@@ -1,7 +1,4 @@
-"""Explain a table, a column, a measure, a category, a finding code or a quality note.
-
-Without an argument: everything that can be explained.
-"""
+"""`warplens explain`."""
 
 from __future__ import annotations
 
@@ -9,30 +6,38 @@ import argparse
 from collections.abc import Iterator
 from textwrap import fill
 
-from warplens.cli.common import width, write_bytes
+from warplens.cli.options import add_json
+from warplens.cli.printing import width, write_bytes
+from warplens.cli.verb import Verb
+from warplens.errors import UsageError
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic", nargs="?", default="", metavar="TOPIC", help="kernels, total_us, idle, WL101, …")
-    parser.add_argument("--json", action="store_true", help="one JSON array of objects with name and meaning")
+class ExplainVerb(Verb):
+    """Explain a table, a column, a measure, a category, a finding code or a quality note.
 
+    Without an argument: everything that can be explained.
+    """
 
-def run(args: argparse.Namespace) -> int:
-    from warplens.errors import UsageError
+    name = "explain"
 
-    lines = list(_explain(args.topic))
-    if not lines:
-        raise UsageError(f"nothing to explain under {args.topic!r}", hint="warplens explain")
-    if args.json:
-        import msgspec
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("topic", nargs="?", default="", metavar="TOPIC", help="kernels, total_us, idle, WL101, …")
+        add_json(parser, "name and meaning")
 
-        parts = [line.strip().partition(": ") for line in lines]
-        write_bytes(msgspec.json.encode([{"name": name, "meaning": meaning} for name, _, meaning in parts]))
+    def run(self, args: argparse.Namespace) -> int:
+        lines = list(_explain(args.topic))
+        if not lines:
+            raise UsageError(f"no topic {args.topic!r}", hint="warplens explain lists all topics")
+        if args.json:
+            import msgspec
+
+            parts = [line.strip().partition(": ") for line in lines]
+            write_bytes(msgspec.json.encode([{"name": name, "meaning": meaning} for name, _, meaning in parts]))
+            return 0
+        for line in lines:
+            indent = " " * (len(line) - len(line.lstrip()) + 2)
+            print(fill(line, width(110), subsequent_indent=indent))
         return 0
-    for line in lines:
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        print(fill(line, min(width(), 110), subsequent_indent=indent))
-    return 0
 
 
 def _explain(topic: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The profiles that `kernel check` puts beside a kernel: their options, and how they are opened."""
+"""The profiles that `kernel check` compares a kernel with: their options, and how they are opened."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.common import progress
+from warplens.cli.options import SEVERAL
+from warplens.cli.progress import progress
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,30 +21,30 @@ DEFAULT_TARGET = "sm90"
 
 def add_profile_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", action="append", default=[], metavar="FILE",
-                        help="a profile of the same kernel (Proton, PyTorch, Nsight …): measured time beside "
-                        "the facts, suggestions by the time at stake; may be given several times")  # fmt: skip
+                        help="profile of the same kernel (Proton, PyTorch, Nsight …): shows the measured time, and "
+                        f"sorts suggestions by the time at stake; {SEVERAL}")  # fmt: skip
     parser.add_argument("--profile-kernel", default="", metavar="NAME",
-                        help="its name in the profile where that is another one; * stands for anything")  # fmt: skip
+                        help="name of the kernel in the profile, if it differs; * matches anything")  # fmt: skip
     parser.add_argument("--traced", metavar="x.wkt", help="exact bytes and FLOPs from a trace of the same launch")
     parser.add_argument("--count", action="store_true",
                         help="exact bytes and FLOPs from tracing the script's own launches")  # fmt: skip
 
 
 def opened_profiles(args: argparse.Namespace) -> list[Measured]:
-    """Opened before anything is compiled: a wrong path should not take a minute to be told."""
+    """Opened before anything is compiled: a wrong path should not take a minute to be reported."""
     if not args.profile:
         for option in ("traced", "count", "profile_kernel"):
             if getattr(args, option):
-                raise UsageError(f"--{option.replace('_', '-')} goes with a profile", hint="--profile x.hatchet")
+                raise UsageError(f"--{option.replace('_', '-')} needs a profile", hint="--profile x.hatchet")
         return []
     if args.sweep:
-        raise UsageError("--sweep ranks configs by what is known without running them", hint="leave --profile away")
+        raise UsageError("--sweep ranks configs without a profile", hint="omit --profile")
     if args.card:
         from warplens.hardware import gpu_named
 
-        gpu_named(args.card)  # a name that means no card, or several, is told here
+        gpu_named(args.card)  # an unknown or ambiguous name is reported here
     if args.count and (args.traced or args.signature is not None):
-        raise UsageError("--count traces a script's launches", hint="a kernel alone: --traced x.wkt, from kernel trace")
+        raise UsageError("--count needs a script", hint="for a single kernel: --traced x.wkt, from kernel trace")
     return [_measured(path) for path in args.profile]
 
 
@@ -72,12 +73,12 @@ def card_of(args: argparse.Namespace, profiles: Sequence[Measured], target: str)
     return next(own, None)
 
 
-def joined_with(found: Checked, profiles: Sequence[Measured], args: argparse.Namespace) -> Checked:
+def joined_with(checked: Checked, profiles: Sequence[Measured], args: argparse.Namespace) -> Checked:
     from warplens.kernel_lab.checking import with_profiles
 
     if not profiles:
-        return found
-    return with_profiles(found, profiles, traced=_traced(args), card=args.card, name=args.profile_kernel)
+        return checked
+    return with_profiles(checked, profiles, traced=_traced(args), card=args.card, name=args.profile_kernel)
 
 
 def _traced(args: argparse.Namespace) -> KernelTrace | None:

@@ -1,14 +1,4 @@
-"""Learn Triton: exercises from a vector sum to attention, each with a checker that explains what is wrong.
-
-  warplens kernel puzzles                          the exercises
-  warplens kernel puzzles start DIR                a file for each: the statement, and a kernel with a gap
-  warplens kernel puzzles check DIR/01_*.py        is it right? if not: which element, which program, which line
-  warplens kernel puzzles hint softmax             a little help; again with -n 2
-  warplens kernel puzzles solution softmax         the reference solution
-
-Everything runs on the CPU, in Triton's interpreter. Files that are checked are your own code: they are imported and
-run. Needs `pip install 'warplens[triton]'`.
-"""
+"""`warplens kernel puzzles` and its verbs: list, start, check, hint, solution."""
 
 from __future__ import annotations
 
@@ -18,7 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.common import positive, width, write_bytes
+from warplens.cli.options import add_force, add_json, add_output, add_top, positive
+from warplens.cli.printing import width
+from warplens.cli.rows import print_json
+from warplens.cli.verb import Verb, VerbGroup
 from warplens.errors import UsageError, WarplensError
 from warplens.files import check_file, write_whole
 
@@ -29,148 +22,149 @@ if TYPE_CHECKING:
 PAGE_SUFFIX = ".check.html"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = __doc__
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.set_defaults(run_puzzles=_list, folder=None, json=False)
-    actions = parser.add_subparsers(dest="puzzle_action", metavar="ACTION")
-    for name, text, add, run_action in (
-        ("list", "the exercises, and which of them a folder has solved", _list_arguments, _list),
-        ("start", "write a file for each exercise: its statement, a kernel to complete", _start_arguments, _start),
-        ("check", "run answers and explain the first thing that is wrong; the files are imported, which runs them",
-         _check_arguments, _check),
-        ("hint", "a little help with one exercise", _hint_arguments, _hint),
-        ("solution", "the reference solution of one exercise", _solution_arguments, _solution),
-    ):  # fmt: skip
-        own = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-        add(own)
-        own.set_defaults(run_puzzles=run_action)
+class ListPuzzlesVerb(Verb):
+    """List the exercises, and which of them a folder has solved."""
 
+    name = "list"
 
-def run(args: argparse.Namespace) -> int:
-    code: int = args.run_puzzles(args)
-    return code
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("folder", nargs="?", metavar="DIR", help="folder with your files (default: . or ./puzzles)")
+        add_top(parser)
+        add_json(parser)
 
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.cli.kernel.puzzles_text import list_lines
+        from warplens.puzzles.files import answers_in
 
-def _list_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="DIR", help="with your files (default: here, or ./puzzles)")
-    parser.add_argument("--json", action="store_true", help="one JSON array of row objects")
+        folders = [Path(args.folder)] if args.folder else [Path(), Path("puzzles")]
+        folder = next((path for path in folders if answers_in(path)), None)
+        if args.folder and folder is None:
+            raise UsageError(f"{args.folder} has no puzzle files", hint=f"warplens kernel puzzles start {args.folder}")
+        if args.json:
+            from warplens.puzzles.listing import puzzles_table
 
-
-def _list(args: argparse.Namespace) -> int:
-    from warplens.cli.kernel.puzzles_text import list_lines
-    from warplens.puzzles.files import answers_in
-
-    places = [Path(args.folder)] if args.folder else [Path(), Path("puzzles")]
-    folder = next((place for place in places if answers_in(place)), None)
-    if args.folder and folder is None:
-        raise UsageError(f"{args.folder} has no files of puzzles", hint=f"warplens kernel puzzles start {args.folder}")
-    if args.json:
-        from warplens.outputs import rows_to_json
-        from warplens.puzzles.listing import puzzles_table
-
-        write_bytes(rows_to_json(puzzles_table(folder)))
+            print_json(puzzles_table(folder), args.top)
+            return 0
+        for line in list_lines(folder):
+            print(line)
+        if folder is None:
+            print("\nbegin with: warplens kernel puzzles start puzzles", file=sys.stderr)
         return 0
-    for line in list_lines(folder):
-        print(line)
-    if folder is None:
-        print("\nbegin with: warplens kernel puzzles start puzzles", file=sys.stderr)
-    return 0
 
 
-def _start_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="DIR", help="where the files are written")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of exercises, or their numbers (default: all)")
-    parser.add_argument("--force", action="store_true", help="overwrite files that are there already")
+class StartPuzzlesVerb(Verb):
+    """Write a file for each exercise: its statement, and a kernel to complete."""
+
+    name = "start"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("folder", metavar="DIR", help="folder to write to")
+        parser.add_argument("names", nargs="*", metavar="NAME", help="names or numbers of exercises (default: all)")
+        add_force(parser)
+
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.puzzles.catalogue import PUZZLES, find
+        from warplens.puzzles.files import write_starts
+
+        done = write_starts(Path(args.folder), [find(name) for name in args.names] or PUZZLES, force=args.force)
+        if done.kept:
+            kept = ", ".join(path.name for path in done.kept)
+            print(f"kept {kept}: they exist already (--force overwrites them)", file=sys.stderr)
+        for path in done.written:
+            print(path)
+        first = (*done.written, *done.kept)[0]
+        print(f"\nopen {first}, fill the gap, then: warplens kernel puzzles check {first}", file=sys.stderr)
+        return 0
 
 
-def _start(args: argparse.Namespace) -> int:
-    from warplens.puzzles.catalogue import PUZZLES, find
-    from warplens.puzzles.files import write_starts
+class CheckPuzzlesVerb(Verb):
+    """Run answers and explain the first thing that is wrong; the files are imported, which runs them."""
 
-    done = write_starts(Path(args.folder), [find(name) for name in args.names] or PUZZLES, force=args.force)
-    if done.kept:
-        kept = ", ".join(path.name for path in done.kept)
-        print(f"kept {kept}: there already (--force writes them anew)", file=sys.stderr)
-    for path in done.written:
-        print(path)
-    first = (*done.written, *done.kept)[0]
-    print(f"\nopen {first}, fill the gap, then: warplens kernel puzzles check {first}", file=sys.stderr)
-    return 0
+    name = "check"
+    runs_programs = True
 
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("paths", nargs="+", metavar="FILE|DIR", help="your own code: it is imported and run")
+        add_output(parser, "the page of the explained launch (default: next to the file)", metavar="page.html")
+        parser.add_argument("--open", action="store_true", help="open the page in a browser")
+        parser.add_argument("--seconds", type=positive, metavar="N", help="CPU time limit per file (default 10)")
+        add_top(parser)
+        add_json(parser)
 
-def _hint_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="of an exercise, or its number")
-    parser.add_argument(
-        "-n", "--number", type=positive, default=1, metavar="N", help="the N-th hint (1); later ones say more"
-    )
+    def run(self, args: argparse.Namespace) -> int:
+        from tempfile import TemporaryDirectory
 
+        from warplens.cli.kernel.puzzles_text import result_lines
+        from warplens.puzzles.child import SECONDS, checked
+        from warplens.puzzles.files import note_result
+        from warplens.puzzles.listing import checks_table
 
-def _hint(args: argparse.Namespace) -> int:
-    from warplens.puzzles.catalogue import find
-
-    puzzle = find(args.name)
-    if args.number > len(puzzle.hints):
-        hint = f"warplens kernel puzzles solution {puzzle.name}"
-        raise UsageError(f"{puzzle.name} has {len(puzzle.hints)} hints", hint=hint)
-    print(puzzle.hints[args.number - 1])
-    if args.number < len(puzzle.hints):
-        print(f"(hint {args.number} of {len(puzzle.hints)}; the next one: -n {args.number + 1})", file=sys.stderr)
-    return 0
-
-
-def _solution_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="of an exercise, or its number")
-
-
-def _solution(args: argparse.Namespace) -> int:
-    from warplens.puzzles.catalogue import find
-    from warplens.puzzles.files import text_of
-
-    print(text_of(find(args.name), "solution"), end="")
-    return 0
+        if args.output:
+            check_file(Path(args.output), force=args.force, inputs=args.paths)
+        answers, untouched = _answers([Path(path) for path in args.paths])
+        explained, reports = False, []
+        with TemporaryDirectory(prefix="warplens-") as folder:
+            results = checked(answers, Path(folder), args.seconds or SECONDS)
+            for (file, puzzle), result in zip(answers, results, strict=True):
+                note_result(file, puzzle, passed=result.report.passed)
+                # Of several answers the first that fails is explained; one thing at a time is enough to work on.
+                whole = len(args.paths) == len(answers) == 1 or not (result.report.passed or explained)
+                explained = explained or not result.report.passed
+                page = _page(args, file, result) if whole else None
+                reports.append((result.report, page))
+                if not args.json:
+                    for line in result_lines(result.report, puzzle, page, whole=whole, width=width(110)):
+                        print(line, flush=True)
+        if args.json:
+            print_json(checks_table(reports), args.top)
+        elif untouched:
+            print(f"not started: {', '.join(puzzle.name for puzzle in untouched)}")
+        return 0 if all(report.passed for report, _ in reports) and not untouched else 1
 
 
-def _check_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="FILE|DIR", help="your own code: it is imported and run")
-    parser.add_argument("-o", "--output", metavar="page.html", help="where the page of the explained launch is written "
-                        "(default: beside the file)")  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="overwrite the -o file")
-    parser.add_argument("--open", action="store_true", help="open the page in a browser")
-    parser.add_argument("--seconds", type=positive, metavar="N", help="CPU time that one file may take (10)")
-    parser.add_argument("--json", action="store_true", help="one JSON array of row objects")
+class HintVerb(Verb):
+    """Show a hint for one exercise."""
+
+    name = "hint"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("name", metavar="NAME", help="name or number of an exercise")
+        parser.add_argument(
+            "-n",
+            "--number",
+            type=positive,
+            default=1,
+            metavar="N",
+            help="the N-th hint (default 1); later ones reveal more",
+        )
+
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.puzzles.catalogue import find
+
+        puzzle = find(args.name)
+        if args.number > len(puzzle.hints):
+            hint = f"warplens kernel puzzles solution {puzzle.name}"
+            raise UsageError(f"{puzzle.name} has {len(puzzle.hints)} hints", hint=hint)
+        print(puzzle.hints[args.number - 1])
+        if args.number < len(puzzle.hints):
+            print(f"(hint {args.number} of {len(puzzle.hints)}; the next one: -n {args.number + 1})", file=sys.stderr)
+        return 0
 
 
-def _check(args: argparse.Namespace) -> int:
-    from tempfile import TemporaryDirectory
+class SolutionVerb(Verb):
+    """Show the reference solution of one exercise."""
 
-    from warplens.cli.kernel.puzzles_text import result_lines
-    from warplens.outputs import rows_to_json
-    from warplens.puzzles.child import SECONDS, checked
-    from warplens.puzzles.files import note_result
-    from warplens.puzzles.listing import checks_table
+    name = "solution"
 
-    if args.output:
-        check_file(Path(args.output), force=args.force, inputs=args.paths)
-    answers, untouched = _answers([Path(path) for path in args.paths])
-    explained, reports = False, []
-    with TemporaryDirectory(prefix="warplens-") as folder:
-        results = checked(answers, Path(folder), args.seconds or SECONDS)
-        for (file, puzzle), result in zip(answers, results, strict=True):
-            note_result(file, puzzle, passed=result.report.passed)
-            # Of several answers the first that fails is explained; one thing at a time is enough to work on.
-            whole = len(args.paths) == len(answers) == 1 or not (result.report.passed or explained)
-            explained = explained or not result.report.passed
-            page = _page(args, file, result) if whole else None
-            reports.append((result.report, page))
-            if not args.json:
-                for line in result_lines(result.report, puzzle, page, whole=whole, width=min(width(), 110)):
-                    print(line, flush=True)
-    if args.json:
-        write_bytes(rows_to_json(checks_table(reports)))
-    elif untouched:
-        print(f"not started: {', '.join(puzzle.name for puzzle in untouched)}")
-    return 0 if all(report.passed for report, _ in reports) and not untouched else 1
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("name", metavar="NAME", help="name or number of an exercise")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.puzzles.catalogue import find
+        from warplens.puzzles.files import text_of
+
+        print(text_of(find(args.name), "solution"), end="")
+        return 0
 
 
 def _answers(paths: Sequence[Path]) -> tuple[list[Answer], list[Puzzle]]:
@@ -181,16 +175,14 @@ def _answers(paths: Sequence[Path]) -> tuple[list[Answer], list[Puzzle]]:
     untouched: list[Puzzle] = []
     for path in paths:
         if not path.exists():
-            raise UsageError(
-                f"there is no file {path}", hint="warplens kernel puzzles start DIR writes files to begin with"
-            )
+            raise UsageError(f"no such file: {path}", hint="warplens kernel puzzles start DIR writes the exercises")
         if not path.is_dir():
             answers.append((path, puzzle_of(path)))
             continue
-        found = answers_in(path)
-        if not found:
-            raise UsageError(f"{path} has no files of puzzles", hint=f"warplens kernel puzzles start {path}")
-        for file, puzzle in found:
+        files = answers_in(path)
+        if not files:
+            raise UsageError(f"{path} has no puzzle files", hint=f"warplens kernel puzzles start {path}")
+        for file, puzzle in files:
             if status_in(path, puzzle) == "not started":
                 untouched.append(puzzle)
             else:
@@ -225,3 +217,21 @@ def _page(args: argparse.Namespace, file: Path, result: Result) -> Path | None:
 
         webbrowser.open(path.resolve().as_uri() + _program_link(result.report))
     return path
+
+
+class PuzzlesVerb(VerbGroup):
+    """Learn Triton: exercises from a vector sum to attention, each with a checker that explains what is wrong.
+
+      warplens kernel puzzles                          the exercises
+      warplens kernel puzzles start DIR                a file for each: the statement, and a kernel with a gap
+      warplens kernel puzzles check DIR/01_*.py        is it right? if not: which element, which program, which line
+      warplens kernel puzzles hint softmax             a hint; -n 2 shows the next one
+      warplens kernel puzzles solution softmax         the reference solution
+
+    Everything runs on the CPU, in Triton's interpreter. Files that are checked are your own code: they are imported and
+    run. Needs `pip install 'warplens[triton]'`.
+    """
+
+    name = "puzzles"
+    verbs = (ListPuzzlesVerb(), StartPuzzlesVerb(), CheckPuzzlesVerb(), HintVerb(), SolutionVerb())
+    default = verbs[0]

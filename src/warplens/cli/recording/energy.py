@@ -1,14 +1,4 @@
-"""Run a command and tell what energy the GPUs used meanwhile.
-
-  warplens energy -- python3 train.py
-  warplens energy --idle 2 --device 0 -- ./a.out
-
-The figures are of the whole GPU, whoever uses it, and of every visible one unless --device chooses. As with `time`, the
-command's output is left alone and the figures go to stderr. With --json they go to stdout as one JSON array with an
-object per GPU, after the command, whose own stdout is sent to stderr; with -o they are written to a file, and -o alone
-redirects nothing. The exit status is the command's; a signal reaches the command, and the energy so far is still told.
-Without a meter the command runs all the same.
-"""
+"""`warplens energy`."""
 
 from __future__ import annotations
 
@@ -26,7 +16,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from warplens.cli.options import add_json, between
+from warplens.cli.printing import note
 from warplens.cli.replay.files import file_to_write
+from warplens.cli.verb import Verb
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,48 +32,63 @@ FROM_TERMINAL: Final = ("SIGINT", "SIGQUIT", "SIGHUP")
 PASSED_ON: Final = (*FROM_TERMINAL, "SIGTERM", "SIGUSR1", "SIGUSR2")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "warplens energy [options] -- command [args]"
-    parser.add_argument(
-        "--device", default="all", metavar="N|all", help="GPUs by number, such as 0 or 0,1 (default all)"
-    )
-    parser.add_argument("--idle", type=_seconds, default=0.0, metavar="SECONDS",
-                        help="measure idle power first, so long; what is above it is active energy")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="the figures as JSON on stdout, the command's on stderr")
-    parser.add_argument("-o", "--output", default="", metavar="FILE", help="the figures as JSON into a file")
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="command", help="what to run, with its arguments")
+class EnergyVerb(Verb):
+    """Run a command and report the energy that the GPUs use meanwhile.
 
+      warplens energy -- python3 train.py
+      warplens energy --idle 2 --device 0 -- ./a.out
 
-def run(args: argparse.Namespace) -> int:
-    from warplens.replay.meter.window import EnergyWindow
+    The figures are of the whole GPU, whatever process uses it, and of every visible GPU unless --device selects
+    some. As with `time`, the command's output stays as it is and the figures go to stderr. With --json they go to
+    stdout as one JSON array with an object per GPU, after the command, whose own stdout goes to stderr; with -o
+    they are written to a file, and -o alone redirects nothing. The exit status is the command's; signals are passed
+    on to the command, and the energy until then is still reported. Without a meter the command runs all the same.
+    """
 
-    command = args.command[1:] if args.command[:1] == ["--"] else args.command
-    if not command:
-        raise UsageError("no command to run", hint="warplens energy -- python3 train.py")
-    if shutil.which(command[0]) is None:
-        raise UsageError(f"no command {command[0]!r}", hint="what a shell knows by itself runs with: sh -c '…'")
-    target = _target(args.output, command)
-    window = EnergyWindow(_devices(args.device), idle=args.idle)
-    with ExitStack() as until_measured, window:
-        running = until_measured.enter_context(_passing_signals())
-        status, seconds = _run(command, running, args.json)
-    rows = _rows(window, seconds)
-    for line in () if args.json else _lines(window):
-        print(line, file=sys.stderr)
-    if window.note:
-        print(f"note: {window.note}", file=sys.stderr)
-    if args.json:
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
-    if target is not None:
-        _write(target, rows)
-    return status
+    name = "energy"
+    runs_programs = True
 
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.usage = "warplens energy [options] -- command [args]"
+        parser.add_argument(
+            "--device", default="all", metavar="N|all", help="GPUs by number, such as 0 or 0,1 (default all)"
+        )
+        parser.add_argument(
+            "--idle",
+            type=between(0, 600, "a time in seconds"),
+            default=0.0,
+            metavar="SECONDS",
+            help="measure the idle power first, for this long; energy above it is active energy",
+        )
+        add_json(parser, "the figures; the command's stdout goes to stderr")
+        parser.add_argument("-o", "--output", default="", metavar="FILE", help="write the figures as JSON to a file")
+        parser.add_argument(
+            "command", nargs=argparse.REMAINDER, metavar="command", help="command to run, with its arguments"
+        )
 
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds <= 600:
-        raise argparse.ArgumentTypeError(f"{text} is not a time from 0 to 600 s")
-    return seconds
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.replay.meter.window import EnergyWindow
+
+        command = args.command[1:] if args.command[:1] == ["--"] else args.command
+        if not command:
+            raise UsageError("no command to run", hint="warplens energy -- python3 train.py")
+        if shutil.which(command[0]) is None:
+            raise UsageError(f"no command {command[0]!r}", hint="for a shell built-in: sh -c '…'")
+        target = _target(args.output, command)
+        window = EnergyWindow(_devices(args.device), idle=args.idle)
+        with ExitStack() as until_measured, window:
+            running = until_measured.enter_context(_passing_signals())
+            status, seconds = _run(command, running, args.json)
+        rows = _rows(window, seconds)
+        for line in () if args.json else _lines(window):
+            print(line, file=sys.stderr)
+        if window.note:
+            note(window.note)
+        if args.json:
+            print(json.dumps(rows, indent=1, ensure_ascii=False))
+        if target is not None:
+            _write(target, rows)
+        return status
 
 
 def _devices(text: str) -> tuple[int, ...] | None:
@@ -89,7 +97,7 @@ def _devices(text: str) -> tuple[int, ...] | None:
     try:
         return tuple(dict.fromkeys(int(word) for word in text.split(",")))
     except ValueError:
-        raise UsageError(f"--device {text!r}", hint="all, 0, or a list such as 0,1") from None
+        raise UsageError(f"--device {text!r} is not valid", hint="all, 0, or a list such as 0,1") from None
 
 
 def _target(output: str, command: Sequence[str]) -> Path | None:
@@ -159,15 +167,15 @@ def _rows(window: EnergyWindow, command_seconds: float) -> list[dict[str, Any]]:
     names = ("device", "gpu", "meter", "joules", "seconds", "watts", "idle_watts", "active_joules")
     if not window.devices:
         return [dict.fromkeys(names) | ending]
-    return [{name: getattr(each, name) for name in names} | ending for each in window.devices]
+    return [{name: getattr(device, name) for name in names} | ending for device in window.devices]
 
 
 def _lines(window: EnergyWindow) -> Iterator[str]:
-    for each in window.devices:
-        label = f"GPU {each.device} {each.gpu}"
-        yield _line(label, each.joules, each.seconds, each.watts, each.idle_watts, each.active_joules)
+    for device in window.devices:
+        label = f"GPU {device.device} {device.gpu}"
+        yield _line(label, device.joules, device.seconds, device.watts, device.idle_watts, device.active_joules)
     if len(window.devices) > 1 and window.joules is not None and window.seconds and window.watts is not None:
-        yield _line("together", window.joules, window.seconds, window.watts, window.idle_watts, window.active_joules)
+        yield _line("total", window.joules, window.seconds, window.watts, window.idle_watts, window.active_joules)
 
 
 def _line(label: str, joules: float, seconds: float, watts: float, idle: float | None, active: float | None) -> str:

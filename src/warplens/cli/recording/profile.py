@@ -1,16 +1,4 @@
-"""Run a program and record it as a capture bundle, which every other verb opens.
-
-  warplens profile [options] script.py [args]
-  warplens profile [options] -m package.module [args]
-  warplens profile [options] workload gpt2 --tiny
-
-The bundle holds the profile, the sources of its generated kernels, and the versions and settings of the run; for
-PyTorch also the ExecutionTrace that a replay needs. Options of warplens stand before the program, the program's own
-behind it. Its exit status is passed on (1 where it is 0 and the bundle could not be written), and what was recorded
-before a crash is kept. With --steps only some iterations are recorded: an iteration ends with the optimizer's step, or
-where the program calls warplens.step(). The program's processes are not recorded, and of its threads the main one and
-autograd's are, or with --threads all.
-"""
+"""`warplens profile`."""
 
 from __future__ import annotations
 
@@ -21,6 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warplens.cli.options import add_output
+from warplens.cli.printing import note
+from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
 from warplens.files import check_replaced_folder
 
@@ -30,7 +21,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".warplens"
 ENDINGS = {
-    # status: what to say of it
+    # status: how it is reported
     "failed": "the program failed",
     "crashed": "the program crashed",
     "interrupted": "the program was interrupted",
@@ -38,65 +29,99 @@ ENDINGS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "warplens profile [options] script.py|-m MODULE|workload NAME [args]"
-    parser.add_argument("-o", "--output", metavar="PATH", help="the bundle to write: a directory, or x.zip")
-    parser.add_argument("--force", action="store_true", help="overwrite an existing bundle")
-    parser.add_argument("--steps", type=int, default=0, metavar="N", help="record N steps (default: the whole run)")
-    parser.add_argument("--wait", type=int, default=None, metavar="N", help="steps to let pass before that (default 2)")
-    parser.add_argument("--warmup", type=int, default=0, metavar="N", help="and then to run with a warming profiler")
-    parser.add_argument("--ranks", default="all", metavar="all|0,1", help="which ranks of a torchrun job record")
-    parser.add_argument("--threads", action="store_true", help="ops of every thread; the recording cannot pause then")
-    parser.add_argument("--no-shapes", action="store_true", help="no shapes of the ops' arguments")
-    parser.add_argument("--stacks", action="store_true", help="Python frames and nn.Modules: richer, and slower")
-    parser.add_argument("--memory", action="store_true", help="allocations")
-    parser.add_argument("--execution-trace", choices=("step", "all", "none"), default="step",
-                        help="PyTorch's ExecutionTrace: of a step beside the recorded ones (default), or of all, which "
-                             "slows them down several times")  # fmt: skip
-    parser.add_argument("--backend", choices=("auto", "torch", "proton", "jax"), default="auto", help="whose profiler")
-    parser.add_argument("--data", choices=("trace", "tree"), default="trace",
-                        help="every event, or only sums by call path: small however long the run")  # fmt: skip
-    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="run a module")
-    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="script.py", help="the program and its arguments")
+class ProfileVerb(Verb):
+    """Run a program and record it as a capture bundle, which every other verb opens.
 
+      warplens profile [options] script.py [args]
+      warplens profile [options] -m package.module [args]
+      warplens profile [options] workload gpt2 --tiny
 
-def run(args: argparse.Namespace) -> int:
-    from warplens.capture.bundle import of_rank
-    from warplens.capture.launch import leave, rank, supervise
-    from warplens.capture.plan import Plan
-    from warplens.capture.session import abandon, begin
+    The bundle contains the profile, the sources of its generated kernels, and the versions and settings of the run; for
+    PyTorch also the ExecutionTrace that a replay needs. Options of warplens go before the program, the program's own
+    options after it. The exit status is the program's (1 where that is 0 and the bundle could not be written), and what
+    was recorded before a crash is kept. With --steps only some iterations are recorded: an iteration ends with the
+    optimizer's step, or where the program calls warplens.step(). Child processes are not recorded; of the threads, the
+    main one and autograd's are, or all with --threads.
+    """
 
-    program = _program(args)
-    number, world = rank()
-    if not _is_chosen(args.ranks, number):
-        print(f"note: rank {number} is not recorded (--ranks {args.ranks})", file=sys.stderr)
-        return supervise(program).exit_code
-    plan = Plan(
-        context="python" if args.stacks else "shadow",
-        data=args.data,
-        backend=args.backend,
-        shapes=not args.no_shapes,
-        stacks=args.stacks,
-        memory=args.memory,
-        threads=args.threads,
-        execution_trace=args.execution_trace,
-        steps=args.steps,
-        wait=(2 if args.steps else 0) if args.wait is None else args.wait,
-        warmup=args.warmup,
-    )
-    target = of_rank(Path(args.output or program.name + SUFFIX), number, world)
-    check_replaced_folder(target, [*args.program, *(args.module or [])])
-    command = ["warplens", *sys.argv[1:]]
-    session = begin(target, plan, force=args.force, source=program.source, command=command)
-    process = os.getpid()
-    try:
-        outcome = supervise(program)
-    except WarplensError:
-        abandon(session)
-        raise
-    if os.getpid() != process:  # a child that the program forked, and that came to its end as well
-        leave(outcome.exit_code)
-    return _finish(session, outcome, target)
+    name = "profile"
+    runs_programs = True
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.usage = "warplens profile [options] script.py|-m MODULE|workload NAME [args]"
+        add_output(parser, "the bundle: a directory, or x.zip")
+        parser.add_argument("--steps", type=int, default=0, metavar="N", help="record N steps (default: the whole run)")
+        parser.add_argument(
+            "--wait", type=int, default=None, metavar="N", help="steps to skip before recording (default 2)"
+        )
+        parser.add_argument(
+            "--warmup",
+            type=int,
+            default=0,
+            metavar="N",
+            help="steps after that with the profiler warming up (default 0)",
+        )
+        parser.add_argument("--ranks", default="all", metavar="all|0,1", help="which ranks of a torchrun job record")
+        parser.add_argument(
+            "--threads", action="store_true", help="record ops of every thread; recording cannot pause then"
+        )
+        parser.add_argument("--no-shapes", action="store_true", help="do not record the shapes of op arguments")
+        parser.add_argument("--stacks", action="store_true", help="record Python frames and nn.Modules (slower)")
+        parser.add_argument("--memory", action="store_true", help="record memory allocations")
+        parser.add_argument("--execution-trace", choices=("step", "all", "none"), default="step",
+                            help="record PyTorch's ExecutionTrace: of one extra step (default), or of all steps, which "
+                                 "makes them several times slower")  # fmt: skip
+        parser.add_argument(
+            "--backend", choices=("auto", "torch", "proton", "jax"), default="auto", help="profiler to use"
+        )
+        parser.add_argument(
+            "--data",
+            choices=("trace", "tree"),
+            default="trace",
+            help="record every event (default), or only sums by call path, whose size does not grow",
+        )
+        parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="run a module")
+        parser.add_argument(
+            "program", nargs=argparse.REMAINDER, metavar="script.py", help="the program and its arguments"
+        )
+
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.capture.bundle import of_rank
+        from warplens.capture.launch import leave, rank, supervise
+        from warplens.capture.plan import Plan
+        from warplens.capture.session import abandon, begin
+
+        program = _program(args)
+        number, world = rank()
+        if not _is_chosen(args.ranks, number):
+            note(f"rank {number} is not recorded (--ranks {args.ranks})")
+            return supervise(program).exit_code
+        plan = Plan(
+            context="python" if args.stacks else "shadow",
+            data=args.data,
+            backend=args.backend,
+            shapes=not args.no_shapes,
+            stacks=args.stacks,
+            memory=args.memory,
+            threads=args.threads,
+            execution_trace=args.execution_trace,
+            steps=args.steps,
+            wait=(2 if args.steps else 0) if args.wait is None else args.wait,
+            warmup=args.warmup,
+        )
+        target = of_rank(Path(args.output or program.name + SUFFIX), number, world)
+        check_replaced_folder(target, [*args.program, *(args.module or [])])
+        command = ["warplens", *sys.argv[1:]]
+        session = begin(target, plan, force=args.force, source=program.source, command=command)
+        process = os.getpid()
+        try:
+            outcome = supervise(program)
+        except WarplensError:
+            abandon(session)
+            raise
+        if os.getpid() != process:  # a child that the program forked, and that came to its end as well
+            leave(outcome.exit_code)
+        return _finish(session, outcome, target)
 
 
 def _finish(session: Session, outcome: Outcome, target: Path) -> int:
@@ -104,13 +129,13 @@ def _finish(session: Session, outcome: Outcome, target: Path) -> int:
     from warplens.capture.session import end
 
     if outcome.status == "interrupted":
-        print(f"writing {target} (Ctrl-C again drops it)", file=sys.stderr)
+        print(f"writing {target} (Ctrl-C again discards it)", file=sys.stderr)
     facts = {"status": outcome.status, "exit_code": outcome.exit_code, "error": outcome.error}
     try:
         with undisturbed():
             path = end(session, **facts)
     except WarplensError as error:
-        _tell(session, [])
+        _print_notes(session, [])
         if outcome.exit_code == 0:
             raise
         print(f"error: {error}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
@@ -118,15 +143,15 @@ def _finish(session: Session, outcome: Outcome, target: Path) -> int:
     written = target if path == session.staging.target else path
     ending = f" ({ENDINGS[outcome.status]}, status {outcome.exit_code})" if outcome.status in ENDINGS else ""
     is_empty = not session.staging.has_profile
-    _tell(session, [
-        f"wrote {written}{ending}" + (", which holds no profile" if is_empty else ""),
+    _print_notes(session, [
+        f"wrote {written}{ending}" + (", which contains no profile" if is_empty else ""),
         *([] if is_empty else [f"next: warplens report {_quoted(written)}"]),
     ])  # fmt: skip
     return outcome.exit_code
 
 
-def _tell(session: Session, lines: Sequence[str]) -> None:
-    for line in (*(f"note: {note}" for note in session.backend.notes), *lines):
+def _print_notes(session: Session, lines: Sequence[str]) -> None:
+    for line in (*(f"note: {text}" for text in session.backend.notes), *lines):
         print(line, file=sys.stderr)
 
 
@@ -155,9 +180,9 @@ def _workload(words: list[str]) -> Program:
     from warplens.capture.launch import Program
     from warplens.cli import build_parser
 
-    # Read now: what is wrong with them is said before anything is recorded.
+    # Parsed now, so that errors in them are reported before anything is recorded.
     args = build_parser().parse_args(words)
-    return Program(words[1], "import torch", lambda: int(args.run(args)), is_own=True)
+    return Program(words[1], "import torch", lambda: int(args.verb.run(args)), is_own=True)
 
 
 def _is_chosen(ranks: str, rank: int) -> bool:

@@ -1,72 +1,81 @@
-"""Run a reference model: something known to profile, with random weights unless told otherwise.
-
-Language models generate (prefill, then token by token), bert and resnet50 answer in one call; with --mode train all
-of them train with AdamW. Needs torch and transformers. --tiny runs a small model of the same kind, on a CPU as well.
-Several GPUs: torchrun --nproc-per-node 2 -m warplens workload vicuna-7b --tp 2
-"""
+"""`warplens workload`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from warplens.cli.common import positive
+from warplens.cli.options import add_force, add_json, not_negative, positive, whole_between
+from warplens.cli.verb import Verb
 
 # Written out: asking the package of workloads would cost every verb's start its import.
 MODELS = ("bloom-560m", "vicuna-7b", "gpt2", "resnet50", "bert")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", choices=MODELS, help=", ".join(MODELS))
-    parser.add_argument("--tiny", action="store_true", help="a small model of the same kind, for a CPU and for tests")
-    parser.add_argument("--mode", choices=("infer", "train"), help="default: gpt2 and resnet50 train, the others infer")
-    parser.add_argument("--batch", type=positive, metavar="N", help="sequences or images at a time")
-    parser.add_argument("--prompt-tokens", type=positive, metavar="N", help="length of each sequence")
-    parser.add_argument("--new-tokens", type=positive, metavar="N", help="tokens to generate for each sequence")
-    parser.add_argument(
-        "--dtype", choices=("fp32", "bf16", "fp16"), help="default: bf16 on a GPU that has it, fp32 on a CPU"
-    )
-    parser.add_argument(
-        "--device", choices=("auto", "cuda", "cpu"), default="auto", help="auto: the GPU; the CPU only with --tiny"
-    )
-    parser.add_argument("--compile", action="store_true", help="through torch.compile")
-    parser.add_argument(
-        "--cuda-graph", action="store_true", help="replay a CUDA graph of a decode step or a whole step"
-    )
-    parser.add_argument("--tp", type=positive, default=1, metavar="N", help="tensor-parallel over N ranks (vicuna-7b)")
-    parser.add_argument(
-        "--weights", default="random", metavar="WHAT", help="random (default), a folder of a checkpoint, or a hub id"
-    )
-    parser.add_argument("--iterations", type=positive, default=3, metavar="N", help="timed iterations (default 3)")
-    parser.add_argument("--warmup", type=_not_negative, default=1, metavar="N", help="iterations before (default 1)")
-    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of weights and inputs (default 0)")
-    parser.add_argument("--shape-log", metavar="FILE", help="write a JSON line per linear and attention call")
-    parser.add_argument("--force", action="store_true", help="overwrite an existing shape log")
-    parser.add_argument("--json", action="store_true", help="print the row as JSON")
+class WorkloadVerb(Verb):
+    """Run a reference model to profile, by default with random weights.
 
+    Language models generate (prefill, then token by token), bert and resnet50 answer in one call; with --mode train
+    all of them train with AdamW. Needs torch and transformers. --tiny runs a small model of the same kind, on a CPU
+    as well. Several GPUs: torchrun --nproc-per-node 2 -m warplens workload vicuna-7b --tp 2
+    """
 
-def run(args: argparse.Namespace) -> int:
-    from dataclasses import fields
+    name = "workload"
+    runs_programs = True
 
-    from warplens.capture.workloads import Options, run_workload
-    from warplens.capture.workloads.result import render, to_json
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("model", metavar="MODEL", choices=MODELS, help=", ".join(MODELS))
+        parser.add_argument(
+            "--tiny", action="store_true", help="a small model of the same kind, for a CPU and for tests"
+        )
+        parser.add_argument(
+            "--mode", choices=("infer", "train"), help="default: gpt2 and resnet50 train, the others infer"
+        )
+        parser.add_argument("--batch", type=positive, metavar="N", help="batch size: sequences or images")
+        parser.add_argument("--prompt-tokens", type=positive, metavar="N", help="length of each sequence")
+        parser.add_argument("--new-tokens", type=positive, metavar="N", help="tokens to generate for each sequence")
+        parser.add_argument(
+            "--dtype", choices=("fp32", "bf16", "fp16"), help="default: bf16 on a GPU that has it, fp32 on a CPU"
+        )
+        parser.add_argument(
+            "--device", choices=("auto", "cuda", "cpu"), default="auto", help="auto: the GPU; the CPU only with --tiny"
+        )
+        parser.add_argument("--compile", action="store_true", help="use torch.compile")
+        parser.add_argument(
+            "--cuda-graph", action="store_true", help="replay a CUDA graph of a decode step or a whole step"
+        )
+        parser.add_argument(
+            "--tp", type=positive, default=1, metavar="N", help="tensor-parallel over N ranks (vicuna-7b)"
+        )
+        parser.add_argument(
+            "--weights",
+            default="random",
+            metavar="WHAT",
+            help="random (default), a folder of a checkpoint, or a hub id",
+        )
+        parser.add_argument("--iterations", type=positive, default=3, metavar="N", help="timed iterations (default 3)")
+        parser.add_argument(
+            "--warmup", type=not_negative, default=1, metavar="N", help="untimed iterations before them (default 1)"
+        )
+        parser.add_argument(
+            "--seed",
+            type=whole_between(0, 2**31 - 1),
+            default=0,
+            metavar="N",
+            help="seed of weights and inputs (default 0)",
+        )
+        parser.add_argument("--shape-log", metavar="FILE", help="write a JSON line per linear and attention call")
+        add_force(parser)
+        add_json(parser)
 
-    options = Options(**{field.name: getattr(args, field.name) for field in fields(Options)})
-    result = run_workload(options, say=lambda text: print(text, file=sys.stderr))
-    if result is not None:
-        print(to_json(result) if args.json else render(result))
-    return 0
+    def run(self, args: argparse.Namespace) -> int:
+        from dataclasses import fields
 
+        from warplens.capture.workloads import Options, run_workload
+        from warplens.capture.workloads.result import render, to_json
 
-def _seed(text: str) -> int:
-    number = _not_negative(text)
-    if number >= 2**31:
-        raise argparse.ArgumentTypeError(f"{text} is not below 2**31")
-    return number
-
-
-def _not_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is below zero")
-    return number
+        options = Options(**{field.name: getattr(args, field.name) for field in fields(Options)})
+        result = run_workload(options, say=lambda text: print(text, file=sys.stderr))
+        if result is not None:
+            print(to_json(result) if args.json else render(result))
+        return 0

@@ -1,4 +1,4 @@
-"""`warplens replay plan`: the arguments, and what is told of a plan that was made."""
+"""`warplens replay plan`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.common import add_trace_options, inputs_of, open_timeline, tell_warnings, write_bytes
+from warplens.cli.opening import inputs_of, note_warnings, open_timeline
+from warplens.cli.options import SEVERAL, add_json, add_output, add_top, add_trace
+from warplens.cli.printing import report_written, write_bytes
 from warplens.cli.replay.files import file_to_write
+from warplens.cli.verb import Verb
 from warplens.files import check_free
 
 if TYPE_CHECKING:
@@ -18,50 +21,57 @@ if TYPE_CHECKING:
 SHOWN_REASONS = 12
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_trace_options(parser)
-    parser.add_argument("-o", "--output", default="plan.json", metavar="PLAN", help="file to write (plan.json)")
-    parser.add_argument("--force", action="store_true", help="overwrite an existing plan")
-    parser.add_argument(
-        "--cover",
-        type=float,
-        default=1.0,
-        metavar="SHARE",
-        help="only the longest units that together take this share of the GPU time, as 0.95",
-    )
-    parser.add_argument(
-        "--match",
-        action="append",
-        default=[],
-        metavar="FIELD=PATTERN",
-        help="only units whose op, kernel, category, family, api or id fits, as op=aten::mm*",
-    )
-    parser.add_argument("--kernel-files", metavar="PATH", help="sources of generated kernels: folder, .tar.gz or .zip")
-    parser.add_argument("--json", action="store_true", help="what is covered and what is not, as JSON rows")
+class PlanVerb(Verb):
+    """Make a plan of a trace; needs neither PyTorch nor a GPU."""
 
+    name = "plan"
+    inputs = ("trace",)
 
-def run(args: argparse.Namespace) -> int:
-    from warplens.planning import make_plan
-    from warplens.replay import plan_file
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_trace(parser)
+        add_output(parser, "the plan", metavar="PLAN", default="plan.json")
+        parser.add_argument(
+            "--cover",
+            type=float,
+            default=1.0,
+            metavar="SHARE",
+            help="only the longest units, up to this share of the GPU time: 0.95 (default 1: all)",
+        )
+        parser.add_argument(
+            "--match",
+            action="append",
+            default=[],
+            metavar="FIELD=PATTERN",
+            help=f"only units whose op, kernel, category, family, api or id matches: op=aten::mm*; {SEVERAL}",
+        )
+        parser.add_argument(
+            "--kernel-files", metavar="PATH", help="sources of generated kernels: folder, .tar.gz or .zip"
+        )
+        add_top(parser)
+        add_json(parser, "what is covered and what is not")
 
-    target = file_to_write(args.output, inputs=[*inputs_of(args), args.kernel_files or ""])
-    check_free([target], force=args.force)
-    profile = open_timeline(args)
-    tell_warnings(profile)
-    files = Path(args.kernel_files) if args.kernel_files else None
-    plan = make_plan(profile.workspace, Path(args.trace), cover=args.cover, match=args.match, kernel_files=files)
-    plan_file.save(target, plan)
-    if args.json:
-        import json
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.planning import make_plan
+        from warplens.replay import plan_file
 
-        write_bytes((json.dumps(_coverage(plan), ensure_ascii=False, indent=1) + "\n").encode())
-    else:
-        _tell_plan(plan)
-    print(f"wrote {target}", file=sys.stderr)
-    if any(unit.status == "ready" for unit in plan.units):
-        command = f"warplens replay run {shlex.quote(args.output)}" + " --allow-source" * bool(plan.sources)
-        print(f"next, on a host with a GPU and PyTorch: {command}", file=sys.stderr)
-    return 0
+        target = file_to_write(args.output, inputs=[*inputs_of(args), args.kernel_files or ""])
+        check_free([target], force=args.force)
+        profile = open_timeline(args)
+        note_warnings(profile)
+        files = Path(args.kernel_files) if args.kernel_files else None
+        plan = make_plan(profile.workspace, Path(args.trace), cover=args.cover, match=args.match, kernel_files=files)
+        plan_file.save(target, plan)
+        if args.json:
+            import json
+
+            write_bytes((json.dumps(_coverage(plan)[: args.top], ensure_ascii=False, indent=1) + "\n").encode())
+        else:
+            _print_summary(plan, args.top or SHOWN_REASONS)
+        report_written([str(target)])
+        if any(unit.status == "ready" for unit in plan.units):
+            command = f"warplens replay run {shlex.quote(args.output)}" + " --allow-source" * bool(plan.sources)
+            print(f"next, on a host with a GPU and PyTorch: {command}", file=sys.stderr)
+        return 0
 
 
 def _coverage(plan: Plan) -> list[dict[str, object]]:
@@ -73,7 +83,7 @@ def _coverage(plan: Plan) -> list[dict[str, object]]:
     for rest in plan.rest:
         row = sums.setdefault(("no unit", rest.reason), [0, 0, 0])
         row[:] = row[0], row[1] + rest.count, row[2] + rest.total_ns
-    found = [
+    rows = [
         {
             "status": status,
             "reason": reason,
@@ -84,10 +94,10 @@ def _coverage(plan: Plan) -> list[dict[str, object]]:
         }
         for (status, reason), (units, count, ns) in sums.items()
     ]
-    return sorted(found, key=lambda row: -float(str(row["total_us"])))
+    return sorted(rows, key=lambda row: -float(str(row["total_us"])))
 
 
-def _tell_plan(plan: Plan) -> None:
+def _print_summary(plan: Plan, most_reasons: int) -> None:
     from warplens.units import format_ns
 
     rows = _coverage(plan)
@@ -101,16 +111,16 @@ def _tell_plan(plan: Plan) -> None:
     if not plan.gpu_ns:
         print("nothing to replay: the trace has no GPU work")
         return
-    print(f"to be replayed: {ready:.2f} % of the GPU time")
+    print(f"can be replayed: {ready:.2f} % of the GPU time")
     left = [row for row in rows if row["status"] != "ready"]
-    for row in left[:SHOWN_REASONS]:
+    for row in left[:most_reasons]:
         many = f"units: {row['units']}, calls: {row['count']}" if row["units"] else f"GPU events: {row['count']}"
         print(f"  {row['percent']:8.3f} %  {row['status']}: {row['reason']} ({many})")
-    if len(left) > SHOWN_REASONS:
-        print(f"  and {len(left) - SHOWN_REASONS} more reasons (--json lists all)")
+    if len(left) > most_reasons:
+        print(f"  and {len(left) - most_reasons} more reasons (--json lists all)")
     if plan.units and not plan.exact:
         print(
-            "values that the trace does not record are defaults or guesses; an ExecutionTrace has them all "
+            "values that the trace does not record are defaults or guesses; an ExecutionTrace has all of them "
             "(--execution-trace FILE; warplens profile records one)"
         )
     if plan.sources:

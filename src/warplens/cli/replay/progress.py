@@ -1,4 +1,4 @@
-"""A progress bar on stderr that needs nothing but Python: GPU hosts have no more."""
+"""A progress bar on stderr that needs only Python: GPU hosts may have nothing else."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ BAR = 24
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[Progress], None]]:
-    """What draws the progress; nothing where nobody looks."""
-    shown = sys.stderr.isatty()
+    """A function that draws the progress; it does nothing where stderr is not a terminal."""
+    is_terminal = sys.stderr.isatty()
 
-    def tell(state: Progress) -> None:
-        if shown:
+    def show(state: Progress) -> None:
+        if is_terminal:
             width = shutil.get_terminal_size((100, 24)).columns - 1
             print("\r" + line(state)[:width].ljust(width), end="", file=sys.stderr, flush=True)
 
     try:
-        yield tell
+        yield show
     finally:
-        if shown:
+        if is_terminal:
             print("\r" + " " * (shutil.get_terminal_size((100, 24)).columns - 1) + "\r", end="", file=sys.stderr)
 
 

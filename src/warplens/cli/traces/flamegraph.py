@@ -1,19 +1,16 @@
-"""Write time by call path as a flame graph.
-
-Paths choose what is written, and -o may come several times: x.svg (a picture), x.folded (folded stacks) or
-x.speedscope.json. Backward work stands under the forward code that created it. With --weight cpu the time is the
-host's: of every thread that does something, each instant belongs to the innermost call.
-"""
+"""`warplens flamegraph`."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.common import add_trace_options, inputs_of, open_profile
+from warplens.cli.opening import inputs_of, open_profile
+from warplens.cli.options import add_outputs, add_trace, between, whole_between
+from warplens.cli.printing import report_written
 from warplens.cli.traces.path_options import PathFilter, add_path_options, kernel_categories
+from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
 
 if TYPE_CHECKING:
@@ -24,80 +21,76 @@ NARROWEST_PX = 200
 WIDEST_PX = 100_000
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_trace_options(parser)
-    parser.add_argument("-o", "--output", action="append", default=[], metavar="PATH",
-                        help="write x.svg, x.folded or x.speedscope.json")  # fmt: skip
-    add_path_options(parser)
-    parser.add_argument("--weight", default="gpu", help="gpu or cpu: whose time (default gpu)")
-    parser.add_argument("--inverted", action="store_true", help="callees on top, their callers below them")
-    parser.add_argument("--title", default="", help="heading of the picture")
-    parser.add_argument("--width", type=_width, default=1200, metavar="PX", help="of the picture (default 1200)")
-    parser.add_argument("--min-px", type=_pixels, default=0.3, metavar="PX",
-                        help="leave narrower frames out of the picture (default 0.3)")  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="overwrite an existing output")
+class FlamegraphVerb(Verb):
+    """Write time by call path as a flame graph.
+
+    Outputs are chosen by path: x.svg (a picture), x.folded (folded stacks) or x.speedscope.json. Backward work is
+    shown under the forward code that created it. With --weight cpu the time is the host's: on every active thread,
+    each instant counts for the innermost call.
+    """
+
+    name = "flamegraph"
+    inputs = ("trace",)
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_trace(parser)
+        add_outputs(parser, "x.svg, x.folded or x.speedscope.json")
+        add_path_options(parser)
+        parser.add_argument(
+            "--weight", default="gpu", metavar="gpu|cpu", help="time of the GPU or the host (default gpu)"
+        )
+        parser.add_argument("--inverted", action="store_true", help="callees on top, their callers below them")
+        parser.add_argument("--title", default="", help="title of the picture")
+        parser.add_argument("--width", type=whole_between(NARROWEST_PX, WIDEST_PX, "a width"), default=1200,
+                            metavar="PX", help="width of the picture (default 1200)")  # fmt: skip
+        parser.add_argument("--min-px", type=between(0, WIDEST_PX, "a width in pixels"), default=0.3, metavar="PX",
+                            help="omit narrower frames from the picture (default 0.3)")  # fmt: skip
+
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.model.inverted import inverted
+        from warplens.outputs.flamegraph import write_flamegraph
+        from warplens.outputs.flamegraph_svg import FlameLook
+
+        targets, path_filter = _targets(args), PathFilter(args)
+        profile = open_profile(args)
+        tree = path_filter(profile.tree(args.context, weight=args.weight, short_names=not args.full_names))
+        if not tree.total_ns[0]:
+            raise _no_time(args, profile)
+        look = FlameLook(
+            title=args.title,
+            width_px=args.width,
+            min_px=args.min_px,
+            categories=kernel_categories(profile, full_names=args.full_names),
+        )
+        tree = inverted(tree) if args.inverted else tree
+        for target in targets:
+            write_flamegraph(target, tree, name=Path(args.trace).name, look=look)
+        report_written(args.output)
+        return 0
 
 
-def run(args: argparse.Namespace) -> int:
-    from warplens.model.inverted import inverted
-    from warplens.outputs.flamegraph import write_flamegraph
-    from warplens.outputs.flamegraph_svg import FlameLook
-
-    targets, chosen = _targets(args), PathFilter(args)
-    profile = open_profile(args)
-    tree = chosen(profile.tree(args.context, weight=args.weight, short_names=not args.full_names))
-    if not tree.total_ns[0]:
-        raise _nothing(args, profile)
-    look = FlameLook(
-        title=args.title,
-        width_px=args.width,
-        min_px=args.min_px,
-        categories=kernel_categories(profile, full_names=args.full_names),
-    )
-    tree = inverted(tree) if args.inverted else tree
-    for path, target in targets.items():
-        write_flamegraph(target, tree, name=Path(args.trace).name, look=look)
-        print(f"wrote {path}", file=sys.stderr)
-    return 0
-
-
-def _targets(args: argparse.Namespace) -> dict[str, FlamegraphTarget]:
+def _targets(args: argparse.Namespace) -> list[FlamegraphTarget]:
     from warplens.outputs.flamegraph import plan_flamegraph
 
     if not args.output:
-        raise UsageError("a flame graph needs a place", hint="name it: -o x.svg, x.folded or x.speedscope.json")
-    inputs = inputs_of(args)
-    return {path: plan_flamegraph(path, force=args.force, inputs=inputs) for path in args.output}
+        raise UsageError("no output is given", hint="-o x.svg, x.folded or x.speedscope.json")
+    return [plan_flamegraph(path, force=args.force, inputs=inputs_of(args)) for path in args.output]
 
 
-def _nothing(args: argparse.Namespace, profile: Opened) -> WarplensError:
+def _no_time(args: argparse.Namespace, profile: Opened) -> WarplensError:
     time = "GPU work" if args.weight == "gpu" else "host time"
     if args.include:
         return WarplensError(f"no {time} on any path that matches {args.include!r}")
-    hint = instead_of_gpu_work(profile)
+    hint = hint_without_gpu_work(profile)
     if args.weight == "gpu" and hint is None:
         hint = "--weight cpu shows the host's time"
     return WarplensError(f"no {time} in this trace", hint=hint)
 
 
-def instead_of_gpu_work(profile: Opened) -> str | None:
-    """What a profile without GPU time shows, other than the time of a traced host."""
+def hint_without_gpu_work(profile: Opened) -> str | None:
+    """Which verb shows what a profile without GPU time contains, other than the time of a traced host."""
     if not profile.has_timeline:
-        return "the tree shows what it counts by call path: warplens tree TRACE"
+        return "warplens tree TRACE shows what it counts by call path"
     if len(profile.table("regions")):
-        return "the table regions has the times inside kernels: warplens show TRACE regions"
+        return "warplens show TRACE regions shows the times inside kernels"
     return None
-
-
-def _width(text: str) -> int:
-    number = int(text)
-    if not NARROWEST_PX <= number <= WIDEST_PX:
-        raise argparse.ArgumentTypeError(f"{text} is not a width from {NARROWEST_PX} to {WIDEST_PX}")
-    return number
-
-
-def _pixels(text: str) -> float:
-    number = float(text)
-    if not 0 <= number <= WIDEST_PX:
-        raise argparse.ArgumentTypeError(f"{text} is no width in pixels")
-    return number

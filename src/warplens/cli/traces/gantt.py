@@ -1,20 +1,17 @@
-"""Draw the kernels of each stream over time.
-
-One row per stream; kernels that overlap on it lie below each other, idle time is white. The path chooses the format:
-x.svg and x.pdf for papers, x.png for everything else (these need matplotlib: pip install 'warplens[plot]'), x.html for
-a page to move about in.
-"""
+"""`warplens gantt`."""
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from warplens.cli.common import add_trace_options, command_line, inputs_of, open_timeline
-from warplens.cli.traces.flamegraph import instead_of_gpu_work
+from warplens.cli.opening import inputs_of, open_timeline
+from warplens.cli.options import add_outputs, add_trace, between, whole_between
+from warplens.cli.printing import command_line, report_written
+from warplens.cli.traces.flamegraph import hint_without_gpu_work
+from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
 
 if TYPE_CHECKING:
@@ -25,64 +22,76 @@ if TYPE_CHECKING:
     from warplens.outputs.gantt_chart import Window
     from warplens.profiles.trace import Profile
 
-Number = TypeVar("Number", int, float)
 MOST_KERNELS = 16
 PAGE = ".html"
 STEPS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 MOST_STEPS = 100_000
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_trace_options(parser)
-    parser.add_argument("-o", "--output", action="append", default=[], metavar="PATH",
-                        help="write x.svg, x.pdf, x.png or x.html; may come several times")  # fmt: skip
-    parser.add_argument("--by", default="category", help="category or kernel: what colours stand for")
-    parser.add_argument("--top", type=_kernels, default=8, metavar="N",
-                        help=f"with --by kernel: how many have a colour (default 8, up to {MOST_KERNELS})")  # fmt: skip
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--range", metavar="FROM-TO", help="only this time since the trace's start: 10ms-20ms")
-    which.add_argument("--step", action="append", default=[], metavar="N",
-                       help="only these steps: 3 or 3-5; may come several times")  # fmt: skip
-    parser.add_argument("--width", type=_inches, default=10.0, metavar="INCHES", help="of the picture (default 10)")
-    parser.add_argument("--height", type=_inches, default=None, metavar="INCHES",
-                        help="of the picture (default: as its rows need)")  # fmt: skip
-    parser.add_argument("--dpi", type=_dpi, default=150, help="dots per inch of a PNG (default 150)")
-    parser.add_argument("--title", default=None, help="heading of the picture (default: the file's name)")
-    parser.add_argument("--force", action="store_true", help="overwrite an existing output")
+class GanttVerb(Verb):
+    """Draw the kernels of each stream over time.
 
+    One row per stream; kernels that overlap are drawn below each other, idle time is empty. Outputs are chosen by path:
+    x.svg, x.pdf and x.png are pictures (they need matplotlib: pip install 'warplens[plot]'), x.html is an interactive
+    page.
+    """
 
-def run(args: argparse.Namespace) -> int:
-    from warplens.outputs import plan_outputs
-    from warplens.outputs.gantt import plan_gantt
-    from warplens.outputs.gantt_chart import GROUPINGS
+    name = "gantt"
+    inputs = ("trace",)
 
-    if not args.output:
-        raise UsageError("a Gantt chart needs a place", hint="name it: -o x.svg, x.pdf, x.png or x.html")
-    if args.by not in GROUPINGS:
-        raise UsageError(f"no colours by {args.by!r}", hint=f"one of: {', '.join(GROUPINGS)}")
-    stretch, steps = _range(args.range), _steps(args.step)
-    inputs = inputs_of(args)
-    paths = [path for path in args.output if path.lower().endswith(PAGE)]
-    pages = plan_outputs(paths, tables="csv", force=args.force, inputs=inputs)
-    pictures = [plan_gantt(path, force=args.force, inputs=inputs) for path in args.output if path not in paths]
-    profile = open_timeline(args)
-    is_inside = not len(profile.gpu_events()) and len(profile.table("regions")) > 0
-    if is_inside and not pictures:
-        _write_pages(args, pages, profile, f"view={stretch[0]}-{stretch[1]}" if stretch else "")
-        return _told(args)
-    if not len(profile.gpu_events()):
-        host = "the host's time is a flame graph's: warplens flamegraph TRACE --weight cpu -o x.svg"
-        raise WarplensError("no GPU work in this trace", hint=instead_of_gpu_work(profile) or host)
-    window = _window(profile.gpu_events(), stretch, steps)
-    _write_pages(args, pages, profile, f"view={window.start_ns}-{window.end_ns}&colour={args.by}")
-    _write_pictures(args, pictures, profile, window)
-    return _told(args)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_trace(parser)
+        add_outputs(parser, "x.svg, x.pdf, x.png or x.html")
+        parser.add_argument("--by", default="category", metavar="category|kernel",
+                            help="what the colours show (default category)")  # fmt: skip
+        parser.add_argument(
+            "--top",
+            type=whole_between(1, MOST_KERNELS),
+            default=8,
+            metavar="N",
+            help=f"with --by kernel: kernels with their own colour (default 8, at most {MOST_KERNELS})",
+        )
+        window = parser.add_mutually_exclusive_group()
+        window.add_argument("--range", metavar="FROM-TO", help="only this time range of the trace: 10ms-20ms")
+        window.add_argument("--step", action="append", default=[], metavar="N",
+                            help="only these steps: 3 or 3-5; may be given several times")  # fmt: skip
+        inches = between(1, 200)
+        parser.add_argument("--width", type=inches, default=10.0, metavar="INCHES",
+                            help="width of the picture (default 10)")  # fmt: skip
+        parser.add_argument("--height", type=inches, default=None, metavar="INCHES",
+                            help="height of the picture (default: fits its rows)")  # fmt: skip
+        parser.add_argument("--dpi", type=whole_between(10, 1200), default=150, metavar="N",
+                            help="dots per inch of a PNG (default 150)")  # fmt: skip
+        parser.add_argument("--title", default=None, help="title of the picture (default: the file's name)")
 
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.outputs import plan_outputs
+        from warplens.outputs.gantt import plan_gantt
+        from warplens.outputs.gantt_chart import GROUPINGS
 
-def _told(args: argparse.Namespace) -> int:
-    for path in args.output:
-        print(f"wrote {path}", file=sys.stderr)
-    return 0
+        if not args.output:
+            raise UsageError("no output is given", hint="-o x.svg, x.pdf, x.png or x.html")
+        if args.by not in GROUPINGS:
+            raise UsageError(f"--by {args.by!r} is not valid", hint=f"one of: {', '.join(GROUPINGS)}")
+        time_range, steps = _range(args.range), _steps(args.step)
+        inputs = inputs_of(args)
+        paths = [path for path in args.output if path.lower().endswith(PAGE)]
+        pages = plan_outputs(paths, tables="csv", force=args.force, inputs=inputs)
+        pictures = [plan_gantt(path, force=args.force, inputs=inputs) for path in args.output if path not in paths]
+        profile = open_timeline(args)
+        is_inside = not len(profile.gpu_events()) and len(profile.table("regions")) > 0
+        if is_inside and not pictures:
+            _write_pages(args, pages, profile, f"view={time_range[0]}-{time_range[1]}" if time_range else "")
+            report_written(args.output)
+            return 0
+        if not len(profile.gpu_events()):
+            host = "warplens flamegraph TRACE --weight cpu -o x.svg shows the host's time"
+            raise WarplensError("no GPU work in this trace", hint=hint_without_gpu_work(profile) or host)
+        window = _window(profile.gpu_events(), time_range, steps)
+        _write_pages(args, pages, profile, f"view={window.start_ns}-{window.end_ns}&colour={args.by}")
+        _write_pictures(args, pictures, profile, window)
+        report_written(args.output)
+        return 0
 
 
 def _write_pages(args: argparse.Namespace, targets: list[Target], profile: Profile, start: str) -> None:
@@ -107,11 +116,11 @@ def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], profil
         write_gantt(target, chart, GanttLook(title=title, width_in=args.width, height_in=args.height, dpi=args.dpi))
 
 
-def _window(events: pl.DataFrame, stretch: tuple[int, int] | None, steps: set[int]) -> Window:
+def _window(events: pl.DataFrame, time_range: tuple[int, int] | None, steps: set[int]) -> Window:
     from warplens.outputs.gantt_chart import Window, step_window, whole_window
 
-    if stretch is not None:
-        return Window(*stretch)
+    if time_range is not None:
+        return Window(*time_range)
     return step_window(events, steps) if steps else whole_window(events)
 
 
@@ -122,10 +131,10 @@ def _range(text: str | None) -> tuple[int, int] | None:
         return None
     first, dash, last = text.partition("-")
     if not dash:
-        raise UsageError(f"{text!r} is no stretch of time", hint="write where it starts and ends: 10ms-20ms")
+        raise UsageError(f"{text!r} is not a valid time range", hint="write its start and end: 10ms-20ms")
     start, end = parse_duration(first), parse_duration(last)
     if end <= start:
-        raise UsageError(f"the range {text} is empty", hint="write where it starts and ends: 10ms-20ms")
+        raise UsageError(f"the range {text} is empty", hint="write its start and end: 10ms-20ms")
     return start, end
 
 
@@ -135,24 +144,6 @@ def _steps(texts: list[str]) -> set[int]:
         match = STEPS.fullmatch(text)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
         if not first <= last < first + MOST_STEPS:
-            raise UsageError(f"{text!r} is no step", hint="write the number of a step or of two: 3 or 3-5")
+            raise UsageError(f"{text!r} is not a valid step", hint="write one step or a range of steps: 3 or 3-5")
         chosen |= set(range(first, last + 1))
     return chosen
-
-
-def _kernels(text: str) -> int:
-    return _between(int(text), 1, MOST_KERNELS)
-
-
-def _inches(text: str) -> float:
-    return _between(float(text), 1.0, 200.0)
-
-
-def _dpi(text: str) -> int:
-    return _between(int(text), 10, 1200)
-
-
-def _between(number: Number, least: Number, most: Number) -> Number:
-    if not least <= number <= most:
-        raise argparse.ArgumentTypeError(f"{number:g} is not from {least:g} to {most:g}")
-    return number

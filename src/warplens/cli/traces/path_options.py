@@ -1,4 +1,4 @@
-"""What the verbs about call paths share: which paths, seen how."""
+"""Options of the verbs about call paths: which callers are shown, and which paths are kept."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 
 
 def add_path_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-c", "--context", default="python", help="python, module, op, annotation or full")
-    parser.add_argument("-i", "--include", metavar="REGEX", help="only paths that hold a matching name")
-    parser.add_argument("-e", "--exclude", metavar="REGEX", help="leave out matching names; their callees move up")
-    parser.add_argument("--full-names", action="store_true", help="kernel names as recorded")
+    parser.add_argument("-c", "--context", default="python", metavar="KIND",
+                        help="callers to show: python (default), module, op, annotation or full")  # fmt: skip
+    parser.add_argument("-i", "--include", metavar="REGEX", help="only paths that contain a matching name")
+    parser.add_argument("-e", "--exclude", metavar="REGEX", help="omit matching names; their callees move up")
+    parser.add_argument("--full-names", action="store_true", help="full kernel names as recorded")
 
 
 class PathFilter:
     """`--include` and `--exclude`, checked before a trace is opened."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self._include, self._exclude = _pattern(args.include), _pattern(args.exclude)
+        self._include, self._exclude = compiled(args.include), compiled(args.exclude)
 
     def __call__(self, tree: Tree) -> Tree:
         from warplens.model.tree import keep_paths, without
@@ -41,8 +42,9 @@ def kernel_categories(profile: Opened, *, full_names: bool) -> dict[str, str]:
     return dict(kernels.select(name, "kernel_category").unique().sort(name, "kernel_category").iter_rows())
 
 
-def _pattern(text: str | None) -> re.Pattern[str] | None:
+def compiled(text: str | None) -> re.Pattern[str] | None:
+    """The regular expression of an option; None where it is not given."""
     try:
         return re.compile(text) if text else None
     except re.error as error:
-        raise UsageError(f"bad regular expression {text!r}: {error}") from None
+        raise UsageError(f"{text!r} is not a valid regular expression: {error}") from None

@@ -1,11 +1,4 @@
-"""Show GPU time, and whatever else was recorded, by call path.
-
-Opens traces and Proton's trees alike. Backward kernels of a trace stand under the forward code that created them.
--m takes any metrics that the profile offers (--list): gpu_us, self_us, percent, count, avg_us, time/ms, avg_time/us,
-cpu_time/ms, tflop16/s, tbyte/s, intensity, util, tokens, tokens/s, tokens/% …; exc: before a name leaves out what is
-below. With -o the whole tree is written: as a flame graph (x.svg, x.folded, x.speedscope.json; the verb flamegraph has
-more options for that) or as rows (x.csv, x.json, x.md, x.xlsx, x.parquet).
-"""
+"""`warplens tree`."""
 
 from __future__ import annotations
 
@@ -15,8 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from warplens.cli.common import add_trace_options, inputs_of, open_profile, positive, show_text, width, write_bytes
-from warplens.cli.traces.path_options import PathFilter, add_path_options, kernel_categories
+from warplens.cli.opening import inputs_of, open_profile
+from warplens.cli.options import add_json, add_output, add_trace, positive
+from warplens.cli.printing import note, report_written, show_text, width
+from warplens.cli.rows import print_json
+from warplens.cli.traces.path_options import PathFilter, add_path_options, compiled, kernel_categories
+from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
 
 if TYPE_CHECKING:
@@ -38,23 +35,66 @@ THRESHOLD = re.compile(r"(?:(?P<metric>.+?) *>= *)?(?P<number>[-+]?[\d.]+(?:[eE]
 FORMATS = ("full", "file_function_line", "function_line", "file_function")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_trace_options(parser)
-    parser.add_argument("-m", "--metrics", metavar="A,B,…", help="what to show (default gpu_us,percent,count)")
-    parser.add_argument("-l", "--list", action="store_true", help="list the metrics that this profile offers")
-    add_path_options(parser)
-    parser.add_argument("--drop", metavar="REGEX", help="leave out matching names with all that is below them")
-    parser.add_argument("-f", "--format", choices=FORMATS, default="full", help="how Python frames are spelled")
-    parser.add_argument("-d", "--depth", type=positive, default=None, metavar="N", help="at most N levels")
-    parser.add_argument("-t", "--threshold", type=_threshold, default=None, metavar="PERCENT",
-                        help="leave out nodes below this share of the total (default 1), or below a value: "
-                        "'tflop16/s>=100'")  # fmt: skip
-    parser.add_argument("--sort", metavar="METRIC", help="order of siblings (default gpu_us), or name")
-    parser.add_argument("--print-sorted", action="store_true", help="one list, by the first metric, instead of a tree")
-    parser.add_argument("--diff", metavar="OTHER", help="compare with another profile, path by path: this minus OTHER")
-    parser.add_argument("--json", action="store_true", help="one JSON array of nodes")
-    parser.add_argument("-o", "--output", metavar="PATH", help="write the tree to a file; its ending says what")
-    parser.add_argument("--force", action="store_true", help="overwrite an existing output")
+class TreeVerb(Verb):
+    """Show GPU time, and whatever else was recorded, by call path.
+
+    Opens traces and Proton's trees. Backward kernels of a trace are shown under the forward code that created them.
+    -m takes any metrics that the profile offers (--list): gpu_us, self_us, percent, count, avg_us, time/ms,
+    avg_time/us, cpu_time/ms, tflop16/s, tbyte/s, intensity, util, tokens, tokens/s, tokens/% …; exc: before a name
+    excludes callees. With -o the whole tree is written: as a flame graph (x.svg, x.folded, x.speedscope.json; the
+    verb flamegraph has more options for that) or as rows (x.csv, x.json, x.md, x.xlsx, x.parquet).
+    """
+
+    name = "tree"
+    inputs = ("trace", "diff")
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_trace(parser)
+        parser.add_argument("-m", "--metrics", metavar="A,B,…", help="metrics to show (default gpu_us,percent,count)")
+        parser.add_argument("-l", "--list", action="store_true", help="list the metrics that this profile offers")
+        add_path_options(parser)
+        parser.add_argument("--drop", metavar="REGEX", help="omit matching names with everything below them")
+        parser.add_argument(
+            "-f", "--format", choices=FORMATS, default="full", help="format of Python frames (default full)"
+        )
+        parser.add_argument("-d", "--depth", type=positive, default=None, metavar="N", help="at most N levels")
+        parser.add_argument("-t", "--threshold", type=_threshold, default=None, metavar="PERCENT",
+                            help="omit nodes below this share of the total (default 1), or below a value: "
+                            "'tflop16/s>=100'")  # fmt: skip
+        parser.add_argument("--sort", metavar="METRIC",
+                            help="sort siblings by a metric (default gpu_us), largest first, or by name; "
+                            "-METRIC: smallest first")  # fmt: skip
+        parser.add_argument(
+            "--print-sorted", action="store_true", help="a list sorted by the first metric, instead of a tree"
+        )
+        parser.add_argument(
+            "--diff", metavar="OTHER", help="compare with another profile, path by path: this minus OTHER"
+        )
+        parser.add_argument("--top", type=positive, default=None, metavar="N", help="only the N largest nodes")
+        add_json(parser, "the nodes")
+        add_output(parser, "the tree: x.svg, x.folded, x.speedscope.json, x.csv, x.json, x.md, x.xlsx or x.parquet")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.outputs.tree_files import plan_tree_file
+        from warplens.outputs.tree_text import render_list, render_tree, tree_table
+
+        cut = _Cut(args)
+        inputs = [*inputs_of(args), args.diff or ""]
+        target = plan_tree_file(args.output, force=args.force, inputs=inputs) if args.output else None
+        side = _Side(args, args.trace, cut)
+        if args.list:
+            return _show_list(args, side)
+        shown = _Difference(args, side, _Side(args, args.diff, cut)) if args.diff else _Plain(args, side)
+        if target is not None:
+            _write(args, target, side, shown)
+        if args.json:
+            print_json(tree_table(shown.tree, shown.view(rows=True)))
+        elif target is None and shown.is_empty:
+            print("no GPU work on any path" if args.include else _no_gpu_work(side), file=sys.stderr)
+        elif target is None:
+            render = render_list if args.print_sorted else render_tree
+            show_text(render(shown.tree, shown.view(), width=width()))
+        return 0
 
 
 class Threshold(NamedTuple):
@@ -65,34 +105,10 @@ class Threshold(NamedTuple):
 
 
 def _threshold(text: str) -> Threshold:
-    found = THRESHOLD.fullmatch(text.strip())
-    if found is None:
+    match = THRESHOLD.fullmatch(text.strip())
+    if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a percentage nor METRIC>=NUMBER")
-    return Threshold(float(found["number"]), (found["metric"] or "").strip())
-
-
-def run(args: argparse.Namespace) -> int:
-    from warplens.outputs import rows_to_json
-    from warplens.outputs.tree_files import plan_tree_file
-    from warplens.outputs.tree_text import render_list, render_tree, tree_table
-
-    cut = _Cut(args)
-    inputs = [*inputs_of(args), args.diff or ""]
-    target = plan_tree_file(args.output, force=args.force, inputs=inputs) if args.output else None
-    side = _Side(args, args.trace, cut)
-    if args.list:
-        return _show_list(args, side)
-    shown = _Difference(args, side, _Side(args, args.diff, cut)) if args.diff else _Plain(args, side)
-    if target is not None:
-        _write(args, target, side, shown)
-    if args.json:
-        write_bytes(rows_to_json(tree_table(shown.tree, shown.view(rows=True))))
-    elif target is None and shown.is_empty:
-        print("no GPU work on any path" if args.include else _nothing(side), file=sys.stderr)
-    elif target is None:
-        render = render_list if args.print_sorted else render_tree
-        show_text(render(shown.tree, shown.view(), width=width()))
-    return 0
+    return Threshold(float(match["number"]), (match["metric"] or "").strip())
 
 
 class _Cut:
@@ -100,10 +116,7 @@ class _Cut:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._paths = PathFilter(args)
-        try:
-            self._dropped = re.compile(args.drop) if args.drop else None
-        except re.error as error:
-            raise UsageError(f"bad regular expression {args.drop!r}: {error}") from None
+        self._dropped = compiled(args.drop)
 
     def __call__(self, tree: Tree) -> Tree:
         from warplens.analyses.paths.shown import without_subtrees
@@ -119,13 +132,13 @@ class _Side:
         from warplens.model.quality import WARNING
 
         self.name = Path(path).name
-        self.profile = open_profile(argparse.Namespace(**{**vars(args), "trace": path}))
+        self.profile = open_profile(args, path)
         self.tree = cut(with_frames(self.profile.tree(args.context, short_names=not args.full_names), args.format))
         self.gpu = self.profile.hardware
         if not self.profile.has_timeline:
-            for note in self.profile.table("quality").to_dicts():
-                if note["severity"] == WARNING:
-                    print(f"warning: {self.name}: {note['message']}", file=sys.stderr)
+            for row in self.profile.table("quality").to_dicts():
+                if row["severity"] == WARNING:
+                    print(f"warning: {self.name}: {row['message']}", file=sys.stderr)
 
     def figure(self, name: str) -> Figure:
         from warplens.analyses.trees.rates import metric
@@ -140,7 +153,7 @@ class _Side:
         if not asked and not self.tree.total_ns[0]:
             asked = offered(self.tree, self.gpu).frame["metric"].to_list()[:3]
         if self.gpu is None and any(name in NEEDS_GPU for name in asked):
-            print("note: the limits of this GPU are not known; name it with --gpu or --gpu-file", file=sys.stderr)
+            note("the limits of this GPU are not known; name it with --gpu or --gpu-file")
         return list(dict.fromkeys(asked or default))
 
 
@@ -177,23 +190,51 @@ class _Plain:
         if self._args.sort == "name":
             return ()
         by_first = self._args.print_sorted or not self.tree.total_ns[0]
-        first = self._side.figure(self._args.sort) if self._args.sort else self._figures[0] if by_first else None
+        metric, sign = _sort_order(self._args.sort)
+        first = self._side.figure(metric) if metric else self._figures[0] if by_first else None
         samples = [self._side.figure(SAMPLES).values] if SAMPLES in self.tree.metrics else []
-        return (first.values if first else self._side.figure("gpu_us").values, *samples)
+        return (sign * (first.values if first else self._side.figure("gpu_us").values), *samples)
 
-    def _shown(self, whole: bool) -> tuple[Bools | None, str]:
+    def _shown(self, whole: bool) -> tuple[Bools, str]:
         """Which nodes are large enough, and what the others are."""
+        import numpy as np
+
         from warplens.analyses.paths.choice import large_nodes, with_callers
 
         least: Threshold | None = self._args.threshold
-        if least is None and whole:
-            return None, "too deep"
-        least = least or Threshold(DEFAULT_PERCENT)
-        if least.metric:
+        top: int | None = self._args.top
+        if least is None and (whole or top):
+            large, why = np.ones(len(self.tree), bool), ""
+        elif least is not None and least.metric:
             reached = self._side.figure(least.metric).values >= least.number
-            return with_callers(self.tree, reached), f"below {least.metric} of {least.number:g}, or too deep"
-        large = large_nodes(self.tree, least.number, self._figures[0].values)
-        return large, f"below {least.number:g} % or too deep"
+            large, why = with_callers(self.tree, reached), f"below {least.metric} of {least.number:g}, "
+        else:
+            percent = least.number if least else DEFAULT_PERCENT
+            large, why = large_nodes(self.tree, percent, self._figures[0].values), f"below {percent:g} %, "
+        if top is not None:
+            rows = top + self._args.print_sorted  # a list does not show the root
+            large = with_callers(self.tree, _largest(large, self._figures[0].values, rows))
+            why = f"not among the {top} largest, {why}"
+        return large, f"{why}or too deep" if why else "too deep"
+
+
+def _sort_order(text: str | None) -> tuple[str, int]:
+    """The metric of `--sort`, and 1 for largest first or -1 for smallest first."""
+    metric = (text or "").removeprefix("-")
+    return metric, 1 if metric == (text or "") else -1
+
+
+def _largest(nodes: Bools, values: Floats, top: int | None) -> Bools:
+    """Of these nodes the `top` largest, the root always among them; all for None."""
+    if top is None or nodes.sum() <= top:
+        return nodes
+    import numpy as np
+
+    ranked = np.where(nodes, np.nan_to_num(values, nan=-np.inf), -np.inf)
+    ranked[0] = np.inf
+    largest = np.zeros_like(nodes)
+    largest[np.argsort(-ranked, kind="stable")[:top]] = True
+    return largest
 
 
 class _Difference:
@@ -219,12 +260,12 @@ class _Difference:
         largest = np.nan_to_num([abs(this.values[0]), abs(other.values[0])]).max()
         percent = self._least(whole)
         moved = np.abs(np.nan_to_num(change.values)) >= percent / 100 * largest
-        sort = self._args.sort
-        by = self._compared(sort)[2] if sort and sort != "name" else change
+        metric, sign = _sort_order(self._args.sort)
+        by = self._compared(metric)[2] if metric not in ("", "name") else change
         return TreeView(
             tuple(self._columns),
-            order=() if sort == "name" else (np.abs(by.values),),
-            shown=with_callers(self.tree, moved),
+            order=() if metric == "name" else (sign * np.abs(by.values),),
+            shown=with_callers(self.tree, _largest(moved, np.abs(change.values), self._args.top)),
             max_depth=self._args.depth,
             why_hidden=f"changed by less than {percent:g} % of the total, or too deep",
             heading=self._heading,
@@ -266,20 +307,20 @@ def column(figure: Figure) -> TreeColumn:
 
 def _show_list(args: argparse.Namespace, side: _Side) -> int:
     from warplens.analyses.trees.rates import offered
-    from warplens.outputs import render_table, rows_to_json
+    from warplens.outputs import render_table
 
     table = offered(side.tree, side.gpu)
     if args.json:
-        write_bytes(rows_to_json(table))
+        print_json(table, args.top)
     else:
-        show_text(render_table(table, top=None, width=width()))
+        show_text(render_table(table, top=args.top, width=width()))
     return 0
 
 
-def _nothing(side: _Side) -> str:
-    from warplens.cli.traces.flamegraph import instead_of_gpu_work
+def _no_gpu_work(side: _Side) -> str:
+    from warplens.cli.traces.flamegraph import hint_without_gpu_work
 
-    hint = instead_of_gpu_work(side.profile)
+    hint = hint_without_gpu_work(side.profile)
     return "no GPU work in this trace" + (f"\n\nhint: {hint}" if hint else "")
 
 
@@ -299,4 +340,4 @@ def _write(args: argparse.Namespace, target: TreeTarget, side: _Side, shown: _Pl
         look=lambda: FlameLook(categories=kernel_categories(side.profile, full_names=args.full_names)),
         rows=lambda: tree_table(shown.tree, shown.view(rows=True, whole=True)),
     )
-    print(f"wrote {args.output}", file=sys.stderr)
+    report_written([args.output])

@@ -1,0 +1,61 @@
+"""Opens the profile that a verb is given, with the options that `options.add_trace` declares."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warplens.cli.printing import note
+from warplens.cli.progress import progress
+from warplens.errors import WarplensError
+
+if TYPE_CHECKING:
+    from warplens.profiles.opened import Opened
+    from warplens.profiles.trace import Profile
+
+
+def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
+    """The profile of TRACE, or of another `path` with the same options."""
+    from warplens.units import parse_duration
+
+    gap, short = parse_duration(args.gap), parse_duration(args.short)
+    source = args.trace if path is None else path
+    with progress(f"reading {source}", Path(source)):
+        import warplens
+
+        return warplens.open(
+            source,
+            cache=not args.no_cache,
+            rules=args.rules,
+            gap_us=gap / 1e3,
+            short_us=short / 1e3,
+            gpu=args.gpu,
+            gpu_file=args.gpu_file,
+            execution_trace=args.execution_trace,
+            ncu=args.ncu,
+            replay=args.replay,
+            **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),
+        )
+
+
+def inputs_of(args: argparse.Namespace) -> list[str]:
+    """The files and folders that a verb reads: none of its outputs may overwrite one."""
+    return [args.trace, *args.rules, args.gpu_file, args.execution_trace, *args.ncu, args.replay]
+
+
+def open_timeline(args: argparse.Namespace) -> Profile:
+    """The profile, for verbs that need to know when things ran."""
+    profile = open_profile(args)
+    try:
+        return profile.with_timeline()
+    except WarplensError as error:
+        error.hint = error.hint or "report, show, tree, flamegraph and diff show it"
+        raise
+
+
+def note_warnings(profile: Profile) -> None:
+    """What is wrong with the trace, for verbs whose output does not begin with it."""
+    for row in profile.table("quality").to_dicts():
+        if row["severity"] == "warning":
+            note(row["message"])

@@ -1,0 +1,156 @@
+"""The options that several verbs have, declared once: the same name, help text and meaning on each.
+
+`opening.py` and `rows.py` are their other halves: what opens a profile, and what chooses and prints rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+
+TERMINAL_ROWS = 30
+"""Rows of a table on a terminal where `--top` is not given; elsewhere all are printed."""
+SEVERAL = "may be given several times"
+
+
+def add_trace(parser: argparse.ArgumentParser) -> None:
+    """TRACE, and all options that open it."""
+    parser.add_argument("trace", metavar="TRACE", help="profile or capture bundle to open; - reads stdin")
+    add_opening(parser)
+
+
+def add_opening(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("options that open the profile")
+    add_shared_opening(group)
+    group.add_argument("--short", default="10us", metavar="TIME", help="kernels below this are short (default 10us)")
+    group.add_argument("--gpu", default="", metavar="NAME", help="GPU whose limits apply (default: the trace's own)")
+    group.add_argument("--gpu-file", default="", metavar="FILE", help="TOML file that describes the GPU")
+    group.add_argument("--min-gain", type=percentage, default=None, metavar="PCT",
+                       help="smallest gain of a finding, in %% of a step (default 1)")  # fmt: skip
+    group.add_argument("--execution-trace", default="", metavar="FILE", help="ExecutionTrace of the same run")
+    group.add_argument("--ncu", action="append", default=[], metavar="FILE",
+                       help=f"CSV page of Nsight Compute for the same program; {SEVERAL}")  # fmt: skip
+    group.add_argument("--replay", default="", metavar="FILE", help="result of a replay of this trace")
+
+
+def add_shared_opening(parser: argparse._ActionsContainer) -> None:
+    """What also a comparison takes, for both of its traces."""
+    parser.add_argument("--rules", action="append", default=[], metavar="FILE",
+                        help=f"additional kernel-category rules (TOML); {SEVERAL}")  # fmt: skip
+    parser.add_argument("--gap", default="10us", metavar="TIME", help="shortest idle gap to list (default 10us)")
+    parser.add_argument("--no-cache", action="store_true", help="do not read or write the cache of parsed traces")
+
+
+def add_json(parser: argparse._ActionsContainer, of: str = "") -> None:
+    """`of` says which rows, where a verb has several kinds."""
+    parser.add_argument("--json", action="store_true", help="print one JSON array of row objects" + _of(of))
+
+
+def add_top(parser: argparse._ActionsContainer, of: str = "") -> None:
+    parser.add_argument("--top", type=positive, default=None, metavar="N",
+                        help=f"first N rows{_of(of)} (default: {TERMINAL_ROWS} on a terminal, else all)")  # fmt: skip
+
+
+def add_rows(parser: argparse.ArgumentParser, of: str = "") -> None:
+    """For verbs that print tables: which rows and columns, in which order, as text, JSON or CSV."""
+    add_top(parser)
+    parser.add_argument("--sort", metavar="COLUMN", help="sort by a column, largest first; -COLUMN: smallest first")
+    parser.add_argument("--where", metavar="SQL", help="only rows for which this SQL condition holds")
+    parser.add_argument("--columns", metavar="A,B,…", help="only these columns")
+    add_forms(parser, of)
+
+
+def add_forms(parser: argparse.ArgumentParser, of: str = "") -> None:
+    form = parser.add_mutually_exclusive_group()
+    add_json(form, of)
+    form.add_argument("--csv", action="store_true", help="print CSV" + _of(of))
+
+
+def add_outputs(parser: argparse.ArgumentParser, kinds: str, *, tables: bool = False, required: bool = False) -> None:
+    """`-o` as often as wanted, and `--force`; with `tables`, also a directory of them."""
+    what = f"{kinds} or a directory/ of tables" if tables else kinds
+    parser.add_argument("-o", "--output", action="append", default=[], metavar="PATH",
+                        help=f"write {what}; {SEVERAL}")  # fmt: skip
+    if tables:
+        parser.add_argument("--tables", choices=("csv", "parquet"), default="csv",
+                            help="format of the files of a directory/ (default csv)")  # fmt: skip
+    add_force(parser)
+
+
+def add_output(parser: argparse.ArgumentParser, what: str, *, metavar: str = "PATH", default: str = "",
+               required: bool = False) -> None:  # fmt: skip
+    """`-o` of verbs that write one thing, and `--force`."""
+    shown = f" (default {default})" if default else ""
+    parser.add_argument("-o", "--output", default=default, metavar=metavar, required=required,
+                        help=f"write {what}{shown}")  # fmt: skip
+    add_force(parser)
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="overwrite what exists already")
+
+
+def positive(text: str) -> int:
+    """A count of rows or levels."""
+    number = _whole(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+def not_negative(text: str) -> int:
+    number = _whole(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
+    return number
+
+
+def percentage(text: str) -> float:
+    return between(0, 100, "a percentage")(text)
+
+
+def above_zero(text: str) -> float:
+    if not _is_number(text) or float(text) <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number above zero")
+    return float(text)
+
+
+def between(least: float, most: float, noun: str = "a number") -> Callable[[str], float]:
+    """The type of an option that takes a number of this range."""
+
+    def parse(text: str) -> float:
+        number = float(text) if _is_number(text) else math.nan
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not {noun} from {least:g} to {most:g}")
+        return number
+
+    return parse
+
+
+def whole_between(least: int, most: int, noun: str = "a number") -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        number = _whole(text)
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not {noun} from {least:,} to {most:,}")
+        return number
+
+    return parse
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _of(of: str) -> str:
+    return f" of {of}" if of else ""

@@ -1,0 +1,75 @@
+"""How verbs print: text fitted to the terminal, styled where that is wanted, and data as it is."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from warplens.units import plural
+
+if TYPE_CHECKING:
+    from warplens.outputs.terminal import TableText
+
+PIPED_WIDTH = 200
+"""Without a terminal nothing should be cut hard; `COLUMNS` still decides where it is set."""
+
+
+def width(most: int | None = None) -> int:
+    """The cells of a line; prose reads badly beyond `most`."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS"):
+        columns = shutil.get_terminal_size((100, 40)).columns
+    else:
+        columns = PIPED_WIDTH
+    return columns if most is None else min(columns, most)
+
+
+def is_styled() -> bool:
+    """Whether text is coloured: not with NO_COLOR; else with FORCE_COLOR; else on a terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
+
+
+def show_text(text: TableText) -> None:
+    """Finished lines to stdout: styled on a terminal, plain where piped (and then without importing rich)."""
+    # Without style no escape code at all is sent; rich alone would still send those for bold.
+    if not is_styled():
+        print(text)
+        return
+    from rich.console import Console
+
+    forced = None if sys.stdout.isatty() else True
+    Console(highlight=False, soft_wrap=True, force_terminal=forced, color_system=_colours()).print(text)
+
+
+def _colours() -> Literal["auto", "standard"]:
+    """Forced colours are those that every terminal has: nothing is known of the one that shows them."""
+    return "auto" if sys.stdout.isatty() else "standard"
+
+
+def write_bytes(data: bytes) -> None:
+    """Data to stdout as it is, ending in a newline."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data if data.endswith(b"\n") else data + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def note(text: str) -> None:
+    """Something the user should know that is not data."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+def report_written(paths: Sequence[str], files: int | None = None) -> None:
+    """What was written; `files` where a directory holds several."""
+    if paths:
+        count = "" if files is None else f" ({plural(files, 'file')})"
+        print(f"wrote {', '.join(paths)}{count}", file=sys.stderr)
+
+
+def command_line() -> str:
+    """The command as typed, for a file that says how it was made."""
+    return shlex.join(["warplens", *sys.argv[1:]])

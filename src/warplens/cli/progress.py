@@ -1,0 +1,31 @@
+"""A spinner on stderr while something slow runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SLOW_BYTES = 1_500_000
+"""Files from this size on may take over a second, so their opening shows progress."""
+
+
+@contextmanager
+def progress(text: str, path: Path) -> Iterator[None]:
+    """Shows `text` while a large file is read; nothing where stderr is not a terminal."""
+    if not (sys.stderr.isatty() and _is_slow(path)):
+        yield
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status(escape(text)):
+        yield
+
+
+def _is_slow(path: Path) -> bool:
+    try:
+        return path.stat().st_size > SLOW_BYTES
+    except (OSError, ValueError):
+        return False  # opening it reports what is wrong

@@ -1,0 +1,36 @@
+"""`warplens replay export-cpp`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from warplens.cli.options import add_output
+from warplens.cli.verb import Verb
+from warplens.files import check_inputs
+from warplens.units import plural
+
+
+class ExportCppVerb(Verb):
+    """Write a plan as a C++ project."""
+
+    name = "export-cpp"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("plan", metavar="PLAN", help="plan to export")
+        add_output(parser, "the project to this folder", metavar="DIR", required=True)
+        parser.add_argument("--readable", action="store_true", help="each unit also as a plain at:: call")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.replay import plan_file
+        from warplens.replay.cpp import export
+        from warplens.replay.records import load_json
+
+        path = Path(args.plan)
+        check_inputs([Path(args.output) / "plan.json"], [path])
+        plan, plan_hash = plan_file.load(path)
+        written = export(plan, load_json(path), plan_hash, Path(args.output), readable=args.readable, force=args.force)
+        count = plural(len(written), "file")
+        print(f"wrote {count} to {args.output}; its README.md has the build command", file=sys.stderr)
+        return 0

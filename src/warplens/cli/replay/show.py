@@ -1,0 +1,60 @@
+"""`warplens replay show`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from warplens.cli.options import above_zero, add_outputs, add_rows
+from warplens.cli.printing import report_written
+from warplens.cli.rows import print_rows
+from warplens.cli.verb import Verb
+from warplens.errors import UsageError
+
+KEPT_COLUMNS = ("op", "replayed_us", "ratio", "same_kernel", "active_mj")
+"""Of the tables of a result, the columns that are hidden last on a narrow terminal."""
+
+
+class ShowResultVerb(Verb):
+    """Show the tables of a result."""
+
+    name = "show"
+    inputs = ("result",)
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("result", metavar="RESULT", help="result of a run; - reads stdin")
+        parser.add_argument("table", nargs="?", metavar="TABLE",
+                            help="replay, replay_units, replay_categories, replay_ops or replay_left")  # fmt: skip
+        parser.add_argument("--whole-joules", type=above_zero, metavar="J",
+                            help="measured energy of the traced period as a whole")  # fmt: skip
+        parser.add_argument("--whole-seconds", type=above_zero, metavar="S",
+                            help="length of that measurement: gives the energy closure")  # fmt: skip
+        add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
+        add_rows(parser, "TABLE (default replay_units)")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.analyses.units.replayed import REPLAY_TABLES, result_document
+        from warplens.outputs import plan_outputs
+
+        if args.table is not None and args.table not in REPLAY_TABLES:
+            raise UsageError(f"no table {args.table!r}", hint=f"one of: {', '.join(REPLAY_TABLES)}")
+        if (args.whole_joules is None) != (args.whole_seconds is None):
+            raise UsageError("--whole-joules and --whole-seconds belong together", hint="give both")
+        names = (args.table,) if args.table else tuple(REPLAY_TABLES)
+        targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names, inputs=[args.result])
+        whole = None if args.whole_joules is None else (args.whole_joules, args.whole_seconds)
+        tables, facts = result_document(Path(args.result), whole)
+        chosen = [table for table in tables if table.name in names]
+        if targets:
+            from warplens.outputs import Document, write
+
+            document = Document(f"Warplens replay: {Path(args.result).name}", args.result, facts, chosen)
+            for target in targets:
+                write(target, document)
+            report_written(args.output)
+        if args.json or args.csv:
+            chosen = [table for table in tables if table.name == (args.table or "replay_units")]
+        for number, table in enumerate(chosen):
+            print(end="\n" if number else "")
+            print_rows(table, args, keep=KEPT_COLUMNS)
+        return 0

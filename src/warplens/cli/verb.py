@@ -1,0 +1,108 @@
+"""What a verb is: a name, a docstring that is its help, its arguments, what it does, and facts about it."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+SMALLEST_FIRST = re.compile(r"-[A-Za-z_][\w/%]+")
+"""`--sort -count`: a column after a minus sign, which argparse would take for an option."""
+
+
+class Verb(Protocol):
+    """A verb of the command line. Its docstring is its help: one line, then whatever else there is to say."""
+
+    name: ClassVar[str]
+    runs_programs: ClassVar[bool] = False
+    """It runs a user's program: nothing of the process is tuned but by the program itself."""
+    uses_threads: ClassVar[bool] = False
+    """Its frames are large enough for Polars to work on with several threads."""
+    inputs: ClassVar[tuple[str, ...]] = ()
+    """The arguments that name a file to read, for which `-` means stdin."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, args: argparse.Namespace) -> int: ...
+
+
+class VerbGroup(Verb):
+    """A verb that only has verbs of its own, such as `kernel` and `replay`."""
+
+    verbs: ClassVar[tuple[Verb, ...]]
+    default: ClassVar[Verb | None] = None
+    """What runs where none of them is named."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_verbs(parser, self.verbs, dest=f"{self.name}_action", metavar="ACTION", required=self.default is None)
+        if self.default is not None:
+            parser.set_defaults(**_defaults(self.default), verb=self.default)
+
+    def run(self, args: argparse.Namespace) -> int:
+        raise NotImplementedError  # argparse has chosen one of its verbs, or refused
+
+
+class VerbParser(argparse.ArgumentParser):
+    """argparse, where a value of `--sort` may begin with a minus sign and a help that cannot be written is an error."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if args is not None and "--sort" in self._option_string_actions:
+            args = with_joined_sort(args)
+        return super().parse_known_args(args, namespace)
+
+    def print_help(self, file: Any = None) -> None:
+        print(self.format_help(), end="", file=file)
+
+
+def with_joined_sort(words: Sequence[str]) -> list[str]:
+    """`--sort -count` as `--sort=-count`; what comes after `--` belongs to another program.
+
+    >>> with_joined_sort(["--sort", "-count", "--", "--sort", "-count"])
+    ['--sort=-count', '--', '--sort', '-count']
+    """
+    joined: list[str] = []
+    for position, word in enumerate(words):
+        if word == "--":
+            return [*joined, *words[position:]]
+        if joined and joined[-1] == "--sort" and SMALLEST_FIRST.fullmatch(word):
+            joined[-1] = f"--sort={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def add_verbs(
+    parser: argparse.ArgumentParser,
+    verbs: Sequence[Verb],
+    *,
+    dest: str,
+    metavar: str,
+    required: bool = False,
+    only: str | None = None,
+) -> None:
+    """A parser per verb; with `only`, the arguments of that one alone."""
+    actions = parser.add_subparsers(dest=dest, metavar=metavar, required=required)
+    for verb in verbs:
+        text = help_text(verb)
+        own = actions.add_parser(
+            verb.name,
+            help=text.splitlines()[0].rstrip("."),
+            description=text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        own.set_defaults(verb=verb)
+        if only is None or only == verb.name:
+            verb.add_arguments(own)
+
+
+def help_text(verb: Verb) -> str:
+    return inspect.cleandoc(type(verb).__doc__ or "")
+
+
+def _defaults(verb: Verb) -> dict[str, object]:
+    """The arguments of a verb that is given none."""
+    parser = argparse.ArgumentParser()
+    verb.add_arguments(parser)
+    return vars(parser.parse_args([]))
