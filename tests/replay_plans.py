@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from warplens.replay import plan_file
-from warplens.replay.plan_file import DTYPES, Argument, Fill, Kernel, Plan, Storage, Tensor, Times, Unit
+from warplens.replay.plan_file import DTYPES, Argument, Fill, Kernel, ReplayPlan, Storage, Tensor, Times, Unit
 
 
 def times(ns: int = 1000, count: int = 1) -> Times:
@@ -53,9 +53,9 @@ def add(identity: str = "add", ns: int = 1000, **facts: Any) -> Unit:
     return unit("aten::add.Tensor", arguments, (storage(32), storage(32)), id=identity, ns=ns, **facts)
 
 
-def plan(*units: Unit, **facts: Any) -> Plan:
+def plan(*units: Unit, **facts: Any) -> ReplayPlan:
     gpu_ns = sum(each.times.total_ns for each in units)
-    return Plan(trace="made.json", content_hash="", gpu_ns=gpu_ns, wall_ns=2 * gpu_ns, units=units, **facts)
+    return ReplayPlan(trace="made.json", content_hash="", gpu_ns=gpu_ns, wall_ns=2 * gpu_ns, units=units, **facts)
 
 
 def saved(folder: Path, *units: Unit, **facts: Any) -> Path:

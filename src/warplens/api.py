@@ -27,7 +27,7 @@ from warplens.readers import cache as trace_cache
 from warplens.readers import inputs
 from warplens.readers.bundle import reader as bundle
 from warplens.replay import result_file
-from warplens.replay.result_file import Result
+from warplens.replay.result_file import ReplayResult
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -90,7 +90,7 @@ def _counters(pages: Sequence[Path]) -> tuple[Table, ...]:
     return tuple(tables.values())
 
 
-def _replayed(path: Path, trace: Trace) -> Result:
+def _replayed(path: Path, trace: Trace) -> ReplayResult:
     """The result of a replay, which must be one of this trace."""
     result = result_file.load(path)
     if result.gpu_ns != int(trace.events["dur_ns"].gather(trace.gpu_rows).sum()):

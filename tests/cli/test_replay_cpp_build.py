@@ -22,8 +22,8 @@ import pytest
 from replay_plans import listed, plan, storage, tensor, unit, value
 from support import HANG_SECONDS
 from warplens.replay import cpp, plan_file, result_file
-from warplens.replay.plan_file import Fill, Plan, Rest, Source, Storage, TritonKernel, Unit
-from warplens.replay.result_file import Result, UnitResult
+from warplens.replay.plan_file import Fill, KernelSource, ReplayPlan, Rest, Storage, TritonKernel, Unit
+from warplens.replay.result_file import ReplayResult, UnitResult
 
 NORM = (
     "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
@@ -156,8 +156,8 @@ WRONG = (
 TEXT = "# a kernel"
 
 
-def small_plan() -> Plan:
-    source = Source(TEXT, sha256(TEXT.encode()).hexdigest())
+def small_plan() -> ReplayPlan:
+    source = KernelSource(TEXT, sha256(TEXT.encode()).hexdigest())
     rest = (Rest("k", "kernel", 1, 500, "no launch"), Rest("l", "kernel", 2, 700, "no launch"))
     settings: dict[str, Any] = {
         "backends.cuda.matmul.allow_tf32": True,
@@ -169,7 +169,7 @@ def small_plan() -> Plan:
 
 @dataclass(frozen=True)
 class Run:
-    result: Result
+    result: ReplayResult
     described: dict[str, list[str]]
     text: str
 

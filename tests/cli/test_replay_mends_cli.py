@@ -9,7 +9,7 @@ import pytest
 from support import ROOT
 from warplens.cli import main
 from warplens.replay import result_file
-from warplens.replay.result_file import Result, Traced, UnitResult
+from warplens.replay.result_file import ReplayResult, Traced, UnitResult
 
 BLOOM = ROOT / "samples" / "kineto" / "bloom_prefill.json.gz"
 UNITS = (UnitResult("u1", "aten::relu", 2, Traced(10, 5.0, 5.0, 5.0), "refused", "no inputs"),)
@@ -18,7 +18,7 @@ UNITS = (UnitResult("u1", "aten::relu", 2, Traced(10, 5.0, 5.0, 5.0), "refused",
 @pytest.fixture
 def result(tmp_path: Path) -> str:
     path = tmp_path / "r.json"
-    result_file.save(path, Result("p", "t.json", 15, 20, "cpu", "python", "in-situ", UNITS))
+    result_file.save(path, ReplayResult("p", "t.json", 15, 20, "cpu", "python", "in-situ", UNITS))
     return str(path)
 
 

@@ -159,10 +159,10 @@ def test_two_ranks_say_what_one_says(torch: Any, tmp_path: Path, capsys: pytest.
 
     from warplens.capture.workloads.build import build
     from warplens.capture.workloads.inputs import make_feed
-    from warplens.capture.workloads.options import Options, resolve
+    from warplens.capture.workloads.options import WorkloadOptions, resolve
     from warplens.capture.workloads.place import Place
 
-    plan, here = resolve(Options("vicuna-7b", tiny=True), default_dtype="float32"), Place(torch.device("cpu"))
+    plan, here = resolve(WorkloadOptions("vicuna-7b", tiny=True), default_dtype="float32"), Place(torch.device("cpu"))
     alone = build(plan, here)
     with torch.no_grad():
         expected = alone.module(make_feed(plan, alone, here).data).logits

@@ -14,7 +14,7 @@ import pytest
 
 from replay_plans import add, choice, listed, saved, storage, tensor, times, unit, value
 from warplens.replay.plan_file import Fill, Kernel, Unit
-from warplens.replay.result_file import Result, UnitResult
+from warplens.replay.result_file import ReplayResult, UnitResult
 from warplens.replay.running.options import RunOptions
 from warplens.replay.running.supervisor import run_plan
 
@@ -57,11 +57,11 @@ def gelu(*ways: str) -> Unit:
     return unit("aten::gelu", (tensor(0, 4096, dtype=HALF), how), (storage(4096, HALF),), id="gelu")
 
 
-def run(folder: Path, *units: Unit, options: RunOptions = QUICK) -> Result:
+def run(folder: Path, *units: Unit, options: RunOptions = QUICK) -> ReplayResult:
     return run_plan(saved(folder, *units), folder / "result.json", options, lambda _: None, fresh=True)
 
 
-def found(result: Result, identity: str) -> UnitResult:
+def found(result: ReplayResult, identity: str) -> UnitResult:
     return next(each for each in result.units if each.id == identity)
 
 
@@ -70,7 +70,7 @@ def expecting(made: Unit, seen: UnitResult) -> Unit:
     return replace(made, kernels=kernels)
 
 
-def median(result: Result, identity: str) -> float:
+def median(result: ReplayResult, identity: str) -> float:
     time = found(result, identity).time
     assert time is not None
     return time.median_ns

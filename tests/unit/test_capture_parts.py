@@ -17,11 +17,11 @@ import pytest
 
 from warplens.capture import environment
 from warplens.capture.bundle import Staging, of_rank
-from warplens.capture.folding import Folder
 from warplens.capture.masking import masked, without_secrets
 from warplens.capture.odd_names import PLAIN, OddNames
 from warplens.capture.steps import StepMarks
 from warplens.capture.ticker import Ticker
+from warplens.capture.tree_process import TreeProcess
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -108,7 +108,7 @@ def test_an_interrupt_while_the_clock_calls_reaches_the_program() -> None:
 
 def test_a_piece_that_cannot_be_folded_is_told_and_the_others_are_kept(tmp_path: Path) -> None:
     staging = Staging(tmp_path / "run")
-    folder = Folder(staging)
+    folder = TreeProcess(staging)
     good = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 5, "pid": 1, "tid": 1, "args": {}}
     for text in (json.dumps({"traceEvents": [good]}), '{"traceEvents": [', json.dumps({"traceEvents": [good]})):
         trace = staging.path("trace.json")

@@ -21,7 +21,7 @@ from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
 from warplens.kernel_lab.measured.match import matched, named, nearest
 from warplens.kernel_lab.measured.statement_lines import statement_lines
 from warplens.kernel_lab.measured.tables import measured_tables
-from warplens.kernel_lab.measured.work import told_work, traced_work
+from warplens.kernel_lab.measured.work import reported_work, traced_work
 from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.model.measured import LineSamples, Measured, MeasuredKernel
 
@@ -198,11 +198,11 @@ def test_work_of_another_launch_is_not_taken_for_this_one(tmp_path: Path) -> Non
 
 def test_metrics_of_a_program_are_means_over_its_launches() -> None:
     two = MeasuredKernel("product", 2, 10, flop=(("16", 200.0),), bytes=20.0)
-    work = told_work(FACTS, [two, replace(two, count=1, flop=(("16", 40.0),), bytes=7.0)])
+    work = reported_work(FACTS, [two, replace(two, count=1, flop=(("16", 40.0),), bytes=7.0)])
     assert work is not None
     assert (dict(work.flop), work.bytes) == ({("matrix", "fp16"): 80.0}, 9.0)
-    assert told_work(FACTS, [two, replace(two, flop=(), bytes=0.0)]) is None
-    assert told_work(replace(FACTS, dots=()), [two]).flop == ((("vector", "fp32"), 100.0),)  # type: ignore[union-attr]
+    assert reported_work(FACTS, [two, replace(two, flop=(), bytes=0.0)]) is None
+    assert reported_work(replace(FACTS, dots=()), [two]).flop == ((("vector", "fp32"), 100.0),)  # type: ignore[union-attr]
 
 
 def test_times_come_rather_from_a_profile_that_took_no_samples() -> None:

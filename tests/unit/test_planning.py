@@ -14,7 +14,7 @@ import warplens
 from support import ROOT, SAMPLES, SHARED, Opened, kernel, launch, op
 from warplens.analyses.units.calls import unit_calls
 from warplens.planning import make_plan
-from warplens.planning.arguments import Call, build
+from warplens.planning.arguments import CallBuilder, build
 from warplens.planning.families import with_families
 from warplens.planning.recorded import from_arguments
 from warplens.planning.reuse import by_storage, reuse_distances
@@ -23,7 +23,7 @@ from warplens.planning.triton_units import index_bound
 from warplens.planning.units import with_reuse
 from warplens.readers.kineto.triton_calls import triton_calls
 from warplens.replay import plan_file, records
-from warplens.replay.plan_file import READY, Argument, Kernel, Plan, Storage, Tensor, Times, Unit
+from warplens.replay.plan_file import READY, Argument, Kernel, ReplayPlan, Storage, Tensor, Times, Unit
 
 INPUTS = {
     "Input Dims": [[4, 8], [8, 2]],
@@ -43,7 +43,7 @@ def product(start: float, number: int, dur: float = 5) -> list[dict[str, Any]]:
     ]
 
 
-def plan_of(profile: warplens.Profile, **options: Any) -> Plan:
+def plan_of(profile: warplens.Profile, **options: Any) -> ReplayPlan:
     return make_plan(profile.workspace, Path(profile.meta.source), **options)
 
 
@@ -189,7 +189,7 @@ COVERED = {
 }
 
 
-def share_ready(plan: Plan) -> float:
+def share_ready(plan: ReplayPlan) -> float:
     return 100 * sum(unit.times.total_ns for unit in plan.units if unit.status == READY) / plan.gpu_ns
 
 
@@ -307,7 +307,7 @@ def a_plan() -> dict[str, Any]:
         "u1", "aten::relu", (Kernel("k", "kernel", times, grid=(1, 1, 1)),), 1, times, "ATen op",
         arguments=(Argument("tensor", tensor=Tensor(0, (4,), (1,), "float32")),), storages=(Storage(16, "float32"),),
     )  # fmt: skip
-    return plan_file.to_json(Plan("t.json", "", 1000, 1000, (unit,)))
+    return plan_file.to_json(ReplayPlan("t.json", "", 1000, 1000, (unit,)))
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -384,7 +384,7 @@ def test_reuse_is_told_of_the_right_storage_where_one_lies_in_host_memory() -> N
            "input_types": '["Tensor(float)", "Tensor(float)", "Bool"]'}  # fmt: skip
     known = parse_schema(schema)
     assert known is not None
-    call = Call("copy_", {}, ())
+    call = CallBuilder("copy_", {}, ())
     arguments = build(known, from_arguments(row, ()), call)
     storages = with_reuse(call, arguments, by_storage({0: 64}, inputs), None)
     assert [(each.device, each.reuse_bytes) for each in storages] == [("cpu", None), ("cuda", 64)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from warplens.planning.arguments import Call, Refusal, build, choose
+from warplens.planning.arguments import CallBuilder, NotReplayable, build, choose
 from warplens.planning.fills import fill_of
 from warplens.planning.recorded import Recorded, RecordedTensor, contiguous, from_arguments, from_spec
 from warplens.planning.schemas import overloads, parse_schema
@@ -33,11 +33,13 @@ def number(text: str) -> tuple[Any, str, str]:
 NOTHING: tuple[Any, str, str] = ([], "", "")
 
 
-def built(op: str, *values: tuple[Any, str, str], kernels: tuple[str, ...] = ()) -> tuple[str, list[Argument], Call]:
+def built(
+    op: str, *values: tuple[Any, str, str], kernels: tuple[str, ...] = ()
+) -> tuple[str, list[Argument], CallBuilder]:
     found = recorded(*values)
     schema = choose(op, "", found)
     given = {parameter.name: value for parameter, value in zip(schema.parameters, found, strict=False)}
-    call = Call(op.partition("::")[2], given, kernels)
+    call = CallBuilder(op.partition("::")[2], given, kernels)
     return schema.overload, list(build(schema, found, call)), call
 
 
@@ -121,7 +123,7 @@ def test_lists_take_their_dtype_from_the_kernel() -> None:
     ],
 )
 def test_what_cannot_be_rebuilt_says_why(op: str, values: tuple[Any, ...], reason: str) -> None:
-    with pytest.raises(Refusal, match=reason):
+    with pytest.raises(NotReplayable, match=reason):
         built(op, *values)
 
 
@@ -141,7 +143,7 @@ def test_an_execution_trace_gives_storages_offsets_devices_and_texts() -> None:
     found = from_arguments(row, ())
     schema = parse_schema(row["schema"])
     assert schema is not None
-    call = Call("add_", {}, ())
+    call = CallBuilder("add_", {}, ())
     arguments = build(schema, found, call)
     assert len(call.storages) == 1
     assert call.storages[0].bytes == (4 + 6) * 4
@@ -183,8 +185,8 @@ QUANTISED = ([[7, 8, 0, 36, 1, "cuda:0"]], [[6, 6]], ["Tensor(c10::quint8)"], [[
 def test_tensors_that_cannot_be_rebuilt_are_refused_and_not_left_out(found: Any, reason: str) -> None:
     schema = parse_schema("aten::dequantize.self(Tensor? self) -> Tensor")
     assert schema is not None
-    with pytest.raises(Refusal, match=reason):
-        build(schema, found, Call("dequantize", {}, ()))
+    with pytest.raises(NotReplayable, match=reason):
+        build(schema, found, CallBuilder("dequantize", {}, ()))
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from warplens.errors import FormatError, UsageError
 from warplens.replay import cpp, plan_file
 from warplens.replay.cpp import literals, readable, schema_text
 from warplens.replay.cpp.values import cpp_type
-from warplens.replay.plan_file import Plan, Unit
+from warplens.replay.plan_file import ReplayPlan, Unit
 
 ADD = "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
 GELU = "aten::gelu(Tensor self, *, str approximate='none') -> Tensor"
 
 
-def export(made: Plan, folder: Path, **options: Any) -> list[Path]:
+def export(made: ReplayPlan, folder: Path, **options: Any) -> list[Path]:
     value = plan_file.to_json(made)
     return cpp.export(made, value, plan_file.plan_hash(value), folder, **options)
 
@@ -147,7 +147,7 @@ def test_what_is_not_certain_is_called_by_name(change: dict[str, Any]) -> None:
 EVIL = 'x"); system("rm"); //\\\n*/ #include "/etc/passwd" ??/\u2028\x00'
 
 
-def code_of(made: Plan) -> str:
+def code_of(made: ReplayPlan) -> str:
     return "".join(readable.files(made, "0123").values())
 
 

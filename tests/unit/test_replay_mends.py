@@ -15,9 +15,9 @@ from warplens.planning.fills import fill_of
 from warplens.planning.recorded import Recorded, RecordedTensor, contiguous
 from warplens.planning.values import scalar
 from warplens.replay import plan_file, result_file
-from warplens.replay.plan_file import Argument, Fill, Plan, Rest, Storage, Times, Unit
+from warplens.replay.plan_file import Argument, Fill, ReplayPlan, Rest, Storage, Times, Unit
 from warplens.replay.records import decode, save_json
-from warplens.replay.result_file import Result, Traced, UnitResult
+from warplens.replay.result_file import ReplayResult, Traced, UnitResult
 from warplens.replay.running.text import summary
 
 
@@ -114,15 +114,15 @@ def test_a_whole_number_has_at_most_64_bits() -> None:
 
 
 UNIT = Unit("u1", "aten::relu", (), 2, Times(10, 5.0, 5.0, 5.0, 5, 5), "ATen op")
-PLAN = Plan("t.json", "h", 15, 20, (UNIT,), rest=(Rest("k", "kernel", 1, 5, "no launch"),))
-RESULT = Result(
+PLAN = ReplayPlan("t.json", "h", 15, 20, (UNIT,), rest=(Rest("k", "kernel", 1, 5, "no launch"),))
+RESULT = ReplayResult(
     "p", "t.json", 15, 20, "cpu", "python", "in-situ",
     (UnitResult("u1", "aten::relu", 2, Traced(10, 5.0, 5.0, 5.0), "refused", "no inputs"),),
     rest={"no launch": 7_000_000, "nothing at all": 0},
 )  # fmt: skip
 
 
-def filled(fill: Fill) -> Plan:
+def filled(fill: Fill) -> ReplayPlan:
     return replace(PLAN, units=(replace(UNIT, storages=(Storage(8, "int64", fill),)),))
 
 
@@ -139,14 +139,14 @@ def filled(fill: Fill) -> Plan:
         (filled(Fill("shares", -1, step=3)), "fill: not a total and a number of shares"),
     ],
 )
-def test_a_plan_with_odd_numbers_is_refused(plan: Plan, words: str) -> None:
+def test_a_plan_with_odd_numbers_is_refused(plan: ReplayPlan, words: str) -> None:
     plan_file.parse(plan_file.to_json(PLAN))
     plan_file.parse(plan_file.to_json(filled(Fill("shares", 7, step=3))))
     with pytest.raises(FormatError, match=words):
         plan_file.parse(plan_file.to_json(plan))
 
 
-def changed(**fields: Any) -> Result:
+def changed(**fields: Any) -> ReplayResult:
     return replace(RESULT, units=(replace(RESULT.units[0], **fields),))
 
 
@@ -162,7 +162,7 @@ def changed(**fields: Any) -> Result:
         (changed(status="odd"), "no known status: 'odd'"),
     ],
 )
-def test_a_result_with_odd_numbers_is_refused(result: Result, words: str) -> None:
+def test_a_result_with_odd_numbers_is_refused(result: ReplayResult, words: str) -> None:
     assert result_file.parse(result_file.to_json(RESULT)) == RESULT
     with pytest.raises(FormatError, match=words):
         result_file.parse(json.loads(json.dumps(result_file.to_json(result))), "r.json")

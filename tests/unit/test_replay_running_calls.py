@@ -11,8 +11,8 @@ from warplens.replay.plan_file import Argument, Fill, Unit
 
 torch = pytest.importorskip("torch")
 
-from warplens.replay.running.calls import Call, bind, combinations, resolve  # noqa: E402 - they load PyTorch
-from warplens.replay.running.faults import BadUnit, Refusal  # noqa: E402
+from warplens.replay.running.calls import OpCall, bind, combinations, resolve  # noqa: E402 - they load PyTorch
+from warplens.replay.running.faults import BadUnit, UnitRefused  # noqa: E402
 from warplens.replay.running.inputs import Inputs  # noqa: E402
 from warplens.replay.running.values import value_of  # noqa: E402
 
@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 RAMP = Fill("ramp", 0, 1000, 1)
 
 
-def bound(made: Unit) -> Call:
+def bound(made: Unit) -> OpCall:
     inputs = Inputs.build(made, CPU, 0)
     return bind(resolve(made.op, made.overload), combinations(made)[0], inputs, CPU)
 
@@ -154,10 +154,10 @@ def test_an_unknown_op_is_one_line(op: str, words: str) -> None:
 
 @pytest.mark.parametrize("op", ["aten::from_file", "aten::save", "prim::Print", "c10d::allreduce_", "debugprims::x"])
 def test_no_plan_reaches_files_or_other_processes(op: str) -> None:
-    with pytest.raises((Refusal, BadUnit)) as caught:
+    with pytest.raises((UnitRefused, BadUnit)) as caught:
         resolve(op, "")
     if op != "aten::save":  # which the dispatcher does not have
-        assert isinstance(caught.value, Refusal)
+        assert isinstance(caught.value, UnitRefused)
 
 
 def test_too_many_arguments_are_one_line() -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from replay_plans import add, saved
 from warplens.replay import plan_file, result_file
-from warplens.replay.result_file import Energy, Meter, Time, UnitResult
+from warplens.replay.result_file import Energy, MeterFacts, Time, UnitResult
 from warplens.replay.running import supervisor, wire
 from warplens.replay.running.options import RunOptions
 from warplens.replay.running.process import Gone
 from warplens.replay.running.unit_results import unit_result
 
-METER = Meter("a meter", 0.1, 100.0)
+METER = MeterFacts("a meter", 0.1, 100.0)
 
 
 def energy(joules: float) -> Energy:
@@ -29,7 +29,7 @@ class MadeUpWorker:
     told: ClassVar[list[tuple[str, bool]]] = []
     starts: ClassVar[int] = 0
 
-    def __init__(self, job: wire.Job) -> None:
+    def __init__(self, job: wire.ReplayJob) -> None:
         type(self).starts += 1
         self._units = {unit.id: unit for unit in plan_file.load(Path(job.plan))[0].units}
         self._answers: list[Any] = [wire.Hello("NVIDIA Made-up", has_meter=True)]

@@ -13,7 +13,7 @@ from warplens.replay.plan_file import DTYPES, Argument, Fill, Storage
 torch = pytest.importorskip("torch")
 
 from warplens.replay.running import inputs as inputs_module  # noqa: E402 - they load PyTorch
-from warplens.replay.running.faults import BadUnit, Refusal  # noqa: E402
+from warplens.replay.running.faults import BadUnit, UnitRefused  # noqa: E402
 from warplens.replay.running.fills import dtype_of  # noqa: E402
 from warplens.replay.running.inputs import Inputs, check_memory  # noqa: E402
 
@@ -174,6 +174,6 @@ def test_copies_are_equal_apart_and_set_back_by_themselves() -> None:
 def test_a_unit_larger_than_the_memory_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs_module, "free_bytes", lambda device: 8_700_000_000)
     large = unit("aten::neg", (), (replace(storage(1), bytes=6 << 30, written=True),))
-    with pytest.raises(Refusal, match=r"needs 12\.0 GiB, 8\.1 GiB are free"):
+    with pytest.raises(UnitRefused, match=r"needs 12\.0 GiB, 8\.1 GiB are free"):
         check_memory(large, CPU)
     check_memory(unit("aten::neg", (), (replace(storage(1), bytes=6 << 30),)), CPU)

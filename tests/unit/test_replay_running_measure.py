@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from replay_plans import choice, storage, tensor, times, unit, value
-from warplens.replay.plan_file import Kernel, Plan
+from warplens.replay.plan_file import Kernel, ReplayPlan
 from warplens.replay.running import settings, state
 from warplens.replay.running.options import RunOptions
 from warplens.replay.running.same import Launched, difference
@@ -20,10 +20,10 @@ torch = pytest.importorskip("torch")
 
 from warplens.replay.running import choosing, kernels, timing  # noqa: E402 - they load PyTorch
 from warplens.replay.running.caches import Cache  # noqa: E402
+from warplens.replay.running.energy_choice import units_to_meter  # noqa: E402
 from warplens.replay.running.faults import BadUnit  # noqa: E402
 from warplens.replay.running.graphs import calls_per_replay  # noqa: E402
 from warplens.replay.running.inputs import Inputs  # noqa: E402
-from warplens.replay.running.metered import metered_units  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -260,5 +260,5 @@ def test_a_line_of_nvidia_smi() -> None:
 
 def test_the_units_that_are_most_of_the_time() -> None:
     units = [unit(f"aten::u{place}", ns=ns) for place, ns in enumerate((5, 800, 100, 95))]
-    plan = Plan("t", "", 1000, 1000, tuple(units))
-    assert metered_units(plan, 0.9) == {"aten::u1", "aten::u2"}
+    plan = ReplayPlan("t", "", 1000, 1000, tuple(units))
+    assert units_to_meter(plan, 0.9) == {"aten::u1", "aten::u2"}

@@ -19,8 +19,8 @@ import warplens
 from replay_plans import add, choice, plan, saved, storage, tensor, unit, value
 from warplens.errors import FormatError, UsageError, WarplensError
 from warplens.replay import plan_file, result_file
-from warplens.replay.plan_file import Fill, Gpu, Rest, Source, TritonKernel, Unit
-from warplens.replay.result_file import Result, UnitResult
+from warplens.replay.plan_file import Fill, Gpu, KernelSource, Rest, TritonKernel, Unit
+from warplens.replay.result_file import ReplayResult, UnitResult
 from warplens.replay.running.journal import partial_path
 from warplens.replay.running.options import Progress, RunOptions
 from warplens.replay.running.supervisor import run_plan
@@ -104,13 +104,13 @@ def own(name: str, ns: int = 1000, written: bool = False, dtype: str = "float32"
     return unit(f"replaytest::{name}", argument, (one,), id=identity or name, ns=ns)
 
 
-def run(folder: Path, *units: Unit, options: RunOptions = CPU, fresh: bool = False) -> Result:
+def run(folder: Path, *units: Unit, options: RunOptions = CPU, fresh: bool = False) -> ReplayResult:
     path = saved(folder, *units)
     options = replace(options, imports=("replaytest_ops",))
     return run_plan(path, folder / "result.json", options, lambda _: None, fresh)
 
 
-def by_id(result: Result) -> dict[str, UnitResult]:
+def by_id(result: ReplayResult) -> dict[str, UnitResult]:
     return {each.id: each for each in result.units}
 
 
@@ -271,7 +271,7 @@ def is_gone(process: int) -> bool:
         return True
 
 
-def mended(folder: Path) -> Result:
+def mended(folder: Path) -> ReplayResult:
     """The rest of a run that was stopped, without the unit that hung."""
     return run_plan(
         folder / "plan.json",
@@ -324,7 +324,7 @@ def test_what_is_no_result_is_not_overwritten(tmp_path: Path) -> None:
 def test_a_result_of_another_device_is_not_overwritten(tmp_path: Path) -> None:
     path, output = saved(tmp_path, add()), tmp_path / "result.json"
     _, plan_hash = plan_file.load(path)
-    found = Result(plan_hash, "", 0, 0, "NVIDIA H200", "python", CPU.cache, (), options=CPU.as_words())
+    found = ReplayResult(plan_hash, "", 0, 0, "NVIDIA H200", "python", CPU.cache, (), options=CPU.as_words())
     result_file.save(output, found)
     with pytest.raises(UsageError, match="holds a run on NVIDIA H200"):
         run_plan(path, output, CPU, lambda _: None)
@@ -386,7 +386,7 @@ def test_a_damaged_plan_is_one_clear_error(tmp_path: Path) -> None:
 
 def test_source_in_a_plan_does_not_run_unless_allowed(tmp_path: Path) -> None:
     text = f"open({str(tmp_path / 'ran')!r}, 'w')"
-    sources = {"s": Source(text, hashlib.sha256(text.encode()).hexdigest())}
+    sources = {"s": KernelSource(text, hashlib.sha256(text.encode()).hexdigest())}
     generated = unit("triton_poi", id="generated", triton=TritonKernel("s", "triton_poi"))
     path = saved(tmp_path, generated, sources=sources)
     for options, reason in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warplens.replay.result_file import Energy, Meter, Result, Time, Traced, UnitResult
+from warplens.replay.result_file import Energy, MeterFacts, ReplayResult, Time, Traced, UnitResult
 from warplens.replay.running.text import short, summary
 
 
@@ -23,7 +23,7 @@ def energy(active_j: float, doubtful: bool = False) -> Energy:
     return Energy(active_j, 2 * active_j, 500, 120, 2, 1000, 1000, 0.9, 5, 0.01, doubtful=doubtful)
 
 
-RESULT = Result(
+RESULT = ReplayResult(
     plan="p",
     trace="t.json",
     gpu_ns=1_000_000,
@@ -37,7 +37,7 @@ RESULT = Result(
         replace(done("c", 10, 10_000, 10_000), status="failed", reason="its process died (SIGSEGV)", time=None, same=None),
         replace(done("d", 1, 50_000, 1), status="refused", reason="needs 12.0 GiB, 8.1 GiB are free", time=None, same=None),
     ),
-    meter=Meter("NVML total energy", 0.1, 120.5),
+    meter=MeterFacts("NVML total energy", 0.1, 120.5),
     notes=("the trace is of another GPU",),
 )  # fmt: skip
 

@@ -21,7 +21,7 @@ from warplens.analyses.units.replayed import (
     result_document,
 )
 from warplens.replay import result_file
-from warplens.replay.result_file import Energy, Meter, Result, Time, Traced, UnitResult
+from warplens.replay.result_file import Energy, MeterFacts, ReplayResult, Time, Traced, UnitResult
 from warplens.replay.result_sums import in_range
 
 
@@ -39,7 +39,7 @@ def unit(identity: str, median: float, count: int, found: float | None = None, *
     return UnitResult(identity, known.pop("op", "aten::mm"), count, traced, **known)
 
 
-def a_result() -> Result:
+def a_result() -> ReplayResult:
     units = (
         unit("u1", 1000, 10, 1050, same=True, category="GEMM", energy=energy(0.5), kernel="gemm"),
         unit(
@@ -47,11 +47,11 @@ def a_result() -> Result:
         ),
         unit("u3", 500, 4, op="aten::add", category="Elementwise", reason="no such op"),
     )
-    return Result("hash", "t.json", 20_000, 100_000, "NVIDIA H200", "python", "in-situ", units,
-                  rest={"launched by a graph": 4000}, meter=Meter("NVML", 0.1, 100.0))  # fmt: skip
+    return ReplayResult("hash", "t.json", 20_000, 100_000, "NVIDIA H200", "python", "in-situ", units,
+                  rest={"launched by a graph": 4000}, meter=MeterFacts("NVML", 0.1, 100.0))  # fmt: skip
 
 
-def measures(result: Result, whole: WholeRun | None = None) -> dict[str, float]:
+def measures(result: ReplayResult, whole: WholeRun | None = None) -> dict[str, float]:
     return {row["measure"]: row["value"] for row in replay(result, whole).to_dicts()}
 
 

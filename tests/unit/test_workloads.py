@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 from warplens.capture import scopes
-from warplens.capture.workloads import MODEL_NAMES, Options, memory, place, run_workload, weights
+from warplens.capture.workloads import MODEL_NAMES, WorkloadOptions, memory, place, run_workload, weights
 from warplens.capture.workloads.build import Built, build
 from warplens.capture.workloads.generate import StaticDecoder
 from warplens.capture.workloads.inputs import make_feed
 from warplens.capture.workloads.models import find_model
-from warplens.capture.workloads.options import Plan, arguments, check, resolve, torchrun_command
-from warplens.capture.workloads.phases import Phases
+from warplens.capture.workloads.options import WorkloadPlan, arguments, check, resolve, torchrun_command
+from warplens.capture.workloads.phases import PhaseScopes
 from warplens.capture.workloads.place import Place, Ranks, check_ranks, choose_device, gpu_trouble, read_ranks, runs_on
 from warplens.capture.workloads.run import make_iteration
 from warplens.capture.workloads.shape_log import ShapeLog
@@ -49,11 +49,11 @@ def torch() -> Any:
     return pytest.importorskip("torch", reason="needs torch")
 
 
-def tiny(model: str, **options: Any) -> Plan:
-    return resolve(Options(model, tiny=True, device="cpu", **options), default_dtype="float32")
+def tiny(model: str, **options: Any) -> WorkloadPlan:
+    return resolve(WorkloadOptions(model, tiny=True, device="cpu", **options), default_dtype="float32")
 
 
-def built_on_cpu(torch: Any, plan: Plan) -> tuple[Built, Place]:
+def built_on_cpu(torch: Any, plan: WorkloadPlan) -> tuple[Built, Place]:
     here = Place(torch.device("cpu"))
     return build(plan, here), here
 
@@ -64,18 +64,18 @@ def built_on_cpu(torch: Any, plan: Plan) -> tuple[Built, Place]:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (Options("bert", new_tokens=4), "makes no new tokens"),
-        (Options("gpt2", new_tokens=4), "makes no new tokens"),
-        (Options("resnet50", prompt_tokens=4), "reads images"),
-        (Options("gpt2", tiny=True, weights="x"), "takes no --weights"),
-        (Options("gpt2", tp=2), "runs on one device"),
-        (Options("vicuna-7b", tp=2, cuda_graph=True), "do not go together"),
-        (Options("bloom-560m", cuda_graph=True, mode="train"), "on the host"),
-        (Options("gpt2", shape_log="x", compile=True), "sees no calls"),
-        (Options("gpt3"), "no model is called"),
+        (WorkloadOptions("bert", new_tokens=4), "makes no new tokens"),
+        (WorkloadOptions("gpt2", new_tokens=4), "makes no new tokens"),
+        (WorkloadOptions("resnet50", prompt_tokens=4), "reads images"),
+        (WorkloadOptions("gpt2", tiny=True, weights="x"), "takes no --weights"),
+        (WorkloadOptions("gpt2", tp=2), "runs on one device"),
+        (WorkloadOptions("vicuna-7b", tp=2, cuda_graph=True), "do not go together"),
+        (WorkloadOptions("bloom-560m", cuda_graph=True, mode="train"), "on the host"),
+        (WorkloadOptions("gpt2", shape_log="x", compile=True), "sees no calls"),
+        (WorkloadOptions("gpt3"), "no model is called"),
     ],
 )
-def test_options_that_cannot_go_together_are_refused_with_a_hint(options: Options, words: str) -> None:
+def test_options_that_cannot_go_together_are_refused_with_a_hint(options: WorkloadOptions, words: str) -> None:
     with pytest.raises(UsageError, match=words) as refused:
         check(options)
     assert refused.value.hint
@@ -83,12 +83,12 @@ def test_options_that_cannot_go_together_are_refused_with_a_hint(options: Option
 
 def test_loss_scaling_is_refused_in_a_graph_also_where_fp16_is_only_the_default() -> None:
     with pytest.raises(UsageError, match="loss scaling"):
-        resolve(Options("gpt2", cuda_graph=True), default_dtype="float16")
-    assert resolve(Options("gpt2", cuda_graph=True, dtype="bf16"), default_dtype="float16").dtype == "bfloat16"
+        resolve(WorkloadOptions("gpt2", cuda_graph=True), default_dtype="float16")
+    assert resolve(WorkloadOptions("gpt2", cuda_graph=True, dtype="bf16"), default_dtype="float16").dtype == "bfloat16"
 
 
 def test_the_options_of_a_run_read_as_they_were_typed() -> None:
-    options = Options("vicuna-7b", tiny=True, tp=2, prompt_tokens=9, shape_log="a b.jsonl")
+    options = WorkloadOptions("vicuna-7b", tiny=True, tp=2, prompt_tokens=9, shape_log="a b.jsonl")
     assert arguments(options) == [
         "vicuna-7b",
         "--tiny",
@@ -160,10 +160,10 @@ def test_a_build_runs_on_its_own_generation_and_its_ptx_on_later_ones() -> None:
 def test_only_a_tiny_model_falls_back_to_the_cpu_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "gpu_trouble", lambda torch: WarplensError("no GPU visible", hint="--tiny"))
     said: list[str] = []
-    assert choose_device(None, Options("gpt2", tiny=True), said.append) == "cpu"
+    assert choose_device(None, WorkloadOptions("gpt2", tiny=True), said.append) == "cpu"
     assert said == ["no GPU visible: the tiny model runs on the CPU"]
-    assert choose_device(None, Options("gpt2", device="cpu"), said.append) == "cpu"
-    for options in (Options("gpt2"), Options("gpt2", tiny=True, device="cuda")):
+    assert choose_device(None, WorkloadOptions("gpt2", device="cpu"), said.append) == "cpu"
+    for options in (WorkloadOptions("gpt2"), WorkloadOptions("gpt2", tiny=True, device="cuda")):
         with pytest.raises(WarplensError, match="no GPU visible"):
             choose_device(None, options, said.append)
     assert len(said) == 1
@@ -172,15 +172,15 @@ def test_only_a_tiny_model_falls_back_to_the_cpu_and_says_so(monkeypatch: pytest
 def test_ranks_and_gpus_must_be_as_many_as_tp_asks_for() -> None:
     two = read_ranks({"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"})
     assert two == Ranks(rank=1, local_rank=1, world=2, local_world=2)
-    check_ranks(Options("vicuna-7b", tp=2), two, gpus=2)
-    check_ranks(Options("vicuna-7b", tp=2), two, gpus=None)
+    check_ranks(WorkloadOptions("vicuna-7b", tp=2), two, gpus=2)
+    check_ranks(WorkloadOptions("vicuna-7b", tp=2), two, gpus=None)
     with pytest.raises(WarplensError, match="2 ranks need 2 GPUs, and torch sees 1"):
-        check_ranks(Options("vicuna-7b", tp=2), two, gpus=1)
+        check_ranks(WorkloadOptions("vicuna-7b", tp=2), two, gpus=1)
     with pytest.raises(UsageError, match="without torchrun") as refused:
-        check_ranks(Options("vicuna-7b", tp=2), Ranks(), gpus=None)
+        check_ranks(WorkloadOptions("vicuna-7b", tp=2), Ranks(), gpus=None)
     assert refused.value.hint == "torchrun --nproc-per-node 2 -m warplens workload vicuna-7b --tp 2"
     with pytest.raises(UsageError, match="2 ranks were started"):
-        check_ranks(Options("gpt2"), two, gpus=8)
+        check_ranks(WorkloadOptions("gpt2"), two, gpus=8)
     with pytest.raises(UsageError, match="not a number"):
         read_ranks({"WORLD_SIZE": "two"})
 
@@ -246,7 +246,7 @@ def test_the_full_models_have_the_published_number_of_parameters(torch: Any, mod
 def test_training_learns_its_batch_in_three_named_phases(torch: Any, recorder: Recorder, model: str) -> None:
     plan = tiny(model, mode="train")
     built, here = built_on_cpu(torch, plan)
-    iterate = make_iteration(plan, built, here, Phases())
+    iterate = make_iteration(plan, built, here, PhaseScopes())
     losses = [float(iterate()) for _ in range(6)]
     assert sum(losses[3:]) < sum(losses[:3])
     unit, amount = ("images", 2) if model == "resnet50" else ("tokens", 16)
@@ -256,7 +256,7 @@ def test_training_learns_its_batch_in_three_named_phases(torch: Any, recorder: R
 def test_lower_precision_trains_through_autocast(torch: Any) -> None:
     plan = replace(tiny("gpt2"), dtype="float16")
     built, here = built_on_cpu(torch, plan)
-    loss = make_iteration(plan, built, here, Phases())()
+    loss = make_iteration(plan, built, here, PhaseScopes())()
     assert bool(loss.isfinite())
     assert {parameter.dtype for parameter in built.module.parameters()} == {torch.float32}
 
@@ -295,12 +295,12 @@ def test_generation_with_either_cache_makes_the_tokens_of_a_run_without_one(
     built, here = built_on_cpu(torch, plan)
     ids = make_feed(plan, built, here).data
     expected = greedy(torch, built.module, ids, 9)
-    assert torch.equal(make_iteration(plan, built, here, Phases())(), expected)
+    assert torch.equal(make_iteration(plan, built, here, PhaseScopes())(), expected)
     assert recorder.heard == [("prefill", {"tokens": 21}), ("decode", {"tokens": 24})]
     decoder = StaticDecoder(torch, plan, built, ids).prepare()
     # Twice: the second run must not see what the first left in the cache.
-    assert torch.equal(decoder.generate(Phases()), expected)
-    assert torch.equal(decoder.generate(Phases()), expected)
+    assert torch.equal(decoder.generate(PhaseScopes()), expected)
+    assert torch.equal(decoder.generate(PhaseScopes()), expected)
     decoder.prefill()
     with torch.no_grad(), Spy() as spy:
         decoder.decode()
@@ -311,11 +311,11 @@ def test_generation_with_either_cache_makes_the_tokens_of_a_run_without_one(
 def test_a_compiled_model_generates_the_same(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = tiny("gpt2", mode="infer")
     built, here = built_on_cpu(torch, plan)
-    expected = make_iteration(plan, built, here, Phases())()
+    expected = make_iteration(plan, built, here, PhaseScopes())()
     # The tracing is what could go wrong here; generating C++ for it takes a minute more.
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
     compiled = replace(plan, options=replace(plan.options, compile=True))
-    assert torch.equal(make_iteration(compiled, built, here, Phases())(), expected)
+    assert torch.equal(make_iteration(compiled, built, here, PhaseScopes())(), expected)
 
 
 @pytest.mark.parametrize("model", ("bloom-560m", "vicuna-7b", "gpt2", "bert"))
@@ -326,7 +326,7 @@ def test_the_shape_log_accounts_for_every_flop_of_the_run(torch: Any, tmp_path: 
     plan = tiny(model, mode="infer", batch=3)
     built, here = built_on_cpu(torch, plan)
     with ShapeLog(tmp_path / "log.jsonl", built.module) as log, FlopCounterMode(display=False) as counter:
-        phases = Phases(log)
+        phases = PhaseScopes(log)
         iterate = make_iteration(plan, built, here, phases)
         # The counter does not know the CPU's fused attention; in plain matrix products it sees all of it.
         with phases.iteration(0), sdpa_kernel(SDPBackend.MATH):
@@ -363,7 +363,7 @@ def test_every_iteration_ends_in_a_step_and_says_whether_it_warms_up(
 ) -> None:
     steps: list[int] = []
     monkeypatch.setattr("warplens.capture.step", lambda: steps.append(len(recorder.heard)))
-    result = run_workload(Options("bert", tiny=True, device="cpu", warmup=1, iterations=2))
+    result = run_workload(WorkloadOptions("bert", tiny=True, device="cpu", warmup=1, iterations=2))
     names = ["warmup", "forward", "iteration", "forward", "iteration", "forward"]
     assert [name for name, _ in recorder.heard] == names
     assert steps == [2, 4, 6]
@@ -377,7 +377,7 @@ def test_stored_weights_give_the_logits_of_the_model_they_come_from(torch: Any, 
     built, here = built_on_cpu(torch, plan)
     built.module.save_pretrained(tmp_path / "model")
     ids = make_feed(plan, built, here).data
-    options = Options(
+    options = WorkloadOptions(
         "vicuna-7b", weights=str(tmp_path / "model"), device="cpu", batch=1, prompt_tokens=6, new_tokens=2
     )
     loaded = build(resolve(options, default_dtype="float32"), here)
@@ -393,7 +393,7 @@ def test_stored_weights_give_the_logits_of_the_model_they_come_from(torch: Any, 
 def test_without_a_way_to_the_hub_the_error_says_what_to_do(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "hub_answers", lambda: False)
     with pytest.raises(WarplensError, match="hub is not reachable") as refused:
-        weights.find(resolve(Options("gpt2", weights="nobody/has-this-model"), default_dtype="float32"))
+        weights.find(resolve(WorkloadOptions("gpt2", weights="nobody/has-this-model"), default_dtype="float32"))
     assert "--local-dir" in (refused.value.hint or "")
     monkeypatch.undo()
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -402,7 +402,7 @@ def test_without_a_way_to_the_hub_the_error_says_what_to_do(torch: Any, monkeypa
 
 def test_too_little_memory_is_said_before_anything_is_built(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "free_ram", lambda: 2**30)
-    plan = resolve(Options("vicuna-7b", device="cpu"), default_dtype="float32")
+    plan = resolve(WorkloadOptions("vicuna-7b", device="cpu"), default_dtype="float32")
     with pytest.raises(WarplensError, match=r"needs at least 25\.\d GiB, and 1\.0 GiB are free") as refused:
         build(plan, Place(torch.device("cpu")))
     assert "--tp 2" in (refused.value.hint or "")

@@ -16,7 +16,7 @@ from warplens.model.table import Table
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import climb
 from warplens.passes.survey import is_graph_launch
-from warplens.replay.result_file import Result
+from warplens.replay.result_file import ReplayResult
 
 NO_LAUNCH = "(no launch recorded)"
 COMMUNICATION = "Communication"
@@ -42,7 +42,7 @@ class Workspace:
     """The GPU that worked, as the table of hardware knows it; None where it does not."""
     counters: tuple[Table, ...] = ()
     """What a profiler of single kernels measured of this program (see readers/ncu)."""
-    replayed: Result | None = None
+    replayed: ReplayResult | None = None
     """The result of replaying this trace, where one was given."""
 
     @cached_property

@@ -8,7 +8,7 @@ import sys
 from typing import Any, Final, Protocol
 
 from warplens.capture.bundle import Staging
-from warplens.capture.plan import Plan
+from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
 from warplens.errors import WarplensError
 
@@ -26,7 +26,7 @@ class Backend(Protocol):
     name: str
     notes: list[str]
 
-    def __init__(self, plan: Plan, staging: Staging) -> None: ...
+    def __init__(self, plan: RecordingPlan, staging: Staging) -> None: ...
 
     def start(self) -> None: ...
 
@@ -45,7 +45,7 @@ class Backend(Protocol):
     def exit(self, handle: Any, depth: int) -> None: ...
 
 
-def make_backend(plan: Plan, staging: Staging, source: str = "") -> Backend:
+def make_backend(plan: RecordingPlan, staging: Staging, source: str = "") -> Backend:
     """The backend that was asked for, or that the program's imports suggest."""
     name = guess(source) if plan.backend == "auto" else plan.backend
     if name == "proton":

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from warplens import bundle_files
 from warplens.capture.bundle import Staging
-from warplens.capture.plan import Plan
+from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
 from warplens.capture.windows import Window
 from warplens.errors import UsageError, WarplensError
@@ -20,7 +20,7 @@ class JaxBackend:
 
     name = "jax"
 
-    def __init__(self, plan: Plan, staging: Staging) -> None:
+    def __init__(self, plan: RecordingPlan, staging: Staging) -> None:
         if plan.data == "tree":
             raise UsageError("JAX's profiler records traces only", hint="--data trace, or data='trace'")
         self.plan, self.staging = plan, staging

@@ -40,7 +40,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProgramOutcome:
     """How a program ended: the exit status to pass on, and one word for it."""
 
     exit_code: int
@@ -122,7 +122,7 @@ def _execute(code: CodeType, file: str | None, spec: ModuleSpec | None) -> None:
     exec(code, main.__dict__)  # the user's own program, which is what was asked for
 
 
-def supervise(program: Program) -> Outcome:
+def supervise(program: Program) -> ProgramOutcome:
     """Run a program to its end, whatever that is; only what cannot be caught ends this process."""
     with _terminable():
         outcome = _ended(program.run, is_own=program.is_own)
@@ -133,19 +133,19 @@ def supervise(program: Program) -> Outcome:
         return outcome if waited.status == "complete" else waited
 
 
-def _ended(run: Callable[[], int], *, is_own: bool) -> Outcome:
+def _ended(run: Callable[[], int], *, is_own: bool) -> ProgramOutcome:
     try:
         code = run()
     except SystemExit as ended:
         return _of_exit(ended)
     except KeyboardInterrupt:
-        return Outcome(SIGNAL_BASE + signal.SIGINT, "interrupted")
+        return ProgramOutcome(SIGNAL_BASE + signal.SIGINT, "interrupted")
     except BaseException as error:
         if is_own and isinstance(error, WarplensError):
             raise
         _show(error)  # the program's own failure, as Python would
-        return Outcome(1, "crashed", f"{type(error).__name__}: {error}"[:500])
-    return Outcome(code, "complete" if code == 0 else "failed")
+        return ProgramOutcome(1, "crashed", f"{type(error).__name__}: {error}"[:500])
+    return ProgramOutcome(code, "complete" if code == 0 else "failed")
 
 
 class _Terminated(SystemExit):
@@ -222,16 +222,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_fork.before, after_in_parent=_fork.in_parent, after_in_child=_fork.in_child)
 
 
-def _of_exit(ended: SystemExit) -> Outcome:
+def _of_exit(ended: SystemExit) -> ProgramOutcome:
     if isinstance(ended, _Terminated):
-        return Outcome(int(str(ended.code)), "terminated")
+        return ProgramOutcome(int(str(ended.code)), "terminated")
     if ended.code is None or isinstance(ended.code, int):
         code = ended.code or 0
         # As Python does: the lowest byte of what fits a C long.
         code = code & LARGEST_STATUS if code in C_LONG else LARGEST_STATUS
-        return Outcome(code, "complete" if code == 0 else "failed")
+        return ProgramOutcome(code, "complete" if code == 0 else "failed")
     print(ended.code, file=sys.stderr)  # noqa: T201 - as Python shows sys.exit("text")
-    return Outcome(1, "failed", str(ended.code)[:500])
+    return ProgramOutcome(1, "failed", str(ended.code)[:500])
 
 
 def _show(error: BaseException) -> None:

@@ -18,7 +18,7 @@ CHOICES: Final = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecordingPlan:
     """`steps` of them are recorded after `wait` and `warmup` steps; 0 steps means the whole run.
 
     `threads` records the ops of every thread, not only of the one that begins the recording and of autograd's.

@@ -8,7 +8,7 @@ from typing import Any, Final
 from warplens import bundle_files
 from warplens.capture import bundle
 from warplens.capture.bundle import Staging
-from warplens.capture.plan import Plan
+from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
 from warplens.capture.windows import Window
 from warplens.errors import WarplensError
@@ -22,7 +22,7 @@ class ProtonBackend:
 
     name = "proton"
 
-    def __init__(self, plan: Plan, staging: Staging) -> None:
+    def __init__(self, plan: RecordingPlan, staging: Staging) -> None:
         self.plan, self.staging = plan, staging
         self.notes: list[str] = []
         try:

@@ -15,7 +15,7 @@ from warplens.capture.bundle import Staging
 from warplens.capture.kernel_sources import copy_inductor_sources
 from warplens.capture.launch import rank
 from warplens.capture.masking import without_secrets
-from warplens.capture.plan import Plan
+from warplens.capture.plan import RecordingPlan
 from warplens.capture.triton_hook import TritonHook
 from warplens.errors import WarplensError
 
@@ -30,7 +30,7 @@ class Session:
         self,
         number: int,
         target: Path,
-        plan: Plan,
+        plan: RecordingPlan,
         *,
         force: bool = False,
         source: str = "",
@@ -69,14 +69,14 @@ class Session:
 
     def deactivate(self) -> None:
         if self.is_active:
-            self._deafen()
+            self._detach()
             self.backend.pause()
 
     def finalize(self, facts: Mapping[str, Any]) -> Path:
-        self._deafen()
+        self._detach()
         try:
             recorded = self.backend.stop()
-            self._add_what_is_nice_to_have()
+            self._add_optional_files()
             self.staging.seal({**self._facts(), **recorded, **facts, "notes": self.backend.notes})
         except WarplensError:
             self.staging.discard()
@@ -94,7 +94,7 @@ class Session:
 
     def abandon(self) -> None:
         """Stop, and keep nothing."""
-        self._deafen()
+        self._detach()
         try:
             self.backend.stop()
         finally:
@@ -110,12 +110,12 @@ class Session:
         if text not in self.backend.notes:
             self.backend.notes.append(text)
 
-    def _deafen(self) -> None:
+    def _detach(self) -> None:
         self.is_active = False
         self._hook.remove()
         self._changed()
 
-    def _add_what_is_nice_to_have(self) -> None:
+    def _add_optional_files(self) -> None:
         """None of this is worth losing a recording for."""
         for what, write in (("environment", self._write_environment), ("kernel sources", self._write_sources)):
             try:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from warplens.capture import bundle, scopes
 from warplens.capture.launch import rank
-from warplens.capture.plan import Plan
+from warplens.capture.plan import RecordingPlan
 from warplens.capture.recording_session import Session
 from warplens.capture.steps import StepMarks
 from warplens.capture.wrapping import inside
@@ -53,7 +53,7 @@ def start(
 
 
 def begin(
-    target: Path, plan: Plan, *, force: bool = False, source: str = "", command: Sequence[str] | None = None
+    target: Path, plan: RecordingPlan, *, force: bool = False, source: str = "", command: Sequence[str] | None = None
 ) -> Session:
     """As `start`, for a plan and a path; with a command it is `end` that ends it, and not the program."""
     if any(session.backend.name != "proton" for session in _sessions.values()):
@@ -133,10 +133,10 @@ def profile(function: Function | None = None, *, name: str | None = None, **opti
     if function is None:
         return functools.partial(profile, name=name, **options)
     called = name or function.__name__
-    return inside(function, lambda: _Call(called, options))
+    return inside(function, lambda: _RecordedCall(called, options))
 
 
-class _Call:
+class _RecordedCall:
     """One recorded call of a function."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
@@ -162,12 +162,12 @@ class _Call:
             _say(failure)
 
 
-def _plan(**options: Any) -> Plan:
-    known = [field.name for field in fields(Plan)]
+def _plan(**options: Any) -> RecordingPlan:
+    known = [field.name for field in fields(RecordingPlan)]
     unknown = [name for name in options if name not in known]
     if unknown:
         raise UsageError(f"no option {unknown[0]!r}", hint=f"one of: {', '.join(known)}")
-    return Plan(**{**options, "hook": options.get("hook", "triton") or ""})
+    return RecordingPlan(**{**options, "hook": options.get("hook", "triton") or ""})
 
 
 def _target(name: str) -> Path:

@@ -17,14 +17,14 @@ from typing import Any, Final
 from warplens import bundle_files
 from warplens.capture import bundle
 from warplens.capture.bundle import Staging
-from warplens.capture.fold import AFTER_STEPS, STEP
-from warplens.capture.folding import Folder
-from warplens.capture.plan import Plan
+from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
 from warplens.capture.ticker import Ticker
-from warplens.capture.torch_phases import ARGUMENTS, MEASURED, Phases
+from warplens.capture.torch_phases import ARGUMENTS, MEASURED, RecordingPhases
 from warplens.capture.torch_recording import OtherProfiler, Recording, hear_ops, holds_ops, import_torch, is_enabled
 from warplens.capture.torch_regions import OpenRegions, Region
+from warplens.capture.trace_to_tree import AFTER_STEPS, STEP
+from warplens.capture.tree_process import TreeProcess
 from warplens.errors import WarplensError
 
 PIECE_SECONDS: Final = 2.0
@@ -43,19 +43,19 @@ class TorchBackend:
 
     name = "torch"
 
-    def __init__(self, plan: Plan, staging: Staging) -> None:
+    def __init__(self, plan: RecordingPlan, staging: Staging) -> None:
         self.plan, self.staging = plan, staging
         self.torch = import_torch()
         self.notes: list[str] = []
         self.has_gpu = bool(self.torch.cuda.is_available())
-        self._phases = Phases(plan)
+        self._phases = RecordingPhases(plan)
         self._recording: Recording | None = None
         self._next: Recording | None = None
         self._other: OtherProfiler | None = None
         self._mark: Region | None = None
         self._written: tuple[str, bool] | None = None
         self._regions = OpenRegions()
-        self._folder = Folder(staging) if plan.data == "tree" else None
+        self._folder = TreeProcess(staging) if plan.data == "tree" else None
         self._ticker: Ticker | None = None
         self._busy = threading.Lock()
         self._home = threading.get_ident()

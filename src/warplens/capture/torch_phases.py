@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from warplens.capture.plan import Plan
+from warplens.capture.plan import RecordingPlan
 
 MEASURED: Final = "measured"
 ARGUMENTS: Final = "arguments"
@@ -12,7 +12,7 @@ ARGUMENTS: Final = "arguments"
 NOTHING: Final = ""
 
 
-class Phases:
+class RecordingPhases:
     """Counts the steps of a plan.
 
     >>> phases = Phases(Plan(steps=1, wait=2))
@@ -24,7 +24,7 @@ class Phases:
     ['', 'arguments', 'measured', 'arguments']
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RecordingPlan) -> None:
         self._plan = plan
         self.seen = self.measured = 0
         self.has_arguments = plan.data == "tree" or plan.execution_trace != "step" or not plan.steps

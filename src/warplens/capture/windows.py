@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warplens.capture.plan import Plan
+from warplens.capture.plan import RecordingPlan
 
 
 class Window:
@@ -13,7 +13,7 @@ class Window:
     [False, 'open', True, 'close', False]
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RecordingPlan) -> None:
         self._first = plan.wait + plan.warmup
         self._last = self._first + plan.steps if plan.steps else None
         self.seen = 0

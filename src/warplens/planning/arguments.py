@@ -9,7 +9,7 @@ from typing import Final
 
 from warplens.planning.fills import fill_of
 from warplens.planning.recorded import Recorded, RecordedTensor
-from warplens.planning.schemas import Parameter, Schema, overloads
+from warplens.planning.schemas import OpParameter, OpSchema, overloads
 from warplens.planning.values import CHOICES, NONE, coded, default_of, scalar, scalars
 from warplens.replay.plan_file import DTYPES, Argument, Fill, Storage, Tensor, extent
 
@@ -32,12 +32,12 @@ LIST_DTYPES: Final = (
 GUESSED_DTYPE: Final = "the dtype of a list is told from the kernel's name"
 
 
-class Refusal(Exception):  # noqa: N818 - no error: a unit that cannot be rebuilt, and why
+class NotReplayable(Exception):  # noqa: N818 - no error: a unit that cannot be rebuilt, and why
     pass
 
 
 @dataclass
-class Call:
+class CallBuilder:
     """The storages of one call while its arguments are being built."""
 
     op: str
@@ -101,36 +101,36 @@ class Call:
                     return dtype
         if others:
             return others[0].dtype
-        raise Refusal("the dtype of its list of tensors is not recorded; an ExecutionTrace has it")
+        raise NotReplayable("the dtype of its list of tensors is not recorded; an ExecutionTrace has it")
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
 
 
-def choose(name: str, overload: str, recorded: Sequence[Recorded]) -> Schema:
+def choose(name: str, overload: str, recorded: Sequence[Recorded]) -> OpSchema:
     """The overload that a recorded call must have been."""
     known = overloads(name)
     if overload:
         known = tuple(schema for schema in known if schema.overload == overload)
     if not known:
-        raise Refusal(f"no schema is known of {name}; an ExecutionTrace has it")
+        raise NotReplayable(f"no schema is known of {name}; an ExecutionTrace has it")
     fitting = [schema for schema in known if _fits(schema, recorded)]
     exact = [schema for schema in fitting if len(schema.parameters) == len(recorded)]
     found = exact or fitting
     if not found:
-        raise Refusal(f"its recorded arguments fit no overload of {name}")
+        raise NotReplayable(f"its recorded arguments fit no overload of {name}")
     return min(found, key=lambda schema: (len(schema.parameters), schema.text))
 
 
-def _fits(schema: Schema, recorded: Sequence[Recorded]) -> bool:
+def _fits(schema: OpSchema, recorded: Sequence[Recorded]) -> bool:
     if len(recorded) > len(schema.parameters):
         return False
     given = all(_takes(parameter, value) for parameter, value in zip(schema.parameters, recorded, strict=False))
     return given and all(default_of(parameter) is not None for parameter in schema.parameters[len(recorded) :])
 
 
-def _takes(parameter: Parameter, value: Recorded) -> bool:
+def _takes(parameter: OpParameter, value: Recorded) -> bool:
     kind, base = value.kind, parameter.base
     if base == "Tensor":
         if parameter.is_list:
@@ -149,7 +149,7 @@ def _takes(parameter: Parameter, value: Recorded) -> bool:
     return kind in ("unknown", "text", "device")
 
 
-def build(schema: Schema, recorded: Sequence[Recorded], call: Call) -> tuple[Argument, ...]:
+def build(schema: OpSchema, recorded: Sequence[Recorded], call: CallBuilder) -> tuple[Argument, ...]:
     """One argument per parameter of the schema; `call` gathers the storages. Raises `Refusal`."""
     found = []
     for place, parameter in enumerate(schema.parameters):
@@ -158,7 +158,7 @@ def build(schema: Schema, recorded: Sequence[Recorded], call: Call) -> tuple[Arg
     return tuple(found)
 
 
-def _argument(parameter: Parameter, value: Recorded, call: Call, place: int) -> Argument:
+def _argument(parameter: OpParameter, value: Recorded, call: CallBuilder, place: int) -> Argument:
     if parameter.base == "Tensor":
         return _tensor_argument(parameter, value, call, place)
     made = None
@@ -176,14 +176,14 @@ def _argument(parameter: Parameter, value: Recorded, call: Call, place: int) -> 
     if made is not None:
         return made
     if value.kind in ("scalar", "scalars") and value.text:
-        raise Refusal(f"the value of {parameter.name!r} is not understood: {value.text[:40]!r}")
+        raise NotReplayable(f"the value of {parameter.name!r} is not understood: {value.text[:40]!r}")
     return _unrecorded(parameter, call)
 
 
-def _tensor_argument(parameter: Parameter, value: Recorded, call: Call, place: int) -> Argument:
+def _tensor_argument(parameter: OpParameter, value: Recorded, call: CallBuilder, place: int) -> Argument:
     name, written = parameter.name, parameter.written
     if value.kind == "strange":
-        raise Refusal(f"{name!r} cannot be rebuilt: a tensor {value.text}")
+        raise NotReplayable(f"{name!r} cannot be rebuilt: a tensor {value.text}")
     if not parameter.is_list:
         if value.kind == "tensor" and value.tensors[0] is not None:
             return call.tensor(name, value.tensors[0], written=written, place=place)
@@ -193,9 +193,11 @@ def _tensor_argument(parameter: Parameter, value: Recorded, call: Call, place: i
     if value.kind != "tensors":
         if parameter.optional:
             return NONE
-        raise Refusal(f"the tensors of {name!r} are not recorded; an ExecutionTrace has them")
+        raise NotReplayable(f"the tensors of {name!r} are not recorded; an ExecutionTrace has them")
     if not value.tensors and any(each.kind == "tensors" and not each.tensors for each in _first_lists(call)):
-        raise Refusal("a list of more than 30 tensors, whose shapes the trace leaves out; an ExecutionTrace has them")
+        raise NotReplayable(
+            "a list of more than 30 tensors, whose shapes the trace leaves out; an ExecutionTrace has them"
+        )
     items = tuple(
         call.tensor(name, each, written=written, place=place, item=number) if each is not None else NONE
         for number, each in enumerate(value.tensors)
@@ -203,12 +205,12 @@ def _tensor_argument(parameter: Parameter, value: Recorded, call: Call, place: i
     return Argument("list", items=items)
 
 
-def _first_lists(call: Call) -> list[Recorded]:
+def _first_lists(call: CallBuilder) -> list[Recorded]:
     """The first list of tensors: an op on lists has nothing to do where that one is empty."""
     return [value for value in call.given.values() if value.kind == "tensors"][:1]
 
 
-def _unrecorded(parameter: Parameter, call: Call) -> Argument:
+def _unrecorded(parameter: OpParameter, call: CallBuilder) -> Argument:
     """What to pass where the profiler wrote nothing down: None, a default, or one of several to be tried."""
     if parameter.base == "str":
         first = default_of(parameter)
@@ -224,5 +226,5 @@ def _unrecorded(parameter: Parameter, call: Call) -> Argument:
     if made is None and parameter.is_list and parameter.base in PLAIN:
         made = Argument("list")
     if made is None:
-        raise Refusal(f"the value of {parameter.name!r} is not recorded; an ExecutionTrace has it")
+        raise NotReplayable(f"the value of {parameter.name!r} is not recorded; an ExecutionTrace has it")
     return made

@@ -28,7 +28,7 @@ class Bound(NamedTuple):
     side: int | str = ""
 
 
-class Values(NamedTuple):
+class FillRule(NamedTuple):
     ops: re.Pattern[str]
     argument: re.Pattern[str]
     fill: Fill
@@ -51,23 +51,23 @@ BOUNDS: Final = (
     Bound(re.compile(r"take|put_?"), "index", "self", "all"),
 )
 VALUES: Final = (
-    Values(ANY, re.compile(r"running_var|save_var|save_invstd|invstd|rstd|var"), Fill("uniform", 0.5, 1.5)),
-    Values(ANY, re.compile(r"(max_)?exp_avg_sqs?|state_sums?"), Fill("uniform", 1e-4, 1e-2)),
-    Values(ANY, re.compile(r"state_steps?"), Fill("constant", 10)),
-    Values(ANY, re.compile(r"found_inf"), Fill("constant", 0)),
-    Values(re.compile(r"_(functional_)?assert_async"), re.compile("self"), Fill("constant", 1)),
-    Values(re.compile(r"_linalg_check_errors"), re.compile("info"), Fill("constant", 0)),
-    Values(ANY, re.compile(r"grad_scale|inv_scale|current_scale"), Fill("constant", 1)),
-    Values(re.compile(r"_fused_\w+"), re.compile(r"lr"), Fill("constant", 1e-3)),
-    Values(ANY, re.compile(r"philox_(seed|offset)|rng_state|unused"), Fill("integers", 0, 1000)),
-    Values(ANY, re.compile(r"logsumexp"), Fill("uniform", 4, 8)),
-    Values(re.compile(r"multinomial|bernoulli\w*"), re.compile(r"self|p"), Fill("uniform", 0.01, 0.99)),
-    Values(re.compile(r"binary_cross_entropy(_backward)?"), re.compile(r"self|target"), Fill("uniform", 0.01, 0.99)),
-    Values(re.compile(r"poisson|_standard_gamma|_sample_dirichlet"), re.compile("self"), Fill("uniform", 0.5, 1.5)),
-    Values(re.compile(r"(log(2|10)?|r?sqrt|reciprocal|pow)_?"), re.compile("self"), Fill("uniform", 0.5, 1.5)),
-    Values(re.compile(r"(acos|asin|atanh|erfinv|logit)_?"), re.compile("self"), Fill("uniform", 0.1, 0.9)),
-    Values(re.compile(r"_log_softmax_backward_data"), re.compile("output"), Fill("uniform", -12, -8)),
-    Values(re.compile(r"_softmax_backward_data"), re.compile("output"), Fill("uniform", 0, 0.01)),
+    FillRule(ANY, re.compile(r"running_var|save_var|save_invstd|invstd|rstd|var"), Fill("uniform", 0.5, 1.5)),
+    FillRule(ANY, re.compile(r"(max_)?exp_avg_sqs?|state_sums?"), Fill("uniform", 1e-4, 1e-2)),
+    FillRule(ANY, re.compile(r"state_steps?"), Fill("constant", 10)),
+    FillRule(ANY, re.compile(r"found_inf"), Fill("constant", 0)),
+    FillRule(re.compile(r"_(functional_)?assert_async"), re.compile("self"), Fill("constant", 1)),
+    FillRule(re.compile(r"_linalg_check_errors"), re.compile("info"), Fill("constant", 0)),
+    FillRule(ANY, re.compile(r"grad_scale|inv_scale|current_scale"), Fill("constant", 1)),
+    FillRule(re.compile(r"_fused_\w+"), re.compile(r"lr"), Fill("constant", 1e-3)),
+    FillRule(ANY, re.compile(r"philox_(seed|offset)|rng_state|unused"), Fill("integers", 0, 1000)),
+    FillRule(ANY, re.compile(r"logsumexp"), Fill("uniform", 4, 8)),
+    FillRule(re.compile(r"multinomial|bernoulli\w*"), re.compile(r"self|p"), Fill("uniform", 0.01, 0.99)),
+    FillRule(re.compile(r"binary_cross_entropy(_backward)?"), re.compile(r"self|target"), Fill("uniform", 0.01, 0.99)),
+    FillRule(re.compile(r"poisson|_standard_gamma|_sample_dirichlet"), re.compile("self"), Fill("uniform", 0.5, 1.5)),
+    FillRule(re.compile(r"(log(2|10)?|r?sqrt|reciprocal|pow)_?"), re.compile("self"), Fill("uniform", 0.5, 1.5)),
+    FillRule(re.compile(r"(acos|asin|atanh|erfinv|logit)_?"), re.compile("self"), Fill("uniform", 0.1, 0.9)),
+    FillRule(re.compile(r"_log_softmax_backward_data"), re.compile("output"), Fill("uniform", -12, -8)),
+    FillRule(re.compile(r"_softmax_backward_data"), re.compile("output"), Fill("uniform", 0, 0.01)),
 )  # fmt: skip
 LENGTHS: Final = {
     # running totals of sequence lengths: the argument whose rows they count

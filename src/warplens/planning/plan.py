@@ -18,7 +18,7 @@ from warplens.model.kinds import KINDS
 from warplens.planning.context import Context, context_of
 from warplens.planning.families import with_families
 from warplens.planning.units import plan_units
-from warplens.replay.plan_file import LEFT_OUT, READY, Gpu, Plan, Rest, Source, Unit
+from warplens.replay.plan_file import LEFT_OUT, READY, Gpu, KernelSource, ReplayPlan, Rest, Unit
 
 BEYOND: Final = "beyond --cover {:g}"
 NOT_MATCHED: Final = "not matched by --match"
@@ -27,7 +27,7 @@ MATCHES: Final = ("op", "kernel", "category", "family", "api", "id")
 
 def make_plan(
     work: Workspace, path: Path, *, cover: float = 1.0, match: Sequence[str] = (), kernel_files: Path | None = None
-) -> Plan:
+) -> ReplayPlan:
     """The plan of a trace; `path` is where it was opened from.
 
     `cover` keeps the units with most GPU time that together take that share of it; `match` keeps those whose op,
@@ -39,7 +39,7 @@ def make_plan(
     context = context_of(path, kernel_files)
     units = with_families(plan_units(work, context))
     units = _covering(_matching(units, match), cover, work.gpu_total_ns)
-    return Plan(
+    return ReplayPlan(
         trace=path.name,
         content_hash=trace.meta.content_hash,
         gpu_ns=work.gpu_total_ns,
@@ -79,11 +79,11 @@ def _rest(work: Workspace) -> tuple[Rest, ...]:
     )
 
 
-def _sources(units: Sequence[Unit], context: Context) -> dict[str, Source]:
+def _sources(units: Sequence[Unit], context: Context) -> dict[str, KernelSource]:
     """Only those that a unit to be run needs."""
     needed = {unit.triton.source for unit in units if unit.triton is not None and unit.status == READY}
     texts = {name: context.sources[name] for name in sorted(needed)}
-    return {name: Source(text, hashlib.sha256(text.encode()).hexdigest()) for name, text in texts.items()}
+    return {name: KernelSource(text, hashlib.sha256(text.encode()).hexdigest()) for name, text in texts.items()}
 
 
 def _matching(units: Sequence[Unit], match: Sequence[str]) -> list[Unit]:

@@ -19,7 +19,7 @@ import polars as pl
 from warplens.analyses.units.calls import UnitCalls
 from warplens.model.kinds import NONE
 from warplens.model.trace import Trace
-from warplens.planning.schemas import Schema
+from warplens.planning.schemas import OpSchema
 
 T = TypeVar("T")
 COLD: Final = re.compile(
@@ -97,7 +97,7 @@ def _tensors(values: Any) -> Iterable[tuple[int, int]]:
         yield from _tensors(value)
 
 
-def guessed_warm(schema: Schema, parameter_name: str) -> bool:
+def guessed_warm(schema: OpSchema, parameter_name: str) -> bool:
     """Whether an argument was used just now, told by its name alone."""
     op = schema.name.partition("::")[2]
     if LISTS_ARE_COLD.fullmatch(op) or COLD.fullmatch(parameter_name):

@@ -18,7 +18,7 @@ SIZE: Final = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True)
-class Parameter:
+class OpParameter:
     """One argument of an op: `type` without alias marks and sizes (Tensor, Tensor?, Tensor[], int, SymInt[], str …)."""
 
     name: str
@@ -44,15 +44,15 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Schema:
+class OpSchema:
     name: str
     overload: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[OpParameter, ...]
     text: str
 
 
 @cache
-def parse_schema(text: str) -> Schema | None:
+def parse_schema(text: str) -> OpSchema | None:
     """
     >>> schema = parse_schema("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)")
     >>> schema.overload, [(p.name, p.type, p.keyword, p.written) for p in schema.parameters]
@@ -73,7 +73,7 @@ def parse_schema(text: str) -> Schema | None:
         if found is None:
             return None
         parameters.append(found)
-    return Schema(head["name"], head["overload"] or "", tuple(parameters), text)
+    return OpSchema(head["name"], head["overload"] or "", tuple(parameters), text)
 
 
 def _inside(text: str, start: int) -> str | None:
@@ -100,19 +100,19 @@ def _split(text: str) -> list[str]:
     return [part for part in [*parts, current.strip()] if part]
 
 
-def _parameter(text: str, keyword: bool) -> Parameter | None:
+def _parameter(text: str, keyword: bool) -> OpParameter | None:
     declared, equals, default = text.partition("=")
     kind, _, name = declared.strip().rpartition(" ")
     if not kind or not name.isidentifier():
         return None
     written = any("!" in match["marks"] for match in ALIAS.finditer(kind))
     plain = SIZE.sub("[]", ALIAS.sub("", kind))
-    return Parameter(name, plain, default if equals else None, keyword, written)
+    return OpParameter(name, plain, default if equals else None, keyword, written)
 
 
 @cache
-def _table() -> dict[str, tuple[Schema, ...]]:
-    found: dict[str, list[Schema]] = {}
+def _table() -> dict[str, tuple[OpSchema, ...]]:
+    found: dict[str, list[OpSchema]] = {}
     for line in files("warplens.planning").joinpath("op_schemas.txt").read_text("utf-8").splitlines():
         schema = parse_schema(line) if not line.startswith("#") else None
         if schema is not None:
@@ -120,6 +120,6 @@ def _table() -> dict[str, tuple[Schema, ...]]:
     return {name: tuple(schemas) for name, schemas in found.items()}
 
 
-def overloads(name: str) -> tuple[Schema, ...]:
+def overloads(name: str) -> tuple[OpSchema, ...]:
     """The overloads of an op by its name without overload; empty for ops that PyTorch does not have of its own."""
     return _table().get(name, ())

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from warplens.planning.arguments import Call, Refusal
+from warplens.planning.arguments import CallBuilder, NotReplayable
 from warplens.planning.context import Context
 from warplens.planning.fills import INTEGERS
 from warplens.planning.recorded import Recorded
@@ -24,11 +24,13 @@ def triton_kernel(name: str, kernel_file: str, launch: TritonCall | None, contex
     known = (launch.file if launch else "", kernel_file)
     source = next((file for file in known if file in context.sources), None)
     if source is None:
-        raise Refusal(NO_SOURCE)
+        raise NotReplayable(NO_SOURCE)
     return TritonKernel(source, (launch.kernel if launch else "") or name, launch.config if launch else {})
 
 
-def triton_arguments(recorded: Sequence[Recorded], kernel: TritonKernel, text: str, call: Call) -> tuple[Argument, ...]:
+def triton_arguments(
+    recorded: Sequence[Recorded], kernel: TritonKernel, text: str, call: CallBuilder
+) -> tuple[Argument, ...]:
     """Tensors and numbers in the order of the kernel's own parameters."""
     names = parameters(text, kernel.kernel)
     limit = index_bound(text)
@@ -43,7 +45,7 @@ def triton_arguments(recorded: Sequence[Recorded], kernel: TritonKernel, text: s
             continue
         made = scalar(value.text, "Scalar") if value.kind == "scalar" else None
         if made is None:
-            raise Refusal(f"the value of its argument {place + 1} is not recorded")
+            raise NotReplayable(f"the value of its argument {place + 1} is not recorded")
         found.append(made)
     return tuple(found)
 

@@ -15,13 +15,13 @@ from warplens.analyses.units.api import api_of
 from warplens.analyses.units.calls import OP, TRITON, UnitCalls, unit_calls
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import CODE, KINDS
-from warplens.planning.arguments import Call, Refusal, build, choose
+from warplens.planning.arguments import CallBuilder, NotReplayable, build, choose
 from warplens.planning.context import Context
 from warplens.planning.recorded import Recorded, from_arguments, from_spec
 from warplens.planning.reuse import by_storage, guessed_warm, reuse_distances
-from warplens.planning.schemas import Schema, parse_schema
+from warplens.planning.schemas import OpSchema, parse_schema
 from warplens.planning.triton_units import triton_arguments, triton_kernel
-from warplens.planning.zeros import kinds_left, with_zeros
+from warplens.planning.zeros import left_zeros, with_zeros
 from warplens.replay.plan_file import REFUSED, Argument, Kernel, Storage, Times, Unit
 
 NO_SHAPES: Final = "the trace records no shapes (profile with record_shapes=True)"
@@ -30,7 +30,7 @@ COPY_CODES: Final = (CODE["memcpy"], CODE["memset"])
 
 
 @dataclass(frozen=True)
-class Source:
+class UnitInputs:
     """What units are made from."""
 
     work: Workspace
@@ -43,8 +43,8 @@ class Source:
 
 def plan_units(work: Workspace, context: Context) -> list[Unit]:
     found = unit_calls(work)
-    reuse, zeros = reuse_distances(work.trace, found), kinds_left(work.trace, found)
-    source = Source(work, found, context, reuse, zeros, work.trace.ints("external_id"))
+    reuse, zeros = reuse_distances(work.trace, found), left_zeros(work.trace, found)
+    source = UnitInputs(work, found, context, reuse, zeros, work.trace.ints("external_id"))
     pieces = dict(_by_unit(found.pieces))
     times = dict(found.calls.group_by("unit").agg("total_ns").iter_rows())
     return [
@@ -59,7 +59,7 @@ def _by_unit(pieces: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         yield unit, frame
 
 
-def _unit(source: Source, row: dict[str, Any], name: str, pieces: pl.DataFrame, totals: list[int]) -> Unit:
+def _unit(source: UnitInputs, row: dict[str, Any], name: str, pieces: pl.DataFrame, totals: list[int]) -> Unit:
     trace = source.work.trace
     op = trace.names[row["op"]]
     kernels = _kernels(pieces)
@@ -77,7 +77,7 @@ def _unit(source: Source, row: dict[str, Any], name: str, pieces: pl.DataFrame, 
     )
     try:
         return _with_arguments(unit, source, row)
-    except Refusal as refusal:
+    except NotReplayable as refusal:
         return replace(unit, status=REFUSED, reason=str(refusal))
 
 
@@ -110,22 +110,22 @@ def _sides(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d{1,12}", text))
 
 
-def _with_arguments(unit: Unit, source: Source, row: dict[str, Any]) -> Unit:
+def _with_arguments(unit: Unit, source: UnitInputs, row: dict[str, Any]) -> Unit:
     trace = source.work.trace
     spec = from_spec(*trace.specs.row(row["spec"])) if row["spec"] >= 0 else ()
     traced = trace.arguments.row(row["arguments"], named=True) if row["arguments"] >= 0 else None
     recorded = from_arguments(traced, spec) if traced is not None else spec
     kernels = [kernel.name for kernel in unit.kernels]
     if not recorded:
-        raise Refusal(NO_SHAPES)
+        raise NotReplayable(NO_SHAPES)
     if any(BETWEEN_GPUS.match(name) for name in kernels):
-        raise Refusal("a copy between two GPUs")
+        raise NotReplayable("a copy between two GPUs")
     reuse = by_storage(source.reuse.get(row["unit"], {}), traced["inputs"]) if traced is not None else None
     if TRITON.fullmatch(unit.op):
         return _triton_unit(unit, source, row, traced, recorded, kernels, reuse)
     schema = _schema(unit, traced, recorded)
     given = {parameter.name: value for parameter, value in zip(schema.parameters, recorded, strict=False)}
-    call = Call(schema.name.partition("::")[2], given, kernels, _ranges(traced))
+    call = CallBuilder(schema.name.partition("::")[2], given, kernels, _ranges(traced))
     arguments = build(schema, recorded, call)
     warm = None if reuse is not None else schema
     zeros = by_storage(source.zeros.get(row["unit"], {}), traced["inputs"]) if traced is not None else {}
@@ -140,14 +140,14 @@ def _with_arguments(unit: Unit, source: Source, row: dict[str, Any]) -> Unit:
     )
 
 
-def _schema(unit: Unit, traced: dict[str, Any] | None, recorded: Sequence[Recorded]) -> Schema:
+def _schema(unit: Unit, traced: dict[str, Any] | None, recorded: Sequence[Recorded]) -> OpSchema:
     known = parse_schema(traced["schema"]) if traced is not None and traced["schema"] else None
     return known if known is not None else choose(unit.op, unit.overload, recorded)
 
 
 def _triton_unit(
     unit: Unit,
-    source: Source,
+    source: UnitInputs,
     row: dict[str, Any],
     traced: dict[str, Any] | None,
     recorded: Sequence[Recorded],
@@ -156,7 +156,7 @@ def _triton_unit(
 ) -> Unit:
     launch = source.context.launches.get(int(source.external[row["call"]]))
     kernel = triton_kernel(unit.op, traced["kernel_file"] if traced is not None else "", launch, source.context)
-    call = Call(unit.op, {}, kernels)
+    call = CallBuilder(unit.op, {}, kernels)
     text = source.context.sources[kernel.source]
     arguments = triton_arguments(recorded, kernel, text, call)
     storages = with_reuse(call, arguments, reuse, None)
@@ -174,7 +174,7 @@ def _ranges(traced: dict[str, Any] | None) -> dict[int, tuple[float, float]]:
 
 
 def with_reuse(
-    call: Call, arguments: Sequence[Argument], reuse: Mapping[int, int] | None, schema: Schema | None
+    call: CallBuilder, arguments: Sequence[Argument], reuse: Mapping[int, int] | None, schema: OpSchema | None
 ) -> tuple[Storage, ...]:
     """Each storage with how long ago it was used: as traced, else told by the names of the arguments in it."""
     storages = list(call.storages)

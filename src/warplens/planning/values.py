@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from warplens.planning.recorded import SCALAR_TYPES
-from warplens.planning.schemas import Parameter
+from warplens.planning.schemas import OpParameter
 from warplens.replay.plan_file import DTYPES, INT64, Argument
 
 NONE: Final = Argument("none")
@@ -70,7 +70,7 @@ def coded(text: str, base: str) -> Argument | None:
     return None
 
 
-def default_of(parameter: Parameter) -> Argument | None:
+def default_of(parameter: OpParameter) -> Argument | None:
     """What a schema says of an argument that nobody gave; None where it says nothing."""
     text = parameter.default
     if text is None:

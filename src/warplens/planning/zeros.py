@@ -25,7 +25,7 @@ LEAVE: Final = {
 COPIES: Final = frozenset(("aten::copy_", "aten::clone", "aten::_to_copy", "aten::contiguous"))
 
 
-def kinds_left(trace: Trace, found: UnitCalls) -> dict[int, dict[int, str]]:
+def left_zeros(trace: Trace, found: UnitCalls) -> dict[int, dict[int, str]]:
     """Per unit: storage (by its place among those of a call, first seen first) → kind of fill, where most calls
     found it so. Empty without an ExecutionTrace."""
     if trace.arguments.is_empty():

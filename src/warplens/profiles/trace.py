@@ -29,7 +29,7 @@ from warplens.profiles.describing import definitions, device_line, find_gpu, hea
 from warplens.profiles.on_demand import TablesOnDemand, TableSource
 from warplens.profiles.options import Rules, split_rules
 from warplens.profiles.sql import FrameMaker
-from warplens.replay.result_file import Result
+from warplens.replay.result_file import ReplayResult
 
 ADVICE = ("findings", "evidence")
 TABLE_NAMES = ("quality", *ADVICE, *(name for name in TABLES if name != "quality"))
@@ -60,7 +60,7 @@ class Profile(TablesOnDemand):
         options: Options | None = None,
         gpu: Gpu | None = None,
         counters: tuple[Table, ...] = (),
-        replayed: Result | None = None,
+        replayed: ReplayResult | None = None,
     ) -> None:
         self.trace = trace
         self.replayed = replayed

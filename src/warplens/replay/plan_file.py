@@ -167,7 +167,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """The text of a generated kernel's file."""
 
     text: str
@@ -194,7 +194,7 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplayPlan:
     trace: str
     """The file's name."""
     content_hash: str
@@ -207,14 +207,14 @@ class Plan:
     settings: dict[str, str | int | float | bool] = field(default_factory=dict)
     """PyTorch's switches that choose kernels, as they were, by their names under `torch`."""
     versions: dict[str, str] = field(default_factory=dict)
-    sources: dict[str, Source] = field(default_factory=dict)
+    sources: dict[str, KernelSource] = field(default_factory=dict)
     exact: bool = False
     """Whether an ExecutionTrace said what the calls were given."""
     format: str = FORMAT
     version: int = VERSION
 
 
-def load(path: Path) -> tuple[Plan, str]:
+def load(path: Path) -> tuple[ReplayPlan, str]:
     """The plan in a file, checked, and the hash by which results name it."""
     value = load_json(path)
     return parse(value, str(path)), plan_hash(value)
@@ -225,7 +225,7 @@ def plan_hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def parse(value: Any, where: str = "") -> Plan:
+def parse(value: Any, where: str = "") -> ReplayPlan:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise FormatError("no replay plan", where=where, hint="warplens replay plan TRACE -o plan.json makes one")
     version = value.get("version")
@@ -238,7 +238,7 @@ def parse(value: Any, where: str = "") -> Plan:
             hint="update Warplens",
         )
     try:
-        plan = decode(Plan, value)
+        plan = decode(ReplayPlan, value)
         _check_totals(plan)
         for place, unit in enumerate(plan.units):
             _check_unit(unit, f"units[{place}]")
@@ -248,17 +248,17 @@ def parse(value: Any, where: str = "") -> Plan:
     return plan
 
 
-def save(path: Path, plan: Plan) -> None:
+def save(path: Path, plan: ReplayPlan) -> None:
     save_json(path, to_json(plan))
 
 
-def to_json(plan: Plan) -> dict[str, Any]:
+def to_json(plan: ReplayPlan) -> dict[str, Any]:
     # Format and version are always there, whatever the defaults.
     written: dict[str, Any] = {"format": plan.format, "version": plan.version} | encode(plan)
     return written
 
 
-def _check_totals(plan: Plan) -> None:
+def _check_totals(plan: ReplayPlan) -> None:
     for where, ns in (("gpu_ns", plan.gpu_ns), ("wall_ns", plan.wall_ns)):
         if ns < 0:
             raise FormatError(f"a negative time: {ns}", where=where)
@@ -267,7 +267,7 @@ def _check_totals(plan: Plan) -> None:
             raise FormatError("a negative count or time", where=f"rest[{place}]")
 
 
-def _check_names(plan: Plan) -> None:
+def _check_names(plan: ReplayPlan) -> None:
     seen: set[str] = set()
     for unit in plan.units:
         if unit.id in seen:

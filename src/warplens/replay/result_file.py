@@ -114,7 +114,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Meter:
+class MeterFacts:
     """What measured energy, and the GPU's idle power with a live context."""
 
     name: str
@@ -124,7 +124,7 @@ class Meter:
 
 
 @dataclass(frozen=True)
-class Result:
+class ReplayResult:
     plan: str
     """Hash of the plan."""
     trace: str
@@ -142,36 +142,36 @@ class Result:
     versions: dict[str, str] = field(default_factory=dict)
     before: State | None = None
     after: State | None = None
-    meter: Meter | None = None
+    meter: MeterFacts | None = None
     notes: tuple[str, ...] = ()
     format: str = FORMAT
     version: int = VERSION
 
 
-def empty_result() -> Result:
+def empty_result() -> ReplayResult:
     """A result without units, for what depends on the shape of things only."""
-    return Result("", "", 0, 0, "", "python", CACHES[0], ())
+    return ReplayResult("", "", 0, 0, "", "python", CACHES[0], ())
 
 
-def load(path: Path) -> Result:
+def load(path: Path) -> ReplayResult:
     return parse(load_json(path), str(path))
 
 
-def parse(value: Any, where: str = "") -> Result:
+def parse(value: Any, where: str = "") -> ReplayResult:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise FormatError("no result of a replay", where=where, hint="warplens replay run plan.json -o result.json")
     version = value.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= VERSION:
         raise FormatError(f"a result of version {version!r}; this Warplens reads up to {VERSION}", where=where)
     try:
-        result = decode(Result, value)
+        result = decode(ReplayResult, value)
         _check_units(result)
     except FormatError as error:
         raise FormatError(str(error), where=where) from error
     return result
 
 
-def _check_units(result: Result) -> None:
+def _check_units(result: ReplayResult) -> None:
     seen: set[str] = set()
     for unit in result.units:
         if unit.status not in STATUSES:
@@ -185,10 +185,10 @@ def _check_units(result: Result) -> None:
         raise FormatError(f"its units have more than {MAX_COUNT} calls together")
 
 
-def save(path: Path, result: Result) -> None:
+def save(path: Path, result: ReplayResult) -> None:
     save_json(path, to_json(result))
 
 
-def to_json(result: Result) -> dict[str, Any]:
+def to_json(result: ReplayResult) -> dict[str, Any]:
     written: dict[str, Any] = {"format": result.format, "version": result.version} | encode(result)
     return written

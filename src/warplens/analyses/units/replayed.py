@@ -14,7 +14,7 @@ from warplens.categories import short_name
 from warplens.errors import UsageError
 from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.table_entry import TableEntry, entries
-from warplens.replay.result_file import Result, UnitResult, load
+from warplens.replay.result_file import ReplayResult, UnitResult, load
 from warplens.replay.result_sums import active_joules, gpu_median_ns, in_range, ratio, replayed_ns, traced_ns
 
 Row = dict[str, Any]
@@ -61,7 +61,7 @@ UNIT_COLUMNS: Final = (
 )
 
 
-def replay_units(result: Result) -> Table:
+def replay_units(result: ReplayResult) -> Table:
     rows = [_unit_row(unit, result.gpu_ns) for unit in result.units]
     frame = frame_of_rows(UNIT_COLUMNS, rows).sort("total_us", "unit", descending=[True, False])
     return Table.from_frame("replay_units", "one row per unit of the plan", UNIT_COLUMNS, frame, *result.notes)
@@ -111,7 +111,7 @@ def _word(value: bool | None) -> str:
     return "" if value is None else "yes" if value else "no"
 
 
-def replay_ops(result: Result) -> Table:
+def replay_ops(result: ReplayResult) -> Table:
     return _grouped(
         "replay_ops",
         "one row per op",
@@ -121,12 +121,12 @@ def replay_ops(result: Result) -> Table:
     )
 
 
-def replay_categories(result: Result) -> Table:
+def replay_categories(result: ReplayResult) -> Table:
     column = Column("kernel_category", "of each unit's longest kernel", "", pl.String)
     return _grouped("replay_categories", "one row per kernel category", column, result, lambda unit: unit.category)
 
 
-def _grouped(name: str, what: str, key: Column, result: Result, of: Callable[[UnitResult], str]) -> Table:
+def _grouped(name: str, what: str, key: Column, result: ReplayResult, of: Callable[[UnitResult], str]) -> Table:
     columns = (
         key,
         Column("units", "units", "", pl.Int64),
@@ -166,7 +166,7 @@ def _sums(units: Sequence[UnitResult], gpu_ns: int) -> Row:
     }
 
 
-def replay_left(result: Result) -> Table:
+def replay_left(result: ReplayResult) -> Table:
     """Every µs that was not replayed, with its reason."""
     columns = (
         Column("reason", "why it was not replayed", "", pl.String),
@@ -194,7 +194,7 @@ def replay_left(result: Result) -> Table:
     )
 
 
-def replay(result: Result, whole: WholeRun | None = None) -> Table:
+def replay(result: ReplayResult, whole: WholeRun | None = None) -> Table:
     """The replay in figures."""
     columns = (
         Column("measure", "what was measured", "", pl.String),
@@ -208,7 +208,7 @@ def replay(result: Result, whole: WholeRun | None = None) -> Table:
     return Table.from_rows("replay", "one row per measure", columns, _measures(result, whole), *notes)
 
 
-def _measures(result: Result, whole: WholeRun | None) -> list[tuple[str, float, str, str]]:
+def _measures(result: ReplayResult, whole: WholeRun | None) -> list[tuple[str, float, str, str]]:
     timed = [unit for unit in result.units if unit.time is not None]
     rows = [
         ("traced", result.gpu_ns / 1e3, "us", "GPU time of the whole trace"),
@@ -234,7 +234,7 @@ def _comparison(timed: Sequence[UnitResult]) -> list[tuple[str, float, str, str]
     ]  # fmt: skip
 
 
-def _energy_measures(result: Result, whole: WholeRun | None) -> list[tuple[str, float, str, str]]:
+def _energy_measures(result: ReplayResult, whole: WholeRun | None) -> list[tuple[str, float, str, str]]:
     metered = [unit for unit in result.units if unit.energy is not None]
     if not metered or result.meter is None:
         return []
@@ -260,12 +260,12 @@ def _share(part: float, whole: float) -> float:
     return 100 * part / whole if whole else 0.0
 
 
-REPLAY_TABLES: Final[dict[str, TableEntry[Result]]] = entries(
+REPLAY_TABLES: Final[dict[str, TableEntry[ReplayResult]]] = entries(
     replay, replay_units, replay_categories, replay_ops, replay_left
 )
 
 
-def _of_trace(entry: TableEntry[Result]) -> TableEntry[Workspace]:
+def _of_trace(entry: TableEntry[ReplayResult]) -> TableEntry[Workspace]:
     """The same table of a trace that was opened with the result of its replay."""
 
     def make(work: Workspace) -> Table:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from warplens.capture.workloads.models import MODEL_NAMES, MODELS
-from warplens.capture.workloads.options import Options
+from warplens.capture.workloads.options import WorkloadOptions
 
 if TYPE_CHECKING:
     from warplens.capture.workloads.run import run_workload
 
-__all__ = ["MODELS", "MODEL_NAMES", "Options", "run_workload"]
+__all__ = ["MODELS", "MODEL_NAMES", "WorkloadOptions", "run_workload"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from warplens.capture.workloads import parallel, weights
 from warplens.capture.workloads.libraries import load_torch, load_torchvision, load_transformers, transformers_class
 from warplens.capture.workloads.memory import check_memory
-from warplens.capture.workloads.options import RANDOM, Plan
+from warplens.capture.workloads.options import RANDOM, WorkloadPlan
 from warplens.capture.workloads.place import Place
 from warplens.errors import UsageError
 
@@ -29,7 +29,7 @@ class Built:
     built_by: str
 
 
-def build(plan: Plan, place: Place) -> Built:
+def build(plan: WorkloadPlan, place: Place) -> Built:
     torch = load_torch()
     stored = None if plan.options.weights == RANDOM else weights.find(plan)
     config = stored.config if stored else transformers_class(plan.model.config_class)(**plan.size.config)
@@ -67,7 +67,7 @@ def default_dtype(torch: Any, name: str) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _construct(plan: Plan, config: Any, *, from_transformers: bool = False) -> tuple[Any, str]:
+def _construct(plan: WorkloadPlan, config: Any, *, from_transformers: bool = False) -> tuple[Any, str]:
     """The module and what made it, on the current default device."""
     if plan.model.task == "images" and not from_transformers and (torchvision := load_torchvision()):
         resnet = torchvision.models.resnet
@@ -81,7 +81,7 @@ def _construct(plan: Plan, config: Any, *, from_transformers: bool = False) -> t
     return transformers_class(plan.model.model_class)(config), f"transformers {load_transformers().__version__}"
 
 
-def _with_stored_weights(plan: Plan, place: Place, stored: weights.Stored, mesh: Any) -> Any:
+def _with_stored_weights(plan: WorkloadPlan, place: Place, stored: weights.Stored, mesh: Any) -> Any:
     module = weights.load(plan, stored)
     if mesh is None:
         return module.to(place.device)
@@ -89,7 +89,7 @@ def _with_stored_weights(plan: Plan, place: Place, stored: weights.Stored, mesh:
     return parallel.to_device(parallel.shard(module, plan.model.shards, mesh), place.device)
 
 
-def _check_lengths(plan: Plan, config: Any) -> None:
+def _check_lengths(plan: WorkloadPlan, config: Any) -> None:
     if not plan.model.absolute_positions:
         return
     tokens, limit = plan.prompt_tokens + plan.new_tokens, config.max_position_embeddings

@@ -8,12 +8,12 @@ from warplens.capture.workloads.build import Built
 from warplens.capture.workloads.graphs import Work, captured
 from warplens.capture.workloads.inputs import make_feed
 from warplens.capture.workloads.libraries import load_torch
-from warplens.capture.workloads.options import Plan
-from warplens.capture.workloads.phases import Phases
+from warplens.capture.workloads.options import WorkloadPlan
+from warplens.capture.workloads.phases import PhaseScopes
 from warplens.capture.workloads.place import Place
 
 
-def make_forward(plan: Plan, built: Built, place: Place, phases: Phases) -> Work:
+def make_forward(plan: WorkloadPlan, built: Built, place: Place, phases: PhaseScopes) -> Work:
     """An iteration that returns the logits."""
     torch = load_torch()
     feed = make_feed(plan, built, place)

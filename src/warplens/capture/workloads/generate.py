@@ -12,12 +12,12 @@ from warplens.capture.workloads.build import Built
 from warplens.capture.workloads.graphs import WARMUPS, Work, captured
 from warplens.capture.workloads.inputs import make_feed
 from warplens.capture.workloads.libraries import load_torch, transformers_class
-from warplens.capture.workloads.options import Plan
-from warplens.capture.workloads.phases import Phases
+from warplens.capture.workloads.options import WorkloadPlan
+from warplens.capture.workloads.phases import PhaseScopes
 from warplens.capture.workloads.place import Place
 
 
-def make_generation(plan: Plan, built: Built, place: Place, phases: Phases) -> Work:
+def make_generation(plan: WorkloadPlan, built: Built, place: Place, phases: PhaseScopes) -> Work:
     """An iteration that returns the new tokens, one row per sequence."""
     torch = load_torch()
     ids = make_feed(plan, built, place).data
@@ -27,7 +27,7 @@ def make_generation(plan: Plan, built: Built, place: Place, phases: Phases) -> W
     return lambda: decoder.generate(phases)
 
 
-def _generate(torch: Any, plan: Plan, module: Any, ids: Any, phases: Phases) -> Any:
+def _generate(torch: Any, plan: WorkloadPlan, module: Any, ids: Any, phases: PhaseScopes) -> Any:
     with torch.no_grad():
         with phases("prefill", tokens=ids.numel()):
             output = module(input_ids=ids, use_cache=True, logits_to_keep=1)
@@ -48,7 +48,7 @@ def _generate(torch: Any, plan: Plan, module: Any, ids: Any, phases: Phases) -> 
 class StaticDecoder:
     """Generation in tensors that never move: cache, current token and its position are written in place."""
 
-    def __init__(self, torch: Any, plan: Plan, built: Built, ids: Any) -> None:
+    def __init__(self, torch: Any, plan: WorkloadPlan, built: Built, ids: Any) -> None:
         self._torch, self._plan, self._ids, self._module = torch, plan, ids, built.module
         # Room for the steps that run before a capture, too.
         length = plan.prompt_tokens + max(plan.new_tokens, WARMUPS + 2)
@@ -70,7 +70,7 @@ class StaticDecoder:
                 self._step = captured(self._torch, self.decode)
         return self
 
-    def generate(self, phases: Phases) -> Any:
+    def generate(self, phases: PhaseScopes) -> Any:
         torch, plan = self._torch, self._plan
         with torch.no_grad():
             with phases("prefill", tokens=self._ids.numel()):
@@ -117,7 +117,7 @@ class StaticDecoder:
         return ((self._slots > queries[:, None]).to(dtype) * self._torch.finfo(dtype).min)[None, None]
 
 
-def _fix_alibi(torch: Any, plan: Plan, module: Any, length: int, device: Any) -> None:
+def _fix_alibi(torch: Any, plan: WorkloadPlan, module: Any, length: int, device: Any) -> None:
     """BLOOM makes its bias from a two-dimensional mask at each call; without padding it is always this one."""
     ones = torch.ones((plan.batch, length), device=device)
     bias = module.transformer.build_alibi_tensor(ones, module.config.num_attention_heads, getattr(torch, plan.dtype))

@@ -7,7 +7,7 @@ from typing import Any
 
 from warplens.capture.workloads.build import Built
 from warplens.capture.workloads.libraries import load_torch
-from warplens.capture.workloads.options import Plan
+from warplens.capture.workloads.options import WorkloadPlan
 from warplens.capture.workloads.place import Place
 
 
@@ -25,7 +25,7 @@ class Feed:
         return {self.unit: self.amount}
 
 
-def make_feed(plan: Plan, built: Built, place: Place) -> Feed:
+def make_feed(plan: WorkloadPlan, built: Built, place: Place) -> Feed:
     torch = load_torch()
     generator = torch.Generator().manual_seed(plan.options.seed)
     if plan.model.task == "images":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from warplens.capture.workloads.options import BYTES_PER_ELEMENT, Plan
+from warplens.capture.workloads.options import BYTES_PER_ELEMENT, WorkloadPlan
 from warplens.capture.workloads.place import Place
 from warplens.errors import WarplensError
 from warplens.units import format_bytes
@@ -24,7 +24,7 @@ CGROUP_LIMITS = (
 )
 
 
-def check_memory(torch: Any, plan: Plan, place: Place, *, parameters: int, config: Any) -> None:
+def check_memory(torch: Any, plan: WorkloadPlan, place: Place, *, parameters: int, config: Any) -> None:
     """`parameters` are those of one rank."""
     needed = least_bytes(plan, parameters=parameters, config=config, world=place.world)
     free = torch.cuda.mem_get_info(place.device)[0] if place.gpu else free_ram()
@@ -37,7 +37,7 @@ def check_memory(torch: Any, plan: Plan, place: Place, *, parameters: int, confi
         )
 
 
-def least_bytes(plan: Plan, *, parameters: int, config: Any, world: int) -> int:
+def least_bytes(plan: WorkloadPlan, *, parameters: int, config: Any, world: int) -> int:
     scores = 0 if plan.model.task == "images" else plan.batch * plan.prompt_tokens * config.vocab_size
     if plan.mode == "train":
         return parameters * TRAIN_BYTES_PER_PARAMETER + scores * LOSS_BYTES_PER_SCORE
@@ -48,7 +48,7 @@ def least_bytes(plan: Plan, *, parameters: int, config: Any, world: int) -> int:
     return (parameters + scores) * element
 
 
-def cache_elements(plan: Plan, config: Any) -> int:
+def cache_elements(plan: WorkloadPlan, config: Any) -> int:
     """Numbers in the KV cache when the last token is made."""
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -56,7 +56,7 @@ def cache_elements(plan: Plan, config: Any) -> int:
     return int(2 * config.num_hidden_layers * heads * head_dim * tokens)
 
 
-def memory_hint(plan: Plan) -> str:
+def memory_hint(plan: WorkloadPlan) -> str:
     ways = ["a smaller --batch"] if plan.batch > 1 else []
     if plan.prompt_tokens:
         ways.append("fewer --prompt-tokens")

@@ -15,7 +15,7 @@ BYTES_PER_ELEMENT = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass(frozen=True)
-class Options:
+class WorkloadOptions:
     """One field per option of the command line; None stands for the model's own default."""
 
     model: str
@@ -38,10 +38,10 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkloadPlan:
     """A run with nothing left open."""
 
-    options: Options
+    options: WorkloadOptions
     model: Model
     mode: Mode
     batch: int
@@ -71,7 +71,7 @@ class Plan:
         return self.batch * (self.new_tokens if self.generates else self.prompt_tokens)
 
 
-def resolve(options: Options, *, default_dtype: str) -> Plan:
+def resolve(options: WorkloadOptions, *, default_dtype: str) -> WorkloadPlan:
     """The plan: the model's defaults where the user said nothing."""
     model = find_model(options.model)
     size = model.tiny if options.tiny else model.full
@@ -80,7 +80,7 @@ def resolve(options: Options, *, default_dtype: str) -> Plan:
     dtype = DTYPES[options.dtype] if options.dtype else default_dtype
     if options.cuda_graph and mode == "train" and dtype == "float16":
         raise UsageError("--cuda-graph cannot hold the loss scaling of fp16 training", hint="use --dtype bf16")
-    return Plan(
+    return WorkloadPlan(
         options=options,
         model=model,
         mode=mode,
@@ -91,7 +91,7 @@ def resolve(options: Options, *, default_dtype: str) -> Plan:
     )
 
 
-def check(options: Options) -> None:
+def check(options: WorkloadOptions) -> None:
     """Refuse what cannot go together; needs neither torch nor a device."""
     model = find_model(options.model)
     mode = options.mode or model.mode
@@ -122,13 +122,13 @@ def check(options: Options) -> None:
         )
 
 
-def torchrun_command(options: Options) -> str:
+def torchrun_command(options: WorkloadOptions) -> str:
     """The command that starts this run on its ranks."""
     start = ["torchrun", "--nproc-per-node", str(options.tp), "-m", "warplens", "workload"]
     return shlex.join([*start, *arguments(options)])
 
 
-def arguments(options: Options) -> list[str]:
+def arguments(options: WorkloadOptions) -> list[str]:
     """The options as they would be typed after `warplens workload`."""
     typed = [options.model]
     for field in fields(options)[1:]:

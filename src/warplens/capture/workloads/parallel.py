@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from warplens.capture.workloads.libraries import load_torch
-from warplens.capture.workloads.options import Plan
+from warplens.capture.workloads.options import WorkloadPlan
 from warplens.capture.workloads.place import Place
 from warplens.errors import UsageError
 
@@ -20,7 +20,7 @@ DEVIATION = 0.02
 """The standard deviation with which Llama's matrices were first drawn."""
 
 
-def make_mesh(plan: Plan, place: Place, config: Any) -> Any:
+def make_mesh(plan: WorkloadPlan, place: Place, config: Any) -> Any:
     """A mesh of all ranks, once every cut is known to be even."""
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     for name, size in (

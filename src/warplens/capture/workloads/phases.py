@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from warplens.capture.workloads.shape_log import ShapeLog
 
 
-class Phases:
+class PhaseScopes:
     def __init__(self, log: ShapeLog | None = None) -> None:
         self._log = log
 

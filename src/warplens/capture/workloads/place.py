@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warplens.capture.workloads.options import Options, torchrun_command
+from warplens.capture.workloads.options import WorkloadOptions, torchrun_command
 from warplens.errors import UsageError, WarplensError
 
 NVIDIA_NODES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
@@ -52,7 +52,7 @@ def read_ranks(environment: Mapping[str, str]) -> Ranks:
 
 
 @contextmanager
-def placed(torch: Any, options: Options, say: Callable[[str], None]) -> Iterator[Place]:
+def placed(torch: Any, options: WorkloadOptions, say: Callable[[str], None]) -> Iterator[Place]:
     """The place, with its process group up while the block runs."""
     ranks = read_ranks(os.environ)
     kind = choose_device(torch, options, say if ranks.rank == 0 else lambda text: None)
@@ -67,7 +67,7 @@ def placed(torch: Any, options: Options, say: Callable[[str], None]) -> Iterator
 
 
 @contextmanager
-def _process_group(torch: Any, device: Any, ranks: Ranks, options: Options) -> Iterator[None]:
+def _process_group(torch: Any, device: Any, ranks: Ranks, options: WorkloadOptions) -> Iterator[None]:
     if ranks.world == 1 or torch.distributed.is_initialized():
         yield
         return
@@ -82,7 +82,7 @@ def _process_group(torch: Any, device: Any, ranks: Ranks, options: Options) -> I
         torch.distributed.destroy_process_group()
 
 
-def check_ranks(options: Options, ranks: Ranks, *, gpus: int | None) -> None:
+def check_ranks(options: WorkloadOptions, ranks: Ranks, *, gpus: int | None) -> None:
     """As many ranks as --tp asks for, and a GPU for each; `gpus` is None on a CPU."""
     here = ranks.local_world if ranks.world > 1 else options.tp
     if gpus is not None and gpus < here:
@@ -101,7 +101,7 @@ def check_ranks(options: Options, ranks: Ranks, *, gpus: int | None) -> None:
     raise UsageError(f"--tp {options.tp} was started {started}", hint=torchrun_command(options))
 
 
-def choose_device(torch: Any, options: Options, say: Callable[[str], None]) -> str:
+def choose_device(torch: Any, options: WorkloadOptions, say: Callable[[str], None]) -> str:
     """`cuda` or `cpu`; only a tiny model falls back to the CPU by itself, and says so."""
     if options.device == "cpu":
         return "cpu"

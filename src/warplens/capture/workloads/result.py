@@ -9,7 +9,7 @@ from warplens.units import format_count, format_number
 
 
 @dataclass(frozen=True)
-class Result:
+class WorkloadResult:
     model: str
     tiny: bool
     parameters: int
@@ -33,7 +33,7 @@ class Result:
     """What torch's allocator held at most on this rank's GPU; None on a CPU."""
 
 
-def render(result: Result) -> str:
+def render(result: WorkloadResult) -> str:
     """A heading and a row, aligned."""
     images = result.images_per_s is not None
     cells = {
@@ -57,5 +57,5 @@ def render(result: Result) -> str:
     return f"{heading}\n{'  '.join(pad(name, text) for name, text in cells.items())}".rstrip()
 
 
-def to_json(result: Result) -> str:
+def to_json(result: WorkloadResult) -> str:
     return json.dumps([asdict(result)], indent=2)

@@ -13,16 +13,16 @@ from warplens.capture.workloads.forward import make_forward
 from warplens.capture.workloads.generate import make_generation
 from warplens.capture.workloads.graphs import Work
 from warplens.capture.workloads.libraries import load_torch, load_transformers
-from warplens.capture.workloads.options import Options, Plan, check, resolve
-from warplens.capture.workloads.phases import Phases
+from warplens.capture.workloads.options import WorkloadOptions, WorkloadPlan, check, resolve
+from warplens.capture.workloads.phases import PhaseScopes
 from warplens.capture.workloads.place import Place, default_dtype, device_name, placed
-from warplens.capture.workloads.result import Result
+from warplens.capture.workloads.result import WorkloadResult
 from warplens.capture.workloads.shape_log import ShapeLog, check_log, log_path
 from warplens.capture.workloads.train import make_training
 from warplens.capture.workloads.troubles import explained
 
 
-def run_workload(options: Options, say: Callable[[str], None] = lambda text: None) -> Result | None:
+def run_workload(options: WorkloadOptions, say: Callable[[str], None] = lambda text: None) -> WorkloadResult | None:
     """Run it and return what was measured; None on every rank but the first. `say` gets remarks on the way."""
     check(options)
     torch = load_torch()
@@ -36,11 +36,11 @@ def run_workload(options: Options, say: Callable[[str], None] = lambda text: Non
             if place.rank == 0:
                 say(f"{plan.model.name} from {built.built_by}, {options.weights} weights")
             with _logged(plan, built, place) as log:
-                seconds = _measure(torch, plan, built, place, Phases(log))
+                seconds = _measure(torch, plan, built, place, PhaseScopes(log))
         return _result(torch, plan, built, place, seconds) if place.rank == 0 else None
 
 
-def make_iteration(plan: Plan, built: Built, place: Place, phases: Phases) -> Work:
+def make_iteration(plan: WorkloadPlan, built: Built, place: Place, phases: PhaseScopes) -> Work:
     if plan.mode == "train":
         return make_training(plan, built, place, phases)
     make = make_generation if plan.generates else make_forward
@@ -48,7 +48,7 @@ def make_iteration(plan: Plan, built: Built, place: Place, phases: Phases) -> Wo
 
 
 @contextmanager
-def _logged(plan: Plan, built: Built, place: Place) -> Iterator[ShapeLog | None]:
+def _logged(plan: WorkloadPlan, built: Built, place: Place) -> Iterator[ShapeLog | None]:
     if not plan.options.shape_log:
         yield None
         return
@@ -56,7 +56,7 @@ def _logged(plan: Plan, built: Built, place: Place) -> Iterator[ShapeLog | None]
         yield log
 
 
-def _measure(torch: Any, plan: Plan, built: Built, place: Place, phases: Phases) -> float:
+def _measure(torch: Any, plan: WorkloadPlan, built: Built, place: Place, phases: PhaseScopes) -> float:
     """Mean seconds of an iteration after the warm-up, each with all its work on the device done."""
     marks_own_steps()
     iterate = make_iteration(plan, built, place, phases)
@@ -79,9 +79,9 @@ def _synchronize(torch: Any, place: Place) -> None:
         torch.cuda.synchronize(place.device)
 
 
-def _result(torch: Any, plan: Plan, built: Built, place: Place, seconds: float) -> Result:
+def _result(torch: Any, plan: WorkloadPlan, built: Built, place: Place, seconds: float) -> WorkloadResult:
     rate, images = plan.items_per_iteration / seconds, plan.model.task == "images"
-    return Result(
+    return WorkloadResult(
         model=plan.model.name,
         tiny=plan.options.tiny,
         parameters=built.parameters,

@@ -9,14 +9,14 @@ from warplens.capture.workloads.forward import logits_of
 from warplens.capture.workloads.graphs import Work, captured
 from warplens.capture.workloads.inputs import Feed, make_feed
 from warplens.capture.workloads.libraries import load_torch
-from warplens.capture.workloads.options import Plan
-from warplens.capture.workloads.phases import Phases
+from warplens.capture.workloads.options import WorkloadPlan
+from warplens.capture.workloads.phases import PhaseScopes
 from warplens.capture.workloads.place import Place
 
 LEARNING_RATE = 1e-4
 
 
-def make_training(plan: Plan, built: Built, place: Place, phases: Phases) -> Work:
+def make_training(plan: WorkloadPlan, built: Built, place: Place, phases: PhaseScopes) -> Work:
     """An iteration that returns the loss."""
     trainer = Trainer(plan, built, place)
     if not plan.options.cuda_graph:
@@ -31,7 +31,7 @@ def make_training(plan: Plan, built: Built, place: Place, phases: Phases) -> Wor
 
 
 class Trainer:
-    def __init__(self, plan: Plan, built: Built, place: Place) -> None:
+    def __init__(self, plan: WorkloadPlan, built: Built, place: Place) -> None:
         self._torch = load_torch()
         self._plan, self._device_type = plan, place.device.type
         self.feed = make_feed(plan, built, place)
@@ -40,7 +40,7 @@ class Trainer:
         # A factor of 1 where fp16 is not used: the same four calls for every data type.
         self._scaler = self._torch.amp.GradScaler(self._device_type, enabled=plan.dtype == "float16")
 
-    def step(self, phases: Phases) -> Any:
+    def step(self, phases: PhaseScopes) -> Any:
         with phases("forward", **self.feed.metrics):
             loss = self._loss()
         with phases("backward"):

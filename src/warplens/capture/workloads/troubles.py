@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from warplens.capture.workloads.libraries import load_torch
 from warplens.capture.workloads.memory import memory_hint
-from warplens.capture.workloads.options import Plan
+from warplens.capture.workloads.options import WorkloadPlan
 from warplens.errors import WarplensError
 
 COMPILER_MODULES = ("torch._dynamo", "torch._inductor", "torch._functorch")
 
 
 @contextmanager
-def explained(plan: Plan) -> Iterator[None]:
+def explained(plan: WorkloadPlan) -> Iterator[None]:
     """Out of memory and failed compilation become one line and a hint; all else passes as it is."""
     torch = load_torch()
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from warplens.capture.workloads.libraries import load_torch, transformers_class
-from warplens.capture.workloads.options import Plan
+from warplens.capture.workloads.options import WorkloadPlan
 from warplens.errors import WarplensError
 
 HUB_TIMEOUT_S = 5
@@ -30,7 +30,7 @@ class Stored:
     local_only: bool
 
 
-def find(plan: Plan) -> Stored:
+def find(plan: WorkloadPlan) -> Stored:
     """The configuration of the stored model; an error where there is none or it is of another family."""
     name = plan.options.weights
     local = Path(name).is_dir()
@@ -50,7 +50,7 @@ def find(plan: Plan) -> Stored:
     return Stored(name, config, local_only)
 
 
-def load(plan: Plan, stored: Stored) -> Any:
+def load(plan: WorkloadPlan, stored: Stored) -> Any:
     """The module with its weights, in host memory."""
     torch = load_torch()
     with _explained(stored.name, local=Path(stored.name).is_dir(), reachable=not stored.local_only):

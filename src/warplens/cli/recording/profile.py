@@ -16,7 +16,7 @@ from warplens.errors import UsageError, WarplensError
 from warplens.files import check_replaced_folder
 
 if TYPE_CHECKING:
-    from warplens.capture.launch import Outcome, Program
+    from warplens.capture.launch import Program, ProgramOutcome
     from warplens.capture.recording_session import Session
 
 SUFFIX = ".warplens"
@@ -88,7 +88,7 @@ class ProfileVerb(Verb):
     def run(self, args: argparse.Namespace) -> int:
         from warplens.capture.bundle import of_rank
         from warplens.capture.launch import leave, rank, supervise
-        from warplens.capture.plan import Plan
+        from warplens.capture.plan import RecordingPlan
         from warplens.capture.session import abandon, begin
 
         program = _program(args)
@@ -96,7 +96,7 @@ class ProfileVerb(Verb):
         if not _is_chosen(args.ranks, number):
             note(f"rank {number} is not recorded (--ranks {args.ranks})")
             return supervise(program).exit_code
-        plan = Plan(
+        plan = RecordingPlan(
             context="python" if args.stacks else "shadow",
             data=args.data,
             backend=args.backend,
@@ -124,7 +124,7 @@ class ProfileVerb(Verb):
         return _finish(session, outcome, target)
 
 
-def _finish(session: Session, outcome: Outcome, target: Path) -> int:
+def _finish(session: Session, outcome: ProgramOutcome, target: Path) -> int:
     from warplens.capture.launch import undisturbed
     from warplens.capture.session import end
 

@@ -71,10 +71,10 @@ class WorkloadVerb(Verb):
     def run(self, args: argparse.Namespace) -> int:
         from dataclasses import fields
 
-        from warplens.capture.workloads import Options, run_workload
+        from warplens.capture.workloads import WorkloadOptions, run_workload
         from warplens.capture.workloads.result import render, to_json
 
-        options = Options(**{field.name: getattr(args, field.name) for field in fields(Options)})
+        options = WorkloadOptions(**{field.name: getattr(args, field.name) for field in fields(WorkloadOptions)})
         result = run_workload(options, say=lambda text: print(text, file=sys.stderr))
         if result is not None:
             print(to_json(result) if args.json else render(result))

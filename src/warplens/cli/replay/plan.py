@@ -16,7 +16,7 @@ from warplens.cli.verb import Verb
 from warplens.files import check_free
 
 if TYPE_CHECKING:
-    from warplens.replay.plan_file import Plan
+    from warplens.replay.plan_file import ReplayPlan
 
 SHOWN_REASONS = 12
 
@@ -74,7 +74,7 @@ class PlanVerb(Verb):
         return 0
 
 
-def _coverage(plan: Plan) -> list[dict[str, object]]:
+def _coverage(plan: ReplayPlan) -> list[dict[str, object]]:
     """One row per status and reason, largest first; with what belongs to no unit they add up to the whole trace."""
     sums: dict[tuple[str, str], list[int]] = {}
     for unit in plan.units:
@@ -97,7 +97,7 @@ def _coverage(plan: Plan) -> list[dict[str, object]]:
     return sorted(rows, key=lambda row: -float(str(row["total_us"])))
 
 
-def _print_summary(plan: Plan, most_reasons: int) -> None:
+def _print_summary(plan: ReplayPlan, most_reasons: int) -> None:
     from warplens.units import format_ns
 
     rows = _coverage(plan)

@@ -12,7 +12,7 @@ from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.records import Facts
 from warplens.kernel_lab.measured.match import matched, whole_grid
 from warplens.kernel_lab.measured.statement_lines import statement_lines
-from warplens.kernel_lab.measured.work import Reached, Work, reached, told_work, traced_work
+from warplens.kernel_lab.measured.work import Reached, Work, reached, reported_work, traced_work
 from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.model.measured import LineSamples, Measured, MeasuredKernel
 
@@ -143,7 +143,7 @@ def _work(
         work, notes = traced_work(facts, traced, [whole_grid(kernel.grid) for kernel in kernels])
         if work is not None:
             return work, notes
-    told = [work for each in (kernels, *(other for _, other in found)) if (work := told_work(facts, each))]
+    told = [work for each in (kernels, *(other for _, other in found)) if (work := reported_work(facts, each))]
     return (told[0] if told else None), notes
 
 

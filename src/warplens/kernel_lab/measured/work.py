@@ -52,7 +52,7 @@ class Reached:
     flag: str = ""
 
 
-def told_work(facts: Facts, kernels: Sequence[MeasuredKernel]) -> Work | None:
+def reported_work(facts: Facts, kernels: Sequence[MeasuredKernel]) -> Work | None:
     """The program's own metrics (Proton's flops and bytes), as a mean over the launches."""
     count = sum(kernel.count for kernel in kernels)
     if not count or any(not kernel.flop and not kernel.bytes for kernel in kernels):

@@ -15,14 +15,14 @@ from typing import Any, Final
 from warplens.errors import FormatError, UsageError
 from warplens.files import check_folder, write_errors, write_whole
 from warplens.replay.cpp import readable as readable_units
-from warplens.replay.plan_file import Plan
+from warplens.replay.plan_file import ReplayPlan
 
 __all__ = ["BUILD_COMMAND", "export"]
 BUILD_COMMAND: Final = "cmake -S . -B build && cmake --build build -j2"
 
 
 def export(
-    plan: Plan,
+    plan: ReplayPlan,
     plan_json: dict[str, Any],
     plan_hash: str,
     directory: Path,

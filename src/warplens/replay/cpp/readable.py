@@ -12,8 +12,8 @@ from typing import Final
 
 from warplens.replay.cpp import literals, schema_text
 from warplens.replay.cpp.literals import NotWritten
-from warplens.replay.cpp.values import Call, argument_of, cpp_type
-from warplens.replay.plan_file import READY, Plan, Unit
+from warplens.replay.cpp.values import CppCall, argument_of, cpp_type
+from warplens.replay.plan_file import READY, ReplayPlan, Unit
 
 ATEN: Final = re.compile(r"aten::(\w+)", re.ASCII)
 PRETTY: Final = frozenset(
@@ -61,7 +61,7 @@ class Written:
     body: str
 
 
-def files(plan: Plan, plan_hash: str) -> dict[str, str]:
+def files(plan: ReplayPlan, plan_hash: str) -> dict[str, str]:
     """`units.cpp` and `ops.cmake`."""
     written = [found for unit in plan.units if (found := written_out(unit)) is not None]
     macros: dict[tuple[str, str, bool], str] = {}
@@ -96,7 +96,7 @@ def written_out(unit: Unit) -> Written | None:
         return None
 
 
-def _written(unit: Unit, schema: schema_text.Schema) -> Written:
+def _written(unit: Unit, schema: schema_text.SchemaText) -> Written:
     if len(schema.parameters) != len(unit.arguments):
         raise NotWritten("defaults are PyTorch's to know")
     if len({each.name for each in schema.parameters}) != len(schema.parameters):
@@ -104,7 +104,7 @@ def _written(unit: Unit, schema: schema_text.Schema) -> Written:
     struct = f"{schema.name}_{schema.overload}" if schema.overload else schema.name
     is_out = schema.overload == "out" and schema.name in PRETTY_OUT
     is_pretty = is_out or (schema.name in PRETTY and not _is_out(schema))
-    call = Call(symbolic=not is_pretty)
+    call = CppCall(symbolic=not is_pretty)
     pairs = zip(unit.arguments, schema.parameters, strict=True)
     values = [argument_of(argument, parameter, call) for argument, parameter in pairs]
     if is_out:
@@ -120,7 +120,7 @@ def _written(unit: Unit, schema: schema_text.Schema) -> Written:
     return Written(unit, struct, header or schema.name, takes, schema.returns_nothing, body)
 
 
-def _is_out(schema: schema_text.Schema) -> bool:
+def _is_out(schema: schema_text.SchemaText) -> bool:
     """Whether at:: puts what is written before the rest, unlike the schema."""
     last = schema.parameters[-1] if schema.parameters else None
     return last is not None and last.written and len(schema.parameters) > 1

@@ -12,7 +12,7 @@ ALIAS: Final = re.compile(r"\(([^()]*)\)")
 
 
 @dataclass(frozen=True)
-class Parameter:
+class SchemaParameter:
     type: str
     """without marks of aliasing: `Tensor`, `int[2]`, `SymInt[]?`"""
     name: str
@@ -21,14 +21,14 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Schema:
+class SchemaText:
     name: str
     overload: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[SchemaParameter, ...]
     returns_nothing: bool
 
 
-def parse(text: str) -> Schema | None:
+def parse(text: str) -> SchemaText | None:
     """None for what is no schema of an ATen op.
 
     >>> found = parse("aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)")
@@ -47,15 +47,15 @@ def parse(text: str) -> Schema | None:
     known = tuple(each for each in parameters if each is not None)
     if len(known) != len(parameters):
         return None
-    return Schema(head[1], head[2] or "", known, rest == " -> ()")
+    return SchemaText(head[1], head[2] or "", known, rest == " -> ()")
 
 
-def _parameter(text: str) -> Parameter | None:
+def _parameter(text: str) -> SchemaParameter | None:
     found = ARGUMENT.fullmatch(text)
     if found is None:
         return None
     marks = "".join(ALIAS.findall(found[1]))
-    return Parameter(ALIAS.sub("", found[1]), found[2], "!" in marks)
+    return SchemaParameter(ALIAS.sub("", found[1]), found[2], "!" in marks)
 
 
 def _split(text: str) -> tuple[list[str] | None, str]:

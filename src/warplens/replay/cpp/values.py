@@ -9,7 +9,7 @@ from typing import Final
 
 from warplens.replay.cpp import literals
 from warplens.replay.cpp.literals import NotWritten
-from warplens.replay.cpp.schema_text import Parameter
+from warplens.replay.cpp.schema_text import SchemaParameter
 from warplens.replay.plan_file import Argument
 
 SIZED: Final = re.compile(r"\[(\d*)\]")
@@ -41,7 +41,7 @@ ABSENT: Final = ("none", "undefined")
 
 
 @dataclass
-class Call:
+class CppCall:
     """A call that is being written: lines before it, and how many tensors are used up."""
 
     symbolic: bool
@@ -73,7 +73,7 @@ def cpp_type(word: str) -> str:
     return found
 
 
-def argument_of(argument: Argument, parameter: Parameter, call: Call) -> str:
+def argument_of(argument: Argument, parameter: SchemaParameter, call: CppCall) -> str:
     """The expression; what needs a name of its own is added to the call's lines."""
     kind = parameter.type
     cpp_type(kind)  # of a type that is known
@@ -112,7 +112,7 @@ SINGLE: Final[dict[str, tuple[tuple[str, ...], Callable[[object], str]]]] = {
 }
 
 
-def _list(argument: Argument, parameter: Parameter, kind: str, call: Call) -> str:
+def _list(argument: Argument, parameter: SchemaParameter, kind: str, call: CppCall) -> str:
     if argument.kind != "list":
         raise NotWritten("one value for a list")
     element = SIZED.sub("", kind)
@@ -131,7 +131,7 @@ def _list(argument: Argument, parameter: Parameter, kind: str, call: Call) -> st
     return name
 
 
-def _tensors(argument: Argument, parameter: Parameter, call: Call) -> str:
+def _tensors(argument: Argument, parameter: SchemaParameter, call: CppCall) -> str:
     name = call.name(parameter.name)
     if parameter.type in ("Tensor", "Tensor?"):
         if argument.kind == "tensor":
@@ -153,7 +153,7 @@ def _tensors(argument: Argument, parameter: Parameter, call: Call) -> str:
     return name
 
 
-def _item(item: Argument, call: Call, empty: str) -> str:
+def _item(item: Argument, call: CppCall, empty: str) -> str:
     if item.kind == "tensor":
         return call.tensor()
     if item.kind in ABSENT:

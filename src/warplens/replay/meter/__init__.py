@@ -11,15 +11,15 @@ from __future__ import annotations
 from warplens.replay.meter.find import find_meter, find_meters, look, why_none
 from warplens.replay.meter.idle import Idle, measure_idle, measure_idles
 from warplens.replay.meter.loop import measure_loop
-from warplens.replay.meter.protocols import Absent, Loop, Meter, MeterError, Timing
+from warplens.replay.meter.protocols import Absent, Meter, MeteredLoop, MeterError, Timing
 from warplens.replay.meter.ticks import tick_seconds
 
 __all__ = [
     "Absent",
     "Idle",
-    "Loop",
     "Meter",
     "MeterError",
+    "MeteredLoop",
     "Timing",
     "find_meter",
     "find_meters",

@@ -14,7 +14,7 @@ from typing import Final
 
 from warplens.replay.meter.estimate import mean_interval
 from warplens.replay.meter.idle import Idle
-from warplens.replay.meter.protocols import Loop, Meter, Timing
+from warplens.replay.meter.protocols import Meter, MeteredLoop, Timing
 from warplens.replay.meter.ticks import Tick, mean_watts, settle, window_end
 from warplens.replay.result_file import Energy
 
@@ -34,7 +34,7 @@ POWERS_DIFFER_WATTS: Final = 5.0
 class _Feeder:
     """Keeps work in flight, and notes what is finished and what power is drawn."""
 
-    loop: Loop
+    loop: MeteredLoop
     meter: Meter
     timing: Timing
     depth: int = IN_FLIGHT
@@ -79,7 +79,7 @@ class _Feeder:
 
 
 def measure_loop(
-    loop: Loop,
+    loop: MeteredLoop,
     meter: Meter,
     idle: Idle,
     busy_ns: float,

@@ -42,7 +42,7 @@ class Meter(Protocol):
         """Ends what the meter does by itself."""
 
 
-class Loop(Protocol):
+class MeteredLoop(Protocol):
     """Work that can be repeated without end. One replay is `calls` calls, enqueued and not waited for."""
 
     @property

@@ -11,17 +11,17 @@ import torch
 
 from warplens import __version__
 from warplens.errors import WarplensError
-from warplens.replay.plan_file import Plan
+from warplens.replay.plan_file import ReplayPlan
 from warplens.replay.result_file import State
 from warplens.replay.running import settings, wire
 from warplens.replay.running.caches import Cache
+from warplens.replay.running.energy_meter import LazyMeter, lazy_meter
 from warplens.replay.running.faults import one_line
-from warplens.replay.running.metering import MeterAtHand, meter_at_hand
 from warplens.replay.running.state import first_state, reader
 from warplens.replay.running.unit_run import Bench
 
 
-def make(plan: Plan, job: wire.Job, tell: Callable[[str], None]) -> tuple[Bench, wire.Hello]:
+def make(plan: ReplayPlan, job: wire.ReplayJob, tell: Callable[[str], None]) -> tuple[Bench, wire.Hello]:
     device = find_device(job.options.device)
     notes = list(settings.restore(plan.settings))
     if device.type == "cuda":
@@ -72,7 +72,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _meter(device: Any, job: wire.Job) -> tuple[MeterAtHand | None, str]:
+def _meter(device: Any, job: wire.ReplayJob) -> tuple[LazyMeter | None, str]:
     """The meter, and a note where there is none though one was wanted."""
     options = job.options
     if options.energy is False:
@@ -80,7 +80,7 @@ def _meter(device: Any, job: wire.Job) -> tuple[MeterAtHand | None, str]:
     if device.type != "cuda":
         return None, "no energy: a CPU run has no meter" if options.energy else ""
     try:
-        found = meter_at_hand(device, job.meter, options.energy_seconds)
+        found = lazy_meter(device, job.meter, options.energy_seconds)
     except Exception as error:  # noqa: BLE001 - a driver may say no in many ways, and time can be measured without it
         return None, f"no energy: {one_line(error)}"
     return (None, f"no energy: {found}") if isinstance(found, str) else (found, "")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from warplens.replay.plan_file import MAX_CHOICES, Argument, Unit
-from warplens.replay.running.faults import BadUnit, Refusal
+from warplens.replay.running.faults import BadUnit, UnitRefused
 from warplens.replay.running.inputs import Inputs
 from warplens.replay.running.values import value_of
 
@@ -33,7 +33,7 @@ FILES: Final = re.compile(r"file|path|(^|_)(dir|url|uri)($|_)")
 
 
 @dataclass(frozen=True)
-class Call:
+class OpCall:
     """What can be called again and again; its results are dropped."""
 
     function: Callable[..., Any]
@@ -48,7 +48,7 @@ def resolve(op: str, overload: str) -> Any:
     """The overload, or one line that says why not."""
     namespace, _, name = op.partition("::")
     if namespace in NO_UNITS:
-        raise Refusal(f"{op} is not replayed: {NO_UNITS[namespace]}")
+        raise UnitRefused(f"{op} is not replayed: {NO_UNITS[namespace]}")
     shown = f"{op}.{overload}" if overload else op
     unknown = f"this PyTorch has no {shown}" + ("" if namespace == "aten" else "; --import the module that defines it")
     try:
@@ -59,11 +59,11 @@ def resolve(op: str, overload: str) -> Any:
         raise BadUnit(unknown)
     texts = (argument for argument in found._schema.arguments if "str" in str(argument.type))
     if any(FILES.search(argument.name) for argument in texts):
-        raise Refusal(f"{shown} is not replayed: it reaches files")
+        raise UnitRefused(f"{shown} is not replayed: it reaches files")
     return found
 
 
-def bind(op: Any, arguments: tuple[Argument, ...], inputs: Inputs, device: Any) -> Call:
+def bind(op: Any, arguments: tuple[Argument, ...], inputs: Inputs, device: Any) -> OpCall:
     """Positional up to the schema's `*`, then by name; what a plan leaves out keeps its default."""
     schema = op._schema.arguments
     if len(arguments) > len(schema):
@@ -80,7 +80,7 @@ def bind(op: Any, arguments: tuple[Argument, ...], inputs: Inputs, device: Any) 
             named[wanted.name] = value
         else:
             args.append(value)
-    return Call(op, tuple(args), named)
+    return OpCall(op, tuple(args), named)
 
 
 def combinations(unit: Unit) -> list[tuple[Argument, ...]]:

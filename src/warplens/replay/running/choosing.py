@@ -9,7 +9,7 @@ from typing import Any
 
 from warplens.replay.plan_file import Unit
 from warplens.replay.running import kernels
-from warplens.replay.running.graphs import Call, Candidate
+from warplens.replay.running.graphs import Candidate, OpCall
 from warplens.replay.running.inputs import Inputs
 from warplens.replay.running.same import difference
 from warplens.replay.running.timing import WARM_UPS
@@ -20,10 +20,10 @@ class Way:
     """A way that ran."""
 
     candidate: Candidate
-    call: Call
+    call: OpCall
 
 
-def ways(candidates: Sequence[Candidate], inputs: Inputs, synchronize: Call) -> list[Way]:
+def ways(candidates: Sequence[Candidate], inputs: Inputs, synchronize: OpCall) -> list[Way]:
     """Those that run without an error, warmed up. Where none does, the first one's error is raised."""
     found: list[Way] = []
     first: Exception | None = None

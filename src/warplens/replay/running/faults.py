@@ -13,7 +13,7 @@ class BadUnit(Exception):  # noqa: N818 - named for what it is, as `FormatError`
     """The unit cannot run as the plan says it: an unknown op, arguments that do not fit."""
 
 
-class Refusal(Exception):  # noqa: N818
+class UnitRefused(Exception):  # noqa: N818
     """The unit could run, but not here or not under these options."""
 
 

@@ -17,8 +17,8 @@ from warplens.replay.running.caches import FLUSH_CACHES, Cache
 from warplens.replay.running.faults import one_line
 from warplens.replay.running.inputs import Inputs, free_bytes
 
-Call = Callable[[], None]
-Candidate = Callable[[Inputs], Call]
+OpCall = Callable[[], None]
+Candidate = Callable[[Inputs], OpCall]
 """Makes the call on inputs like these."""
 REPLAY_NS: Final = 5e6
 MIN_CALLS, MAX_CALLS, FEW_CALLS = 50, 2000, 2
@@ -28,10 +28,10 @@ RESET_SHARE: Final = 0.01
 """Setting back what the calls change may take this share of a replay; where it takes more, it is done less often."""
 
 
-class Loop:
+class GraphLoop:
     """What a meter loops. One replay is `calls` calls, enqueued and not waited for."""
 
-    def __init__(self, replay: Call, calls: int, resets: list[tuple[Any, Any]], replay_ns: float) -> None:
+    def __init__(self, replay: OpCall, calls: int, resets: list[tuple[Any, Any]], replay_ns: float) -> None:
         self.calls = calls
         self._replay = replay
         self._resets = resets
@@ -83,7 +83,7 @@ class Loop:
         return float(start.elapsed_time(end)) * 1e6
 
 
-def _events(action: Call) -> tuple[Any, Any]:
+def _events(action: OpCall) -> tuple[Any, Any]:
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     start.record()
     action()
@@ -91,14 +91,14 @@ def _events(action: Call) -> tuple[Any, Any]:
     return start, end
 
 
-def loop_of(candidate: Candidate, inputs: Inputs, cache: Cache, call_ns: float, device: Any) -> tuple[Loop, str]:
+def loop_of(candidate: Candidate, inputs: Inputs, cache: Cache, call_ns: float, device: Any) -> tuple[GraphLoop, str]:
     """The loop, and a note where it is not a graph."""
     sets = rotation(inputs, cache, device)
     calls = [candidate(each) for each in sets]
     count = -(-calls_per_replay(call_ns) // len(sets)) * len(sets)
     resets = list({flat.data_ptr(): (flat, kept) for each in sets for flat, kept in each.changed()}.values())
     try:
-        return Loop(_captured(calls, count).replay, count, resets, count * call_ns), ""
+        return GraphLoop(_captured(calls, count).replay, count, resets, count * call_ns), ""
     except RuntimeError as error:
         torch.cuda.synchronize()  # raises where the failed capture left nothing to go on with
         note = f"looped without a CUDA graph: {one_line(error)}"
@@ -109,7 +109,7 @@ def loop_of(candidate: Candidate, inputs: Inputs, cache: Cache, call_ns: float, 
         for place in range(few):
             calls[place % len(calls)]()
 
-    return Loop(plainly, few, resets, few * call_ns), note
+    return GraphLoop(plainly, few, resets, few * call_ns), note
 
 
 def calls_per_replay(call_ns: float) -> int:
@@ -146,7 +146,7 @@ def sets_for(cold_bytes: int, cache_bytes: int, free: int) -> int:
     return max(1, min(wanted, MAX_SETS, free // 4 // cold_bytes))
 
 
-def _captured(calls: list[Call], count: int) -> Any:
+def _captured(calls: list[OpCall], count: int) -> Any:
     current, stream = torch.cuda.current_stream(), torch.cuda.Stream()
     stream.wait_stream(current)
     with torch.cuda.stream(stream):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from warplens.replay.plan_file import Storage, Tensor, Unit
-from warplens.replay.running.faults import Refusal
+from warplens.replay.running.faults import UnitRefused
 from warplens.replay.running.fills import dtype_of, fill
 
 GIB = 1 << 30
@@ -71,7 +71,7 @@ def check_memory(unit: Unit, device: Any) -> None:
     give_back_memory(device)
     free = free_bytes(device)
     if free is not None and needed > free:
-        raise Refusal(f"needs {needed / GIB:.1f} GiB, {free / GIB:.1f} GiB are free")
+        raise UnitRefused(f"needs {needed / GIB:.1f} GiB, {free / GIB:.1f} GiB are free")
 
 
 def give_back_memory(device: Any) -> None:

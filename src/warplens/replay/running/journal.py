@@ -13,7 +13,7 @@ from warplens.errors import FormatError, UsageError
 from warplens.files import write_errors, write_whole
 from warplens.replay import result_file
 from warplens.replay.records import decode, encode
-from warplens.replay.result_file import Meter, State, UnitResult
+from warplens.replay.result_file import MeterFacts, State, UnitResult
 from warplens.replay.running.options import FREE_TO_CHANGE
 
 SUFFIX: Final = ".partial.jsonl"
@@ -31,7 +31,7 @@ class Head:
     versions: dict[str, str] = field(default_factory=dict)
     before: State | None = None
     after: State | None = None
-    meter: Meter | None = None
+    meter: MeterFacts | None = None
     notes: tuple[str, ...] = ()
 
 

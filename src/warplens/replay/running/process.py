@@ -32,7 +32,7 @@ class Gone(Exception):  # noqa: N818
 
 
 class WorkerProcess:
-    def __init__(self, job: wire.Job) -> None:
+    def __init__(self, job: wire.ReplayJob) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="warplens-replay-", ignore_cleanup_errors=True)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         self._process = subprocess.Popen(

@@ -10,11 +10,11 @@ from typing import Final
 
 from warplens.errors import UsageError, WarplensError
 from warplens.replay import plan_file, result_file
-from warplens.replay.plan_file import Plan, Unit
-from warplens.replay.result_file import Result, UnitResult
+from warplens.replay.plan_file import ReplayPlan, Unit
+from warplens.replay.result_file import ReplayResult, UnitResult
 from warplens.replay.running import wire
+from warplens.replay.running.energy_choice import units_to_meter
 from warplens.replay.running.journal import Earlier, Head, Journal, earlier, refuse_other
-from warplens.replay.running.metered import metered_units
 from warplens.replay.running.options import Progress, RunOptions
 from warplens.replay.running.process import Gone, Silent, WorkerProcess
 from warplens.replay.running.unit_results import unit_result
@@ -32,7 +32,7 @@ def run_plan(
     options: RunOptions,
     progress: Callable[[Progress], None],
     fresh: bool = False,
-) -> Result:
+) -> ReplayResult:
     """The result, which is also written to `output`; after Ctrl-C it holds what was done by then."""
     options.check()
     plan, plan_hash = plan_file.load(plan_path)
@@ -42,7 +42,7 @@ def run_plan(
     if not output.parent.is_dir():
         raise UsageError(f"there is no folder {output.parent}")
     known = earlier(output, plan_hash, options.measured(), fresh)
-    run = _Run(plan, wire.Job(str(plan_path.resolve()), plan_hash, options), known, output, progress)
+    run = _Run(plan, wire.ReplayJob(str(plan_path.resolve()), plan_hash, options), known, output, progress)
     try:
         run.go()
     finally:
@@ -55,7 +55,7 @@ def run_plan(
 
 class _Run:
     def __init__(
-        self, plan: Plan, job: wire.Job, known: Earlier, output: Path, progress: Callable[[Progress], None]
+        self, plan: ReplayPlan, job: wire.ReplayJob, known: Earlier, output: Path, progress: Callable[[Progress], None]
     ) -> None:
         self._plan = plan
         self._job = job
@@ -69,7 +69,7 @@ class _Run:
         self._throttled: Counter[str] = Counter()
         self._rest_reason = NOT_REACHED
         self._has_meter = False
-        self._metered = metered_units(plan, job.options.energy_cover)
+        self._metered = units_to_meter(plan, job.options.energy_cover)
         self.is_begun = False
 
     def go(self) -> None:
@@ -147,7 +147,7 @@ class _Run:
             raise WarplensError(f"the process that runs the units said nothing for {START_SECONDS:.0f} s") from None
         except Gone as error:
             raise WarplensError(f"the process that runs the units did not start ({error})") from None
-        if isinstance(message, wire.Fault):
+        if isinstance(message, wire.WorkerFault):
             raise WarplensError(message.message, hint=message.hint or None)
         if not isinstance(message, wire.Hello):
             raise WarplensError("the process that runs the units began with no greeting")
@@ -193,9 +193,9 @@ class _Run:
             self._worker.end()
             self._worker = None
 
-    def result(self) -> Result:
+    def result(self) -> ReplayResult:
         head = self._head
-        return Result(
+        return ReplayResult(
             plan=self._job.plan_hash,
             trace=self._plan.trace,
             gpu_ns=self._plan.gpu_ns,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from warplens.replay.result_file import DONE, STATUSES, Result, UnitResult
+from warplens.replay.result_file import DONE, STATUSES, ReplayResult, UnitResult
 from warplens.replay.result_sums import NEAR, active_joules, in_range, ratio, replayed_ns, traced_ns
 
 TOP: Final = 20
@@ -20,7 +20,7 @@ LEFT: Final = 3
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def summary(result: Result, width: int = WIDTH) -> str:
+def summary(result: ReplayResult, width: int = WIDTH) -> str:
     """`width`: of the screen; names are cut shorter until the table fits."""
     shown = sorted(result.units, key=lambda unit: -unit.traced.total_ns)[:TOP]
     parts = ["\n".join(_table([HEADERS, *map(_row, shown)], width))] if shown else []
@@ -59,7 +59,7 @@ def _table(rows: list[tuple[str, ...]], most: int) -> Iterable[str]:
         yield "  ".join(cells).rstrip()
 
 
-def _lines(result: Result) -> Iterable[str]:
+def _lines(result: ReplayResult) -> Iterable[str]:
     yield _counts(result)
     done = [unit for unit in result.units if unit.status == DONE and unit.time is not None]
     covered = traced_ns(done)
@@ -74,7 +74,7 @@ def _lines(result: Result) -> Iterable[str]:
         yield f"note: {note}"
 
 
-def _counts(result: Result) -> str:
+def _counts(result: ReplayResult) -> str:
     counts = {status: sum(unit.status == status for unit in result.units) for status in STATUSES}
     parts = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     return _units(len(result.units)) + (f": {parts}" if parts else "")
@@ -91,7 +91,7 @@ def _sums(done: list[UnitResult], covered: int) -> Iterable[str]:
     yield f"inside the trace's own p10–p90, or within {NEAR:.0%} of its median: {near / covered:.1%} by time"
 
 
-def _energy(result: Result) -> Iterable[str]:
+def _energy(result: ReplayResult) -> Iterable[str]:
     measured = [unit for unit in result.units if unit.energy is not None]
     if not measured:
         return
@@ -101,7 +101,7 @@ def _energy(result: Result) -> Iterable[str]:
     yield f"energy of {_units(len(measured))}: Σ count × active {joules:.3g} J{idle}; {doubtful} doubtful (?)"
 
 
-def _reasons(result: Result) -> Iterable[str]:
+def _reasons(result: ReplayResult) -> Iterable[str]:
     """Why work was not run, the reason that costs most time first."""
     by_reason: dict[str, tuple[int, int]] = {}
     for unit in result.units:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from warplens.replay.result_file import RunKernel
 from warplens.replay.running import kernels
-from warplens.replay.running.graphs import Call
+from warplens.replay.running.graphs import OpCall
 from warplens.replay.running.inputs import Inputs
 from warplens.replay.running.options import RunOptions
 from warplens.replay.running.same import Launched
@@ -41,7 +41,7 @@ def repeated(sample: Sample, options: RunOptions, first: int) -> list[float]:
     return samples
 
 
-def host_sample(call: Call, inputs: Inputs, options: RunOptions) -> Sample:
+def host_sample(call: OpCall, inputs: Inputs, options: RunOptions) -> Sample:
     """Times of calls on the CPU; fewer than asked for where one takes seconds."""
     end = time.monotonic() + options.unit_timeout * TIME_SHARE
 
@@ -61,9 +61,9 @@ def host_sample(call: Call, inputs: Inputs, options: RunOptions) -> Sample:
 class ProfiledCalls:
     """Calls under the profiler, each by itself, with what it launched."""
 
-    call: Call
+    call: OpCall
     inputs: Inputs
-    prepare: Call
+    prepare: OpCall
     folder: Path
     usual: tuple[Launched, ...] = ()
     """What most calls of the first round launched."""

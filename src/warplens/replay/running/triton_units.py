@@ -14,9 +14,9 @@ from typing import Any, Final
 import torch
 
 from warplens.files import write_whole
-from warplens.replay.plan_file import Source, Unit
-from warplens.replay.running.calls import Call
-from warplens.replay.running.faults import BadUnit, Refusal
+from warplens.replay.plan_file import KernelSource, Unit
+from warplens.replay.running.calls import OpCall
+from warplens.replay.running.faults import BadUnit, UnitRefused
 from warplens.replay.running.graphs import Candidate
 from warplens.replay.running.inputs import Inputs
 from warplens.replay.running.values import value_of
@@ -27,10 +27,10 @@ SEARCHES: Final = ("dynamic_scale_rblock", "coordinate_descent_tuning", "combo_t
 """What would look for other configurations than the one that ran."""
 
 
-def candidates(unit: Unit, source: Source, device: Any, folder: Path) -> list[Candidate]:
+def candidates(unit: Unit, source: KernelSource, device: Any, folder: Path) -> list[Candidate]:
     """One with the recorded configuration; where none is recorded, one for each that the source allows."""
     if unit.triton is None or device.type != "cuda":
-        raise Refusal("a Triton kernel needs a GPU")
+        raise UnitRefused("a Triton kernel needs a GPU")
     path = folder / f"{source.sha256[:24]}.py"
     write_whole(path, source.text.encode())
     first = _tuner(path, unit.triton.kernel)
@@ -78,14 +78,14 @@ def _candidate(unit: Unit, tuner: Any, config: Any, device: Any) -> Candidate:
     def launch(*args: Any) -> None:
         tuner.run(*args, stream=torch._C._cuda_getCurrentRawStream(device.index))
 
-    def bound(inputs: Inputs) -> Call:
+    def bound(inputs: Inputs) -> OpCall:
         values = [value_of(argument, inputs, device) for argument in unit.arguments]
         # A launch may record its stream behind the arguments.
         if len(values) == count + 1 and isinstance(values[-1], int):
             values.pop()
         if len(values) != count:
             raise BadUnit(f"{unit.op} takes {count} arguments, the plan has {len(values)}")
-        return Call(launch, tuple(values), {})
+        return OpCall(launch, tuple(values), {})
 
     return bound
 

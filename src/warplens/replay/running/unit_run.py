@@ -12,16 +12,16 @@ from typing import Any, Final
 import torch
 
 from warplens.replay import plan_file, result_file
-from warplens.replay.plan_file import Source, Unit
+from warplens.replay.plan_file import KernelSource, Unit
 from warplens.replay.result_file import Energy, RunKernel, Time, UnitResult
 from warplens.replay.running import triton_units
 from warplens.replay.running.caches import Cache
 from warplens.replay.running.calls import bind, combinations, resolve
 from warplens.replay.running.choosing import Way, first_like_the_trace, ways
-from warplens.replay.running.faults import BadUnit, Refusal, one_line
+from warplens.replay.running.energy_meter import LazyMeter
+from warplens.replay.running.faults import BadUnit, UnitRefused, one_line
 from warplens.replay.running.graphs import Candidate, loop_of
 from warplens.replay.running.inputs import Inputs, check_memory
-from warplens.replay.running.metering import MeterAtHand
 from warplens.replay.running.options import RunOptions
 from warplens.replay.running.same import difference
 from warplens.replay.running.statistics import median, summarise
@@ -41,16 +41,16 @@ class Bench:
     device: Any
     options: RunOptions
     cache: Cache
-    sources: dict[str, Source]
+    sources: dict[str, KernelSource]
     folder: Path
     """for files of this process"""
-    meter: MeterAtHand | None = None
+    meter: LazyMeter | None = None
     tell: Callable[[str], None] = lambda part: None
     """Says that a unit goes on with its next part."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class UnitOutcome:
     """What was measured of a unit: its time, or its energy."""
 
     time: Time | None = None
@@ -77,7 +77,7 @@ def run_unit(unit: Unit, bench: Bench, energy: bool = False) -> UnitResult:
             outcome = _without_gradients(partial(_metered if energy else _measured, unit, bench))
         else:
             outcome = _on_cpu(unit, bench)
-    except Refusal as error:
+    except UnitRefused as error:
         return unit_result(unit, result_file.REFUSED, str(error))
     except Exception as error:  # noqa: BLE001 - an op may raise anything; one unit never ends the run
         return unit_result(unit, result_file.FAILED, one_line(error))
@@ -92,10 +92,10 @@ def run_unit(unit: Unit, bench: Bench, energy: bool = False) -> UnitResult:
     )
 
 
-def _on_cpu(unit: Unit, bench: Bench) -> Outcome:
+def _on_cpu(unit: Unit, bench: Bench) -> UnitOutcome:
     try:
         return _without_gradients(partial(_timed_on_host, unit, bench))
-    except (BadUnit, Refusal):
+    except (BadUnit, UnitRefused):
         raise
     except Exception as error:
         narrow = narrow_dtypes(unit)
@@ -108,21 +108,21 @@ def _on_cpu(unit: Unit, bench: Bench) -> Outcome:
         return replace(outcome, notes=(f"{', '.join(narrow)} widened to float32: {one_line(error)}",))
 
 
-def _timed_on_host(unit: Unit, bench: Bench) -> Outcome:
+def _timed_on_host(unit: Unit, bench: Bench) -> UnitOutcome:
     inputs, candidates = _prepared(unit, bench)
     way = ways(candidates, inputs, lambda: None)[0]
     samples = repeated(host_sample(way.call, inputs, bench.options), bench.options, bench.options.min_repeats)
-    return Outcome(summarise(samples, "host"))
+    return UnitOutcome(summarise(samples, "host"))
 
 
-def _measured(unit: Unit, bench: Bench) -> Outcome:
+def _measured(unit: Unit, bench: Bench) -> UnitOutcome:
     way, profiled = _profiled(unit, bench)
     notes = _Notes()
     time = _time(unit, bench, way, profiled, notes)
     differs = difference(unit.kernels, profiled.usual)
     if profiled.unusual:
         notes.add(f"{profiled.unusual} of its calls launched something else, and were left out")
-    return Outcome(time, profiled.kernels(), not differs, differs, notes=tuple(notes.texts))
+    return UnitOutcome(time, profiled.kernels(), not differs, differs, notes=tuple(notes.texts))
 
 
 def _profiled(unit: Unit, bench: Bench) -> tuple[Way, ProfiledCalls]:
@@ -152,7 +152,7 @@ def _glance(profiled: ProfiledCalls, options: RunOptions) -> float:
     return median(samples)
 
 
-def _metered(unit: Unit, bench: Bench) -> Outcome:
+def _metered(unit: Unit, bench: Bench) -> UnitOutcome:
     assert bench.meter is not None
     bench.tell("idle")
     metering = bench.meter.ready()
@@ -161,7 +161,7 @@ def _metered(unit: Unit, bench: Bench) -> Outcome:
     bench.tell("energy")
     loop, note = loop_of(way.candidate, profiled.inputs, bench.cache, busy_ns, bench.device)
     energy = metering.measure(loop, busy_ns, bench.options.energy_seconds)
-    return Outcome(energy=energy, notes=(note,) if note else ())
+    return UnitOutcome(energy=energy, notes=(note,) if note else ())
 
 
 def _prepared(unit: Unit, bench: Bench) -> tuple[Inputs, Sequence[Candidate]]:
@@ -173,7 +173,7 @@ def _prepared(unit: Unit, bench: Bench) -> tuple[Inputs, Sequence[Candidate]]:
 def _candidates(unit: Unit, bench: Bench) -> Sequence[Candidate]:
     if unit.triton is not None:
         if not bench.options.allow_source:
-            raise Refusal("it carries source code: run with --allow-source")
+            raise UnitRefused("it carries source code: run with --allow-source")
         return triton_units.candidates(unit, bench.sources[unit.triton.source], bench.device, bench.folder)
     op = resolve(unit.op, unit.overload)
 
@@ -183,7 +183,7 @@ def _candidates(unit: Unit, bench: Bench) -> Sequence[Candidate]:
     return [candidate(arguments) for arguments in combinations(unit)]
 
 
-def _without_gradients(measure: Callable[[], Outcome]) -> Outcome:
+def _without_gradients(measure: Callable[[], UnitOutcome]) -> UnitOutcome:
     """In inference mode, as it costs least; a few ops refuse tensors made in it."""
     modes: tuple[Callable[[], AbstractContextManager[Any]], ...] = (torch.inference_mode, torch.no_grad)
     with modes[0]():

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from warplens.errors import FormatError
 from warplens.replay.records import decode, encode
-from warplens.replay.result_file import Meter, State, UnitResult
+from warplens.replay.result_file import MeterFacts, State, UnitResult
 from warplens.replay.running.options import RunOptions
 
 
 @dataclass(frozen=True)
-class Job:
+class ReplayJob:
     """The first thing a worker is told."""
 
     plan: str
@@ -21,7 +21,7 @@ class Job:
     options: RunOptions
     folder: str = ""
     """for the worker's own files; gone when it has ended"""
-    meter: Meter | None = None
+    meter: MeterFacts | None = None
     """The idle power as an earlier worker of the same run measured it."""
 
 
@@ -45,7 +45,7 @@ class Hello:
 
 
 @dataclass(frozen=True)
-class Fault:
+class WorkerFault:
     """The worker cannot run anything."""
 
     message: str
@@ -63,13 +63,15 @@ class Alive:
 class Answer:
     unit: UnitResult
     state: State | None = None
-    meter: Meter | None = None
+    meter: MeterFacts | None = None
     """With the idle power, once that is measured."""
     broken: bool = False
     """The unit left the GPU's context unusable: another process must do the rest."""
 
 
-MESSAGES: Final[dict[str, Any]] = {kind.__name__.lower(): kind for kind in (Job, Do, Hello, Fault, Alive, Answer)}
+MESSAGES: Final[dict[str, Any]] = {
+    kind.__name__.lower(): kind for kind in (ReplayJob, Do, Hello, WorkerFault, Alive, Answer)
+}
 
 
 def line(message: Any) -> str:

@@ -28,7 +28,7 @@ def main() -> int:
     try:
         _serve(job, lines, lambda message: _say(channel, message))
     except WarplensError as error:
-        _say(channel, wire.Fault(error.message, error.hint or ""))
+        _say(channel, wire.WorkerFault(error.message, error.hint or ""))
         return 1
     return 0
 
@@ -59,7 +59,7 @@ def _lines(folder: str) -> queue.Queue[str]:
     return lines
 
 
-def _serve(job: wire.Job, lines: queue.Queue[str], say: Callable[[Any], None]) -> None:
+def _serve(job: wire.ReplayJob, lines: queue.Queue[str], say: Callable[[Any], None]) -> None:
     plan, found_hash = plan_file.load(Path(job.plan))
     if found_hash != job.plan_hash:
         raise WarplensError("the plan was changed while it ran")

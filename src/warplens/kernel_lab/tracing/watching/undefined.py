@@ -60,7 +60,7 @@ class UndefinedMemory:
         strides = (*(stride * size for stride in tensor.stride()), 1)
         np.ndarray(shape, bool, flags.data, tensor.storage_offset() * size, strides)[...] = False
 
-    def lost_sight_of(self, tensor: Any) -> None:
+    def stop_watching(self, tensor: Any) -> None:
         self._flags.pop(tensor.untyped_storage().data_ptr(), None)
 
     @contextmanager
@@ -109,7 +109,7 @@ def _modes(memory: UndefinedMemory) -> tuple[Any, Any]:
     class Escapes(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func in escapes and not memory.paused:
-                memory.lost_sight_of(args[0])
+                memory.stop_watching(args[0])
             return func(*args, **(kwargs or {}))
 
     return Ops(), Escapes()

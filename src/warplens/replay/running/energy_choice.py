@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from warplens.replay.plan_file import READY, Plan
+from warplens.replay.plan_file import READY, ReplayPlan
 
 
-def metered_units(plan: Plan, cover: float) -> frozenset[str]:
+def units_to_meter(plan: ReplayPlan, cover: float) -> frozenset[str]:
     """The longest units that together take that share of the replayable time."""
     ready = sorted((unit for unit in plan.units if unit.status == READY), key=lambda unit: -unit.times.total_ns)
     most = cover * sum(unit.times.total_ns for unit in ready)

@@ -14,7 +14,7 @@ from warplens.capture.bundle import Staging
 WORTH_TELLING_SECONDS: Final = 0.05
 
 
-class Folder:
+class TreeProcess:
     """Takes one piece at a time; while it is busy, nothing is recorded, and that is counted."""
 
     def __init__(self, staging: Staging) -> None:
@@ -60,7 +60,7 @@ class Folder:
         environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
         root = Path(__file__).parents[2]
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
-        command = [sys.executable, "-m", "warplens.capture.fold", str(piece), str(self._tree)]
+        command = [sys.executable, "-m", "warplens.capture.trace_to_tree", str(piece), str(self._tree)]
         return subprocess.Popen(
             command,
             env=environment,

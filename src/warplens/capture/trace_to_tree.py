@@ -1,6 +1,6 @@
 """A trace of PyTorch's profiler folded into a tree of call paths, in the file format of Proton's trees.
 
-Runs where the program runs, so it needs nothing but Python: `python -m warplens.capture.fold trace.json tree.hatchet`
+Runs where the program runs, so it needs nothing but Python. `python -m warplens.capture.trace_to_tree TRACE TREE`
 adds what the trace holds to the tree, which is gzipped. A path joins scopes and annotations, modules and Python frames
 where recorded, ops, then the kernel; backward work stands under the forward op that created it, and a kernel that no
 op launched under the call that did. The paths are those of `Profile.tree`.
@@ -51,13 +51,13 @@ NS_PER_US: Final = 1000
 NO_ARGS: Final[dict[str, Any]] = {}
 
 
-class _Call:
+class _HostCall:
     """A host event with its caller."""
 
     __slots__ = ("begin", "end", "event", "forward_thread", "has_op", "inner_us", "is_backward", "is_runtime", "node",
                  "outer", "sequence")  # fmt: skip
 
-    def __init__(self, event: dict[str, Any], outer: _Call | None, begin: float, end: float) -> None:
+    def __init__(self, event: dict[str, Any], outer: _HostCall | None, begin: float, end: float) -> None:
         self.event, self.outer, self.begin, self.end = event, outer, begin, end
         category, args = event["cat"], event.get("args", NO_ARGS)
         self.is_runtime = category in RUNTIME
@@ -89,7 +89,7 @@ def fold(document: dict[str, Any], root: Node) -> None:
             _add_kernel(_launcher(launches.get(event.get("args", {}).get("correlation")), root), event)
 
 
-def _launcher(launch: _Call | None, root: Node) -> Node:
+def _launcher(launch: _HostCall | None, root: Node) -> Node:
     if launch is None or launch.node is None:
         return root.child(NO_LAUNCH)
     return launch.node if launch.has_op else launch.node.child(launch.event["name"])
@@ -103,7 +103,7 @@ def _add_kernel(above: Node, event: dict[str, Any]) -> None:
     leaf.metrics[DEVICE_TYPE] = "CUDA"
 
 
-def _threads(events: Iterable[dict[str, Any]]) -> dict[Any, list[_Call]]:
+def _threads(events: Iterable[dict[str, Any]]) -> dict[Any, list[_HostCall]]:
     """Every host event with its caller, callers first, per thread."""
     threads: dict[Any, list[dict[str, Any]]] = {}
     for event in events:
@@ -111,14 +111,14 @@ def _threads(events: Iterable[dict[str, Any]]) -> dict[Any, list[_Call]]:
     return {thread: _nested(own) for thread, own in threads.items()}
 
 
-def _nested(events: list[dict[str, Any]]) -> list[_Call]:
+def _nested(events: list[dict[str, Any]]) -> list[_HostCall]:
     """By time. What outlives its caller stays inside where most of it lies inside, and else stands behind it.
 
     An annotation opens inside a call of `__enter__` and closes long after it, and a step may end inside a scope.
     """
     events.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
-    calls: list[_Call] = []
-    stack: list[_Call] = []
+    calls: list[_HostCall] = []
+    stack: list[_HostCall] = []
     for event in events:
         begin, end = event["ts"], event["ts"] + event.get("dur", 0)
         free = begin
@@ -127,7 +127,7 @@ def _nested(events: list[dict[str, Any]]) -> list[_Call]:
         outer = stack[-1] if stack else None
         if outer is not None:
             end = min(end, outer.end)
-        call = _Call(event, outer, min(free, end), end)
+        call = _HostCall(event, outer, min(free, end), end)
         if outer is not None and not call.is_runtime:
             outer.inner_us += call.end - call.begin
         calls.append(call)
@@ -135,11 +135,11 @@ def _nested(events: list[dict[str, Any]]) -> list[_Call]:
     return calls
 
 
-def _forward_ops(threads: dict[Any, list[_Call]]) -> dict[tuple[int, int], _Call]:
+def _forward_ops(threads: dict[Any, list[_HostCall]]) -> dict[tuple[int, int], _HostCall]:
     """(thread of the forward pass, sequence number) → the innermost op with that number: the one that a node of
     autograd stands for. Autograd counts threads by itself: each number is the thread that most sequence numbers fit.
     """
-    made: dict[Any, dict[int, _Call]] = {}
+    made: dict[Any, dict[int, _HostCall]] = {}
     wanted: dict[int, set[int]] = {}
     for thread, calls in threads.items():
         for call in calls:
@@ -158,7 +158,7 @@ def _forward_ops(threads: dict[Any, list[_Call]]) -> dict[tuple[int, int], _Call
     return {(number, place): call for number, thread in homes.items() for place, call in made[thread].items()}
 
 
-def _place(call: _Call, root: Node, forward: dict[tuple[int, int], _Call]) -> Node:
+def _place(call: _HostCall, root: Node, forward: dict[tuple[int, int], _HostCall]) -> Node:
     """The node of a call whose callers have theirs."""
     above = root if call.outer is None or call.outer.node is None else call.outer.node
     if call.is_runtime:
@@ -191,8 +191,8 @@ def label(name: str) -> str:
     return name
 
 
-def _add_metrics(log: list[list[Any]], threads: dict[Any, list[_Call]]) -> None:
-    seen: dict[tuple[Any, str], list[_Call]] = {}
+def _add_metrics(log: list[list[Any]], threads: dict[Any, list[_HostCall]]) -> None:
+    seen: dict[tuple[Any, str], list[_HostCall]] = {}
     if log:
         for (_, thread), calls in threads.items():
             for call in calls:

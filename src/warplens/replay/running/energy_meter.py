@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from warplens.replay import result_file
-from warplens.replay.running.graphs import Loop
+from warplens.replay.running.graphs import GraphLoop
 
 REPEATS: Final = 5
 IDLE_SECONDS: Final = 5.0
@@ -16,38 +16,38 @@ LONGEST: Final = 4.0
 
 
 @dataclass(frozen=True)
-class Metering:
+class ReadyMeter:
     meter: Any
     idle: Any
 
-    def measure(self, loop: Loop, busy_ns: float, seconds: float) -> result_file.Energy:
+    def measure(self, loop: GraphLoop, busy_ns: float, seconds: float) -> result_file.Energy:
         from warplens.replay.meter import measure_loop
 
         return measure_loop(loop, self.meter, self.idle, busy_ns, seconds, REPEATS, max_seconds=LONGEST * seconds)
 
 
 @dataclass
-class MeterAtHand:
+class LazyMeter:
     """A meter whose idle power is measured when it is first needed: by then the GPU has worked, as in the loops."""
 
     meter: Any
     seconds: float
-    known: result_file.Meter | None = None
+    known: result_file.MeterFacts | None = None
     """As an earlier process of the same run measured it."""
 
-    def ready(self) -> Metering:
+    def ready(self) -> ReadyMeter:
         from warplens.replay.meter import Idle, measure_idle, tick_seconds
 
         if self.known is None:
             tick_s = tick_seconds(self.meter)
             idle = measure_idle(self.meter, max(self.seconds, IDLE_SECONDS))
-            self.known = result_file.Meter(self.meter.name, tick_s, idle.watts, idle.interval_watts)
-        return Metering(self.meter, Idle(self.known.idle_watts, self.known.idle_interval_watts))
+            self.known = result_file.MeterFacts(self.meter.name, tick_s, idle.watts, idle.interval_watts)
+        return ReadyMeter(self.meter, Idle(self.known.idle_watts, self.known.idle_interval_watts))
 
 
-def meter_at_hand(device: Any, known: result_file.Meter | None, seconds: float) -> MeterAtHand | str:
+def lazy_meter(device: Any, known: result_file.MeterFacts | None, seconds: float) -> LazyMeter | str:
     """A text says why there is none."""
     from warplens.replay.meter import find_meter, why_none
 
     meter = find_meter(device.index)
-    return MeterAtHand(meter, seconds, known) if meter is not None else str(why_none(device.index))
+    return LazyMeter(meter, seconds, known) if meter is not None else str(why_none(device.index))
