@@ -46,10 +46,10 @@ class Table:
     >>> table.to_dicts()
     [{'tensor': 'bias', 'size_bytes': 4}, {'tensor': 'weight', 'size_bytes': 64}]
 
-    To read rows, declare the columns that are needed as a NamedTuple or a dataclass:
+    To read rows, declare the columns that are needed as the fields of a frozen dataclass or a NamedTuple:
 
-    >>> from typing import NamedTuple
-    >>> class Size(NamedTuple):
+    >>> @dataclass(frozen=True)
+    ... class Size:
     ...     tensor: str
     ...     size_bytes: int
     >>> [size.tensor for size in table.records(Size) if size.size_bytes > 8]
@@ -101,7 +101,7 @@ class Table:
         return next(column for column in self.columns if column.name == name)
 
     def records(self, kind: type[Record]) -> list[Record]:
-        """The rows as records of a NamedTuple or dataclass whose fields are columns of this table.
+        """The rows as records of a dataclass or NamedTuple whose fields are columns of this table.
 
         A field's type has to fit its column, and a column with nulls needs a field that allows None.
         """

@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -240,22 +240,41 @@ def outermost_ops(work: Workspace, op: Ints) -> Ints:
     return found
 
 
+class Signature(NamedTuple):
+    """What identifies an op with its inputs."""
+
+    op_name: str
+    input_dims: str
+    input_types: str
+
+
+class SizeKey(NamedTuple):
+    """The same with one size blanked out, and how often the op is called."""
+
+    op_name: str
+    input_types: str
+    calls: float
+    blanked_dims: str
+
+
 def _with_size_keys(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Free ops of both sides that are equal but for one size get a key in common: 50257 padded to 50304."""
-    groups = [_size_groups(side) for side in (a, b)]
-    chosen: tuple[dict[Any, str], dict[Any, str]] = ({}, {})
-    by_key: dict[Any, list[tuple[int, Any]]] = defaultdict(list)
-    for group, keys in groups[1].items():
+    in_b: dict[SizeKey, list[tuple[int, Signature]]] = defaultdict(list)
+    for signature, keys in _size_keys(b).items():
         for key, size in keys:
-            by_key[key].append((size, group))
-    for group, keys in groups[0].items():
-        partners = [(other, size, found) for key, size in keys for other, found in by_key[key]]
-        options = [(_apart(size, other), found) for other, size, found in partners if found not in chosen[1]]
-        if options:
-            partner = min(options)[1]
-            chosen[0][group] = chosen[1][partner] = str(len(chosen[0]))
-    first, second = (_with_key(side, found) for side, found in zip((a, b), chosen, strict=True))
-    return first, second
+            in_b[key].append((size, signature))
+    keys_of_a: dict[Signature, str] = {}
+    keys_of_b: dict[Signature, str] = {}
+    for signature, keys in _size_keys(a).items():
+        partners = [
+            (_apart(size, size_in_b), partner)
+            for key, size in keys
+            for size_in_b, partner in in_b[key]
+            if partner not in keys_of_b
+        ]
+        if partners:
+            keys_of_a[signature] = keys_of_b[min(partners)[1]] = str(len(keys_of_a))
+    return _with_key(a, keys_of_a), _with_key(b, keys_of_b)
 
 
 def _apart(first: int, second: int) -> float:
@@ -263,14 +282,14 @@ def _apart(first: int, second: int) -> float:
     return abs(math.log(first / second))
 
 
-def _size_groups(units: pl.DataFrame) -> dict[Any, list[tuple[Any, int]]]:
-    """Per free op with inputs, most time first: the keys left when each of its sizes is blanked out in turn."""
+def _size_keys(units: pl.DataFrame) -> dict[Signature, list[tuple[SizeKey, int]]]:
+    """Per unmatched op with inputs, most time first: the keys left when each of its sizes is blanked out in turn."""
     free = units.filter(pl.col("row").is_null() & _has_shapes("input_dims"))
     keys = ["op_name", "input_dims", "input_types"]
     frame = free.group_by(keys).agg(pl.col("calls").max(), pl.col("dur_ns").sum())
     frame = frame.sort("dur_ns", *keys, descending=[True, False, False, False])
     return {
-        (name, dims, types): [((name, types, calls, rest), size) for rest, size in blanked(dims)]
+        Signature(name, dims, types): [(SizeKey(name, types, calls, rest), size) for rest, size in blanked(dims)]
         for name, dims, types, calls, _ in frame.iter_rows()
     }
 
@@ -285,11 +304,11 @@ def blanked(dims: str) -> list[tuple[str, int]]:
     return [(re.sub(rf"\b{size}\b", "?", dims), size) for size in sizes if size > 1]
 
 
-def _with_key(units: pl.DataFrame, chosen: dict[Any, str]) -> pl.DataFrame:
-    keys = ["op_name", "input_dims", "input_types"]
-    schema = {**dict.fromkeys(keys, pl.String), "new_key": pl.String}
-    found = pl.DataFrame([(*group, key) for group, key in chosen.items()], schema=schema, orient="row")
-    joined = units.join(found, on=keys, how="left", maintain_order="left")
+def _with_key(units: pl.DataFrame, keys: dict[Signature, str]) -> pl.DataFrame:
+    columns = list(Signature._fields)
+    schema = {**dict.fromkeys(columns, pl.String), "new_key": pl.String}
+    new_keys = pl.DataFrame([(*signature, key) for signature, key in keys.items()], schema=schema, orient="row")
+    joined = units.join(new_keys, on=columns, how="left", maintain_order="left")
     return joined.with_columns(pl.col("new_key").fill_null("").alias("size_key")).drop("new_key")
 
 
@@ -297,7 +316,7 @@ def has_shapes(pair: Pair) -> bool:
     """Whether both traces recorded shapes; of work without ops nobody asks for them."""
     ops = [side.work.trace.is_kind("op").any() for side in pair.sides]
     recorded = [bool((side.work.trace.specs["input_dims"].fill_null("") != "").any()) for side in pair.sides]
-    return all(known or not some for known, some in zip(recorded, ops, strict=True))
+    return all(has_dims or not has_ops for has_dims, has_ops in zip(recorded, ops, strict=True))
 
 
 def shares_matched(pair: Pair) -> tuple[float, float]:

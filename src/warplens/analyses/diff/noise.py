@@ -7,8 +7,6 @@ usual factor 2 would call one chance difference in six real.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
@@ -23,7 +21,7 @@ ROUNDING_US = 0.001
 """Times are recorded in ns: less is no difference."""
 
 
-def noise_us(a_var: Any, b_var: Any, a_runs: int, b_runs: int) -> Floats:
+def noise_us(a_var: npt.ArrayLike, b_var: npt.ArrayLike, a_runs: int, b_runs: int) -> Floats:
     """The size up to which a difference of means is noise; NaN where fewer than two steps leave it unknown."""
     a, b = (np.asarray(var, np.float64) / max(1, runs) for var, runs in ((a_var, a_runs), (b_var, b_runs)))
     if min(a_runs, b_runs) < 2:
@@ -32,8 +30,8 @@ def noise_us(a_var: Any, b_var: Any, a_runs: int, b_runs: int) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         freedom = total**2 / (a**2 / (a_runs - 1) + b**2 / (b_runs - 1))
     freedom = np.clip(np.nan_to_num(freedom, nan=float(a_runs + b_runs - 2)), 0, len(STUDENT_95) - 1)
-    found: Floats = STUDENT_95[freedom.astype(np.int64)] * np.sqrt(total) + ROUNDING_US
-    return found
+    noise: Floats = STUDENT_95[freedom.astype(np.int64)] * np.sqrt(total) + ROUNDING_US
+    return noise
 
 
 def sample_variance(values: Floats) -> float:

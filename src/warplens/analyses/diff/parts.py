@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import polars as pl
 
@@ -10,6 +10,7 @@ from warplens.analyses.diff.rows import BOTH, ONLY_A, ONLY_B, TIMES, with_delta
 from warplens.analyses.diff.sides import Pair
 from warplens.analyses.diff.times import diff_idle, diff_timeline
 from warplens.analyses.diff.work import diff_categories, diff_kernels
+from warplens.model.records import records
 from warplens.model.table import Column, Table
 
 TOTAL = "total"
@@ -77,22 +78,34 @@ def kernel_change(kernels: pl.DataFrame, category: str) -> str:
     rows = kernels.filter(pl.col("kernel_category") == category)
     gone, new = _heaviest(rows, "a_us", ONLY_A), _heaviest(rows, "b_us", ONLY_B)
     change = float(rows["delta_us"].abs().max() or 0.0)  # type: ignore[arg-type]
-    if gone and new and min(gone["a_us"], new["b_us"]) >= TRIFLE * change:
-        return f"{gone['kernel_short']} → {new['kernel_short']}"
+    if gone and new and min(gone.a_us, new.b_us) >= TRIFLE * change:
+        return f"{gone.kernel_short} → {new.kernel_short}"
     a, b = (float(rows[f"{side}_count"].sum()) for side in "ab")
-    top = rows.head(1).to_dicts()
-    if not top:
+    top = _first(rows)
+    if top is None:
         return ""
-    if top[0]["status"] != BOTH:
-        return f"{top[0]['kernel_short']} {top[0]['status']}"
+    if top.status != BOTH:
+        return f"{top.kernel_short} {top.status}"
     if abs(a - b) > TRIFLE * max(a, b):
-        return f"{a:,.4g} → {b:,.4g} launches, mostly {top[0]['kernel_short']}"
-    return f"{top[0]['kernel_short']} {span_us(top[0]['a_us'], top[0]['b_us'])}"
+        return f"{a:,.4g} → {b:,.4g} launches, mostly {top.kernel_short}"
+    return f"{top.kernel_short} {span_us(top.a_us, top.b_us)}"
 
 
-def _heaviest(rows: pl.DataFrame, column: str, status: str) -> dict[str, Any] | None:
-    found = rows.filter(pl.col("status") == status).sort(column, "kernel_short", descending=[True, False])
-    return found.row(0, named=True) if len(found) else None
+class ComparedKernel(NamedTuple):
+    """A row of `diff_kernels`, as far as it is needed here."""
+
+    kernel_short: str
+    status: str
+    a_us: float
+    b_us: float
+
+
+def _heaviest(rows: pl.DataFrame, column: str, status: str) -> ComparedKernel | None:
+    return _first(rows.filter(pl.col("status") == status).sort(column, "kernel_short", descending=[True, False]))
+
+
+def _first(rows: pl.DataFrame) -> ComparedKernel | None:
+    return next(iter(records(rows.head(1), ComparedKernel)), None)
 
 
 def span_us(a: float, b: float) -> str:

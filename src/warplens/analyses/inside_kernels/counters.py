@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ from warplens.categories import Categorizer, short_name
 from warplens.categories.demangling import demangle, is_mangled
 from warplens.categories.kernel_name import parse_kernel_name
 from warplens.model.kinds import CODE
-from warplens.model.table import Column, Table
+from warplens.model.table import Column, DType, Table
 
 SHORT: Final = Column("kernel_short", "readable short form of the name", "", pl.String)
 MEANING: Final = "one row per kernel, grid and block of the trace that Nsight Compute has measured"
@@ -297,7 +297,7 @@ def _per_row(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _best_rules(rules: Table | None) -> pl.DataFrame:
     """Per launch the rule that promises most: of the whole kernel's time rather than of a part of it."""
-    schema: dict[str, Any] = {
+    schema: dict[str, DType] = {
         "process": pl.Int64, "id": pl.Int64, "kernel": pl.String, "rule": pl.String, "rule_text": pl.String,
         "estimated_speedup_percent": pl.Float64, "speedup_type": pl.String,
     }  # fmt: skip

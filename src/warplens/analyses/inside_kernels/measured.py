@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -17,6 +17,7 @@ from warplens.analyses.workspace import Workspace
 from warplens.hardware import Gpu
 from warplens.model.kinds import CODE, NONE
 from warplens.model.measured import ISSUED, LineSamples, Measured, MeasuredKernel
+from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.model.trace import Device
 
@@ -76,16 +77,14 @@ def _of_trace(work: Workspace) -> Iterator[MeasuredKernel]:
         .agg(pl.len().alias("count"), pl.col("dur_ns").sum())
     )
     amounts = _recorded_work(work)
+    columns = trace.geometries.select("grid", "block", "registers", "shared_memory_bytes")
+    shapes = [Geometry(*row) for row in columns.iter_rows()]
     for name, geometry, count, total_ns in groups.iter_rows():
-        shape = trace.geometries.row(geometry, named=True) if geometry >= 0 else {}
+        kernel = MeasuredKernel(name=trace.names[name], count=count, total_ns=total_ns)
+        if geometry >= 0:
+            kernel = _with_geometry(kernel, shapes[geometry])
         covered, own = amounts.get((name, geometry), (0, {}))
-        yield MeasuredKernel(
-            name=trace.names[name],
-            count=count,
-            total_ns=total_ns,
-            **_geometry(shape),
-            **(_work(own) if covered == count else {}),
-        )
+        yield _with_work(kernel, own) if covered == count else kernel
 
 
 def _recorded_work(work: Workspace) -> dict[tuple[int, int], tuple[int, dict[str, float]]]:
@@ -128,32 +127,60 @@ def _of_tree(work: PathWorkspace) -> Iterator[MeasuredKernel]:
         amounts = {
             metric: float(tree.metrics[metric][own].sum()) for metric in told if (tree.metrics[metric][own] > 0).all()
         }
-        yield MeasuredKernel(
+        kernel = MeasuredKernel(
             name=name,
             count=int(tree.self_count[own].sum()),
             total_ns=int(tree.self_ns[own].sum()),
-            **_work(amounts),
             samples=samples.get(name, ()),
         )
+        yield _with_work(kernel, amounts)
+
+
+@dataclass(frozen=True)
+class StalledLine:
+    """A row of the table `stalls`, without the reasons."""
+
+    kernel: str
+    file: str | None
+    line: int | None
+    function: str | None
+    samples: int | None
+    stalled_samples: int | None
 
 
 def _samples(table: Table) -> dict[str, tuple[LineSamples, ...]]:
     reasons = [column for column in table.frame.columns if column.startswith(STALL) and column != "stalled_samples"]
     reasons = [column for column in reasons if column not in ("stalled_percent", STALL + ISSUED)]
-    found: dict[str, list[LineSamples]] = {}
-    for row in table.frame.iter_rows(named=True):
-        counts = ((name.removeprefix(STALL), int(row[name] or 0)) for name in reasons)
-        found.setdefault(row["kernel"], []).append(
+    lines: dict[str, list[LineSamples]] = {}
+    waits = table.frame.select(reasons).rows() if reasons else [()] * len(table)
+    for line, counts in zip(table.records(StalledLine), waits, strict=True):
+        named = ((reason.removeprefix(STALL), count or 0) for reason, count in zip(reasons, counts, strict=True))
+        lines.setdefault(line.kernel, []).append(
             LineSamples(
-                samples=int(row["samples"]),
-                stalled=int(row["stalled_samples"]),
-                reasons=_most_first(counts),
-                file=row["file"] or "",
-                line=int(row["line"] or 0),
-                function=row["function"] or "",
+                samples=line.samples or 0,
+                stalled=line.stalled_samples or 0,
+                reasons=_most_first(named),
+                file=line.file or "",
+                line=line.line or 0,
+                function=line.function or "",
             )
         )
-    return {kernel: tuple(lines) for kernel, lines in found.items()}
+    return {kernel: tuple(own) for kernel, own in lines.items()}
+
+
+@dataclass(frozen=True)
+class CountedKernel:
+    """Launches of one kernel and geometry that Nsight Compute profiled, added up."""
+
+    kernel: str
+    grid: str | None
+    block: str | None
+    registers: int | None
+    shared_memory_bytes: int | None
+    count: int
+    total_ns: int | None
+    dram_bytes: int | None
+    launches: list[dict[str, int]]
 
 
 def _of_counters(counters: Table, extra: Iterable[Table]) -> Iterator[MeasuredKernel]:
@@ -166,14 +193,16 @@ def _of_counters(counters: Table, extra: Iterable[Table]) -> Iterator[MeasuredKe
         pl.col("dram_bytes").sum(),
         pl.struct("process", "id").alias("launches"),
     )
-    for row in groups.iter_rows(named=True):
-        yield MeasuredKernel(
-            name=row["kernel"],
-            count=row["count"],
-            total_ns=row["total_ns"] or 0,
-            **_geometry({name: row[name] for name in shape}),
-            dram_bytes=float(row["dram_bytes"] or 0),
-            samples=_counted_waits(waits, row["launches"]),
+    for kernel in records(groups, CountedKernel):
+        yield _with_geometry(
+            MeasuredKernel(
+                name=kernel.kernel,
+                count=kernel.count,
+                total_ns=kernel.total_ns or 0,
+                dram_bytes=float(kernel.dram_bytes or 0),
+                samples=_counted_waits(waits, kernel.launches),
+            ),
+            Geometry(kernel.grid, kernel.block, kernel.registers, kernel.shared_memory_bytes),
         )
 
 
@@ -192,23 +221,34 @@ def _most_first(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...
     return tuple(sorted(((name, count) for name, count in counts if count > 0), key=lambda each: (-each[1], each[0])))
 
 
-def _geometry(shape: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "grid": _sizes(shape.get("grid")),
-        "threads": math.prod(_sizes(shape.get("block"))) if _sizes(shape.get("block")) else NONE,
-        "registers": _whole(shape.get("registers")),
-        "shared_bytes": _whole(shape.get("shared_memory_bytes")),
-    }
+class Geometry(NamedTuple):
+    """The launch geometry of a kernel, as profilers write it; None where it is not recorded."""
+
+    grid: str | None
+    block: str | None
+    registers: int | None
+    shared_bytes: int | None
 
 
-def _work(amounts: Mapping[str, float]) -> dict[str, Any]:
+def _with_geometry(kernel: MeasuredKernel, geometry: Geometry) -> MeasuredKernel:
+    block = _sizes(geometry.block)
+    return replace(
+        kernel,
+        grid=_sizes(geometry.grid),
+        threads=math.prod(block) if block else NONE,
+        registers=_known_size(geometry.registers),
+        shared_bytes=_known_size(geometry.shared_bytes),
+    )
+
+
+def _with_work(kernel: MeasuredKernel, amounts: Mapping[str, float]) -> MeasuredKernel:
     flop = [(match[1] or "", value) for name, value in amounts.items() if (match := FLOPS.fullmatch(name))]
-    return {"flop": tuple(sorted(flop)), "bytes": amounts.get("bytes", 0.0)}
+    return replace(kernel, flop=tuple(sorted(flop)), bytes=amounts.get("bytes", 0.0))
 
 
 def _sizes(text: str | None) -> tuple[int, ...]:
     return tuple(int(size) for size in SIZE.findall(text or "")[:3])
 
 
-def _whole(value: Any) -> int:
-    return int(value) if value is not None and value >= 0 else NONE
+def _known_size(value: int | None) -> int:
+    return value if value is not None and value >= 0 else NONE

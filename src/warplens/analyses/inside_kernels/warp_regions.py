@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,8 +72,8 @@ def warp_regions(work: Workspace) -> Table:
     for cta in _ctas(events, names, skipped):
         for key, sums in _beside(cta, len(names)):
             shares.setdefault(key, []).append(sums)
-    summed = {key: np.sum(found, axis=0) for key, found in shares.items()}
-    rows = [_row(row, names, summed) for row in _totals(events).iter_rows(named=True)]
+    summed = {key: np.sum(parts, axis=0) for key, parts in shares.items()}
+    rows = [_with_others(WarpRegion(*total), names, summed) for total in _totals(events).iter_rows()]
     notes = [MEANING] if rows else []
     if rows and "assumed_clock_mhz" in work.trace.meta.facts:
         notes.append(CLOCK)
@@ -104,6 +105,7 @@ def _totals(events: pl.DataFrame) -> pl.DataFrame:
         .join(spans, on=["kernel", "warp"], how="left")
         .with_columns((pl.col("total_us") * 100_000 / pl.col("span_ns").clip(1)).alias("percent"))
         .sort("kernel", "warp", "total_us", "region", descending=[False, False, True, False])
+        .select("kernel", "warp", "region", "count", "total_us", "percent")
     )
 
 
@@ -126,16 +128,16 @@ def _cta(kernel: str, events: pl.DataFrame, region: Ints) -> _Cta:
     warps = sorted(set(warp.tolist()))
     inside = np.zeros((len(warps), int(region.max(initial=0)) + 1, len(middles)), bool)
     innermost = np.full((len(warps), len(middles)), -1, np.int64)
-    for place, each in enumerate(warps):
-        own = np.flatnonzero(warp == each)
+    for at, number in enumerate(warps):
+        own = np.flatnonzero(warp == number)
         first, last = np.searchsorted(moments, start[own]), np.searchsorted(moments, end[own])
         for code in np.unique(region[own]).tolist():
             chosen = region[own] == code
             edges = np.bincount(first[chosen], minlength=len(moments)) - np.bincount(
                 last[chosen], minlength=len(moments)
             )
-            inside[place, code] = np.cumsum(edges)[:-1] > 0
-        innermost[place] = _innermost(start[own], end[own], region[own], middles)
+            inside[at, code] = np.cumsum(edges)[:-1] > 0
+        innermost[at] = _innermost(start[own], end[own], region[own], middles)
     return _Cta(kernel, warps, np.diff(moments).astype(np.float64), inside, innermost)
 
 
@@ -155,15 +157,17 @@ def _beside(cta: _Cta, regions: int) -> Iterator[tuple[tuple[str, int, int], Flo
 
     The last entry is what the others spent between regions.
     """
-    for place, warp in enumerate(cta.warps):
-        others = [at for at, each in enumerate(cta.warps) if at != place and _is_other(warp, each, len(cta.warps))]
+    for at, warp in enumerate(cta.warps):
+        others = [
+            other for other, number in enumerate(cta.warps) if other != at and _is_other(warp, number, len(cta.warps))
+        ]
         if not others:
             continue
         states = np.zeros((regions + 1, len(cta.stretches)))
-        for at in others:
-            states[cta.innermost[at], np.arange(len(cta.stretches))] += cta.stretches / len(others)
-        for code in np.flatnonzero(cta.inside[place].any(axis=1)).tolist():
-            own = cta.inside[place, code]
+        for other in others:
+            states[cta.innermost[other], np.arange(len(cta.stretches))] += cta.stretches / len(others)
+        for code in np.flatnonzero(cta.inside[at].any(axis=1)).tolist():
+            own = cta.inside[at, code]
             same = own & cta.inside[others, code].any(axis=0)
             ns = (cta.stretches[own].sum(), cta.stretches[same].sum())
             yield (cta.kernel, warp, code), np.array([*ns, *states[:, own].sum(axis=1)])
@@ -173,17 +177,32 @@ def _is_other(warp: int, other: int, count: int) -> bool:
     return count <= GROUP or warp // GROUP != other // GROUP
 
 
-def _row(row: dict[str, Any], names: list[str], summed: dict[tuple[str, int, int], Floats]) -> dict[str, Any]:
-    plain = {name: row[name] for name in ("kernel", "warp", "region", "count", "total_us", "percent")}
-    found = summed.get((row["kernel"], row["warp"], names.index(row["region"])))
-    if found is None or not found[0]:
-        return {**plain, "same_percent": None, "meanwhile": None, "meanwhile_percent": None, "others": None}
-    shares = dict(zip([*names, NOTHING], (100 * found[2:] / found[0]).tolist(), strict=True))
+@dataclass(frozen=True)
+class WarpRegion:
+    """What one warp did in one region; of the other warps, where there are any, what they did in that time."""
+
+    kernel: str
+    warp: int
+    region: str
+    count: int
+    total_us: float
+    percent: float
+    same_percent: float | None = None
+    meanwhile: str | None = None
+    meanwhile_percent: float | None = None
+    others: str | None = None
+
+
+def _with_others(region: WarpRegion, names: list[str], summed: dict[tuple[str, int, int], Floats]) -> WarpRegion:
+    sums = summed.get((region.kernel, region.warp, names.index(region.region)))
+    if sums is None or not sums[0]:
+        return region
+    shares = dict(zip([*names, NOTHING], (100 * sums[2:] / sums[0]).tolist(), strict=True))
     largest = sorted((name for name in shares if shares[name] >= 0.5), key=lambda name: -shares[name])[:NAMED]
-    return {
-        **plain,
-        "same_percent": 100 * found[1] / found[0],
-        "meanwhile": largest[0] if largest else None,
-        "meanwhile_percent": shares[largest[0]] if largest else None,
-        "others": ", ".join(f"{name} {shares[name]:.0f} %" for name in largest),
-    }
+    return replace(
+        region,
+        same_percent=100 * float(sums[1] / sums[0]),
+        meanwhile=largest[0] if largest else None,
+        meanwhile_percent=shares[largest[0]] if largest else None,
+        others=", ".join(f"{name} {shares[name]:.0f} %" for name in largest),
+    )

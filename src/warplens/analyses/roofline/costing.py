@@ -7,7 +7,7 @@ Copies over the host link, and copies, memsets and collectives outside such ops,
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,7 +19,9 @@ from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.costs import Cost, assumed_pointwise, cost_of, has_model, parse_call
 from warplens.costs.tensors import ITEM_BYTES
 from warplens.model.kinds import CODE, NONE
+from warplens.model.records import records
 from warplens.model.trace import Bools, Ints
+from warplens.model.tree import Floats
 from warplens.passes.climb import climb
 from warplens.passes.survey import is_graph_launch
 
@@ -60,21 +62,34 @@ def costing(work: Workspace) -> Costing:
     """What each group of calls costs, or why that is not known."""
     owner, borrowed = _owners(work)
     assumed = _elementwise_ops(work, owner)
-    events = _events(work, owner, borrowed, assumed)
+    events = _event_keys(work, owner, borrowed, assumed)
     keys, event_group = np.unique(events.keys(work), return_inverse=True)
     groups = _groups(work, events, event_group.astype(np.int64), len(keys))
-    found = [_group_cost(work, row, assumed) for row in groups.iter_rows(named=True)]
-    is_cost = np.array([isinstance(cost, Cost) for cost in found], bool)
+    results = [_group_cost(work, group, assumed) for group in records(groups, CallGroup)]
+    is_cost = np.array([isinstance(result, Cost) for result in results], bool)
     groups = groups.with_columns(
         pl.Series("cost", np.where(is_cost, np.cumsum(is_cost) - 1, NONE), dtype=pl.Int64),
-        pl.Series("reason", [COSTED if isinstance(cost, Cost) else cost for cost in found], dtype=pl.String),
+        pl.Series("reason", [COSTED if isinstance(result, Cost) else result for result in results], dtype=pl.String),
     )
-    costs = [cost for cost in found if isinstance(cost, Cost)]
+    costs = [result for result in results if isinstance(result, Cost)]
     return Costing(groups, costs, event_group.astype(np.int64), events.call)
 
 
-class Events(NamedTuple):
-    """One entry per GPU event, in the order of `work.gpu`: what its group is told by, and the call it belongs to."""
+class CallGroup(NamedTuple):
+    """What the cost of a group of calls is computed from; numbers of names and specs are -1 where there are none."""
+
+    op: int
+    spec: int
+    own: int
+    in_graph: bool
+    is_op: bool
+    kernel: int
+    blocks: int
+    bytes: float
+
+
+class EventKeys(NamedTuple):
+    """One entry per GPU event, in the order of `work.gpu`: what identifies its group, and the call it belongs to."""
 
     op: Ints
     spec: Ints
@@ -87,19 +102,19 @@ class Events(NamedTuple):
         return ((self.op + 1) * specs + self.spec + 1) * names + self.own + 1
 
 
-def _events(work: Workspace, owner: Ints, borrowed: Ints, assumed: set[int]) -> Events:
+def _event_keys(work: Workspace, owner: Ints, borrowed: Ints, assumed: set[int]) -> EventKeys:
     trace, gpu = work.trace, work.gpu
     names, kernel = trace.ints("name").astype(np.int64), gpu["name"].to_numpy().astype(np.int64)
-    known = np.array([has_model(name) for name in trace.names], bool)
-    known[list(assumed)] = True
-    op_row = climb(owner, trace.ints("parent"), (trace.ints("kind") == CODE["op"]) & known[names])
+    is_modelled = np.array([has_model(name) for name in trace.names], bool)
+    is_modelled[list(assumed)] = True
+    op_row = climb(owner, trace.ints("parent"), (trace.ints("kind") == CODE["op"]) & is_modelled[names])
     link = _named(work, HOST_COPY)
     sized = np.isin(gpu["kind"].to_numpy(), [CODE["memcpy"], CODE["memset"]])
     sized |= (gpu["kernel_category"] == COMMUNICATION).to_numpy()
     modelled = (op_row >= 0) & ~link
     row = np.maximum(op_row, 0)
     caller = np.where(owner >= 0, names[np.maximum(owner, 0)], NONE)
-    return Events(
+    return EventKeys(
         op=np.where(modelled, names[row], caller),
         spec=np.where(modelled, trace.ints("spec").astype(np.int64)[row], NONE),
         own=np.where(link | (sized & ~modelled), kernel, NONE),
@@ -107,7 +122,7 @@ def _events(work: Workspace, owner: Ints, borrowed: Ints, assumed: set[int]) -> 
     )
 
 
-def _groups(work: Workspace, events: Events, group: Ints, count: int) -> pl.DataFrame:
+def _groups(work: Workspace, events: EventKeys, group: Ints, count: int) -> pl.DataFrame:
     gpu = work.gpu
     duration = gpu["dur_ns"].to_numpy()
     calls = call_times(events.call, gpu["start_ns"].to_numpy(), duration)
@@ -153,7 +168,7 @@ def _main_kernels(group: Ints, name: Ints, duration: Ints, count: int) -> Ints:
     return main
 
 
-def _mean_bytes(work: Workspace, group: Ints, count: int) -> Any:
+def _mean_bytes(work: Workspace, group: Ints, count: int) -> Floats:
     """Bytes that the copies and memsets of a group record, per event; 0 where there are none."""
     copies = work.trace.copies.unique("id", keep="first").sort("id")
     rows = work.gpu["id"].to_numpy()
@@ -161,7 +176,7 @@ def _mean_bytes(work: Workspace, group: Ints, count: int) -> Any:
     inside = place < len(rows)
     inside[inside] = rows[place[inside]] == copies["id"].to_numpy()[inside]
     of_copy = group[place[inside]]
-    moved = np.bincount(of_copy, weights=copies["bytes"].to_numpy()[inside], minlength=count)
+    moved = np.bincount(of_copy, weights=copies["bytes"].to_numpy()[inside], minlength=count).astype(np.float64)
     return moved / np.maximum(np.bincount(of_copy, minlength=count), 1)
 
 
@@ -177,8 +192,8 @@ def _owners(work: Workspace) -> tuple[Ints, Ints]:
     borrowed = np.zeros(len(owner), np.int64)
     lane = work.trace.ints("lane")[gpu["id"].to_numpy()]
     start, names = gpu["start_ns"].to_numpy(), gpu["name"].to_numpy()
-    for each in np.unique(lane[owner < 0]).tolist():
-        rows = np.flatnonzero(lane == each)
+    for stream in np.unique(lane[owner < 0]).tolist():
+        rows = np.flatnonzero(lane == stream)
         rows = rows[np.argsort(start[rows], kind="stable")]
         count = int(np.argmax(owner[rows] >= 0))
         first, last = rows[:count], rows[len(rows) - count :]
@@ -193,14 +208,14 @@ def _elementwise_ops(work: Workspace, owner: Ints) -> set[int]:
     code = np.where(owner >= 0, trace.ints("name").astype(np.int64)[np.maximum(owner, 0)], NONE)
     frame = pl.DataFrame({"code": code, "only": work.gpu["kernel_category"] == ELEMENTWISE})
     codes = frame.group_by("code").agg(pl.col("only").all()).filter(pl.col("only") & (pl.col("code") >= 0))["code"]
-    texts = {each: trace.names[each] for each in codes.to_list()}
-    return {each for each, text in texts.items() if text.startswith("aten::") and not has_model(text)}
+    names = {code: trace.names[code] for code in codes.to_list()}
+    return {code for code, name in names.items() if name.startswith("aten::") and not has_model(name)}
 
 
 def _named(work: Workspace, pattern: re.Pattern[str]) -> Bools:
     """Which GPU events have a name that matches."""
-    found = [code for code in work.kernel_classes if pattern.search(work.trace.names[code])]
-    return np.isin(work.gpu["name"].to_numpy(), np.array(found, np.uint32))
+    codes = [code for code in work.kernel_classes if pattern.search(work.trace.names[code])]
+    return np.isin(work.gpu["name"].to_numpy(), np.array(codes, np.uint32))
 
 
 @shared
@@ -210,29 +225,29 @@ def grid_blocks(work: Workspace) -> Ints:
     return np.array([min(np.prod([float(size) for size in grid or ["0"]]), 2.0**62) for grid in grids]).astype(np.int64)
 
 
-def _group_cost(work: Workspace, row: dict[str, Any], assumed: set[int]) -> Cost | str:
+def _group_cost(work: Workspace, group: CallGroup, assumed: set[int]) -> Cost | str:
     """The cost of one call of a group, or the reason why there is none."""
     trace = work.trace
-    if row["own"] >= 0:
-        return _own_cost(work, row) or NO_SHAPES
-    if row["op"] < 0:
+    if group.own >= 0:
+        return _own_cost(work, group) or NO_SHAPES
+    if group.op < 0:
         return "no op"
-    if row["in_graph"]:
+    if group.in_graph:
         return "in a graph"
-    op = trace.names[row["op"]]
-    if not has_model(op) and row["op"] not in assumed:
-        return "no model" if row["spec"] >= 0 or "::" in op else NO_SHAPES if row["is_op"] else "no op"
-    dims, types, strides, concrete = trace.specs.row(row["spec"]) if row["spec"] >= 0 else ("",) * 4
-    call = parse_call(op, dims, types, strides, concrete, _list_item_bytes(work, row["kernel"]))
-    cost = assumed_pointwise(call) if row["op"] in assumed else cost_of(call, row["blocks"])
+    op = trace.names[group.op]
+    if not has_model(op) and group.op not in assumed:
+        return "no model" if group.spec >= 0 or "::" in op else NO_SHAPES if group.is_op else "no op"
+    dims, types, strides, concrete = trace.specs.row(group.spec) if group.spec >= 0 else ("",) * 4
+    call = parse_call(op, dims, types, strides, concrete, _list_item_bytes(work, group.kernel))
+    cost = assumed_pointwise(call) if group.op in assumed else cost_of(call, group.blocks)
     return cost or NO_SHAPES
 
 
-def _own_cost(work: Workspace, row: dict[str, Any]) -> Cost | None:
+def _own_cost(work: Workspace, group: CallGroup) -> Cost | None:
     """Copies, memsets and collectives by what they record themselves."""
-    name, moved = work.trace.names[row["own"]], float(row["bytes"] or 0)
-    if work.kernel_classes[row["own"]].category == COMMUNICATION:
-        return _collective_cost(work, row["own"])
+    name, moved = work.trace.names[group.own], group.bytes
+    if work.kernel_classes[group.own].category == COMMUNICATION:
+        return _collective_cost(work, group.own)
     if not moved:
         return None
     link = HOST_COPY.search(name)
@@ -245,12 +260,12 @@ def _own_cost(work: Workspace, row: dict[str, Any]) -> Cost | None:
 
 
 def _collective_cost(work: Workspace, code: int) -> Cost | None:
-    known = described_collectives(work).filter((pl.col("name") == code) & (pl.col("message_bytes") > 0))
-    if not len(known):
+    sized = described_collectives(work).filter((pl.col("name") == code) & (pl.col("message_bytes") > 0))
+    if not len(sized):
         return None
-    mean = float(known["message_bytes"].sum()) / len(known)
-    why = "" if known["message_bytes"].n_unique() == 1 else "the mean of messages of several sizes"
-    params = (("collective", str(known["collective"][0])), ("ranks", int(known["group_size"][0] or 0)))
+    mean = float(sized["message_bytes"].sum()) / len(sized)
+    why = "" if sized["message_bytes"].n_unique() == 1 else "the mean of messages of several sizes"
+    params = (("collective", str(sized["collective"][0])), ("ranks", int(sized["group_size"][0] or 0)))
     return Cost("collective", 0.0, mean, "", unit="", params=params, approximate=why)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of, rows_o
 from warplens.costs import Cost
 from warplens.hardware import UNITS
 from warplens.model.kinds import NONE
+from warplens.model.records import records
 from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.trace import Ints
 
@@ -98,21 +100,27 @@ def _ceiling_notes(work: Workspace) -> list[str]:
 @shared
 def _rows(work: Workspace) -> pl.DataFrame:
     """One row per op and cost, with the key that its groups share."""
-    found = costing(work)
+    costs = costing(work)
     merged = (
         _keyed_groups(work)
         .sort("total_ns", "group", descending=[True, False])
         .group_by("key", maintain_order=True)
         .agg(pl.col("count", "total_ns", "union_ns", "step_ns").sum(), pl.col("op", "kernel", "cost", "group").first())
     )
-    places = places_of(work, found.event_group, len(found.groups))
-    records = [
-        _record(work, found.costs[row["cost"]], row, places.lines[row["group"]], places.modules[row["group"]])
-        for row in merged.iter_rows(named=True)
+    places = places_of(work, costs.event_group, len(costs.groups))
+    rows = [
+        {
+            **_measured_part(work, costs.costs[merger.cost], merger),
+            **_limit_part(work, costs.costs[merger.cost], merger),
+            "line": places.lines[merger.group],
+            "module": places.modules[merger.group],
+        }
+        for merger in records(merged, MergedGroups)
     ]
-    result = frame_of_rows((*COLUMNS, KEY), records)
-    return result.with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent")).sort(
-        "total_us", "op", "params", descending=[True, False, False]
+    return (
+        frame_of_rows((*COLUMNS, KEY), rows)
+        .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
+        .sort("total_us", "op", "params", descending=[True, False, False])
     )
 
 
@@ -137,50 +145,71 @@ def _keyed_groups(work: Workspace) -> pl.DataFrame:
     return groups.with_columns(pl.Series("key", keys, dtype=pl.Int64))
 
 
-def _record(work: Workspace, cost: Cost, row: dict[str, Any], line: str, module: str) -> dict[str, Any]:
-    names, kernel = work.trace.names, work.kernel_classes[row["kernel"]]
-    mean_us = row["union_ns"] / row["count"] / 1e3
-    tflops = cost.flop / mean_us / 1e6 if mean_us else 0.0
-    record = {
-        "op": names[row["op"]] if row["op"] >= 0 else NO_LAUNCH,
+@dataclass(frozen=True)
+class MergedGroups:
+    """Groups of calls of one op with the same cost, added up; the names and the cost are those of the longest."""
+
+    key: int
+    count: int
+    total_ns: int
+    union_ns: int
+    step_ns: int
+    op: int
+    kernel: int
+    cost: int
+    group: int
+
+    @property
+    def mean_us(self) -> float:
+        """Time in which any kernel of a call ran."""
+        return self.union_ns / self.count / 1e3
+
+
+def _measured_part(work: Workspace, cost: Cost, merger: MergedGroups) -> dict[str, object]:
+    mean_us = merger.mean_us
+    return {
+        "op": work.trace.names[merger.op] if merger.op >= 0 else NO_LAUNCH,
         "family": cost.family,
         "params": cost.params_text,
         "dtype": cost.dtype,
         "flop": float(cost.flop),
         "bytes": float(cost.bytes),
         "intensity": round(cost.intensity, 6),
-        "count": row["count"],
+        "count": merger.count,
         "kernel_us_mean": mean_us,
-        "tflops": tflops,
+        "tflops": _tflops(cost, mean_us),
         "tbps": cost.bytes / mean_us / 1e6 if mean_us else 0.0,
-        "bound": "",
-        "flag": "",
-        "unit": "",
-        "ceiling": "",
-        "total_us": row["total_ns"] / 1e3,
-        "step_us": row["step_ns"] / 1e3,
-        "kernel_short": work.short_names[row["kernel"]],
-        "arch": kernel.arch,
-        "line": line,
-        "module": module,
+        "total_us": merger.total_ns / 1e3,
+        "step_us": merger.step_ns / 1e3,
+        "kernel_short": work.short_names[merger.kernel],
+        "arch": work.kernel_classes[merger.kernel].arch,
         "approximate": cost.approximate,
-        "key": row["key"],
+        "key": merger.key,
     }
-    gpu = work.hardware
+
+
+def _limit_part(work: Workspace, cost: Cost, merger: MergedGroups) -> dict[str, object]:
+    """What the GPU allows; empty texts and nulls where its ceilings are not known."""
+    gpu, mean_us = work.hardware, merger.mean_us
     # A TF32 kernel's name spells fp32 first: that is what it reads and writes.
-    kernel_dtype = "tf32" if "tf32" in names[row["kernel"]].lower() else kernel.dtype
-    limit = limit_of(cost, gpu, kernel_dtype, tflops) if gpu else None
-    if gpu and limit and mean_us:
-        record |= {
-            "bound": limit.bound,
-            "unit": limit.unit,
-            "ceiling": "measured" if limit.measured else "data sheet",
-            "roofline_us": limit.roofline_us,
-            "percent_of_roofline": 100 * limit.roofline_us / mean_us,
-            "lost_us": max(0.0, mean_us - limit.roofline_us) * row["count"],
-            "flag": flag_of(limit, cost, gpu, mean_us),
-        }
-    return record
+    is_tf32 = "tf32" in work.trace.names[merger.kernel].lower()
+    kernel_dtype = "tf32" if is_tf32 else work.kernel_classes[merger.kernel].dtype
+    limit = limit_of(cost, gpu, kernel_dtype, _tflops(cost, mean_us)) if gpu else None
+    if not gpu or not limit or not mean_us:
+        return dict.fromkeys(("bound", "flag", "unit", "ceiling"), "")
+    return {
+        "bound": limit.bound,
+        "unit": limit.unit,
+        "ceiling": "measured" if limit.measured else "data sheet",
+        "roofline_us": limit.roofline_us,
+        "percent_of_roofline": 100 * limit.roofline_us / mean_us,
+        "lost_us": max(0.0, mean_us - limit.roofline_us) * merger.count,
+        "flag": flag_of(limit, cost, gpu, mean_us),
+    }
+
+
+def _tflops(cost: Cost, mean_us: float) -> float:
+    return cost.flop / mean_us / 1e6 if mean_us else 0.0
 
 
 ROOFLINE_SET = (
@@ -274,8 +303,8 @@ def family_table(family: str) -> Callable[[Workspace], Table]:
         frame = _rows(work).filter(pl.col("family") == family)
         parsed = [params_of(text) for text in frame["params"]]
         for param in params:
-            values = pl.Series(param, [each.get(param) for each in parsed], dtype=pl.String)
-            frame = frame.with_columns(values if param in TEXTS else values.cast(pl.Int64, strict=False))
+            series = pl.Series(param, [values.get(param) for values in parsed], dtype=pl.String)
+            frame = frame.with_columns(series if param in TEXTS else series.cast(pl.Int64, strict=False))
         columns = [column for column in COLUMNS if column.name not in ("params", "family")]
         columns[1:1] = [
             Column(param, MEANINGS[param], "", pl.String if param in TEXTS else pl.Int64) for param in params

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -17,7 +17,7 @@ from warplens.model.table_entry import TableEntry, entries
 from warplens.replay.result_file import ReplayResult, UnitResult, load
 from warplens.replay.result_sums import active_joules, gpu_median_ns, in_range, ratio, replayed_ns, traced_ns
 
-Row = dict[str, Any]
+Row = dict[str, object]
 NO_ENERGY: Final = "no energy was measured"
 NEEDS_RESULT: Final = "the result of a replay"
 
