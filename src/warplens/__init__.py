@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from warplens.categories import Rule
     from warplens.compat import TreePerfAnalyzer, generate_perf_report_pytorch
     from warplens.errors import FormatError, MissingExtra, UsageError, WarplensError
-    from warplens.kernel_lab.tracing.watching.session import trace_kernel
     from warplens.model.finding import Finding
     from warplens.model.table import Table
     from warplens.model.trace import Trace
     from warplens.model.tree import Tree
     from warplens.profiles.call_paths import PathsProfile
     from warplens.profiles.comparison import Comparison
+    from warplens.profiles.kernel_check import OpenedCheck
+    from warplens.profiles.kernel_trace import OpenedKernelTrace, trace_kernel
     from warplens.profiles.opened import Opened
+    from warplens.profiles.replay import OpenedReplay
     from warplens.profiles.trace import Profile
     from warplens.replay.meter.window import energy
 
@@ -39,6 +41,9 @@ _HOMES = {
     "Profile": "warplens.profiles.trace",
     "PathsProfile": "warplens.profiles.call_paths",
     "Comparison": "warplens.profiles.comparison",
+    "OpenedCheck": "warplens.profiles.kernel_check",
+    "OpenedKernelTrace": "warplens.profiles.kernel_trace",
+    "OpenedReplay": "warplens.profiles.replay",
     "Rule": "warplens.categories",
     "TreePerfAnalyzer": "warplens.compat",
     "generate_perf_report_pytorch": "warplens.compat",
@@ -60,7 +65,7 @@ _HOMES = {
     "enter_scope": "warplens.capture.scopes",
     "exit_scope": "warplens.capture.scopes",
     "energy": "warplens.replay.meter.window",
-    "trace_kernel": "warplens.kernel_lab.tracing.watching.session",
+    "trace_kernel": "warplens.profiles.kernel_trace",
 }
 
 __all__ = [  # noqa: RUF022 - in the order a reader meets them
@@ -71,6 +76,9 @@ __all__ = [  # noqa: RUF022 - in the order a reader meets them
     "Profile",
     "PathsProfile",
     "Comparison",
+    "OpenedCheck",
+    "OpenedKernelTrace",
+    "OpenedReplay",
     "Trace",
     "Table",
     "Tree",

@@ -20,6 +20,7 @@ from warplens.model.trace import Trace
 from warplens.outputs import plan_outputs, write
 from warplens.passes import run_passes
 from warplens.profiles.call_paths import PathsProfile
+from warplens.profiles.file_kinds import KERNEL_FACTS, KERNEL_TRACE, REPLAY_PLAN, REPLAY_RESULT, file_kind
 from warplens.profiles.opened import Opened
 from warplens.profiles.options import Rules
 from warplens.profiles.trace import TABLE_NAMES, Profile
@@ -52,6 +53,8 @@ def open(
 ) -> Opened:
     """Open a profile: a trace of any profiler, a capture bundle, or sums by call path (plain, .gz or .zip).
 
+    Also what Warplens itself writes: kernel facts, kernel traces (.wkt) and results of a replay. Each is an `Opened`.
+
     `rules` are kernel-category rules that come before the built-in ones: `Rule` values or TOML files. `gpu` names the
     GPU whose limits apply, `gpu_file` is a TOML file that describes one; without them the trace's own header decides.
     Findings that win less than `min_gain_percent` of a step are omitted. `execution_trace` is the ExecutionTrace of
@@ -65,6 +68,11 @@ def open(
     """
     if gpu and gpu_file:
         raise UsageError("gpu and gpu_file name two GPUs", hint="give one of them")
+    own_file = _own_file(Path(path), gpu)
+    if own_file is not None:
+        if execution_trace or ncu or replay:
+            raise UsageError(f"{path} is not a trace", hint="omit what is joined to a trace")
+        return own_file
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
     options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent)
     contents = read(Path(path), cache=cache, execution_trace=execution_trace)
@@ -75,6 +83,26 @@ def open(
     counters = _counters([Path(page) for page in ncu])
     result = _replayed(Path(replay), contents) if replay else None
     return Profile(contents, rules, options, chosen, counters, result)
+
+
+def _own_file(path: Path, gpu: str) -> Opened | None:
+    """What a file of Warplens itself contains; None for profiles, which are by far the most."""
+    kind = file_kind(path)
+    if kind == KERNEL_FACTS:
+        from warplens.profiles.kernel_check import open_facts
+
+        return open_facts(path, gpu)
+    if kind == KERNEL_TRACE:
+        from warplens.profiles.kernel_trace import open_kernel_trace
+
+        return open_kernel_trace(path)
+    if kind == REPLAY_RESULT:
+        from warplens.profiles.replay import open_replay
+
+        return open_replay(path)
+    if kind == REPLAY_PLAN:
+        raise FormatError("a replay plan, not a profile", where=str(path), hint="run it: warplens replay run PLAN")
+    return None
 
 
 def _counters(pages: Sequence[Path]) -> tuple[Table, ...]:

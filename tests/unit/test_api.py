@@ -47,7 +47,7 @@ def test_there_are_few_public_names_and_each_is_there() -> None:
     }
     recording |= {"energy", "trace_kernel"}
     assert recording <= set(warplens.__all__)
-    opened = {"Opened", "Profile", "PathsProfile", "Comparison"}
+    opened = {"Opened", "Profile", "PathsProfile", "Comparison", "OpenedCheck", "OpenedKernelTrace", "OpenedReplay"}
     assert opened <= set(warplens.__all__)
     assert len(set(warplens.__all__) - recording - opened) <= 14, (
         "besides the verbs that record: Proton's, which users know, and energy"

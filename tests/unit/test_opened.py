@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import polars as pl
 import pytest
 
 import warplens
+from kernel_traces import copy_past_the_end, trace_of
 from support import ROOT, kernel, launch, op, write_trace
+from warplens.kernel_lab.facts import save_facts
+from warplens.kernel_lab.facts.records import Access, Facts, Place
+from warplens.kernel_lab.tracing import save
 
 SAMPLES = ROOT / "samples"
 
@@ -27,13 +32,40 @@ def a_comparison(folder: Path) -> warplens.Opened:
     return warplens.diff(a_trace(folder), a_trace(folder))
 
 
+def a_kernel_check(folder: Path) -> warplens.Opened:
+    place = Place("/here/product.py", 6, 9)
+    access = Access(
+        place=place, kind="load", argument="x_ptr", element="f16", element_bits=16, shape=(256,), is_masked=False,
+        is_indirect=False, in_loop=False, width_bits=16, narrowest_bits=16, best_bits=32, instructions=4,
+        depends_on=("n",), undivided=("n",), undivided_address=("n",),
+    )  # fmt: skip
+    facts = Facts(
+        kernel="product", file=place.file, target="sm90", triton_version="3.9.0", signature="*fp16:16, i32", config="",
+        num_warps=4, num_stages=3, num_ctas=1, registers=18, accesses=(access,),
+    )  # fmt: skip
+    save_facts(folder / "facts.json", [facts])
+    return warplens.open(folder / "facts.json")
+
+
+def a_kernel_trace(folder: Path) -> warplens.Opened:
+    save(trace_of(copy_past_the_end(folder)), folder / "trace.wkt")
+    return warplens.open(folder / "trace.wkt")
+
+
+def a_replay(folder: Path) -> warplens.Opened:
+    return warplens.open(SAMPLES / "replay" / "gpt2_compiled.result.json.gz")
+
+
 KINDS: dict[str, Callable[[Path], warplens.Opened]] = {
     "trace": a_trace,
     "call paths": call_paths,
     "comparison": a_comparison,
+    "kernel check": a_kernel_check,
+    "kernel trace": a_kernel_trace,
+    "replay": a_replay,
 }
 TIMED = ("trace",)
-WITHOUT_TREE: tuple[str, ...] = ()
+WITHOUT_TREE = ("kernel check", "kernel trace", "replay")
 
 
 @pytest.fixture(params=KINDS)
@@ -138,3 +170,56 @@ def test_a_query_of_a_trace_also_knows_its_events(tmp_path: Path) -> None:
 def test_two_things_that_are_not_of_a_kind_are_not_compared(tmp_path: Path) -> None:
     with pytest.raises(warplens.UsageError, match="one has a timeline and the other does not"):
         warplens.diff(a_trace(tmp_path), call_paths(tmp_path))
+
+
+def test_the_suggestions_of_a_kernel_check_are_its_findings(tmp_path: Path) -> None:
+    check = a_kernel_check(tmp_path)
+    (finding,) = check.findings()
+    assert (finding.code, finding.place, finding.gain_ms) == ("WK102", "product.py:6", 0.0)
+    assert check.verdict() == "product compiled for sm90: 1 suggestion in 1 compilation."
+    assert check.hardware is not None and check.hardware.architecture == "sm_90"
+
+
+def test_tables_of_measured_times_need_a_profile(tmp_path: Path) -> None:
+    with pytest.raises(warplens.UsageError, match="table kernel_measured needs a profile of the same kernels"):
+        a_kernel_check(tmp_path).table("kernel_measured")
+
+
+def test_the_verdict_of_a_kernel_trace_counts_its_faults(tmp_path: Path) -> None:
+    trace = a_kernel_trace(tmp_path)
+    assert trace.verdict().endswith("1 fault.")
+    assert len(trace.table("kernel_faults")) == 1
+
+
+def test_a_replay_says_how_much_of_the_trace_it_covers(tmp_path: Path) -> None:
+    replay = a_replay(tmp_path)
+    assert replay.verdict().startswith("100.0% of the traced GPU time was replayed on NVIDIA H200: 0.99 × the traced")
+    assert replay.hardware is not None and replay.hardware.name == "H200"
+
+
+def test_nothing_is_joined_to_what_is_not_a_trace(tmp_path: Path) -> None:
+    save_facts(tmp_path / "facts.json", [])
+    with pytest.raises(warplens.UsageError, match="is not a trace"):
+        warplens.open(tmp_path / "facts.json", replay=SAMPLES / "replay" / "gpt2_compiled.result.json.gz")
+
+
+def test_a_plan_is_not_a_profile_and_the_hint_says_what_it_is_for(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text('{"format": "warplens-replay-plan", "version": 1}')
+    with pytest.raises(warplens.FormatError, match="a replay plan, not a profile") as failure:
+        warplens.open(tmp_path / "plan.json")
+    assert failure.value.hint == "run it: warplens replay run PLAN"
+
+
+@pytest.mark.parametrize(
+    "text", ['{"format": "warplens kernel facts"', '{"format": "warplens-replay-result", "units": 3}']
+)
+def test_a_damaged_file_of_these_kinds_is_one_format_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(warplens.FormatError):
+        warplens.open(tmp_path / "x.json")
+
+
+def test_a_zip_of_something_else_is_not_taken_for_a_kernel_trace(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.write(write_trace(tmp_path / "t.json", [kernel("gemm", 20, 20, 1)]), "header.json.txt")
+    assert warplens.open(tmp_path / "x.zip", cache=False).has_timeline

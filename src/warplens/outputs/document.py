@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from warplens.model.kernel_code import KernelCode
+    from warplens.model.kernel_scene import KernelScene
     from warplens.model.scene import Scene
     from warplens.model.table import Table
     from warplens.model.targets import Target
@@ -47,6 +49,8 @@ class Document:
     tables: Sequence[Table]
     extras: Callable[[], Extras] | None = None
     headline: Sequence[str] = ()
+    page: Callable[[], KernelScene | KernelCode] | None = None
+    """What a page of its own kind shows instead of tables: traced launches, or compiled kernels."""
 
     def __post_init__(self) -> None:
         names = [table.name for table in self.tables]

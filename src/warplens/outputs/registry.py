@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warplens.errors import UsageError
+from warplens.model.kernel_scene import KernelScene
 from warplens.outputs.document import Document
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.markdown import markdown_bytes
@@ -36,9 +37,16 @@ _PARQUET = Output("parquet", ".parquet", "one table as Parquet", parquet_bytes, 
 
 
 def _page_bytes(document: Document) -> bytes:
-    from warplens.outputs.html import page_bytes
+    """The page that fits the document: of traced launches, of compiled kernels, or of tables and a timeline."""
+    if document.page is None:
+        from warplens.outputs.html import page_bytes
 
-    return page_bytes(document)
+        return page_bytes(document)
+    from warplens.outputs.html.code_page import code_page_bytes
+    from warplens.outputs.html.kernel_page import kernel_page_bytes
+
+    content = document.page()
+    return kernel_page_bytes(content) if isinstance(content, KernelScene) else code_page_bytes(content)
 
 
 OUTPUTS = (

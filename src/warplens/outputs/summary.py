@@ -14,7 +14,7 @@ import polars as pl
 from warplens.model.table import Table
 from warplens.outputs.document import Document
 from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, path_list, region_list
-from warplens.outputs.terminal import TableText
+from warplens.outputs.terminal import TableText, render_table
 from warplens.outputs.text import clean, elide
 from warplens.units import format_count, format_joule, format_ms, format_percent
 
@@ -24,6 +24,8 @@ BARS = " ▏▎▍▌▋▊▉█"
 MAX_QUALITY = 3
 MAX_CATEGORIES = 9
 MAX_FINDINGS = 3
+MAX_ROWS = 10
+MAX_TABLES = 3
 REPLAY_WORDS = {
     # what a replay on a GPU measures; one on a CPU claims none of it
     "same kernels": "{:.1f} % of that by the same kernels",
@@ -34,6 +36,8 @@ REPLAY_WORDS = {
 
 def render_summary(document: Document, *, width: int, written: Sequence[str] = ()) -> TableText:
     tables = {table.name: table for table in document.tables}
+    if "kernel_categories" not in tables:
+        return _of_tables(document, width, written)
     if "timeline" not in tables:
         return _of_paths(document, tables, width, written)
     lines = [
@@ -65,6 +69,23 @@ def _of_paths(document: Document, tables: dict[str, Table], width: int, written:
         ("", "none"),
         *(_labelled("wrote", ", ".join(written), width) if written else []),
         *_commands(document, suggestions, width),
+    ]
+    return TableText(tuple(lines))
+
+
+def _of_tables(document: Document, width: int, written: Sequence[str]) -> TableText:
+    """The summary of what is not a profile: the verdict, then the first rows of the first table that has some."""
+    first = next((table for table in document.tables if len(table)), None)
+    rows = render_table(first, top=MAX_ROWS, width=width).lines if first is not None else ()
+    others = [table.name for table in document.tables if len(table) and table is not first]
+    lines = [
+        *_headline(document, width),
+        *_labelled("verdict", document.facts.get("verdict", ""), width, "bold"),
+        ("", "none"),
+        *rows,
+        ("", "none"),
+        *(_labelled("wrote", ", ".join(written), width) if written else []),
+        *_commands(document, [f"show {{trace}} {name}" for name in others[:MAX_TABLES]], width),
     ]
     return TableText(tuple(lines))
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 
 import msgspec
 import polars as pl
 
 from warplens.analyses import Options
-from warplens.analyses.inside_kernels.counters import with_short_names
 from warplens.analyses.inside_kernels.measured import measured
-from warplens.analyses.paths import PATH_TABLES, PathWorkspace, shown_tree
+from warplens.analyses.paths import FORMAT_TABLES, PATH_TABLES, PathWorkspace, shown_tree
 from warplens.analyses.paths.gpu import gpu_of
 from warplens.analyses.trees.rates import EXCLUSIVE
 from warplens.categories import OTHER, load_categorizer
@@ -20,12 +18,11 @@ from warplens.errors import UsageError
 from warplens.hardware import Gpu
 from warplens.model.call_paths import CallPaths
 from warplens.model.measured import Measured
-from warplens.model.table import Table
 from warplens.model.trace import Device, Meta
 from warplens.model.tree import Tree
 from warplens.outputs import Document, Extras
 from warplens.profiles.describing import NO_DEVICE, headline
-from warplens.profiles.on_demand import TablesOnDemand, TableSource
+from warplens.profiles.on_demand import TablesOnDemand, bound
 from warplens.profiles.options import Rules, split_rules
 
 MOST_METRICS = 4
@@ -54,13 +51,7 @@ class PathsProfile(TablesOnDemand):
         categorizer = load_categorizer(*split_rules(rules))
         self.workspace = PathWorkspace(paths, categorizer, options or Options(), gpu or gpu_of(paths.meta))
         """What the analyses of these call paths share."""
-        sources = {name: TableSource(partial(make, self.workspace)) for name, make in PATH_TABLES.items()}
-        extra = {table.name: TableSource(partial(self._with_short_names, table)) for table in paths.extra}
-        super().__init__(sources | extra)
-
-    def _with_short_names(self, table: Table) -> Table:
-        """Tables about kernels with their short names and categories, which readers do not know."""
-        return with_short_names(table, self.workspace.categorizer) if "kernel" in table.frame.columns else table
+        super().__init__(bound(PATH_TABLES | FORMAT_TABLES, self.workspace))
 
     @property
     def source(self) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import polars as pl
 
 from warplens.errors import UsageError, WarplensError
+from warplens.model.table_entry import TableEntry
 from warplens.profiles.sql import FrameMaker, run_query
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from warplens.model.table import Table
     from warplens.model.tree import Tree
     from warplens.profiles.trace import Profile
+
+Work = TypeVar("Work")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,14 @@ class TableSource:
     in_report: bool = True
     """False for tables that are computed only when they are asked for by name."""
     needs: str = ""
+
+
+def bound(registry: Mapping[str, TableEntry[Work]], work: Work) -> dict[str, TableSource]:
+    """The tables of a registry for one source; those whose condition does not hold are only known by name."""
+    return {
+        name: TableSource(partial(entry.make, work) if entry.exists(work) else None, entry.in_report, entry.needs)
+        for name, entry in registry.items()
+    }
 
 
 class TablesOnDemand:
@@ -67,7 +78,7 @@ class TablesOnDemand:
 
     def _maker(self, name: str) -> Callable[[], Table]:
         if name not in self._sources:
-            raise UsageError(f"no table {name!r}: this is {self.holds}", hint=f"one of: {', '.join(self.table_names)}")
+            raise UsageError(f"no table {name!r} in {self.holds}", hint=f"one of: {', '.join(self.table_names)}")
         source = self._sources[name]
         if source.make is None:
             raise UsageError(f"table {name} needs {source.needs}")

@@ -9,13 +9,11 @@ from pathlib import Path
 import polars as pl
 
 from warplens.advice import NEEDED_TABLES, explain, find, verdict
-from warplens.analyses import TABLES, Options, Workspace
+from warplens.analyses import TABLES, TRACE_TABLES, Options, Workspace
 from warplens.analyses.inside_kernels.measured import measured
 from warplens.analyses.page.members import MEMBER_TABLES
 from warplens.analyses.page.scene import scene
 from warplens.analyses.trees.call_tree import call_tree
-from warplens.analyses.units.replayed import REPLAY_TABLES
-from warplens.analyses.units.unique import UNIT_TABLES
 from warplens.categories import load_categorizer
 from warplens.hardware import Gpu
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
@@ -26,15 +24,13 @@ from warplens.model.trace import Meta, Trace
 from warplens.model.tree import Tree
 from warplens.outputs import Document, Extras
 from warplens.profiles.describing import definitions, device_line, find_gpu, headline, trace_facts
-from warplens.profiles.on_demand import TablesOnDemand, TableSource
+from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.options import Rules, split_rules
 from warplens.profiles.sql import FrameMaker
 from warplens.replay.result_file import ReplayResult
 
-ADVICE = ("findings", "evidence")
-TABLE_NAMES = ("quality", *ADVICE, *(name for name in TABLES if name != "quality"))
+TABLE_NAMES = ("quality", "findings", "evidence", *(name for name in TABLES if name != "quality"))
 """The tables of a trace's report."""
-REPLAY_NEEDS = "the result of a replay: open the trace with replay="
 RAW_FRAMES = ("lanes", "specs", "geometries", "collectives")
 """Frames of a trace that a query can name besides its tables."""
 
@@ -65,22 +61,18 @@ class Profile(TablesOnDemand):
         self.trace = trace
         self.replayed = replayed
         categorizer = load_categorizer(*split_rules(rules))
-        self.workspace = Workspace(trace, categorizer, options or Options(), gpu or find_gpu(trace), counters)
+        self.workspace = Workspace(trace, categorizer, options or Options(), gpu or find_gpu(trace), counters, replayed)
         """What the analyses of this trace share."""
         super().__init__(self._table_sources())
 
     def _table_sources(self) -> dict[str, TableSource]:
         """One registry: which tables there are, how each is made and what it needs."""
-        work, result = self.workspace, self.replayed
-        sources = {name: TableSource(partial(make, work)) for name, make in TABLES.items()}
-        sources["findings"] = TableSource(lambda: findings_table(self.findings()))
-        sources["evidence"] = TableSource(lambda: evidence_table(self.findings()))
-        replayed = {
-            name: TableSource(partial(make, result)) if result is not None else TableSource(None, needs=REPLAY_NEEDS)
-            for name, make in REPLAY_TABLES.items()
+        sources = bound(TRACE_TABLES, self.workspace)
+        advice = {
+            "findings": TableSource(lambda: findings_table(self.findings())),
+            "evidence": TableSource(lambda: evidence_table(self.findings())),
         }
-        on_demand = {name: TableSource(partial(make, work), in_report=False) for name, make in UNIT_TABLES.items()}
-        return {name: sources[name] for name in TABLE_NAMES} | replayed | on_demand
+        return {"quality": sources["quality"]} | advice | sources
 
     @property
     def source(self) -> str:

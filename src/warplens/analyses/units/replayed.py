@@ -19,7 +19,7 @@ from warplens.replay.result_sums import active_joules, gpu_median_ns, in_range, 
 
 Row = dict[str, object]
 NO_ENERGY: Final = "no energy was measured"
-NEEDS_RESULT: Final = "the result of a replay"
+NEEDS_RESULT: Final = "the result of a replay: open the trace with replay="
 
 
 @dataclass(frozen=True)

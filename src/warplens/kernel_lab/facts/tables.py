@@ -11,6 +11,7 @@ import polars as pl
 from warplens.kernel_lab.facts.instruction_classes import CLASSES
 from warplens.kernel_lab.facts.records import Facts, Place
 from warplens.model.table import Column, Table
+from warplens.model.table_entry import TableEntry
 
 Row = dict[str, Any]
 _KEY: Final = (
@@ -108,18 +109,17 @@ LAYOUTS: Final = (
 
 def facts_tables(facts: Sequence[Facts]) -> list[Table]:
     """`kernel_facts`, `kernel_lines`, `kernel_accesses`, `kernel_remarks` and `kernel_layouts`."""
-    makers: tuple[tuple[str, str, tuple[Column, ...], Callable[[Facts], Iterable[Row]]], ...] = (
-        ("kernel_facts", "one row per target and config", FACTS, _facts_rows),
-        ("kernel_lines", "one row per target, config and line of Python", LINES, _line_rows),
-        ("kernel_accesses", "one row per access of global memory in the source", ACCESSES, _access_rows),
-        ("kernel_remarks", "one row per remark of the compiler", REMARKS, _remark_rows),
-        ("kernel_layouts", "one row per access of shared memory and change of layout", LAYOUTS, _layout_rows),
-    )
-    notes = list(dict.fromkeys(note for found in facts for note in found.notes))
-    return [
-        Table.from_rows(name, meaning, columns, (row for found in facts for row in rows(found)), *notes)
-        for name, meaning, columns, rows in makers
-    ]
+    return [entry(facts) for entry in FACT_TABLES.values()]
+
+
+def _entry(
+    name: str, meaning: str, columns: tuple[Column, ...], rows: Callable[[Facts], Iterable[Row]]
+) -> TableEntry[Sequence[Facts]]:
+    def make(facts: Sequence[Facts]) -> Table:
+        notes = dict.fromkeys(note for kernel in facts for note in kernel.notes)
+        return Table.from_rows(name, meaning, columns, (row for kernel in facts for row in rows(kernel)), *notes)
+
+    return TableEntry(name, make)
 
 
 def _facts_rows(facts: Facts) -> Iterator[Row]:
@@ -241,3 +241,15 @@ def _place(place: Place) -> Row:
 
 def _shape(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape))
+
+
+FACT_TABLES: Final = {
+    entry.name: entry
+    for entry in (
+        _entry("kernel_facts", "one row per target and config", FACTS, _facts_rows),
+        _entry("kernel_lines", "one row per target, config and line of Python", LINES, _line_rows),
+        _entry("kernel_accesses", "one row per access of global memory in the source", ACCESSES, _access_rows),
+        _entry("kernel_remarks", "one row per remark of the compiler", REMARKS, _remark_rows),
+        _entry("kernel_layouts", "one row per access of shared memory and change of layout", LAYOUTS, _layout_rows),
+    )
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -81,18 +81,29 @@ STALLS: Final = (
 WHOLE: Final = "(whole kernel)"
 
 
-def measured_tables(checks: Iterable[Check]) -> list[Table]:
-    """`kernel_measured` and `kernel_stalls` of the checks that a profile was put beside."""
-    known = [(check, check.measured) for check in checks if check.measured is not None]
-    notes = list(dict.fromkeys(note for _, found in known for note in found.notes))
-    rows = [_measured_row(check, found) for check, found in known]
-    lines = [row for check, found in known for row in _stall_rows(check, found)]
-    return [
-        Table.from_rows(
-            "kernel_measured", "one row per compilation that a profile was put beside", MEASURED, rows, *notes
-        ),
-        Table.from_rows("kernel_stalls", "one row per line of a kernel that was sampled", STALLS, lines),
-    ]
+def kernel_measured(checks: Iterable[Check]) -> Table:
+    """The measured times of the checks that a profile was joined to."""
+    joined = _joined(checks)
+    notes = dict.fromkeys(note for _, measured in joined for note in measured.notes)
+    rows = [_measured_row(check, measured) for check, measured in joined]
+    return Table.from_rows(
+        "kernel_measured", "one row per compilation that a profile was put beside", MEASURED, rows, *notes
+    )
+
+
+def kernel_stalls(checks: Iterable[Check]) -> Table:
+    """The sampled lines of the checks that a profile was joined to."""
+    rows = [row for check, measured in _joined(checks) for row in _stall_rows(check, measured)]
+    return Table.from_rows("kernel_stalls", "one row per line of a kernel that was sampled", STALLS, rows)
+
+
+def _joined(checks: Iterable[Check]) -> list[tuple[Check, Joined]]:
+    return [(check, check.measured) for check in checks if check.measured is not None]
+
+
+def measured_tables(checks: Sequence[Check]) -> list[Table]:
+    """Both tables."""
+    return [kernel_measured(checks), kernel_stalls(checks)]
 
 
 def _key(check: Check) -> Row:

@@ -1,0 +1,32 @@
+"""Which of the project's own files a path is, from its first bytes. All others are profiles, which readers know."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from pathlib import Path
+
+HEAD_BYTES = 4096
+GZIP = b"\x1f\x8b"
+KERNEL_FACTS = "warplens kernel facts"
+KERNEL_TRACE = "warplens kernel trace"
+REPLAY_RESULT = "warplens-replay-result"
+REPLAY_PLAN = "warplens-replay-plan"
+DECLARED = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"(warplens[a-z -]{1,40})"')
+ZIPPED_TRACE = re.compile(rb"\APK\x03\x04[\s\S]{22}\x0b\x00[\s\S]{2}header\.json")
+"""A zip archive whose first file has the name of a kernel trace's header (11 characters)."""
+
+
+def file_kind(path: Path) -> str:
+    """The format that the file declares; empty for everything else, and for what is not a plain file."""
+    try:
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+        if head.startswith(GZIP):
+            head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+    except (OSError, ValueError, zlib.error):
+        return ""  # opening it reports what is wrong
+    declared = DECLARED.match(head)
+    return declared[1].decode() if declared else KERNEL_TRACE if ZIPPED_TRACE.match(head) else ""

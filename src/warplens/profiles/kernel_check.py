@@ -1,0 +1,137 @@
+"""`OpenedCheck`: compiled kernels, with what the compiler made of them and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from warplens.hardware import Gpu
+from warplens.kernel_lab.checking import Check, Checked, suggestions_table
+from warplens.kernel_lab.code.view import kernel_code
+from warplens.kernel_lab.compiling.targets import TARGETS
+from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.facts.saving import load_facts
+from warplens.kernel_lab.facts.tables import FACT_TABLES
+from warplens.kernel_lab.measured.tables import kernel_measured, kernel_stalls
+from warplens.kernel_lab.suggesting.explanations import EXPLANATIONS
+from warplens.kernel_lab.suggesting.records import Suggestion
+from warplens.kernel_lab.suggesting.suggestions import suggest
+from warplens.model.finding import Finding, ranked
+from warplens.model.table_entry import TableEntry
+from warplens.outputs import Document, Extras
+from warplens.profiles.on_demand import TablesOnDemand, bound
+from warplens.units import listed, plural
+
+
+def _facts(checked: Checked) -> list[Facts]:
+    return [check.facts for check in checked.checks]
+
+
+def _of_facts(entry: TableEntry[Sequence[Facts]]) -> TableEntry[Checked]:
+    return TableEntry(entry.name, lambda checked: entry(_facts(checked)))
+
+
+def _is_measured(checked: Checked) -> bool:
+    return any(check.measured is not None for check in checked.checks)
+
+
+NEEDS_PROFILE = "a profile of the same kernels"
+CHECK_TABLES: dict[str, TableEntry[Checked]] = {
+    **{name: _of_facts(entry) for name, entry in FACT_TABLES.items()},
+    "kernel_measured": TableEntry(
+        "kernel_measured", lambda checked: kernel_measured(checked.checks), _is_measured, NEEDS_PROFILE
+    ),
+    "kernel_stalls": TableEntry(
+        "kernel_stalls", lambda checked: kernel_stalls(checked.checks), _is_measured, NEEDS_PROFILE
+    ),
+    "kernel_suggestions": TableEntry("kernel_suggestions", suggestions_table),
+}
+
+
+class OpenedCheck(TablesOnDemand):
+    """A kernel check: the facts of each compilation, its suggestions as findings, and tables of both.
+
+    `warplens.open` makes one of a file that `warplens kernel check -o facts.json` wrote. Such a file has facts only:
+    its suggestions are those that need no further compilation.
+    """
+
+    holds = "facts of compiled kernels"
+
+    def __init__(self, checked: Checked, source: str) -> None:
+        super().__init__(bound(CHECK_TABLES, checked))
+        self.checked = checked
+        self._source = source
+
+    @property
+    def source(self) -> str:
+        """The file of facts, or the script or kernel that was checked."""
+        return self._source
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """One per compilation."""
+        return self.checked.checks
+
+    @property
+    def hardware(self) -> Gpu | None:
+        """The card of the target that was compiled for; None where there are several targets."""
+        targets = {check.facts.target for check in self.checks}
+        return TARGETS[targets.pop()].gpu() if len(targets) == 1 and targets <= set(TARGETS) else None
+
+    def findings(self) -> list[Finding]:
+        """The suggestions; the gain is the time at stake, known where a profile was joined."""
+        return ranked(
+            _finding(check, suggestion, stake_us)
+            for check in self.checks
+            for suggestion, stake_us in zip(check.suggestions, check.stakes_us, strict=True)
+        )
+
+    def verdict(self) -> str:
+        """What was compiled, and how much there is to change."""
+        failed = sum(not check.facts.is_compiled for check in self.checks)
+        compiled = len(self.checks) - failed
+        names = listed(list(dict.fromkeys(check.facts.kernel for check in self.checks)))
+        targets = listed(list(dict.fromkeys(check.facts.target for check in self.checks)))
+        suggestions = plural(sum(len(check.suggestions) for check in self.checks), "suggestion")
+        failures = f"; {plural(failed, 'compilation')} failed" if failed else ""
+        if not compiled:
+            return f"{names or 'No kernel'} did not compile{f' for {targets}' if targets else ''}."
+        return f"{names} compiled for {targets}: {suggestions} in {plural(compiled, 'compilation')}{failures}."
+
+    def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
+        """The tables with the facts about the compilations; the page shows Python next to the compiler's texts."""
+        versions = dict.fromkeys(check.facts.triton_version for check in self.checks)
+        facts = {"verdict": self.verdict(), "targets": listed([*dict.fromkeys(c.facts.target for c in self.checks)])}
+        facts |= {"Triton": ", ".join(versions)}
+        has_texts = all(check.artefacts is not None for check in self.checks)
+        explanations = {finding.code: EXPLANATIONS.get(finding.code, "") for finding in self.findings()}
+        return Document(
+            title=f"Warplens kernel check: {Path(self.source).name}",
+            source=self.source,
+            facts=facts,
+            tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
+            extras=lambda: Extras("paths", command=command, explanations=explanations),
+            headline=(facts["targets"], f"Triton {facts['Triton']}", plural(len(self.checks), "compilation")),
+            page=(lambda: kernel_code(self.checked)) if has_texts and self.checks else None,
+        )
+
+
+def _finding(check: Check, suggestion: Suggestion, stake_us: float | None) -> Finding:
+    measured, place = check.measured, suggestion.place
+    share = stake_us / measured.total_us if stake_us and measured is not None and measured.total_us else 0.0
+    return Finding(
+        code=suggestion.code,
+        title=suggestion.title,
+        gain_ms=(stake_us or 0.0) / 1e3,
+        gain_percent=share * measured.gpu_percent if measured is not None else 0.0,
+        bound=stake_us is not None,
+        place=f"{Path(place.file).name}:{place.line}" if place else check.facts.kernel,
+        evidence=suggestion.evidence,
+        advice=suggestion.advice,
+    )
+
+
+def open_facts(path: Path, card: str = "") -> OpenedCheck:
+    """A file of facts; `card` names the GPU whose size and limits apply."""
+    checks = (Check(facts, tuple(suggest(facts, card=card or None))) for facts in load_facts(path))
+    return OpenedCheck(Checked(tuple(checks)), str(path))
