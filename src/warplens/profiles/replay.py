@@ -11,7 +11,7 @@ from warplens.hardware import Gpu, gpu_of_device
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.replay import result_file
-from warplens.replay.result_file import Result
+from warplens.replay.result_file import ReplayResult
 from warplens.units import format_percent, plural
 
 
@@ -29,7 +29,7 @@ class OpenedReplay(TablesOnDemand):
 
     holds = "the result of a replay"
 
-    def __init__(self, result: Result, source: str, whole: WholeRun | None = None) -> None:
+    def __init__(self, result: ReplayResult, source: str, whole: WholeRun | None = None) -> None:
         sources = bound(REPLAY_TABLES, result) | {"replay": TableSource(partial(replay, result, whole))}
         super().__init__(sources)
         self.result = result
