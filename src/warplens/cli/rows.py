@@ -86,6 +86,9 @@ def named_table(tables: Sequence[Table], name: str) -> Table:
 def _filtered(frame: pl.DataFrame, condition: str) -> pl.DataFrame:
     import polars as pl
 
+    from warplens.profiles.sql_text import check_functions
+
+    check_functions(condition)
     try:
         return frame.filter(pl.sql_expr(condition))
     except (pl.exceptions.PolarsError, TypeError) as error:

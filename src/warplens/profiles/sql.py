@@ -9,23 +9,38 @@ import polars as pl
 
 from warplens.errors import UsageError
 from warplens.model.table import Column, Table
+from warplens.profiles.sql_text import check_query, with_names
 
 FrameMaker = Callable[[], pl.DataFrame]
+ERRORS = (pl.exceptions.PolarsError, TypeError, ValueError)
 
 
 def run_query(frames: Mapping[str, FrameMaker], query: str) -> Table:
     """The answer to `query` as a table; only the frames that it names are computed.
 
+    What it computes is named by its own text, unless the query gives it a name.
+
     >>> sizes = pl.DataFrame({"name": ["a", "b"], "bytes": [1, 2]})
     >>> run_query({"sizes": lambda: sizes}, "select name from sizes where bytes > 1").to_dicts()
     [{'name': 'b'}]
+    >>> run_query({"sizes": lambda: sizes}, "select count(*), sum(bytes) from sizes").to_dicts()
+    [{'count(*)': 2, 'sum(bytes)': 3}]
     """
+    check_query(query)
     words = {word.lower() for word in re.findall(r"\w+", query)}
-    named = {name: make() for name, make in frames.items() if name in words}
+    context = pl.SQLContext({name: make() for name, make in frames.items() if name in words}, eager=True)
     try:
-        frame = pl.SQLContext(named, eager=True).execute(query)
-    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        frame = _answer(context, query)
+    except ERRORS as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(f"SQL: {reason}", hint=f"tables: {', '.join(frames)}") from None
     columns = tuple(Column(name, "", "", dtype) for name, dtype in frame.schema.items())
     return Table("query", query, columns, frame)
+
+
+def _answer(context: pl.SQLContext[pl.DataFrame], query: str) -> pl.DataFrame:
+    try:
+        return context.execute(with_names(query))
+    except ERRORS:
+        # `order by total_us` may mean `sum(total_us)` by the name that Polars gives it.
+        return context.execute(query)
