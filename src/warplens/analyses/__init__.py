@@ -5,6 +5,7 @@
 | `TABLES` | `Workspace` | of every trace, in the order of a report |
 | `TRACE_TABLES` | `Workspace` | all tables of a trace: these, those of a replay, and those made on demand |
 | `units.unique.UNIT_TABLES` | `Workspace` | made on demand: unique kernels and units |
+| `page.event_tables.EVENT_TABLES` | `Workspace` | made on demand: the page's tables of events and call paths |
 | `units.replayed.REPLAY_TABLES` | `Result` | of the result of a replay |
 | `paths.PATH_TABLES` | `PathWorkspace` | of every profile of call paths |
 | `paths.FORMAT_TABLES` | `PathWorkspace` | that only files of one format have |
@@ -18,6 +19,7 @@ from typing import Final
 from warplens.analyses.inside_kernels.counters import measured_kernels
 from warplens.analyses.inside_kernels.regions import regions
 from warplens.analyses.inside_kernels.warp_regions import warp_regions
+from warplens.analyses.page.event_tables import EVENT_TABLES
 from warplens.analyses.quality import quality
 from warplens.analyses.roofline.tables import PARAMS, ceilings, cost_coverage, family_table, roofline
 from warplens.analyses.time.activity import activity
@@ -71,6 +73,6 @@ TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(
     memory_ops,
 )
 """The tables of a report."""
-TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {**TABLES, **TRACE_REPLAY_TABLES, **UNIT_TABLES}
+TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {**TABLES, **TRACE_REPLAY_TABLES, **UNIT_TABLES, **EVENT_TABLES}
 
 __all__ = ["TABLES", "TRACE_TABLES", "Options", "Workspace"]

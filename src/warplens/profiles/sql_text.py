@@ -28,7 +28,7 @@ END_OF_LIST: Final = ("from", "where", "group", "having", "order", "limit", "uni
 NEVER_ALIASES: Final = ("end", "null", "true", "false")
 """Words that end an expression, so that the last word of an item is not a name for it."""
 BEFORE_OPERANDS: Final = ("and", "or", "not", "is", "like", "ilike", "rlike", "regexp", "in", "between", "over", "as",
-                          "case", "when", "then", "else", "div", "collate", "interval", "distinct", "escape")  # fmt: skip
+                          "case", "when", "then", "else", "div", "collate", "interval", "escape")  # fmt: skip
 """Words after which an operand comes: `a and b` does not name anything b."""
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from warplens.model.kinds import GPU_WORK, KINDS, NESTED, NONE
+from warplens.model.lanes import caller_lanes
 from warplens.model.paths import depths
 from warplens.model.scene import Scene
 from warplens.model.trace import Bools, Ints, Trace
@@ -206,15 +207,6 @@ def _lanes(trace: Trace, kept: Kept) -> list[dict[str, Any]]:
         | described[number]
         for number, start, events in zip(numbers, first, count, strict=True)
     ]
-
-
-def caller_lanes(trace: Trace) -> list[int]:
-    """Lanes that hold nothing but recorded callers: nobody knows when these ran, so they are no part of a timeline."""
-    if trace.frames.is_empty():
-        return []
-    lane, size = trace.ints("lane"), len(trace.lanes)
-    callers = np.bincount(lane[trace.frames["id"].to_numpy()], minlength=size)
-    return list(map(int, np.flatnonzero((callers > 0) & (callers == np.bincount(lane, minlength=size)))))
 
 
 def _gap_columns(gaps: pl.DataFrame, packer: Packer) -> dict[str, Spec]:
