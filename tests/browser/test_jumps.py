@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import warplens
 from support import ROOT, kernel, launch, op, write_trace
+from warplens.outputs.document import Document
+from warplens.outputs.html import page_bytes
 
 Show = Callable[..., Any]
 Written = Callable[[Path], Path]
@@ -67,6 +71,41 @@ def test_the_longest_gap_is_the_one_the_card_tells_of(trace: Path, written: Writ
         start, end = page.js("() => warplens.store.pair('range')")
         if told:
             assert (end - start) / 1e6 == pytest.approx(float(told[1].replace(",", "")), abs=0.006)
+
+
+LINKS = """() => [...document.querySelectorAll('.card')].map(card => [...card.querySelectorAll('.title, .link')].map(link => {
+  link.click();
+  return [link.classList.contains('title') ? '' : link.textContent, warplens.store.hash()];
+}))"""
+SENTENCES = {
+    "findings": ("title", "place", "evidence", "advice", "proof"),
+    "evidence": ("what", "detail", "place"),
+    "quality": ("message",),
+}
+
+
+def reworded(document: Document) -> Document:
+    """The same document with every sentence replaced."""
+    tables = []
+    for table in document.tables:
+        columns = [pl.lit("Lorem ipsum dolor").alias(name) for name in SENTENCES.get(table.name, ())]
+        frame = table.frame.with_columns(columns)
+        notes = tuple("sit amet" for _ in table.notes)
+        tables.append(replace(table, meaning="consectetur", notes=notes, frame=frame))
+    return replace(document, title="adipiscing", facts=dict.fromkeys(document.facts, "elit"), tables=tables)
+
+
+@pytest.mark.parametrize("trace", [EAGER, SYNC], ids=lambda path: path.stem)
+def test_rewording_titles_and_evidence_breaks_no_link(trace: Path, tmp_path: Path, show: Show) -> None:
+    document = warplens.open(trace, min_gain_percent=0, cache=False).document()
+    paths = [tmp_path / "plain.html", tmp_path / "reworded.html"]
+    for path, each in zip(paths, [document, reworded(document)], strict=True):
+        path.write_bytes(page_bytes(each))
+    plain, other = (show(path).js(LINKS) for path in paths)
+    assert other == plain
+    linked = [hash for card in plain for _, hash in card]
+    assert len(linked) > 10 and len(set(linked)) > 5
+    assert all("table=evidence" not in hash for hash in linked), "each link leads to data, not back to the sentence"
 
 
 def test_search_says_how_much_it_found_and_enter_goes_on(written: Written, show: Show) -> None:

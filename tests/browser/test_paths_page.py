@@ -328,7 +328,7 @@ def test_two_profiles_compared(tmp_path: Path, show: Show) -> None:
 def test_calls_are_compared_where_there_are_no_times(tmp_path: Path, show: Show) -> None:
     page = diff_page(CALLS, CALLS, tmp_path, show)
     assert "Neither profile has times" in page.page.locator("#changes").inner_text()
-    assert text_of(page).startswith("Calls by python: A 169, B 169, Δ ±0; 46 call paths. Widths are counts in B")
+    assert text_of(page).startswith("Calls: A 169, B 169, Δ ±0; 46 call paths. Widths are counts in B")
     lines = saved(page, "folded").splitlines()
     assert [sum(int(line.split(" ")[at]) for line in lines) for at in (-2, -1)] == [169, 169]
     page.assert_quiet()

@@ -111,10 +111,12 @@ export class TensorUse {
     for (const [place, row] of app.programRows.entries()) {
       if (app.launch.tensors[events.tensor[row]]?.storage !== tensor.storage) continue;
       let said = "";
+      let isActive = false;
       let values: Numbers | null | undefined;
       this.each(row, (lane, at, active) => {
-        if (said && !said.includes("masked")) return;
+        if (isActive) return;
         for (let dim = 0; dim < at.length; dim++) if (at[dim] !== index[dim]) return;
+        isActive = active;
         values ??= app.launch.value(events.value[row]);
         const value = active && values && lane < values.length ? `: ${numberText(values[lane])}` : "";
         const dropped = this.isFaulty(row) && !inside(tensor, index) ? "masked or out of bounds" : "masked";

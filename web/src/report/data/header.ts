@@ -13,6 +13,9 @@ export interface Header {
   facts: Record<string, string>;
   definitions: Record<string, Record<string, string>>;
   explanations: Record<string, string>;
+  /** Per row of the tables `findings` and `evidence`: what it points at, the most telling first. */
+  findingTargets: PointedAt[][];
+  targets: PointedAt[][];
   kinds: string[];
   colours: Record<string, string>;
   kindColours: Record<string, string>;
@@ -21,6 +24,14 @@ export interface Header {
   tables: TableHeader[];
   texts: string[];
 }
+
+/** What a finding points at; an event by its row on the page. */
+export type PointedAt =
+  | { to: "row"; table: string; row: number }
+  | { to: "rows"; table: string; column: string; value: string }
+  | { to: "event"; event: number }
+  | { to: "range"; start_ns: number; end_ns: number }
+  | { to: "step"; step: number };
 
 export interface SceneHeader {
   label: string;

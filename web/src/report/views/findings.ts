@@ -2,7 +2,7 @@
 import type { App, View } from "../app";
 import { h } from "../../shared/dom";
 import { formatCount, formatMs, formatPercent } from "../../shared/format";
-import { gapOf, linksOf, type Link } from "../targets";
+import { evidenceLinks, findingLinks, type Link } from "../links";
 
 export function mountFindings(host: HTMLElement, app: App): View {
   const findings = app.wholeTable("findings");
@@ -51,8 +51,8 @@ function card(app: App, row: number): HTMLElement {
   const findings = app.wholeTable("findings");
   const text = (column: string): string => findings.text(column, row);
   const rows = evidenceRows(app, row);
-  const lead = leadOf(app, rows);
-  const first = lead?.links[0];
+  const links = findingLinks(app, row);
+  const [first] = links;
   const title = h("button", {
     class: "title",
     attrs: { type: "button" },
@@ -70,7 +70,7 @@ function card(app: App, row: number): HTMLElement {
     h("p", { text: text("evidence") }),
     h("p", { class: "advice" }, h("b", { text: "Do: " }), text("advice")),
     text("proof") ? h("p", {}, h("b", { text: "Proof: " }), text("proof")) : null,
-    lead ? h("p", { class: "links" }, ...linkButtons(app, lead.links)) : null,
+    links.length ? h("p", { class: "links" }, ...linkButtons(app, links)) : null,
     evidenceList(app, rows),
     explained ? h("details", {}, h("summary", { text: "What this means" }), h("p", { text: explained })) : null,
   );
@@ -101,14 +101,7 @@ function evidenceRows(app: App, finding: number): EvidenceRow[] {
   const number = evidence.column("finding").values;
   return Array.from({ length: evidence.rows }, (_, row) => row)
     .filter((row) => number[row] === finding + 1)
-    .map((row) => ({ row, links: linksOf(app, evidence, row) }));
-}
-
-/** The row that the card leads to: the heaviest, or where it is about gaps, the one with the longest. */
-function leadOf(app: App, rows: EvidenceRow[]): EvidenceRow | undefined {
-  const evidence = app.wholeTable("evidence");
-  const length = ({ row }: EvidenceRow): number => Number(gapOf(evidence.text("what", row)) ?? 0);
-  return rows.reduce<EvidenceRow | undefined>((best, each) => (best && length(best) >= length(each) ? best : each), undefined);
+    .map((row) => ({ row, links: evidenceLinks(app, row) }));
 }
 
 function evidenceList(app: App, rows: EvidenceRow[]): HTMLElement | null {

@@ -4,6 +4,7 @@ import { h, replace } from "../../shared/dom";
 import { gpusOf, measure, workOf } from "../data/measures";
 import { formatMs, formatNs, formatPercent, formatPlural } from "../../shared/format";
 import type { Table } from "../data/table";
+import { hasGaps } from "./tables/targets";
 
 const SHOWN_ROWS = 12;
 const LEAST_SCALE = 25; // percent: bars are no longer than their shares deserve
@@ -261,7 +262,7 @@ function idleList(app: App, sentence: string): HTMLElement {
     colour: "var(--quiet)",
     figures: `${formatMs(ms)} · ${formatPlural(count, "gap")}`,
     title: meanings[name] ?? "",
-    go: () => app.go(name === "short gaps" ? { to: "table", table: "idle" } : { to: "table", table: "gaps", filter: `cause:"${name}"` }),
+    go: () => app.go(hasGaps(app, name) ? { to: "table", table: "gaps", filter: `cause:"${name}"` } : { to: "table", table: "idle" }),
   }));
   return barList("Why the GPU was idle", sentence, bars, "The GPU was never idle.", () => app.go({ to: "table", table: "idle" }));
 }

@@ -2,7 +2,7 @@
 import type { App } from "../../app";
 import { choice, press } from "../../../shared/dom";
 import { formatCount } from "../../../shared/format";
-import { comparedBy, diffContext, diffLook, leftOut, signed, type Width } from "./diff";
+import { comparedBy, diffLook, leftOut, signed, type Width } from "./diff";
 import type { Look } from "./facts";
 import { empty, labelled, type Picture, type Source } from "./source";
 import { diffProfiles, foldedDiffText, speedscopeText } from "./stacks";
@@ -48,7 +48,7 @@ function pictureOf(app: App, look: Look, width: Width): Picture {
   if (!(look.frames.width[ROOT] > 0)) return empty(width === "delta" ? "Nothing changed between A and B." : "No GPU work in this trace.");
   const [a, b] = [table.number(`a_${unit}`, 0), table.number(`b_${unit}`, 0)];
   const text = [
-    `${what === "calls" ? "Calls" : what} by ${diffContext(table)}: A ${shown(a)}, B ${shown(b)}, Δ ${signed(b - a, shown)}; ${formatCount(table.rows)} call paths.`,
+    `${what === "calls" ? "Calls" : what}: A ${shown(a)}, B ${shown(b)}, Δ ${signed(b - a, shown)}; ${formatCount(table.rows)} call paths.`,
     widths[width],
     leftOut(table, look.frames),
   ];

@@ -150,10 +150,6 @@ function ownWidths(table: Table, by: Width, parent: ArrayLike<number>, { unit, s
   return own.map((value) => (Math.abs(value) < least ? 0 : by === "delta" ? Math.abs(value) : Math.max(0, value)));
 }
 
-export function diffContext(table: Table): string {
-  return /\((\w+)\)/.exec(table.meaning)?.[1] ?? "";
-}
-
 /** How much time the chosen width leaves out: nodes that only the other trace has. */
 export function leftOut(table: Table, frames: Frames): string {
   let hidden = 0;

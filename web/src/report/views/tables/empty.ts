@@ -5,6 +5,8 @@ import { formatCount, formatPercent } from "../../../shared/format";
 import { wholeRows } from "./extra";
 
 const COSTED = ["roofline", "gemm", "attention", "convolution", "norm", "transfer"];
+/** Tables whose own notes say how they are made; those of others say why they are empty. */
+const NOTES_ON_METHOD = new Set([...COSTED, "ceilings", "gaps", "short_kernels"]);
 /** Notes on the trace that leave a table empty, the first that applies. */
 const NEEDS: Record<string, string[]> = {
   ops: ["no_host"],
@@ -43,8 +45,7 @@ export function whyEmpty(app: App, table: Table): string[] {
   if (app.scene && !app.selection.whole && whole > 0) {
     return [`Nothing of it is in ${app.selection.text}; for the whole trace there are ${formatCount(whole)} rows.`];
   }
-  const said = table.notes.filter((note) => note.startsWith("no "));
-  if (said.length) return said.map(sentence);
+  if (table.notes.length && !NOTES_ON_METHOD.has(name)) return table.notes.map(sentence);
   if (COSTED.includes(name) && app.hasTable("roofline") && (name === "roofline" || !app.wholeTable("roofline").rows))
     return whyNoCosts(app);
   const message = firstNote(app, NEEDS[name] ?? ["no_gpu"]);

@@ -104,16 +104,20 @@ const step: Finder = (_, table, row) => {
 
 /** To the rows of another table that a filter finds. */
 const rowsOf =
-  (text: string, table: string, filter: (table: Table, row: number) => string): Finder =>
+  (text: string, table: string, filter: (table: Table, row: number, app: App) => string): Finder =>
   (app, from, row) => {
-    const wanted = filter(from, row);
+    const wanted = filter(from, row, app);
     return wanted && (app.hasTable(table) || extraFacts.has(table)) ? { text, target: { to: "table", table, filter: wanted } } : null;
   };
 
-const gapsOfCause = (table: Table, row: number): string => {
+const gapsOfCause = (table: Table, row: number, app: App): string => {
   const cause = table.text("cause", row);
-  return cause === "short gaps" ? "" : `device=${table.text("device", row)} cause="${cause}"`;
+  return hasGaps(app, cause) ? `device=${table.text("device", row)} cause="${cause}"` : "";
 };
+/** Whether the table of gaps lists those of a cause; short ones are only summed. */
+export function hasGaps(app: App, cause: string): boolean {
+  return app.hasTable("gaps") && app.wholeTable("gaps").find("cause", cause) >= 0;
+}
 const eventsOfBucket = (table: Table, row: number): string => {
   if (!table.number("count", row)) return "";
   const below = table.number("to_us", row);
