@@ -2,68 +2,67 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import polars as pl
 import pytest
 
 from warplens.analyses.trees import call_tree
-from warplens.model.builder import RawColumns, build
-from warplens.model.kinds import CODE
+from warplens.model.builder import TraceBuilder
 from warplens.model.quality import MESSAGES
-from warplens.model.trace import SIDE_FRAMES, Meta, Trace
+from warplens.model.trace import Meta, Trace
 from warplens.passes import run_passes
 from warplens.passes.context import BACKWARD, apply_contexts
 from warplens.passes.survey import OWN_WORDS
 from warplens.profiles.trace import Profile
 from warplens.readers.xplane.scopes import BACKWARD_MARK
 
-EVENTS = (
-    # kind, name, ts, dur, lane
-    ("op", "call", 0.0, 100.0, 0),
-    ("runtime", "cudaGraphLaunch", 10.0, 5.0, 0),
-    ("python", "model.py(3): attend", 0.0, 0.0, 1),
-    ("annotation", "layer", 0.0, 0.0, 1),
-    ("op", "dot", 0.0, 0.0, 1),
-    ("other", "(backward)", 0.0, 0.0, 1),
-    ("op", "dot", 0.0, 0.0, 1),
-    ("kernel", "k_forward", 20.0, 3.0, 2),
-    ("kernel", "k_backward", 30.0, 5.0, 2),
-    ("kernel", "k_library", 40.0, 7.0, 2),
+Event = tuple[str, str, int | None, int, int]
+EVENTS: tuple[Event, ...] = (
+    # kind, name, start, duration, lane
+    ("op", "call", 0, 100_000, 0),
+    ("runtime", "cudaGraphLaunch", 10_000, 5_000, 0),
+    ("python", "model.py(3): attend", 0, 0, 1),
+    ("annotation", "layer", 0, 0, 1),
+    ("op", "dot", 0, 0, 1),
+    ("other", "(backward)", 0, 0, 1),
+    ("op", "dot", 0, 0, 1),
+    ("kernel", "k_forward", 20_000, 3_000, 2),
+    ("kernel", "k_backward", 30_000, 5_000, 2),
+    ("kernel", "k_library", 40_000, 7_000, 2),
 )
-FRAMES = ((2, 0), (3, 2), (4, 3), (5, 3), (6, 5))
+FRAMES = ((2, 0, ""), (3, 2, ""), (4, 3, "forward"), (5, 3, ""), (6, 5, "backward"))
 CONTEXTS = ((7, 4), (8, 6))
 
 
-def raw(events: tuple[tuple[str, str, float, float, int], ...] = EVENTS) -> RawColumns:
-    kinds, names, starts, durations, lanes = zip(*events, strict=True)
-    texts = list(dict.fromkeys(names))
-    on_gpu = np.array([kind == "kernel" for kind in kinds])
-    launched = np.array([kind in ("kernel", "runtime") for kind in kinds])
-    return RawColumns(
-        kind=np.array([CODE[kind] for kind in kinds], np.int64),
-        ts_us=np.array(starts),
-        dur_us=np.array(durations),
-        lane=np.array(lanes, np.int32),
-        name=np.array([texts.index(name) for name in names], np.int32),
-        names=texts,
-        lanes=[("host", 1), ("recorded callers", 0), ("gpu", 0)],
-        ints={
-            "device": np.where(on_gpu, 0, -1),
-            "stream": np.where(on_gpu, 7, -1),
-            "correlation": np.where(launched, 5, -1),
-        },
-        sides={
-            "frames": pl.DataFrame(FRAMES, schema=SIDE_FRAMES["frames"], orient="row"),
-            "contexts": pl.DataFrame(CONTEXTS, schema=SIDE_FRAMES["contexts"], orient="row"),
-        },
-    )
+def builder(events: tuple[Event, ...] = EVENTS, *, with_callers: bool = True) -> TraceBuilder:
+    """Without callers, what would be one is an event of its lane."""
+    made = TraceBuilder()
+    lanes = [made.lanes[process, thread] for process, thread in (("host", 1), ("host", 2), ("gpu", 0))]
+    frames = {event: (parent, instance) for event, parent, instance in FRAMES} if with_callers else {}
+    for number, (kind, name, start, duration, lane) in enumerate(events):
+        if number in frames:
+            parent, instance = frames[number]
+            made.frame(parent, kind, name, start, instance)
+            continue
+        is_kernel = kind == "kernel"
+        made.add(
+            kind,
+            name,
+            start,
+            duration,
+            lane=lanes[lane],
+            device=0 if is_kernel else -1,
+            stream=7 if is_kernel else -1,
+            correlation=5 if kind in ("kernel", "runtime") else -1,
+        )
+    for event, frame in CONTEXTS if with_callers else ():
+        made.add_context(event, frame)
+    return made
 
 
-def opened(columns: RawColumns | None = None, **meta: str) -> Trace:
+def opened(made: TraceBuilder | None = None, **meta: str) -> Trace:
     facts = Meta(source="test", format=meta.get("format", "xplane"))
-    return run_passes(build(columns or raw(), facts, Counter(), []), check_each=True)
+    return run_passes((made or builder()).build(facts), check_each=True)
 
 
 def named(trace: Trace, row: int) -> str:
@@ -109,15 +108,13 @@ def test_what_lies_below_a_mark_is_the_backward_pass_of_what_is_above_it() -> No
 
 
 def test_a_trace_without_recorded_paths_is_left_as_it_is() -> None:
-    columns = raw()
-    columns.sides = {}
-    trace = build(columns, Meta(source="test", format="kineto"), Counter(), [])
+    trace = builder(with_callers=False).build(Meta(source="test", format="kineto"))
     assert apply_contexts(trace) is trace
 
 
 def test_frames_whose_parent_was_lost_stand_for_themselves() -> None:
-    lost = tuple((*event[:2], float("nan"), *event[3:]) if event[1] == "call" else event for event in EVENTS)
-    trace = opened(raw(lost))
+    lost = tuple((*event[:2], None, *event[3:]) if event[1] == "call" else event for event in EVENTS)
+    trace = opened(builder(lost))
     assert int(trace.ints("parent")[row_of(trace, "model.py(3): attend")]) == -1
 
 
@@ -133,9 +130,9 @@ def test_notes_for_other_profilers_exist_and_do_not_speak_of_pytorch_s(code: str
 
 def test_notes_go_by_the_format() -> None:
     def notes(format: str) -> set[str]:
-        columns = raw(tuple(event for event in EVENTS if event[0] != "python"))
-        columns.sides = {}
-        return {note.code for note in opened(columns, format=format).quality.notes}
+        events = tuple(event for event in EVENTS if event[0] != "python")
+        trace = opened(builder(events, with_callers=False), format=format)
+        return {note.code for note in trace.quality.notes}
 
     assert {"no_stacks", "no_steps", "no_shapes"} <= notes("kineto")
     assert {"no_python", "no_step_ranges", "no_op_shapes"} <= notes("nsys")

@@ -1,246 +1,356 @@
-"""Columns of a reader → a sorted, checked `Trace`; the one place where rows get their numbers."""
+"""`TraceBuilder`: what readers call; nothing else stands between a file and a `Trace`.
+
+A reader adds events one by one (`add`) or many at a time (`add_columns`), in any order, and what belongs to them:
+lanes, flows, allocations, recorded callers. Times are integer nanoseconds from any moment on; None, or False in a
+mask, where the file has none. `build` drops and counts what is damaged, sorts the rest and returns the trace.
+
+An event's number here is its place in the order of adding; in the trace, rows are sorted and have other numbers.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from warplens.model.arrays import sorted_unique
-from warplens.model.kinds import CODE, GPU_WORK, NESTED, NONE
+from warplens.model import assemble
+from warplens.model.arrays import distinct
+from warplens.model.assemble import Array, EventColumns, FlowEnds
+from warplens.model.codes import Codes
+from warplens.model.event_records import Allocation, CallSpec, Collective, Geometry, Lane, Lanes, ThreadId
+from warplens.model.kinds import CODE, NONE
 from warplens.model.quality import Note, Quality
-from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Meta, Trace
+from warplens.model.times import clamped, usable_times
+from warplens.model.trace import SIDE_FRAMES, Bools, Ints, Meta, Trace
 
-Array = npt.NDArray[Any]
-MAX_MICROSECONDS = 4e15
-"""Times beyond this (126 years) are damage, and would not fit in integer nanoseconds with room to add."""
-SIDES = ("specs", "geometries", "copies", "collectives", "frames", "contexts", "metrics", "arguments")
-"""The side frames that a reader may hand over."""
-ROW_COLUMNS = ("id", "parent", "frame")
-"""Columns of side frames that name an event by the reader's numbering."""
-YEAR_MICROSECONDS = 3.2e13
-"""No trace is this long: a time further from the others, or a longer duration, is damage."""
-MAX_SUMMED_MICROSECONDS = 1e15
-"""Durations that add up to more (31 years) hold damage; in nanoseconds, eight times this still fits in 64 bits."""
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+UNNAMED: Final = "(unnamed)"
+FRAMES_LANE: Final = "recorded callers"
+"""The lane of callers that are named without saying when they ran."""
 
 
-@dataclass(frozen=True)
-class Flows:
-    """Ends of flow arrows, one entry each; two ends with equal `key` are one arrow."""
+class EventInts(TypedDict, total=False):
+    """Integer columns of `Trace.events` that only some events have: one value for all, or an array."""
 
-    opens: npt.NDArray[np.bool_]
-    key: npt.NDArray[np.int32]
-    ts_us: npt.NDArray[np.float64]
-    lane: npt.NDArray[np.int32]
-
-
-@dataclass
-class RawColumns:
-    """What a reader hands over: one array entry per timed event, in any order; times in float µs."""
-
-    kind: npt.NDArray[np.int64]
-    ts_us: npt.NDArray[np.float64]
-    dur_us: npt.NDArray[np.float64]
-    lane: npt.NDArray[np.int32]
-    name: npt.NDArray[np.int32]
-    names: list[str]
-    lanes: list[tuple[Any, Any]]
-    ints: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
-    sides: dict[str, pl.DataFrame] = field(default_factory=dict)
-    process_names: dict[Any, str] = field(default_factory=dict)
-    thread_names: dict[tuple[Any, Any], str] = field(default_factory=dict)
-    memory: list[tuple[float, Any, Any, str, int, int, int]] = field(default_factory=list)
-    flows: Flows | None = None
+    device: Array | int
+    stream: Array | int
+    correlation: Array | int
+    external_id: Array | int
+    sequence: Array | int
+    forward_thread: Array | int
+    spec: Array | int
+    geometry: Array | int
 
 
-def to_ns(microseconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Float µs → integer ns: to the ns up to 4e12 µs, beyond that to what a float still tells apart.
+class _Frame(NamedTuple):
+    """A recorded caller, below another event (-1: below none)."""
 
-    The whole µs never pass through a product, which would round them once more.
-    """
-    whole = np.floor(microseconds)
-    part = np.rint((microseconds - whole) * 1000)
-    return whole.astype(np.int64) * 1000 + part.astype(np.int64)
-
-
-def build(raw: RawColumns, meta: Meta, damage: Counter[str], notes: list[Note]) -> Trace:
-    keep = _check_times(raw, damage)
-    start, duration = to_ns(raw.ts_us[keep]), to_ns(raw.dur_us[keep])
-    origin = int(start.min()) if len(start) else 0
-    start -= origin
-    _drop_unused_lanes(raw)
-    lane, lanes = _lanes(raw, keep)
-    order = _row_order(raw.kind[keep], lane, start, duration)
-    rows = keep[order]
-    columns: dict[str, Array] = {name: values[rows] for name, values in raw.ints.items()}
-    columns |= {"kind": raw.kind[rows], "name": raw.name[rows]}
-    columns |= {"start_ns": start[order], "dur_ns": duration[order], "lane": lane[order]}
-    events = _events_frame(columns, len(rows))
-    row_of = np.full(len(raw.kind), NONE, np.int64)
-    row_of[rows] = np.arange(len(rows))
-    sides = {name: _side(name, raw, row_of) for name in SIDES}
-    lane_of = {key: row for row, key in enumerate(zip(lanes["process"], lanes["thread"], strict=True))}
-    return Trace(
-        meta=meta,
-        names=raw.names,
-        events=events,
-        lanes=lanes,
-        memory=_memory(raw, origin, lane_of, damage),
-        flows=_flows(raw, origin, events),
-        steps=pl.DataFrame(schema=SIDE_FRAMES["steps"]),
-        quality=Quality(tuple(notes + [Note(code, count) for code, count in damage.items() if count])),
-        **sides,
-    )
+    parent: int
+    kind: str
+    name: str
+    instance: str
 
 
-def _check_times(raw: RawColumns, damage: Counter[str]) -> npt.NDArray[np.int64]:
-    """Rows with a usable start; durations are mended in place and every mend is counted."""
-    usable = np.isfinite(raw.ts_us) & (np.abs(raw.ts_us) < MAX_MICROSECONDS)
-    missing = np.isnan(raw.dur_us)
-    raw.dur_us[missing] = 0
-    negative = raw.dur_us < 0
-    raw.dur_us[negative] = 0
-    usable &= raw.dur_us < YEAR_MICROSECONDS
-    if raw.dur_us[usable].sum() > MAX_SUMMED_MICROSECONDS:
-        usable &= raw.dur_us < MAX_SUMMED_MICROSECONDS / len(usable)
-    if usable.any():
-        # One absurd timestamp must not stretch the trace: far from the median it is damage.
-        usable &= np.abs(raw.ts_us - _median(raw.ts_us[usable])) < YEAR_MICROSECONDS
-    damage["missing_duration"] += int(missing.sum())
-    damage["negative_duration"] += int(negative.sum())
-    damage["out_of_range"] += int(len(usable) - usable.sum())
-    return np.flatnonzero(usable)
+class TraceBuilder:
+    """See the module's text. `damage` counts what a reader finds wrong, by the codes of quality notes."""
+
+    def __init__(self) -> None:
+        self.names: Codes[str] = Codes()
+        self.lanes = Lanes()
+        self.specs: Codes[CallSpec] = Codes()
+        self.geometries: Codes[Geometry] = Codes()
+        self.process_names: dict[ThreadId, str] = {}
+        self.thread_names: dict[Lane, str] = {}
+        self.damage: Counter[str] = Counter()
+        self._size = 0
+        self._parts: list[EventColumns] = []
+        self._rows = _RowBuffer()
+        self._by_event: dict[str, dict[int, int]] = {}
+        self._flow_keys: Codes[ThreadId] = Codes()
+        self._flows: list[FlowEnds] = []
+        self._arrows: list[tuple[int, int]] = []
+        self._allocations: list[Allocation] = []
+        self._copies: list[tuple[int, int]] = []
+        self._collectives: list[tuple[int, Collective]] = []
+        self._frames: dict[_Frame, int] = {}
+        self._frames_lane = NONE
+        self._contexts: list[tuple[int, int]] = []
+        self._metrics: list[tuple[int, str, float]] = []
+
+    def __len__(self) -> int:
+        """The events added so far."""
+        return self._size
+
+    def add_lane(self, process: ThreadId, thread: ThreadId, process_name: str = "", thread_name: str = "") -> int:
+        """A new lane, also where another has the same ids; `lanes[process, thread]` is one lane for equal ids."""
+        self.process_names[process] = process_name
+        self.thread_names[process, thread] = thread_name
+        return self.lanes.add((process, thread))
+
+    def add(
+        self,
+        kind: str,
+        name: str,
+        start_ns: int | None,
+        dur_ns: int | None,
+        *,
+        lane: int,
+        device: int = NONE,
+        stream: int = NONE,
+        correlation: int = NONE,
+        external_id: int = NONE,
+        geometry: int = NONE,
+    ) -> int:
+        """One event; returns its number."""
+        event = self._size
+        self._size += 1
+        self._rows.add(CODE[kind], self.names[name], start_ns, dur_ns, lane)
+        # Most events have few of these, so they are kept by event.
+        if device != NONE:
+            self._set("device", event, device)
+        if stream != NONE:
+            self._set("stream", event, stream)
+        if correlation != NONE:
+            self._set("correlation", event, correlation)
+        if external_id != NONE:
+            self._set("external_id", event, external_id)
+        if geometry != NONE:
+            self._set("geometry", event, geometry)
+        return event
+
+    def _set(self, column: str, event: int, value: int) -> None:
+        self._by_event.setdefault(column, {})[event] = value if -(2**63) <= value < 2**63 else NONE
+
+    def set_external_id(self, event: int, value: int) -> None:
+        """The number that GPU work and the host's op for it have in common, once both are known."""
+        self._set("external_id", event, value)
+
+    def add_columns(
+        self,
+        kind: str | Array,
+        name: Array,
+        start_ns: Ints,
+        dur_ns: Ints,
+        *,
+        lane: Array | int,
+        has_start: Bools | None = None,
+        has_duration: Bools | None = None,
+        **ints: Unpack[EventInts],
+    ) -> int:
+        """Many events, an entry of each array for each; returns the number of the first.
+
+        `kind` is one for all or an array of codes, `name` are codes of `names`, `lane` is one for all or an array.
+        `has_start` and `has_duration` say where a time is known, by default everywhere.
+        """
+        self._flush()
+        first, size = self._size, len(start_ns)
+        self._size += size
+        columns = EventColumns(
+            kind=np.full(size, CODE[kind], np.uint8) if isinstance(kind, str) else kind.astype(np.uint8, copy=False),
+            name=name.astype(np.int32, copy=False),
+            start_ns=start_ns,
+            dur_ns=dur_ns,
+            lane=_filled(lane, size).astype(np.int32, copy=False),
+            has_start=has_start,
+            has_duration=has_duration,
+            ints={column: _filled(values, size) for column, values in ints.items()},  # type: ignore[arg-type]
+        )
+        self._parts.append(columns)
+        return first
+
+    def name_codes(self, name_of: Callable[..., str], *columns: Ints) -> Ints:
+        """Codes of names that depend on some columns; each different row is named once."""
+        rows, place = distinct(*columns)
+        return np.array([self.names[name_of(*row)] for row in rows], np.int64)[place]
+
+    def lane_codes(self, lane_of: Callable[..., Lane], *columns: Ints) -> Ints:
+        """Lanes that depend on some columns, likewise."""
+        rows, place = distinct(*columns)
+        return np.array([self.lanes[lane_of(*row)] for row in rows], np.int64)[place]
+
+    def geometry_codes(self, grid: Sequence[Ints], block: Sequence[Ints], registers: Ints, shared_bytes: Ints) -> Ints:
+        """Codes of launch geometries; `grid` and `block` have a column for each of x, y and z."""
+        rows, place = distinct(*grid, *block, registers, shared_bytes)
+        geometries = (Geometry(str(list(row[:3])), str(list(row[3:6])), row[6], row[7]) for row in rows)
+        return np.array([self.geometries[geometry] for geometry in geometries], np.int64)[place]
+
+    def add_copies(self, copies: Iterable[tuple[int, int]]) -> None:
+        """How many bytes events move: (event, bytes); negative sizes are unknown ones."""
+        self._copies += [copy for copy in copies if copy[1] >= 0]
+
+    def add_collective(self, event: int, collective: Collective) -> None:
+        self._collectives.append((event, collective))
+
+    def add_allocation(self, allocation: Allocation) -> None:
+        self._allocations.append(allocation)
+
+    def add_flow_ends(
+        self,
+        opens: Sequence[bool],
+        keys: Iterable[ThreadId],
+        start_ns: Ints,
+        lanes: Sequence[int],
+        has_start: Bools | None = None,
+    ) -> None:
+        """Ends of flow arrows between ops: two ends with equal keys are one arrow, `opens` is the end it leaves from.
+
+        An end belongs to the innermost op that starts at its time on its lane.
+        """
+        ends = FlowEnds(np.array(opens, bool), self._flow_keys.of(keys), start_ns, np.array(lanes, np.int32))
+        self._flows.append(ends if has_start is None else ends.chosen(has_start))
+
+    def add_arrow(self, source: int, target: int) -> None:
+        """A flow from one event to another."""
+        self._arrows.append((source, target))
+
+    def frame(self, parent: int, kind: str, name: str, start_ns: int | None, instance: str = "") -> int:
+        """The caller of this name below another event; one event, or one per instance, however often asked for."""
+        key = _Frame(parent, kind, name, instance)
+        event = self._frames.get(key)
+        if event is None:
+            if self._frames_lane == NONE:
+                self._frames_lane = self.add_lane(FRAMES_LANE, 0, FRAMES_LANE, FRAMES_LANE)
+            event = self._frames[key] = self.add(kind, name, start_ns, 0, lane=self._frames_lane)
+        return event
+
+    def add_context(self, event: int, frame: int) -> None:
+        """The innermost recorded caller of a GPU event."""
+        self._contexts.append((event, frame))
+
+    def add_metric(self, event: int, metric: str, value: float) -> None:
+        self._metrics.append((event, metric, value))
+
+    def gathered(self) -> EventColumns:
+        """All events added so far, as columns that may be changed in place."""
+        self._flush()
+        whole = assemble.joined(self._parts)
+        self._parts = [whole]
+        for column, values in self._by_event.items():
+            whole.whole_column(column)[list(values)] = list(values.values())
+        self._by_event = {}
+        return whole
+
+    def _flush(self) -> None:
+        if len(self._rows):
+            self._parts.append(self._rows.columns())
+            self._rows = _RowBuffer()
+
+    def extend(self, later: TraceBuilder) -> None:
+        """Add all events of another builder that has only columns, as if they came after these."""
+        self._flush()
+        names, specs = self.names.of(later.names), self.specs.of(later.specs)
+        geometries = self.geometries.of(later.geometries)
+        lanes = np.array([self.lanes[lane] for lane in later.lanes.in_order], np.int32)
+        keys = self._flow_keys.of(later._flow_keys)
+        columns = later.gathered()
+        columns.name, columns.lane = names[columns.name], lanes[columns.lane]
+        for column, codes in (("spec", specs), ("geometry", geometries)):
+            if column in columns.ints:  # absent ones (-1) stay so
+                columns.ints[column] = np.append(codes, np.int32(NONE))[columns.ints[column]]
+        self._parts.append(columns)
+        self._flows += [ends.recoded(keys, lanes) for ends in later._flows]
+        self._copies += [(self._size + event, size) for event, size in later._copies]
+        self._collectives += [(self._size + event, collective) for event, collective in later._collectives]
+        self._allocations += later._allocations
+        self.process_names |= later.process_names
+        self.thread_names |= later.thread_names
+        self.damage.update(later.damage)
+        self._size += later._size
+
+    def build(self, meta: Meta, notes: Iterable[Note] = ()) -> Trace:
+        """The trace; the builder is used up."""
+        events = self.gathered()
+        names = self._checked_names(events)
+        times = usable_times(events.start_ns, events.dur_ns, events.has_start, events.has_duration, self.damage)
+        origin = int(times.start_ns.min()) if len(times.rows) else 0
+        start = times.start_ns - origin
+        flows = assemble.joined_flows(self._flows)
+        allocating = {(allocation.process, allocation.thread) for allocation in self._allocations}
+        used = assemble.used_lanes(events, flows, [lane in allocating for lane in self.lanes.in_order])
+        lane, lanes = assemble.lanes_of(events, times.rows, used, self._lane_labels())
+        order = assemble.row_order(events.kind[times.rows], lane, start, times.dur_ns)
+        rows = times.rows[order]
+        frame = assemble.events_frame(events, rows, start[order], times.dur_ns[order], lane[order])
+        row_of = np.full(len(events), NONE, np.int64)
+        row_of[rows] = np.arange(len(rows))
+        memory = assemble.memory_frame(self._allocations, origin, lanes, self.damage)
+        host_lane = np.cumsum(used) - 1
+        arrows = assemble.arrows_frame(self._arrows, row_of)
+        counts = [Note(code, count) for code, count in self.damage.items() if count]
+        return Trace(
+            meta=meta,
+            names=names,
+            events=frame,
+            lanes=lanes,
+            memory=memory,
+            flows=pl.concat([assemble.flows_frame(flows, host_lane, origin, frame), arrows]),
+            steps=pl.DataFrame(schema=SIDE_FRAMES["steps"]),
+            arguments=pl.DataFrame(schema=SIDE_FRAMES["arguments"]),
+            specs=assemble.side_frame("specs", list(self.specs)),
+            geometries=assemble.side_frame("geometries", list(self.geometries)),
+            quality=Quality((*notes, *counts)),
+            **{name: assemble.side_of_events(name, rows, row_of) for name, rows in self._sides().items()},
+        )
+
+    def _checked_names(self, events: EventColumns) -> list[str]:
+        names = list(self.names)
+        if "" in self.names:
+            names[self.names[""]] = UNNAMED
+            self.damage["unnamed"] += int(np.count_nonzero(events.name == self.names[""]))
+        return names
+
+    def _lane_labels(self) -> list[tuple[str, str, str, str]]:
+        return [
+            (str(lane[0]), str(lane[1]), self.process_names.get(lane[0], ""), self.thread_names.get(lane, ""))
+            for lane in self.lanes.in_order
+        ]
+
+    def _sides(self) -> dict[str, Sequence[tuple[object, ...]]]:
+        return {
+            "copies": self._copies,
+            "collectives": [(event, *collective) for event, collective in self._collectives],
+            "frames": [(event, frame.parent) for frame, event in self._frames.items()],
+            "contexts": self._contexts,
+            "metrics": self._metrics,
+        }
 
 
-def _median(values: npt.NDArray[np.float64]) -> float:
-    """numpy's own imports its masked arrays first, which takes as long as reading a small trace."""
-    middle = len(values) // 2
-    return float(np.partition(values, middle)[middle])
+class _RowBuffer:
+    """Events that were added one by one."""
+
+    def __init__(self) -> None:
+        self._kind: list[int] = []
+        self._name: list[int] = []
+        self._start: list[int | None] = []
+        self._duration: list[int | None] = []
+        self._lane: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._kind)
+
+    def add(self, kind: int, name: int, start_ns: int | None, dur_ns: int | None, lane: int) -> None:
+        self._kind.append(kind)
+        self._name.append(name)
+        self._start.append(start_ns)
+        self._duration.append(dur_ns)
+        self._lane.append(lane)
+
+    def columns(self) -> EventColumns:
+        return EventColumns(
+            kind=np.array(self._kind, np.uint8),
+            name=np.array(self._name, np.int32),
+            start_ns=clamped([start or 0 for start in self._start]),
+            dur_ns=clamped([duration or 0 for duration in self._duration]),
+            lane=np.array(self._lane, np.int32),
+            has_start=np.array([start is not None for start in self._start], bool),
+            has_duration=np.array([duration is not None for duration in self._duration], bool),
+        )
 
 
-def _drop_unused_lanes(raw: RawColumns) -> None:
-    """Forget the process and thread ids of GPU work: its lanes are named by device and stream."""
-    used = np.zeros(len(raw.lanes), bool)
-    used[raw.lane[~np.isin(raw.kind, [CODE[kind] for kind in GPU_WORK])]] = True
-    if raw.flows is not None:
-        used[raw.flows.lane] = True
-    allocating = {(row[1], row[2]) for row in raw.memory}
-    used |= np.array([lane in allocating for lane in raw.lanes], bool)
-    number = (np.cumsum(used) - 1).astype(np.int32)
-    raw.lane = number[raw.lane]
-    raw.lanes = [lane for lane, is_used in zip(raw.lanes, used.tolist(), strict=True) if is_used]
-    if raw.flows is not None:
-        raw.flows = replace(raw.flows, lane=number[raw.flows.lane])
-
-
-def _lanes(raw: RawColumns, keep: npt.NDArray[np.int64]) -> tuple[Array, pl.DataFrame]:
-    """A lane per host thread and per GPU stream, host first; GPU lanes are named by device and stream."""
-    labels = [_host_labels(raw, process, thread) for process, thread in raw.lanes]
-    lane = raw.lane[keep].astype(np.int64)
-    on_gpu = np.flatnonzero(np.isin(raw.kind[keep], [CODE[kind] for kind in GPU_WORK]))
-    device, stream = raw.ints["device"][keep[on_gpu]], raw.ints["stream"][keep[on_gpu]]
-    streams, stream_code = np.unique(stream, return_inverse=True)
-    devices, device_code = np.unique(device, return_inverse=True)
-    places, code = np.unique(device_code * len(streams) + stream_code, return_inverse=True)
-    lane[on_gpu] = len(labels) + code
-    for place in places.tolist():
-        names = f"GPU {devices[place // len(streams)]}", f"stream {streams[place % len(streams)]}"
-        labels.append((*names, *names))
-    return lane, pl.DataFrame(labels, schema=SIDE_FRAMES["lanes"], orient="row")
-
-
-def _host_labels(raw: RawColumns, process: Any, thread: Any) -> tuple[str, str, str, str]:
-    named = raw.process_names.get(process, ""), raw.thread_names.get((process, thread), "")
-    return str(process), str(thread), *named
-
-
-def _row_order(kind: Array, lane: Array, start: Array, duration: Array) -> npt.NDArray[np.intp]:
-    """By lane, then start, longest first; of equal intervals the kind that calls the other comes first."""
-    rank = np.full(len(CODE), len(NESTED))
-    for place, name in enumerate(NESTED):
-        rank[CODE[name]] = place
-    within_start = -duration * (len(NESTED) + 1) + rank[kind]
-    span = int(start.max(initial=0)) + 1
-    if span * (int(lane.max(initial=0)) + 1) >= 2**62:
-        return np.lexsort((within_start, start, lane))
-    key = lane * span + start
-    order = np.argsort(key, kind="stable")
-    # Equal starts are few: sorting only those by the second key takes half the time of sorting all by both.
-    same = key[order[1:]] == key[order[:-1]]
-    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    order[tied] = order[tied][np.lexsort((within_start[order[tied]], key[order[tied]]))]
-    return order
-
-
-def _events_frame(columns: dict[str, Array], height: int) -> pl.DataFrame:
-    absent = np.full(height, NONE, np.int32)
-    series = []
-    for name, dtype in EVENT_COLUMNS.items():
-        if name == "id":
-            series.append(pl.Series(name, np.arange(height, dtype=np.uint32)))
-        else:
-            series.append(pl.Series(name, columns.get(name, absent)).cast(dtype))
-    return pl.DataFrame(series)
-
-
-def _side(name: str, raw: RawColumns, row_of: npt.NDArray[np.int64]) -> pl.DataFrame:
-    """A reader's side frame, its events turned from the reader's numbering into row numbers."""
-    frame = raw.sides.get(name)
-    if frame is None or "id" not in SIDE_FRAMES[name]:
-        return pl.DataFrame(schema=SIDE_FRAMES[name]) if frame is None else frame
-    for column in frame.columns:
-        if column in ROW_COLUMNS:
-            number = frame[column].to_numpy()
-            frame = frame.with_columns(pl.Series(column, np.where(number >= 0, row_of[number], NONE)))
-    return frame.filter(pl.col("id") >= 0).cast({"id": pl.UInt32}).sort("id")
-
-
-def _memory(raw: RawColumns, origin: int, lane_of: dict[tuple[str, str], int], damage: Counter[str]) -> pl.DataFrame:
-    usable = [row for row in raw.memory if abs(row[0] - origin / 1000) < YEAR_MICROSECONDS]
-    damage["out_of_range"] += len(raw.memory) - len(usable)
-    start = to_ns(np.array([row[0] for row in usable], dtype=np.float64)) - origin
-    data = {
-        "start_ns": start,
-        "lane": [lane_of.get((str(row[1]), str(row[2])), NONE) for row in usable],
-        "device": [row[3] for row in usable],
-        "bytes": [row[4] for row in usable],
-        "allocated_bytes": [row[5] for row in usable],
-        "reserved_bytes": [row[6] for row in usable],
-    }
-    return pl.DataFrame(data, schema=SIDE_FRAMES["memory"]).sort("start_ns", maintain_order=True)
-
-
-def _flows(raw: RawColumns, origin: int, events: pl.DataFrame) -> pl.DataFrame:
-    """Flow arrows as pairs of rows: an end belongs to the innermost op that starts exactly there."""
-    flows = raw.flows
-    if flows is None or len(flows.key) == 0:
-        return pl.DataFrame(schema=SIDE_FRAMES["flows"])
-    usable = np.isfinite(flows.ts_us) & (np.abs(flows.ts_us) < MAX_MICROSECONDS)
-    opens, key, lane = flows.opens[usable], flows.key[usable], flows.lane[usable]
-    row = _op_starting_at(events, lane, to_ns(flows.ts_us[usable]) - origin)
-    found = row >= 0
-    source_of = np.full(int(key.max(initial=-1)) + 1, NONE, np.int64)
-    source_of[key[opens & found]] = row[opens & found]
-    ends = ~opens & found
-    source, target = source_of[key[ends]], row[ends]
-    data = {"source": source[source >= 0], "target": target[source >= 0]}
-    return pl.DataFrame(data, schema=SIDE_FRAMES["flows"])
-
-
-def _op_starting_at(events: pl.DataFrame, lane: Array, start: Array) -> npt.NDArray[np.int64]:
-    """The innermost op that starts at each moment on each lane, -1 where none does."""
-    ops = events.filter(pl.col("kind") == CODE["op"])
-    rows, op_lane, op_start = (ops[name].to_numpy().astype(np.int64) for name in ("id", "lane", "start_ns"))
-    if len(rows) == 0:
-        return np.full(len(lane), NONE, np.int64)
-    # Rows are sorted by lane and start, so one number per (lane, start) is sorted too. Starts are numbered
-    # first: as they are, a damaged one times thousands of lanes would not fit in 64 bits.
-    starts = sorted_unique(op_start)
-    code = np.minimum(np.searchsorted(starts, start), len(starts) - 1)
-    keys, wanted = op_lane * len(starts) + np.searchsorted(starts, op_start), lane * len(starts) + code
-    place = np.maximum(np.searchsorted(keys, wanted, side="right") - 1, 0)
-    return np.where((keys[place] == wanted) & (starts[code] == start), rows[place], NONE)
+def _filled(values: Array | int, size: int) -> Array:
+    return np.full(size, values, np.int64) if isinstance(values, int) else values

@@ -4,7 +4,7 @@ Reads: the tree of calls, their schemas, inputs and outputs. There are no times 
 one, and its metrics are the bytes of the tensors that it was given and that it returned (elements × element size).
 The two kinds of root that the observer adds become "process" and "thread 1", "thread 2" …. A call whose caller is not
 in the file (it had not returned when recording stopped) stands under its thread. Ignores: sequence numbers, forward
-links, attributes of collectives. `execution_trace_join` ties the same file to the trace of the same run.
+links, attributes of collectives. `join` ties the same file to the trace of the same run.
 """
 
 from __future__ import annotations

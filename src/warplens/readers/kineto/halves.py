@@ -12,9 +12,8 @@ import pickle
 import re
 import sys
 import warnings
-from collections.abc import Callable
 
-from warplens.readers.kineto.columns import Columns
+from warplens.readers.kineto.adding import EventAdder, KinetoEvents
 from warplens.readers.kineto.events import CUT, EventReader
 from warplens.readers.shared.collector import gc_paused
 
@@ -22,16 +21,18 @@ MIN_BYTES = 64 << 20
 """Below this the fork and the way back cost more than they save."""
 
 
-def read_columns(reader: EventReader, group_of: Callable[[str], str]) -> Columns:
-    """All events of a text as columns; `reader` then knows the header and the damage."""
+def read_events(reader: EventReader) -> KinetoEvents:
+    """All events of a text; `reader` then knows the header and the damage."""
     with gc_paused():
-        columns = _in_halves(reader, group_of) if _worth_it(reader) else None
-        if columns is None:
-            columns = Columns(group_of)
-            for events in reader.pieces():
-                columns.add(events)
+        events = _in_halves(reader) if _worth_it(reader) else None
+        if events is None:
+            events = KinetoEvents()
+            adder = EventAdder(events)
+            for piece in reader.pieces():
+                adder.add(piece)
+            adder.finish()
     reader.finish()
-    return columns
+    return events
 
 
 def _worth_it(reader: EventReader) -> bool:
@@ -40,7 +41,7 @@ def _worth_it(reader: EventReader) -> bool:
     return len(os.sched_getaffinity(0)) > 1
 
 
-def _in_halves(reader: EventReader, group_of: Callable[[str], str]) -> Columns | None:
+def _in_halves(reader: EventReader) -> KinetoEvents | None:
     middle = CUT.search(reader.text, (reader.start + len(reader.text)) // 2)
     if middle is None:
         return None
@@ -48,15 +49,17 @@ def _in_halves(reader: EventReader, group_of: Callable[[str], str]) -> Columns |
     child = _fork()
     if child == 0:
         os.close(read_end)
-        _decode_second_half(reader, middle, group_of, write_end)
+        _decode_second_half(reader, middle, write_end)
     os.close(write_end)
-    columns = Columns(group_of)
+    events = KinetoEvents()
+    adder = EventAdder(events)
     sound = True
-    for events in reader.pieces_until(middle):
-        if events is None:
+    for piece in reader.pieces_until(middle):
+        if piece is None:
             sound = False
             break
-        columns.add(events)
+        adder.add(piece)
+    adder.finish()
     with os.fdopen(read_end, "rb") as stream:
         answer = stream.read()
     _, status = os.waitpid(child, 0)
@@ -64,8 +67,8 @@ def _in_halves(reader: EventReader, group_of: Callable[[str], str]) -> Columns |
         return None
     # Our own child's words over our own pipe, not something from the file.
     second, reader.end_of_array = pickle.loads(answer)
-    columns.append(second)
-    return columns
+    events.extend(second)
+    return events
 
 
 def _fork() -> int:
@@ -76,19 +79,19 @@ def _fork() -> int:
         return os.fork()
 
 
-def _decode_second_half(
-    reader: EventReader, middle: re.Match[bytes], group_of: Callable[[str], str], pipe: int
-) -> None:
+def _decode_second_half(reader: EventReader, middle: re.Match[bytes], pipe: int) -> None:
     """The child's whole life; it never returns to the caller's code."""
     status = 1
     try:
-        columns = Columns(group_of)
-        for events in reader.pieces(begin=middle.end() - 1):
-            columns.add(events)
+        events = KinetoEvents()
+        adder = EventAdder(events)
+        for piece in reader.pieces(begin=middle.end() - 1):
+            adder.add(piece)
+        adder.finish()
         if not reader.damage:
-            columns.compact()
+            events.builder.gathered()  # one part instead of thousands to be sent
             with os.fdopen(pipe, "wb") as stream:
-                pickle.dump((columns, reader.end_of_array), stream, protocol=5)
+                pickle.dump((events, reader.end_of_array), stream, protocol=5)
             status = 0
     finally:
         os._exit(status)

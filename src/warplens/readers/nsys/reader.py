@@ -1,4 +1,4 @@
-"""Nsight Systems, as `nsys export --type sqlite` writes it (tables: see `nsys_schema`).
+"""Nsight Systems, as `nsys export --type sqlite` writes it (tables: see `schema`).
 
 Reads: kernels, copies, memsets, calls of the CUDA runtime and driver, NVTX ranges, the GPUs, and the names of
 processes and threads; of all processes in the file. Correlation ids are a process's own, so each process gets its own
@@ -10,19 +10,21 @@ that wait are read).
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
 
 from warplens.errors import FormatError
-from warplens.model.builder import build
+from warplens.model.arrays import distinct
+from warplens.model.builder import EventInts, TraceBuilder
+from warplens.model.codes import Codes
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
+from warplens.model.times import durations
 from warplens.model.trace import Device, Ints, Meta, Trace
-from warplens.readers.kineto.columns import Codes
 from warplens.readers.nsys.schema import (
     CALLS,
     COPIES,
@@ -42,9 +44,12 @@ from warplens.readers.nsys.schema import (
     copy_name,
     set_name,
 )
-from warplens.readers.shared.event_parts import Parts, distinct
 from warplens.readers.shared.sqlite_tables import UNFINISHED, Database
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Columns = dict[str, Ints]
 RECORD: Final = "record with: nsys profile --trace=cuda,nvtx, then: nsys export --type sqlite report.nsys-rep"
 UNNAMED: Final = {"kernel": "(kernel without a name)", "call": "(call without a name)", "range": "(unnamed)"}
 VERSION_SUFFIX: Final = re.compile(r"_v\d{4,5}\Z")
@@ -60,8 +65,9 @@ def matches(tables: Sequence[str]) -> bool:
 
 
 def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
-    rows = _Rows(database)
-    if not rows.parts.rows:
+    export = _Export(database)
+    builder = export.builder
+    if not len(builder):
         if database.damage:
             raise FormatError(
                 "a damaged Nsight Systems export, without a readable event", where=meta.source, hint=UNFINISHED
@@ -69,20 +75,19 @@ def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
         raise FormatError(
             "an Nsight Systems export without CUDA work, calls or NVTX ranges", where=meta.source, hint=RECORD
         )
-    found = msgspec.structs.replace(
-        meta, format="nsys", devices=tuple(_devices(database)), facts=_facts(database), events_in_file=rows.parts.rows
+    meta = msgspec.structs.replace(
+        meta, format="nsys", devices=tuple(_devices(database)), facts=_facts(database), events_in_file=len(builder)
     )
-    more = [Note("graph_level", rows.whole_graphs)] if rows.whole_graphs else []
-    return build(rows.parts.columns(), found, rows.counts, [*notes, *more, *database.notes()])
+    graphs = [Note("graph_level", export.whole_graphs)] if export.whole_graphs else []
+    return builder.build(meta, [*notes, *graphs, *database.notes()])
 
 
-class _Rows:
-    """The events of all tables as parts of one trace."""
+class _Export:
+    """Adds the events of all tables to a builder."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.parts = Parts()
-        self.counts: Counter[str] = Counter()
+        self.builder = TraceBuilder()
         self.tables = {table: database.ints(table, spec) for table, spec in SPECS.items()}
         self.tables[RANGES], self.texts = self._ranges(RANGE_TYPES)
         domains, domain_names = self._ranges(DOMAIN_TYPE)
@@ -101,7 +106,7 @@ class _Rows:
         self._add_ranges()
         self._name_lanes()
 
-    def _ranges(self, where: str) -> tuple[dict[str, Ints], list[str | None]]:
+    def _ranges(self, where: str) -> tuple[Columns, list[str | None]]:
         return self.database.ints_and_text(RANGES, RANGE, "text", where)
 
     def _visible_gpus(self) -> dict[tuple[int, int], int]:
@@ -109,8 +114,8 @@ class _Rows:
         rows = zip(*(columns[name].tolist() for name in ("pid", "number", "gpu")), strict=True)
         return {(pid, number): gpu for pid, number, gpu in rows if gpu >= 0}
 
-    def _resolve(self, table: dict[str, Ints]) -> None:
-        """Adds the `process` (a place in `pids`), and makes correlation ids and GPU numbers those of the whole file."""
+    def _resolve(self, table: Columns) -> None:
+        """Adds the `process` (an index of `pids`); correlation ids and GPU numbers become those of the whole file."""
         ids = table["global"]
         process = np.where(ids == NONE, 0, np.searchsorted(self.processes, ids >> ID_BITS))
         table["process"] = process
@@ -119,7 +124,7 @@ class _Rows:
             table["correlation"] = np.where(own > 0, own + (process << CORRELATION_BITS), NONE)
         if "device" in table:
             rows, codes = distinct(process, table["device"])
-            gpus = [self.gpu_of.get((self.pids[place], number), number) for place, number in rows]
+            gpus = [self.gpu_of.get((self.pids[index], number), number) for index, number in rows]
             table["device"] = np.array(gpus, np.int64)[codes]
 
     def _drop_recorded_nodes(self) -> None:
@@ -131,47 +136,66 @@ class _Rows:
 
     def _add_gpu_work(self) -> None:
         kernels, copies, sets, graphs = (self.tables[table] for table in (KERNELS, COPIES, SETS, WHOLE_GRAPHS))
-        kernels["shared"] = _added(kernels["static_shared"], kernels["dynamic_shared"])
-        geometry = self.parts.geometry(kernels) if (kernels["grid_x"] != NONE).any() else NONE
-        self._add_on_gpu("kernel", kernels, self._strings("kernel", kernels["name"]), geometry)
-        named = self.parts.named
-        self.parts.add_copies(copies["bytes"])
-        self._add_on_gpu("memcpy", copies, named(copy_name, copies["way"], copies["source"], copies["target"]))
-        self.parts.add_copies(sets["bytes"])
-        self._add_on_gpu("memset", sets, named(set_name, sets["memory"]))
-        self._add_on_gpu("kernel", graphs, named(lambda graph: f"CUDA graph {graph} (whole graph)", graphs["graph"]))
+        name_codes = self.builder.name_codes
+        self._add_on_gpu(
+            "kernel", kernels, self._strings("kernel", kernels["name"]), geometry=self._geometries(kernels)
+        )
+        first = self._add_on_gpu("memcpy", copies, name_codes(copy_name, *_columns(copies, "way", "source", "target")))
+        self.builder.add_copies(zip(count(first), copies["bytes"].tolist(), strict=False))
+        first = self._add_on_gpu("memset", sets, name_codes(set_name, sets["memory"]))
+        self.builder.add_copies(zip(count(first), sets["bytes"].tolist(), strict=False))
+        graph_names = name_codes(lambda graph: f"CUDA graph {graph} (whole graph)", graphs["graph"])
+        self._add_on_gpu("kernel", graphs, graph_names)
 
-    def _add_on_gpu(self, kind: str, table: dict[str, Ints], name: Ints, geometry: Ints | int = NONE) -> None:
-        lane = self.parts.lanes[self.pids[0], "GPU"]
-        places = {column: table[column] for column in ("device", "stream", "correlation")}
-        self.parts.add(kind, table["start"], table["end"], name, lane, geometry=geometry, **places)
+    def _geometries(self, kernels: Columns) -> Ints | int:
+        if not (kernels["grid_x"] != NONE).any():
+            return NONE
+        return self.builder.geometry_codes(
+            _columns(kernels, "grid_x", "grid_y", "grid_z"),
+            _columns(kernels, "block_x", "block_y", "block_z"),
+            kernels["registers"],
+            _added(kernels["static_shared"], kernels["dynamic_shared"]),
+        )
+
+    def _add_on_gpu(self, kind: str, table: Columns, name: Ints, geometry: Ints | int = NONE) -> int:
+        device, stream, correlation = _columns(table, "device", "stream", "correlation")
+        lane = self.builder.lanes[self.pids[0], "GPU"]
+        return self._add(
+            kind, table, name, lane, device=device, stream=stream, correlation=correlation, geometry=geometry
+        )
+
+    def _add(self, kind: str, table: Columns, name: Ints, lane: Ints | int, **ints: Unpack[EventInts]) -> int:
+        start, end = _columns(table, "start", "end")
+        has_start = start != NONE
+        return self.builder.add_columns(
+            kind, name, start, durations(start, end), lane=lane, has_start=has_start, **ints
+        )
 
     def _add_calls(self) -> None:
         calls = self.tables[CALLS]
         name = self._strings("call", calls["name"])
-        self.parts.add(
-            "runtime", calls["start"], calls["end"], name, self._threads(calls), correlation=calls["correlation"]
-        )
+        self._add("runtime", calls, name, self._threads(calls), correlation=calls["correlation"])
 
     def _add_ranges(self) -> None:
         ranges = self.tables[RANGES]
-        name = self._range_names(ranges)
         closed = ranges["end"] != NONE
-        self.counts["unclosed"] += int((~closed).sum())
-        lane = self._threads(ranges)
-        self.parts.add("annotation", *(values[closed] for values in (ranges["start"], ranges["end"], name, lane)))
+        self.builder.damage["unclosed"] += int((~closed).sum())
+        name, lane = self._range_names(ranges), self._threads(ranges)
+        self._add(
+            "annotation", {column: values[closed] for column, values in ranges.items()}, name[closed], lane[closed]
+        )
 
     def _strings(self, what: str, ids: Ints) -> Ints:
         """Names by id, without the runtime's version; those that are missing are counted."""
         texts = self.database.text_of(STRINGS, "id", "value", ids)
-        self.counts["unnamed"] += int((~np.isin(ids, list(texts))).sum())
+        self.builder.damage["unnamed"] += int((~np.isin(ids, list(texts))).sum())
         if what == "call":
             texts = {code: VERSION_SUFFIX.sub("", text) for code, text in texts.items()}
-        return self.parts.named(lambda code: texts.get(code) or UNNAMED[what], ids)
+        return self.builder.name_codes(lambda code: texts.get(code) or UNNAMED[what], ids)
 
-    def _range_names(self, ranges: dict[str, Ints]) -> Ints:
+    def _range_names(self, ranges: Columns) -> Ints:
         """The text of each range, registered (by id) or its own, behind the name of its domain."""
-        own = Codes()
+        own: Codes[str | None] = Codes()
         place = own.of(self.texts).astype(np.int64)
         texts = list(own)
         registered = self.database.text_of(STRINGS, "id", "value", ranges["name"])
@@ -181,28 +205,32 @@ class _Rows:
             prefix = self.domains.get((process, domain), "")
             return f"{prefix}:{name}" if prefix else name
 
-        return self.parts.named(name_of, ranges["process"], ranges["domain"], ranges["name"], place)
+        return self.builder.name_codes(name_of, ranges["process"], ranges["domain"], ranges["name"], place)
 
-    def _domains(self, rows: dict[str, Ints], texts: list[str | None]) -> dict[tuple[int, int], str]:
+    def _domains(self, rows: Columns, texts: list[str | None]) -> dict[tuple[int, int], str]:
         """Names of NVTX domains by process and id; 0 is the default domain, which has none."""
         registered = self.database.text_of(STRINGS, "id", "value", rows["name"])
         names = [text or registered.get(code, "") for text, code in zip(texts, rows["name"].tolist(), strict=True)]
         keys = zip(rows["process"].tolist(), rows["domain"].tolist(), strict=True)
         return {key: name for key, name in zip(keys, names, strict=True) if key[1] > 0}
 
-    def _threads(self, table: dict[str, Ints]) -> Ints:
+    def _threads(self, table: Columns) -> Ints:
         thread = np.where(table["global"] == NONE, 0, table["global"] & ID_MASK)
-        return self.parts.laned(lambda place, tid: (self.pids[place], tid), table["process"], thread)
+        return self.builder.lane_codes(lambda place, tid: (self.pids[place], tid), table["process"], thread)
 
     def _name_lanes(self) -> None:
         for pid, name in self.database.texts("PROCESSES", "pid", "name"):
             if pid is not None and pid.isdecimal() and name:
-                self.parts.process_names[int(pid)] = name
+                self.builder.process_names[int(pid)] = name
         threads = self.database.ints("ThreadNames", {"global": ("globalTid",), "name": ("nameId",)})
         texts = self.database.text_of(STRINGS, "id", "value", threads["name"])
         for thread, code in zip(threads["global"].tolist(), threads["name"].tolist(), strict=True):
             if code in texts:
-                self.parts.thread_names[thread >> ID_BITS & ID_MASK, thread & ID_MASK] = texts[code]
+                self.builder.thread_names[thread >> ID_BITS & ID_MASK, thread & ID_MASK] = texts[code]
+
+
+def _columns(table: Columns, *names: str) -> list[Ints]:
+    return [table[name] for name in names]
 
 
 def _added(static: Ints, dynamic: Ints) -> Ints:

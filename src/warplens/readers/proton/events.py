@@ -33,7 +33,7 @@ class Args(Struct, gc=False):
     label: str = field(name="name", default="")
 
 
-class Event(Struct, gc=False):
+class ProtonEvent(Struct, gc=False):
     ph: str = ""
     cat: str = ""
     name: str = ""
@@ -58,8 +58,8 @@ class Document(Struct, Generic[E]):
 NAMES: Final = msgspec.json.Decoder(list[str])
 
 
-def read_events(text: bytes) -> tuple[list[Event], Counter[str]]:
-    return read_documents(text, Event)
+def read_events(text: bytes) -> tuple[list[ProtonEvent], Counter[str]]:
+    return read_documents(text, ProtonEvent)
 
 
 def read_documents(text: bytes, kind: type[E]) -> tuple[list[E], Counter[str]]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
-import polars as pl
-
-from warplens.model.kinds import CODE
+from warplens.model.builder import TraceBuilder
+from warplens.model.kinds import NONE
 from warplens.model.quality import Note
-from warplens.model.trace import SIDE_FRAMES, Trace
-from warplens.readers.proton.events import Event
-from warplens.readers.xplane.rows import Rows
+from warplens.readers.proton.events import ProtonEvent
+from warplens.readers.shared.microseconds import ns_of
 
 CTA: Final = re.compile(r"(?P<kernel>.*) Core(?P<core>\d+) CTA(?P<cta>\d+)", re.DOTALL)
 WARP: Final = re.compile(r"(?P<warp>warp \d+) \(line \d+\)")
@@ -23,20 +20,20 @@ ARROW: Final = "flow"
 """The category of the two ends of a transaction that one warp begins and another ends; they have no duration."""
 
 
-def is_region(event: Event) -> bool:
+def is_region(event: ProtonEvent) -> bool:
     return isinstance(event.pid, str) and isinstance(event.tid, str) and CTA.fullmatch(event.pid) is not None
 
 
-class RegionRows:
-    """The regions as rows. Those of one launch have one number in the column `correlation`, where the file tells.
+class RegionTrace:
+    """Adds regions to a builder. Those of one launch have one number in the column `correlation`, where it is known.
 
     The ends of an arrow have a number in `external_id`: twice that of the arrow, and one more where it arrives.
     """
 
     format: Final = "proton_intra"
 
-    def __init__(self, events: list[Event]) -> None:
-        self.rows = Rows()
+    def __init__(self, events: list[ProtonEvent]) -> None:
+        self.builder = TraceBuilder()
         self._lanes: dict[tuple[str, str], int] = {}
         inside = [event for event in events if event.ph == "X" and is_region(event)]
         regions = [event for event in inside if event.cat != ARROW]
@@ -44,8 +41,8 @@ class RegionRows:
         for event in regions:
             self._add(event)
         for number, arrow in enumerate(_arrows(event for event in inside if event.cat == ARROW)):
-            for arrives, event in enumerate(arrow):
-                self.rows.ints["external_id"][self._add(event)] = 2 * number + arrives
+            source, target = (self._add(event, 2 * number + arrives) for arrives, event in enumerate(arrow))
+            self.builder.add_arrow(source, target)
         clocks = sorted({event.args.frequency_mhz for event in regions if math.isfinite(event.args.frequency_mhz)})
         ends = sorted({event.args.finalization_ns for event in regions if math.isfinite(event.args.finalization_ns)})
         self.facts = {"kernels": ", ".join(sorted({_kernel(event) for event in regions}))}
@@ -55,32 +52,38 @@ class RegionRows:
             self.facts["finalization_ns"] = f"{ends[0]:g} to {ends[-1]:g}"
         self.notes = [Note("regions_only"), *([Note("assumed_clock")] if clocks else [])]
 
-    def _add(self, event: Event) -> int:
-        row = self.rows.add("gpu_annotation", event.name, self._lane(event), event.ts, event.dur)
-        self.rows.ints["correlation"][row] = self._launch(event)
-        return row
+    def _add(self, event: ProtonEvent, external_id: int = NONE) -> int:
+        return self.builder.add(
+            "gpu_annotation",
+            event.name,
+            ns_of(event.ts),
+            ns_of(event.dur),
+            lane=self._lane(event),
+            correlation=self._launch(event),
+            external_id=external_id,
+        )
 
-    def _launch(self, event: Event) -> int:
-        """The launch that an event is of; transactions do not say when their CTA began, so their time tells."""
+    def _launch(self, event: ProtonEvent) -> int:
+        """The launch that an event is of; transactions do not say when their CTA began: theirs is found by time."""
         begun = self._launches.get(str(event.pid), {})
         number = begun.get(event.args.init_ns, (0, 0.0))[0]
         return number or max(1, sum(first_us <= event.ts for _, first_us in begun.values()))
 
-    def _lane(self, event: Event) -> int:
+    def _lane(self, event: ProtonEvent) -> int:
         match, cta = WARP.fullmatch(str(event.tid)), CTA.fullmatch(str(event.pid))
-        place = str(event.pid), match["warp"] if match else str(event.tid)
-        if place not in self._lanes:
+        process, warp = str(event.pid), match["warp"] if match else str(event.tid)
+        if (process, warp) not in self._lanes:
             core = f"Core{cta['core']} CTA{cta['cta']} " if cta else ""
-            self._lanes[place] = self.rows.add_lane(*place, place[0], f"{core}{place[1]}")
-        return self._lanes[place]
+            self._lanes[process, warp] = self.builder.add_lane(process, warp, process, f"{core}{warp}")
+        return self._lanes[process, warp]
 
 
-def _kernel(event: Event) -> str:
+def _kernel(event: ProtonEvent) -> str:
     match = CTA.fullmatch(str(event.pid))
     return match["kernel"] if match else ""
 
 
-def _launches(regions: list[Event]) -> dict[str, dict[int, tuple[int, float]]]:
+def _launches(regions: list[ProtonEvent]) -> dict[str, dict[int, tuple[int, float]]]:
     """By CTA and moment of its beginning: the launch's number, and the first time of its regions there.
 
     CTAs run once per launch.
@@ -96,23 +99,12 @@ def _launches(regions: list[Event]) -> dict[str, dict[int, tuple[int, float]]]:
     }
 
 
-def _arrows(ends: Iterable[Event]) -> Iterator[tuple[Event, Event]]:
+def _arrows(ends: Iterable[ProtonEvent]) -> Iterator[tuple[ProtonEvent, ProtonEvent]]:
     """The two ends of each arrow, first where it leaves; an end without its other is dropped."""
-    found: dict[int | str, dict[bool, Event]] = {}
+    found: dict[int | str, dict[bool, ProtonEvent]] = {}
     for event in ends:
         if event.bind_id is not None and event.flow_out != event.flow_in:
             found.setdefault(event.bind_id, {})[event.flow_in] = event
     for pair in found.values():
         if len(pair) == 2 and math.isfinite(pair[False].ts) and math.isfinite(pair[True].ts):
             yield pair[False], pair[True]
-
-
-def with_arrows(trace: Trace) -> Trace:
-    """The trace with the arrows that `RegionRows` left the ends of as flows from event to event."""
-    ends = trace.events.filter((pl.col("kind") == CODE["gpu_annotation"]) & (pl.col("external_id") >= 0))
-    if ends.is_empty():
-        return trace
-    numbered = ends.select("id", (pl.col("external_id") // 2).alias("arrow"), (pl.col("external_id") % 2).alias("end"))
-    sources, targets = numbered.filter(pl.col("end") == 0), numbered.filter(pl.col("end") == 1)
-    pairs = sources.join(targets, on="arrow", how="inner").select(source="id", target="id_right")
-    return replace(trace, flows=pairs.cast(SIDE_FRAMES["flows"]))  # type: ignore[arg-type]

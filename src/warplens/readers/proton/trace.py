@@ -14,12 +14,11 @@ from typing import Final
 import msgspec
 
 from warplens.errors import FormatError
-from warplens.model.builder import build
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 from warplens.readers.proton.events import read_events
-from warplens.readers.proton.kernels import KernelRows
-from warplens.readers.proton.regions import RegionRows, is_region, with_arrows
+from warplens.readers.proton.kernels import KernelTrace
+from warplens.readers.proton.regions import RegionTrace, is_region
 from warplens.readers.shared.collector import gc_paused
 
 EXPORT: Final = "such a file comes from Triton: proton.start('name', data='trace'), …, proton.finalize()"
@@ -33,18 +32,17 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         if not timed:
             why = "damaged before its first whole event" if damage else "without timed events"
             raise FormatError(f"a Proton trace {why}", where=meta.source, hint=EXPORT)
-        kind = RegionRows if any(is_region(event) for event in timed) else KernelRows
-        found = kind(events)
-    notes = [*notes, *found.notes, *_damage_notes(notes, damage)]
-    counts = Counter({"not_events": damage["not_events"], "unnamed": found.rows.unnamed})
+        has_regions = any(is_region(event) for event in timed)
+        content = RegionTrace(events) if has_regions else KernelTrace(events)
+    content.builder.damage["not_events"] += damage["not_events"]
     meta = msgspec.structs.replace(
         meta,
-        format=found.format,
-        facts=found.facts,
+        format=content.format,
+        facts=content.facts,
         events_in_file=len(events),
         phases=dict(Counter(event.ph for event in events)),
     )
-    trace = with_arrows(build(found.rows.columns(), meta, counts, notes))
+    trace = content.builder.build(meta, [*notes, *content.notes, *_damage_notes(notes, damage)])
     if len(trace) == 0:
         raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
     return trace

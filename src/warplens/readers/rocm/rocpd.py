@@ -8,20 +8,20 @@ allocations, counters, samples, and the file's views.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 from typing import Final, TypeVar
 
 import msgspec
 import numpy as np
 
 from warplens.errors import FormatError
-from warplens.model.builder import build
+from warplens.model.builder import TraceBuilder
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
+from warplens.model.times import durations
 from warplens.model.trace import Device, Ints, Meta, Trace
 from warplens.readers.rocm.rocprofv3 import UNNAMED
-from warplens.readers.shared.event_parts import Parts
 from warplens.readers.shared.sqlite_tables import UNFINISHED, Database, Spec
 
 DISPATCHES: Final = "rocpd_kernel_dispatch"
@@ -55,20 +55,20 @@ RECORD: Final = "record with: rocprofv3 --kernel-trace --hip-trace --marker-trac
 AS_JSON: Final = "record with --output-format json"
 
 
-class Message(msgspec.Struct):
+class RangeMessage(msgspec.Struct):
     """What is kept beside the event of a roctx range."""
 
     message: str = ""
 
 
-class Agent(msgspec.Struct):
+class AgentFacts(msgspec.Struct):
     """What is kept beside a GPU."""
 
     cu_count: int = 0
     wave_front_size: int = 0
 
 
-Facts = TypeVar("Facts", Message, Agent)
+Stored = TypeVar("Stored", RangeMessage, AgentFacts)
 
 
 def matches(tables: Sequence[str]) -> bool:
@@ -80,25 +80,25 @@ def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
     endings = sorted(table.removeprefix(DISPATCHES) for table in database.tables if table.startswith(DISPATCHES))
     if "start" not in database.columns(DISPATCHES + endings[0]):
         raise FormatError("a rocpd file of a schema that is not known", where=meta.source, hint=AS_JSON)
-    rows = _Rows(database, endings[0])
-    if not rows.parts.rows:
+    process = _Process(database, endings[0])
+    builder = process.builder
+    if not len(builder):
         why = "a damaged rocpd file, without a readable event" if database.damage else "a rocpd file without events"
         raise FormatError(why, where=meta.source, hint=UNFINISHED if database.damage else RECORD)
-    found = msgspec.structs.replace(
-        meta, format="rocpd", devices=tuple(rows.gpus.values()), events_in_file=rows.parts.rows
+    meta = msgspec.structs.replace(
+        meta, format="rocpd", devices=tuple(process.gpus.values()), events_in_file=len(builder)
     )
     more = [Note("other_processes", len(endings) - 1)] if len(endings) > 1 else []
-    return build(rows.parts.columns(), found, rows.counts, [*notes, *more, *database.notes()])
+    return builder.build(meta, [*notes, *more, *database.notes()])
 
 
-class _Rows:
-    """The events of one process as parts of a trace."""
+class _Process:
+    """Adds the events of one process to a builder."""
 
     def __init__(self, database: Database, ending: str) -> None:
         self.database = database
         self.ending = ending
-        self.parts = Parts()
-        self.counts: Counter[str] = Counter()
+        self.builder = TraceBuilder()
         self.pid = next((_int(pid) for (pid,) in self._texts("rocpd_info_process", "pid")), 0)
         self.gpus = self._gpus()
         events = database.ints("rocpd_event" + ending, EVENT)
@@ -124,7 +124,7 @@ class _Rows:
         found: dict[int, Device] = {}
         for agent, kind, number, name, product, more in self._texts("rocpd_info_agent", *columns):
             if kind == "GPU":
-                facts = _decoded(Agent, more)
+                facts = _decoded(AgentFacts, more)
                 found[_int(agent)] = Device(
                     id=_int(number) if number else len(found),
                     name=product or name or "",
@@ -139,33 +139,33 @@ class _Rows:
         shown = self._text_of(symbols, "display_name", kernels["kernel"])
         stored = self._text_of(symbols, "kernel_name", kernels["kernel"])
         names = {code: shown.get(code) or text.removesuffix(".kd") for code, text in {**shown, **stored}.items()}
-        self.counts["unnamed"] += int((~np.isin(kernels["kernel"], list(names))).sum())
+        self.builder.damage["unnamed"] += int((~np.isin(kernels["kernel"], list(names))).sum())
         known = self.database.ints(symbols + self.ending, SYMBOL)
         registers = _looked_up(known["id"], known["registers"], kernels["kernel"])
-        blocks = {
-            f"grid_{axis}": -(-kernels[f"items_{axis}"] // np.maximum(1, kernels[f"block_{axis}"])) for axis in "xyz"
-        }
-        geometry = self.parts.geometry({**kernels, **blocks, "registers": registers})
-        name = self.parts.named(lambda code: names.get(code) or UNNAMED, kernels["kernel"])
+        block = [kernels[f"block_{axis}"] for axis in "xyz"]
+        items = [kernels[f"items_{axis}"] for axis in "xyz"]
+        grid = [-(-work // np.maximum(1, size)) for work, size in zip(items, block, strict=True)]
+        geometry = self.builder.geometry_codes(grid, block, registers, kernels["shared"])
+        name = self.builder.name_codes(lambda code: names.get(code) or UNNAMED, kernels["kernel"])
         self._add_on_gpu("kernel", kernels, name, kernels["agent"], kernels["queue"], geometry)
 
     def _add_copies(self, copies: dict[str, Ints]) -> None:
         texts = self._text_of("rocpd_string", "string", copies["name"])
-        name = self.parts.named(lambda code: copy_name(texts.get(code, "")), copies["name"])
+        name = self.builder.name_codes(lambda code: copy_name(texts.get(code, "")), copies["name"])
         agent = np.where(np.isin(copies["target"], list(self.gpus)), copies["target"], copies["source"])
-        self.parts.add_copies(copies["bytes"])
-        self._add_on_gpu("memcpy", copies, name, agent, 0, NONE)
+        first = self._add_on_gpu("memcpy", copies, name, agent, 0, NONE)
+        self.builder.add_copies(zip(count(first), copies["bytes"].tolist(), strict=False))
 
     def _add_on_gpu(
         self, kind: str, table: dict[str, Ints], name: Ints, agent: Ints, stream: Ints | int, geometry: Ints | int
-    ) -> None:
+    ) -> int:
         agents = np.array(list(self.gpus), np.int64)
         numbers = np.array([gpu.id for gpu in self.gpus.values()], np.int64)
         device = np.maximum(_looked_up(agents, numbers, agent), 0)
-        lane, correlation = self.parts.lanes[self.pid, "GPU"], table["correlation"]
-        self.parts.add(
-            kind, table["start"], table["end"], name, lane,
-            device=device, stream=stream, correlation=correlation, geometry=geometry,
+        return self.builder.add_columns(
+            kind, name, table["start"], durations(table["start"], table["end"]),
+            lane=self.builder.lanes[self.pid, "GPU"], has_start=table["start"] != NONE,
+            device=device, stream=stream, correlation=table["correlation"], geometry=geometry,
         )  # fmt: skip
 
     def _add_regions(self, regions: dict[str, Ints]) -> None:
@@ -174,25 +174,30 @@ class _Rows:
         threads = {
             _int(key): (_int(tid), name) for key, tid, name in self._texts("rocpd_info_thread", "id", "tid", "name")
         }
-        self.parts.thread_names |= {(self.pid, tid): name for tid, name in threads.values() if name}
-        lane = self.parts.laned(lambda thread: (self.pid, threads.get(thread, (thread, ""))[0]), regions["thread"])
+        self.builder.thread_names |= {(self.pid, tid): name for tid, name in threads.values() if name}
+        lane = self.builder.lane_codes(
+            lambda thread: (self.pid, threads.get(thread, (thread, ""))[0]), regions["thread"]
+        )
         for kind in ("annotation", "runtime", "other"):
             # A category whose name is lost is no reason to leave its calls out.
-            codes = [code for code, each in kinds.items() if (each != kind if kind == "other" else each == kind)]
+            codes = [code for code, other in kinds.items() if (other != kind if kind == "other" else other == kind)]
             own = np.isin(regions["category"], codes, invert=kind == "other")
             table = {column: values[own] for column, values in regions.items()}
-            correlation = table["correlation"] if kind == "runtime" else NONE
-            name = self._region_names(table, with_messages=kind == "annotation")
-            self.parts.add(kind, table["start"], table["end"], name, lane[own], correlation=correlation)
+            start = table["start"]
+            self.builder.add_columns(
+                kind, self._region_names(table, with_messages=kind == "annotation"), start,
+                durations(start, table["end"]), lane=lane[own], has_start=start != NONE,
+                correlation=table["correlation"] if kind == "runtime" else NONE,
+            )  # fmt: skip
 
     def _region_names(self, regions: dict[str, Ints], *, with_messages: bool) -> Ints:
         texts = self._text_of("rocpd_string", "string", regions["name"])
-        self.counts["unnamed"] += int((~np.isin(regions["name"], list(texts))).sum())
+        self.builder.damage["unnamed"] += int((~np.isin(regions["name"], list(texts))).sum())
         if not with_messages:
-            return self.parts.named(lambda code: texts.get(code) or "(unnamed)", regions["name"])
+            return self.builder.name_codes(lambda code: texts.get(code) or "(unnamed)", regions["name"])
         stored = self._text_of("rocpd_event", "extdata", regions["event"])
-        messages = {event: _decoded(Message, text).message for event, text in stored.items()}
-        return self.parts.named(
+        messages = {event: _decoded(RangeMessage, text).message for event, text in stored.items()}
+        return self.builder.name_codes(
             lambda event, code: messages.get(event) or texts.get(code) or "(unnamed)",
             regions["event"],
             regions["name"],
@@ -218,7 +223,7 @@ def _looked_up(keys: Ints, values: Ints, wanted: Ints) -> Ints:
     return np.where(keys[place] == wanted, values[place], NONE)
 
 
-def _decoded(kind: type[Facts], text: str | None) -> Facts:
+def _decoded(kind: type[Stored], text: str | None) -> Stored:
     try:
         return msgspec.json.decode(text or "{}", type=kind)
     except msgspec.DecodeError:

@@ -7,18 +7,14 @@ work-items and become blocks here. Ignores: HSA calls (what HIP calls inside), a
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Any
-
 import msgspec
-import numpy as np
-import polars as pl
 
 from warplens.errors import FormatError
-from warplens.model.builder import RawColumns, build
-from warplens.model.kinds import CODE, NONE
+from warplens.model.builder import TraceBuilder
+from warplens.model.event_records import Geometry
+from warplens.model.kinds import NONE
 from warplens.model.quality import Note
-from warplens.model.trace import SIDE_FRAMES, Device, Meta, Trace
+from warplens.model.trace import Device, Meta, Trace
 
 GPU_AGENT = 2
 UNNAMED = "(kernel without a name)"
@@ -125,34 +121,27 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         raise FormatError(f"a damaged rocprofv3 file ({error})", where=meta.source, hint=WHOLE) from error
     if not tools:
         raise FormatError("a rocprofv3 file without any process", where=meta.source, hint=WHOLE)
-    collected = _Rows(tools[0])
-    if not collected.start:
+    process = _Process(tools[0])
+    builder = process.builder
+    if not len(builder):
         raise FormatError("a rocprofv3 file without kernels, copies or calls", where=meta.source, hint=RECORD)
-    found = msgspec.structs.replace(
-        meta, format="rocprofv3", devices=tuple(collected.devices()), events_in_file=len(collected.start)
+    meta = msgspec.structs.replace(
+        meta, format="rocprofv3", devices=tuple(process.devices()), events_in_file=len(builder)
     )
     more = [Note("other_processes", len(tools) - 1)] if len(tools) > 1 else []
-    return build(collected.columns(), found, Counter(), [*notes, *more])
+    return builder.build(meta, [*notes, *more])
 
 
 WHOLE = "was the export finished, and the file copied whole?"
 RECORD = "record with: rocprofv3 --kernel-trace --hip-trace --marker-trace --memory-copy-trace --output-format json"
 
 
-class _Rows:
-    """The records of one process as columns."""
+class _Process:
+    """Adds the records of one process to a builder."""
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
-        self.names: dict[str, int] = {}
-        self.lanes: dict[tuple[Any, Any], int] = {}
-        self.geometries: dict[tuple[Any, ...], int] = {}
-        self.copies: list[tuple[int, int]] = []
-        self.start: list[int] = []
-        self.end: list[int] = []
-        self.columns_of: dict[str, list[int]] = {
-            name: [] for name in ("kind", "name", "lane", "device", "stream", "correlation", "geometry")
-        }
+        self.builder = TraceBuilder()
         self.gpus = {agent.id.handle: agent for agent in tool.agents if agent.type == GPU_AGENT}
         self.number = {handle: _number(agent, place) for place, (handle, agent) in enumerate(self.gpus.items())}
         self._add_all()
@@ -178,35 +167,37 @@ class _Rows:
             -(-items // max(1, size)) for items, size in ((grid.x, block.x), (grid.y, block.y), (grid.z, block.z))
         ]
         registers = symbol.arch_vgpr_count if symbol else NONE
-        shape = (str(blocks), str([block.x, block.y, block.z]), registers, info.group_segment_size, -1.0)
-        geometry = self.geometries.setdefault(shape, len(self.geometries))
-        place = self.number.get(info.agent_id.handle, 0), info.queue_id.handle
-        self._add(record, "kernel", name or UNNAMED, place, geometry)
+        geometry = Geometry(str(blocks), str([block.x, block.y, block.z]), registers, info.group_segment_size)
+        self._add(
+            record,
+            "kernel",
+            name or UNNAMED,
+            device=self.number.get(info.agent_id.handle, 0),
+            stream=info.queue_id.handle,
+            geometry=self.builder.geometries[geometry],
+        )
 
     def _add_copy(self, record: Record) -> None:
         words = self._operation(record).removeprefix("MEMORY_COPY_").replace("_TO_", " -> ").title()
         agent = record.dst_agent_id.handle if record.dst_agent_id.handle in self.gpus else record.src_agent_id.handle
-        if record.bytes >= 0:
-            self.copies.append((len(self.start), record.bytes))
-        self._add(record, "memcpy", f"Memcpy {words}", (self.number.get(agent, 0), 0))
+        copy = self._add(record, "memcpy", f"Memcpy {words}", device=self.number.get(agent, 0), stream=0)
+        self.builder.add_copies([(copy, record.bytes)])
 
     def _add(
-        self, record: Record, kind: str, name: str, place: tuple[int, int] = (NONE, NONE), geometry: int = NONE
-    ) -> None:
-        self.start.append(record.start_timestamp)
-        self.end.append(record.end_timestamp)
-        row = {
-            "kind": CODE[kind],
-            "name": self.names.setdefault(name, len(self.names)),
-            "lane": self.lanes.setdefault((self.tool.metadata.pid, record.thread_id), len(self.lanes)),
-            "device": place[0],
-            "stream": place[1],
+        self, record: Record, kind: str, name: str, *, device: int = NONE, stream: int = NONE, geometry: int = NONE
+    ) -> int:
+        return self.builder.add(
+            kind,
+            name,
+            record.start_timestamp,
+            record.end_timestamp - record.start_timestamp,
+            lane=self.builder.lanes[self.tool.metadata.pid, record.thread_id],
+            device=device,
+            stream=stream,
             # A range's number is its text's, not a launch's.
-            "correlation": NONE if kind == "annotation" else record.correlation_id.internal,
-            "geometry": geometry,
-        }
-        for column, value in row.items():
-            self.columns_of[column].append(value)
+            correlation=NONE if kind == "annotation" else record.correlation_id.internal,
+            geometry=geometry,
+        )
 
     def _operation(self, record: Record) -> str:
         kinds = self.tool.strings.buffer_records
@@ -220,26 +211,6 @@ class _Rows:
                    compute=gpu.name, warp_size=gpu.wave_front_size)
             for handle, gpu in self.gpus.items()
         ]  # fmt: skip
-
-    def columns(self) -> RawColumns:
-        # Whole ns up to 2^53 (104 days of uptime) stay exact as µs with three decimals.
-        start, end = np.array(self.start, np.float64), np.array(self.end, np.float64)
-        ints = {name: np.array(values, np.int64) for name, values in self.columns_of.items()}
-        raw = RawColumns(
-            kind=ints.pop("kind"),
-            ts_us=start / 1000,
-            dur_us=(end - start) / 1000,
-            lane=ints.pop("lane").astype(np.int32),
-            name=ints.pop("name").astype(np.int32),
-            names=list(self.names),
-            lanes=list(self.lanes),
-            ints=ints,
-        )
-        raw.sides = {
-            "geometries": pl.DataFrame(list(self.geometries), schema=SIDE_FRAMES["geometries"], orient="row"),
-            "copies": pl.DataFrame(self.copies, schema=SIDE_FRAMES["copies"], orient="row"),
-        }
-        return raw
 
 
 def _number(agent: Agent, place: int) -> int:

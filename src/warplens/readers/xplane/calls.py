@@ -3,90 +3,106 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from warplens.model.kinds import NONE
+from warplens.model.builder import TraceBuilder
 from warplens.readers.xplane.host import XLA_CALL
-from warplens.readers.xplane.rows import Rows
+
+
+class HostCall(NamedTuple):
+    """An event on a host thread."""
+
+    event: int
+    lane: int
+    start_ns: int
+    dur_ns: int
+
+
+class HloWork(NamedTuple):
+    """A GPU event that names the HLO op it belongs to."""
+
+    event: int
+    start_ns: int
+    correlation: int
+    hlo_op: str
 
 
 class HostCalls:
-    """The host events that GPU work can belong to, collected as they are added to the rows."""
+    """The host events that GPU work can belong to, collected as they are added to the builder."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self._launches: dict[int, int] = {}
-        self._ops: dict[str, list[int]] = {}
-        self._programs: dict[int, list[int]] = {}
+    def __init__(self, builder: TraceBuilder) -> None:
+        self._builder = builder
+        self._launches: dict[int, HostCall] = {}
+        self._ops: dict[str, list[HostCall]] = {}
+        self._programs: dict[int, list[HostCall]] = {}
         self._spans: dict[int, _Spans] = {}
+        self._op_of: dict[int, HostCall] = {}
 
-    def add(self, kind: str, name: str, row: int, correlation: int) -> None:
+    def add(self, kind: str, name: str, call: HostCall, correlation: int) -> None:
         if kind == "runtime" and correlation > 0:
-            self._launches[correlation] = row
+            self._launches[correlation] = call
         elif kind == "op":
-            self._ops.setdefault(name, []).append(row)
+            self._ops.setdefault(name, []).append(call)
             if XLA_CALL.fullmatch(name):
-                self._programs.setdefault(self._rows.lane[row], []).append(row)
+                self._programs.setdefault(call.lane, []).append(call)
 
-    def launch_of(self, row: int) -> int:
-        """The call that launched a GPU event, -1 where it is not recorded."""
-        return self._launches.get(self._rows.ints["correlation"].get(row, NONE), NONE)
-
-    def tie_to_hlo_ops(self, hlo_of: Mapping[int, str]) -> None:
-        """GPU work ↔ the host's event for its HLO op, where launches lie on a thread line of their own (ROCm).
+    def tie_to_hlo_ops(self, works: Iterable[HloWork]) -> None:
+        """GPU work ↔ the host's event for its HLO op, where launches are on a thread line of their own (ROCm).
 
         The op is the one of that name during which the launch began. Where several threads run it at that moment,
         it is that of the thread to which all clear cases of the launching line lead; else none is chosen.
         """
-        rows = self._rows
-        found = {name: _Spans(rows, members) for name, members in self._ops.items()}
-        candidates: list[tuple[int, int, list[int]]] = []
+        spans = {name: _Spans(calls) for name, calls in self._ops.items()}
+        candidates: list[tuple[HloWork, int, list[HostCall]]] = []
         partners: dict[int, set[int]] = {}
-        for row, name in hlo_of.items():
-            call = self.launch_of(row)
-            if call >= 0 and name in found:
-                around = found[name].around(rows.ts_us[call])
-                candidates.append((row, rows.lane[call], around))
+        for work in works:
+            launch = self._launches.get(work.correlation)
+            if launch is not None and work.hlo_op in spans:
+                around = spans[work.hlo_op].around(launch.start_ns)
+                candidates.append((work, launch.lane, around))
                 if len(around) == 1:
-                    partners.setdefault(rows.lane[call], set()).add(rows.lane[around[0]])
-        external = rows.ints["external_id"]
-        for row, lane, around in candidates:
+                    partners.setdefault(launch.lane, set()).add(around[0].lane)
+        for work, lane, around in candidates:
             if len(around) > 1 and len(partners.get(lane, ())) == 1:
-                around = [op for op in around if rows.lane[op] in partners[lane]]
+                around = [op for op in around if op.lane in partners[lane]]
             if len(around) == 1:
-                external[row] = external[around[0]] = around[0] + 1
+                self._tie(work, around[0])
 
-    def program_call(self, row: int) -> int:
+    def _tie(self, work: HloWork, op: HostCall) -> None:
+        self._op_of[work.event] = op
+        for event in (work.event, op.event):
+            self._builder.set_external_id(event, op.event + 1)
+
+    def program_call(self, work: HloWork) -> HostCall | None:
         """The innermost call of a jitted function or its program around the launch of a GPU event.
 
-        Where there is none, the launch itself; -1 where that is not recorded either.
+        Where there is none, the launch itself; None where that is not recorded either.
         """
-        launch, op = self.launch_of(row), self._rows.ints["external_id"].get(row, 0) - 1
-        for start in (launch, op):
-            if start >= 0:
-                around = self._programs_around(start)
+        launch = self._launches.get(work.correlation)
+        for call in (launch, self._op_of.get(work.event)):
+            if call is not None:
+                around = self._programs_around(call)
                 if around:
                     return around[-1]
         return launch
 
-    def _programs_around(self, row: int) -> list[int]:
-        lane = self._rows.lane[row]
-        if lane not in self._spans:
-            self._spans[lane] = _Spans(self._rows, self._programs.get(lane, []))
-        return self._spans[lane].around(self._rows.ts_us[row])
+    def _programs_around(self, call: HostCall) -> list[HostCall]:
+        if call.lane not in self._spans:
+            self._spans[call.lane] = _Spans(self._programs.get(call.lane, []))
+        return self._spans[call.lane].around(call.start_ns)
 
 
 class _Spans:
     """Intervals that can be asked which of them hold a moment."""
 
-    def __init__(self, rows: Rows, members: list[int]) -> None:
+    def __init__(self, calls: list[HostCall]) -> None:
         # Of two that start together the longer is the outer one.
-        self.row = sorted(members, key=lambda row: (rows.ts_us[row], -rows.dur_us[row], row))
-        self.start = [rows.ts_us[row] for row in self.row]
-        self.end = [rows.ts_us[row] + rows.dur_us[row] for row in self.row]
-        self.longest = max((rows.dur_us[row] for row in members), default=0.0)
+        self._calls = sorted(calls, key=lambda call: (call.start_ns, -call.dur_ns, call.event))
+        self._starts = [call.start_ns for call in self._calls]
+        self._longest = max((call.dur_ns for call in calls), default=0)
 
-    def around(self, moment: float) -> list[int]:
-        """The rows of the intervals that hold `moment`, by start."""
-        first, last = bisect_left(self.start, moment - self.longest), bisect_right(self.start, moment)
-        return [self.row[place] for place in range(first, last) if self.end[place] > moment]
+    def around(self, moment: int) -> list[HostCall]:
+        """The intervals that hold `moment`, by start."""
+        first, last = bisect_left(self._starts, moment - self._longest), bisect_right(self._starts, moment)
+        return [call for call in self._calls[first:last] if call.start_ns + call.dur_ns > moment]

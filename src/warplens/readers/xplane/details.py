@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from warplens.model.event_records import Allocation, Geometry, ThreadId
 from warplens.model.kinds import NONE
 from warplens.readers.xplane.planes import Stats, Value, XEvent
 
@@ -26,18 +27,19 @@ def details_of(stats: Stats, *names: str) -> dict[str, str]:
     return dict(word.split(":", 1) for word in words if ":" in word)
 
 
-def geometry_of(stats: Stats) -> tuple[str, str, int, int, float]:
+def geometry_of(stats: Stats) -> Geometry:
     return _geometry(stats.get("kernel_details", ""), stats.get("theoretical_occupancy_pct"))
 
 
 @lru_cache(maxsize=4096)
-def _geometry(kernel_details: Value, occupancy: Value | None) -> tuple[str, str, int, int, float]:
+def _geometry(kernel_details: Value, occupancy: Value | None) -> Geometry:
     details = details_of({"kernel_details": kernel_details}, "kernel_details")
     shared = [id_of(details.get(key)) for key in ("static_shared", "dynamic_shared", "group_mem")]
     known = [size for size in shared if size >= 0]
     size = min(sum(known), 2**63 - 1) if known else NONE
     percent = percent_of(details.get("occ_pct") if occupancy is None else occupancy)
-    return _extent(details.get("grid")), _extent(details.get("block")), id_of(details.get("regs")), size, percent
+    grid, block = (_extent(details.get(key)) for key in ("grid", "block"))
+    return Geometry(grid, block, id_of(details.get("regs")), size, percent)
 
 
 def _extent(text: str | None) -> str:
@@ -71,10 +73,16 @@ def copy_name(event: XEvent) -> str:
     return f"Memcpy {match['source']}to{match['target']}{words}"
 
 
-def allocation_of(event: XEvent) -> tuple[str, int, int, int]:
-    """Device, bytes, bytes in use afterwards, bytes reserved (XLA writes 0 where it keeps no count)."""
+def allocation_of(event: XEvent, start_ns: int, process: ThreadId, thread: ThreadId) -> Allocation:
+    """XLA writes 0 for the bytes that it has reserved where it keeps no count."""
     allocator = str(event.stats.get("allocator_name", ""))
     gpu = re.match(r"GPU_(\d+)_", allocator)
-    size = max(0, id_of(event.stats["allocation_bytes"])) * ALLOCATIONS[event.name]
-    reserved = id_of(event.stats.get("bytes_reserved")) or NONE
-    return f"GPU {gpu[1]}" if gpu else allocator, size, id_of(event.stats.get("bytes_allocated")), reserved
+    return Allocation(
+        start_ns,
+        process,
+        thread,
+        device=f"GPU {gpu[1]}" if gpu else allocator,
+        bytes=max(0, id_of(event.stats["allocation_bytes"])) * ALLOCATIONS[event.name],
+        allocated_bytes=id_of(event.stats.get("bytes_allocated")),
+        reserved_bytes=id_of(event.stats.get("bytes_reserved")) or NONE,
+    )

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from warplens.model.builder import TraceBuilder
+from warplens.model.kinds import NONE
 from warplens.readers.shared.protobuf_wire import Damage
-from warplens.readers.xplane.calls import HostCalls
+from warplens.readers.xplane.calls import HloWork, HostCall, HostCalls
 from warplens.readers.xplane.details import id_of
 from warplens.readers.xplane.hlo import Instruction, Origin, read_module
 from warplens.readers.xplane.match import Found, Matcher
 from warplens.readers.xplane.planes import Program, XEvent
-from warplens.readers.xplane.rows import Rows
 from warplens.readers.xplane.scopes import callers_of
 
 
-class _Work(NamedTuple):
+class _ProgramWork(NamedTuple):
     """A GPU event that says which part of which program it runs."""
 
-    row: int
+    work: HloWork
     kernel: str
-    hlo_op: str
     op_name: str
 
 
@@ -34,14 +34,14 @@ class _Launch(NamedTuple):
     correlation: int
 
 
-class CallPaths:
+class ProgramCallers:
     """Collects GPU events, and gives each that some instruction stands for the callers which that names.
 
     The callers hang below the call of the program, and all work of one call shares them.
     """
 
-    def __init__(self, rows: Rows, calls: HostCalls, programs: list[Program], damage: Damage) -> None:
-        self._rows = rows
+    def __init__(self, builder: TraceBuilder, calls: HostCalls, programs: list[Program], damage: Damage) -> None:
+        self._builder = builder
         self._calls = calls
         self._damage = damage
         self._programs = {program.number: program for program in programs}
@@ -49,43 +49,37 @@ class CallPaths:
         for program in programs:
             self._numbers.setdefault(program.module, []).append(program.number)
         self._matchers: dict[int, Matcher | None] = {}
-        self._launches: dict[_Launch, list[_Work]] = {}
+        self._launches: dict[_Launch, list[_ProgramWork]] = {}
 
-    def add(self, row: int, device: int, event: XEvent) -> None:
+    def add(self, work: HloWork, device: int, event: XEvent) -> None:
         stats = event.stats
-        hlo_op = str(stats["hlo_op"])
         launch = _Launch(
-            id_of(stats.get("program_id")),
-            str(stats.get("hlo_module", "")),
-            device,
-            hlo_op,
-            self._rows.ints["correlation"].get(row, -1),
+            id_of(stats.get("program_id")), str(stats.get("hlo_module", "")), device, work.hlo_op, work.correlation
         )
-        work = _Work(row, event.name, hlo_op, str(stats.get("name", "")))
-        self._launches.setdefault(launch, []).append(work)
+        self._launches.setdefault(launch, []).append(_ProgramWork(work, event.name, str(stats.get("name", ""))))
 
-    def add_to_rows(self) -> None:
+    def add_to_builder(self) -> None:
         for launch, works in self._launches.items():
-            call = self._calls.program_call(works[0].row)
+            call = self._calls.program_call(works[0].work)
             ops: dict[Found, int] = {}
             for work, found in self._found(launch, works):
                 if found not in ops:
-                    ops[found] = self._add_path(call, work.row, found)
-                self._rows.contexts.append((work.row, ops[found]))
+                    ops[found] = self._add_path(call, work, found)
+                self._builder.add_context(work.event, ops[found])
 
-    def _found(self, launch: _Launch, works: list[_Work]) -> Iterator[tuple[_Work, Found]]:
+    def _found(self, launch: _Launch, works: list[_ProgramWork]) -> Iterator[tuple[HloWork, Found]]:
         matcher = self._matcher(launch)
         if matcher is None:
-            # Without the program, an event may still tell its instruction's name and scopes.
-            yield from ((work, _from_event(work)) for work in works if "/" in work.op_name)
+            # Without the program, an event may still have its instruction's name and scopes.
+            yield from ((each.work, _from_event(each)) for each in works if "/" in each.op_name)
             return
         named = matcher.named(launch.hlo_op)
         if named is not None:
-            yield from ((work, named) for work in works)
+            yield from ((each.work, named) for each in works)
             return
-        works.sort(key=lambda work: (self._rows.ts_us[work.row], work.row))
-        found = matcher.in_order([work.kernel for work in works])
-        yield from ((work, each) for work, each in zip(works, found, strict=True) if each is not None)
+        works.sort(key=lambda each: (each.work.start_ns, each.work.event))
+        in_order = matcher.in_order([each.kernel for each in works])
+        yield from ((each.work, found) for each, found in zip(works, in_order, strict=True) if found is not None)
 
     def _matcher(self, launch: _Launch) -> Matcher | None:
         numbers = [launch.program] if launch.program in self._programs else self._numbers.get(launch.module, [])
@@ -97,15 +91,15 @@ class CallPaths:
             self._matchers[number] = Matcher(module) if module.instructions else None
         return self._matchers[number]
 
-    def _add_path(self, call: int, row: int, found: Found) -> int:
+    def _add_path(self, call: HostCall | None, work: HloWork, found: Found) -> int:
         """The op, below its callers. Frames and scopes are shared by all that runs in them; ops are one for each
         instruction."""
-        rows, parent = self._rows, call
-        ts_us = rows.ts_us[call if call >= 0 else row]
+        parent, start_ns = (NONE, work.start_ns) if call is None else (call.event, call.start_ns)
         for kind, name in (*callers_of(found.instruction.origin), ("op", found.op)):
-            parent = rows.frame(parent, kind, name, ts_us, found.instruction.name if kind == "op" else "")
+            instance = found.instruction.name if kind == "op" else ""
+            parent = self._builder.frame(parent, kind, name, start_ns, instance)
         return parent
 
 
-def _from_event(work: _Work) -> Found:
-    return Found(work.hlo_op, Instruction(work.hlo_op, "", Origin(work.op_name)))
+def _from_event(each: _ProgramWork) -> Found:
+    return Found(each.work.hlo_op, Instruction(each.work.hlo_op, "", Origin(each.op_name)))

@@ -53,6 +53,10 @@ class XEvent(NamedTuple):
     duration_ps: int
     stats: Stats
 
+    @property
+    def dur_ns(self) -> int:
+        return _rounded(self.duration_ps)
+
 
 @dataclass
 class XLine:
@@ -60,6 +64,10 @@ class XLine:
     name: str = ""
     timestamp_ns: int = 0
     events: list[XEvent] = field(default_factory=list)
+
+    def start_ns(self, event: XEvent) -> int:
+        """When an event of this line starts."""
+        return self.timestamp_ns + _rounded(event.offset_ps)
 
 
 class Program(NamedTuple):
@@ -240,6 +248,12 @@ class PlaneReader:
             elif number == 5:
                 found = name, text_of(value)
         return found
+
+
+def _rounded(picoseconds: int) -> int:
+    """To whole ns, halves to the even one, as floats are rounded elsewhere."""
+    whole, rest = divmod(picoseconds, 1000)
+    return whole + (rest > 500 or (rest == 500 and whole & 1))
 
 
 def _number(value: int | bytes) -> int:

@@ -2,7 +2,7 @@
 
 Reads: the streams of "/device:GPU:N" planes as GPU work; the threads of "/host:" planes as Python frames, calls of
 the GPU's runtime, steps, annotations, and ops (jitted functions, XLA modules and the HLO ops that some GPU event
-names); the programs in "/host:metadata" as the callers of the GPU work (see xplane_scopes.py); the allocator's marks as
+names); the programs in "/host:metadata" as the callers of the GPU work (see scopes.py); the allocator's marks as
 memory; the planes' facts on devices and versions. Device lines that XLA derives from the streams ("XLA Ops", "Steps",
 …) and planes of other devices are `gpu_annotation`: never GPU time twice. Ignores: scope ranges, counters.
 """
@@ -10,23 +10,22 @@ memory; the planes' facts on devices and versions. Device lines that XLA derives
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import Final
 
 import msgspec
 
 from warplens.errors import FormatError
-from warplens.model.builder import build
+from warplens.model.builder import TraceBuilder
+from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Device, Meta, Trace
 from warplens.readers.shared.collector import gc_paused
 from warplens.readers.shared.protobuf_wire import Damage
-from warplens.readers.xplane.calls import HostCalls
+from warplens.readers.xplane.calls import HloWork, HostCall, HostCalls
 from warplens.readers.xplane.details import ALLOCATIONS, allocation_of, copy_name, geometry_of, id_of, size_of
 from warplens.readers.xplane.host import HostKinds, inside_xla
-from warplens.readers.xplane.paths import CallPaths
+from warplens.readers.xplane.paths import ProgramCallers
 from warplens.readers.xplane.planes import PlaneReader, Stats, XEvent, XLine, XPlane
-from warplens.readers.xplane.rows import Rows
 
 EXPORT: Final = "such a file comes from JAX: with jax.profiler.trace('folder'): …"
 STREAM_LINE: Final = re.compile(r"Stream\b\D*(\d{1,9})?")
@@ -62,8 +61,8 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     reader = PlaneReader()
     with gc_paused():
         planes = reader.planes(text)
-        rows = PlaneRows(planes, reader.damage).rows
-    if not len(rows):
+        builder = added_planes(planes, reader.damage)
+    if not len(builder):
         damaged = reader.damage.truncated or reader.damage.places
         why = "damaged before its first whole event" if damaged else "without timed events"
         raise FormatError(f"an XLA profile (xplane), {why}", where=meta.source, hint=EXPORT)
@@ -72,46 +71,50 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         notes.append(Note("truncated", detail="the last plane is cut"))
     if reader.damage.places:
         notes.append(Note("damaged", reader.damage.places, "each up to the end of its message"))
-    counts = Counter({"unnamed": rows.unnamed, "out_of_range": reader.untimed})
+    builder.damage["out_of_range"] += reader.untimed
     meta = msgspec.structs.replace(meta, format="xplane", events_in_file=reader.events)
-    return built(rows, planes, meta, counts, notes)
+    return built(builder, planes, meta, notes)
 
 
-def built(rows: Rows, planes: list[XPlane], meta: Meta, counts: Counter[str], notes: list[Note]) -> Trace:
-    trace = build(rows.columns(), _with_facts(meta, planes), counts, notes)
+def built(builder: TraceBuilder, planes: list[XPlane], meta: Meta, notes: list[Note]) -> Trace:
+    trace = builder.build(_with_facts(meta, planes), notes)
     if len(trace) == 0:
         raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
     return trace
 
 
-class PlaneRows:
-    """Adds the events of all planes to the rows: GPUs first, since they tell which host events are launches."""
+def added_planes(planes: list[XPlane], damage: Damage) -> TraceBuilder:
+    """A builder with the events of all planes."""
+    builder = TraceBuilder()
+    _PlaneAdder(builder, planes, damage).add_all()
+    return builder
 
-    def __init__(self, planes: list[XPlane], damage: Damage) -> None:
-        self.rows = Rows()
-        self.base_ns = _base(planes)
-        self.launched: set[int] = set()
-        self.hlo_of: dict[int, str] = {}
-        self.calls = HostCalls(self.rows)
-        self.paths = CallPaths(
-            self.rows, self.calls, [program for plane in planes for program in plane.programs], damage
-        )
-        for plane in planes:
+
+class _PlaneAdder:
+    """Adds the events of all planes: GPUs first, since they show which host events are launches."""
+
+    def __init__(self, builder: TraceBuilder, planes: list[XPlane], damage: Damage) -> None:
+        self._builder = builder
+        self._planes = planes
+        self._launched: set[int] = set()
+        self._hlo_work: list[HloWork] = []
+        self._calls = HostCalls(builder)
+        programs = [program for plane in planes for program in plane.programs]
+        self._callers = ProgramCallers(builder, self._calls, programs, damage)
+
+    def add_all(self) -> None:
+        for plane in self._planes:
             if plane.device is not None:
                 self._add_gpu(plane, plane.device)
-        self.kinds = HostKinds(planes, self.launched, set(self.hlo_of.values()))
-        for plane in planes:
+        kinds = HostKinds(self._planes, self._launched, {work.hlo_op for work in self._hlo_work})
+        for plane in self._planes:
             if plane.name.startswith("/host:") or not plane.name:
-                self._add_host(plane)
+                self._add_host(plane, kinds)
             elif plane.device is None:
                 for line in plane.lines:
                     self._add_derived(plane, line)
-        self.calls.tie_to_hlo_ops(self.hlo_of)
-        self.paths.add_to_rows()
-
-    def _start_ps(self, line: XLine) -> int:
-        """Since the base: times since 1970 would lose their nanoseconds in a float."""
-        return (line.timestamp_ns - self.base_ns) * 1000
+        self._calls.tie_to_hlo_ops(self._hlo_work)
+        self._callers.add_to_builder()
 
     def _add_gpu(self, plane: XPlane, device: int) -> None:
         has_streams = any(STREAM_LINE.match(line.name) for line in plane.lines)
@@ -125,56 +128,53 @@ class PlaneRows:
     def _add_stream(self, plane: XPlane, device: int, line: XLine) -> None:
         match = STREAM_LINE.match(line.name)
         stream = int(match[1]) if match and match[1] else line.id if line.id < 2**31 else 0
-        lane, start = self.rows.add_lane(plane.name, line.id, plane.name, line.name), self._start_ps(line)
+        lane = self._builder.add_lane(plane.name, line.id, plane.name, line.name)
         for event in line.events:
-            row = self._add_work(event, lane, (start + event.offset_ps) / 1e6)
-            self.rows.ints["device"][row] = device
-            self.rows.ints["stream"][row] = stream
-            if "hlo_op" in event.stats:
-                self.hlo_of[row] = str(event.stats["hlo_op"])
-                self.paths.add(row, device, event)
+            self._add_work(event, line, lane, device, stream)
 
-    def _add_work(self, event: XEvent, lane: int, ts_us: float) -> int:
+    def _add_work(self, event: XEvent, line: XLine, lane: int, device: int, stream: int) -> None:
         """A kernel, copy or fill."""
-        rows, lower = self.rows, event.name[:6].lower()
+        lower, start_ns = event.name[:6].lower(), line.start_ns(event)
         kind = lower if lower in ("memcpy", "memset") else "kernel"
-        name = copy_name(event) if kind == "memcpy" else event.name
-        row = rows.add(kind, name, lane, ts_us, event.duration_ps / 1e6)
-        rows.ints["correlation"][row] = correlation = id_of(event.stats.get("correlation_id"))
-        self.launched.add(correlation)
-        if kind == "kernel":
-            rows.ints["geometry"][row] = rows.geometries[geometry_of(event.stats)]
-        elif (size := size_of(event.stats)) >= 0:
-            rows.copies.append((row, size))
-        return row
+        correlation = id_of(event.stats.get("correlation_id"))
+        number = self._builder.add(
+            kind,
+            copy_name(event) if kind == "memcpy" else event.name,
+            start_ns,
+            event.dur_ns,
+            lane=lane,
+            device=device,
+            stream=stream,
+            correlation=correlation,
+            geometry=self._builder.geometries[geometry_of(event.stats)] if kind == "kernel" else NONE,
+        )
+        self._launched.add(correlation)
+        if kind != "kernel":
+            self._builder.add_copies([(number, size_of(event.stats))])
+        if "hlo_op" in event.stats:
+            work = HloWork(number, start_ns, correlation, str(event.stats["hlo_op"]))
+            self._hlo_work.append(work)
+            self._callers.add(work, device, event)
 
     def _add_derived(self, plane: XPlane, line: XLine) -> None:
-        lane, start = self.rows.add_lane(plane.name, line.id, plane.name, line.name), self._start_ps(line)
+        lane = self._builder.add_lane(plane.name, line.id, plane.name, line.name)
         for event in line.events:
-            self.rows.add("gpu_annotation", event.name, lane, (start + event.offset_ps) / 1e6, event.duration_ps / 1e6)
+            self._builder.add("gpu_annotation", event.name, line.start_ns(event), event.dur_ns, lane=lane)
 
-    def _add_host(self, plane: XPlane) -> None:
-        process = id_of(plane.stats.get("process_id"))
+    def _add_host(self, plane: XPlane, kinds: HostKinds) -> None:
+        number = id_of(plane.stats.get("process_id"))
+        process = plane.name if number < 0 else number
         for line in plane.lines:
-            lane = self.rows.add_lane(plane.name if process < 0 else process, line.id, plane.name, line.name)
-            start = self._start_ps(line)
+            lane = self._builder.add_lane(process, line.id, plane.name, line.name)
             for event, is_inside in zip(line.events, inside_xla(line), strict=True):
-                ts_us = (start + event.offset_ps) / 1e6
+                start_ns = line.start_ns(event)
                 if event.name in ALLOCATIONS and "allocation_bytes" in event.stats:
-                    self.rows.memory.append((ts_us, *self.rows.lanes[lane], *allocation_of(event)))
+                    self._builder.add_allocation(allocation_of(event, start_ns, process, line.id))
                     continue
-                kind, name = self.kinds.of(event, is_inside)
-                row = self.rows.add(kind, name, lane, ts_us, event.duration_ps / 1e6)
-                correlation = id_of(event.stats.get("correlation_id")) if event.stats else -1
-                if correlation >= 0:
-                    self.rows.ints["correlation"][row] = correlation
-                self.calls.add(kind, name, row, correlation)
-
-
-def _base(planes: list[XPlane]) -> int:
-    """A line's timestamp from the middle of all: one damaged line cannot push the others away."""
-    stamps = sorted(line.timestamp_ns for plane in planes for line in plane.lines if line.events)
-    return stamps[len(stamps) // 2] if stamps else 0
+                kind, name = kinds.of(event, is_inside)
+                correlation = id_of(event.stats.get("correlation_id")) if event.stats else NONE
+                added = self._builder.add(kind, name, start_ns, event.dur_ns, lane=lane, correlation=correlation)
+                self._calls.add(kind, name, HostCall(added, lane, start_ns, event.dur_ns), correlation)
 
 
 def _with_facts(meta: Meta, planes: list[XPlane]) -> Meta:

@@ -20,12 +20,12 @@ from warplens.readers.proton.events import read_documents
 from warplens.readers.shared.collector import gc_paused
 from warplens.readers.shared.protobuf_wire import Damage
 from warplens.readers.xplane.planes import STATS, Stats, XEvent, XLine, XPlane
-from warplens.readers.xplane.reader import EXPORT, PlaneRows, built
+from warplens.readers.xplane.reader import EXPORT, added_planes, built
 
 MAX_MICROSECONDS: Final = 4e15
 
 
-class Event(Struct, gc=False):
+class XlaEvent(Struct, gc=False):
     ph: str = ""
     name: str = ""
     pid: int | str | None = None
@@ -38,10 +38,10 @@ class Event(Struct, gc=False):
 def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     """The trace of such a JSON text; `notes` are what unwrapping it had to say."""
     with gc_paused():
-        events, damage = read_documents(text, Event)
+        events, damage = read_documents(text, XlaEvent)
         planes, untimed = _planes(events)
-        rows = PlaneRows(planes, Damage()).rows
-    if not len(rows):
+        builder = added_planes(planes, Damage())
+    if not len(builder):
         raise FormatError("a JAX trace without a whole timed event", where=meta.source, hint=EXPORT)
     notes = [*notes]
     if damage["truncated"] and not any(note.code == "truncated" for note in notes):
@@ -51,12 +51,12 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     notes += [Note("bad_text")] if damage["bad_text"] else []
     # XLA closes the list with an empty entry, which stands for nothing.
     phases = Counter(event.ph for event in events if event.ph)
-    counts = Counter({"unnamed": rows.unnamed, "not_events": damage["not_events"], "out_of_range": untimed})
+    builder.damage.update(not_events=damage["not_events"], out_of_range=untimed)
     meta = msgspec.structs.replace(meta, format="xla_json", events_in_file=phases.total(), phases=dict(phases))
-    return built(rows, planes, meta, counts, notes)
+    return built(builder, planes, meta, notes)
 
 
-def _planes(events: list[Event]) -> tuple[list[XPlane], int]:
+def _planes(events: list[XlaEvent]) -> tuple[list[XPlane], int]:
     """The events as planes and lines, and how many have no usable time."""
     planes: dict[Any, XPlane] = {}
     lines: dict[tuple[Any, Any], XLine] = {}

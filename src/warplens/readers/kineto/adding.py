@@ -1,0 +1,295 @@
+"""Decoded events → the builder: the per-event Python of reading, kept to a few list comprehensions per piece."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final
+
+import numpy as np
+
+from warplens.model.builder import TraceBuilder
+from warplens.model.event_records import Allocation, CallSpec, Collective, Geometry, Lanes, ThreadId
+from warplens.model.kinds import CODE, NONE
+from warplens.readers.kineto.records import Args, Event
+from warplens.readers.shared.microseconds import ns_of, to_ns
+
+KIND_OF_CATEGORY: Final = {
+    "cpu_op": "op",
+    "operator": "op",
+    "user_annotation": "annotation",
+    "python_function": "python",
+    "cuda_runtime": "runtime",
+    "cuda_driver": "runtime",
+    "runtime": "runtime",
+    "driver": "runtime",
+    "xpu_runtime": "runtime",
+    "xpu_driver": "runtime",
+    "mtia_runtime": "runtime",
+    "privateuse1_runtime": "runtime",
+    "privateuse1_driver": "runtime",
+    "hip_runtime": "runtime",
+    "kernel": "kernel",
+    "concurrent_kernel": "kernel",
+    "gpu_memcpy": "memcpy",
+    "memcpy": "memcpy",
+    "gpu_memset": "memset",
+    "memset": "memset",
+    "gpu_user_annotation": "gpu_annotation",
+    "cuda_sync": "sync",
+    "overhead": "overhead",
+    "trace": "other",
+}
+HOST_ARGS: Final = ("external_id", "sequence", "forward_thread")
+GPU_ARGS: Final = ("external_id", "correlation", "device", "stream")
+ARGS_OF_KIND: Final[dict[str, tuple[str, ...]]] = {
+    # kind: the integer fields of `args` that its events have
+    "op": HOST_ARGS,
+    "annotation": HOST_ARGS,
+    "runtime": ("external_id", "correlation"),
+    "kernel": GPU_ARGS,
+    "memcpy": GPU_ARGS,
+    "memset": GPU_ARGS,
+}
+FIELDS: Final = {name: attrgetter(name) for name in dict.fromkeys((*HOST_ARGS, *GPU_ARGS))}
+FLOW_PHASES: Final = ("s", "f")
+MEMORY_DEVICE_TYPES: Final = {0: "CPU", 1: "GPU", 6: "GPU"}  # c10::DeviceType: CPU, CUDA, HIP
+NO_ARGS: Final = Args()
+ABSENT: Final = array("q", [NONE])
+BATCH_EVENTS: Final = 1 << 16
+
+
+@dataclass
+class KinetoEvents:
+    """What the events of a file, or of a part of it, say."""
+
+    builder: TraceBuilder = field(default_factory=TraceBuilder)
+    categories: set[str] = field(default_factory=set)
+    phases: Counter[str] = field(default_factory=Counter)
+    begin_end: list[Event] = field(default_factory=list)
+    """Begins and ends, which are paired when all are known."""
+
+    def extend(self, later: KinetoEvents) -> None:
+        """Add the events of a later part of the file."""
+        self.builder.extend(later.builder)
+        self.categories |= later.categories
+        self.phases.update(later.phases)
+        self.begin_end += later.begin_end
+
+
+class EventAdder:
+    """Adds pieces of a file to `KinetoEvents`; `finish` hands over the last. Equal arguments are decoded once."""
+
+    def __init__(self, target: KinetoEvents) -> None:
+        self._target = target
+        self._builder = target.builder
+        self._batch = _Batch()
+        self._threads: dict[ThreadId, _Threads] = {}
+        self._specs = _SpecCodes(target.builder)
+        self._geometries = _GeometryCodes(target.builder)
+
+    def add(self, events: list[Event]) -> None:
+        timed: dict[str, list[Event]] = {}
+        take: dict[str, Callable[[Event], None]] = {}
+        others: list[Event] = []
+        for event in events:
+            if event.ph == "X":
+                try:
+                    take[event.cat](event)
+                except KeyError:
+                    timed[event.cat] = [event]
+                    take[event.cat] = timed[event.cat].append
+            else:
+                others.append(event)
+        self._target.phases["X"] += len(events) - len(others)
+        for category, members in timed.items():
+            self._add_category(category, members)
+        self._add_others(others)
+        if len(self._batch) >= BATCH_EVENTS:
+            self.finish()
+
+    def finish(self) -> None:
+        if len(self._batch):
+            self._batch.hand_over(self._builder)
+            self._batch = _Batch()
+
+    def _add_category(self, category: str, events: list[Event]) -> None:
+        self._target.categories.add(category)
+        kind = KIND_OF_CATEGORY.get(category.lower(), "other")
+        if kind in ARGS_OF_KIND:
+            self._add_args(kind, [event.args or NO_ARGS for event in events])
+        names, batch = self._builder.names, self._batch
+        # Comprehensions over the events themselves: the interpreter reads a struct's field faster than attrgetter.
+        batch.start_us.fromlist([event.ts for event in events])
+        batch.dur_us.fromlist([event.dur for event in events])
+        batch.name.fromlist([names[event.name] for event in events])
+        batch.lane.fromlist(self._lanes_of(events))
+        batch.kind += bytes((CODE[kind],)) * len(events)
+
+    def _lanes_of(self, events: list[Event]) -> list[int]:
+        processes = {event.pid for event in events}
+        if len(processes) > 1:
+            lanes = self._builder.lanes
+            return [lanes[event.pid, event.tid] for event in events]
+        # The usual case: with one process the thread alone is the key, and no pair needs to be made.
+        (process,) = processes
+        lane_of = self._threads.get(process)
+        if lane_of is None:
+            lane_of = self._threads[process] = _Threads(process, self._builder.lanes)
+        return [lane_of[event.tid] for event in events]
+
+    def _add_args(self, kind: str, args: list[Args]) -> None:
+        """What the arguments of the next events say."""
+        batch, fields = self._batch, ARGS_OF_KIND[kind]
+        first = len(self._builder) + len(batch)
+        for name in fields:
+            batch.add_ints(name, list(map(FIELDS[name], args)))
+        if fields is HOST_ARGS:
+            specs = self._specs
+            joined = [b"\0".join((a.input_dims, a.input_types, a.input_strides, a.concrete_inputs)) for a in args]
+            batch.add_ints("spec", [specs[spec] for spec in joined])
+        if fields is GPU_ARGS:
+            geometries = self._geometries
+            batch.add_ints("geometry", [geometries[_geometry(a)] for a in args])
+            self._builder.add_copies([(number, a.bytes) for number, a in enumerate(args, first) if a.bytes >= 0])
+        if kind != "runtime":
+            for number, a in [(number, a) for number, a in enumerate(args, first) if a.collective]:
+                self._builder.add_collective(number, _collective(a))
+
+    def _add_others(self, events: list[Event]) -> None:
+        target = self._target
+        target.phases.update([event.ph for event in events])
+        flows: list[Event] = []
+        for event in events:
+            if event.ph in FLOW_PHASES:
+                if event.cat == "fwdbwd":
+                    flows.append(event)
+            elif event.ph == "M":
+                self._add_label(event)
+            elif event.name == "[memory]":
+                self._builder.add_allocation(_allocation(event))
+            elif event.ph in ("B", "E"):
+                target.begin_end.append(event)
+        if flows:
+            lanes, times = self._builder.lanes, to_ns(np.array([event.ts for event in flows], np.float64))
+            self._builder.add_flow_ends(
+                [event.ph == "s" for event in flows],
+                [event.id for event in flows],
+                times.ns,
+                [lanes[event.pid, event.tid] for event in flows],
+                has_start=times.is_known,
+            )
+
+    def _add_label(self, event: Event) -> None:
+        text = "" if event.args is None or event.args.label is None else str(event.args.label)
+        if event.name == "process_name":
+            self._builder.process_names[event.pid] = text
+        elif event.name == "thread_name":
+            self._builder.thread_names[event.pid, event.tid] = text
+
+
+class _Batch:
+    """Events on their way to the builder: a call of numpy costs microseconds, so it is made for many pieces at once."""
+
+    def __init__(self) -> None:
+        self.kind = bytearray()
+        self.start_us, self.dur_us = array("d"), array("d")
+        self.name, self.lane = array("i"), array("i")
+        self._ints: dict[str, array[int]] = {}
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def add_ints(self, name: str, values: list[int]) -> None:
+        """A column of the next events; -1 for those before them that do not have it."""
+        column = self._ints.get(name)
+        if column is None:
+            column = self._ints[name] = array("q")
+        column.extend(ABSENT * (len(self) - len(column)))
+        try:
+            column.fromlist(values)
+        except OverflowError:  # ids beyond 64 bits cannot be matched anyway
+            column.fromlist([value if -(2**63) <= value < 2**63 else NONE for value in values])
+
+    def hand_over(self, builder: TraceBuilder) -> None:
+        starts, durations = to_ns(np.frombuffer(self.start_us)), to_ns(np.frombuffer(self.dur_us))
+        for column in self._ints.values():
+            column.extend(ABSENT * (len(self) - len(column)))
+        builder.add_columns(
+            np.frombuffer(self.kind, np.uint8),
+            np.frombuffer(self.name, np.int32),
+            starts.ns,
+            durations.ns,
+            lane=np.frombuffer(self.lane, np.int32),
+            has_start=starts.is_known,
+            has_duration=durations.is_known,
+            **{name: np.frombuffer(column, np.int64) for name, column in self._ints.items()},
+        )
+
+
+class _Threads(dict[ThreadId, int]):
+    """The lanes of one process by thread."""
+
+    def __init__(self, process: ThreadId, lanes: Lanes) -> None:
+        super().__init__()
+        self._process = process
+        self._lanes = lanes
+
+    def __missing__(self, thread: ThreadId) -> int:
+        lane = self[thread] = self._lanes[self._process, thread]
+        return lane
+
+
+class _SpecCodes(dict[bytes, int]):
+    """Codes of call specs by their parts as the file has them, joined by zero bytes."""
+
+    def __init__(self, builder: TraceBuilder) -> None:
+        super().__init__()
+        self._specs = builder.specs
+
+    def __missing__(self, joined: bytes) -> int:
+        code = self[joined] = self._specs[CallSpec(*(part.decode(errors="replace") for part in joined.split(b"\0")))]
+        return code
+
+
+RawGeometry = tuple[bytes, int, int, float]
+
+
+class _GeometryCodes(dict[RawGeometry, int]):
+    """Codes of launch geometries, likewise."""
+
+    def __init__(self, builder: TraceBuilder) -> None:
+        super().__init__()
+        self._geometries = builder.geometries
+
+    def __missing__(self, raw: RawGeometry) -> int:
+        grid, block = (part.decode(errors="replace") for part in raw[0].split(b"\0"))
+        code = self[raw] = self._geometries[Geometry(grid, block, *raw[1:])]
+        return code
+
+
+def _geometry(args: Args) -> RawGeometry:
+    return b"\0".join((args.grid, args.block)), args.registers, args.shared_memory, args.occupancy
+
+
+def _collective(args: Args) -> Collective:
+    ranks = args.ranks if isinstance(args.ranks, str) or args.ranks is None else str(args.ranks)
+    group = None if args.group is None else str(args.group)
+    return Collective(args.collective, args.dtype, args.in_elements, args.out_elements, args.group_size, group, ranks)
+
+
+def _allocation(event: Event) -> Allocation:
+    args = event.args or NO_ARGS
+    memory = MEMORY_DEVICE_TYPES.get(args.memory_device_type, f"device type {args.memory_device_type}")
+    return Allocation(
+        start_ns=ns_of(event.ts),
+        process=event.pid,
+        thread=event.tid,
+        device=memory if memory == "CPU" else f"{memory} {args.memory_device}",
+        bytes=args.memory_bytes,
+        allocated_bytes=args.memory_allocated,
+        reserved_bytes=args.memory_reserved,
+    )

@@ -1,0 +1,182 @@
+"""`TraceBuilder`: rows and columns give one trace, damaged times are dropped and counted, numbers become rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from support import differences
+from warplens.model.builder import TraceBuilder
+from warplens.model.check import self_check
+from warplens.model.event_records import Allocation, Geometry
+from warplens.model.times import MAX_NS, YEAR_NS, durations
+from warplens.model.trace import Meta, Trace
+
+META = Meta(source="made by hand", format="kineto")
+BOOT = 1_700_000_000_123_456_789
+"""Nanoseconds since 1970, which no float distinguishes."""
+
+
+def built(builder: TraceBuilder) -> Trace:
+    trace = builder.build(META)
+    self_check(trace)
+    return trace
+
+
+def counts(trace: Trace) -> dict[str, int]:
+    return {note.code: note.count for note in trace.quality.notes}
+
+
+def one_by_one() -> TraceBuilder:
+    builder = TraceBuilder()
+    lane = builder.lanes[1, 2]
+    for place in range(3):
+        builder.add("op", f"op {place}", BOOT + 10 * place, 5, lane=lane, external_id=place)
+    builder.add("kernel", "gemm", BOOT + 7, 3, lane=builder.lanes[1, "GPU"], device=0, stream=7, correlation=4)
+    return builder
+
+
+def many_at_once() -> TraceBuilder:
+    builder = TraceBuilder()
+    places = np.arange(3)
+    names = builder.name_codes(lambda place: f"op {place}", places)
+    start = BOOT + 10 * places
+    builder.add_columns("op", names, start, durations(start, start + 5), lane=builder.lanes[1, 2], external_id=places)
+    gemm = np.array([builder.names["gemm"]])
+    lane = builder.lanes[1, "GPU"]
+    times = np.array([BOOT + 7]), np.array([3])
+    builder.add_columns("kernel", gemm, *times, lane=lane, device=0, stream=7, correlation=4)
+    return builder
+
+
+def test_rows_and_columns_give_the_same_trace() -> None:
+    assert differences(built(one_by_one()), built(many_at_once())) == []
+
+
+def test_times_since_1970_keep_their_nanoseconds() -> None:
+    assert built(one_by_one()).events["start_ns"].to_list() == [0, 10, 20, 7]
+
+
+def test_rows_added_between_columns_keep_the_order_of_adding() -> None:
+    builder = many_at_once()
+    builder.add("op", "last", BOOT, 100, lane=0)
+    assert len(builder) == 5
+    assert builder.gathered().name.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("start", [None, MAX_NS, -MAX_NS, BOOT + 2 * YEAR_NS, 10**30])
+def test_an_event_without_a_usable_start_is_dropped_and_counted(start: int | None) -> None:
+    builder = one_by_one()
+    builder.add("op", "damaged", start, 5, lane=0)
+    trace = built(builder)
+    assert (len(trace), counts(trace)) == (4, {"out_of_range": 1})
+
+
+@pytest.mark.parametrize(
+    ("duration", "code"), [(None, "missing_duration"), (-1, "negative_duration"), (-(10**30), "negative_duration")]
+)
+def test_a_missing_or_negative_duration_is_counted_as_none(duration: int | None, code: str) -> None:
+    builder = one_by_one()
+    builder.add("op", "damaged", BOOT + 50, duration, lane=0)
+    trace = built(builder)
+    assert (trace.events["dur_ns"].to_list()[3], counts(trace)) == (0, {code: 1})
+
+
+@pytest.mark.parametrize("duration", [YEAR_NS, 10**30])
+def test_an_event_of_years_is_dropped_and_counted(duration: int) -> None:
+    builder = one_by_one()
+    builder.add("op", "damaged", BOOT, duration, lane=0)
+    assert counts(built(builder)) == {"out_of_range": 1}
+
+
+def test_durations_that_add_up_to_decades_are_dropped_and_counted() -> None:
+    builder = one_by_one()
+    for _ in range(40):
+        builder.add("op", "damaged", BOOT, YEAR_NS - 1, lane=0)
+    trace = built(builder)
+    assert (len(trace), counts(trace)) == (4, {"out_of_range": 40})
+
+
+def test_masks_of_columns_say_which_times_are_known() -> None:
+    builder = TraceBuilder()
+    name = np.full(3, builder.names["op"])
+    known, unknown = np.array([True, False, True]), np.array([True, True, False])
+    times = np.array([5, 0, 9]), np.array([1, 1, 77])
+    builder.add_columns("op", name, *times, lane=builder.lanes[1, 1], has_start=known, has_duration=unknown)
+    trace = built(builder)
+    assert trace.events.select("start_ns", "dur_ns").rows() == [(0, 1), (4, 0)]
+    assert counts(trace) == {"out_of_range": 1, "missing_duration": 1}
+
+
+def test_differences_of_damaged_times_do_not_wrap_around() -> None:
+    start, end = np.array([-9 * 10**18, 9 * 10**18, 4]), np.array([9 * 10**18, -9 * 10**18, 9])
+    assert durations(start, end).tolist() == [MAX_NS, -MAX_NS, 5]
+
+
+def test_events_without_a_name_get_one_and_are_counted() -> None:
+    builder = one_by_one()
+    builder.add("op", "", BOOT, 5, lane=0)
+    trace = built(builder)
+    assert ("(unnamed)" in trace.names, counts(trace)) == (True, {"unnamed": 1})
+
+
+def test_equal_callers_are_one_event_and_numbers_become_rows() -> None:
+    builder = one_by_one()
+    callers = [builder.frame(0, "python", "train.py(3): step", BOOT) for _ in range(2)]
+    assert callers[0] == callers[1]
+    builder.add_context(3, callers[0])
+    builder.add_metric(0, "tokens", 5.0)
+    builder.add_copies([(3, 4096), (1, -1)])
+    builder.add_arrow(0, 2)
+    trace = built(builder)
+    names = [trace.names[name] for name in trace.ints("name")]
+    frame, kernel = names.index("train.py(3): step"), names.index("gemm")
+    assert trace.contexts.rows() == [(kernel, frame)]
+    assert trace.frames.rows() == [(frame, names.index("op 0"))]
+    assert trace.metrics.rows() == [(names.index("op 0"), "tokens", 5.0)]
+    assert trace.copies.rows() == [(kernel, 4096)]
+    assert trace.flows.rows() == [(names.index("op 0"), names.index("op 2"))]
+
+
+def test_flow_ends_belong_to_the_op_that_starts_there() -> None:
+    builder = one_by_one()
+    ends = np.array([BOOT, BOOT + 20, BOOT + 3])
+    builder.add_flow_ends([True, False, False], ["a", "a", "a"], ends, [0, 0, 0])
+    assert built(builder).flows.rows() == [(0, 2)]
+
+
+def test_allocations_have_the_lane_of_their_thread_and_usable_times() -> None:
+    builder = one_by_one()
+    for start in (BOOT + 1, None, BOOT + 2 * YEAR_NS):
+        builder.add_allocation(Allocation(start, 1, 2, "GPU 0", 512))
+    trace = built(builder)
+    assert trace.memory.rows() == [(1, 0, "GPU 0", 512, -1, -1)]
+    assert counts(trace) == {"out_of_range": 2}
+
+
+def test_numbers_beyond_64_bits_are_absent() -> None:
+    builder = TraceBuilder()
+    geometry = builder.geometries[Geometry("[1, 1, 1]", "[32, 1, 1]", registers=10**30)]
+    lane = builder.lanes[0, 0]
+    builder.add("kernel", "k", 0, 1, lane=lane, device=2**40, stream=0, correlation=10**30, geometry=geometry)
+    trace = built(builder)
+    assert trace.events.select("device", "correlation").row(0) == (-1, -1)
+    assert trace.geometries["registers"].to_list() == [-1]
+
+
+def test_a_builder_takes_over_the_events_of_a_later_part_of_a_file() -> None:
+    whole, first, later = many_at_once(), many_at_once(), TraceBuilder()
+    for builder in (whole, later):
+        code = builder.name_codes(lambda code: ["op 1", "new"][code], np.array([0, 1]))
+        times = BOOT + np.array([40, 50]), np.array([1, 1])
+        number = builder.add_columns("op", code, *times, lane=builder.lanes[1, 2], external_id=9)
+        builder.add_copies([(number, 8)])
+    first.extend(later)
+    assert differences(built(first), built(whole)) == []
+
+
+def test_every_frame_of_a_trace_without_side_facts_has_its_columns() -> None:
+    trace = built(one_by_one())
+    assert trace.copies.schema == {"id": pl.UInt32, "bytes": pl.Int64}
+    assert trace.flows.schema == {"source": pl.Int32, "target": pl.Int32}
