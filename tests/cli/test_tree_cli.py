@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from support import ROOT, frame, kernel, launch, op, write_trace
-from warplens.analyses.paths.shown import FRAME_FORMATS
+from warplens.analyses.paths.tree_display import FRAME_FORMATS
 from warplens.cli import main
 from warplens.cli.traces.tree import FORMATS
 

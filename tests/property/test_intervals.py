@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warplens.model.intervals import Union, clip, complement, covered_until, intersect, length, subtract, union
+from warplens.model.intervals import Union, clip, complement, covered_until, length, subtract, union
 
 LIMIT = 40
 Pairs = list[tuple[int, int]]
@@ -62,14 +62,6 @@ def test_a_union_of_a_union_is_itself(intervals: Pairs) -> None:
 def test_a_difference_keeps_what_the_second_does_not_cover(first: Pairs, second: Pairs) -> None:
     result = subtract(union_of(first), union_of(second))
     assert members(result) == points_in(first) - points_in(second)
-    assert_sorted_and_disjoint(result)
-
-
-@checked
-@given(pairs, pairs)
-def test_an_intersection_keeps_what_both_cover(first: Pairs, second: Pairs) -> None:
-    result = intersect(union_of(first), union_of(second))
-    assert members(result) == points_in(first) & points_in(second)
     assert_sorted_and_disjoint(result)
 
 

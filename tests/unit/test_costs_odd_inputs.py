@@ -14,11 +14,11 @@ from warplens.costs import Call, assumed_pointwise, cost_of, parse_call
 from warplens.costs.attention import Attention
 from warplens.costs.convolution import Convolution
 from warplens.costs.gemm import FusedExperts, Gemm, GroupedGemm
-from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, Rows
-from warplens.costs.lists import Joined, MultiTensor
+from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, SelectedRows
+from warplens.costs.lists import JoinedTensors, MultiTensor
 from warplens.costs.ops import OPS
 from warplens.costs.pointwise import Pointwise
-from warplens.costs.streams import Arange, Copy, Pooling, Reduction, Stream, TopK
+from warplens.costs.streams import Arange, ByteStream, Copy, Pooling, Reduction, TopK
 from warplens.costs.tensors import ITEM_BYTES, MAX_ELEMENTS
 
 INDEX = tensor("int64", 3)
@@ -40,17 +40,17 @@ PLAUSIBLE: dict[type, Callable[[Any], list[Argument]]] = {
     Attention: lambda family: [tensor("int32", 3)] * 11 + ["True"] * 8 if family.order == "nhd" else [IMAGE] * 20,
     Convolution: _convolution,
     Pointwise: lambda family: [SQUARE] * family.inputs,
-    Stream: lambda _: [IMAGE] * 9,
+    ByteStream: lambda _: [IMAGE] * 9,
     Reduction: lambda _: [SQUARE],
     Pooling: lambda _: [IMAGE, "[2, 2]"],
     TopK: lambda _: [SQUARE, "2"],
     Copy: lambda _: [SQUARE, SQUARE],
     Arange: lambda _: ["0", "5", "1", INDEX],
-    Rows: lambda _: [SQUARE, INDEX, INDEX],
+    SelectedRows: lambda _: [SQUARE, INDEX, INDEX],
     Elements: lambda _: [SQUARE, "0", INDEX],
     AddedRows: lambda _: [SQUARE, "0", INDEX, SQUARE],
     EmbeddingBackward: lambda _: [SQUARE, INDEX, "10"],
-    Joined: lambda _: [(SQUARE, SQUARE)],
+    JoinedTensors: lambda _: [(SQUARE, SQUARE)],
     MultiTensor: lambda _: [(SQUARE, SQUARE)],
 }
 

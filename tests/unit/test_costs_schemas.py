@@ -11,11 +11,11 @@ from msgspec.structs import fields
 from warplens.costs.attention import Attention
 from warplens.costs.convolution import Convolution
 from warplens.costs.gemm import Gemm, GroupedGemm
-from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, Rows
-from warplens.costs.lists import Joined, MultiTensor
+from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, SelectedRows
+from warplens.costs.lists import JoinedTensors, MultiTensor
 from warplens.costs.ops import OPS
 from warplens.costs.pointwise import Pointwise
-from warplens.costs.streams import Copy, Like, Reduction, Resized, Stream, TopK
+from warplens.costs.streams import ByteStream, Copy, Like, Reduction, Resized, TopK
 
 torch = pytest.importorskip("torch")
 
@@ -50,14 +50,14 @@ ROLES: dict[type, dict[str, set[str]]] = {
         "output_mask": {"output_mask"},
         "added": {"z"},
     },
-    Rows: {"table": {"weight", "self"}, "index": {"indices", "index"}, "dim": {"dim"}},
+    SelectedRows: {"table": {"weight", "self"}, "index": {"indices", "index"}, "dim": {"dim"}},
     Elements: {"table": {"self"}, "index": {"index"}},
     AddedRows: {"table": {"self"}, "index": {"index"}, "source": {"source"}},
     EmbeddingBackward: {"gradient": {"grad_output", "grad"}, "index": {"indices"}, "rows": {"num_weights"}},
     Reduction: {"dim": {"dim"}, "dtype_arg": {"dtype"}},
     TopK: {"k": {"k"}, "dim": {"dim"}},
     Copy: {"destination": {"self"}, "source": {"src"}},
-    Joined: {"tensors": {"tensors"}},
+    JoinedTensors: {"tensors": {"tensors"}},
     MultiTensor: {"one_more_if": {"amsgrad", "momentum"}},
 }
 ATEN = {name.removeprefix("aten::"): family for name, family in OPS.items() if name.startswith("aten::")}
@@ -125,7 +125,7 @@ def test_every_tensor_of_a_pointwise_op_is_among_its_operands(name: str) -> None
         assert not places or max(places) < ATEN[name].inputs, [each.name for each in arguments]
 
 
-STREAMS = [name for name, family in ATEN.items() if isinstance(family, Stream)]
+STREAMS = [name for name, family in ATEN.items() if isinstance(family, ByteStream)]
 
 
 @pytest.mark.parametrize("name", STREAMS)

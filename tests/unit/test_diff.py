@@ -13,7 +13,7 @@ import warplens
 from support import annotation, frame, kernel, launch, op, write_trace
 from warplens.analyses.diff.match import blanked, first_inputs, plain_name
 from warplens.analyses.diff.noise import noise_us
-from warplens.analyses.diff.tables import diff_of_tables
+from warplens.analyses.diff.report_tables import diff_of_tables
 from warplens.model.trace import empty_trace
 from warplens.profiles.comparison import DIFF_TABLE_NAMES, Comparison
 

@@ -14,9 +14,9 @@ import pytest
 import warplens
 from support import ROOT, SHARED
 from warplens.analyses.paths import PATH_TABLES, PathWorkspace, shown_tree
-from warplens.analyses.paths.gpu import gpu_of
-from warplens.analyses.paths.merge import MergedTrees
-from warplens.analyses.paths.shown import with_frames, without_subtrees
+from warplens.analyses.paths.gpu_lookup import gpu_of
+from warplens.analyses.paths.merged_trees import MergedTrees
+from warplens.analyses.paths.tree_display import with_frames, without_subtrees
 from warplens.categories import Rule, load_categorizer
 from warplens.errors import UsageError
 from warplens.hardware import all_gpus

@@ -15,7 +15,7 @@ import warplens
 from support import Opened, kernel, launch, memcpy, memset, op
 from warplens.analyses.roofline.limits import LINK, MEMORY, flag_of, limit_of, unit_of
 from warplens.analyses.roofline.tables import PARAMS
-from warplens.analyses.work.calls import call_times
+from warplens.analyses.work.call_times import call_times
 from warplens.analyses.work.places import pattern_of, place_text
 from warplens.costs import MATRIX, Cost
 from warplens.hardware import gpu_named

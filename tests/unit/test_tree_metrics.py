@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from support import ROOT
-from warplens.analyses.paths.choice import large_nodes, with_callers
-from warplens.analyses.paths.gpu import gpu_of
+from warplens.analyses.paths.gpu_lookup import gpu_of
+from warplens.analyses.paths.node_selection import large_nodes, with_callers
 from warplens.analyses.trees.rates import metric, offered, peak_tflops
 from warplens.errors import UsageError
 from warplens.hardware import all_gpus, gpu_named

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from warplens.analyses.diff.parts import CATEGORY, IDLE, TOTAL, span_us
-from warplens.analyses.diff.rows import BOTH, ONLY_A, ONLY_B
+from warplens.analyses.diff.columns import BOTH, ONLY_A, ONLY_B
+from warplens.analyses.diff.summary import CATEGORY, IDLE, TOTAL, span_us
 from warplens.analyses.work.modules import OUTSIDE
 from warplens.analyses.workspace import NO_LAUNCH
 from warplens.model.table import Table

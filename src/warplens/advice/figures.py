@@ -12,7 +12,7 @@ import polars as pl
 from warplens.advice.rows import CategoryRow, OpRow, QualityRow, RowT, TimedRow, numbered
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.wording import words
-from warplens.analyses.absent import TORCH
+from warplens.analyses.missing_data import TORCH
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.model.table import Table

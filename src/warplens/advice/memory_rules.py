@@ -12,7 +12,7 @@ from warplens.advice.figures import TraceFigures
 from warplens.advice.matrix_rules import ON_SCORES
 from warplens.advice.rows import ChainRow, KernelRow, OpRow, PhaseRow
 from warplens.advice.thresholds import THRESHOLDS
-from warplens.analyses.absent import NO_STACKS
+from warplens.analyses.missing_data import NO_STACKS
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.units import plural

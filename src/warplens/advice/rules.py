@@ -8,7 +8,7 @@ from typing import Final
 from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules
 from warplens.advice.figures import Rule, TraceFigures
 from warplens.advice.thresholds import THRESHOLDS
-from warplens.analyses.absent import TORCH
+from warplens.analyses.missing_data import TORCH
 from warplens.model.finding import Finding, ranked
 from warplens.model.table import Table
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from warplens.analyses.absent import TORCH
+from warplens.analyses.missing_data import TORCH
 from warplens.analyses.time.gaps import CAUSES
 
 ANY: Final = "any"

@@ -17,7 +17,7 @@ NO_FLAG = "whether a causal mask holds is not recorded"
 TOP_LEFT = "top-left"
 
 
-class Shape(Struct, frozen=True):
+class AttentionShape(Struct, frozen=True):
     """Sizes of an attention: batch, query and key/value heads, query and key/value length, head widths."""
 
     batch: int
@@ -45,7 +45,7 @@ def attended_pairs(queries: int, keys: int, mask: str = "") -> float:
     return corner * corner / 2 + max(0, keys - queries) * queries
 
 
-def attention_flop(shape: Shape, mask: str = "", *, backward: bool = False) -> float:
+def attention_flop(shape: AttentionShape, mask: str = "", *, backward: bool = False) -> float:
     """Two products forward, twice as many backward."""
     pairs = shape.batch * shape.heads_q * attended_pairs(shape.queries, shape.keys, mask)
     return pairs * 2 * (shape.width_qk + shape.width_v) * (2 if backward else 1)
@@ -89,7 +89,7 @@ class Attention(Struct, frozen=True):
             return {"1": TOP_LEFT, "2": BOTTOM_RIGHT}.get(call.text(self.mask_type), "")
         return self.aligned if call.flag(self.causal) else ""
 
-    def _bytes(self, call: Call, q: Tensor, k: Tensor, v: Tensor, shape: Shape) -> float:
+    def _bytes(self, call: Call, q: Tensor, k: Tensor, v: Tensor, shape: AttentionShape) -> float:
         """Forward reads q, k, v and writes the output; backward also reads it with its gradient and writes three."""
         out = q.numel // max(1, shape.width_qk) * shape.width_v * q.item_bytes
         bias = call.tensor(self.bias)
@@ -98,7 +98,7 @@ class Attention(Struct, frozen=True):
             return inputs + out
         return inputs + 2 * out + sum(tensor.numel * tensor.item_bytes for tensor in (q, k, v))
 
-    def _shape(self, call: Call, q: Tensor, k: Tensor, v: Tensor) -> tuple[Shape | None, str]:
+    def _shape(self, call: Call, q: Tensor, k: Tensor, v: Tensor) -> tuple[AttentionShape | None, str]:
         ranks = {len(q.shape), len(k.shape), len(v.shape)}
         if ranks == {3}:
             return self._packed(call, q, k, v)
@@ -108,12 +108,12 @@ class Attention(Struct, frozen=True):
         if call.tensor(self.cumulative_q) is not None and q.shape[0] == 1:
             squeezed = (Tensor(each.shape[1:], each.dtype) for each in (q, k, v))
             return self._packed(call, *squeezed)
-        shape = Shape(
+        shape = AttentionShape(
             q.shape[0], q.shape[heads], k.shape[heads], q.shape[length], k.shape[length], q.shape[3], v.shape[3]
         )
         return shape, ""
 
-    def _packed(self, call: Call, q: Tensor, k: Tensor, v: Tensor) -> tuple[Shape | None, str]:
+    def _packed(self, call: Call, q: Tensor, k: Tensor, v: Tensor) -> tuple[AttentionShape | None, str]:
         """Sequences one after the other: (tokens, heads, width), with their ends in `cumulative_q`.
 
         Their single lengths are not recorded; equal ones are the least work for so many tokens.
@@ -123,5 +123,5 @@ class Attention(Struct, frozen=True):
             return None, ""
         batch = max(1, ends_q.numel - 1)
         keys = k.shape[0] // max(1, (ends_k or ends_q).numel - 1)
-        shape = Shape(batch, q.shape[1], k.shape[1], q.shape[0] // batch, keys, q.shape[2], v.shape[2])
+        shape = AttentionShape(batch, q.shape[1], k.shape[1], q.shape[0] // batch, keys, q.shape[2], v.shape[2])
         return shape, "" if batch == 1 else "packed sequences are taken to be of equal length"

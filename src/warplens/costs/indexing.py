@@ -17,7 +17,7 @@ def _cost(index: Tensor, moved_elements: int, table: Tensor, sides: float, flop:
     return Cost(FAMILY, flop, moved, table.dtype, params=params)
 
 
-class Rows(Struct, frozen=True):
+class SelectedRows(Struct, frozen=True):
     """Whole slices along one dimension, picked by a list of indices: `embedding`, `index_select`."""
 
     table: int
@@ -48,7 +48,7 @@ class Elements(Struct, frozen=True):
 
 
 class AddedRows(Struct, frozen=True):
-    """Rows of a source added into a table: `index_add_`, where the touched rows are read and written."""
+    """SelectedRows of a source added into a table: `index_add_`, where the touched rows are read and written."""
 
     table: int
     index: int

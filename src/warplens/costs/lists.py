@@ -20,7 +20,7 @@ FROM_GRID: Final = "elements are counted from the launch grids, to within one ch
 SIZE_UNKNOWN: Final = "element size is taken as 4 bytes"
 
 
-class Joined(Struct, frozen=True):
+class JoinedTensors(Struct, frozen=True):
     """`cat` and `stack`: every element is read and written once."""
 
     tensors: int = 0

@@ -13,19 +13,19 @@ from warplens.costs.attention import BOTTOM_RIGHT, Attention
 from warplens.costs.convolution import Convolution
 from warplens.costs.cost import Cost
 from warplens.costs.gemm import FusedExperts, Gemm, GroupedGemm
-from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, Rows
-from warplens.costs.lists import Joined, MultiTensor
+from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, SelectedRows
+from warplens.costs.lists import JoinedTensors, MultiTensor
 from warplens.costs.pointwise import Pointwise
 from warplens.costs.streams import (
     BACKWARD,
     FORWARD,
     Arange,
+    ByteStream,
     Copy,
     Like,
     Pooling,
     Reduction,
     Resized,
-    Stream,
     TopK,
 )
 from warplens.costs.tensors import Call
@@ -131,23 +131,23 @@ CONVOLUTIONS: Final[dict[str, Family]] = {
 }
 
 
-def _norm(reads: tuple[int, ...], rows_from: int | None = None) -> Stream:
-    return Stream("norm", reads, (Like(0),), NORM_FORWARD_FLOP, rows_from=rows_from, direction=FORWARD)
+def _norm(reads: tuple[int, ...], rows_from: int | None = None) -> ByteStream:
+    return ByteStream("norm", reads, (Like(0),), NORM_FORWARD_FLOP, rows_from=rows_from, direction=FORWARD)
 
 
-def _norm_backward(reads: tuple[int, ...], x: int, weight: int, rows_from: int | None = None) -> Stream:
+def _norm_backward(reads: tuple[int, ...], x: int, weight: int, rows_from: int | None = None) -> ByteStream:
     """The gradients of the input, the weight and the bias are written."""
     writes = (Like(x), Like(weight), Like(weight))
-    return Stream("norm", reads, writes, NORM_BACKWARD_FLOP, x, rows_from, direction=BACKWARD)
+    return ByteStream("norm", reads, writes, NORM_BACKWARD_FLOP, x, rows_from, direction=BACKWARD)
 
 
 NORMS: Final[dict[str, Family]] = {
     "aten::native_layer_norm": _norm((0, 2, 3), rows_from=1),
     "aten::native_layer_norm_backward": _norm_backward((0, 1, 3, 4, 5, 6), 1, 5, rows_from=2),
-    "aten::_fused_rms_norm": Stream(
+    "aten::_fused_rms_norm": ByteStream(
         "norm", (0, 2), (Like(0),), RMS_FORWARD_FLOP, rows_from=1, statistics=1, direction=FORWARD
     ),
-    "aten::_fused_rms_norm_backward": Stream(
+    "aten::_fused_rms_norm_backward": ByteStream(
         "norm", (0, 1, 3, 4), (Like(1), Like(4)), RMS_BACKWARD_FLOP, main=1, rows_from=2, direction=BACKWARD
     ),
     "aten::native_group_norm": _norm((0, 1, 2)),
@@ -160,24 +160,26 @@ NORMS: Final[dict[str, Family]] = {
     "aten::miopen_batch_norm_backward": _norm_backward((0, 1, 2), 0, 2),
     "aten::_batch_norm_with_update": _norm((0, 1, 2)),
     "aten::batch_norm_backward": _norm_backward((0, 1, 2), 1, 2),
-    "_C::rms_norm": Stream("norm", (1, 2), (Like(0),), RMS_FORWARD_FLOP, main=1, direction=FORWARD),
-    "_C::fused_add_rms_norm": Stream("norm", (0, 1, 2), (Like(0), Like(1)), RMS_FORWARD_FLOP + 1, direction=FORWARD),
+    "_C::rms_norm": ByteStream("norm", (1, 2), (Like(0),), RMS_FORWARD_FLOP, main=1, direction=FORWARD),
+    "_C::fused_add_rms_norm": ByteStream(
+        "norm", (0, 1, 2), (Like(0), Like(1)), RMS_FORWARD_FLOP + 1, direction=FORWARD
+    ),
 }
 
 SOFTMAXES: Final[dict[str, Family]] = {
-    "aten::_softmax": Stream("softmax", (0,), (Like(0, fp32_if=2),), SOFTMAX_FLOP),
-    "aten::_log_softmax": Stream("softmax", (0,), (Like(0, fp32_if=2),), SOFTMAX_FLOP),
-    "aten::_softmax_backward_data": Stream("softmax", (0, 1), (Like(0, dtype_arg=3),), 4.0, direction=BACKWARD),
-    "aten::_log_softmax_backward_data": Stream("softmax", (0, 1), (Like(0, dtype_arg=3),), 4.0, direction=BACKWARD),
-    "aten::_masked_softmax": Stream("softmax", (0, 1), (Like(0),), SOFTMAX_FLOP),
+    "aten::_softmax": ByteStream("softmax", (0,), (Like(0, fp32_if=2),), SOFTMAX_FLOP),
+    "aten::_log_softmax": ByteStream("softmax", (0,), (Like(0, fp32_if=2),), SOFTMAX_FLOP),
+    "aten::_softmax_backward_data": ByteStream("softmax", (0, 1), (Like(0, dtype_arg=3),), 4.0, direction=BACKWARD),
+    "aten::_log_softmax_backward_data": ByteStream("softmax", (0, 1), (Like(0, dtype_arg=3),), 4.0, direction=BACKWARD),
+    "aten::_masked_softmax": ByteStream("softmax", (0, 1), (Like(0),), SOFTMAX_FLOP),
 }
 
 LOSSES: Final[dict[str, Family]] = {
     # Of the (rows, classes) input one element per target is touched.
-    "aten::nll_loss_forward": Stream("loss", (1,), (Like(1, dtype_of=0),), 1.0, main=1),
-    "aten::nll_loss_backward": Stream("loss", (2,), (Like(2, dtype_of=1),), 1.0, main=2),
-    "aten::nll_loss2d_forward": Stream("loss", (1,), (Like(1, dtype_of=0),), 1.0, main=1),
-    "aten::nll_loss2d_backward": Stream("loss", (2,), (Like(2, dtype_of=1),), 1.0, main=2),
+    "aten::nll_loss_forward": ByteStream("loss", (1,), (Like(1, dtype_of=0),), 1.0, main=1),
+    "aten::nll_loss_backward": ByteStream("loss", (2,), (Like(2, dtype_of=1),), 1.0, main=2),
+    "aten::nll_loss2d_forward": ByteStream("loss", (1,), (Like(1, dtype_of=0),), 1.0, main=1),
+    "aten::nll_loss2d_backward": ByteStream("loss", (2,), (Like(2, dtype_of=1),), 1.0, main=2),
     "aten::mse_loss": Pointwise(2, 2.0, family="loss"),
     "aten::mse_loss_backward": Pointwise(3, 3.0, family="loss"),
     "aten::smooth_l1_loss": Pointwise(2, 4.0, family="loss"),
@@ -211,8 +213,8 @@ OPERATIONS: Final = {
     "tanh_backward": 3.0, "mish": 5.0, "softplus": 3.0, "addcmul": 3.0, "addcdiv": 3.0, "lerp": 3.0, "where": 0.0,
     "masked_fill": 0.0,
 }  # fmt: skip
-QUANTIZE: Final = Stream("quantize", (0, 1, 2), (Like(0, dtype="int8"),), 3.0)
-FAKE_QUANTIZE: Final = Stream("quantize", (0, 1, 2), (Like(0), Like(0, dtype="bool")), 5.0)
+QUANTIZE: Final = ByteStream("quantize", (0, 1, 2), (Like(0, dtype="int8"),), 3.0)
+FAKE_QUANTIZE: Final = ByteStream("quantize", (0, 1, 2), (Like(0), Like(0, dtype="bool")), 5.0)
 POINTWISE: Final[dict[str, Family]] = {
     f"aten::{name}": Pointwise(inputs, OPERATIONS.get(name, 1.0), "bool" if name in COMPARISONS else "")
     for inputs, names in ((1, ONE_OPERAND), (2, TWO_OPERANDS), (3, THREE_OPERANDS))
@@ -222,24 +224,24 @@ POINTWISE: Final[dict[str, Family]] = {
     "aten::native_dropout": Pointwise(1, 3.0, extra_result="bool"),
     "aten::elu_backward": Pointwise(6, 1.0),  # the saved tensor comes after three numbers and a flag
     "aten::polar": Pointwise(2, 4.0, "complex64"),
-    "aten::glu": Stream("pointwise", (0,), (Like(0, share=0.5),), 2.0),
-    "_C::silu_and_mul": Stream("pointwise", (1,), (Like(0),), 2.0, main=1),
-    "_C::gelu_and_mul": Stream("pointwise", (1,), (Like(0),), 5.0, main=1),
-    "_C::gelu_tanh_and_mul": Stream("pointwise", (1,), (Like(0),), 5.0, main=1),
-    "_C::rotary_embedding": Stream("rope", (0, 1, 2), (Like(1), Like(2)), 3.0, main=1, counted=(2,)),
+    "aten::glu": ByteStream("pointwise", (0,), (Like(0, share=0.5),), 2.0),
+    "_C::silu_and_mul": ByteStream("pointwise", (1,), (Like(0),), 2.0, main=1),
+    "_C::gelu_and_mul": ByteStream("pointwise", (1,), (Like(0),), 5.0, main=1),
+    "_C::gelu_tanh_and_mul": ByteStream("pointwise", (1,), (Like(0),), 5.0, main=1),
+    "_C::rotary_embedding": ByteStream("rope", (0, 1, 2), (Like(1), Like(2)), 3.0, main=1, counted=(2,)),
     "aten::quantize_per_tensor": QUANTIZE,
     "aten::quantize_per_channel": QUANTIZE,
     "aten::dequantize": Pointwise(1, 2.0, "fp32", family="quantize"),
     "aten::fake_quantize_per_tensor_affine_cachemask": FAKE_QUANTIZE,
     "aten::fake_quantize_per_channel_affine_cachemask": FAKE_QUANTIZE,
-    "_C::static_scaled_fp8_quant": Stream("quantize", (1, 2), (Like(0),), 2.0, main=1),
-    "_C::dynamic_scaled_fp8_quant": Stream("quantize", (1,), (Like(0), Like(2)), 3.0, main=1),
-    "_C::dynamic_per_token_scaled_fp8_quant": Stream("quantize", (1,), (Like(0), Like(2)), 3.0, main=1),
-    "_C::static_scaled_int8_quant": Stream("quantize", (1, 2), (Like(0),), 2.0, main=1),
-    "_C::dynamic_scaled_int8_quant": Stream("quantize", (1,), (Like(0), Like(2)), 3.0, main=1),
-    "_C_cache_ops::reshape_and_cache": Stream("copy", (0, 1), (Like(0, dtype_of=2), Like(1, dtype_of=3))),
-    "_C_cache_ops::reshape_and_cache_flash": Stream("copy", (0, 1), (Like(0, dtype_of=2), Like(1, dtype_of=3))),
-    "_moe_C::topk_softmax": Stream("moe", (3,), (Like(0), Like(1), Like(2)), SOFTMAX_FLOP, main=3),
+    "_C::static_scaled_fp8_quant": ByteStream("quantize", (1, 2), (Like(0),), 2.0, main=1),
+    "_C::dynamic_scaled_fp8_quant": ByteStream("quantize", (1,), (Like(0), Like(2)), 3.0, main=1),
+    "_C::dynamic_per_token_scaled_fp8_quant": ByteStream("quantize", (1,), (Like(0), Like(2)), 3.0, main=1),
+    "_C::static_scaled_int8_quant": ByteStream("quantize", (1, 2), (Like(0),), 2.0, main=1),
+    "_C::dynamic_scaled_int8_quant": ByteStream("quantize", (1,), (Like(0), Like(2)), 3.0, main=1),
+    "_C_cache_ops::reshape_and_cache": ByteStream("copy", (0, 1), (Like(0, dtype_of=2), Like(1, dtype_of=3))),
+    "_C_cache_ops::reshape_and_cache_flash": ByteStream("copy", (0, 1), (Like(0, dtype_of=2), Like(1, dtype_of=3))),
+    "_moe_C::topk_softmax": ByteStream("moe", (3,), (Like(0), Like(1), Like(2)), SOFTMAX_FLOP, main=3),
 }
 
 REDUCTIONS: Final[dict[str, Family]] = {
@@ -263,40 +265,40 @@ REDUCTIONS: Final[dict[str, Family]] = {
     "aten::std_mean": Reduction(results=("", ""), flop=4.0),
     "aten::logsumexp": Reduction(flop=4.0),
     "aten::count_nonzero": Reduction(results=("int64",)),
-    "aten::cumsum": Stream("reduction", (0,), (Like(0, dtype_arg=2),), 1.0),
-    "aten::cumprod": Stream("reduction", (0,), (Like(0, dtype_arg=2),), 1.0),
-    "aten::sort": Stream("sort", (0,), (Like(0), Like(0, dtype="int64"))),
-    "aten::argsort": Stream("sort", (0,), (Like(0, dtype="int64"),)),
+    "aten::cumsum": ByteStream("reduction", (0,), (Like(0, dtype_arg=2),), 1.0),
+    "aten::cumprod": ByteStream("reduction", (0,), (Like(0, dtype_arg=2),), 1.0),
+    "aten::sort": ByteStream("sort", (0,), (Like(0), Like(0, dtype="int64"))),
+    "aten::argsort": ByteStream("sort", (0,), (Like(0, dtype="int64"),)),
     "aten::topk": TopK(),
     "aten::max_pool2d_with_indices": Pooling("int64", dilation=4, ceil=5),
     "aten::avg_pool2d": Pooling(),
-    "aten::max_pool2d_with_indices_backward": Stream("reduction", (0, 7), (Like(1),), 1.0),
-    "aten::avg_pool2d_backward": Stream("reduction", (0,), (Like(1),), 1.0),
-    "aten::_adaptive_avg_pool2d": Stream("reduction", (0,), (Resized(0, 1),), 1.0),
-    "aten::_adaptive_avg_pool2d_backward": Stream("reduction", (0,), (Like(1),), 1.0),
+    "aten::max_pool2d_with_indices_backward": ByteStream("reduction", (0, 7), (Like(1),), 1.0),
+    "aten::avg_pool2d_backward": ByteStream("reduction", (0,), (Like(1),), 1.0),
+    "aten::_adaptive_avg_pool2d": ByteStream("reduction", (0,), (Resized(0, 1),), 1.0),
+    "aten::_adaptive_avg_pool2d_backward": ByteStream("reduction", (0,), (Like(1),), 1.0),
 }
 
 MOVEMENTS: Final[dict[str, Family]] = {
     "aten::copy_": Copy(),
-    "aten::clone": Stream("copy", (0,), (Like(0),)),
-    "aten::cat": Joined(),
-    "aten::stack": Joined(),
-    "aten::fill_": Stream("fill", (), (Like(0),)),
-    "aten::zero_": Stream("fill", (), (Like(0),)),
-    "aten::random_": Stream("fill", (), (Like(0),)),
-    "aten::uniform_": Stream("fill", (), (Like(0),)),
-    "aten::normal_": Stream("fill", (), (Like(0),)),
-    "aten::bernoulli_": Stream("fill", (1,), (Like(0),)),
-    "aten::exponential_": Stream("fill", (), (Like(0),)),
+    "aten::clone": ByteStream("copy", (0,), (Like(0),)),
+    "aten::cat": JoinedTensors(),
+    "aten::stack": JoinedTensors(),
+    "aten::fill_": ByteStream("fill", (), (Like(0),)),
+    "aten::zero_": ByteStream("fill", (), (Like(0),)),
+    "aten::random_": ByteStream("fill", (), (Like(0),)),
+    "aten::uniform_": ByteStream("fill", (), (Like(0),)),
+    "aten::normal_": ByteStream("fill", (), (Like(0),)),
+    "aten::bernoulli_": ByteStream("fill", (1,), (Like(0),)),
+    "aten::exponential_": ByteStream("fill", (), (Like(0),)),
     "aten::arange": Arange(),
-    "aten::triu": Stream("copy", (0,), (Like(0),)),
-    "aten::tril": Stream("copy", (0,), (Like(0),)),
-    "aten::flip": Stream("copy", (0,), (Like(0),)),
-    "aten::roll": Stream("copy", (0,), (Like(0),)),
-    "aten::_local_scalar_dense": Stream("copy", (0,), (Like(0),)),
-    "aten::nonzero": Stream("indexing", (0,), approximate="how many elements are found is not recorded"),
-    "aten::embedding": Rows(0, 1),
-    "aten::index_select": Rows(0, 2, dim=1),
+    "aten::triu": ByteStream("copy", (0,), (Like(0),)),
+    "aten::tril": ByteStream("copy", (0,), (Like(0),)),
+    "aten::flip": ByteStream("copy", (0,), (Like(0),)),
+    "aten::roll": ByteStream("copy", (0,), (Like(0),)),
+    "aten::_local_scalar_dense": ByteStream("copy", (0,), (Like(0),)),
+    "aten::nonzero": ByteStream("indexing", (0,), approximate="how many elements are found is not recorded"),
+    "aten::embedding": SelectedRows(0, 1),
+    "aten::index_select": SelectedRows(0, 2, dim=1),
     "aten::gather": Elements(0, 2),
     "aten::scatter_": Elements(0, 2),
     "aten::scatter": Elements(0, 2),

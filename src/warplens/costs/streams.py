@@ -51,7 +51,7 @@ class Resized(Struct, frozen=True):
         return numel * tensor.item_bytes if numel <= MAX_ELEMENTS else 0.0
 
 
-class Stream(Struct, frozen=True):
+class ByteStream(Struct, frozen=True):
     """`main` is the argument whose elements are counted; the op has no cost where it is not recorded."""
 
     family: str

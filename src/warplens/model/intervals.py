@@ -67,15 +67,6 @@ def clip(intervals: Union, start: int, end: int) -> Union:
     return Union(starts[keep], ends[keep])
 
 
-def intersect(first: Union, second: Union) -> Union:
-    """What both unions cover."""
-    if len(first.starts) == 0 or len(second.starts) == 0:
-        return EMPTY
-    low = int(min(first.starts[0], second.starts[0]))
-    high = int(max(first.ends[-1], second.ends[-1]))
-    return subtract(first, complement(second, low, high))
-
-
 def subtract(first: Union, second: Union) -> Union:
     """What the first union covers and the second does not."""
     if len(first.starts) == 0 or len(second.starts) == 0:

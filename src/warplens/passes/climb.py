@@ -33,14 +33,14 @@ def climb(rows: Ints, parent: Ints, stop: Bools) -> Ints:
     return found
 
 
-class Context(NamedTuple):
+class CallerContext(NamedTuple):
     """Where a walk ended, and whether it crossed from a backward op to the forward op that made it."""
 
     row: Ints
     backward: Bools
 
 
-def climb_context(rows: Ints, parent: Ints, forward: Ints, stop: Bools) -> Context:
+def climb_context(rows: Ints, parent: Ints, forward: Ints, stop: Bools) -> CallerContext:
     """Like `climb`, but a backward op's caller is the forward op that created it."""
     found = rows.astype(np.int64)
     backward = np.zeros(len(rows), bool)
@@ -60,4 +60,4 @@ def climb_context(rows: Ints, parent: Ints, forward: Ints, stop: Bools) -> Conte
                 found[active] = above.row[place]
                 backward[active] |= above.backward[place]
                 break
-    return Context(found, backward)
+    return CallerContext(found, backward)

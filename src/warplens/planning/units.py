@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from warplens.analyses.units.api import api_of
 from warplens.analyses.units.calls import OP, TRITON, UnitCalls, unit_calls
+from warplens.analyses.units.launch_api import api_of
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import CODE, KINDS
 from warplens.planning.arguments import CallBuilder, NotReplayable, build, choose

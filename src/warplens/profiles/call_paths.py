@@ -11,7 +11,7 @@ import polars as pl
 from warplens.analyses import Options
 from warplens.analyses.inside_kernels.measured import measured
 from warplens.analyses.paths import FORMAT_TABLES, PATH_TABLES, PathWorkspace, shown_tree
-from warplens.analyses.paths.gpu import gpu_of
+from warplens.analyses.paths.gpu_lookup import gpu_of
 from warplens.analyses.trees.rates import EXCLUSIVE
 from warplens.categories import OTHER, load_categorizer
 from warplens.errors import UsageError

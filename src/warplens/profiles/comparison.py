@@ -19,7 +19,7 @@ from warplens.advice.comparison import (
     unequal_work,
 )
 from warplens.analyses.diff import DIFF_TABLES, Pair, pair, shares_matched
-from warplens.analyses.diff.tables import REPORT_TABLES, diff_of_tables, summary_of
+from warplens.analyses.diff.report_tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.analyses.diff.tree import diff_of_trees, diff_tree
 from warplens.analyses.roofline.costing import COSTED
 from warplens.errors import FormatError, UsageError

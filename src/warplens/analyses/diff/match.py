@@ -240,7 +240,7 @@ def outermost_ops(work: Workspace, op: Ints) -> Ints:
     return found
 
 
-class Signature(NamedTuple):
+class OpSignature(NamedTuple):
     """What identifies an op with its inputs."""
 
     op_name: str
@@ -259,12 +259,12 @@ class SizeKey(NamedTuple):
 
 def _with_size_keys(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Free ops of both sides that are equal but for one size get a key in common: 50257 padded to 50304."""
-    in_b: dict[SizeKey, list[tuple[int, Signature]]] = defaultdict(list)
+    in_b: dict[SizeKey, list[tuple[int, OpSignature]]] = defaultdict(list)
     for signature, keys in _size_keys(b).items():
         for key, size in keys:
             in_b[key].append((size, signature))
-    keys_of_a: dict[Signature, str] = {}
-    keys_of_b: dict[Signature, str] = {}
+    keys_of_a: dict[OpSignature, str] = {}
+    keys_of_b: dict[OpSignature, str] = {}
     for signature, keys in _size_keys(a).items():
         partners = [
             (_apart(size, size_in_b), partner)
@@ -282,14 +282,14 @@ def _apart(first: int, second: int) -> float:
     return abs(math.log(first / second))
 
 
-def _size_keys(units: pl.DataFrame) -> dict[Signature, list[tuple[SizeKey, int]]]:
+def _size_keys(units: pl.DataFrame) -> dict[OpSignature, list[tuple[SizeKey, int]]]:
     """Per unmatched op with inputs, most time first: the keys left when each of its sizes is blanked out in turn."""
     free = units.filter(pl.col("row").is_null() & _has_shapes("input_dims"))
     keys = ["op_name", "input_dims", "input_types"]
     frame = free.group_by(keys).agg(pl.col("calls").max(), pl.col("dur_ns").sum())
     frame = frame.sort("dur_ns", *keys, descending=[True, False, False, False])
     return {
-        Signature(name, dims, types): [(SizeKey(name, types, calls, rest), size) for rest, size in blanked(dims)]
+        OpSignature(name, dims, types): [(SizeKey(name, types, calls, rest), size) for rest, size in blanked(dims)]
         for name, dims, types, calls, _ in frame.iter_rows()
     }
 
@@ -304,8 +304,8 @@ def blanked(dims: str) -> list[tuple[str, int]]:
     return [(re.sub(rf"\b{size}\b", "?", dims), size) for size in sizes if size > 1]
 
 
-def _with_key(units: pl.DataFrame, keys: dict[Signature, str]) -> pl.DataFrame:
-    columns = list(Signature._fields)
+def _with_key(units: pl.DataFrame, keys: dict[OpSignature, str]) -> pl.DataFrame:
+    columns = list(OpSignature._fields)
     schema = {**dict.fromkeys(columns, pl.String), "new_key": pl.String}
     new_keys = pl.DataFrame([(*signature, key) for signature, key in keys.items()], schema=schema, orient="row")
     joined = units.join(new_keys, on=columns, how="left", maintain_order="left")

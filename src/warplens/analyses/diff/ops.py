@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from warplens.analyses.diff.columns import COUNTS, TIMES, compare
 from warplens.analyses.diff.match import Matching, has_shapes, match_ops, shares_matched
-from warplens.analyses.diff.rows import COUNTS, TIMES, compare
 from warplens.analyses.diff.sides import Pair, Side
 from warplens.model.table import Column, Table
 

@@ -91,7 +91,7 @@ class NameKey(NamedTuple):
     arguments: tuple[str, ...]
 
 
-class Shape(NamedTuple):
+class KernelShape(NamedTuple):
     """A kernel with its launch geometry; None where that is not known."""
 
     kernel: str
@@ -218,19 +218,19 @@ def _modelled_bytes(work: Workspace) -> pl.Series:
 class _Matches:
     """Which shape of the trace each profiled shape is."""
 
-    def __init__(self, shapes: Sequence[Shape], profiled: Iterable[Shape]) -> None:
+    def __init__(self, shapes: Sequence[KernelShape], profiled: Iterable[KernelShape]) -> None:
         self.by_base: dict[str, list[int]] = {}
         for row, shape in enumerate(shapes):
             self.by_base.setdefault(shape.key.base, []).append(row)
         self.shapes = shapes
-        self.found: dict[Shape, tuple[int, str]] = {}
-        self.absent: list[Shape] = []
-        self.ambiguous: list[Shape] = []
+        self.found: dict[KernelShape, tuple[int, str]] = {}
+        self.absent: list[KernelShape] = []
+        self.ambiguous: list[KernelShape] = []
         for shape in dict.fromkeys(profiled):
             self._match(shape)
         self._drop_rivals()
 
-    def _match(self, shape: Shape) -> None:
+    def _match(self, shape: KernelShape) -> None:
         fitting = [row for row in self.by_base.get(shape.key.base, []) if _same_launch(shape, self.shapes[row])]
         words = shape.key.arguments
         exact = [row for row in fitting if self.shapes[row].key.arguments == words]
@@ -265,20 +265,20 @@ def _one_hides(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
     return first[:shorter] == second[:shorter]
 
 
-def _same_launch(first: Shape, second: Shape) -> bool:
+def _same_launch(first: KernelShape, second: KernelShape) -> bool:
     pairs = ((first.grid, second.grid), (first.block, second.block))
     return all(one is None or other is None or one == other for one, other in pairs)
 
 
-def _shape(kernel: str, grid: str | None, block: str | None) -> Shape:
-    return Shape(kernel, _sizes(grid), _sizes(block))
+def _shape(kernel: str, grid: str | None, block: str | None) -> KernelShape:
+    return KernelShape(kernel, _sizes(grid), _sizes(block))
 
 
 def _sizes(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(size) for size in _SIZE.findall(text or "")) or None
 
 
-def _listed(shapes: Sequence[Shape]) -> str:
+def _listed(shapes: Sequence[KernelShape]) -> str:
     names = list(dict.fromkeys(short_name(shape.kernel) for shape in shapes))
     return ", ".join(names[:NAMED_IN_NOTES]) + (", …" if len(names) > NAMED_IN_NOTES else "")
 

@@ -1,1 +1,1 @@
-"""What only the page needs: the events as it draws them, and which table rows they belong to."""
+"""What only the page needs: `scene` has the events as it draws them, `members` the table row of each event."""

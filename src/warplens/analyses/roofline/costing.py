@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.shared import shared
-from warplens.analyses.work.calls import call_times
+from warplens.analyses.work.call_times import call_times
 from warplens.analyses.work.comm import described_collectives
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.costs import Cost, assumed_pointwise, cost_of, has_model, parse_call

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.absent import for_torch, told_by_quality
+from warplens.analyses.missing_data import quality_note_or, torch_hint
 from warplens.analyses.roofline.costing import COSTED, NO_SHAPES, REASONS, costing
 from warplens.analyses.roofline.limits import flag_of, limit_of
 from warplens.analyses.shared import shared
@@ -84,7 +84,7 @@ def roofline(work: Workspace) -> Table:
 
 def _notes(work: Workspace) -> list[str]:
     unknown = len(work.gpu) and not len(_rows(work))
-    why = [told_by_quality(work, ("no_host", "no_shapes", "no_op_shapes"), UNKNOWN_COSTS)] if unknown else []
+    why = [quality_note_or(work, ("no_host", "no_shapes", "no_op_shapes"), UNKNOWN_COSTS)] if unknown else []
     return [*why, *_ceiling_notes(work)]
 
 
@@ -263,7 +263,7 @@ def cost_coverage(work: Workspace) -> Table:
         .sort("total_us", "reason", descending=[True, False])
     )
     ops = [_top_ops(work, codes, times) for codes, times in frame.select("op", "total_ns").iter_rows()]
-    meanings = REASONS | {NO_SHAPES: REASONS[NO_SHAPES] + for_torch(work, " (record with record_shapes=True)")}
+    meanings = REASONS | {NO_SHAPES: REASONS[NO_SHAPES] + torch_hint(work, " (record with record_shapes=True)")}
     frame = frame.with_columns(
         pl.col("reason").replace_strict(meanings, default="").alias("meaning"), pl.Series("ops", ops, dtype=pl.String)
     )

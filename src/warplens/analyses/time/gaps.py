@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.shared import shared
-from warplens.analyses.time.host import innermost_at, name_of
+from warplens.analyses.time.host_activity import innermost_at, name_of
 from warplens.analyses.time.phases import phase_of
 from warplens.analyses.work.modules import user_frames
 from warplens.analyses.workspace import NO_LAUNCH, Workspace

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from warplens.analyses.time.timeline import Work, device_work, measure
+from warplens.analyses.time.timeline import DeviceWork, device_work, measure
 from warplens.analyses.workspace import Workspace
 from warplens.model.table import Column, Table
 
@@ -61,7 +61,7 @@ def _window_end(first: dict[int, int], begin: int, last_end: int) -> int:
     return min((start for start in first.values() if start > begin), default=last_end)
 
 
-def _gpu_part(everything: Work, window: tuple[int, int] | None) -> dict[str, float]:
+def _gpu_part(everything: DeviceWork, window: tuple[int, int] | None) -> dict[str, float]:
     measures = measure(everything, window or (0, 0))
     part = {f"{name}_ms": measures[name] / 1e6 for name in SHOWN}
     busy = 100 * measures["busy"] / measures["total"] if measures["total"] else 0.0

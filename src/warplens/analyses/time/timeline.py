@@ -33,7 +33,7 @@ COLUMNS = (
 )
 
 
-class Work(NamedTuple):
+class DeviceWork(NamedTuple):
     """A device's work as three unions of intervals."""
 
     computation: Union
@@ -55,24 +55,24 @@ def timeline(work: Workspace) -> Table:
 
 
 @shared
-def device_work(work: Workspace, device: int | None) -> Work:
+def device_work(work: Workspace, device: int | None) -> DeviceWork:
     """The work of one GPU, or of all of them for None."""
     chosen = np.ones(len(work.gpu), bool) if device is None else (work.gpu["device"] == device).to_numpy()
     return _split_work(work.gpu, chosen)
 
 
-def _split_work(frame: pl.DataFrame, chosen: Bools) -> Work:
+def _split_work(frame: pl.DataFrame, chosen: Bools) -> DeviceWork:
     start, duration = frame["start_ns"].to_numpy(), frame["dur_ns"].to_numpy()
     is_comm = (frame["kernel_category"] == COMMUNICATION).to_numpy()
     is_copy = (frame["kind"] == CODE["memcpy"]).to_numpy()
     comm, copy = chosen & is_comm & ~is_copy, chosen & is_copy
-    return Work(*(_union(start, duration, part) for part in (chosen & ~comm & ~copy, comm, copy)))
+    return DeviceWork(*(_union(start, duration, part) for part in (chosen & ~comm & ~copy, comm, copy)))
 
 
-def measure(work: Work, window: tuple[int, int] | None = None) -> dict[str, int]:
+def measure(work: DeviceWork, window: tuple[int, int] | None = None) -> dict[str, int]:
     """The measures in ns, within a window or from the first start to the last end."""
     if window is not None:
-        work = Work(*(clip(part, *window) for part in work))
+        work = DeviceWork(*(clip(part, *window) for part in work))
     everything = union(np.concatenate([part.starts for part in work]), np.concatenate([part.ends for part in work]))
     if window is None:
         window = (int(everything.starts[0]), int(everything.ends[-1])) if len(everything.starts) else (0, 0)

@@ -1,1 +1,1 @@
-"""Time by call path: the call tree, and the metrics derived from it."""
+"""Time by call path: `call_tree` builds the tree, `rates` computes the metrics that can be derived from it."""

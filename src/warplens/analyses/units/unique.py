@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.units.api import api_of
 from warplens.analyses.units.calls import UnitCalls, unit_calls
+from warplens.analyses.units.launch_api import api_of
 from warplens.analyses.work.kernels import PERCENT
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.kinds import CODE, KINDS, NONE

@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-from warplens.analyses.absent import for_torch
+from warplens.analyses.missing_data import torch_hint
 from warplens.analyses.work.kernels import OP, PERCENT
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.table import Column, Table
@@ -36,7 +36,7 @@ COLUMNS: Final = (
 def arguments(work: Workspace) -> Table:
     trace = work.trace
     if trace.arguments.is_empty():
-        return _table(_grouped(_calls(work).clear(), work), NOT_JOINED + for_torch(work, HOW_TO_JOIN))
+        return _table(_grouped(_calls(work).clear(), work), NOT_JOINED + torch_hint(work, HOW_TO_JOIN))
     return _table(_grouped(_calls(work), work))
 
 

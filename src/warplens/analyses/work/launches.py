@@ -111,7 +111,7 @@ def unused_percent(blocks: int, slots: int, multiprocessors: int) -> float:
     return 100 * (1 - waves / math.ceil(waves))
 
 
-class Layout(NamedTuple):
+class LaunchLayout(NamedTuple):
     """The geometry of a launch and how it fills the GPU; None where the trace does not say."""
 
     grid: str
@@ -126,7 +126,7 @@ class Layout(NamedTuple):
     unused_percent: float | None = None
 
 
-LAYOUT: Final = tuple(column for column in COLUMNS if column.name in Layout._fields)
+LAYOUT: Final = tuple(column for column in COLUMNS if column.name in LaunchLayout._fields)
 
 
 class _LaunchGroups(NamedTuple):
@@ -190,11 +190,11 @@ def _grouped(work: Workspace) -> tuple[Ints, Ints, Ints]:
     return rows, group, rows[first]
 
 
-def _layout(work: Workspace, geometry: int, device_id: int) -> Layout:
+def _layout(work: Workspace, geometry: int, device_id: int) -> LaunchLayout:
     grid, block, registers, shared_bytes, _ = work.trace.geometries.row(geometry)
     blocks, threads = int(grid_blocks(work)[geometry]), _threads(block)
     device = _device(work, device_id, registers)
-    layout = Layout(
+    layout = LaunchLayout(
         grid, block, blocks, registers if registers >= 0 else None, shared_bytes if shared_bytes >= 0 else None
     )
     fit = blocks_that_fit(device, threads, registers, shared_bytes) if device is not None else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from warplens.analyses.absent import for_torch
-from warplens.analyses.time.host import innermost_at, name_of
+from warplens.analyses.missing_data import torch_hint
+from warplens.analyses.time.host_activity import innermost_at, name_of
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import CODE
 from warplens.model.table import Column, Table
@@ -73,7 +73,7 @@ def memory_ops(work: Workspace) -> Table:
 
 
 def _absent(work: Workspace) -> tuple[str, ...]:
-    return () if len(work.trace.memory) else (ABSENT + for_torch(work, HOW_TO_RECORD),)
+    return () if len(work.trace.memory) else (ABSENT + torch_hint(work, HOW_TO_RECORD),)
 
 
 def _with_ops(work: Workspace) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import polars as pl
 
-from warplens.analyses.absent import NO_STACKS, told_by_quality
+from warplens.analyses.missing_data import NO_STACKS, quality_note_or
 from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import EVENTS, PERCENT
 from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of
@@ -16,7 +16,7 @@ from warplens.model.arrays import sorted_unique
 from warplens.model.kinds import CODE, MODULE_PREFIX
 from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints
-from warplens.passes.climb import Context, climb, climb_context
+from warplens.passes.climb import CallerContext, climb, climb_context
 
 OUTSIDE = "(outside any module)"
 NO_FRAME = "(no Python frame)"
@@ -62,7 +62,7 @@ def modules(work: Workspace) -> Table:
         PERCENT,
         Column("subtree_percent", "share of all GPU time, inner modules included", "%", pl.Float64),
     )
-    notes = () if is_module.any() else (told_by_quality(work, NO_STACKS, "no nn.Module calls in this trace"),)
+    notes = () if is_module.any() else (quality_note_or(work, NO_STACKS, "no nn.Module calls in this trace"),)
     return Table.from_frame("modules", "one row per nn.Module path", columns, frame, *notes)
 
 
@@ -86,7 +86,7 @@ def python_lines(work: Workspace) -> Table:
         Column("kernel_us", "GPU time, forward and backward", "us", pl.Float64),
         PERCENT,
     )
-    notes = () if user_frames(work).any() else (told_by_quality(work, NO_STACKS, "no Python frames in this trace"),)
+    notes = () if user_frames(work).any() else (quality_note_or(work, NO_STACKS, "no Python frames in this trace"),)
     return Table.from_frame("python_lines", "one row per Python function (file:line)", columns, frame, *notes)
 
 
@@ -117,23 +117,23 @@ def user_frames(work: Workspace) -> Bools:
 
 
 @shared
-def line_context(work: Workspace) -> Context:
+def line_context(work: Workspace) -> CallerContext:
     """For each GPU event the nearest Python frame of the user's own."""
     return _context(work, user_frames(work))
 
 
 @shared
-def module_context(work: Workspace) -> Context:
+def module_context(work: Workspace) -> CallerContext:
     """For each GPU event the nearest nn.Module call."""
     return _context(work, work.trace.ints("kind") == CODE["module"])
 
 
-def _context(work: Workspace, stop: Bools) -> Context:
+def _context(work: Workspace, stop: Bools) -> CallerContext:
     trace, owner = work.trace, work.gpu["owner"].to_numpy()
     return climb_context(owner, trace.ints("parent"), trace.ints("forward"), stop)
 
 
-def _by_code(work: Workspace, context: Context, codes: Ints, texts: list[str], name: str) -> pl.DataFrame:
+def _by_code(work: Workspace, context: CallerContext, codes: Ints, texts: list[str], name: str) -> pl.DataFrame:
     """GPU time by code, with the code's text as the column `name`."""
     us = pl.col("dur_ns") / 1000
     frame = pl.DataFrame({"code": codes, "dur_ns": work.gpu["dur_ns"], "backward": context.backward})

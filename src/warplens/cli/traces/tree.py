@@ -119,7 +119,7 @@ class _Cut:
         self._dropped = compiled(args.drop)
 
     def __call__(self, tree: Tree) -> Tree:
-        from warplens.analyses.paths.shown import without_subtrees
+        from warplens.analyses.paths.tree_display import without_subtrees
 
         return self._paths(without_subtrees(tree, self._dropped) if self._dropped is not None else tree)
 
@@ -128,7 +128,7 @@ class _Side:
     """One profile: its tree as the options ask for it, and the GPU it ran on."""
 
     def __init__(self, args: argparse.Namespace, path: str, cut: _Cut) -> None:
-        from warplens.analyses.paths.shown import with_frames
+        from warplens.analyses.paths.tree_display import with_frames
         from warplens.model.quality import WARNING
 
         self.name = Path(path).name
@@ -199,7 +199,7 @@ class _Plain:
         """Which nodes are large enough, and what the others are."""
         import numpy as np
 
-        from warplens.analyses.paths.choice import large_nodes, with_callers
+        from warplens.analyses.paths.node_selection import large_nodes, with_callers
 
         least: Threshold | None = self._args.threshold
         top: int | None = self._args.top
@@ -241,7 +241,7 @@ class _Difference:
     """Two trees as one, with each metric of both and the difference."""
 
     def __init__(self, args: argparse.Namespace, side: _Side, other: _Side) -> None:
-        from warplens.analyses.paths.merge import MergedTrees
+        from warplens.analyses.paths.merged_trees import MergedTrees
 
         self._args, self._merged = args, MergedTrees(side.tree, other.tree)
         self.tree = self._merged.tree
@@ -253,7 +253,7 @@ class _Difference:
     def view(self, *, rows: bool = False, whole: bool = False) -> TreeView:
         import numpy as np
 
-        from warplens.analyses.paths.choice import with_callers
+        from warplens.analyses.paths.node_selection import with_callers
         from warplens.outputs.tree_text import TreeView
 
         this, other, change = self._columns[:3]

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from warplens.analyses.diff.rows import BOTH, ONLY_A, ONLY_B, TIMES, with_delta
+from warplens.analyses.diff.columns import BOTH, ONLY_A, ONLY_B, TIMES, with_delta
+from warplens.analyses.diff.gpu_work import diff_categories, diff_kernels
 from warplens.analyses.diff.sides import Pair
 from warplens.analyses.diff.times import diff_idle, diff_timeline
-from warplens.analyses.diff.work import diff_categories, diff_kernels
 from warplens.model.records import records
 from warplens.model.table import Column, Table
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from warplens.analyses.diff.rows import COUNTS, TIMES, compare
+from warplens.analyses.diff.columns import COUNTS, TIMES, compare
 from warplens.analyses.diff.sides import Pair, Side
 from warplens.analyses.work.kernels import CATEGORY
 from warplens.analyses.work.modules import OUTSIDE, module_context, module_paths

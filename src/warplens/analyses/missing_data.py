@@ -12,12 +12,12 @@ NO_STACKS: Final = ("no_host", "no_stacks", "no_python", "no_python_tracer", "no
 """Notes on a trace without Python frames."""
 
 
-def told_by_quality(work: Workspace, codes: tuple[str, ...], otherwise: str) -> str:
+def quality_note_or(work: Workspace, codes: tuple[str, ...], otherwise: str) -> str:
     """What the trace's own notes say of it: they know how to record it; else a plain sentence."""
     told = [note.message for note in work.trace.quality.notes if note.code in codes]
     return told[0] if told else otherwise
 
 
-def for_torch(work: Workspace, hint: str) -> str:
+def torch_hint(work: Workspace, hint: str) -> str:
     """A hint that only PyTorch's profiler can follow, empty for all others."""
     return hint if work.trace.meta.format == TORCH else ""

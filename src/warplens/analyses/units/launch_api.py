@@ -1,4 +1,4 @@
-"""What can launch a kernel again, told from its name and from the op around it."""
+"""What can launch a kernel again, from its name and the op around it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import re
 from typing import Final
 
 LIBRARY: Final = "library call"
+"""A kernel of cuBLAS, cuDNN, CUTLASS, rocBLAS, hipBLASLt, Composable Kernel or a fused attention library."""
 ATEN: Final = "ATen op"
+"""A kernel of PyTorch itself."""
 CUSTOM: Final = "custom CUDA"
+"""A kernel of an extension: its library must be imported."""
 TRITON: Final = "Triton source"
+"""A generated kernel: its source must be compiled."""
 COPY: Final = "memcpy/memset"
-APIS: Final = {
-    LIBRARY: "a kernel of cuBLAS, cuDNN, CUTLASS, rocBLAS, hipBLASLt, Composable Kernel or a fused attention library",
-    ATEN: "a kernel of PyTorch itself",
-    CUSTOM: "a kernel of an extension: its library must be imported",
-    TRITON: "a generated kernel: its source must be compiled",
-    COPY: "a copy or fill by the driver",
-}
+"""A copy or fill by the driver."""
 LIBRARIES: Final = re.compile(
     r"cublas|cudnn|cutlass|nvjet|xmma|cask|gemv|gemm|splitK|dot_kernel|reduce_1Block|flash|fmha|attention|nccl|cusparse|"
     r"cufft|cusolver|magma|Cijk_|MIOpen|miopen|ck::|ck_tile|rocblas|hipblas|bn_(fw|bw)|nhwc|nchw|wgrad|dgrad|implicit_",
