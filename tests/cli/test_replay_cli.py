@@ -25,7 +25,7 @@ def page_tables(path: Path) -> set[str]:
 
 def small_units(path: Path, count: int) -> list[str]:
     """A CPU is slow: the units with the least memory."""
-    units = [unit for unit in plan_file.load(path)[0].units if unit.status == "ready"]
+    units = [unit for unit in plan_file.load(path).units if unit.status == "ready"]
     return [unit.id for unit in sorted(units, key=lambda unit: sum(each.bytes for each in unit.storages))[:count]]
 
 

@@ -170,7 +170,8 @@ def small_plan() -> ReplayPlan:
 @dataclass(frozen=True)
 class Run:
     result: ReplayResult
-    described: dict[str, list[str]]
+    described: dict[str, list[tuple[str, float]]]
+    """Per unit, of each output its type and shape, and the sum of its elements."""
     text: str
 
     def unit(self, identity: str) -> UnitResult:
@@ -179,12 +180,11 @@ class Run:
 
 class Project:
     def __init__(self, folder: Path) -> None:
-        self.folder, self.plan = folder, small_plan()
+        self.folder, self.plan = folder, replace(small_plan(), id="plan-of.tests")
         self.json: Any = json.loads(json.dumps(plan_file.to_json(self.plan)))
-        self.hash = plan_file.plan_hash(self.json)
 
     def build(self, *, readable: bool) -> float:
-        cpp.export(self.plan, self.json, self.hash, self.folder, readable=readable, force=readable)
+        cpp.export(self.plan, self.folder, readable=readable, force=readable)
         start = time.monotonic()
         # The documented command, with the PyTorch of the tests as the one that python3 has.
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -208,10 +208,10 @@ class Project:
     def run(self, *words: str) -> Run:
         output = self.folder / "result.json"
         ran = self.call("--force", "--describe", "--max-repeats", "25", "-o", str(output), *words)
-        described: dict[str, list[str]] = {}
+        described: dict[str, list[tuple[str, float]]] = {}
         for line in ran.stderr.splitlines():
-            if found := re.fullmatch(r"(.*) gives (.*)", line):
-                described.setdefault(found[1], []).append(found[2])
+            if found := re.fullmatch(r"(.*) gives (.*) sum (.*)", line):
+                described.setdefault(found[1], []).append((found[2], float(found[3])))
         return Run(result_file.load(output), described, ran.stderr)
 
 
@@ -233,7 +233,7 @@ def boxed(project: Project) -> Run:
     return project.run()
 
 
-def in_python(each: Unit) -> list[str]:
+def in_python(each: Unit) -> list[tuple[str, float]]:
     """The outputs as the Python runner's own inputs and call give them, told as --describe tells them."""
     import torch
 
@@ -248,7 +248,7 @@ def in_python(each: Unit) -> list[str]:
         found = call.args[0]
     tensors = found if isinstance(found, (tuple, list)) else [found]
     names = {torch.float32: "Float", torch.float64: "Double", torch.bfloat16: "BFloat16", torch.int64: "Long"}
-    return [f"{names[each.dtype]} {list(each.shape)} sum {float(each.to(torch.float64).sum())!r}" for each in tensors]
+    return [(f"{names[each.dtype]} {list(each.shape)}", float(each.to(torch.float64).sum())) for each in tensors]
 
 
 @pytest.mark.parametrize("each", RIGHT[:-1], ids=lambda each: each.id)
@@ -291,7 +291,7 @@ def test_what_cannot_run_is_one_line(boxed: Run, identity: str, status: str, rea
 
 def test_the_result_says_what_the_plan_says(boxed: Run, project: Project) -> None:
     result = boxed.result
-    assert result.plan == project.hash
+    assert result.plan == "plan-of.tests"
     assert (result.runner, result.device, result.cache) == ("c++", "cpu", "in-situ")
     assert [each.id for each in result.units] == [each.id for each in project.plan.units]
     assert result.units[0].traced.total_ns == 9000
@@ -326,6 +326,9 @@ def test_a_result_goes_to_standard_output_alone(project: Project) -> None:
         ({"units": 3}, "units: not a list"),
         ({"gpu_ns": -5}, "gpu_ns: a number below zero"),
         ({"wall_ns": 10**400}, "wall_ns: a number beyond 64 bits"),
+        ({"colour": 1}, "plan.json: unknown key 'colour'"),
+        ({"rest": [{"total": 1}]}, "rest[0]: unknown key 'total'"),
+        ({"units": [{"storage": []}]}, "units[0]: unknown key 'storage'"),
     ],
 )
 def test_a_bad_plan_is_one_line(project: Project, tmp_path: Path, change: dict[str, Any], words: str) -> None:
@@ -358,5 +361,5 @@ def test_written_out_calls_of_another_plan_are_refused(project: Project, tmp_pat
     if not (project.folder / "readable" / "units.cpp").exists():
         project.build(readable=True)
     path = tmp_path / "plan.json"
-    path.write_text(json.dumps({**project.json, "trace": "another.json"}))
+    path.write_text(json.dumps({**project.json, "id": "another"}))
     assert "another plan" in project.call("--plan", str(path), "--readable", code=1).stderr

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from replay_plans import add, choice, listed, plan, storage, tensor, unit, value
-from warplens.errors import FormatError, UsageError
+from warplens.errors import UsageError
 from warplens.replay import cpp, plan_file
 from warplens.replay.cpp import literals, readable, schema_text
 from warplens.replay.cpp.values import cpp_type
@@ -22,8 +22,7 @@ GELU = "aten::gelu(Tensor self, *, str approximate='none') -> Tensor"
 
 
 def export(made: ReplayPlan, folder: Path, **options: Any) -> list[Path]:
-    value = plan_file.to_json(made)
-    return cpp.export(made, value, plan_file.plan_hash(value), folder, **options)
+    return cpp.export(made, folder, **options)
 
 
 def full_add(**facts: Any) -> Unit:
@@ -45,11 +44,14 @@ def test_a_project_has_all_that_building_needs(tmp_path: Path) -> None:
     assert not any(name.startswith("readable/") for name in names)
 
 
-def test_the_plan_in_it_has_the_same_hash(tmp_path: Path) -> None:
+def test_the_plan_in_it_has_an_id(tmp_path: Path) -> None:
     made = plan(add(), versions={"torch": "2.13 µ"})
     export(made, tmp_path)
-    again, found = plan_file.load(tmp_path / "plan.json")
-    assert (again, found) == (made, plan_file.plan_hash(plan_file.to_json(made)))
+    exported = plan_file.load(tmp_path / "plan.json")
+    assert exported == plan_file.with_id(made)
+    assert json.loads((tmp_path / "plan.json").read_text())["id"] == exported.id != ""
+    export(replace(made, id="my.plan"), tmp_path, force=True)
+    assert json.loads((tmp_path / "plan.json").read_text())["id"] == "my.plan"
 
 
 def test_a_folder_with_something_in_it_needs_force(tmp_path: Path) -> None:
@@ -71,10 +73,10 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         export(plan(add()), path / "below")
 
 
-def test_a_plan_with_what_json_lacks_is_refused(tmp_path: Path) -> None:
-    made = plan(add())
-    with pytest.raises(FormatError, match="no word for"):
-        cpp.export(made, {"units": [float("nan")]}, "", tmp_path)
+def test_a_plan_with_what_json_lacks_is_written_as_words(tmp_path: Path) -> None:
+    made = plan(unit("aten::add.Scalar", (value("float", float("-inf")),), id="u"))
+    export(made, tmp_path)
+    assert plan_file.load(tmp_path / "plan.json").units == made.units
 
 
 def test_a_readable_call_is_what_a_person_would_write(tmp_path: Path) -> None:
@@ -148,7 +150,7 @@ EVIL = 'x"); system("rm"); //\\\n*/ #include "/etc/passwd" ??/\u2028\x00'
 
 
 def code_of(made: ReplayPlan) -> str:
-    return "".join(readable.files(made, "0123").values())
+    return "".join(readable.files(replace(made, id=EVIL)).values())
 
 
 def test_no_text_of_a_plan_becomes_code() -> None:

@@ -31,7 +31,7 @@ class MadeUpWorker:
 
     def __init__(self, job: wire.ReplayJob) -> None:
         type(self).starts += 1
-        self._units = {unit.id: unit for unit in plan_file.load(Path(job.plan))[0].units}
+        self._units = {unit.id: unit for unit in plan_file.load(Path(job.plan)).units}
         self._answers: list[Any] = [wire.Hello("NVIDIA Made-up", has_meter=True)]
 
     def tell(self, task: wire.Do) -> None:

@@ -321,10 +321,47 @@ def test_what_is_no_result_is_not_overwritten(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "result.json").read_text()) == {"mine": 1}
 
 
+def test_a_result_names_its_plan_by_the_id_in_its_file(tmp_path: Path) -> None:
+    path, output = saved(tmp_path, add(), id="my.plan"), tmp_path / "result.json"
+    assert run_plan(path, output, CPU, lambda _: None).plan == "my.plan"
+    assert result_file.load(output).plan == "my.plan"
+
+
+def test_a_plan_from_before_plans_had_ids_goes_on_with_its_result(tmp_path: Path) -> None:
+    """Its results name it by the hash of its content, and have no fingerprint."""
+    path, output = tmp_path / "plan.json", tmp_path / "result.json"
+    value = plan_file.to_json(plan(add()))
+    assert "id" not in value
+    path.write_text(json.dumps(value))
+    old_hash = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+    first = run_plan(path, output, CPU, lambda _: None)
+    assert first.plan == old_hash
+    done = replace(first.units[0], notes=("done before",))
+    result_file.save(output, replace(first, units=(done,), plan_fingerprint=""))
+    assert run_plan(path, output, CPU, lambda _: None).units == (done,)
+
+
+def test_a_plan_that_was_edited_does_not_go_on_with_what_it_was_before(tmp_path: Path) -> None:
+    path, output = saved(tmp_path, add()), tmp_path / "result.json"
+    run_plan(path, output, CPU, lambda _: None)
+    value = json.loads(path.read_text())
+    value["units"][0]["storages"][0]["bytes"] *= 2
+    path.write_text(json.dumps(value))
+    with pytest.raises(UsageError, match="holds a run of this plan before it was edited"):
+        run_plan(path, output, CPU, lambda _: None)
+    run_plan(path, output, CPU, lambda _: None, fresh=True)
+
+
+def test_an_id_that_is_not_a_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="id: not a name"):
+        plan_file.load(saved(tmp_path, add(), id="a/b"))
+
+
 def test_a_result_of_another_device_is_not_overwritten(tmp_path: Path) -> None:
     path, output = saved(tmp_path, add()), tmp_path / "result.json"
-    _, plan_hash = plan_file.load(path)
-    found = ReplayResult(plan_hash, "", 0, 0, "NVIDIA H200", "python", CPU.cache, (), options=CPU.as_words())
+    found = ReplayResult(
+        plan_file.load(path).id, "", 0, 0, "NVIDIA H200", "python", CPU.cache, (), options=CPU.as_words()
+    )
     result_file.save(output, found)
     with pytest.raises(UsageError, match="holds a run on NVIDIA H200"):
         run_plan(path, output, CPU, lambda _: None)

@@ -40,7 +40,8 @@ def make_plan(
     units = with_families(plan_units(work, context))
     units = _covering(_matching(units, match), cover, work.gpu_total_ns)
     return ReplayPlan(
-        trace=path.name,
+        # Bytes of a file's name that are not UTF-8 have no place in JSON.
+        trace=path.name.encode("utf-8", "replace").decode(),
         content_hash=trace.meta.content_hash,
         gpu_ns=work.gpu_total_ns,
         wall_ns=_wall_ns(work),

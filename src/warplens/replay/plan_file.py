@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +52,7 @@ VALUE_TYPES: Final = {
     "memory_format": str,
 }  # fmt: skip
 OP_NAME: Final = re.compile(r"[A-Za-z_]\w*::\w+")
+PLAN_ID: Final = re.compile(r"[\w.:-]{1,80}")
 UNIT_NAME: Final = re.compile(r"[\w.:-]{1,80}")
 MAX_CHOICES: Final = 32
 MAX_SIDE: Final = 1 << 40
@@ -210,19 +211,30 @@ class ReplayPlan:
     sources: dict[str, KernelSource] = field(default_factory=dict)
     exact: bool = False
     """Whether an ExecutionTrace said what the calls were given."""
+    id: str = ""
+    """By which results name the plan: given when it is saved, copied by whatever runs it."""
     format: str = FORMAT
     version: int = VERSION
 
 
-def load(path: Path) -> tuple[ReplayPlan, str]:
-    """The plan in a file, checked, and the hash by which results name it."""
-    value = load_json(path)
-    return parse(value, str(path)), plan_hash(value)
+def load(path: Path) -> ReplayPlan:
+    """The plan in a file, checked. One from before plans had ids gets the id that its results know it by."""
+    return parse(load_json(path), str(path))
 
 
-def plan_hash(value: Any) -> str:
-    """Of what the plan says, however it is laid out."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+def fingerprint(plan: ReplayPlan) -> str:
+    """Of what the plan says without its id: a plan that was edited keeps its id and has another fingerprint."""
+    return _content_hash(to_json(plan))
+
+
+def with_id(plan: ReplayPlan) -> ReplayPlan:
+    """A plan of the same content gets the same id, so that planning a trace again does not lose what has run."""
+    return plan if plan.id else replace(plan, id=fingerprint(plan))
+
+
+def _content_hash(value: dict[str, Any]) -> str:
+    content = {name: item for name, item in value.items() if name != "id"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def parse(value: Any, where: str = "") -> ReplayPlan:
@@ -243,13 +255,15 @@ def parse(value: Any, where: str = "") -> ReplayPlan:
         for place, unit in enumerate(plan.units):
             _check_unit(unit, f"units[{place}]")
         _check_names(plan)
+        if plan.id and not PLAN_ID.fullmatch(plan.id):
+            raise FormatError(f"not a name of letters, digits and _ . : -: {plan.id[:80]!r}", where="id")
     except FormatError as error:
         raise FormatError(str(error), where=where, hint="was it edited by hand?") from error
-    return plan
+    return plan if plan.id else replace(plan, id=_content_hash(value))
 
 
 def save(path: Path, plan: ReplayPlan) -> None:
-    save_json(path, to_json(plan))
+    save_json(path, to_json(with_id(plan)))
 
 
 def to_json(plan: ReplayPlan) -> dict[str, Any]:

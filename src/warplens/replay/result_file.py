@@ -126,7 +126,7 @@ class MeterFacts:
 @dataclass(frozen=True)
 class ReplayResult:
     plan: str
-    """Hash of the plan."""
+    """Id of the plan."""
     trace: str
     gpu_ns: int
     """GPU time of the whole trace."""
@@ -144,6 +144,8 @@ class ReplayResult:
     after: State | None = None
     meter: MeterFacts | None = None
     notes: tuple[str, ...] = ()
+    plan_fingerprint: str = ""
+    """Of the plan's content when it ran, so that a run of an edited plan does not go on; the C++ runner has none."""
     format: str = FORMAT
     version: int = VERSION
 

@@ -25,12 +25,10 @@ class ExportCppVerb(Verb):
     def run(self, args: argparse.Namespace) -> int:
         from warplens.replay import plan_file
         from warplens.replay.cpp import export
-        from warplens.replay.records import load_json
 
         path = Path(args.plan)
         check_inputs([Path(args.output) / "plan.json"], [path])
-        plan, plan_hash = plan_file.load(path)
-        written = export(plan, load_json(path), plan_hash, Path(args.output), readable=args.readable, force=args.force)
+        written = export(plan_file.load(path), Path(args.output), readable=args.readable, force=args.force)
         count = plural(len(written), "file")
         print(f"wrote {count} to {args.output}; its README.md has the build command", file=sys.stderr)
         return 0

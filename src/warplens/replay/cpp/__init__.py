@@ -10,32 +10,25 @@ import filecmp
 import json
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from warplens.errors import FormatError, UsageError
+from warplens.errors import UsageError
 from warplens.files import check_folder, write_errors, write_whole
 from warplens.replay.cpp import readable as readable_units
-from warplens.replay.plan_file import ReplayPlan
+from warplens.replay.plan_file import ReplayPlan, to_json, with_id
 
 __all__ = ["BUILD_COMMAND", "export"]
 BUILD_COMMAND: Final = "cmake -S . -B build && cmake --build build -j2"
 
 
-def export(
-    plan: ReplayPlan,
-    plan_json: dict[str, Any],
-    plan_hash: str,
-    directory: Path,
-    *,
-    readable: bool = False,
-    force: bool = False,
-) -> list[Path]:
-    """Writes the project and returns its files."""
+def export(plan: ReplayPlan, directory: Path, *, readable: bool = False, force: bool = False) -> list[Path]:
+    """Writes the project, with the plan and its id as data, and returns its files."""
     with write_errors(directory):
         _check(directory, force)
-    texts = {Path("plan.json"): _plan_text(plan_json)}
+    plan = with_id(plan)
+    texts = {Path("plan.json"): json.dumps(to_json(plan), indent=1, allow_nan=False) + "\n"}
     if readable:
-        texts |= {Path("readable", name): text for name, text in readable_units.files(plan, plan_hash).items()}
+        texts |= {Path("readable", name): text for name, text in readable_units.files(plan).items()}
     with write_errors(directory):
         return [*_copy_project(directory), *_write(directory, texts, readable)]
 
@@ -46,13 +39,6 @@ def _check(directory: Path, force: bool) -> None:
     check_folder(directory, directory)
     if directory.is_dir() and not force and any(directory.iterdir()):
         raise UsageError(f"{directory} is not empty", hint="use the force option to overwrite what is there")
-
-
-def _plan_text(plan_json: dict[str, Any]) -> str:
-    try:
-        return json.dumps(plan_json, indent=1, allow_nan=False) + "\n"
-    except ValueError as error:
-        raise FormatError("the plan holds a number that JSON has no word for") from error
 
 
 def _copy_project(directory: Path) -> list[Path]:

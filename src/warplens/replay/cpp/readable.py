@@ -61,7 +61,7 @@ class Written:
     body: str
 
 
-def files(plan: ReplayPlan, plan_hash: str) -> dict[str, str]:
+def files(plan: ReplayPlan) -> dict[str, str]:
     """`units.cpp` and `ops.cmake`."""
     written = [found for unit in plan.units if (found := written_out(unit)) is not None]
     macros: dict[tuple[str, str, bool], str] = {}
@@ -76,7 +76,7 @@ def files(plan: ReplayPlan, plan_hash: str) -> dict[str, str]:
         is_void = "TRUE" if each.is_void else "FALSE"
         checks[f'warplens_op({macro} {each.struct} {each.header} "{each.takes}" {is_void})\n'] = None
     return {
-        "units.cpp": HEADER + "".join(functions) + _table(rows, plan_hash),
+        "units.cpp": HEADER + "".join(functions) + _table(rows, plan.id),
         "ops.cmake": "# What each macro of units.cpp asks of PyTorch.\n" + "".join(checks),
     }
 
@@ -135,11 +135,11 @@ def _function(place: int, each: Written, macro: str) -> str:
     )
 
 
-def _table(rows: list[str], plan_hash: str) -> str:
+def _table(rows: list[str], plan_id: str) -> str:
     return (
         "\n}  // namespace\n\n"
         "const std::vector<ReadableUnit>& readable_units() {\n"
         "  static const std::vector<ReadableUnit> units = {\n" + "".join(rows) + "  };\n  return units;\n}\n\n"
-        f"const char* readable_plan_hash() {{ return {literals.text(plan_hash)}; }}\n\n"
+        f"const char* readable_plan_id() {{ return {literals.text(plan_id)}; }}\n\n"
         "}  // namespace warplens\n"
     )

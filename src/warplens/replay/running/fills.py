@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -11,6 +10,8 @@ import torch
 from warplens.replay.plan_file import Fill, Storage
 from warplens.replay.running.faults import BadUnit
 
+FNV_START: Final = 0xCBF29CE484222325
+FNV_PRIME: Final = 0x100000001B3
 CHUNK: Final = 1 << 26
 """Elements made at a time, so that a storage of many GB needs little beside itself."""
 
@@ -22,10 +23,17 @@ def dtype_of(name: str) -> Any:
     return dtype
 
 
+def seed_of(key: str) -> int:
+    """FNV-1a: a few lines in any language, so that the C++ runner draws the same numbers."""
+    value = FNV_START
+    for byte in key.encode():
+        value = (value ^ byte) * FNV_PRIME % (1 << 64)
+    return value >> 8  # a generator takes 63 bits
+
+
 def fill(flat: Any, storage: Storage, seed: int, key: str) -> None:
     """Fills a storage's bytes; `key` tells it from the others of the run."""
-    digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
-    generator = torch.Generator(flat.device).manual_seed(int.from_bytes(digest[:7], "little"))
+    generator = torch.Generator(flat.device).manual_seed(seed_of(f"{seed}/{key}"))
     view = _elements(flat, dtype_of(storage.dtype))
     try:
         for start, part in _chunks(storage.fill, view, generator):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from warplens.replay.result_file import MeterFacts, State, UnitResult
 from warplens.replay.running.options import FREE_TO_CHANGE
 
 SUFFIX: Final = ".partial.jsonl"
-Words = Mapping[str, "str | int | float | bool"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,7 @@ class Head:
     after: State | None = None
     meter: MeterFacts | None = None
     notes: tuple[str, ...] = ()
+    plan_fingerprint: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,19 +71,19 @@ def _line(value: dict[str, Any]) -> str:
     return json.dumps(value, allow_nan=False) + "\n"
 
 
-def earlier(output: Path, plan: str, options: Words, fresh: bool = False) -> Earlier:
-    """The done units of a result or of a journal that is there. What another run has measured is not overwritten unless
-    the run starts afresh, and what is no result never is."""
+def earlier(output: Path, wanted: Head, fresh: bool = False) -> Earlier:
+    """The done units of a result or journal of the `wanted` run. What another run has measured is not overwritten
+    unless the run starts afresh, and a file that is not a result never is."""
     heads = [found for found in (_from_result(output), _from_journal(partial_path(output))) if found is not None]
     if fresh:
         return Earlier()
     known: dict[str, UnitResult] = {}
     usable = None
     for head, units in heads:
-        refuse_other(output, _problem(head, plan, options))
+        refuse_other(output, _problem(head, wanted))
         if usable is not None:
             refuse_other(output, f"on {usable.device}" if usable.device != head.device else "")
-        usable = head
+        usable = replace(head, plan_fingerprint=wanted.plan_fingerprint)
         known |= {unit.id: unit for unit in units if unit.status == result_file.DONE}
     return Earlier(usable, known)
 
@@ -92,14 +92,16 @@ def refuse_other(output: Path, problem: str) -> None:
     """`problem`: what is different about the run whose result is there; empty where nothing is."""
     if problem:
         raise UsageError(
-            f"{output} holds a run {problem}", hint="name another file with -o, or replace it with --fresh"
+            f"{output} holds a run {problem}", hint="choose another output, or replace this one with the option fresh"
         )
 
 
-def _problem(head: Head, plan: str, options: Words) -> str:
-    if head.plan != plan:
+def _problem(head: Head, wanted: Head) -> str:
+    if head.plan != wanted.plan:
         return "of another plan"
-    other = [name for name in options if head.options.get(name) != options[name]]
+    if head.plan_fingerprint not in ("", wanted.plan_fingerprint):  # older results and those of C++ have none
+        return "of this plan before it was edited"
+    other = [name for name, value in wanted.options.items() if head.options.get(name) != value]
     return f"with another {', '.join(other)}" if other else ""
 
 
@@ -112,7 +114,15 @@ def _from_result(output: Path) -> tuple[Head, list[UnitResult]] | None:
         raise UsageError(f"{error}; it would be overwritten", hint="name another file, or remove it") from error
     measured = {name: value for name, value in result.options.items() if name not in FREE_TO_CHANGE}
     head = Head(
-        result.plan, measured, result.device, result.versions, result.before, result.after, result.meter, result.notes
+        plan=result.plan,
+        options=measured,
+        device=result.device,
+        versions=result.versions,
+        before=result.before,
+        after=result.after,
+        meter=result.meter,
+        notes=result.notes,
+        plan_fingerprint=result.plan_fingerprint,
     )
     return head, list(result.units)
 

@@ -35,14 +35,16 @@ def run_plan(
 ) -> ReplayResult:
     """The result, which is also written to `output`; after Ctrl-C it holds what was done by then."""
     options.check()
-    plan, plan_hash = plan_file.load(plan_path)
+    plan = plan_file.load(plan_path)
     unknown = sorted(set(options.units) - {unit.id for unit in plan.units})
     if unknown:
         raise UsageError(f"the plan has no unit {unknown[0]!r}")
     if not output.parent.is_dir():
         raise UsageError(f"there is no folder {output.parent}")
-    known = earlier(output, plan_hash, options.measured(), fresh)
-    run = _Run(plan, wire.ReplayJob(str(plan_path.resolve()), plan_hash, options), known, output, progress)
+    head = Head(plan.id, options.measured(), "", plan_fingerprint=plan_file.fingerprint(plan))
+    known = earlier(output, head, fresh)
+    job = wire.ReplayJob(str(plan_path.resolve()), head.plan_fingerprint, options)
+    run = _Run(plan, job, head, known, output, progress)
     try:
         run.go()
     finally:
@@ -55,7 +57,13 @@ def run_plan(
 
 class _Run:
     def __init__(
-        self, plan: ReplayPlan, job: wire.ReplayJob, known: Earlier, output: Path, progress: Callable[[Progress], None]
+        self,
+        plan: ReplayPlan,
+        job: wire.ReplayJob,
+        head: Head,
+        known: Earlier,
+        output: Path,
+        progress: Callable[[Progress], None],
     ) -> None:
         self._plan = plan
         self._job = job
@@ -65,7 +73,7 @@ class _Run:
         self._progress = progress
         self._worker: WorkerProcess | None = None
         self._done = dict(known.units)
-        self._head = known.head or Head(job.plan_hash, job.options.measured(), "")
+        self._head = known.head or head
         self._throttled: Counter[str] = Counter()
         self._rest_reason = NOT_REACHED
         self._has_meter = False
@@ -196,7 +204,8 @@ class _Run:
     def result(self) -> ReplayResult:
         head = self._head
         return ReplayResult(
-            plan=self._job.plan_hash,
+            plan=self._plan.id,
+            plan_fingerprint=self._job.plan_fingerprint,
             trace=self._plan.trace,
             gpu_ns=self._plan.gpu_ns,
             wall_ns=self._plan.wall_ns,

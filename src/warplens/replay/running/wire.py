@@ -17,7 +17,8 @@ class ReplayJob:
     """The first thing a worker is told."""
 
     plan: str
-    plan_hash: str
+    """path of its file"""
+    plan_fingerprint: str
     options: RunOptions
     folder: str = ""
     """for the worker's own files; gone when it has ended"""

@@ -60,8 +60,8 @@ def _lines(folder: str) -> queue.Queue[str]:
 
 
 def _serve(job: wire.ReplayJob, lines: queue.Queue[str], say: Callable[[Any], None]) -> None:
-    plan, found_hash = plan_file.load(Path(job.plan))
-    if found_hash != job.plan_hash:
+    plan = plan_file.load(Path(job.plan))
+    if plan_file.fingerprint(plan) != job.plan_fingerprint:
         raise WarplensError("the plan was changed while it ran")
     settings.restore_variables(plan.settings)
     torch = _torch()

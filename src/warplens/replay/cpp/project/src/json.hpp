@@ -53,9 +53,7 @@ Json read_json_file(const std::string& path);
 
 // For people: one space of indent per level. On one line where `indent` is false.
 std::string write_json(const Json& value, bool indent = true);
-// As Python's json.dumps(value, sort_keys=True) writes it, which is what a plan's hash is taken of.
-std::string write_sorted_ascii(const Json& value);
-// A double as Python's repr() writes it.
-std::string python_float(double value);
+// The shortest digits that read back as the same number.
+std::string number_text(double value);
 
 }  // namespace warplens

@@ -20,7 +20,7 @@ Json::Json(double value) : kind(Kind::real), real(value) {
     kind = Kind::text;
     text = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
   } else {
-    text = python_float(value);
+    text = number_text(value);
   }
 }
 

@@ -1,12 +1,10 @@
 #include "plan.hpp"
 
 #include <algorithm>
-#include <array>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <set>
-
-#include "sha256.hpp"
 
 namespace warplens {
 namespace {
@@ -33,7 +31,9 @@ class Field {
  public:
   Field(const Json& value, std::string where) : value_(value), where_(std::move(where)) {}
 
-  [[noreturn]] void fail(const std::string& what) const { throw FormatError(where_ + ": " + what); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw FormatError(where_.empty() ? what : where_ + ": " + what);
+  }
   const Json& json() const { return value_; }
 
   std::optional<Field> maybe(const std::string& name) const {
@@ -41,6 +41,13 @@ class Field {
     const Json* found = value_.find(name);
     if (found == nullptr || found->is(Json::Kind::null)) return std::nullopt;
     return Field(*found, where_.empty() ? name : where_ + "." + name);
+  }
+
+  // Refuses other members: a misspelt name would silently be a default.
+  void only(std::initializer_list<std::string_view> names) const {
+    if (!value_.is(Json::Kind::object)) fail("not an object");
+    for (const auto& [name, member] : value_.members)
+      if (std::find(names.begin(), names.end(), name) == names.end()) fail("unknown key '" + name + "'");
   }
 
   Field at(const std::string& name) const {
@@ -132,11 +139,13 @@ bool are_shares(const Fill& fill) {
 }
 
 Storage read_storage(const Field& place) {
+  place.only({"bytes", "dtype", "fill", "device", "written", "pinned", "reuse_bytes"});
   Storage made;
   made.bytes = place.at("bytes").integer();
   if (made.bytes < 0 || made.bytes > max_side) place.at("bytes").fail("no size");
   made.dtype = dtype_of(place);
   if (const auto fill = place.maybe("fill")) {
+    fill->only({"kind", "low", "high", "step", "digits"});
     if (const auto kind = fill->maybe("kind")) made.fill.kind = kind->text();
     made.fill.low = fill->number("low", 0);
     made.fill.high = fill->number("high", 1);
@@ -157,6 +166,7 @@ Storage read_storage(const Field& place) {
 }
 
 TensorFacts read_tensor(const Field& place, const std::vector<Storage>& storages) {
+  place.only({"storage", "shape", "stride", "dtype", "offset"});
   TensorFacts made;
   const std::int64_t storage = place.at("storage").integer();
   if (storage < 0 || storage >= static_cast<std::int64_t>(storages.size())) place.fail("no such storage");
@@ -181,6 +191,7 @@ TensorFacts read_tensor(const Field& place, const std::vector<Storage>& storages
 }
 
 Argument read_argument(const Field& place, const std::vector<Storage>& storages) {
+  place.only({"kind", "value", "tensor", "items"});
   Argument made;
   made.kind = place.at("kind").text();
   if (!argument_kinds.contains(made.kind)) place.fail("no kind of argument: '" + made.kind + "'");
@@ -194,15 +205,23 @@ Argument read_argument(const Field& place, const std::vector<Storage>& storages)
   return made;
 }
 
+Field read_times(const Field& place) {
+  const Field times = place.at("times");
+  times.only({"total_ns", "median_ns", "p10_ns", "p90_ns", "min_ns", "max_ns"});
+  return times;
+}
+
 Kernel read_kernel(const Field& place) {
+  place.only({"name", "kind", "times", "category", "grid", "block", "bytes"});
   Kernel made;
   made.name = place.at("name").text();
   made.kind = place.at("kind").text();
   made.grid = place.integers("grid");
   made.block = place.integers("block");
   if (const auto bytes = place.maybe("bytes")) made.bytes = bytes->integer();
-  made.median_ns = place.at("times").at("median_ns").number();
-  made.traced_total_ns = place.at("times").at("total_ns").integer();
+  const Field times = read_times(place);
+  made.median_ns = times.at("median_ns").number();
+  made.traced_total_ns = times.at("total_ns").integer();
   return made;
 }
 
@@ -217,6 +236,8 @@ bool is_op_name(const std::string& name) {
 }
 
 Unit read_unit(const Field& place) {
+  place.only({"id", "op", "kernels", "count", "times", "api", "overload", "schema", "arguments", "storages", "status",
+              "reason", "family", "category", "notes", "triton"});
   Unit made;
   made.id = place.at("id").text();
   made.op = place.at("op").text();
@@ -227,8 +248,11 @@ Unit read_unit(const Field& place) {
   made.category = place.text("category");
   made.count = place.at("count").integer();
   if (made.count < 1 || made.count > max_count) place.at("count").fail("not a count");
-  made.triton = place.maybe("triton").has_value();
-  const Field times = place.at("times");
+  if (const auto triton = place.maybe("triton")) {
+    triton->only({"source", "kernel", "config"});
+    made.triton = true;
+  }
+  const Field times = read_times(place);
   made.traced = {times.at("total_ns").not_negative(), times.at("median_ns").number(), times.at("p10_ns").number(),
                  times.at("p90_ns").number()};
   for (const Field& kernel : place.at("kernels").items()) made.kernels.push_back(read_kernel(kernel));
@@ -282,14 +306,21 @@ Plan load_plan(const std::string& path) {
     check_version(value);
     const Field top(value, "");
     Plan plan;
-    plan.hash = sha256_hex(write_sorted_ascii(value)).substr(0, 16);
+    top.only({"trace", "content_hash", "gpu_ns", "wall_ns", "units", "rest", "gpus", "settings", "versions", "sources",
+              "exact", "id", "format", "version"});
+    plan.id = top.text("id");
     plan.trace = top.at("trace").text();
     plan.gpu_ns = top.at("gpu_ns").not_negative();
     plan.wall_ns = top.at("wall_ns").not_negative();
     if (const auto rest = top.maybe("rest"))
-      for (const Field& each : rest->items()) add_rest(plan, each.text("reason"), each.at("total_ns").not_negative());
-    if (const auto gpus = top.maybe("gpus"); gpus && !gpus->items().empty())
-      plan.gpu = gpus->items().front().text("name");
+      for (const Field& each : rest->items()) {
+        each.only({"kernel", "kind", "count", "total_ns", "reason"});
+        add_rest(plan, each.text("reason"), each.at("total_ns").not_negative());
+      }
+    if (const auto gpus = top.maybe("gpus")) {
+      for (const Field& gpu : gpus->items()) gpu.only({"name", "compute", "memory_bytes", "multiprocessors"});
+      if (!gpus->items().empty()) plan.gpu = gpus->items().front().text("name");
+    }
     if (const auto settings = top.maybe("settings")) plan.settings = settings->json().members;
     if (const auto versions = top.maybe("versions")) plan.versions = versions->json().members;
     std::set<std::string> seen;

@@ -65,7 +65,7 @@ struct Unit {
 };
 
 struct Plan {
-  std::string hash, trace, gpu;
+  std::string id, trace, gpu;
   std::int64_t gpu_ns = 0, wall_ns = 0;
   std::vector<Unit> units;
   std::vector<std::pair<std::string, std::int64_t>> rest;  // GPU time that belongs to no unit, by reason

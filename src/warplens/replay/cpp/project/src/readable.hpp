@@ -25,6 +25,6 @@ struct ReadableUnit {
 // Those that were written out and that this PyTorch can compile. Empty without readable/units.cpp.
 const std::vector<ReadableUnit>& readable_units();
 // The plan they were written from; of another plan they would be other calls under the same names.
-const char* readable_plan_hash();
+const char* readable_plan_id();
 
 }  // namespace warplens

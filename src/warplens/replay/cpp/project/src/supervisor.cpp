@@ -234,7 +234,7 @@ class Run {
 
   std::string result() const {
     Json made = Json::object();
-    made.set("format", "warplens-replay-result").set("version", 1).set("plan", plan_.hash).set("trace", plan_.trace);
+    made.set("format", "warplens-replay-result").set("version", 1).set("plan", plan_.id).set("trace", plan_.trace);
     made.set("gpu_ns", plan_.gpu_ns).set("wall_ns", plan_.wall_ns);
     made.set("device", device_.empty() ? options_.device : device_).set("runner", "c++");
     made.set("cache", cache_name(options_.cache));

@@ -122,7 +122,7 @@ void describe_value(const c10::IValue& value, std::vector<std::string>& lines) {
       line += (axis != 0 ? ", " : "") + std::to_string(tensor.size(axis));
     line += "]";
     if (!tensor.is_complex() && !tensor.is_meta())
-      line += " sum " + python_float(tensor.to(at::kDouble).sum().item<double>());
+      line += " sum " + number_text(tensor.to(at::kDouble).sum().item<double>());
     lines.push_back(line);
   } else if (value.isTensorList()) {
     for (const at::Tensor& tensor : value.toTensorVector()) describe_value(tensor, lines);

@@ -10,7 +10,6 @@
 
 #include "faults.hpp"
 #include "gpu.hpp"
-#include "sha256.hpp"
 
 namespace warplens {
 namespace {
@@ -51,12 +50,11 @@ at::Tensor as_row(const at::Tensor& flat, at::ScalarType dtype) {
   return flat.narrow(0, 0, flat.numel() / size * size).view(dtype);
 }
 
-// The Python runner seeds in the same way, so that both see the same numbers.
+// FNV-1a, as the Python runner seeds, so that both draw the same numbers.
 std::uint64_t seed_of(const std::string& unit, std::size_t place) {
-  const std::string hex = sha256_hex("0/" + unit + "/" + std::to_string(place));
-  std::uint64_t seed = 0;
-  for (std::size_t byte = 7; byte-- > 0;) seed = seed << 8 | std::stoull(hex.substr(byte * 2, 2), nullptr, 16);
-  return seed;
+  std::uint64_t value = 0xCBF29CE484222325;
+  for (const unsigned char byte : "0/" + unit + "/" + std::to_string(place)) value = (value ^ byte) * 0x100000001B3;
+  return value >> 8;
 }
 
 at::Tensor chunk(const Fill& how, std::int64_t start, std::int64_t count, at::ScalarType dtype,

@@ -115,7 +115,7 @@ void note_throttle(const State& state, Outcome& outcome) {
 int run_worker(const Options& options) {
   const Plan plan = load_plan(options.plan);
   try {
-    if (options.readable && readable_plan_hash() != plan.hash)
+    if (options.readable && readable_plan_id() != plan.id)
       throw BadUnit(readable_units().empty() ? "--readable: the project was exported without it"
                                              : "--readable: readable/units.cpp was written from another plan");
     std::string meter;
