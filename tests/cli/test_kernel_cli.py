@@ -141,9 +141,9 @@ def test_a_profile_puts_times_beside_the_facts(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["check", ADD, "--signature", "i32", "--traced", "x.wkt"], "--traced goes with a profile"),
+        (["check", ADD, "--signature", "i32", "--traced", "x.wkt"], "--traced needs a profile"),
         (["check", ADD, "--signature", "i32", "--profile", "missing.hatchet"], "missing.hatchet"),
-        (["check", ADD, "--signature", "i32", "--count", "--profile", "x"], "--count traces a script's launches"),
+        (["check", ADD, "--signature", "i32", "--count", "--profile", "x"], "--count needs a script"),
         (["check", "missing.py::k", "--signature", "i32"], "there is no file"),
         (["check", ADD], "a kernel needs its signature"),
         (["check", ADD, "--signature", "*fp32"], "the signature has 1 entries"),

@@ -148,7 +148,8 @@ def test_a_table_that_needs_more_than_the_trace_says_what_it_needs(tmp_path: Pat
 
 def test_tables_that_no_report_has_are_made_on_demand(tmp_path: Path) -> None:
     profile = a_trace(tmp_path)
-    assert set(profile.table_names) - set(profile.report_names) == {"unique", "unique_kernels", "units"}
+    on_demand = {"unique", "unique_kernels", "units", "gpu_events", "host_events", "call_tree"}
+    assert set(profile.table_names) - set(profile.report_names) == on_demand
 
 
 def test_the_tree_of_a_comparison_has_the_time_of_b_and_the_change(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from warplens.analyses.units.replayed import (
     replay_left,
     replay_ops,
     replay_units,
-    result_document,
 )
+from warplens.profiles.replay import open_replay
 from warplens.replay import result_file
 from warplens.replay.result_file import Energy, MeterFacts, ReplayResult, Time, Traced, UnitResult
 from warplens.replay.result_sums import in_range
@@ -126,7 +126,8 @@ def test_units_tell_what_is_wrong_with_them() -> None:
 def test_a_result_survives_being_written(tmp_path: Path) -> None:
     result_file.save(tmp_path / "r.json", a_result())
     assert result_file.load(tmp_path / "r.json") == a_result()
-    tables, facts = result_document(tmp_path / "r.json", (40, 0.3))
+    opened = open_replay(tmp_path / "r.json", WholeRun(40, 0.3))
+    tables, facts = opened.tables(), opened.document().facts
     assert [table.name for table in tables] == list(REPLAY_TABLES)
     assert facts["device"] == "NVIDIA H200"
 

@@ -15,7 +15,7 @@ NOTHING: Final = ""
 class RecordingPhases:
     """Counts the steps of a plan.
 
-    >>> phases = RecordingPhases(Plan(steps=1, wait=2))
+    >>> phases = RecordingPhases(RecordingPlan(steps=1, wait=2))
     >>> found = []
     >>> for _ in range(4):
     ...     found.append(phases.now)

@@ -8,7 +8,7 @@ from warplens.capture.plan import RecordingPlan
 class Window:
     """Counts steps; says when recording is to begin and to end.
 
-    >>> window = Window(Plan(steps=1, wait=1))
+    >>> window = Window(RecordingPlan(steps=1, wait=1))
     >>> [window.is_open, window.step(), window.is_open, window.step(), window.is_open]
     [False, 'open', True, 'close', False]
     """

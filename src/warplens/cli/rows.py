@@ -76,13 +76,6 @@ def require_columns(table: Table, names: Sequence[str]) -> None:
             raise UsageError(f"table {table.name} has no column {name!r}", hint=f"columns: {', '.join(known)}")
 
 
-def named_table(tables: Sequence[Table], name: str) -> Table:
-    for table in tables:
-        if table.name == name:
-            return table
-    raise UsageError(f"no table {name!r}", hint=f"one of: {', '.join(table.name for table in tables)}")
-
-
 def _filtered(frame: pl.DataFrame, condition: str) -> pl.DataFrame:
     import polars as pl
 

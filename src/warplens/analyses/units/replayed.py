@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import polars as pl
@@ -14,7 +13,7 @@ from warplens.categories import short_name
 from warplens.errors import UsageError
 from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.table_entry import TableEntry, entries
-from warplens.replay.result_file import ReplayResult, UnitResult, load
+from warplens.replay.result_file import ReplayResult, UnitResult
 from warplens.replay.result_sums import active_joules, gpu_median_ns, in_range, ratio, replayed_ns, traced_ns
 
 Row = dict[str, object]
@@ -277,12 +276,3 @@ def _of_trace(entry: TableEntry[ReplayResult]) -> TableEntry[Workspace]:
 
 
 TRACE_REPLAY_TABLES: Final = {name: _of_trace(entry) for name, entry in REPLAY_TABLES.items()}
-
-
-def result_document(path: Path, whole: tuple[float, float] | None = None) -> tuple[list[Table], dict[str, str]]:
-    """The tables of a result's file, and the facts about it; `whole` are the joules and seconds of the whole run."""
-    result = load(path)
-    measured = WholeRun(*whole) if whole is not None else None
-    tables = [replay(result, measured), *(make(result) for name, make in REPLAY_TABLES.items() if name != "replay")]
-    facts = {"device": result.device, "trace": result.trace, "runner": result.runner, "cache": result.cache}
-    return tables, facts | {name: text for name, text in result.versions.items() if text}

@@ -12,14 +12,13 @@ from warplens.cli.kernel.profiles import add_profile_arguments, card_of, joined_
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.options import SEVERAL, add_outputs, add_rows, positive
 from warplens.cli.printing import report_written, show_text, width
-from warplens.cli.rows import choose_rows, named_table, print_rows, shown_rows
+from warplens.cli.rows import choose_rows, print_rows, shown_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
-from warplens.files import write_whole
 
 if TYPE_CHECKING:
-    from warplens.kernel_lab.checking import Checked
     from warplens.model.table import Table
+    from warplens.profiles.kernel_check import OpenedCheck
 
 
 class CheckVerb(Verb):
@@ -36,8 +35,8 @@ class CheckVerb(Verb):
         add_options(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.kernel_lab.checking import check_launches, check_signature, merged, suggestions_table
-        from warplens.kernel_lab.facts.tables import facts_tables
+        from warplens.kernel_lab.checking import check_launches, check_signature, merged
+        from warplens.profiles.kernel_check import OpenedCheck
 
         take_options_after_script(args, add_options)
         if "::" in args.kernel and args.script_args:
@@ -59,16 +58,10 @@ class CheckVerb(Verb):
             found = check_launches(args.kernel, args.script_args, **common)
         # A profile knows each grid's own time.
         found = joined_with(found, profiles, args) if profiles else merged(found)
-        tables = [*facts_tables([each.facts for each in found.checks]), suggestions_table(found)]
-        if profiles:
-            from warplens.kernel_lab.measured.tables import measured_tables
-
-            tables[-1:-1] = measured_tables(found.checks)
-        _write(args, tables, found)
-        if args.table is not None:
-            print_rows(named_table(tables, args.table), args)
-        elif args.json or args.csv:
-            print_rows(tables[-1], args)
+        opened = OpenedCheck(found, args.kernel)
+        _write(args, opened)
+        if args.table is not None or args.json or args.csv:
+            print_rows(opened.table(args.table or "kernel_suggestions"), args)
         else:
             from warplens.cli.kernel.check_text import check_lines
 
@@ -166,22 +159,17 @@ def _grid(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(part) for part in parts)
 
 
-def _write(args: argparse.Namespace, tables: Sequence[Table], found: Checked) -> None:
-    """Tables as everywhere; a .json holds the facts that `kernel diff` compares, an .html the texts side by side."""
+def _write(args: argparse.Namespace, opened: OpenedCheck) -> None:
+    """Outputs as everywhere, except that a .json contains the facts that `kernel diff` compares."""
     from warplens.kernel_lab.facts.saving import save_facts
-    from warplens.outputs import Document, plan_outputs, write
+    from warplens.outputs import plan_outputs, write
 
-    plain = [path for path in args.output if not path.endswith((".json", ".html"))]
-    names = tuple(table.name for table in tables)
-    targets = plan_outputs(plain, tables="csv", force=args.force, names=names, inputs=_inputs(args))
-    for path in (Path(each) for each in args.output if each not in plain):
-        if path.suffix == ".json":
-            save_facts(path, [each.facts for each in found.checks])
-        else:
-            from warplens.kernel_lab.code.view import kernel_code
-            from warplens.outputs.html.code_page import code_page_bytes
-
-            write_whole(path, code_page_bytes(kernel_code(found)))
+    facts_files = [path for path in args.output if path.endswith(".json")]
+    others = [path for path in args.output if path not in facts_files]
+    inputs = _inputs(args)
+    targets = plan_outputs(others, tables="csv", force=args.force, names=opened.report_names, inputs=inputs)
+    for path in facts_files:
+        save_facts(Path(path), [check.facts for check in opened.checks])
     for target in targets:
-        write(target, Document("Warplens kernel check", args.kernel, {}, tables))
+        write(target, opened.document())
     report_written(args.output)

@@ -11,10 +11,9 @@ from pathlib import Path
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.options import SEVERAL, above_zero, add_outputs, add_rows
 from warplens.cli.printing import note, report_written, width
-from warplens.cli.rows import named_table, print_rows
+from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
-from warplens.files import write_whole
 
 
 class TraceVerb(Verb):
@@ -29,9 +28,11 @@ class TraceVerb(Verb):
         add_options(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.kernel_lab.tracing import TABLES, load, save
+        from warplens.kernel_lab.tracing import load
         from warplens.kernel_lab.tracing.records import MAY_BE_MEANT
         from warplens.kernel_lab.tracing.watching.script import traced_script
+        from warplens.outputs import plan_outputs, write
+        from warplens.profiles.kernel_trace import OpenedKernelTrace
 
         take_options_after_script(args, add_options)
         check_outputs(args, [args.script])
@@ -55,24 +56,17 @@ class TraceVerb(Verb):
                     note(f"no launch has a program {','.join(map(str, program))}")
         if not trace.launches:
             raise WarplensError(f"{args.script} launches no Triton kernel")
-        tables = [make(trace) for make in TABLES.values()]
-        for path in (Path(text) for text in args.output if text.endswith((".wkt", ".html"))):
-            if path.suffix == ".wkt":
-                save(trace, path)
-            else:
-                from warplens.kernel_lab.tracing.scene import kernel_scene
-                from warplens.outputs.html.kernel_page import kernel_page_bytes
-
-                write_whole(path, kernel_page_bytes(kernel_scene(trace)))
-        others = [path for path in args.output if not path.endswith((".wkt", ".html"))]
-        if others:
-            from warplens.outputs import Document, plan_outputs, write
-
-            names = tuple(table.name for table in tables)
-            for target in plan_outputs(others, tables="csv", force=args.force, names=names, inputs=[args.script]):
-                write(target, Document("Warplens kernel trace", args.script, {}, tables))
+        opened = OpenedKernelTrace(trace, args.script)
+        trace_files = [path for path in args.output if path.endswith(".wkt")]
+        others = [path for path in args.output if path not in trace_files]
+        names, inputs = opened.report_names, [args.script]
+        targets = plan_outputs(others, tables="csv", force=args.force, names=names, inputs=inputs)
+        for path in trace_files:
+            opened.save(path)
+        for target in targets:
+            write(target, opened.document())
         if args.table is not None or args.json or args.csv:
-            print_rows(named_table(tables, args.table or "kernel_launches"), args)
+            print_rows(opened.table(args.table or "kernel_launches"), args)
         else:
             from warplens.cli.kernel.trace_text import trace_lines
 

@@ -33,8 +33,9 @@ class ShowResultVerb(Verb):
         add_rows(parser, "TABLE (default replay_units)")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.analyses.units.replayed import REPLAY_TABLES, result_document
-        from warplens.outputs import plan_outputs
+        from warplens.analyses.units.replayed import REPLAY_TABLES, WholeRun
+        from warplens.outputs import plan_outputs, write
+        from warplens.profiles.replay import open_replay
 
         if args.table is not None and args.table not in REPLAY_TABLES:
             raise UsageError(f"no table {args.table!r}", hint=f"one of: {', '.join(REPLAY_TABLES)}")
@@ -42,19 +43,14 @@ class ShowResultVerb(Verb):
             raise UsageError("--whole-joules and --whole-seconds belong together", hint="give both")
         names = (args.table,) if args.table else tuple(REPLAY_TABLES)
         targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names, inputs=[args.result])
-        whole = None if args.whole_joules is None else (args.whole_joules, args.whole_seconds)
-        tables, facts = result_document(Path(args.result), whole)
-        chosen = [table for table in tables if table.name in names]
-        if targets:
-            from warplens.outputs import Document, write
-
-            document = Document(f"Warplens replay: {Path(args.result).name}", args.result, facts, chosen)
-            for target in targets:
-                write(target, document)
-            report_written(args.output)
+        whole = None if args.whole_joules is None else WholeRun(args.whole_joules, args.whole_seconds)
+        opened = open_replay(Path(args.result), whole)
+        for target in targets:
+            write(target, opened.document(names))
+        report_written(args.output)
         if args.json or args.csv:
-            chosen = [table for table in tables if table.name == (args.table or "replay_units")]
-        for number, table in enumerate(chosen):
+            names = (args.table or "replay_units",)
+        for number, name in enumerate(names):
             print(end="\n" if number else "")
-            print_rows(table, args, keep=KEPT_COLUMNS)
+            print_rows(opened.table(name), args, keep=KEPT_COLUMNS)
         return 0

@@ -34,8 +34,10 @@ def parse(text: str) -> SchemaText | None:
     >>> found = parse("aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)")
     >>> found.name, found.overload, [each.name for each in found.parameters], found.parameters[2].written
     ('mm', 'out', ['self', 'mat2', 'out'], True)
-    >>> parse("aten::f(int[2] size=[1, 1], str mode='a, b') -> ()").parameters
-    (Parameter(type='int[2]', name='size', written=False), Parameter(type='str', name='mode', written=False))
+    >>> parse("aten::f(int[2] size=[1, 1]) -> ()").parameters
+    (SchemaParameter(type='int[2]', name='size', written=False),)
+    >>> [parameter.name for parameter in parse("aten::f(str mode='a, b', int n=1) -> ()").parameters]
+    ['mode', 'n']
     """
     head = HEAD.match(text)
     if head is None:
