@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from replay_plans import add, saved, unit
 from support import ROOT
 from warplens.cli import main
 from warplens.replay import result_file
@@ -34,7 +35,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 @pytest.mark.parametrize("path", [".", "", "/"])
 def test_a_folder_is_no_plan(capsys: pytest.CaptureFixture[str], path: str) -> None:
-    assert f"error: {path!r} is not a plan's file" in refused(capsys, "replay", "run", path, "--device", "cpu")
+    assert f"error: {path!r} is not a plan" in refused(capsys, "replay", "run", path, "--device", "cpu")
 
 
 def test_a_plan_and_a_result_are_written_to_files(
@@ -43,9 +44,9 @@ def test_a_plan_and_a_result_are_written_to_files(
     monkeypatch.chdir(tmp_path)
     Path("plan.json").write_text("{}")
     for words in (("replay", "plan", str(BLOOM)), ("replay", "run", "plan.json")):
-        assert "it cannot be written to stdout" in refused(capsys, *words, "-o", "-")
+        assert "this output cannot be written to stdout" in refused(capsys, *words, "-o", "-")
         assert "no file can be written there" in refused(capsys, *words, "-o", ".")
-    assert "it cannot be written to stdout" in refused(capsys, "energy", "-o", "-", "--", "true")
+    assert "this output cannot be written to stdout" in refused(capsys, "energy", "-o", "-", "--", "true")
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
@@ -92,3 +93,16 @@ def test_a_result_that_no_table_can_hold_is_one_line(
     assert "bad.json: units[0].count: a number beyond 64 bits" in capsys.readouterr().err
     assert main(["report", str(BLOOM), "--replay", str(bad), "-q"]) == 1
     assert "units[0].count" in capsys.readouterr().err
+
+
+def test_a_run_in_which_units_failed_ends_with_1_and_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    path, output = saved(tmp_path, add(), unit("aten::no_such_op", id="odd")), tmp_path / "result.json"
+    words = ["replay", "run", str(path), "-o", str(output), "--device", "cpu", "--max-repeats", "20", "-q"]
+    assert main(words) == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert [line for line in errors if line.startswith("error:")] == ["error: 1 unit failed: odd"]
+    assert {each.id: each.status for each in result_file.load(output).units} == {"add": "done", "odd": "failed"}
+    assert main([*words[:-1], "-q", "--units", "add"]) == 0

@@ -197,3 +197,33 @@ def test_a_report_says_that_a_replay_ran_on_a_cpu() -> None:
         text = "\n".join(line for line, _ in _replay({"replay": replay(result)}, 120))
         assert "66.7 % of the GPU time run alone" in text
         assert ("on a CPU" in text) is told
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"gpu_ns": -1}, "gpu_ns"),
+        ({"rest": {"no launch": -5}}, "no launch"),
+        ({"traced": {"median_ns": -1.0}}, r"units\[0\].traced.median_ns"),
+        ({"time": {"median_ns": -1.0}}, r"units\[0\].time.median_ns"),
+        ({"time": {"repeats": -3}}, r"units\[0\].time.repeats"),
+        ({"time": {"mean_ns": "inf"}}, r"units\[0\].time.mean_ns"),
+        ({"kernels": {"median_ns": -2.0}}, r"units\[0\].kernels\[0\].median_ns"),
+    ],
+)
+def test_a_result_with_a_negative_time_is_refused(change: dict[str, Any], where: str) -> None:
+    time = {"median_ns": 1, "p10_ns": 1, "p90_ns": 1, "mean_ns": 1, "min_ns": 1, "repeats": 5, "relative_error": 0.1}
+    unit = {
+        "traced": {"total_ns": 1, "median_ns": 1, "p10_ns": 1, "p90_ns": 1},
+        "time": time,
+        "kernels": {"name": "k", "kind": "kernel", "median_ns": 1.0},
+    }
+    unit = {name: {**part, **change.get(name, {})} for name, part in unit.items()}
+    top = {name: value for name, value in change.items() if name not in unit}
+    value = {
+        **result_file.to_json(result_file.empty_result()),
+        "units": [{"id": "u", "op": "o", "count": 1, "status": "done", **unit, "kernels": [unit["kernels"]]}],
+        **top,
+    }
+    with pytest.raises(FormatError, match=f"{where}: (not a time or a count|a negative time)"):
+        result_file.parse(value)

@@ -3,6 +3,7 @@ write the same."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ FAILED: Final = "failed"
 REFUSED: Final = "refused"
 NOT_RUN: Final = "not run"
 STATUSES: Final = (DONE, FAILED, REFUSED, NOT_RUN)
+MEASURED: Final = ("_ns", "seconds", "repeats", "launches")
 CACHES: Final = ("in-situ", "hot", "cold")
 
 
@@ -168,6 +170,7 @@ def parse(value: Any, where: str = "") -> ReplayResult:
     try:
         result = decode(ReplayResult, value)
         _check_units(result)
+        _check_times(result)
     except FormatError as error:
         raise FormatError(str(error), where=where) from error
     return result
@@ -185,6 +188,25 @@ def _check_units(result: ReplayResult) -> None:
             raise FormatError(f"unit {unit.id!r}: not a count: {unit.count}")
     if sum(unit.count for unit in result.units) > MAX_COUNT:
         raise FormatError(f"its units have more than {MAX_COUNT} calls together")
+
+
+def _check_times(result: ReplayResult) -> None:
+    for where, ns in (("gpu_ns", result.gpu_ns), ("wall_ns", result.wall_ns), *result.rest.items()):
+        if ns < 0:
+            raise FormatError(f"a negative time: {ns}", where=where)
+    for place, unit in enumerate(result.units):
+        _check_part(unit.traced, f"units[{place}].traced")
+        _check_part(unit.time, f"units[{place}].time")
+        _check_part(unit.energy, f"units[{place}].energy")
+        for number, kernel in enumerate(unit.kernels):
+            _check_part(kernel, f"units[{place}].kernels[{number}]")
+
+
+def _check_part(part: Traced | Time | Energy | RunKernel | None, where: str) -> None:
+    """Times and counts of repeats are not below zero; an energy may be, where noise is larger than it."""
+    for name, value in vars(part).items() if part is not None else ():
+        if name.endswith(MEASURED) and not 0 <= value < math.inf:
+            raise FormatError(f"not a time or a count: {value}", where=f"{where}.{name}")
 
 
 def save(path: Path, result: ReplayResult) -> None:

@@ -10,8 +10,13 @@ from warplens.cli.options import SEVERAL, positive
 from warplens.cli.printing import report_written, width
 from warplens.cli.replay.files import file_to_write, plan_to_read
 from warplens.cli.verb import Verb
+from warplens.errors import WarplensError
+from warplens.units import listed, plural
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from warplens.replay.result_file import ReplayResult
     from warplens.replay.running.options import RunOptions
 
 UNSET = argparse.SUPPRESS
@@ -71,7 +76,19 @@ class RunVerb(Verb):
         report_written([str(output)])
         if not args.quiet:
             print(f"all tables: warplens replay show {output}", file=sys.stderr)
-        return 0 if any(unit.status == "done" for unit in result.units) or not result.units else 1
+        _refuse_failures(result, output)
+        return 0
+
+
+def _refuse_failures(result: ReplayResult, output: Path) -> None:
+    """A run in which units failed is not a success, though all the others are in its result."""
+    hint = f"reasons: warplens replay show {output} replay_left"
+    failed = [unit.id for unit in result.units if unit.status == "failed"]
+    if failed:
+        more = [f"{len(failed) - 3} more"] if len(failed) > 3 else []
+        raise WarplensError(f"{plural(len(failed), 'unit')} failed: {listed([*failed[:3], *more])}", hint=hint)
+    if result.units and not any(unit.status == "done" for unit in result.units):
+        raise WarplensError("no unit of the plan ran", hint=hint)
 
 
 def _add_measuring(parser: argparse.ArgumentParser) -> None:
