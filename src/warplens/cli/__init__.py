@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from warplens import __version__
+from warplens.cli.config import apply_settings
 from warplens.cli.explaining.explain import ExplainVerb
 from warplens.cli.kernel import KernelVerb
 from warplens.cli.recording.energy import EnergyVerb
@@ -110,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     _tune_process(verb)
     try:
+        apply_settings(args)
         with stdin_as_file(args, verb.inputs):
             return _flushed(verb.run(args))
     except WarplensError as error:

@@ -9,6 +9,8 @@ import argparse
 import math
 from collections.abc import Callable
 
+from warplens.cli.config import THEMES
+
 TERMINAL_ROWS = 30
 """Rows of a table on a terminal where `--top` is not given; elsewhere all are printed."""
 SEVERAL = "may be given several times"
@@ -38,7 +40,7 @@ def add_shared_opening(parser: argparse._ActionsContainer) -> None:
     """What also a comparison takes, for both of its traces."""
     parser.add_argument("--rules", action="append", default=[], metavar="FILE",
                         help=f"additional kernel-category rules (TOML); {SEVERAL}")  # fmt: skip
-    parser.add_argument("--gap", default="10us", metavar="TIME", help="shortest idle gap to list (default 10us)")
+    parser.add_argument("--gap", default="", metavar="TIME", help="shortest idle gap to list (default 10us)")
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the cache of parsed traces")
 
 
@@ -85,6 +87,15 @@ def add_output(parser: argparse.ArgumentParser, what: str, *, metavar: str = "PA
     parser.add_argument("-o", "--output", default=default, metavar=metavar, required=required,
                         help=f"write {what}{shown}")  # fmt: skip
     add_force(parser)
+
+
+def add_theme(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--theme",
+        choices=THEMES,
+        default="",
+        help="colours of pages (default: as the browser prefers) and pictures (default light)",
+    )
 
 
 def add_force(parser: argparse.ArgumentParser) -> None:

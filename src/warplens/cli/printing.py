@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import shutil
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from warplens.units import plural
 
 if TYPE_CHECKING:
+    from warplens.outputs import Document
     from warplens.outputs.terminal import TableText
 
 PIPED_WIDTH = 200
@@ -68,6 +70,13 @@ def report_written(paths: Sequence[str], files: int | None = None) -> None:
     if paths:
         count = "" if files is None else f" ({plural(files, 'file')})"
         print(f"wrote {', '.join(paths)}{count}", file=sys.stderr)
+
+
+def themed(document: Document, args: argparse.Namespace) -> Document:
+    """The document with the colours that `--theme` or a file of settings asks for."""
+    from dataclasses import replace
+
+    return replace(document, theme=args.theme)
 
 
 def command_line() -> str:

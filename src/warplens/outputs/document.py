@@ -51,6 +51,8 @@ class Document:
     headline: Sequence[str] = ()
     page: Callable[[], KernelScene | KernelCode] | None = None
     """What a page of its own kind shows instead of tables: traced launches, or compiled kernels."""
+    theme: str = ""
+    """Colours that a page opens with: light or dark; empty: as the browser prefers."""
 
     def __post_init__(self) -> None:
         names = [table.name for table in self.tables]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from warplens.model.tree import Tree
-from warplens.outputs.palette import KIND_COLOURS, REST, category_colour, ink_on
+from warplens.outputs.palette import KIND_COLOURS, LIGHT, REST, Paper, category_colour, ink_on
 from warplens.outputs.text import cell_width, clean, elide
 from warplens.units import format_ns
 
@@ -39,6 +39,7 @@ class FlameLook:
     width_px: int = 1200
     min_px: float = 0.3
     categories: Mapping[str, str] = field(default_factory=dict)
+    paper: Paper = LIGHT
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,16 @@ def svg_bytes(tree: Tree, name: str, look: FlameLook) -> bytes:
     top = legend_top + legend_px + 6
     height = top + ROW * (1 + max(frame.row for frame in frames)) + MARGIN
     letters = _letters(look.width_px - 2 * MARGIN)
+    ink = "" if look.paper == LIGHT else f' fill="{look.paper.text}"'  # black by itself
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{look.width_px}" height="{height:.0f}" '
-        f'viewBox="0 0 {look.width_px} {height:.0f}" font-family="{FONTS}" font-size="{FONT_PX:g}">',
-        f'<rect width="{look.width_px}" height="{height:.0f}" fill="#FFFFFF"/>',
+        f'viewBox="0 0 {look.width_px} {height:.0f}" font-family="{FONTS}" font-size="{FONT_PX:g}"{ink}>',
+        f'<rect width="{look.width_px}" height="{height:.0f}" fill="{look.paper.background}"/>',
         _text(MARGIN, 24, title, _letters(look.width_px - 2 * MARGIN, 15), 'font-size="15" font-weight="bold"'),
-        *(_text(MARGIN, 43 + NOTE_ROW * row, note, letters, 'fill="#444444"') for row, note in enumerate(notes)),
+        *(
+            _text(MARGIN, 43 + NOTE_ROW * row, note, letters, f'fill="{look.paper.notes}"')
+            for row, note in enumerate(notes)
+        ),
         *legend,
         *(_frame(tree, frame, top, look) for frame in frames),
         "</svg>",

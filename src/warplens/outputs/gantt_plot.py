@@ -15,6 +15,7 @@ import numpy as np
 from warplens.errors import MissingExtra
 from warplens.outputs.gantt_chart import Chart, Group, Row
 from warplens.outputs.gantt_columns import is_crowded, merge_bars
+from warplens.outputs.palette import LIGHT, Paper
 from warplens.outputs.text import cell_width, clean, elide
 from warplens.units import format_ns
 
@@ -56,6 +57,7 @@ class GanttLook:
     width_in: float = 10.0
     height_in: float | None = None
     dpi: int = 150
+    paper: Paper = LIGHT
 
 
 def require_matplotlib() -> None:
@@ -69,14 +71,14 @@ def plot_bytes(chart: Chart, look: GanttLook, kind: str) -> bytes:
     """The picture as a file of the given kind: png, svg or pdf."""
     require_matplotlib()
     buffer = io.BytesIO()
-    with _settings():
+    with _settings(look.paper):
         figure = _draw(chart, look)
         figure.savefig(buffer, format=kind, dpi=look.dpi, metadata=METADATA[kind])
     return buffer.getvalue()
 
 
 @contextmanager
-def _settings() -> Iterator[None]:
+def _settings(paper: Paper) -> Iterator[None]:
     """Our settings instead of the user's, and silence about letters that the font lacks."""
     import matplotlib
 
@@ -84,7 +86,17 @@ def _settings() -> Iterator[None]:
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)
+        matplotlib.rcParams.update(_colours(paper))
         yield
+
+
+def _colours(paper: Paper) -> dict[str, str]:
+    """The background and the ink of all that has no colour of its own."""
+    if paper == LIGHT:
+        return {}
+    inks = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    papers = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
+    return dict.fromkeys(inks, paper.text) | dict.fromkeys(papers, paper.background)
 
 
 class _Frame(NamedTuple):
@@ -127,10 +139,10 @@ def _draw(chart: Chart, look: GanttLook) -> Any:
         note += f"; {_draw_columns(axes, chart, tops, pixels)}"
     else:
         _draw_bars(axes, chart, tops)
-    _dress(axes, chart, labels, tops)
+    _dress(axes, chart, labels, tops, look.paper)
     title = elide(clean(look.title), int(at.axes_width / (LETTER_IN * TITLE_PT / SETTINGS["font.size"])))
     figure.text(x, 1 - 0.24 / at.height, title, fontsize=TITLE_PT)
-    figure.text(x, (at.below - AXIS_IN - 0.08) / at.height, note, fontsize=7, color="#444444")
+    figure.text(x, (at.below - AXIS_IN - 0.08) / at.height, note, fontsize=7, color=look.paper.notes)
     _draw_legend(figure, chart, at.legend_columns, x, 0.08 / at.height)
     return figure
 
@@ -140,7 +152,7 @@ def _row_label(row: Row, chart: Chart) -> str:
     return f"GPU {row.device} stream {row.stream}" if several else f"stream {row.stream}"
 
 
-def _dress(axes: Any, chart: Chart, labels: list[str], tops: Any) -> None:
+def _dress(axes: Any, chart: Chart, labels: list[str], tops: Any, paper: Paper) -> None:
     """Axes that stay out of the way: times below, a line between rows, nothing else."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -153,10 +165,10 @@ def _dress(axes: Any, chart: Chart, labels: list[str], tops: Any) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.set_xlabel(f"time since the trace's start ({unit})", labelpad=3)
     axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color="#E4E4E4", linewidth=0.5)
+    axes.grid(axis="x", color=paper.grid, linewidth=0.5)
     axes.set_axisbelow(True)
     for top in tops[1:-1]:
-        axes.axhline(top, color="#BBBBBB", linewidth=0.5)
+        axes.axhline(top, color=paper.rules, linewidth=0.5)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 

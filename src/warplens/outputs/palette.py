@@ -7,8 +7,30 @@ neighbours.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What a picture is drawn on, and what is not a kernel's: its text, its notes and its lines."""
+
+    background: str
+    text: str
+    notes: str
+    grid: str
+    rules: str
+
+
+LIGHT: Final = Paper("#FFFFFF", "#000000", "#444444", "#E4E4E4", "#BBBBBB")
+DARK: Final = Paper("#16181D", "#E6E6E6", "#A9ADB5", "#2C3038", "#4A4F59")
+
+
+def paper_of(theme: str) -> Paper:
+    """What a picture is drawn on with a theme; light where none is chosen."""
+    return DARK if theme == "dark" else LIGHT
+
 
 CATEGORY_COLOURS: Final = {
     "GEMM": "#0072B2",

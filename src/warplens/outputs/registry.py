@@ -37,6 +37,12 @@ _PARQUET = Output("parquet", ".parquet", "one table as Parquet", parquet_bytes, 
 
 
 def _page_bytes(document: Document) -> bytes:
+    page = _plain_page(document)
+    root = f'<html lang="en" data-chosen="{document.theme}">'
+    return page.replace(b'<html lang="en">', root.encode(), 1) if document.theme else page
+
+
+def _plain_page(document: Document) -> bytes:
     """The page that fits the document: of traced launches, of compiled kernels, or of tables and a timeline."""
     if document.page is None:
         from warplens.outputs.html import page_bytes

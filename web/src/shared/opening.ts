@@ -24,8 +24,10 @@ export function ready(app: object): void {
 }
 
 export function applyTheme(theme: string): void {
-  if (theme) document.documentElement.dataset["theme"] = theme;
-  else delete document.documentElement.dataset["theme"];
+  const { dataset } = document.documentElement;
+  const shown = theme || dataset["chosen"];
+  if (shown) dataset["theme"] = shown;
+  else delete dataset["theme"];
 }
 
 export function failed(error: unknown): void {

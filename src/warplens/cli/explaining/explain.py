@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from textwrap import fill
 
+from warplens.cli.config import explain_lines
 from warplens.cli.options import add_json
 from warplens.cli.printing import width, write_bytes
 from warplens.cli.verb import Verb
@@ -41,6 +42,9 @@ class ExplainVerb(Verb):
 
 
 def _explain(topic: str) -> Iterator[str]:
+    if topic == "config":
+        yield from explain_lines()
+        return
     from warplens.cli.explaining import topics
 
     if topic in ("", "tables", "codes"):

@@ -29,7 +29,7 @@ def list_topics() -> Iterator[str]:
         yield f"  {table.name}: {table.meaning}"
     yield "measures of the timeline: " + ", ".join(MEANINGS)
     yield "finding codes: " + ", ".join(EXPLAIN)
-    yield "more: verdict, gpus (those whose limits are known), costs (families of FLOP and byte counts)"
+    yield "more: verdict, gpus (those whose limits are known), costs (families of FLOP and byte counts), config"
     yield "quality notes: " + ", ".join(MESSAGES)
     yield "kernel categories: " + ", ".join(category_names())
     yield from list_kernel_topics()

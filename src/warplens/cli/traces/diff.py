@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import add_outputs, add_rows, add_shared_opening, percentage, positive
-from warplens.cli.printing import command_line, report_written, show_text, width
+from warplens.cli.options import add_outputs, add_rows, add_shared_opening, add_theme, percentage, positive
+from warplens.cli.printing import command_line, report_written, show_text, themed, width
 from warplens.cli.progress import progress
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
@@ -35,6 +35,7 @@ class DiffVerb(Verb):
         parser.add_argument("b", metavar="B", help="what A is compared with")
         add_shared_opening(parser)
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
+        add_theme(parser)
         parser.add_argument("--table", metavar="NAME", help="one table, such as diff_ops, diff_kernels or diff_modules")
         parser.add_argument("--tree", action="store_true", help="the call tree with what changed")
         parser.add_argument("-c", "--context", metavar="KIND",
@@ -54,7 +55,11 @@ class DiffVerb(Verb):
             raise UsageError("--table and --tree exclude each other", hint="give one of them")
         targets = plan_outputs(args.output, tables=args.tables, force=args.force, inputs=[args.a, args.b, *args.rules])
         comparison = _open(args)
-        written = [path for target in targets for path in write(target, comparison.document(command=command_line()))]
+        written = [
+            path
+            for target in targets
+            for path in write(target, themed(comparison.document(command=command_line()), args))
+        ]
         if args.tree:
             _show_tree(args, comparison.diff_tree(args.context))
         elif args.table or args.json or args.csv:

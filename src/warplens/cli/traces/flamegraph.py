@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, open_profile
-from warplens.cli.options import add_outputs, add_trace, between, whole_between
+from warplens.cli.options import add_outputs, add_theme, add_trace, between, whole_between
 from warplens.cli.printing import report_written
 from warplens.cli.traces.path_options import PathFilter, add_path_options, kernel_categories
 from warplens.cli.verb import Verb
@@ -35,6 +35,7 @@ class FlamegraphVerb(Verb):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_trace(parser)
         add_outputs(parser, "x.svg, x.folded or x.speedscope.json")
+        add_theme(parser)
         add_path_options(parser)
         parser.add_argument(
             "--weight", default="gpu", metavar="gpu|cpu", help="time of the GPU or the host (default gpu)"
@@ -50,6 +51,7 @@ class FlamegraphVerb(Verb):
         from warplens.model.inverted import inverted
         from warplens.outputs.flamegraph import write_flamegraph
         from warplens.outputs.flamegraph_svg import FlameLook
+        from warplens.outputs.palette import paper_of
 
         targets, path_filter = _targets(args), PathFilter(args)
         profile = open_profile(args)
@@ -60,6 +62,7 @@ class FlamegraphVerb(Verb):
             title=args.title,
             width_px=args.width,
             min_px=args.min_px,
+            paper=paper_of(args.theme),
             categories=kernel_categories(profile, full_names=args.full_names),
         )
         tree = inverted(tree) if args.inverted else tree

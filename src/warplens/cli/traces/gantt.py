@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, open_timeline
-from warplens.cli.options import add_outputs, add_trace, between, whole_between
-from warplens.cli.printing import command_line, report_written
+from warplens.cli.options import add_outputs, add_theme, add_trace, between, whole_between
+from warplens.cli.printing import command_line, report_written, themed
 from warplens.cli.traces.flamegraph import hint_without_gpu_work
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
@@ -42,6 +42,7 @@ class GanttVerb(Verb):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_trace(parser)
         add_outputs(parser, "x.svg, x.pdf, x.png or x.html")
+        add_theme(parser)
         parser.add_argument("--by", default="category", metavar="category|kernel",
                             help="what the colours show (default category)")  # fmt: skip
         parser.add_argument(
@@ -99,21 +100,23 @@ def _write_pages(args: argparse.Namespace, targets: list[Target], profile: Profi
     from warplens.outputs import write
 
     for target in targets:
-        write(target, profile.document(command=command_line(), mode="gantt", start=start))
+        write(target, themed(profile.document(command=command_line(), mode="gantt", start=start), args))
 
 
 def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], profile: Profile, window: Window) -> None:
     from warplens.outputs.gantt import write_gantt
     from warplens.outputs.gantt_chart import make_chart
     from warplens.outputs.gantt_plot import GanttLook
+    from warplens.outputs.palette import paper_of
 
     if not targets:
         return
     pixel_ns = window.span_ns / (args.width * args.dpi)
     chart = make_chart(profile.gpu_events(), window, by=args.by, top=args.top, unseen_ns=pixel_ns)
     title = Path(args.trace).name if args.title is None else args.title
+    look = GanttLook(title, args.width, args.height, args.dpi, paper_of(args.theme))
     for target in targets:
-        write_gantt(target, chart, GanttLook(title=title, width_in=args.width, height_in=args.height, dpi=args.dpi))
+        write_gantt(target, chart, look)
 
 
 def _window(events: pl.DataFrame, time_range: tuple[int, int] | None, steps: set[int]) -> Window:

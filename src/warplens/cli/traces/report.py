@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from warplens.cli.opening import inputs_of, open_profile
-from warplens.cli.options import add_json, add_outputs, add_top, add_trace
-from warplens.cli.printing import command_line, report_written, show_text, width
+from warplens.cli.options import add_json, add_outputs, add_theme, add_top, add_trace
+from warplens.cli.printing import command_line, report_written, show_text, themed, width
 from warplens.cli.rows import print_json
 from warplens.cli.verb import Verb
 
@@ -24,6 +24,7 @@ class ReportVerb(Verb):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_trace(parser)
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
+        add_theme(parser)
         add_top(parser, "the findings that --json prints")
         add_json(parser, "the findings, instead of the summary")
         parser.add_argument("-q", "--quiet", action="store_true", help="no summary, only the outputs")
@@ -39,7 +40,9 @@ class ReportVerb(Verb):
         profile = open_profile(args)
         names = profile.report_names
         targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names, inputs=inputs)
-        written = [path for target in targets for path in write(target, profile.document(command=command_line()))]
+        written = [
+            path for target in targets for path in write(target, themed(profile.document(command=command_line()), args))
+        ]
         if args.json:
             print_json(findings_table(profile.findings()), args.top)
         elif not args.quiet:

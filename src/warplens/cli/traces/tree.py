@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from warplens.cli.opening import inputs_of, open_profile
-from warplens.cli.options import add_json, add_output, add_trace, positive
+from warplens.cli.options import add_json, add_output, add_theme, add_trace, positive
 from warplens.cli.printing import note, report_written, show_text, width
 from warplens.cli.rows import print_json
 from warplens.cli.traces.path_options import PathFilter, add_path_options, compiled, kernel_categories
@@ -72,6 +72,7 @@ class TreeVerb(Verb):
         )
         parser.add_argument("--top", type=positive, default=None, metavar="N", help="only the N largest nodes")
         add_json(parser, "the nodes")
+        add_theme(parser)
         add_output(parser, "the tree: x.svg, x.folded, x.speedscope.json, x.csv, x.json, x.md, x.xlsx or x.parquet")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -326,6 +327,7 @@ def _no_gpu_work(side: _Side) -> str:
 
 def _write(args: argparse.Namespace, target: TreeTarget, side: _Side, shown: _Plain | _Difference) -> None:
     from warplens.outputs.flamegraph_svg import FlameLook
+    from warplens.outputs.palette import paper_of
     from warplens.outputs.tree_files import is_picture, write_tree_file
     from warplens.outputs.tree_text import tree_table
 
@@ -337,7 +339,9 @@ def _write(args: argparse.Namespace, target: TreeTarget, side: _Side, shown: _Pl
         target,
         shown.tree,
         side.name,
-        look=lambda: FlameLook(categories=kernel_categories(side.profile, full_names=args.full_names)),
+        look=lambda: FlameLook(
+            categories=kernel_categories(side.profile, full_names=args.full_names), paper=paper_of(args.theme)
+        ),
         rows=lambda: tree_table(shown.tree, shown.view(rows=True, whole=True)),
     )
     report_written([args.output])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
-from warplens.cli.options import add_outputs, add_rows, add_trace
-from warplens.cli.printing import command_line, report_written
+from warplens.cli.options import add_outputs, add_rows, add_theme, add_trace
+from warplens.cli.printing import command_line, report_written, themed
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 
@@ -32,6 +32,7 @@ class UniqueVerb(Verb):
         add_trace(parser)
         parser.add_argument("--table", choices=("unique", "unique_kernels", "units"), help="only this table")
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
+        add_theme(parser)
         add_rows(parser, "--table (default unique)")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -45,7 +46,7 @@ class UniqueVerb(Verb):
         for target in targets:
             # The page is the trace's own, with these tables in it.
             contents = (*profile.report_names, *UNIT_TABLES) if target.output.name == "html" else names
-            write(target, profile.document(contents, command=command_line()))
+            write(target, themed(profile.document(contents, command=command_line()), args))
         for number, name in enumerate(names[:1] if args.json or args.csv else names):
             print(end="\n" if number else "")
             print_rows(profile.table(name), args, keep=KEPT_COLUMNS.get(name, ()))

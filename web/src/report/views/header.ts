@@ -9,8 +9,10 @@ const THEMES = ["", "light", "dark"] as const;
 const THEME_NAMES: Record<string, string> = { "": "◐ auto", light: "☀ light", dark: "☾ dark" };
 
 export function applyTheme(theme: string): void {
-  if (theme) document.documentElement.dataset["theme"] = theme;
-  else delete document.documentElement.dataset["theme"];
+  const { dataset } = document.documentElement;
+  const shown = theme || dataset["chosen"];
+  if (shown) dataset["theme"] = shown;
+  else delete dataset["theme"];
 }
 
 export function mountHeader(host: HTMLElement, app: App): View {
