@@ -13,7 +13,7 @@ from warplens.analyses.trees.call_tree import CONTEXTS
 from warplens.model.trace import Meta
 from warplens.passes import run_passes
 from warplens.readers import registry
-from warplens.readers.shared import source
+from warplens.readers.shared import stored_file
 
 
 @pytest.fixture(params=real_traces(), ids=lambda path: f"{path.parent.name}/{path.name}")
@@ -22,7 +22,7 @@ def trace_file(request: pytest.FixtureRequest) -> Path:
 
 
 def test_everything_adds_up(trace_file: Path) -> None:
-    text, notes = source.load(trace_file).unwrap()
+    text, notes = stored_file.load(trace_file).unwrap()
     read = registry.read(text, Meta(source=str(trace_file), format=""), notes)
     profile = warplens.Profile(run_passes(read, check_each=True))
     _every_event_is_there(profile, trace_file)

@@ -9,7 +9,7 @@ import pytest
 from support import differences
 from warplens.model.builder import TraceBuilder
 from warplens.model.check import self_check
-from warplens.model.event_records import Allocation, Geometry
+from warplens.model.event_records import Allocation, LaunchGeometry
 from warplens.model.times import MAX_NS, YEAR_NS, durations
 from warplens.model.trace import Meta, Trace
 
@@ -157,7 +157,7 @@ def test_allocations_have_the_lane_of_their_thread_and_usable_times() -> None:
 
 def test_numbers_beyond_64_bits_are_absent() -> None:
     builder = TraceBuilder()
-    geometry = builder.geometries[Geometry("[1, 1, 1]", "[32, 1, 1]", registers=10**30)]
+    geometry = builder.geometries[LaunchGeometry("[1, 1, 1]", "[32, 1, 1]", registers=10**30)]
     lane = builder.lanes[0, 0]
     builder.add("kernel", "k", 0, 1, lane=lane, device=2**40, stream=0, correlation=10**30, geometry=geometry)
     trace = built(builder)

@@ -8,8 +8,8 @@ import pytest
 
 from protobuf_bytes import encode, varint
 from warplens.readers.shared.protobuf_wire import Damage, Fields, Message, fields_of, varints
-from warplens.readers.xplane.hlo import Instruction, Module, Origin, read_module
-from warplens.readers.xplane.match import Found, Matcher, family, kernel_name
+from warplens.readers.xplane.hlo import HloInstruction, HloModule, HloOrigin, read_module
+from warplens.readers.xplane.match import MatchedOp, Matcher, family, kernel_name
 from warplens.readers.xplane.scopes import callers_of, path_of
 
 STACK = encode(
@@ -34,7 +34,7 @@ def computation(number: int, root: int, *instructions: bytes, fused: bool = Fals
     return encode((1, "c"), *((2, each) for each in instructions), (5, number), (6, root), (7, int(fused)))
 
 
-def module(*computations: bytes, order: dict[int, list[int]] | None = None) -> Module:
+def module(*computations: bytes, order: dict[int, list[int]] | None = None) -> HloModule:
     sequences = [
         encode((1, number), (2, encode((1, b"".join(varint(each) for each in numbers)))))
         for number, numbers in (order or {}).items()
@@ -57,8 +57,8 @@ def test_instructions_with_their_frames_in_the_order_of_the_schedule() -> None:
         ),
         order={1: [12, 11]},
     )
-    assert found.instructions["add.1"] == Instruction(
-        "add.1", "add", Origin("jit(f)/add", ("model.py(90): main", "model.py(12): attend"))
+    assert found.instructions["add.1"] == HloInstruction(
+        "add.1", "add", HloOrigin("jit(f)/add", ("model.py(90): main", "model.py(12): attend"))
     )
     assert found.instructions["custom-call.2"].target == "__cublas$gemm"
     assert [[each.name for each in schedule] for schedule in found.schedules] == [["custom-call.2", "add.1"]]
@@ -132,30 +132,30 @@ def test_the_path_of_an_op_name(op_name: str, path: list[str]) -> None:
 
 
 def test_kinds_of_callers() -> None:
-    found = callers_of(Origin("jit(f)/transpose(jvp(l))/mul", ("a.py(1): f",)))
+    found = callers_of(HloOrigin("jit(f)/transpose(jvp(l))/mul", ("a.py(1): f",)))
     assert [kind for kind, _ in found] == ["python", "annotation", "annotation", "other", "op"]
 
 
-def fusion(name: str, op_name: str, *frames: str) -> Instruction:
-    return Instruction(name, "fusion", Origin(op_name, frames))
+def fusion(name: str, op_name: str, *frames: str) -> HloInstruction:
+    return HloInstruction(name, "fusion", HloOrigin(op_name, frames))
 
 
-def call(name: str, op_name: str, target: str = "__gemm") -> Instruction:
-    return Instruction(name, "custom-call", Origin(op_name), target)
+def call(name: str, op_name: str, target: str = "__gemm") -> HloInstruction:
+    return HloInstruction(name, "custom-call", HloOrigin(op_name), target)
 
 
-def matcher(*schedules: tuple[Instruction, ...]) -> Matcher:
-    return Matcher(Module({each.name: each for schedule in schedules for each in schedule}, schedules))
+def matcher(*schedules: tuple[HloInstruction, ...]) -> Matcher:
+    return Matcher(HloModule({each.name: each for schedule in schedules for each in schedule}, schedules))
 
 
-def names(found: list[Found | None]) -> list[tuple[str, str] | None]:
+def names(found: list[MatchedOp | None]) -> list[tuple[str, str] | None]:
     """The op and the instruction of each event."""
     return [each and (each.op, each.instruction.name) for each in found]
 
 
 LAYERS = (
     fusion("fusion.7", "a/mul"),
-    Instruction("bitcast.1", "bitcast", Origin()),
+    HloInstruction("bitcast.1", "bitcast", HloOrigin()),
     call("custom-call.1", "a/dot"),
     fusion("add.2", "a/add"),
     fusion("fusion.8", "b/mul"),
@@ -203,16 +203,16 @@ def test_where_the_order_does_not_fit_the_name_counts_and_what_its_family_shares
     lone = fusion("add.2", "a/add", "m.py(1): main")
     found = matcher((one, lone, other)).in_order(["add_2", "fusion_7", "fusion_7", "nvjet"])
     assert [each and each.instruction.origin for each in found] == [
-        Origin("a/add", ("m.py(1): main",)),
-        Origin("", ("m.py(1): main",)),
-        Origin("", ("m.py(1): main",)),
+        HloOrigin("a/add", ("m.py(1): main",)),
+        HloOrigin("", ("m.py(1): main",)),
+        HloOrigin("", ("m.py(1): main",)),
         None,
     ]
 
 
 def test_an_event_may_name_its_instruction_but_not_a_part_of_the_program() -> None:
-    found = matcher((fusion("fusion.7", "a/mul"), Instruction("call.1", "call", Origin())))
-    assert found.named("fusion.7") == Found("fusion.7", fusion("fusion.7", "a/mul"))
+    found = matcher((fusion("fusion.7", "a/mul"), HloInstruction("call.1", "call", HloOrigin())))
+    assert found.named("fusion.7") == MatchedOp("fusion.7", fusion("fusion.7", "a/mul"))
     assert found.named("call.1") is None and found.named("command_buffer_1") is None
 
 

@@ -20,7 +20,7 @@ from warplens.model import assemble
 from warplens.model.arrays import distinct
 from warplens.model.assemble import Array, EventColumns, FlowEnds
 from warplens.model.codes import Codes
-from warplens.model.event_records import Allocation, CallSpec, Collective, Geometry, Lane, Lanes, ThreadId
+from warplens.model.event_records import Allocation, CallSpec, Collective, Lane, Lanes, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE, NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.times import clamped, usable_times
@@ -47,7 +47,7 @@ class EventInts(TypedDict, total=False):
     geometry: Array | int
 
 
-class _Frame(NamedTuple):
+class _Caller(NamedTuple):
     """A recorded caller, below another event (-1: below none)."""
 
     parent: int
@@ -63,7 +63,7 @@ class TraceBuilder:
         self.names: Codes[str] = Codes()
         self.lanes = Lanes()
         self.specs: Codes[CallSpec] = Codes()
-        self.geometries: Codes[Geometry] = Codes()
+        self.geometries: Codes[LaunchGeometry] = Codes()
         self.process_names: dict[ThreadId, str] = {}
         self.thread_names: dict[Lane, str] = {}
         self.damage: Counter[str] = Counter()
@@ -77,7 +77,7 @@ class TraceBuilder:
         self._allocations: list[Allocation] = []
         self._copies: list[tuple[int, int]] = []
         self._collectives: list[tuple[int, Collective]] = []
-        self._frames: dict[_Frame, int] = {}
+        self._frames: dict[_Caller, int] = {}
         self._frames_lane = NONE
         self._contexts: list[tuple[int, int]] = []
         self._metrics: list[tuple[int, str, float]] = []
@@ -176,7 +176,7 @@ class TraceBuilder:
     def geometry_codes(self, grid: Sequence[Ints], block: Sequence[Ints], registers: Ints, shared_bytes: Ints) -> Ints:
         """Codes of launch geometries; `grid` and `block` have a column for each of x, y and z."""
         rows, place = distinct(*grid, *block, registers, shared_bytes)
-        geometries = (Geometry(str(list(row[:3])), str(list(row[3:6])), row[6], row[7]) for row in rows)
+        geometries = (LaunchGeometry(str(list(row[:3])), str(list(row[3:6])), row[6], row[7]) for row in rows)
         return np.array([self.geometries[geometry] for geometry in geometries], np.int64)[place]
 
     def add_copies(self, copies: Iterable[tuple[int, int]]) -> None:
@@ -210,7 +210,7 @@ class TraceBuilder:
 
     def frame(self, parent: int, kind: str, name: str, start_ns: int | None, instance: str = "") -> int:
         """The caller of this name below another event; one event, or one per instance, however often asked for."""
-        key = _Frame(parent, kind, name, instance)
+        key = _Caller(parent, kind, name, instance)
         event = self._frames.get(key)
         if event is None:
             if self._frames_lane == NONE:

@@ -12,7 +12,7 @@ Lane = tuple[ThreadId, ThreadId]
 """Process and thread."""
 
 
-class Geometry(NamedTuple):
+class LaunchGeometry(NamedTuple):
     """How a kernel is launched; -1 and "" where that is not known."""
 
     grid: str = ""

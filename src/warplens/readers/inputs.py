@@ -16,20 +16,20 @@ from warplens.model.trace import Distributed, Meta, Trace
 from warplens.readers import registry
 from warplens.readers.bundle import reader as bundle
 from warplens.readers.bundle.reader import Bundle
-from warplens.readers.shared import source
-from warplens.readers.shared.source import Source
+from warplens.readers.shared import stored_file
+from warplens.readers.shared.stored_file import StoredFile
 
 
 @dataclass
 class Input:
     """A profile that can be read once, with the ExecutionTrace beside it and what its capture has to say."""
 
-    profile: Source
+    profile: StoredFile
     content_hash: str
     shown_path: Path
-    calls: Source | None = None
+    calls: StoredFile | None = None
     """The ExecutionTrace."""
-    step: Source | None = None
+    step: StoredFile | None = None
     """The trace of the step that the ExecutionTrace is of, where it is not the profile itself."""
     notes: tuple[Note, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
@@ -46,7 +46,7 @@ class Input:
         found = replace(found, meta=msgspec.structs.replace(found.meta, facts=facts, distributed=rank))
         return found if self.calls is None else self._with_arguments(found, text, self.calls)
 
-    def _with_arguments(self, found: Trace | CallPaths, text: bytes, calls: Source) -> Trace:
+    def _with_arguments(self, found: Trace | CallPaths, text: bytes, calls: StoredFile) -> Trace:
         if isinstance(found, CallPaths):
             raise UsageError("only a PyTorch trace has an ExecutionTrace", hint="leave --execution-trace away")
         from warplens.readers.execution_trace.join import join
@@ -68,13 +68,13 @@ def find(path: Path, execution_trace: Path | None = None) -> Input:
     found = _of_bundle(path, held) if held is not None else _of_file(path)
     if execution_trace is None:
         return found
-    calls = source.load(execution_trace)
+    calls = stored_file.load(execution_trace)
     both = hashlib.blake2b(f"{found.content_hash} {calls.content_hash}".encode(), digest_size=16).hexdigest()
     return replace(found, calls=calls, step=None, content_hash=both)
 
 
 def _of_file(path: Path) -> Input:
-    profile = source.load(path)
+    profile = stored_file.load(path)
     return Input(profile, profile.content_hash, path)
 
 
@@ -82,11 +82,11 @@ def _of_bundle(path: Path, held: Bundle) -> Input:
     profile = held.profile
     is_torch = profile == TRACE
     calls, step = (
-        Source(path / name, held.files[name]) if is_torch and name in held.files else None
+        StoredFile(path / name, held.files[name]) if is_torch and name in held.files else None
         for name in (EXECUTION_TRACE, EXECUTION_STEP)
     )
     return Input(
-        Source(path / profile, held.files[profile]),
+        StoredFile(path / profile, held.files[profile]),
         held.content_hash,
         path,
         calls,

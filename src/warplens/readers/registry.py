@@ -16,7 +16,7 @@ HEAD_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class Format:
+class ProfileFormat:
     """A kind of file: how to tell it from its first bytes and which module of this room reads it, if one does."""
 
     name: str
@@ -47,35 +47,35 @@ def _also(module: str, function: str, first: bytes) -> Callable[[bytes], bool]:
 
 
 FORMATS = (
-    Format("an Nsight Systems report (.nsys-rep)", _has(rb"\ANVIDIA Tegra Profiler Report "), ""),
-    Format("an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), "sqlite_file"),
-    Format(
+    ProfileFormat("an Nsight Systems report (.nsys-rep)", _has(rb"\ANVIDIA Tegra Profiler Report "), ""),
+    ProfileFormat("an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), "sqlite_file"),
+    ProfileFormat(
         "a PyTorch ExecutionTrace",
         _has(rb'"schema"\s*:\s*"\d+\.\d+\.\d+(?:-chakra[^"]*)?"', rb'"nodes"\s*:\s*\['),
         "execution_trace.reader",
     ),
-    Format("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), "rocm.rocprofv3"),
-    Format("a Proton call tree", _has(rb'\A\s*\[?\s*\{\s*"(?:children|frame|metrics)"'), "proton.tree"),
-    Format("a Proton call tree (msgpack)", _also("proton.tree", "is_msgpack", rb"\A[\x80-\xdf]"), "proton.tree"),
-    Format(
+    ProfileFormat("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), "rocm.rocprofv3"),
+    ProfileFormat("a Proton call tree", _has(rb'\A\s*\[?\s*\{\s*"(?:children|frame|metrics)"'), "proton.tree"),
+    ProfileFormat("a Proton call tree (msgpack)", _also("proton.tree", "is_msgpack", rb"\A[\x80-\xdf]"), "proton.tree"),
+    ProfileFormat(
         "an Nsight Compute report (.ncu-rep)",
         _also("ncu.reader", "is_report", rb"\ANVR\0"),
         "ncu.reader",
         "refuse_report",
     ),
-    Format(
+    ProfileFormat(
         "an Nsight Compute CSV file",
         _also("ncu.reader", "matches", rb"Process|==PROF==|\A\xff\xfe|\A\xfe\xff"),
         "ncu.reader",
     ),
-    Format("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), "xplane.reader"),
-    Format("a Proton trace", _has(rb'\A\s*\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), "proton.trace"),
-    Format(
+    ProfileFormat("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), "xplane.reader"),
+    ProfileFormat("a Proton trace", _has(rb'\A\s*\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), "proton.trace"),
+    ProfileFormat(
         "a JAX trace (.trace.json)",
         _has(rb'"highres-ticks"', rb'"name"\s*:\s*"/(?:host:CPU|device:\w+:\d+)"'),
         "xplane.trace_json",
     ),
-    Format("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), "kineto.reader"),
+    ProfileFormat("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), "kineto.reader"),
 )
 
 

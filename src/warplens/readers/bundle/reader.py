@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ from warplens.bundle_files import ENVIRONMENT, FORMAT, MANIFEST, PROFILES
 from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed
-from warplens.readers.shared.source import DAMAGED_ZIP, MAX_TEXT_BYTES, ZIP_MAGIC
+from warplens.readers.shared.stored_file import DAMAGED_ZIP, MAX_TEXT_BYTES, ZIP_MAGIC
 
 PARTIAL: Final = re.compile(r"\.partial-\d+$")
 RANK: Final = re.compile(r"rank(\d+)")
@@ -33,7 +33,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """What `manifest.json` says; what is not used here is ignored."""
 
     format: str
-    files: dict[str, dict[str, Any]] = {}
+    files: dict[str, dict[str, object]] = {}
     status: str = "complete"
     error: str = ""
     exit_code: int = 0
@@ -102,7 +102,7 @@ class Bundle:
             pass  # the damaged file is named in the notes
         return {name: text for name, text in found.items() if text}
 
-    def _differs(self, name: str, facts: dict[str, Any]) -> bool:
+    def _differs(self, name: str, facts: dict[str, object]) -> bool:
         content = self.files.get(name)
         return content is None or hashlib.sha256(content).hexdigest() != facts.get("sha256")
 

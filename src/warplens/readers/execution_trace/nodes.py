@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 import polars as pl
@@ -24,7 +25,7 @@ from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.readers.kineto.records import UNREADABLE
 from warplens.readers.kineto.slow_scan import is_cut
-from warplens.readers.shared.collector import gc_paused
+from warplens.readers.shared.gc_pause import gc_paused
 
 EMPTY: Final = Raw(b"[]")
 HEAD_BYTES: Final = 1 << 16
@@ -34,7 +35,7 @@ LISTS: Final = (
     *("inputs", "input_shapes", "input_types", "input_strides"),
     *("outputs", "output_shapes", "output_types"),
 )
-COLUMNS: Final[dict[str, Any]] = {
+COLUMNS: Final[dict[str, type[pl.DataType]]] = {
     "node": pl.Int64,
     "parent": pl.Int64,
     "name": pl.String,
@@ -50,22 +51,22 @@ COLUMNS: Final[dict[str, Any]] = {
 
 class Attribute(Struct, gc=False):
     name: str
-    value: Any = None
+    value: object = None
 
 
-class Values(Struct, gc=False):
+class NodeValues(Struct, gc=False):
     values: Raw = EMPTY
     shapes: Raw = EMPTY
     types: Raw = EMPTY
     strides: Raw = EMPTY
 
 
-class Node(Struct, gc=False):
+class ExecutionNode(Struct, gc=False):
     id: int
     name: str
     ctrl_deps: int | None = None
-    inputs: Values = msgspec.field(default_factory=Values)
-    outputs: Values = msgspec.field(default_factory=Values)
+    inputs: NodeValues = msgspec.field(default_factory=NodeValues)
+    outputs: NodeValues = msgspec.field(default_factory=NodeValues)
     attrs: list[Attribute] = []
 
 
@@ -87,44 +88,43 @@ class FlatNode(Struct, gc=False):
     output_types: Raw = EMPTY
 
 
-class Header(Struct):
+class ExecutionHeader(Struct):
     schema: str | None = None
     pid: int | None = None
     time: str | None = None
 
 
-class File(Header):
-    nodes: list[Node] = []
+class NodesFile(ExecutionHeader):
+    nodes: list[ExecutionNode] = []
 
 
-class FlatFile(Header):
+class FlatNodesFile(ExecutionHeader):
     nodes: list[FlatNode] = []
 
 
+class NodeColumns(NamedTuple):
+    """The columns of `COLUMNS`: numbers and names, and lists as the file writes them."""
+
+    facts: Mapping[str, Sequence[int | str]]
+    lists: dict[str, list[Raw]]
+
+
+N = TypeVar("N", ExecutionNode, FlatNode)
+
+
 @dataclass(frozen=True)
-class Layout:
+class NodeLayout(Generic[N]):
     """How one family of versions writes its nodes."""
 
-    file: Any
-    node: Any
+    file: Callable[[bytes], tuple[ExecutionHeader, list[N]]]
+    node: msgspec.json.Decoder[N]
+    columns: Callable[[list[N]], NodeColumns]
     start: re.Pattern[bytes]
     """Where a node begins; nothing inside one looks like it."""
     name: re.Pattern[str]
     """Its name, with what stands around it."""
 
 
-NESTED: Final = Layout(
-    msgspec.json.Decoder(File, strict=False),
-    msgspec.json.Decoder(Node, strict=False),
-    re.compile(rb'\{\s*"id"\s*:\s*\d+\s*,\s*"name"'),
-    re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"ctrl_deps")', re.DOTALL),
-)
-FLAT: Final = Layout(
-    msgspec.json.Decoder(FlatFile, strict=False),
-    msgspec.json.Decoder(FlatNode, strict=False),
-    re.compile(rb'\{\s*"name"\s*:\s*"[^\n]{0,4096}?"\s*,\s*"id"'),
-    re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"id")', re.DOTALL),
-)
 HEADER_FACTS: Final = {
     "schema": re.compile(r'"schema"\s*:\s*"([^"]*)"'),
     "pid": re.compile(r'"pid"\s*:\s*(\d{1,18})'),
@@ -139,7 +139,7 @@ class Nodes:
     """One row of `frame` (see `COLUMNS`) per node; `damage` counts what could not be read."""
 
     frame: pl.DataFrame
-    header: Header
+    header: ExecutionHeader
     damage: Counter[str]
 
     def notes(self) -> list[Note]:
@@ -153,45 +153,48 @@ class Nodes:
 
 def decode_nodes(text: bytes, where: str) -> Nodes:
     """All nodes that are whole, or one clear error where there is none."""
-    layout = NESTED if b'"ctrl_deps"' in text[:HEAD_BYTES] else FLAT
-    damage: Counter[str] = Counter()
     with gc_paused():
-        try:
-            file = layout.file.decode(text)
-            header, nodes = file, file.nodes
-        except UNREADABLE:
-            header, nodes = _header(text), _scan(text, layout, damage)
-        if not nodes:
-            why = "damaged before its first whole node" if damage.total() else "without nodes"
-            raise FormatError(f"an ExecutionTrace {why}", where=where, hint=UNFINISHED)
-        frame = _frame(_nested_columns(nodes) if layout is NESTED else _flat_columns(nodes))
-    return Nodes(frame, header, damage)
+        if b'"ctrl_deps"' in text[:HEAD_BYTES]:
+            return _decoded(text, where, NESTED)
+        return _decoded(text, where, FLAT)
 
 
-def _header(text: bytes) -> Header:
+def _decoded(text: bytes, where: str, layout: NodeLayout[N]) -> Nodes:
+    damage: Counter[str] = Counter()
+    try:
+        header, nodes = layout.file(text)
+    except UNREADABLE:
+        header, nodes = _header(text), _scan(text, layout, damage)
+    if not nodes:
+        why = "damaged before its first whole node" if damage.total() else "without nodes"
+        raise FormatError(f"an ExecutionTrace {why}", where=where, hint=UNFINISHED)
+    return Nodes(_frame(layout.columns(nodes)), header, damage)
+
+
+def _header(text: bytes) -> ExecutionHeader:
     head = text[:HEAD_BYTES].decode(errors="replace")
     found = {name: match[1] for name, pattern in HEADER_FACTS.items() if (match := pattern.search(head))}
-    return Header(found.get("schema"), int(found["pid"]) if "pid" in found else None, found.get("time"))
+    return ExecutionHeader(found.get("schema"), int(found["pid"]) if "pid" in found else None, found.get("time"))
 
 
-def _scan(text: bytes, layout: Layout, damage: Counter[str]) -> list[Any]:
+def _scan(text: bytes, layout: NodeLayout[N], damage: Counter[str]) -> list[N]:
     """Node by node through a file that is not sound JSON."""
     begin = NODES.search(text)
-    starts = [match.start() for match in layout.start.finditer(text, begin.end())] if begin else []
-    found = []
+    starts: list[int] = [match.start() for match in layout.start.finditer(text, begin.end())] if begin else []
+    nodes: list[N] = []
     for start, end in pairwise([*starts, len(text)]):
         is_last = end == len(text)
         piece = text[start:end]
         try:
-            found.append(layout.node.decode(piece.rstrip(b", \t\r\n")))
+            nodes.append(layout.node.decode(piece.rstrip(b", \t\r\n")))
             damage["truncated"] += is_last  # nothing closes the list behind it
         except UNREADABLE:
-            found += _salvage(piece.decode(errors="replace"), layout, damage, is_last=is_last)
+            nodes += _salvage(piece.decode(errors="replace"), layout, damage, is_last=is_last)
     damage["truncated"] += not starts
-    return found
+    return nodes
 
 
-def _salvage(piece: str, layout: Layout, damage: Counter[str], *, is_last: bool) -> list[Any]:
+def _salvage(piece: str, layout: NodeLayout[N], damage: Counter[str], *, is_last: bool) -> list[N]:
     """The node at the start of a piece, if it is whole but for its name, which PyTorch writes without escapes."""
     error: Exception | None = None
     for candidate in (piece, layout.name.sub(_escaped, piece, count=1)):
@@ -212,46 +215,79 @@ def _escaped(name: re.Match[str]) -> str:
     return name[1] + json.dumps(name[2])[1:-1] + name[3]
 
 
-def _nested_columns(nodes: list[Node]) -> dict[str, list[Any]]:
-    facts = [{attribute.name: attribute.value for attribute in node.attrs} for node in nodes]
-    return {
-        "node": [_number(node.id) for node in nodes],
-        "parent": [_number(node.ctrl_deps) for node in nodes],
-        "name": [node.name for node in nodes],
-        "record_id": [_number(each.get("rf_id")) for each in facts],
-        "scope": [_number(each.get("scope")) for each in facts],
-        "thread": [_number(each.get("tid")) for each in facts],
-        "schema": [_text(each.get("op_schema")) for each in facts],
-        "kernel_file": [_text(each.get("kernel_file")) for each in facts],
-        "tensor_range": [_text(each.get("tensor_range")) for each in facts],
-        "inputs": [node.inputs.values for node in nodes],
-        "input_shapes": [node.inputs.shapes for node in nodes],
-        "input_types": [node.inputs.types for node in nodes],
-        "input_strides": [node.inputs.strides for node in nodes],
-        "outputs": [node.outputs.values for node in nodes],
-        "output_shapes": [node.outputs.shapes for node in nodes],
-        "output_types": [node.outputs.types for node in nodes],
-    }
+def _nested_columns(nodes: list[ExecutionNode]) -> NodeColumns:
+    attributes = [{attribute.name: attribute.value for attribute in node.attrs} for node in nodes]
+    numbers = {"record_id": "rf_id", "scope": "scope", "thread": "tid"}
+    texts = {"schema": "op_schema", "kernel_file": "kernel_file", "tensor_range": "tensor_range"}
+    return NodeColumns(
+        {
+            "node": [_number(node.id) for node in nodes],
+            "parent": [_number(node.ctrl_deps) for node in nodes],
+            "name": [node.name for node in nodes],
+            **{column: [_number(facts.get(key)) for facts in attributes] for column, key in numbers.items()},
+            **{column: [_text(facts.get(key)) for facts in attributes] for column, key in texts.items()},
+        },
+        {
+            "inputs": [node.inputs.values for node in nodes],
+            "input_shapes": [node.inputs.shapes for node in nodes],
+            "input_types": [node.inputs.types for node in nodes],
+            "input_strides": [node.inputs.strides for node in nodes],
+            "outputs": [node.outputs.values for node in nodes],
+            "output_shapes": [node.outputs.shapes for node in nodes],
+            "output_types": [node.outputs.types for node in nodes],
+        },
+    )
 
 
-def _flat_columns(nodes: list[FlatNode]) -> dict[str, list[Any]]:
+def _flat_columns(nodes: list[FlatNode]) -> NodeColumns:
     numbers = {"node": "id", "parent": "parent", "record_id": "rf_id", "scope": "scope", "thread": "tid"}
-    columns: dict[str, list[Any]] = {}
-    columns |= {column: [_number(getattr(node, key)) for node in nodes] for column, key in numbers.items()}
-    columns |= {"name": [node.name for node in nodes], "schema": [node.op_schema for node in nodes]}
-    columns |= {column: [""] * len(nodes) for column in ("kernel_file", "tensor_range")}
-    columns |= {column: [getattr(node, column, EMPTY) for node in nodes] for column in LISTS}
-    return columns
+    return NodeColumns(
+        {
+            **{column: [_number(getattr(node, key)) for node in nodes] for column, key in numbers.items()},
+            "name": [node.name for node in nodes],
+            "schema": [node.op_schema for node in nodes],
+            **{column: [""] * len(nodes) for column in ("kernel_file", "tensor_range")},
+        },
+        {column: [getattr(node, column, EMPTY) for node in nodes] for column in LISTS},
+    )
 
 
-def _frame(columns: dict[str, list[Any]]) -> pl.DataFrame:
-    texts = {name: [bytes(raw).decode(errors="replace") for raw in columns[name]] for name in LISTS}
-    return pl.DataFrame(columns | texts, schema=COLUMNS)
+def _frame(columns: NodeColumns) -> pl.DataFrame:
+    lists = {name: [bytes(raw).decode(errors="replace") for raw in values] for name, values in columns.lists.items()}
+    return pl.DataFrame({**columns.facts, **lists}, schema=COLUMNS)
 
 
-def _number(value: Any) -> int:
+def _number(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value < 2**63 else NONE
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _nested_file(text: bytes) -> tuple[ExecutionHeader, list[ExecutionNode]]:
+    file = NESTED_FILE.decode(text)
+    return file, file.nodes
+
+
+def _flat_file(text: bytes) -> tuple[ExecutionHeader, list[FlatNode]]:
+    file = FLAT_FILE.decode(text)
+    return file, file.nodes
+
+
+NESTED_FILE: Final = msgspec.json.Decoder(NodesFile, strict=False)
+FLAT_FILE: Final = msgspec.json.Decoder(FlatNodesFile, strict=False)
+NESTED: Final = NodeLayout(
+    _nested_file,
+    msgspec.json.Decoder(ExecutionNode, strict=False),
+    _nested_columns,
+    re.compile(rb'\{\s*"id"\s*:\s*\d+\s*,\s*"name"'),
+    re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"ctrl_deps")', re.DOTALL),
+)
+FLAT: Final = NodeLayout(
+    _flat_file,
+    msgspec.json.Decoder(FlatNode, strict=False),
+    _flat_columns,
+    re.compile(rb'\{\s*"name"\s*:\s*"[^\n]{0,4096}?"\s*,\s*"id"'),
+    re.compile(r'("name"\s*:\s*")(.*?)("\s*,\s*"id")', re.DOTALL),
+)

@@ -23,7 +23,7 @@ from warplens.model.quality import Note, Quality
 from warplens.model.table import Column, Table
 from warplens.model.trace import Ints, Meta
 from warplens.model.tree import Floats, Tree, build_tree
-from warplens.readers.execution_trace.nodes import Header, decode_nodes
+from warplens.readers.execution_trace.nodes import ExecutionHeader, decode_nodes
 
 USER_SCOPE: Final = 7
 """c10's RecordScope of `record_function` in a user's or a library's Python."""
@@ -55,7 +55,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
     )
 
 
-def _facts(header: Header) -> dict[str, str]:
+def _facts(header: ExecutionHeader) -> dict[str, str]:
     facts = {"schema": header.schema, "process": header.pid, "recorded": header.time}
     return {name: str(value) for name, value in facts.items() if value is not None}
 

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from warplens.model.builder import TraceBuilder
-from warplens.model.event_records import Allocation, CallSpec, Collective, Geometry, Lanes, ThreadId
+from warplens.model.event_records import Allocation, CallSpec, Collective, Lanes, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE, NONE
-from warplens.readers.kineto.records import Args, Event
+from warplens.readers.kineto.records import KinetoArgs, KinetoEvent
 from warplens.readers.shared.microseconds import ns_of, to_ns
 
 KIND_OF_CATEGORY: Final = {
@@ -57,7 +57,7 @@ ARGS_OF_KIND: Final[dict[str, tuple[str, ...]]] = {
 FIELDS: Final = {name: attrgetter(name) for name in dict.fromkeys((*HOST_ARGS, *GPU_ARGS))}
 FLOW_PHASES: Final = ("s", "f")
 MEMORY_DEVICE_TYPES: Final = {0: "CPU", 1: "GPU", 6: "GPU"}  # c10::DeviceType: CPU, CUDA, HIP
-NO_ARGS: Final = Args()
+NO_ARGS: Final = KinetoArgs()
 ABSENT: Final = array("q", [NONE])
 BATCH_EVENTS: Final = 1 << 16
 
@@ -69,7 +69,7 @@ class KinetoEvents:
     builder: TraceBuilder = field(default_factory=TraceBuilder)
     categories: set[str] = field(default_factory=set)
     phases: Counter[str] = field(default_factory=Counter)
-    begin_end: list[Event] = field(default_factory=list)
+    begin_end: list[KinetoEvent] = field(default_factory=list)
     """Begins and ends, which are paired when all are known."""
 
     def extend(self, later: KinetoEvents) -> None:
@@ -91,10 +91,10 @@ class EventAdder:
         self._specs = _SpecCodes(target.builder)
         self._geometries = _GeometryCodes(target.builder)
 
-    def add(self, events: list[Event]) -> None:
-        timed: dict[str, list[Event]] = {}
-        take: dict[str, Callable[[Event], None]] = {}
-        others: list[Event] = []
+    def add(self, events: list[KinetoEvent]) -> None:
+        timed: dict[str, list[KinetoEvent]] = {}
+        take: dict[str, Callable[[KinetoEvent], None]] = {}
+        others: list[KinetoEvent] = []
         for event in events:
             if event.ph == "X":
                 try:
@@ -116,7 +116,7 @@ class EventAdder:
             self._batch.hand_over(self._builder)
             self._batch = _Batch()
 
-    def _add_category(self, category: str, events: list[Event]) -> None:
+    def _add_category(self, category: str, events: list[KinetoEvent]) -> None:
         self._target.categories.add(category)
         kind = KIND_OF_CATEGORY.get(category.lower(), "other")
         if kind in ARGS_OF_KIND:
@@ -129,7 +129,7 @@ class EventAdder:
         batch.lane.fromlist(self._lanes_of(events))
         batch.kind += bytes((CODE[kind],)) * len(events)
 
-    def _lanes_of(self, events: list[Event]) -> list[int]:
+    def _lanes_of(self, events: list[KinetoEvent]) -> list[int]:
         processes = {event.pid for event in events}
         if len(processes) > 1:
             lanes = self._builder.lanes
@@ -141,7 +141,7 @@ class EventAdder:
             lane_of = self._threads[process] = _Threads(process, self._builder.lanes)
         return [lane_of[event.tid] for event in events]
 
-    def _add_args(self, kind: str, args: list[Args]) -> None:
+    def _add_args(self, kind: str, args: list[KinetoArgs]) -> None:
         """What the arguments of the next events say."""
         batch, fields = self._batch, ARGS_OF_KIND[kind]
         first = len(self._builder) + len(batch)
@@ -159,10 +159,10 @@ class EventAdder:
             for number, a in [(number, a) for number, a in enumerate(args, first) if a.collective]:
                 self._builder.add_collective(number, _collective(a))
 
-    def _add_others(self, events: list[Event]) -> None:
+    def _add_others(self, events: list[KinetoEvent]) -> None:
         target = self._target
         target.phases.update([event.ph for event in events])
-        flows: list[Event] = []
+        flows: list[KinetoEvent] = []
         for event in events:
             if event.ph in FLOW_PHASES:
                 if event.cat == "fwdbwd":
@@ -183,7 +183,7 @@ class EventAdder:
                 has_start=times.is_known,
             )
 
-    def _add_label(self, event: Event) -> None:
+    def _add_label(self, event: KinetoEvent) -> None:
         text = "" if event.args is None or event.args.label is None else str(event.args.label)
         if event.name == "process_name":
             self._builder.process_names[event.pid] = text
@@ -267,21 +267,21 @@ class _GeometryCodes(dict[RawGeometry, int]):
 
     def __missing__(self, raw: RawGeometry) -> int:
         grid, block = (part.decode(errors="replace") for part in raw[0].split(b"\0"))
-        code = self[raw] = self._geometries[Geometry(grid, block, *raw[1:])]
+        code = self[raw] = self._geometries[LaunchGeometry(grid, block, *raw[1:])]
         return code
 
 
-def _geometry(args: Args) -> RawGeometry:
+def _geometry(args: KinetoArgs) -> RawGeometry:
     return b"\0".join((args.grid, args.block)), args.registers, args.shared_memory, args.occupancy
 
 
-def _collective(args: Args) -> Collective:
+def _collective(args: KinetoArgs) -> Collective:
     ranks = args.ranks if isinstance(args.ranks, str) or args.ranks is None else str(args.ranks)
     group = None if args.group is None else str(args.group)
     return Collective(args.collective, args.dtype, args.in_elements, args.out_elements, args.group_size, group, ranks)
 
 
-def _allocation(event: Event) -> Allocation:
+def _allocation(event: KinetoEvent) -> Allocation:
     args = event.args or NO_ARGS
     memory = MEMORY_DEVICE_TYPES.get(args.memory_device_type, f"device type {args.memory_device_type}")
     return Allocation(

@@ -15,7 +15,7 @@ from typing import cast
 
 import msgspec
 
-from warplens.readers.kineto.records import DECODERS, HEADER_DECODER, UNREADABLE, Event, Header
+from warplens.readers.kineto.records import DECODERS, HEADER_DECODER, UNREADABLE, KinetoEvent, KinetoHeader
 from warplens.readers.kineto.slow_scan import SlowScan, is_cut
 
 PIECE_BYTES = 1 << 17
@@ -32,7 +32,7 @@ class EventReader:
 
     def __init__(self, text: bytes) -> None:
         self.text = text
-        self.header = Header()
+        self.header = KinetoHeader()
         self.damage: Counter[str] = Counter()
         self.end_of_array = -1
         start = self._find_array()
@@ -49,7 +49,7 @@ class EventReader:
         found = ARRAY_START.search(self.text)
         return found.end() if found else -1
 
-    def pieces(self, begin: int | None = None) -> Iterator[list[Event]]:
+    def pieces(self, begin: int | None = None) -> Iterator[list[KinetoEvent]]:
         """The events from the start, or from a place between two events, to the array's end."""
         position = self.start if begin is None else begin
         view = memoryview(self.text)
@@ -65,7 +65,7 @@ class EventReader:
                 position = cut.end() - 1
             yield events
 
-    def pieces_until(self, end: re.Match[bytes]) -> Iterator[list[Event] | None]:
+    def pieces_until(self, end: re.Match[bytes]) -> Iterator[list[KinetoEvent] | None]:
         """The events up to a cut; None where a piece does not decode at once."""
         position = self.start
         view = memoryview(self.text)
@@ -74,7 +74,7 @@ class EventReader:
             yield _decode(view[position : cut.start() + 1])
             position = cut.end() - 1
 
-    def _last_piece(self, position: int) -> Iterator[list[Event]]:
+    def _last_piece(self, position: int) -> Iterator[list[KinetoEvent]]:
         """The piece that holds the array's end, which only decoding can tell from a bracket inside it."""
         for closing in _closings(self.text, position):
             events = _decode(memoryview(self.text)[position:closing])
@@ -86,9 +86,9 @@ class EventReader:
             events, position = self._read_slowly(position, position + WINDOW_BYTES)
             yield events
 
-    def _read_slowly(self, position: int, until: int) -> tuple[list[Event], int]:
+    def _read_slowly(self, position: int, until: int) -> tuple[list[KinetoEvent], int]:
         """Events from `position` to at least `until`, and where to go on (-1 at the array's end)."""
-        events: list[Event] = []
+        events: list[KinetoEvent] = []
         window = min(len(self.text), until + WINDOW_BYTES)
         while True:
             # Surrogates stand for bytes that are not UTF-8, so that positions survive the round trip.
@@ -120,11 +120,11 @@ class EventReader:
             self.header, _ = _decode_header(head + b"]}")
 
 
-def _decode(piece: memoryview) -> list[Event] | None:
+def _decode(piece: memoryview) -> list[KinetoEvent] | None:
     text = b"".join((b"[", piece, b"]"))
     for decoder in DECODERS:
         try:
-            return cast(list[Event], decoder.decode(text))
+            return cast(list[KinetoEvent], decoder.decode(text))
         except msgspec.ValidationError:
             continue
         except UNREADABLE:
@@ -132,16 +132,16 @@ def _decode(piece: memoryview) -> list[Event] | None:
     return None
 
 
-def _decode_header(text: bytes) -> tuple[Header, str]:
+def _decode_header(text: bytes) -> tuple[KinetoHeader, str]:
     """The header, and what kind of damage keeps it from being whole, if any."""
     try:
         return HEADER_DECODER.decode(text), ""
     except UNREADABLE:
         lenient = text.decode(errors="replace")
     try:  # the standard library takes NaN
-        return msgspec.convert(json.loads(lenient, strict=False), Header, strict=False), ""
+        return msgspec.convert(json.loads(lenient, strict=False), KinetoHeader, strict=False), ""
     except (ValueError, RecursionError) as error:
-        return Header(), "truncated" if is_cut(error) else "header"
+        return KinetoHeader(), "truncated" if is_cut(error) else "header"
 
 
 def _closings(text: bytes, position: int, tries: int = 4) -> list[int]:

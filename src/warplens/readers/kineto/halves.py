@@ -15,7 +15,7 @@ import warnings
 
 from warplens.readers.kineto.adding import EventAdder, KinetoEvents
 from warplens.readers.kineto.events import CUT, EventReader
-from warplens.readers.shared.collector import gc_paused
+from warplens.readers.shared.gc_pause import gc_paused
 
 MIN_BYTES = 64 << 20
 """Below this the fork and the way back cost more than they save."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,7 +26,7 @@ from warplens.model.trace import Device, Distributed, Meta, Trace
 from warplens.readers.kineto.adding import KIND_OF_CATEGORY, EventAdder, KinetoEvents
 from warplens.readers.kineto.events import EventReader
 from warplens.readers.kineto.halves import read_events
-from warplens.readers.kineto.records import Event, Header
+from warplens.readers.kineto.records import KinetoEvent, KinetoHeader
 from warplens.readers.kineto.scope_metrics import with_scope_metrics
 
 EXPORT = "a trace comes from torch.profiler: prof.export_chrome_trace('trace.json.gz')"
@@ -84,7 +83,7 @@ def _damage_notes(notes: list[Note], damage: Counter[str]) -> list[Note]:
 
 def _close_begin_end(events: KinetoEvents) -> None:
     """Begin/end pairs become complete events."""
-    open_events: dict[Lane, list[Event]] = {}
+    open_events: dict[Lane, list[KinetoEvent]] = {}
     complete = []
     # A begin without a usable time would upset the order of all the others.
     timed = [event for event in events.begin_end if math.isfinite(event.ts)]
@@ -103,7 +102,7 @@ def _close_begin_end(events: KinetoEvents) -> None:
     events.phases["X"] -= len(complete)
 
 
-def _close_latest(stack: list[Event], name: str) -> Event:
+def _close_latest(stack: list[KinetoEvent], name: str) -> KinetoEvent:
     """The begin that an end belongs to: the latest of its name, and the latest of all where none has it."""
     place = next((place for place in reversed(range(len(stack))) if stack[place].name == name), len(stack) - 1)
     begin = stack[place]
@@ -156,7 +155,7 @@ def _lane_number(builder: TraceBuilder, lane: Lane, place: int) -> int:
     return int(named[1]) if named else _number(lane[place])
 
 
-def _number(value: Any) -> int:
+def _number(value: object) -> int:
     """A count or an id as a whole number: as it is, or the digits of a text ("stream 7"); 0 where there is none."""
     if isinstance(value, (int, float)):
         return int(value) if 0 <= value < 2**63 else 0
@@ -164,11 +163,11 @@ def _number(value: Any) -> int:
     return int(digits[:18] or 0)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value) if isinstance(value, (str, int, float)) else ""
 
 
-def _with_header(meta: Meta, header: Header, events: KinetoEvents, is_kineto: bool) -> Meta:
+def _with_header(meta: Meta, header: KinetoHeader, events: KinetoEvents, is_kineto: bool) -> Meta:
     facts = {name: "yes" for name in FACTS if getattr(header, name)}
     facts |= {name: version for name in VERSIONS if (version := _text(getattr(header, name)))}
     return msgspec.structs.replace(
@@ -182,13 +181,13 @@ def _with_header(meta: Meta, header: Header, events: KinetoEvents, is_kineto: bo
     )
 
 
-def _devices(properties: Any) -> tuple[Device, ...]:
+def _devices(properties: object) -> tuple[Device, ...]:
     if not isinstance(properties, list):
         return ()
     return tuple(_device(entry) for entry in properties if isinstance(entry, dict))
 
 
-def _device(entry: dict[str, Any]) -> Device:
+def _device(entry: dict[str, object]) -> Device:
     major, minor = entry.get("computeMajor"), entry.get("computeMinor")
     return Device(
         id=_number(entry.get("id")),
@@ -203,7 +202,7 @@ def _device(entry: dict[str, Any]) -> Device:
     )
 
 
-def _distributed(info: Any) -> Distributed | None:
+def _distributed(info: object) -> Distributed | None:
     if not isinstance(info, dict) or "rank" not in info:
         return None
     return Distributed(

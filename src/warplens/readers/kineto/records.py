@@ -5,7 +5,7 @@ fields that PyTorch's Kineto adds under `args`.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -14,7 +14,7 @@ MISSING = math.nan
 NO_RAW = Raw()
 
 
-class Args(Struct, gc=False):
+class KinetoArgs(Struct, gc=False):
     """The fields of `args` that some table needs. Raw ones are interned as text and parsed once."""
 
     # In the order in which profilers write them: a key is first looked for after the one before it.
@@ -40,7 +40,7 @@ class Args(Struct, gc=False):
     out_elements: int = field(name="Out msg nelems", default=-1)
     group_size: int = field(name="Group size", default=-1)
     group: str | int | None = field(name="Process Group Name", default=None)
-    ranks: str | list[Any] | None = field(name="Process Group Ranks", default=None)
+    ranks: str | list[object] | None = field(name="Process Group Ranks", default=None)
     memory_bytes: int = field(name="Bytes", default=0)
     memory_allocated: int = field(name="Total Allocated", default=-1)
     memory_reserved: int = field(name="Total Reserved", default=-1)
@@ -49,7 +49,7 @@ class Args(Struct, gc=False):
     label: str | int | float | None = field(name="name", default=None)
 
 
-class Event(Struct, gc=False):
+class KinetoEvent(Struct, gc=False):
     ph: str = ""
     cat: str = ""
     name: str = ""
@@ -58,25 +58,25 @@ class Event(Struct, gc=False):
     ts: float = MISSING
     dur: float = MISSING
     id: int | str | None = None
-    args: Args | None = None
+    args: KinetoArgs | None = None
 
 
-class Header(Struct):
+class KinetoHeader(Struct):
     """What stands beside `traceEvents`; anything else is ignored."""
 
-    schemaVersion: Any = None  # noqa: N815 - the file's own spelling
-    deviceProperties: Any = None  # noqa: N815
-    distributedInfo: Any = None  # noqa: N815
-    displayTimeUnit: Any = None  # noqa: N815
-    with_stack: Any = None
-    record_shapes: Any = None
-    profile_memory: Any = None
-    cuda_runtime_version: Any = None
-    cuda_driver_version: Any = None
-    hip_runtime_version: Any = None
-    hip_driver_version: Any = None
-    traceName: Any = None  # noqa: N815
-    warplens_scopes: Any = None
+    schemaVersion: object = None  # noqa: N815 - the file's own spelling
+    deviceProperties: object = None  # noqa: N815
+    distributedInfo: object = None  # noqa: N815
+    displayTimeUnit: object = None  # noqa: N815
+    with_stack: object = None
+    record_shapes: object = None
+    profile_memory: object = None
+    cuda_runtime_version: object = None
+    cuda_driver_version: object = None
+    hip_runtime_version: object = None
+    hip_driver_version: object = None
+    traceName: object = None  # noqa: N815
+    warplens_scopes: object = None
 
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -85,17 +85,17 @@ CATEGORIES = (
     *("cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy"),
     *("gpu_memset", "gpu_user_annotation", "cuda_sync", "overhead", "Trace", "ac2g", "fwdbwd", "cpu_instant_event"),
 )
-UsualEvent = msgspec.defstruct(
-    "UsualEvent",
+UsualKinetoEvent = msgspec.defstruct(
+    "UsualKinetoEvent",
     [
         (known.name, {"ph": Literal[PHASES], "cat": Literal[CATEGORIES]}.get(known.name, known.type), known.default)
-        for known in msgspec.structs.fields(Event)
+        for known in msgspec.structs.fields(KinetoEvent)
     ],
     gc=False,
     module=__name__,
 )
-"""An `Event` of a current profiler: phases and categories from a list cost no new string each, 4 % of reading."""
+"""An `KinetoEvent` of a current profiler: phases and categories from a list cost no new string each, 4 % of reading."""
 
-DECODERS = tuple(msgspec.json.Decoder(list[kind], strict=False) for kind in (UsualEvent, Event))  # type: ignore[valid-type]
-EVENT_DECODER = msgspec.json.Decoder(Event, strict=False)
-HEADER_DECODER = msgspec.json.Decoder(Header, strict=False)
+DECODERS = tuple(msgspec.json.Decoder(list[kind], strict=False) for kind in (UsualKinetoEvent, KinetoEvent))  # type: ignore[valid-type]
+EVENT_DECODER = msgspec.json.Decoder(KinetoEvent, strict=False)
+HEADER_DECODER = msgspec.json.Decoder(KinetoHeader, strict=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 
@@ -16,7 +15,7 @@ from warplens.model.kinds import CODE
 from warplens.model.trace import SIDE_FRAMES, Trace
 
 
-def with_scope_metrics(trace: Trace, log: Any) -> Trace:
+def with_scope_metrics(trace: Trace, log: object) -> Trace:
     """The trace with what the log says; entries that fit no event, or are no entries, are left out."""
     if not isinstance(log, list) or not log:
         return trace
@@ -31,7 +30,7 @@ def with_scope_metrics(trace: Trace, log: Any) -> Trace:
     return replace(trace, metrics=pl.DataFrame(rows, schema=SIDE_FRAMES["metrics"], orient="row"))
 
 
-def _is_entry(entry: Any) -> bool:
+def _is_entry(entry: object) -> bool:
     if not (isinstance(entry, list) and len(entry) == 4):
         return False
     thread, name, occurrence, metrics = entry

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from warplens.readers.kineto.records import EVENT_DECODER, UNREADABLE, Args, Event
+from warplens.readers.kineto.records import EVENT_DECODER, UNREADABLE, KinetoArgs, KinetoEvent
 
 NEXT_EVENT = re.compile(r"\}\s*,\s*\{")
 SEPARATORS = re.compile(r"[\s,\0\]]*")
@@ -30,10 +30,10 @@ class SlowScan:
         self.exhausted = False
         self.wants_more = False
 
-    def run(self, until: int, *, final: bool) -> list[Event]:
+    def run(self, until: int, *, final: bool) -> list[KinetoEvent]:
         # Not strict: a bare newline or escape character inside a name does not make the event unreadable.
         decoder = json.JSONDecoder(strict=False)
-        events: list[Event] = []
+        events: list[KinetoEvent] = []
         self._skip_separators()
         while self.position < min(until, len(self.text)) and not self.closed:
             start = self.position
@@ -79,7 +79,7 @@ class SlowScan:
         following = NEXT_EVENT.search(self.text, start + 1) or LAST_EVENT.search(self.text, start + 1)
         return following.end() - 1 if following else -1
 
-    def _keep(self, value: Any, text: str, events: list[Event]) -> None:
+    def _keep(self, value: object, text: str, events: list[KinetoEvent]) -> None:
         if not isinstance(value, dict):
             self.damage["not_events"] += 1
             return
@@ -90,7 +90,7 @@ class SlowScan:
             events.append(event)
             self.damage["bad_args"] += lost
 
-    def _clean(self, value: dict[str, Any]) -> dict[str, Any]:
+    def _clean(self, value: dict[str, object]) -> dict[str, object]:
         """The same event with bytes that are not text replaced, and without fields nested beyond reading."""
         try:
             text = json.dumps(value, ensure_ascii=False)
@@ -101,7 +101,7 @@ class SlowScan:
             text.encode()
         except UnicodeEncodeError:
             self.damage["bad_text"] += 1
-            cleaned: dict[str, Any] = json.loads(text.encode(errors="replace"))
+            cleaned: dict[str, object] = json.loads(text.encode(errors="replace"))
             return cleaned
         return value
 
@@ -118,12 +118,12 @@ def is_cut(error: Exception) -> bool:
     return error.msg.startswith("Unterminated string") or PART_OF_TOKEN.match(error.doc, error.pos) is not None
 
 
-def _salvage(value: dict[str, Any]) -> tuple[Event, bool]:
+def _salvage(value: dict[str, object]) -> tuple[KinetoEvent, bool]:
     """An event with the fields that make sense, and whether any did not; those keep their defaults."""
-    event, args = Event(), value.get("args")
+    event, args = KinetoEvent(), value.get("args")
     lost = _assign_known(event, value)
     if isinstance(args, dict):
-        event.args = Args()
+        event.args = KinetoArgs()
         lost += _assign_known(event.args, args)
     return event, bool(lost) or not isinstance(args, dict | None)
 
@@ -134,13 +134,13 @@ def _fields(struct: type[Struct]) -> dict[str, tuple[str, Any]]:
     return {info.encode_name: (info.name, info.type) for info in msgspec.structs.fields(struct) if info.name != "args"}
 
 
-def _assign_known(target: Struct, values: dict[str, Any]) -> int:
+def _assign_known(target: Struct, values: dict[str, object]) -> int:
     """Set what fits; returns how many fields did not."""
     known = _fields(type(target))
     return sum(not _assign(target, *known[name], value) for name, value in values.items() if name in known)
 
 
-def _assign(target: Struct, attribute: str, kind: Any, value: Any) -> bool:
+def _assign(target: Struct, attribute: str, kind: Any, value: object) -> bool:
     if kind is Raw:
         setattr(target, attribute, Raw(json.dumps(value).encode()))
         return True

@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 FACTS: Final = re.compile(rb'"kernel_backend"\s*:\s*"triton"')
 WINDOW_BYTES: Final = 1 << 16
@@ -41,10 +41,11 @@ def triton_calls(text: bytes) -> dict[int, TritonCall]:
     return found
 
 
-def _call(args: dict[str, Any]) -> TritonCall:
+def _call(args: dict[str, object]) -> TritonCall:
     config = {match[1]: int(match[2]) for part in str(args.get("kernel_kwargs", "")).split(",")
               if (match := SETTING.fullmatch(part))}  # fmt: skip
     for name in ("num_warps", "num_stages"):
-        if isinstance(args.get(name), int):
-            config[name] = args[name]
+        value = args.get(name)
+        if isinstance(value, int):
+            config[name] = value
     return TritonCall(str(args.get("kernel_name", "")), PurePosixPath(str(args.get("kernel_file", ""))).name, config)

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from warplens.readers.ncu.labels import STALL_PER_ISSUE
-from warplens.readers.ncu.rows import Launch
+from warplens.readers.ncu.rows import ProfiledLaunch
 from warplens.readers.ncu.values import (
     BYTES,
     BYTES_PER_S,
@@ -129,7 +129,7 @@ def stall_of(name: str) -> tuple[str, str] | None:
 
 
 @dataclass
-class Values:
+class LaunchValues:
     """The numbers of launches; texts that are no numbers are counted, and which metric gave a column."""
 
     decimal_comma: bool
@@ -137,7 +137,7 @@ class Values:
     bad_launches: set[int] = field(default_factory=set)
     used: dict[str, set[str]] = field(default_factory=dict)
 
-    def of(self, launch: Launch) -> dict[str, Decimal]:
+    def of(self, launch: ProfiledLaunch) -> dict[str, Decimal]:
         """The columns that a launch has a value for."""
         found: dict[str, Decimal] = {}
         for column, (unit, names) in METRICS.items():
@@ -149,7 +149,7 @@ class Values:
                     break
         return found
 
-    def number(self, launch: Launch, name: str, unit: str = PLAIN) -> Decimal | None:
+    def number(self, launch: ProfiledLaunch, name: str, unit: str = PLAIN) -> Decimal | None:
         cell = launch.metrics.get(name)
         if cell is None:
             return None
@@ -160,7 +160,7 @@ class Values:
             self.bad_launches.add(id(launch))
             return None
 
-    def stalls(self, launch: Launch) -> dict[str, dict[str, Decimal]]:
+    def stalls(self, launch: ProfiledLaunch) -> dict[str, dict[str, Decimal]]:
         """What the warps of a launch did, by measure and reason."""
         found: dict[str, dict[str, Decimal]] = {}
         for name in launch.metrics:
@@ -170,13 +170,13 @@ class Values:
                 found.setdefault(measure[0], {})[measure[1]] = value
         return {measure: found[measure] for measure, _ in STALL_METRICS if any(found.get(measure, {}).values())}
 
-    def limits(self, launch: Launch) -> str:
+    def limits(self, launch: ProfiledLaunch) -> str:
         """What allows the fewest blocks at a time on a multiprocessor; several where they are equal."""
         blocks = {word: self.number(launch, name) for name, word in LIMITS.items()}
         known = {word: count for word, count in blocks.items() if count is not None}
         return ", ".join(word for word, count in known.items() if count == min(known.values()))
 
-    def sizes(self, launch: Launch, what: str) -> str:
+    def sizes(self, launch: ProfiledLaunch, what: str) -> str:
         """Grid or block from the metrics, for files without a column for them."""
         numbers = [self.number(launch, name) for name in DIMENSIONS[what]]
         sizes = [int(number) for number in numbers if number is not None]

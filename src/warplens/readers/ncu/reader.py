@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -23,9 +23,9 @@ from warplens.model.kinds import NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import Device, Meta
 from warplens.model.tree import Tree, build_tree
-from warplens.readers.ncu.counters import DEVICE_ATTRIBUTES, Values, wanted
-from warplens.readers.ncu.rows import DETAILS, HEADER, Launch, Pages, read_pages
-from warplens.readers.ncu.tables import Measured, counters_table, rules_table, stalls_table
+from warplens.readers.ncu.counters import DEVICE_ATTRIBUTES, LaunchValues, wanted
+from warplens.readers.ncu.rows import DETAILS, HEADER, Pages, ProfiledLaunch, read_pages
+from warplens.readers.ncu.tables import MeasuredLaunch, counters_table, rules_table, stalls_table
 from warplens.readers.ncu.values import base_unit, has_decimal_comma
 
 EXPORT: Final = "export it with: ncu --page raw --csv --import x.ncu-rep > x.csv"
@@ -44,7 +44,7 @@ _OTHER_PAGES: Final = (
     (re.compile(r"^ +Section: \S", re.MULTILINE), "printed text, not CSV", "add --csv to the command"),
     (re.compile(r"^==ERROR== [^\n]{1,200}", re.MULTILINE), "only an error message", ""),
 )
-ADDITIVE: Final[dict[str, Callable[[Measured], Decimal | None]]] = {
+ADDITIVE: Final[dict[str, Callable[[MeasuredLaunch], Decimal | None]]] = {
     "dram_bytes": lambda each: each.dram_bytes,
     "dram_read_bytes": lambda each: each.numbers.get("dram_read"),
     "dram_write_bytes": lambda each: each.numbers.get("dram_write"),
@@ -73,7 +73,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
     pages = read_pages(decoded, wanted)
     if not pages.launches:
         raise _refusal(decoded, meta, pages)
-    values = Values(has_decimal_comma(_texts(pages)))
+    values = LaunchValues(has_decimal_comma(_texts(pages)))
     measured = [_measure(launch, values) for launch in pages.launches]
     found = [*notes, *_notes(decoded, pages, values, measured)]
     known = msgspec.structs.replace(
@@ -114,13 +114,13 @@ def _units(pages: Pages) -> set[str]:
     return {cell.unit for launch in pages.launches for cell in launch.metrics.values()}
 
 
-def _measure(launch: Launch, values: Values) -> Measured:
+def _measure(launch: ProfiledLaunch, values: LaunchValues) -> MeasuredLaunch:
     grid, block = launch.grid or values.sizes(launch, "grid"), launch.block or values.sizes(launch, "block")
     known = replace(launch, kernel=launch.kernel or UNNAMED, grid=grid, block=block)
-    return Measured(known, values.of(launch), values.stalls(launch), values.limits(launch))
+    return MeasuredLaunch(known, values.of(launch), values.stalls(launch), values.limits(launch))
 
 
-def _tree(measured: list[Measured]) -> tuple[Tree, tuple[int, ...]]:
+def _tree(measured: list[MeasuredLaunch]) -> tuple[Tree, tuple[int, ...]]:
     """The root with a node per kernel name, and the GPU of each node."""
     names = list(dict.fromkeys(each.launch.kernel for each in measured))
     place = {name: node for node, name in enumerate(names, start=1)}
@@ -142,24 +142,23 @@ def _tree(measured: list[Measured]) -> tuple[Tree, tuple[int, ...]]:
     return tree.with_metrics(sums), tuple(devices.pop() if len(devices) == 1 else NONE for devices in used)
 
 
-def _time_ns(each: Measured) -> int:
+def _time_ns(each: MeasuredLaunch) -> int:
     return max(0, round(each.numbers.get("time", Decimal())))
 
 
-def _devices(measured: list[Measured], values: Values) -> tuple[Device, ...]:
+def _devices(measured: list[MeasuredLaunch], values: LaunchValues) -> tuple[Device, ...]:
     """The GPUs that the launches ran on, as far as the file describes them."""
-    found: dict[int, dict[str, Any]] = {}
-    for each in measured:
-        launch = each.launch
-        facts = found.setdefault(max(0, launch.device), {"compute": launch.compute})
+    facts_of: dict[int, dict[str, str | int]] = {}
+    for launch in (result.launch for result in measured):
+        facts = facts_of.setdefault(max(0, launch.device), {"compute": launch.compute})
         for metric, name in DEVICE_ATTRIBUTES.items():
             if name not in facts and metric in launch.metrics:
                 text = launch.metrics[metric].text
                 facts[name] = text if name == "name" else int(values.number(launch, metric) or 0)
-    return tuple(Device(number, **facts) for number, facts in sorted(found.items()))
+    return tuple(msgspec.convert({"id": number, **facts}, Device) for number, facts in sorted(facts_of.items()))
 
 
-def _notes(text: str, pages: Pages, values: Values, measured: list[Measured]) -> Iterator[Note]:
+def _notes(text: str, pages: Pages, values: LaunchValues, measured: list[MeasuredLaunch]) -> Iterator[Note]:
     yield Note("kernel_by_kernel")
     if DETAILS in pages.kinds and any(base_unit(unit)[1] for unit in _units(pages)):
         yield Note("rounded_page")

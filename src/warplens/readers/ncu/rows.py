@@ -32,7 +32,7 @@ _SIZES: Final = re.compile(r"\d{1,10}")
 
 
 @dataclass(frozen=True)
-class Rule:
+class RuleMessage:
     """What one of Nsight Compute's rules said of a launch."""
 
     section: str
@@ -44,7 +44,7 @@ class Rule:
 
 
 @dataclass
-class Launch:
+class ProfiledLaunch:
     """One profiled launch; the same in both pages."""
 
     id: int
@@ -56,7 +56,7 @@ class Launch:
     stream: int
     compute: str
     metrics: dict[str, Cell] = field(default_factory=dict)
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[RuleMessage] = field(default_factory=list)
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Pages:
     """The launches of a file, in its order, and what was lost in reading it."""
 
     kinds: set[str] = field(default_factory=set)
-    launches: list[Launch] = field(default_factory=list)
+    launches: list[ProfiledLaunch] = field(default_factory=list)
     damaged: int = 0
     truncated: bool = False
 
@@ -103,7 +103,7 @@ class _Table:
         self.width = len(header)
         self.processes: set[str] = set()
         self.units: dict[str, str] = {}
-        self.launches: dict[tuple[int, int], Launch] = {}
+        self.launches: dict[tuple[int, int], ProfiledLaunch] = {}
         if "Metric Name" in header and "Metric Value" in header:
             self.kind, self.width = DETAILS, self.place["Metric Value"] + 1
         else:
@@ -138,8 +138,8 @@ class _Table:
         self._add_detail(row, known)
         return True
 
-    def _new_launch(self, row: list[str], number: int, process: int) -> Launch:
-        launch = Launch(
+    def _new_launch(self, row: list[str], number: int, process: int) -> ProfiledLaunch:
+        launch = ProfiledLaunch(
             id=number,
             process=process,
             kernel=self._cell(row, "Kernel Name"),
@@ -152,7 +152,7 @@ class _Table:
         self.pages.launches.append(launch)
         return launch
 
-    def _add_detail(self, row: list[str], launch: Launch) -> None:
+    def _add_detail(self, row: list[str], launch: ProfiledLaunch) -> None:
         label = self._cell(row, "Metric Name")
         if label:
             cell = Cell(self._cell(row, "Metric Value"), self._cell(row, "Metric Unit"))
@@ -164,7 +164,7 @@ class _Table:
                 "Section Name", "Rule Name", "Rule Type", "Rule Description", "Estimated Speedup",
                 "Estimated Speedup Type",
             )  # fmt: skip
-            launch.rules.append(Rule(*(self._cell(row, column) for column in columns)))
+            launch.rules.append(RuleMessage(*(self._cell(row, column) for column in columns)))
 
     def _cell(self, row: list[str], column: str) -> str:
         place = self.place.get(column)

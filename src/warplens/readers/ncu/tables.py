@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from warplens.model.table import Column, Table
-from warplens.readers.ncu.counters import STALL_METRICS, Values
-from warplens.readers.ncu.rows import Launch
+from warplens.readers.ncu.counters import STALL_METRICS, LaunchValues
+from warplens.readers.ncu.rows import ProfiledLaunch
 from warplens.readers.ncu.values import BadValueError, parse_number
 
 ID: Final = (
@@ -108,10 +108,10 @@ MEASURES: Final = {
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredLaunch:
     """A launch with its numbers."""
 
-    launch: Launch
+    launch: ProfiledLaunch
     numbers: dict[str, Decimal]
     stalls: dict[str, dict[str, Decimal]]
     limit: str
@@ -135,7 +135,7 @@ class Measured:
         return (top, waits[top]) if top is not None and waits[top] > 0 else (None, None)
 
 
-def counters_table(measured: Sequence[Measured], values: Values) -> Table:
+def counters_table(measured: Sequence[MeasuredLaunch], values: LaunchValues) -> Table:
     used = values.used.get("tensor_percent", set())
     notes = [f"tensor_percent is {', '.join(sorted(used))}"] if used else []
     notes += _stall_notes(measured, "top_stall")
@@ -143,12 +143,12 @@ def counters_table(measured: Sequence[Measured], values: Values) -> Table:
     return Table.from_rows("counters", "one row per profiled kernel launch", COUNTERS, rows, *notes)
 
 
-def _counters_row(each: Measured) -> dict[str, Any]:
+def _counters_row(each: MeasuredLaunch) -> dict[str, object]:
     launch, found = each.launch, each.numbers
     theoretical = found.get("occupancy_theoretical_percent")
     stall, stall_percent = each.top_stall
     shared = [found[key] for key in ("shared_dynamic", "shared_static") if key in found]
-    row: dict[str, Any] = {column.name: _float(found.get(column.name)) for column in COUNTERS}
+    row: dict[str, object] = {column.name: _float(found.get(column.name)) for column in COUNTERS}
     return row | {
         **_id(launch),
         "device": _known(launch.device),
@@ -170,14 +170,14 @@ def _counters_row(each: Measured) -> dict[str, Any]:
     }
 
 
-def _dram_tbps(each: Measured) -> float | None:
+def _dram_tbps(each: MeasuredLaunch) -> float | None:
     rate, moved, time = each.numbers.get("dram_rate"), each.dram_bytes, each.numbers.get("time")
     if rate is not None:
         return _float(rate, -12)
     return float(moved / time / 1000) if moved is not None and time else None
 
 
-def stalls_table(measured: Sequence[Measured]) -> Table:
+def stalls_table(measured: Sequence[MeasuredLaunch]) -> Table:
     rows = [
         {
             **_id(each.launch),
@@ -194,7 +194,7 @@ def stalls_table(measured: Sequence[Measured]) -> Table:
     return Table.from_rows("counter_stalls", "one row per profiled launch and what its warps did", STALLS, rows, *notes)
 
 
-def rules_table(launches: Sequence[Launch], *, decimal_comma: bool) -> Table:
+def rules_table(launches: Sequence[ProfiledLaunch], *, decimal_comma: bool) -> Table:
     rows = [
         {
             **_id(launch),
@@ -211,13 +211,13 @@ def rules_table(launches: Sequence[Launch], *, decimal_comma: bool) -> Table:
     return Table.from_rows("counter_rules", "one row per profiled launch and rule of Nsight Compute", RULES, rows)
 
 
-def _stall_notes(measured: Sequence[Measured], column: str) -> list[str]:
+def _stall_notes(measured: Sequence[MeasuredLaunch], column: str) -> list[str]:
     taken = {next(iter(each.stalls)) for each in measured if each.stalls}
     named = [MEASURES[measure] for measure, _ in STALL_METRICS if measure in taken]
     return [f"{column} is from {', else '.join(named)}"] if named else []
 
 
-def _id(launch: Launch) -> dict[str, Any]:
+def _id(launch: ProfiledLaunch) -> dict[str, object]:
     return {"id": launch.id, "process": launch.process, "kernel": launch.kernel}
 
 

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -23,10 +23,10 @@ NOT_A_SEPARATOR: Final = re.compile(r"[^\s,]|\Z")
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Args(Struct, gc=False):
+class ProtonArgs(Struct, gc=False):
     call_stack: Raw = Raw()
     """As it stands in the file: most kernels share theirs with others, and it is decoded once."""
-    metrics: dict[str, Any] = {}
+    metrics: dict[str, object] = {}
     finalization_ns: float = field(name="Finalization Time (ns)", default=math.nan)
     frequency_mhz: float = field(name="Frequency (MHz)", default=math.nan)
     init_ns: int = field(name="Init Time (ns)", default=-1)
@@ -45,13 +45,13 @@ class ProtonEvent(Struct, gc=False):
     bind_id: int | str | None = None
     flow_out: bool = False
     flow_in: bool = False
-    args: Args = field(default_factory=Args)
+    args: ProtonArgs = field(default_factory=ProtonArgs)
 
 
 E = TypeVar("E", bound=Struct)
 
 
-class Document(Struct, Generic[E]):
+class EventDocument(Struct, Generic[E]):
     traceEvents: list[E]  # noqa: N815 - the file's own spelling
 
 
@@ -67,7 +67,7 @@ def read_documents(text: bytes, kind: type[E]) -> tuple[list[E], Counter[str]]:
 
     `kind` is what an event becomes; its field `args` may get lost where it holds something unexpected.
     """
-    decoder = msgspec.json.Decoder(Document[kind], strict=False)  # type: ignore[valid-type]
+    decoder = msgspec.json.Decoder(EventDocument[kind], strict=False)  # type: ignore[valid-type]
     for parts in ([text], text.splitlines()):
         try:
             documents = [decoder.decode(part) for part in parts if part.strip(b"\0 \t\r\n")]
@@ -126,7 +126,7 @@ class _Scan(Generic[E]):
         self.damage["truncated" if is_cut(error) else "damaged"] += 1
         return following.end() - 1 if following else -1
 
-    def _keep(self, value: Any) -> None:
+    def _keep(self, value: object) -> None:
         if not isinstance(value, dict):
             self.damage["not_events"] += 1
             return

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from warplens.model.builder import TraceBuilder
-from warplens.model.event_records import Geometry, ThreadId
+from warplens.model.event_records import LaunchGeometry, ThreadId
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.readers.proton.events import ProtonEvent, call_stack
@@ -48,7 +48,7 @@ class _Scope(NamedTuple):
     path: tuple[str, ...]
 
 
-class KernelTrace:
+class KernelEvents:
     """Adds kernels and scopes to a builder."""
 
     format: Final = "proton"
@@ -180,12 +180,12 @@ def _holds(scope: tuple[str, ...], callers: tuple[str, ...]) -> bool:
     return callers[: len(scope)] == scope and all(frame_of(name)[0] == "annotation" for name in scope)
 
 
-def _shape(match: re.Match[str]) -> Geometry:
+def _shape(match: re.Match[str]) -> LaunchGeometry:
     """A launch's geometry from what Triton's users append to the names of kernels."""
     sizes = [int(size[:9]) for size in re.findall(r"\d+", match["grid"])[:3]]
     grid = str([*sizes, 1, 1, 1][:3]) if sizes else ""
     block = str([THREADS_PER_WARP * int(match["warps"]), 1, 1]) if match["warps"] else ""
-    return Geometry(grid, block)
+    return LaunchGeometry(grid, block)
 
 
 def _start(event: ProtonEvent) -> float:
@@ -199,7 +199,7 @@ def _number(value: int | str | None) -> int:
     return int(digits[0]) if digits else 0
 
 
-def _float(value: Any) -> float:
+def _float(value: object) -> float:
     """A number, also one written as text, as newer releases do; NaN for anything else."""
     try:
         return float(value) if isinstance(value, (int, float, str)) else math.nan

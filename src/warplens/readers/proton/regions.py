@@ -24,7 +24,7 @@ def is_region(event: ProtonEvent) -> bool:
     return isinstance(event.pid, str) and isinstance(event.tid, str) and CTA.fullmatch(event.pid) is not None
 
 
-class RegionTrace:
+class RegionEvents:
     """Adds regions to a builder. Those of one launch have one number in the column `correlation`, where it is known.
 
     The ends of an arrow have a number in `external_id`: twice that of the arrow, and one more where it arrives.

@@ -17,9 +17,9 @@ from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 from warplens.readers.proton.events import read_events
-from warplens.readers.proton.kernels import KernelTrace
-from warplens.readers.proton.regions import RegionTrace, is_region
-from warplens.readers.shared.collector import gc_paused
+from warplens.readers.proton.kernels import KernelEvents
+from warplens.readers.proton.regions import RegionEvents, is_region
+from warplens.readers.shared.gc_pause import gc_paused
 
 EXPORT: Final = "such a file comes from Triton: proton.start('name', data='trace'), …, proton.finalize()"
 
@@ -33,7 +33,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
             why = "damaged before its first whole event" if damage else "without timed events"
             raise FormatError(f"a Proton trace {why}", where=meta.source, hint=EXPORT)
         has_regions = any(is_region(event) for event in timed)
-        content = RegionTrace(events) if has_regions else KernelTrace(events)
+        content = RegionEvents(events) if has_regions else KernelEvents(events)
     content.builder.damage["not_events"] += damage["not_events"]
     meta = msgspec.structs.replace(
         meta,

@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import numpy as np
@@ -25,6 +25,9 @@ from warplens.model.quality import Note, Quality
 from warplens.model.trace import Device, Meta
 from warplens.model.tree import Floats, build_tree
 from warplens.readers.proton.frames import PYTHON_FRAME, frame_of
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 TIME, COUNT, SAMPLES, CYCLES, DEVICE = "time (ns)", "count", "num_samples", "cycles", "device_id"
 OLD_NAMES: Final = {"Time (ns)": TIME, "Count": COUNT, "DeviceId": DEVICE, "DeviceType": "device_type"}
@@ -55,11 +58,11 @@ def is_msgpack(head: bytes) -> bool:
 
 def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
     roots, tables = _parts(_decoded(text, meta, notes), meta)
-    nodes = _Nodes()
+    nodes = _TreeNodes()
     for root in roots:
         nodes.add_tree(root)
     kinds, names = nodes.kinds_and_names()
-    numbers = _Numbers(nodes)
+    numbers = _MetricValues(nodes)
     ns, count = numbers.whole(TIME), numbers.whole(COUNT)
     if max(sum(ns), sum(count)) > 1 << 62:
         raise FormatError("a Proton tree with impossible times", where=meta.source, hint=WHOLE)
@@ -77,7 +80,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
     return CallPaths(found, tree.with_metrics(numbers.metrics()), quality, tuple(nodes.device))
 
 
-def _decoded(text: bytes, meta: Meta, notes: list[Note]) -> Any:
+def _decoded(text: bytes, meta: Meta, notes: list[Note]) -> object:
     try:
         if is_msgpack(text[:64]):
             return msgspec.msgpack.decode(text, strict=False)
@@ -94,7 +97,7 @@ def _decoded(text: bytes, meta: Meta, notes: list[Note]) -> Any:
         raise FormatError(f"a damaged Proton tree ({error})", where=meta.source, hint=WHOLE) from error
 
 
-def _parts(content: Any, meta: Meta) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _parts(content: object, meta: Meta) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     """The roots and the tables of GPUs: one each as a rule."""
     entries = [entry for entry in (content if isinstance(content, list) else [content]) if isinstance(entry, dict)]
     roots = [entry for entry in entries if "frame" in entry or "children" in entry]
@@ -103,19 +106,19 @@ def _parts(content: Any, meta: Meta) -> tuple[list[dict[str, Any]], list[dict[st
     return roots, [entry for entry in entries if "frame" not in entry and "children" not in entry]
 
 
-class _Nodes:
+class _TreeNodes:
     """The nodes of a file, parents before their children, equal siblings as one; 0 is the root."""
 
     def __init__(self) -> None:
         self.parent, self.name, self.device = [NONE], ["all"], [NONE]
-        self.values: dict[str, list[tuple[int, Any]]] = {}
+        self.values: dict[str, list[tuple[int, object]]] = {}
         self.on_root: set[str] = set()
         self.in_file = 0
         self._place: dict[tuple[int, str], int] = {}
         self._unnamed = 0
         self._no_nodes = 0
 
-    def add_tree(self, root: dict[str, Any]) -> None:
+    def add_tree(self, root: dict[str, object]) -> None:
         self.on_root.update(self._add_metrics(0, root))
         stack = [(child, 0) for child in reversed(self._children(root))]
         while stack:  # and no recursion: frames may be nested deeper than Python allows
@@ -124,7 +127,7 @@ class _Nodes:
             self._add_metrics(node, entry)
             stack.extend((child, node) for child in reversed(self._children(entry)))
 
-    def _children(self, entry: dict[str, Any]) -> list[dict[str, Any]]:
+    def _children(self, entry: dict[str, object]) -> list[dict[str, object]]:
         self.in_file += 1
         found = entry.get("children") or []
         listed = found if isinstance(found, list) else [found]
@@ -132,7 +135,7 @@ class _Nodes:
         self._no_nodes += len(listed) - len(nodes)
         return nodes
 
-    def _node(self, entry: dict[str, Any], above: int) -> int:
+    def _node(self, entry: dict[str, object], above: int) -> int:
         frame = entry.get("frame")
         name = frame.get("name") if isinstance(frame, dict) else None
         if not isinstance(name, str) or not name:
@@ -145,7 +148,7 @@ class _Nodes:
             self.device.append(NONE)
         return node
 
-    def _add_metrics(self, node: int, entry: dict[str, Any]) -> set[str]:
+    def _add_metrics(self, node: int, entry: dict[str, object]) -> set[str]:
         metrics = entry.get("metrics")
         listed = metrics.items() if isinstance(metrics, dict) else ()
         found = {OLD_NAMES.get(name, _encodable(name)): value for name, value in listed if isinstance(name, str)}
@@ -156,7 +159,7 @@ class _Nodes:
                 self.values.setdefault(name, []).append((node, value))
         return set(found)
 
-    def _set_device(self, node: int, value: Any) -> None:
+    def _set_device(self, node: int, value: object) -> None:
         text = str(value)
         number = int(text) if text.isdecimal() and len(text) < 9 else NONE
         # One kernel below one path on two GPUs is one node: then neither number would be right.
@@ -199,10 +202,10 @@ def _frame(name: str) -> tuple[str, str]:
     return frame_of(f"{old['file']}:{old['line']}@{old['function']}" if old else name)
 
 
-class _Numbers:
+class _MetricValues:
     """The metrics as numbers, each node without its children; what cannot be one is counted."""
 
-    def __init__(self, nodes: _Nodes) -> None:
+    def __init__(self, nodes: _TreeNodes) -> None:
         self._nodes = nodes
         self._bad: Counter[str] = Counter()
         self._odd: Counter[str] = Counter()
@@ -213,7 +216,7 @@ class _Numbers:
         self._says_which = any(name in nodes.on_root for name in user)
         self._unsaid = [] if self._says_which else [name for name in user if not WORK.fullmatch(name)]
 
-    def _summed(self, name: str, found: list[tuple[int, Any]]) -> dict[int, float]:
+    def _summed(self, name: str, found: list[tuple[int, object]]) -> dict[int, float]:
         sums: dict[int, float] = {}
         for node, value in found:
             number = self._number(name, value)
@@ -221,7 +224,7 @@ class _Numbers:
                 sums[node] = sums.get(node, 0) + number
         return sums
 
-    def _number(self, name: str, value: Any) -> float | None:
+    def _number(self, name: str, value: object) -> float | None:
         if isinstance(value, str):
             with suppress(ValueError):
                 value = float(value)
@@ -290,7 +293,7 @@ class _Numbers:
         return found + ([Note("user_metrics", detail=", ".join(self._unsaid))] if self._unsaid else [])
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     try:
         return isinstance(value, int | float) and math.isfinite(value)
     except OverflowError:  # a whole number of more than 308 digits
@@ -306,7 +309,7 @@ def _is_measured(name: str) -> bool:
     return name in NESTED or MEASURED.fullmatch(name) is not None
 
 
-def _gpus(tables: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+def _gpus(tables: list[dict[str, object]]) -> list[tuple[str, dict[str, object]]]:
     return [
         (number, facts)
         for table in tables
@@ -317,7 +320,7 @@ def _gpus(tables: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def _device(number: str, facts: dict[str, Any]) -> Device:
+def _device(number: str, facts: dict[str, object]) -> Device:
     arch = _encodable(str(facts.get("arch", "")))
     return Device(
         int(number),
@@ -329,7 +332,7 @@ def _device(number: str, facts: dict[str, Any]) -> Device:
     )
 
 
-def _facts(tables: list[dict[str, Any]]) -> dict[str, str]:
+def _facts(tables: list[dict[str, object]]) -> dict[str, str]:
     """What tells GPUs of one architecture apart, in words, as `Device` has no place for it."""
     found = {}
     for number, facts in _gpus(tables):
@@ -341,5 +344,5 @@ def _facts(tables: list[dict[str, Any]]) -> dict[str, str]:
     return found
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value < 1 << 31 else 0

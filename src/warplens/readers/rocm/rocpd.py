@@ -80,7 +80,7 @@ def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
     endings = sorted(table.removeprefix(DISPATCHES) for table in database.tables if table.startswith(DISPATCHES))
     if "start" not in database.columns(DISPATCHES + endings[0]):
         raise FormatError("a rocpd file of a schema that is not known", where=meta.source, hint=AS_JSON)
-    process = _Process(database, endings[0])
+    process = _ProcessTables(database, endings[0])
     builder = process.builder
     if not len(builder):
         why = "a damaged rocpd file, without a readable event" if database.damage else "a rocpd file without events"
@@ -92,7 +92,7 @@ def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
     return builder.build(meta, [*notes, *more, *database.notes()])
 
 
-class _Process:
+class _ProcessTables:
     """Adds the events of one process to a builder."""
 
     def __init__(self, database: Database, ending: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from warplens.errors import FormatError
 from warplens.model.builder import TraceBuilder
-from warplens.model.event_records import Geometry
+from warplens.model.event_records import LaunchGeometry
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Device, Meta, Trace
@@ -28,7 +28,7 @@ class Correlation(msgspec.Struct):
     internal: int = NONE
 
 
-class Size(msgspec.Struct):
+class WorkSize(msgspec.Struct):
     x: int = 1
     y: int = 1
     z: int = 1
@@ -38,8 +38,8 @@ class Dispatch(msgspec.Struct):
     agent_id: Handle
     queue_id: Handle
     kernel_id: int
-    workgroup_size: Size
-    grid_size: Size
+    workgroup_size: WorkSize
+    grid_size: WorkSize
     group_segment_size: int = 0
 
 
@@ -88,14 +88,14 @@ class Operations(msgspec.Struct):
     operations: list[str] = []
 
 
-class Text(msgspec.Struct):
+class MarkerText(msgspec.Struct):
     key: int
     value: str
 
 
-class Strings(msgspec.Struct):
+class ToolStrings(msgspec.Struct):
     buffer_records: list[Operations] = []
-    marker_api: list[Text] = []
+    marker_api: list[MarkerText] = []
 
 
 class MetaData(msgspec.Struct):
@@ -105,23 +105,23 @@ class MetaData(msgspec.Struct):
 class Tool(msgspec.Struct):
     metadata: MetaData = msgspec.field(default_factory=MetaData)
     agents: list[Agent] = []
-    strings: Strings = msgspec.field(default_factory=Strings)
+    strings: ToolStrings = msgspec.field(default_factory=ToolStrings)
     kernel_symbols: list[Symbol] = []
     buffer_records: Buffers = msgspec.field(default_factory=Buffers)
 
 
-class File(msgspec.Struct, rename={"tools": "rocprofiler-sdk-tool"}):
+class RocprofFile(msgspec.Struct, rename={"tools": "rocprofiler-sdk-tool"}):
     tools: list[Tool]
 
 
 def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     try:
-        tools = msgspec.json.decode(text, type=File).tools
+        tools = msgspec.json.decode(text, type=RocprofFile).tools
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FormatError(f"a damaged rocprofv3 file ({error})", where=meta.source, hint=WHOLE) from error
     if not tools:
         raise FormatError("a rocprofv3 file without any process", where=meta.source, hint=WHOLE)
-    process = _Process(tools[0])
+    process = _ToolEvents(tools[0])
     builder = process.builder
     if not len(builder):
         raise FormatError("a rocprofv3 file without kernels, copies or calls", where=meta.source, hint=RECORD)
@@ -136,7 +136,7 @@ WHOLE = "was the export finished, and the file copied whole?"
 RECORD = "record with: rocprofv3 --kernel-trace --hip-trace --marker-trace --memory-copy-trace --output-format json"
 
 
-class _Process:
+class _ToolEvents:
     """Adds the records of one process to a builder."""
 
     def __init__(self, tool: Tool) -> None:
@@ -167,7 +167,7 @@ class _Process:
             -(-items // max(1, size)) for items, size in ((grid.x, block.x), (grid.y, block.y), (grid.z, block.z))
         ]
         registers = symbol.arch_vgpr_count if symbol else NONE
-        geometry = Geometry(str(blocks), str([block.x, block.y, block.z]), registers, info.group_segment_size)
+        geometry = LaunchGeometry(str(blocks), str([block.x, block.y, block.z]), registers, info.group_segment_size)
         self._add(
             record,
             "kernel",

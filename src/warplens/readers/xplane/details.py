@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from warplens.model.event_records import Allocation, Geometry, ThreadId
+from warplens.model.event_records import Allocation, LaunchGeometry, ThreadId
 from warplens.model.kinds import NONE
 from warplens.readers.xplane.planes import Stats, Value, XEvent
 
@@ -27,19 +27,19 @@ def details_of(stats: Stats, *names: str) -> dict[str, str]:
     return dict(word.split(":", 1) for word in words if ":" in word)
 
 
-def geometry_of(stats: Stats) -> Geometry:
+def geometry_of(stats: Stats) -> LaunchGeometry:
     return _geometry(stats.get("kernel_details", ""), stats.get("theoretical_occupancy_pct"))
 
 
 @lru_cache(maxsize=4096)
-def _geometry(kernel_details: Value, occupancy: Value | None) -> Geometry:
+def _geometry(kernel_details: Value, occupancy: Value | None) -> LaunchGeometry:
     details = details_of({"kernel_details": kernel_details}, "kernel_details")
     shared = [id_of(details.get(key)) for key in ("static_shared", "dynamic_shared", "group_mem")]
     known = [size for size in shared if size >= 0]
     size = min(sum(known), 2**63 - 1) if known else NONE
     percent = percent_of(details.get("occ_pct") if occupancy is None else occupancy)
     grid, block = (_extent(details.get(key)) for key in ("grid", "block"))
-    return Geometry(grid, block, id_of(details.get("regs")), size, percent)
+    return LaunchGeometry(grid, block, id_of(details.get("regs")), size, percent)
 
 
 def _extent(text: str | None) -> str:

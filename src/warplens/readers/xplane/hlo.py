@@ -17,31 +17,31 @@ T = TypeVar("T")
 NO_FUNCTION: Final = "(function not recorded)"
 
 
-class Origin(NamedTuple):
+class HloOrigin(NamedTuple):
     """Where an instruction comes from: JAX's name for it, and Python frames, outermost first."""
 
     op_name: str = ""
     frames: tuple[str, ...] = ()
 
 
-class Instruction(NamedTuple):
+class HloInstruction(NamedTuple):
     name: str
     opcode: str
-    origin: Origin
+    origin: HloOrigin
     target: str = ""
     """What a custom call calls: a library's function."""
 
 
 @dataclass(frozen=True)
-class Module:
+class HloModule:
     """What runs as such: what is inside fusions only lends its origin."""
 
-    instructions: dict[str, Instruction] = field(default_factory=dict)
-    schedules: tuple[tuple[Instruction, ...], ...] = ()
+    instructions: dict[str, HloInstruction] = field(default_factory=dict)
+    schedules: tuple[tuple[HloInstruction, ...], ...] = ()
     """The instructions of each computation, in the order in which they run."""
 
 
-def read_module(proto: bytes, damage: Damage) -> Module:
+def read_module(proto: bytes, damage: Damage) -> HloModule:
     """The module of an HloProto message."""
     content = dict(fields_of(proto, damage)).get(1, b"")
     return _ModuleReader(content if isinstance(content, bytes) else b"", damage).module()
@@ -93,8 +93,8 @@ class _ModuleReader:
                 order = [each for _, value in fields_of(sequence, self.damage) for each in varints(value)]
                 self.order[computation] = order
 
-    def module(self) -> Module:
-        instructions: dict[str, Instruction] = {}
+    def module(self) -> HloModule:
+        instructions: dict[str, HloInstruction] = {}
         schedules = []
         for number, computation in self.computations.items():
             if computation.is_fused:
@@ -103,7 +103,7 @@ class _ModuleReader:
             instructions.update((each.name, each) for each in own.values())
             order = self.order.get(number, [])
             schedules.append(tuple(own[each] for each in order if each in own))
-        return Module(instructions, tuple(schedule for schedule in schedules if schedule))
+        return HloModule(instructions, tuple(schedule for schedule in schedules if schedule))
 
     def _raw(self, instructions: Iterable[bytes]) -> list[_Raw]:
         return [self._raw_instruction(fields_of(data, self.damage)) for data in instructions]
@@ -120,28 +120,28 @@ class _ModuleReader:
             text_of(found.get(28, b"")),
         )
 
-    def _instruction(self, raw: _Raw) -> Instruction:
+    def _instruction(self, raw: _Raw) -> HloInstruction:
         origin = self._origin(raw.metadata)
         if not origin.op_name and raw.opcode == "fusion":
             inside = (self.computations.get(number) for number in raw.called)
             origin = next((found for each in inside if each and (found := self._origin_inside(each)).op_name), origin)
-        return Instruction(raw.name, raw.opcode, origin, raw.target)
+        return HloInstruction(raw.name, raw.opcode, origin, raw.target)
 
-    def _origin_inside(self, fused: _Computation) -> Origin:
+    def _origin_inside(self, fused: _Computation) -> HloOrigin:
         """That of the root, else that of the last instruction that has one."""
         members = self._raw(fused.instructions)
         members.sort(key=lambda raw: raw.number == fused.root)
         origins = (self._origin(raw.metadata) for raw in reversed(members) if raw.opcode != "parameter")
-        return next((origin for origin in origins if origin.op_name), Origin())
+        return next((origin for origin in origins if origin.op_name), HloOrigin())
 
-    def _origin(self, metadata: bytes) -> Origin:
+    def _origin(self, metadata: bytes) -> HloOrigin:
         """The numbers are the fields' of OpMetadata in xla_data.proto."""
         found = dict(fields_of(metadata, self.damage))
         frames = self.stack.above(found.get(15, 0))
         file = text_of(found.get(3, b""))
         if not frames and file:
             frames = (_frame(file, found.get(4, 0), NO_FUNCTION),)
-        return Origin(text_of(found.get(2, b"")), frames)
+        return HloOrigin(text_of(found.get(2, b"")), frames)
 
 
 class _StackFrames:

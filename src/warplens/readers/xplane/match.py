@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
-from warplens.readers.xplane.hlo import Instruction, Module, Origin
+from warplens.readers.xplane.hlo import HloInstruction, HloModule, HloOrigin
 
 SILENT: Final = re.compile(
     r"parameter|constant|bitcast|get-tuple-element|tuple|after-all|opt-barrier|add-dependency|call|while|conditional"
@@ -29,37 +29,37 @@ NUMBERS: Final = re.compile(r"(?:_\d+)+$")
 CONTAINERS: Final = frozenset(("call", "while", "conditional"))
 
 
-class Found(NamedTuple):
+class MatchedOp(NamedTuple):
     """An instruction, and the name of the op that it is shown as."""
 
     op: str
-    instruction: Instruction
+    instruction: HloInstruction
 
 
 class Matcher:
     """Finds the instructions of one module."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: HloModule) -> None:
         self._module = module
         self._by_kernel = {kernel_name(name): each for name, each in module.instructions.items()}
-        self._families: dict[str, list[Instruction]] = {}
+        self._families: dict[str, list[HloInstruction]] = {}
         for each in module.instructions.values():
             self._families.setdefault(family(each.name), []).append(each)
-        self._known: dict[tuple[str, ...], list[Found | None]] = {}
+        self._known: dict[tuple[str, ...], list[MatchedOp | None]] = {}
 
-    def named(self, hlo_op: str) -> Found | None:
+    def named(self, hlo_op: str) -> MatchedOp | None:
         """The instruction that an event names; none where it names a part of the program."""
         found = self._module.instructions.get(hlo_op)
-        return None if found is None or found.opcode in CONTAINERS else Found(found.name, found)
+        return None if found is None or found.opcode in CONTAINERS else MatchedOp(found.name, found)
 
-    def in_order(self, kernels: Sequence[str]) -> list[Found | None]:
+    def in_order(self, kernels: Sequence[str]) -> list[MatchedOp | None]:
         """The instructions of the GPU events of one launch, given by their names in the order of their starts."""
         key = tuple(kernels)
         if key not in self._known:
             self._known[key] = self._along_schedule(key) or self._by_name(key)
         return self._known[key]
 
-    def _along_schedule(self, kernels: tuple[str, ...]) -> list[Found | None] | None:
+    def _along_schedule(self, kernels: tuple[str, ...]) -> list[MatchedOp | None] | None:
         names = [kernel_name(kernel) for kernel in kernels]
         anchors = [place for place, name in enumerate(names) if name in self._by_kernel]
         wanted = [family(names[place]) for place in anchors]
@@ -71,17 +71,17 @@ class Matcher:
         if not fits or exact.count(max(exact)) > 1:
             return None
         found = _filled(kernels, anchors, fits[exact.index(max(exact))])
-        return [each and Found(self._op(name, each), each) for name, each in zip(names, found, strict=True)]
+        return [each and MatchedOp(self._op(name, each), each) for name, each in zip(names, found, strict=True)]
 
-    def _op(self, kernel: str, instruction: Instruction) -> str:
+    def _op(self, kernel: str, instruction: HloInstruction) -> str:
         named_after = self._by_kernel.get(kernel)
         return named_after.name if named_after else f"{instruction.opcode} {instruction.target}".rstrip()
 
-    def _by_name(self, kernels: Iterable[str]) -> list[Found | None]:
+    def _by_name(self, kernels: Iterable[str]) -> list[MatchedOp | None]:
         named = (self._by_kernel.get(kernel_name(kernel)) for kernel in kernels)
-        return [each and Found(each.name, each._replace(origin=self._shared_origin(each))) for each in named]
+        return [each and MatchedOp(each.name, each._replace(origin=self._shared_origin(each))) for each in named]
 
-    def _shared_origin(self, instruction: Instruction) -> Origin:
+    def _shared_origin(self, instruction: HloInstruction) -> HloOrigin:
         """What all instructions agree on that the kernel of this one may run."""
         origins = [each.origin for each in self._families[family(instruction.name)]]
         op_name = instruction.origin.op_name
@@ -89,19 +89,19 @@ class Matcher:
             lambda level: len(set(level)) == 1, zip(*(origin.frames for origin in origins), strict=False)
         )
         frames = tuple(level[0] for level in levels)
-        return Origin(op_name if all(origin.op_name == op_name for origin in origins) else "", frames)
+        return HloOrigin(op_name if all(origin.op_name == op_name for origin in origins) else "", frames)
 
 
 class _Fit(NamedTuple):
     """A stretch of a schedule: where the instructions of the anchors are, and where it begins and ends."""
 
-    schedule: tuple[Instruction, ...]
+    schedule: tuple[HloInstruction, ...]
     at: list[int]
     begin: int
     end: int
 
 
-def _fits(schedule: tuple[Instruction, ...], wanted: list[str]) -> list[_Fit]:
+def _fits(schedule: tuple[HloInstruction, ...], wanted: list[str]) -> list[_Fit]:
     """The stretches whose instructions of the wanted families come in the wanted order, none left out."""
     families = set(wanted)
     places = [place for place, each in enumerate(schedule) if family(each.name) in families and not _is_silent(each)]
@@ -116,9 +116,9 @@ def _fits(schedule: tuple[Instruction, ...], wanted: list[str]) -> list[_Fit]:
     return fits
 
 
-def _filled(kernels: Sequence[str], anchors: list[int], fit: _Fit) -> list[Instruction | None]:
+def _filled(kernels: Sequence[str], anchors: list[int], fit: _Fit) -> list[HloInstruction | None]:
     """The anchors' instructions, and between each two of them those of what libraries launched."""
-    found: list[Instruction | None] = [None] * len(kernels)
+    found: list[HloInstruction | None] = [None] * len(kernels)
     for place, at in zip(anchors, fit.at, strict=True):
         found[place] = fit.schedule[at]
     edges = [(-1, fit.begin - 1), *zip(anchors, fit.at, strict=True), (len(kernels), fit.end)]
@@ -130,7 +130,9 @@ def _filled(kernels: Sequence[str], anchors: list[int], fit: _Fit) -> list[Instr
     return found
 
 
-def _shared_out(places: range, kernels: Sequence[str], between: list[Instruction]) -> list[tuple[int, Instruction]]:
+def _shared_out(
+    places: range, kernels: Sequence[str], between: list[HloInstruction]
+) -> list[tuple[int, HloInstruction]]:
     """Events ↔ instructions of the same gap: all to the only one, or one each; a fill belongs to what follows it."""
     if len(between) == 1:
         return [(place, between[0]) for place in places]
@@ -140,7 +142,7 @@ def _shared_out(places: range, kernels: Sequence[str], between: list[Instruction
     return [(place, between[min(sum(work < place for work in works), len(works) - 1)]) for place in places if works]
 
 
-def _is_silent(instruction: Instruction) -> bool:
+def _is_silent(instruction: HloInstruction) -> bool:
     return SILENT.fullmatch(instruction.opcode) is not None
 
 

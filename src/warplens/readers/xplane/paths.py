@@ -10,9 +10,9 @@ from warplens.model.kinds import NONE
 from warplens.readers.shared.protobuf_wire import Damage
 from warplens.readers.xplane.calls import HloWork, HostCall, HostCalls
 from warplens.readers.xplane.details import id_of
-from warplens.readers.xplane.hlo import Instruction, Origin, read_module
-from warplens.readers.xplane.match import Found, Matcher
-from warplens.readers.xplane.planes import Program, XEvent
+from warplens.readers.xplane.hlo import HloInstruction, HloOrigin, read_module
+from warplens.readers.xplane.match import MatchedOp, Matcher
+from warplens.readers.xplane.planes import XEvent, XlaProgram
 from warplens.readers.xplane.scopes import callers_of
 
 
@@ -40,7 +40,7 @@ class ProgramCallers:
     The callers hang below the call of the program, and all work of one call shares them.
     """
 
-    def __init__(self, builder: TraceBuilder, calls: HostCalls, programs: list[Program], damage: Damage) -> None:
+    def __init__(self, builder: TraceBuilder, calls: HostCalls, programs: list[XlaProgram], damage: Damage) -> None:
         self._builder = builder
         self._calls = calls
         self._damage = damage
@@ -61,13 +61,13 @@ class ProgramCallers:
     def add_to_builder(self) -> None:
         for launch, works in self._launches.items():
             call = self._calls.program_call(works[0].work)
-            ops: dict[Found, int] = {}
+            ops: dict[MatchedOp, int] = {}
             for work, found in self._found(launch, works):
                 if found not in ops:
                     ops[found] = self._add_path(call, work, found)
                 self._builder.add_context(work.event, ops[found])
 
-    def _found(self, launch: _Launch, works: list[_ProgramWork]) -> Iterator[tuple[HloWork, Found]]:
+    def _found(self, launch: _Launch, works: list[_ProgramWork]) -> Iterator[tuple[HloWork, MatchedOp]]:
         matcher = self._matcher(launch)
         if matcher is None:
             # Without the program, an event may still have its instruction's name and scopes.
@@ -91,7 +91,7 @@ class ProgramCallers:
             self._matchers[number] = Matcher(module) if module.instructions else None
         return self._matchers[number]
 
-    def _add_path(self, call: HostCall | None, work: HloWork, found: Found) -> int:
+    def _add_path(self, call: HostCall | None, work: HloWork, found: MatchedOp) -> int:
         """The op, below its callers. Frames and scopes are shared by all that runs in them; ops are one for each
         instruction."""
         parent, start_ns = (NONE, work.start_ns) if call is None else (call.event, call.start_ns)
@@ -101,5 +101,5 @@ class ProgramCallers:
         return parent
 
 
-def _from_event(each: _ProgramWork) -> Found:
-    return Found(each.work.hlo_op, Instruction(each.work.hlo_op, "", Origin(each.op_name)))
+def _from_event(each: _ProgramWork) -> MatchedOp:
+    return MatchedOp(each.work.hlo_op, HloInstruction(each.work.hlo_op, "", HloOrigin(each.op_name)))

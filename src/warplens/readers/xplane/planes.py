@@ -70,7 +70,7 @@ class XLine:
         return self.timestamp_ns + _rounded(event.offset_ps)
 
 
-class Program(NamedTuple):
+class XlaProgram(NamedTuple):
     """A compiled program: its number, its module's name and its HloProto message."""
 
     number: int
@@ -83,7 +83,7 @@ class XPlane:
     name: str = ""
     lines: list[XLine] = field(default_factory=list)
     stats: Stats = field(default_factory=dict)
-    programs: list[Program] = field(default_factory=list)
+    programs: list[XlaProgram] = field(default_factory=list)
 
     @property
     def device(self) -> int | None:
@@ -161,7 +161,7 @@ class PlaneReader:
                     stats.append(part)
             yield key, (texts[2] or texts[4], self._stats(stats, metadata))
 
-    def _programs(self, entries: Iterable[bytes], names: Mapping[int, str]) -> Iterator[Program]:
+    def _programs(self, entries: Iterable[bytes], names: Mapping[int, str]) -> Iterator[XlaProgram]:
         """The programs of the metadata plane, named "module(number)"; old files say the number nowhere else."""
         for key, value in self._map_entries(entries):
             parts = fields_of(value, self.damage)
@@ -175,7 +175,7 @@ class PlaneReader:
                 elif name == "program_id":
                     number = _number(stat.get(3, stat.get(4, number)))
             if proto:
-                yield Program(number, match["module"] if match else "", proto)
+                yield XlaProgram(number, match["module"] if match else "", proto)
 
     def _line(self, message: Message, metadata: Metadata) -> XLine:
         line = XLine()

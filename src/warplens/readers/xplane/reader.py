@@ -19,7 +19,7 @@ from warplens.model.builder import TraceBuilder
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Device, Meta, Trace
-from warplens.readers.shared.collector import gc_paused
+from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.protobuf_wire import Damage
 from warplens.readers.xplane.calls import HloWork, HostCall, HostCalls
 from warplens.readers.xplane.details import ALLOCATIONS, allocation_of, copy_name, geometry_of, id_of, size_of

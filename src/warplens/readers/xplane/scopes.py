@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from warplens.model.kinds import BACKWARD
-from warplens.readers.xplane.hlo import Origin
+from warplens.readers.xplane.hlo import HloOrigin
 
 Path = tuple[tuple[str, str], ...]
 TRANSFORM: Final = re.compile(r"(?P<name>\w+)\((?P<inside>.*)\)", re.DOTALL)
@@ -24,7 +24,7 @@ BACKWARD_MARK: Final = ("other", BACKWARD)
 """What stands between a forward scope and the backward work in it; see passes/context.py."""
 
 
-def callers_of(origin: Origin) -> Path:
+def callers_of(origin: HloOrigin) -> Path:
     """Kind and name of each caller of an instruction, outermost first."""
     return (*(("python", frame) for frame in origin.frames), *path_of(origin.op_name))
 

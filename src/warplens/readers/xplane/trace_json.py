@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from warplens.errors import FormatError
+from warplens.model.event_records import Lane, ThreadId
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 from warplens.readers.proton.events import read_documents
-from warplens.readers.shared.collector import gc_paused
+from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.protobuf_wire import Damage
 from warplens.readers.xplane.planes import STATS, Stats, XEvent, XLine, XPlane
 from warplens.readers.xplane.reader import EXPORT, added_planes, built
@@ -32,7 +33,7 @@ class XlaEvent(Struct, gc=False):
     tid: int | str | None = None
     ts: float = math.nan
     dur: float = 0.0
-    args: dict[str, Any] = {}
+    args: dict[str, object] = {}
 
 
 def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
@@ -58,8 +59,8 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
 
 def _planes(events: list[XlaEvent]) -> tuple[list[XPlane], int]:
     """The events as planes and lines, and how many have no usable time."""
-    planes: dict[Any, XPlane] = {}
-    lines: dict[tuple[Any, Any], XLine] = {}
+    planes: dict[ThreadId, XPlane] = {}
+    lines: dict[Lane, XLine] = {}
     untimed = 0
     for event in events:
         if event.ph not in ("X", "M"):
@@ -83,7 +84,7 @@ def _planes(events: list[XlaEvent]) -> tuple[list[XPlane], int]:
     return list(planes.values()), untimed
 
 
-def _stats(args: dict[str, Any]) -> Stats:
+def _stats(args: dict[str, object]) -> Stats:
     """The statistics that are used; numbers come as texts here."""
     known = ((name.lower(), value) for name, value in args.items())
     return {name: value for name, value in known if name in STATS and isinstance(value, (str, int, float))}

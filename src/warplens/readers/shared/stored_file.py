@@ -42,7 +42,7 @@ DAMAGED_ZIP = (
 
 
 @dataclass(frozen=True)
-class Source:
+class StoredFile:
     """A file's identity (hash of the bytes on disk) and its unwrapped content."""
 
     path: Path
@@ -61,7 +61,7 @@ class Source:
         return self.stored, []
 
 
-def load(path: Path) -> Source:
+def load(path: Path) -> StoredFile:
     """The file's bytes, or one clear line on why there are none."""
     try:
         stored = path.read_bytes()
@@ -77,7 +77,7 @@ def load(path: Path) -> Source:
         raise FormatError(f"cannot be read: {error}", where=str(path)) from None
     if not stored:
         raise FormatError("is empty", where=str(path), hint=UNFINISHED)
-    return Source(path, stored)
+    return StoredFile(path, stored)
 
 
 def _gunzip(stored: bytes, where: str) -> tuple[bytes, list[Note]]:
