@@ -7,6 +7,7 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -44,10 +45,18 @@ def ends(what: str = "this", cpu_seconds: int = 120) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
+@lru_cache(maxsize=1)
 def shared_traces() -> list[Path]:
-    """Every trace-event file beside the checkout; none where that folder is absent."""
-    found = [*(SHARED / "traces").rglob("*.json.gz"), *(SHARED / "traces").rglob("*.chrome_trace.gz")]
-    return sorted(path for path in found if _holds_trace_events(path))
+    """The trace-event files beside the checkout; none where that folder is absent.
+
+    Folders of one program's runs, a rank or a variant each, give two of them: more say the same at the same cost.
+    """
+    folder = SHARED / "traces"
+    paths = sorted([*folder.rglob("*.json.gz"), *folder.rglob("*.chrome_trace.gz")])
+    traces = [path for path in paths if _holds_trace_events(path)]
+    siblings = {path.parent for path in traces if path.relative_to(folder).parts[0] in ("ranks", "whatif")}
+    spare = {path for parent in siblings for path in [path for path in traces if path.parent == parent][2:]}
+    return [path for path in traces if path not in spare]
 
 
 def _holds_trace_events(path: Path) -> bool:
