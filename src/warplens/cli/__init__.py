@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from warplens import __version__
+from warplens.cli.completion import CompletionVerb
 from warplens.cli.config import apply_settings
 from warplens.cli.explaining.explain import ExplainVerb
 from warplens.cli.kernel import KernelVerb
@@ -48,6 +49,7 @@ VERBS: tuple[Verb, ...] = (
     EnergyVerb(),
     KernelVerb(),
     ExplainVerb(),
+    CompletionVerb(),
 )
 POLARS_PANIC = "PanicException"
 """Not a subclass of `Exception`; known by its name, because Polars is not imported before a verb needs it."""
