@@ -9,6 +9,7 @@ import polars as pl
 
 from warplens.model.table import Column, Table
 from warplens.model.targets import Target
+from warplens.units import format_ms
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class Finding:
     proof: str = ""
     rows: tuple[Evidence, ...] = ()
     targets: tuple[Target, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: the code, the title and the gain; the evidence would fill screens."""
+        gain = f" ({'≤ ' * self.bound}{format_ms(self.gain_ms)})" if self.gain_ms else ""
+        return f"<Finding {self.code}: {self.title}{gain}>"
 
 
 COLUMNS = (

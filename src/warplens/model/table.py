@@ -14,6 +14,7 @@ import polars as pl
 
 from warplens.errors import MissingExtra
 from warplens.model.records import records
+from warplens.units import plural
 
 DType = pl.DataType | type[pl.DataType]
 Record = TypeVar("Record")
@@ -96,6 +97,15 @@ class Table:
 
     def __len__(self) -> int:
         return self.frame.height
+
+    def __repr__(self) -> str:
+        """One line: the rows of some tables would fill screens."""
+        return f"<Table {self.name}: {plural(len(self), 'row')}, {plural(len(self.columns), 'column')}>"
+
+    def _repr_html_(self) -> str:
+        from warplens.model.notebook import table_html  # only notebooks need it
+
+        return table_html(self)
 
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)

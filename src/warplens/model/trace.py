@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ import polars as pl
 
 from warplens.model.kinds import CODE, GPU_WORK, KINDS
 from warplens.model.quality import Note, Quality
+from warplens.units import plural
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -170,6 +172,11 @@ class Trace:
 
     def __len__(self) -> int:
         return self.events.height
+
+    def __repr__(self) -> str:
+        """One line: the source and how much there is."""
+        counts = f"{plural(len(self), 'event')}, {plural(self.steps.height, 'step')}"
+        return f"<Trace {PurePath(self.meta.source).name}: {counts}>"
 
     def ints(self, column: str) -> Any:
         """A column of `events` as a numpy array."""

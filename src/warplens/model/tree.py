@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warplens.model.trace import Ints
+from warplens.units import format_ns, plural
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,6 +36,16 @@ class Tree:
 
     def __len__(self) -> int:
         return len(self.name)
+
+    def __repr__(self) -> str:
+        """One line: the root's time and how many call paths there are."""
+        total = format_ns(int(self.total_ns[0])) if len(self) else "none"
+        return f"<Tree of {plural(len(self), 'node')}: {total} {self.weight}>"
+
+    def _repr_html_(self) -> str:
+        from warplens.model.notebook import tree_html  # only notebooks need it
+
+        return tree_html(self)
 
     def children(self) -> list[list[int]]:
         """The children of every node, heaviest first."""

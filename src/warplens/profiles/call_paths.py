@@ -24,6 +24,7 @@ from warplens.outputs import Document, Extras
 from warplens.profiles.describing import NO_DEVICE, headline
 from warplens.profiles.on_demand import TablesOnDemand, bound
 from warplens.profiles.options import Rules, split_rules
+from warplens.units import plural
 
 MOST_METRICS = 4
 """How many metrics the verdict names."""
@@ -52,6 +53,9 @@ class PathsProfile(TablesOnDemand):
         self.workspace = PathWorkspace(paths, categorizer, options or Options(), gpu or gpu_of(paths.meta))
         """What the analyses of these call paths share."""
         super().__init__(bound(PATH_TABLES | FORMAT_TABLES, self.workspace))
+
+    def _contents(self) -> str:
+        return plural(len(self.paths.tree), "call path")
 
     @property
     def source(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 import polars as pl
@@ -68,6 +68,13 @@ class Comparison(TablesOnDemand):
     ) -> None:
         super().__init__({name: TableSource(make) for name, make in makers.items()})
         self._sides, self._facts = sides, facts
+
+    def _contents(self) -> str:
+        return "two traces" if self._sides.compared else "two profiles"
+
+    @property
+    def _short_source(self) -> str:
+        return " and ".join(PurePath(source).name for source in self.sources)
 
     @property
     def sources(self) -> tuple[str, str]:

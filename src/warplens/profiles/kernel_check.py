@@ -62,6 +62,9 @@ class OpenedCheck(TablesOnDemand):
         self.checked = checked
         self._source = source
 
+    def _contents(self) -> str:
+        return plural(len(self.checks), "compilation")
+
     @property
     def source(self) -> str:
         """The file of facts, or the script or kernel that was checked."""

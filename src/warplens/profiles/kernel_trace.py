@@ -38,6 +38,9 @@ class OpenedKernelTrace(TablesOnDemand):
         self.trace = trace
         self._source = source
 
+    def _contents(self) -> str:
+        return plural(len(self.launches), "launch", "launches")
+
     @property
     def source(self) -> str:
         """The file of the trace, or the kernel that was traced."""

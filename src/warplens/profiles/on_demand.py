@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
 import polars as pl
 
 from warplens.errors import UsageError, WarplensError
 from warplens.model.table_entry import TableEntry
+from warplens.profiles.notebook import opened_html
 from warplens.profiles.sql import FrameMaker, run_query
+from warplens.units import plural
 
 if TYPE_CHECKING:
     from warplens.model.finding import Finding
     from warplens.model.measured import Measured
     from warplens.model.table import Table
     from warplens.model.tree import Tree
+    from warplens.profiles.opened import Opened
     from warplens.profiles.trace import Profile
 
 Work = TypeVar("Work")
@@ -58,6 +62,21 @@ class TablesOnDemand:
     @property
     def source(self) -> str:
         raise NotImplementedError
+
+    def _contents(self) -> str:
+        """How much there is, in a few words."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        contents = f"{self._contents()}, {plural(len(self.table_names), 'table')}"
+        return f"<{type(self).__name__} {self._short_source}: {contents}>"
+
+    def _repr_html_(self: Opened) -> str:
+        return opened_html(self)
+
+    @property
+    def _short_source(self) -> str:
+        return PurePath(self.source).name
 
     @property
     def table_names(self) -> tuple[str, ...]:

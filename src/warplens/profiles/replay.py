@@ -35,6 +35,9 @@ class OpenedReplay(TablesOnDemand):
         self.result = result
         self._source = source
 
+    def _contents(self) -> str:
+        return plural(len(self.result.units), "unit")
+
     @property
     def source(self) -> str:
         """The path that it was opened from."""

@@ -28,6 +28,7 @@ from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.options import Rules, split_rules
 from warplens.profiles.sql import FrameMaker
 from warplens.replay.result_file import ReplayResult
+from warplens.units import plural
 
 TABLE_NAMES = ("quality", "findings", "evidence", *(name for name in TABLES if name != "quality"))
 """The tables of a trace's report."""
@@ -73,6 +74,9 @@ class Profile(TablesOnDemand):
             "evidence": TableSource(lambda: evidence_table(self.findings())),
         }
         return {"quality": sources["quality"]} | advice | sources
+
+    def _contents(self) -> str:
+        return plural(self.trace.steps.height, "step")
 
     @property
     def source(self) -> str:
