@@ -147,7 +147,7 @@ def test_an_unknown_gpu_has_rates_but_no_roofline_and_says_how_to_name_it(opened
     assert [row[name] for name in ("roofline_us", "percent_of_roofline", "lost_us")] == [None] * 3
     assert (row["bound"], row["unit"], row["flag"]) == ("", "", "")
     for name in ("roofline", "gemm"):
-        assert any("--gpu" in note and "unknown GPU" in note for note in profile.table(name).notes)
+        assert any("unknown GPU" in note and "`warplens explain gpus`" in note for note in profile.table(name).notes)
 
 
 DEVICE = {

@@ -1,4 +1,4 @@
-"""Why a table has nothing to show, in words that fit the profiler which recorded the trace."""
+"""Why a table is empty, worded for the profiler that recorded the trace."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NO_STACKS: Final = ("no_host", "no_stacks", "no_python", "no_python_tracer", "no
 
 
 def quality_note_or(work: Workspace, codes: tuple[str, ...], otherwise: str) -> str:
-    """What the trace's own notes say of it: they know how to record it; else a plain sentence."""
-    told = [note.message for note in work.trace.quality.notes if note.code in codes]
-    return told[0] if told else otherwise
+    """The first quality note with one of these codes, which says how to record what is missing; else a sentence."""
+    messages = [note.message for note in work.trace.quality.notes if note.code in codes]
+    return messages[0] if messages else otherwise
 
 
 def torch_hint(work: Workspace, hint: str) -> str:
-    """A hint that only PyTorch's profiler can follow, empty for all others."""
+    """A hint for users of PyTorch's profiler, empty for all others."""
     return hint if work.trace.meta.format == TORCH else ""

@@ -1,4 +1,4 @@
-"""`quality`: what this trace can and cannot tell."""
+"""`quality`: what this trace records and what it does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warplens.model.table import Column, Table
 COLUMNS = (
     Column("code", "stable name of the note", "", pl.String),
     Column("severity", "warning: numbers are affected; info: something is not recorded", "", pl.String),
-    Column("count", "events touched, 0 where that makes no sense", "", pl.Int64),
+    Column("count", "number of events affected, 0 where it does not apply", "", pl.Int64),
     Column("message", "what it means", "", pl.String),
 )
 
@@ -23,7 +23,7 @@ def quality(work: Workspace) -> Table:
 
 
 def _mangled_names(work: Workspace) -> list[Note]:
-    """Names that no demangler at hand could read: categories then rest on parts of them."""
+    """Names that no installed demangler could read: their categories derive from parts of the mangled name."""
     names = work.kernel_facts["kernel"].to_list()
     mangled = sum(demangle(name).startswith("_Z") for name in names if name.startswith("_Z"))
     return [Note("mangled", mangled)] if mangled else []

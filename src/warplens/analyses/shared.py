@@ -16,8 +16,7 @@ def shared(
 ) -> Callable[Concatenate[Owner, Arguments], Result]:
     """A function of a workspace whose result is kept with that workspace, per value of the other arguments.
 
-    The results live as long as the workspace does. Only the function itself reads them: whoever needs a result calls
-    the function.
+    The results live as long as the workspace. Only the function itself reads them: other code calls the function.
 
     >>> class Work:
     ...     pass

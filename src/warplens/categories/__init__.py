@@ -1,4 +1,4 @@
-"""Kernel categories: what a kernel does, told from its name by ordered rules that users can extend."""
+"""Kernel categories: what a kernel does, derived from its name by ordered rules that users can extend."""
 
 from warplens.categories.demangling import demangle
 from warplens.categories.matching import OTHER, Categorizer, KernelClass, category_names, load_categorizer

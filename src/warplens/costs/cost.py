@@ -14,7 +14,7 @@ class Cost(Struct, frozen=True):
     """Floating-point operations (a multiply–add is 2) and bytes (each input read once, each output written once).
 
     `unit` says which kind of arithmetic unit does the work, `dtype` in which number type; `params` are the sizes that
-    the family's formula took, in order. `approximate` says why the figures are no exact count; empty where they are.
+    the family's formula took, in order. `approximate` says why the figures are not exact; empty where they are.
     """
 
     family: str

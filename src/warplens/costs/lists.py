@@ -2,7 +2,7 @@
 
 Of a long list (over 30 tensors) a profile records no shapes at all, and never the dtypes. What remains is the launch:
 PyTorch's multi-tensor kernels cut every tensor into chunks of 65,536 elements and give each chunk one block, so the
-blocks tell the elements, to within the last chunk of each tensor.
+number of blocks gives the elements, to within the last chunk of each tensor.
 """
 
 from __future__ import annotations

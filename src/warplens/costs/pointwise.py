@@ -74,7 +74,7 @@ class Pointwise(Struct, frozen=True):
     """dtype of a second result of the same shape, such as a dropout's mask."""
     family: str = FAMILY
     may_alias: bool = False
-    """Optimizers pass one tensor as the second and third operand; which, no profile tells."""
+    """Optimizers pass one tensor as the second and third operand; profiles do not record which."""
 
     def cost(self, call: Call) -> Cost | None:
         operands = [arg for arg in call.args[: self.inputs] if isinstance(arg, Tensor)]

@@ -1,6 +1,6 @@
 """Inductor's Triton kernels: bytes from the tensors their launch records.
 
-A generated kernel reads or writes each of its tensors once, as far as the record tells; a tensor that it updates in
+A generated kernel reads or writes each of its tensors once, as far as is recorded; a tensor that it updates in
 place is moved twice but recorded once. A kernel that looks rows up in a table does not read the table: its tensors
 count for no more elements than the kernel iterates over.
 """

@@ -55,7 +55,7 @@ class Finding:
 
 
 COLUMNS = (
-    Column("code", "stable code; `warplens explain CODE` tells more", "", pl.String),
+    Column("code", "stable code; `warplens explain CODE` describes it", "", pl.String),
     Column("title", "what was found", "", pl.String),
     Column("gain_ms", "estimated gain per step, or of the whole trace where no steps are marked", "ms", pl.Float64),
     Column("gain_percent", "the same as a share of the GPU's total time", "%", pl.Float64),
@@ -66,7 +66,7 @@ COLUMNS = (
     Column("proof", "measured result, where an experiment was run", "", pl.String),
 )
 EVIDENCE_COLUMNS = (
-    Column("finding", "place of the finding in the table findings, from 1", "", pl.Int64),
+    Column("finding", "row of the finding in the table findings, from 1", "", pl.Int64),
     Column("code", "its code", "", pl.String),
     Column("what", "op, kernel, gap or step", "", pl.String),
     Column("detail", "its sizes or figures", "", pl.String),

@@ -17,7 +17,7 @@ from warplens.outputs.registry import OUTPUTS
 
 PAGE = "html"
 CATEGORY = Column(
-    "kernel_category", "what the kernel does, told from its name; empty for what is no kernel", "", pl.String
+    "kernel_category", "what the kernel does, derived from its name; empty for other nodes", "", pl.String
 )
 TreeTarget = Target | FlamegraphTarget
 

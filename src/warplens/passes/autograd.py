@@ -9,7 +9,7 @@ from warplens.model.trace import Ints, Trace
 
 ENGINE = "autograd::engine::evaluate_function: "
 MAX_PAIRS = 20_000
-"""Comparing two threads takes some 15 µs; with more pairs than this, threads are told by their order alone."""
+"""Comparing two threads takes some 15 µs; with more pairs than this, threads are matched by their order alone."""
 
 
 def join_backward(trace: Trace) -> Trace:

@@ -1,4 +1,4 @@
-"""The last pass: what the linked trace can and cannot tell, as Quality notes."""
+"""The last pass: what the linked trace records and what it lacks, as Quality notes."""
 
 from __future__ import annotations
 

@@ -21,13 +21,20 @@ TIMES: Final = (
     Column("ratio", "B over A; empty where A has none", "", pl.Float64),
     Column(
         "percent_of_change",
-        "share of the change of the total; the parts of opposite sign take it over 100",
+        "share of the change of the total; over 100 where parts of opposite sign cancel",
         "%",
         pl.Float64,
     ),
     Column("status", "both, only in A, or only in B", "", pl.String),
-    Column("within_noise", "the difference is no larger than noise_us; empty where that is unknown", "", pl.Boolean),
-    Column("noise_us", "what the runs' own steps let the difference vary by (95 %)", "us", pl.Float64),
+    Column(
+        "within_noise", "whether the difference is within noise_us; empty where the noise is unknown", "", pl.Boolean
+    ),
+    Column(
+        "noise_us",
+        "difference that the variation between the runs' own steps explains (95 %)",
+        "us",
+        pl.Float64,
+    ),
 )
 COUNTS: Final = (
     Column("a_count", "GPU events in A, per step or in the whole trace", "", pl.Float64),

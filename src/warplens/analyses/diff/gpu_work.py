@@ -43,7 +43,10 @@ def diff_modules(pair: Pair) -> Table:
     frame = compare(pair, [a.with_columns(key), b.with_columns(key)], ["module"])
     columns = (
         Column(
-            "module", "path of nn.Module instances; * for their numbers where only so the paths match", "", pl.String
+            "module",
+            "path of nn.Module instances; * replaces their numbers where the paths match only without them",
+            "",
+            pl.String,
         ),
         *TIMES,
         *COUNTS,
@@ -86,7 +89,7 @@ def _with_modules(side: Side) -> pl.DataFrame:
 
 def diff_host(pair: Pair) -> Table:
     frame = compare(pair, [_host_ops(side) for side in pair.sides], ["op"])
-    meanings = {"a_us": "host time inside the op but in no inner op, in A", "a_count": "calls in A"}
+    meanings = {"a_us": "host time inside the op, inner ops excluded, in A", "a_count": "calls in A"}
     times = [replace(column, meaning=meanings.get(column.name, column.meaning)) for column in (*TIMES, *COUNTS)]
     columns = (Column("op", "framework op", "", pl.String), *times)
     return Table.from_frame("diff_host", "host time: one row per op name, A against B", columns, frame, *pair.notes[:1])

@@ -101,7 +101,7 @@ def _level(
     common = free[0].group_by(keys).agg(pl.col("no_op").any().alias("a_no_op"))
     common = common.join(free[1].group_by(keys).agg(pl.col("no_op").any().alias("b_no_op")), on=keys)
     if name in BY_KERNEL:
-        # With ops on both sides, an equal kernel is no evidence: every network adds tensors.
+        # With ops on both sides, an equal kernel proves nothing: every network adds tensors.
         common = common.filter(pl.col("a_no_op") | pl.col("b_no_op"))
     found = (
         common.select(keys)
@@ -226,7 +226,7 @@ def plain_name(op: str) -> str:
 
 
 def outermost_ops(work: Workspace, op: Ints) -> Ints:
-    """For each op the outermost one around it that is no wrapper, itself included; -1 for -1."""
+    """For each op the outermost one around it that is not a wrapper, itself included; -1 for -1."""
     wraps = np.array([WRAPPER.match(name) is not None for name in work.trace.names], bool)
     names, enclosing = work.trace.ints("name"), work.enclosing_op
     found: Ints = op.copy()
@@ -313,7 +313,7 @@ def _with_key(units: pl.DataFrame, keys: dict[OpSignature, str]) -> pl.DataFrame
 
 
 def has_shapes(pair: Pair) -> bool:
-    """Whether both traces recorded shapes; of work without ops nobody asks for them."""
+    """Whether both traces recorded shapes; work without ops needs none."""
     ops = [side.work.trace.is_kind("op").any() for side in pair.sides]
     recorded = [bool((side.work.trace.specs["input_dims"].fill_null("") != "").any()) for side in pair.sides]
     return all(has_dims or not has_ops for has_dims, has_ops in zip(recorded, ops, strict=True))

@@ -18,7 +18,7 @@ STUDENT_95 = np.array(
 )  # fmt: skip
 """By degrees of freedom, two-sided. One counts as two: its 12.7 would hide differences of ten times the spread."""
 ROUNDING_US = 0.001
-"""Times are recorded in ns: less is no difference."""
+"""Times are recorded in ns: smaller differences are rounding."""
 
 
 def noise_us(a_var: npt.ArrayLike, b_var: npt.ArrayLike, a_runs: int, b_runs: int) -> Floats:

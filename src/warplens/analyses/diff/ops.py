@@ -16,14 +16,14 @@ ONE_ROW = ("op", "outer op", "kernel", "kernel category")
 COLUMNS = (
     Column(
         "op",
-        "framework op: the innermost one, or the outermost where only that matches; A → B where names differ",
+        "framework op: the innermost, or the outermost where only that matches; A → B where the names differ",
         "",
         pl.String,
     ),
     Column(
-        "input_dims", "shapes of its inputs; A → B where they differ, empty where a row holds several", "", pl.String
+        "input_dims", "shapes of its inputs; A → B where they differ, empty where a row covers several", "", pl.String
     ),
-    Column("matched_by", "what A and B have in common; empty where the other has no counterpart", "", pl.String),
+    Column("matched_by", "what A and B have in common; empty for rows without a counterpart", "", pl.String),
     *TIMES,
     *COUNTS,
     Column("kernel_category", "category of most of its GPU time", "", pl.String),

@@ -39,9 +39,9 @@ def diff_of_tables(name: str, a: pl.DataFrame, b: pl.DataFrame) -> Table:
     ]
     frame = joined.with_columns(status.alias("status"), *deltas).sort("in_a", "in_b", nulls_last=True)
     columns = [
-        *(Column(key, "names the row", "", frame.schema[key]) for key in keys),
+        *(Column(key, "identifies the row", "", frame.schema[key]) for key in keys),
         *_repeat(frame),
-        Column("status", "which of them have it", "", pl.String),
+        Column("status", "whether A, B or both have the row", "", pl.String),
     ]
     columns += [column for number in numbers for column in _number_columns(number, frame)]
     frame = _sorted(frame.select(column.name for column in columns), numbers)
@@ -58,7 +58,7 @@ def summary_of(tables: Sequence[Table]) -> Table:
         Column("rows", "rows in either", "", pl.Int64),
         Column("only_in_a", "rows that only A has", "", pl.Int64),
         Column("only_in_b", "rows that only B has", "", pl.Int64),
-        Column("differing", "rows of both with any other number", "", pl.Int64),
+        Column("differing", "rows of both in which a number differs", "", pl.Int64),
     )
     return Table.from_rows(REPORT_TABLES, "one row per table that both reports hold", columns, rows)
 
@@ -71,7 +71,7 @@ def _counts(frame: pl.DataFrame) -> tuple[int, int, int]:
 
 
 def _keys(candidates: list[str], a: pl.DataFrame, b: pl.DataFrame) -> list[str]:
-    """The first columns that tell all rows apart in both: what follows them are facts about a row."""
+    """The first columns that identify every row in both; the columns after them are facts about a row."""
     for count in range(1, len(candidates)):
         keys = candidates[:count]
         if not any(frame.select(keys).is_duplicated().any() for frame in (a, b)):
@@ -95,7 +95,7 @@ def _prepared(frame: pl.DataFrame, keys: list[str], numbers: list[str], side: st
 
 
 def _repeat(frame: pl.DataFrame) -> list[Column]:
-    return [Column(REPEAT, "tells rows of equal names apart", "", pl.Int64)] if frame[REPEAT].max() else []
+    return [Column(REPEAT, "distinguishes rows with equal names", "", pl.Int64)] if frame[REPEAT].max() else []
 
 
 def _number_columns(number: str, frame: pl.DataFrame) -> list[Column]:

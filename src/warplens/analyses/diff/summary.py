@@ -35,7 +35,7 @@ def diff_summary(pair: Pair) -> Table:
     share = (100 * pl.col("delta_us") / change) if change else pl.lit(None, pl.Float64)
     texts = pl.Series("what_changed", _texts(pair, frame), dtype=pl.String)
     columns = (
-        Column("part", "kernel category, cause of idleness, or what these leave of the total", "", pl.String),
+        Column("part", "kernel category, cause of idle time, or the rest of the total", "", pl.String),
         Column("kind", "total, kernel category, idle, or rest", "", pl.String),
         *TIMES,
         Column("what_changed", "the kernels behind it, A → B", "", pl.String),

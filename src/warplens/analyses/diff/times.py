@@ -112,7 +112,7 @@ def diff_steps(pair: Pair) -> Table:
         names |= {f"{name}us": f"a_{name}us", f"{name}us_b": f"b_{name}us"}
     frame = with_delta(joined.with_columns(status.alias("status")).rename(names))
     columns = (
-        Column("position", "first, second … step with GPU work", "", pl.Int64),
+        Column("position", "position among the steps with GPU work, from 1", "", pl.Int64),
         Column("a_step", "its number in A", "", pl.Int64),
         Column("b_step", "its number in B", "", pl.Int64),
         Column("a_us", "length of the step on A's GPU, idle time included", "us", pl.Float64),

@@ -1,7 +1,7 @@
-"""Kernel counters beside a trace: which kernels of it Nsight Compute has measured, and what it saw.
+"""Kernel counters joined to a trace: which of its kernels Nsight Compute measured, and the results.
 
-Nsight Compute and the profilers that make traces spell the same kernel differently: other namespaces are left out, `T3`
-stands for a parameter, a lambda is `[lambda() (instance 1)]` or `{lambda()#1}`. So kernels are joined by what both
+Nsight Compute and the profilers that make traces spell the same kernel differently: they omit other namespaces, `T3`
+replaces a parameter, a lambda is `[lambda() (instance 1)]` or `{lambda()#1}`. So kernels are joined by what both
 spellings keep: the function's own name, the words and numbers of its template arguments, the grid and the block.
 """
 
@@ -27,9 +27,9 @@ from warplens.model.table import Column, DType, Table
 
 SHORT: Final = Column("kernel_short", "readable short form of the name", "", pl.String)
 MEANING: Final = "one row per kernel, grid and block of the trace that Nsight Compute has measured"
-NO_COUNTERS: Final = "no counters: give Nsight Compute's CSV beside the trace (--ncu FILE)"
+NO_COUNTERS: Final = "no counters: open the trace together with a CSV page of Nsight Compute"
 COLUMNS: Final = (
-    Column("kernel", "name as the trace has it", "", pl.String),
+    Column("kernel", "name as recorded in the trace", "", pl.String),
     SHORT,
     CATEGORY,
     Column("grid", "blocks", "", pl.String),
@@ -38,9 +38,9 @@ COLUMNS: Final = (
     Column("total_us", "sum of their durations", "us", pl.Float64),
     Column("percent", "share of the summed duration of all GPU events", "%", pl.Float64),
     Column("mean_us", "mean duration in the trace", "us", pl.Float64),
-    Column("profiled", "launches that Nsight Compute measured; what follows are means over them", "", pl.Int64),
+    Column("profiled", "launches that Nsight Compute measured; the columns that follow are their means", "", pl.Int64),
     Column("matched_by", "name: with template arguments, base name: one of the two spellings has none", "", pl.String),
-    Column("ncu_us", "duration as Nsight Compute measured it, alone", "us", pl.Float64),
+    Column("ncu_us", "duration of the kernel alone, as Nsight Compute measured it", "us", pl.Float64),
     Column("dram_bytes", "bytes read from and written to the GPU's memory, measured", "bytes", pl.Float64),
     Column("modelled_bytes", "bytes that the op must move, where the op launches this one kernel", "bytes", pl.Float64),
     Column(
@@ -54,13 +54,18 @@ COLUMNS: Final = (
     Column("sm_percent", "use of the busiest part of the multiprocessors", "%", pl.Float64),
     Column("tensor_percent", "use of the tensor pipe: time, not a count of operations", "%", pl.Float64),
     Column("occupancy_percent", "warps resident on average, of the most that fit", "%", pl.Float64),
-    Column("occupancy_limit", "what keeps more warps from being resident", "", pl.String),
+    Column("occupancy_limit", "the resource that limits the number of resident warps", "", pl.String),
     Column("top_stall", "what warps waited for most", "", pl.String),
     Column("top_stall_percent", "share of the warps' time", "%", pl.Float64),
-    Column("rule", "Nsight Compute's rule that promises most", "", pl.String),
-    Column("rule_text", "what it says", "", pl.String),
-    Column("estimated_speedup_percent", "time that Nsight Compute thinks can be won", "%", pl.Float64),
-    Column("speedup_type", "global: of the kernel's time, local: of the part that the rule looks at", "", pl.String),
+    Column("rule", "the rule of Nsight Compute with the largest estimated speedup", "", pl.String),
+    Column("rule_text", "the text of the rule", "", pl.String),
+    Column("estimated_speedup_percent", "speedup as Nsight Compute estimates it", "%", pl.Float64),
+    Column(
+        "speedup_type",
+        "global: share of the kernel's time; local: share of the part that the rule examines",
+        "",
+        pl.String,
+    ),
 )
 MEANS: Final = (
     "time_us", "dram_bytes", "dram_percent", "l2_hit_percent", "sm_percent", "tensor_percent", "occupancy_percent",
@@ -150,7 +155,7 @@ def with_short_names(found: Table, categorizer: Categorizer) -> Table:
 
 
 def measured_kernels(work: Workspace) -> Table:
-    """What Nsight Compute measured of this trace's kernels, where its CSV was given beside the trace."""
+    """What Nsight Compute measured of this trace's kernels, where its CSV was opened with the trace."""
     counters = next((table for table in work.counters if table.name == "counters"), None)
     rules = next((table for table in work.counters if table.name == "counter_rules"), None)
     if counters is None:

@@ -26,11 +26,11 @@ COLUMNS: Final = (
     Column("percent", "share of the warps' spans, from each one's first region to its last", "%", pl.Float64),
 )
 MEANING: Final = (
-    "each warp has a clock of its own and many run at once: these times add up to no kernel's time; "
-    "a region's time holds that of the regions inside it, so shares can add up to over 100 %"
+    "each warp has its own clock and many run at once: these times do not add up to the kernel's time; "
+    "a region's time includes the regions inside it, so shares can add up to over 100 %"
 )
 CLOCK: Final = (
-    "times are clock ticks that Proton takes for 1 ns each: on a GPU at 1.98 GHz they are 1.98 times the truth"
+    "times are clock ticks that Proton counts as 1 ns each: on a GPU at 1.98 GHz they are 1.98 times too long"
 )
 
 
@@ -64,7 +64,7 @@ def regions(work: Workspace) -> Table:
 
 
 def region_events(trace: Trace) -> pl.DataFrame:
-    """One row per pass of a warp through a region; none for other kinds of profiles. Ends of arrows are no regions."""
+    """One row per pass of a warp through a region; none for other kinds of profiles. Ends of arrows are not regions."""
     kind = CODE["gpu_annotation"] if trace.meta.format == FORMAT else -1
     processes = trace.lanes["process"].to_list()
     matches = [CTA.fullmatch(process) for process in processes]

@@ -42,13 +42,13 @@ COLUMNS: Final = (
         "%",
         pl.Float64,
     ),
-    Column("meanwhile", "where the other warps were most in that time", "", pl.String),
-    Column("meanwhile_percent", "share of their time that they were there", "%", pl.Float64),
-    Column("others", "all of the larger shares of the other warps' time", "", pl.String),
+    Column("meanwhile", "the region in which the other warps spent most of that time", "", pl.String),
+    Column("meanwhile_percent", "share of their time spent there", "%", pl.Float64),
+    Column("others", "the largest shares of the other warps' time", "", pl.String),
 )
 MEANING: Final = (
-    "the other warps are those of the same CTA outside the warp's own group of four, or all others where a CTA has no "
-    "more than four; of nested regions the innermost counts for them"
+    "the other warps are those of the same CTA outside the warp's own group of four, or all others where a CTA has at "
+    "most four; of nested regions the innermost counts for them"
 )
 
 

@@ -24,7 +24,7 @@ GPU_EVENT_COLUMNS: Final = (
     START,
     Column("dur_us", "how long it ran", "us", pl.Float64),
     Column("kernel", "readable short form of the name", "", pl.String),
-    Column("kernel_category", "what the kernel does, by its name", "", pl.String),
+    Column("kernel_category", "what the kernel does, derived from its name", "", pl.String),
     Column("op", "innermost framework op around the launch; the launching call where there is no op", "", pl.String),
     Column("gpu", "GPU number", "", pl.Int32),
     Column("stream", "GPU stream (queue)", "", pl.Int64),

@@ -24,7 +24,7 @@ from warplens.model.table import Table
 from warplens.model.trace import Ints
 
 KEYS: Final = {
-    # table: the columns that tell its rows apart, which `_described` knows for each GPU event
+    # table: the columns that identify its rows; `_described` has them for each GPU event
     "kernel_categories": ("kernel_category",),
     "kernels": ("op", "kernel", "device", "stream"),
     "launch_categories": ("op", "kernel_category"),

@@ -13,7 +13,7 @@ from warplens.analyses.workspace import percent_of
 from warplens.model.table import Column, Table
 
 COLUMNS = (
-    Column("file", "source file of the innermost frame that is not framework plumbing", "", pl.String),
+    Column("file", "source file of the innermost frame outside the framework", "", pl.String),
     Column("line", "line that was running", "", pl.Int64),
     Column("function", "its function", "", pl.String),
     Column("count", "GPU events launched from it", "", pl.Int64),

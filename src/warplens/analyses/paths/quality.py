@@ -1,4 +1,4 @@
-"""`quality` of call paths: what this profile can and cannot tell."""
+"""`quality` of call paths: what this profile records and what it does not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def quality(work: PathWorkspace) -> Table:
 
 
 def _limits(work: PathWorkspace) -> list[Note]:
-    """What such a profile cannot tell. Only Proton could have recorded Python frames."""
+    """What such a profile lacks. Only Proton can record Python frames."""
     frames = [] if "python" in work.tree.kind or work.paths.meta.format != PROTON_TREE else [Note("no_frames")]
     if work.gpu_total_ns:
         return [Note("no_timeline"), *frames]
@@ -47,5 +47,5 @@ def _mangled_names(work: PathWorkspace) -> list[Note]:
 def _unknown_gpu(work: PathWorkspace) -> list[Note]:
     if work.hardware is not None or not len(work.gpu):
         return []
-    known = [device.name or f"compute {device.compute}" for device in work.paths.meta.devices]
-    return [Note("unknown_gpu", detail=", ".join(filter(None, dict.fromkeys(known))) or "the file does not name it")]
+    names = [device.name or f"compute {device.compute}" for device in work.paths.meta.devices]
+    return [Note("unknown_gpu", detail=", ".join(filter(None, dict.fromkeys(names))) or "the file does not name it")]

@@ -26,15 +26,20 @@ HOW_TO_SAMPLE: Final = {
 }
 COLUMNS = (
     Column("kernel_short", "readable short form of the kernel's name", "", pl.String),
-    Column("file", "source file inside the kernel; empty where the samples are not told apart by line", "", pl.String),
+    Column("file", "source file of the kernel; empty where the samples are not recorded by line", "", pl.String),
     Column("line", "line in it", "", pl.Int64),
     Column("function", "function in it", "", pl.String),
-    Column("samples", "times the sampler found a warp here", "count", pl.Int64),
-    Column("stalled_samples", "of these, those in which it waited", "count", pl.Int64),
+    Column("samples", "samples of warps on this line", "count", pl.Int64),
+    Column("stalled_samples", "samples in which the warp was stalled", "count", pl.Int64),
     Column("percent", "share of all samples", "%", pl.Float64),
-    Column("stalled_percent", "share of this line's samples in which it waited", "%", pl.Float64),
-    Column("top_stall", "what it waited for most; `selected`, an issued instruction, is no wait", "", pl.String),
-    Column("top_stall_percent", "share of that among the waits", "%", pl.Float64),
+    Column("stalled_percent", "stalled share of this line's samples", "%", pl.Float64),
+    Column(
+        "top_stall",
+        "most frequent stall reason; `selected`, an issued instruction, does not count as a stall",
+        "",
+        pl.String,
+    ),
+    Column("top_stall_percent", "share of that reason among the stalls", "%", pl.Float64),
     Column("kernel", "the kernel's name as recorded", "", pl.String),
 )
 

@@ -36,7 +36,7 @@ NO_SHAPES: Final = "no shapes"
 REASONS: Final = {
     COSTED: "FLOPs and bytes are known",
     "no model": "the op is not in the op table",
-    NO_SHAPES: "what the op worked on is not recorded",
+    NO_SHAPES: "the shapes of the op's inputs are not recorded",
     "in a graph": "launched by a CUDA or HIP graph, inside which no ops are recorded",
     "no op": "launched outside any op, or without a recorded launch",
 }

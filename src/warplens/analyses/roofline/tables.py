@@ -27,7 +27,7 @@ from warplens.model.trace import Ints
 COLUMNS = (
     Column("op", "the op whose inputs give the cost", "", pl.String),
     Column("family", "which formula gives FLOPs and bytes; `warplens explain costs` lists them", "", pl.String),
-    Column("params", "the sizes it took", "", pl.String),
+    Column("params", "the sizes that the formula uses", "", pl.String),
     Column("dtype", "element type of the main input", "", pl.String),
     Column("flop", "floating-point operations of one call (a multiply–add is 2)", "", pl.Float64),
     Column("bytes", "bytes one call must move: inputs read once, outputs written once", "bytes", pl.Float64),
@@ -39,7 +39,7 @@ COLUMNS = (
     Column("bound", "what limits the op: compute, memory or host link; empty for an unknown GPU", "", pl.String),
     Column("roofline_us", "the least time one call can take on this GPU", "us", pl.Float64),
     Column("percent_of_roofline", "roofline_us over kernel_us_mean", "%", pl.Float64),
-    Column("flag", "why that share is not to be taken at face value", "", pl.String),
+    Column("flag", "why percent_of_roofline is not reliable; empty where it is", "", pl.String),
     Column("unit", "the ceiling that was used", "", pl.String),
     Column("ceiling", "whether that ceiling is measured or from the data sheet", "", pl.String),
     Column("total_us", "summed duration of the GPU events of all calls", "us", pl.Float64),
@@ -47,10 +47,10 @@ COLUMNS = (
     Column("lost_us", "time above the roofline, all calls together", "us", pl.Float64),
     STEP_TIME,
     Column("kernel_short", "kernel that takes most of the time", "", pl.String),
-    Column("arch", "architecture that kernel was built for, where its name says so", "", pl.String),
+    Column("arch", "architecture that the kernel was built for, where its name contains it", "", pl.String),
     Column("line", "Python line with most of the time", "", pl.String),
     Column("module", "nn.Module with most of the time", "", pl.String),
-    Column("approximate", "why FLOPs or bytes are no exact count", "", pl.String),
+    Column("approximate", "why FLOPs or bytes are approximate; empty where they are exact", "", pl.String),
 )
 KEY: Final = Column("key", "number of the op and cost that a row sums up", "", pl.Int64)
 PARAMS = {
@@ -91,7 +91,7 @@ def _notes(work: Workspace) -> list[str]:
 def _ceiling_notes(work: Workspace) -> list[str]:
     notes = []
     if len(work.gpu) and work.hardware is None:
-        notes.append("unknown GPU: no roofline; name it with --gpu (`warplens explain gpus`) or --gpu-file")
+        notes.append("unknown GPU: no roofline; name the GPU (`warplens explain gpus`) or give a GPU file")
     elif work.hardware is not None:
         notes.append(f"ceilings of {work.hardware.name}: {work.hardware.measured or work.hardware.source}")
     return notes
@@ -238,18 +238,18 @@ def ceilings(work: Workspace) -> Table:
             peaks = [(dtype, gpu.peak_tflops(unit, dtype)) for dtype in sorted(gpu.datasheet.of(unit))]
             rows += [(*about, unit, dtype, peak.value, "TFLOP/s", peak.measured) for dtype, peak in peaks if peak]
     columns = (
-        Column("gpu", "GPU as the table of hardware names it", "", pl.String),
-        Column("architecture", "what its kernels are built for", "", pl.String),
+        Column("gpu", "name of the GPU in the hardware table", "", pl.String),
+        Column("architecture", "its compute architecture", "", pl.String),
         Column("unit", "matrix or vector units, memory, or the link to the host", "", pl.String),
         Column("dtype", "number type", "", pl.String),
         Column(
             "value",
-            "the most it does: measured where that is known, else the data sheet's dense figure",
+            "peak rate: measured where known, otherwise the dense figure of the data sheet",
             "",
             pl.Float64,
         ),
         Column("per", "unit of the value", "", pl.String),
-        Column("measured", "measured, not only promised", "", pl.Boolean),
+        Column("measured", "whether the value is measured; otherwise it is from the data sheet", "", pl.Boolean),
     )
     return Table.from_rows("ceilings", "one row per limit of this trace's GPU", columns, rows, *_ceiling_notes(work))
 

@@ -40,9 +40,7 @@ def short_kernels(work: Workspace) -> Table:
         Column("op", "op that launches it most often", "", pl.String),
         Column("kernel_short", "readable short form of the name", "", pl.String),
         STEP_TIME,
-        Column(
-            "graph_count", "of the launches, those inside a CUDA or HIP graph: none is waited for there", "", pl.UInt32
-        ),
+        Column("graph_count", "launches inside a CUDA or HIP graph, which cost no launch on the host", "", pl.UInt32),
     )
     share = 100 * len(short) / max(1, len(work.gpu))
     limit = format_ns(work.options.short_ns)

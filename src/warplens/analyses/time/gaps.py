@@ -28,15 +28,15 @@ UNKNOWN: Final = "unknown"
 SHORT_GAPS: Final = "short gaps"
 CAUSES: Final = {
     # cause: what it means and, after the colon, what usually helps
-    "host sync": "the host waited for the GPU to drain and only then went on: avoid .item(), .cpu(), synchronize()",
+    "host sync": "the host waited for the GPU to finish before it continued: avoid .item(), .cpu(), synchronize()",
     "host busy": "the host was still preparing the next launch: fewer or fused ops, torch.compile, CUDA graphs",
-    "memory allocation": "the host was inside cudaMalloc/cudaFree or the like: warm the caching allocator up",
+    "memory allocation": "the host was inside cudaMalloc, cudaFree or similar: warm up the caching allocator",
     "kernel loading": "the host was loading or compiling a kernel: warm up before measuring",
     "data loading": "the host was waiting for the data loader: more workers, prefetching",
-    "launch call": "the host was inside the launch call itself: a full queue, or slow drivers",
+    "launch call": "the host was inside the launch call itself: a full queue or a slow driver",
     "dependency": "the launch was queued in time; the GPU waited for another stream, an event or its own latency",
     UNKNOWN: "the next GPU event has no recorded launch: record the CPU side as well",
-    SHORT_GAPS: "gaps below the threshold, together, mostly launch latency: fewer, larger kernels, CUDA graphs",
+    SHORT_GAPS: "all gaps below the threshold, mostly launch latency: fewer, larger kernels, CUDA graphs",
 }
 SYNC = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$")
 ALLOCATION = re.compile(
@@ -47,16 +47,16 @@ LOADING = re.compile(
 )
 BETWEEN: Final = "(between recorded events)"
 LONG_PAUSE_NS: Final = 5_000_000
-"""After a synchronisation a host launches again within a few ms, even profiled; a longer pause has its own reason."""
+"""After a synchronization a host launches again within a few ms, even profiled; a longer pause has another cause."""
 DATA_LOADING = re.compile(r"enumerate\(DataLoader\)|.*dataloader\.py\(\d+\): __next__")
 GAP_COLUMNS = (
     Column("device", "GPU number", "", pl.Int32),
     Column("start_ms", "start of the gap, since the trace's start", "ms", pl.Float64),
     Column("gap_us", "its length", "us", pl.Float64),
-    Column("cause", "why, as far as the host side tells; `warplens explain gaps` lists the causes", "", pl.String),
+    Column("cause", "the cause, from the host's activity; `warplens explain gaps` lists the causes", "", pl.String),
     Column(
         "host_frame",
-        "innermost Python frame of the user's own that the host was in; in backward, of the forward code",
+        "innermost Python frame of user code that the host was in; for the backward pass, of the forward code",
         "",
         pl.String,
     ),

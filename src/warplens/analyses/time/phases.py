@@ -24,12 +24,12 @@ MARKS: Final = {
     "backward": re.compile(r"autograd::engine::evaluate_function|CompiledFunctionBackward"),
 }
 MEANINGS: Final = {
-    "forward": "launched by the forward pass, and anything that is none of the others",
-    "recompute": "forward work done again during backward (activation checkpointing)",
+    "forward": "launched by the forward pass, and everything that belongs to no other phase",
+    "recompute": "forward work repeated during the backward pass (activation checkpointing)",
     "backward": "launched by the autograd engine",
     "optimizer": "launched inside Optimizer.step",
-    "earlier": "no launch recorded, before the first work that has one: queued before the recording began",
-    "unknown": "no launch recorded, in the midst of work that has one",
+    "earlier": "no launch recorded, before the first event with one: queued before the recording began",
+    "unknown": "no launch recorded, among events with one",
 }
 COLUMNS = (
     Column("phase", "part of the step; `warplens explain phases` defines each", "", pl.String),

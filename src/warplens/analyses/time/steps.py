@@ -16,15 +16,15 @@ from warplens.model.table import Column, Table
 SHOWN = ("busy", "idle", "computation", "exposed_communication", "exposed_memcpy")
 COLUMNS = (
     Column("step", "number of the step", "", pl.Int64),
-    Column("name", "the mark it was taken from", "", pl.String),
+    Column("name", "name of the annotation that marks it", "", pl.String),
     Column("start_ms", "start on the host, since the trace's start", "ms", pl.Float64),
     Column("host_ms", "length on the host", "ms", pl.Float64),
     Column("gpu_ms", "length on the GPU: from its first kernel to the next step's first", "ms", pl.Float64),
     Column("busy_ms", "GPU busy within that", "ms", pl.Float64),
     Column("idle_ms", "GPU idle within that", "ms", pl.Float64),
     Column("computation_ms", "union of computation within that", "ms", pl.Float64),
-    Column("exposed_communication_ms", "communication hidden by no computation", "ms", pl.Float64),
-    Column("exposed_memcpy_ms", "copies hidden by neither", "ms", pl.Float64),
+    Column("exposed_communication_ms", "communication not overlapped by computation", "ms", pl.Float64),
+    Column("exposed_memcpy_ms", "copies not overlapped by computation or communication", "ms", pl.Float64),
     Column("busy_percent", "busy share of gpu_ms", "%", pl.Float64),
     Column("count", "GPU events launched by the step", "", pl.Int64),
     Column("kernel_us", "summed duration of the GPU events launched by the step", "us", pl.Float64),

@@ -1,7 +1,7 @@
 """Derived metrics of a call tree: what `-m` of the tree understands, each with its formula.
 
 A metric is computed for every node, from what the node has with all that is below it, or with `exc:` before its name
-(or ` (exc)` behind it) from what it has alone. NaN stands where a node has nothing to compute it from.
+(or ` (exc)` behind it) from what it has alone. It is NaN where a node lacks the inputs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.tree import Floats, Tree
 
 EXCLUSIVE: Final = " (exc)"
-"""Ends the name of a metric of a tree that belongs to its node alone and is no part of any sum."""
+"""Suffix of metrics that belong to their node alone and are not part of any sum."""
 NS_IN: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 SCALES: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
 PEAKS: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
@@ -194,7 +194,7 @@ def metric(tree: Tree, name: str, gpu: Gpu | None = None) -> Figure:
         words = _words(found, plain, tree)
         meaning = formula.meaning.format(**words) + (", of the node alone" if alone else "")
         return Figure(name.strip(), values, formula.unit.format(**words), meaning, formula.is_rate)
-    raise UsageError("a metric without a name", hint="--list names what this profile offers")
+    raise UsageError("a metric without a name", hint="the table metrics lists what this profile offers")
 
 
 def _words(found: re.Match[str], name: str, tree: Tree) -> dict[str, str]:
@@ -219,8 +219,8 @@ def offered(tree: Tree, gpu: Gpu | None = None) -> Table:
         for figure in figures
     ]
     columns = (
-        Column("metric", "its name; exc: before it leaves out what is below a node", "", pl.String),
-        Column("total", "its value for the whole profile; none for what belongs to single nodes", "", pl.Float64),
+        Column("metric", "its name; the prefix exc: excludes what is below a node", "", pl.String),
+        Column("total", "its value for the whole profile; empty for metrics of single nodes", "", pl.Float64),
         Column("unit", "of that value", "", pl.String),
         Column("meaning", "what it is", "", pl.String),
     )

@@ -23,11 +23,11 @@ NOT_OPS: Final = re.compile(r"(torch::autograd|autograd|c10d|nccl|record_param_c
 TRITON: Final = re.compile(r"triton_\w+")
 TENSOR: Final = re.compile(r'\[(\d+),\s*(\d+),\s*(\d+),\s*(\d+),\s*(\d+),\s*"([^"]*)"\]')
 
-IN_GRAPH: Final = "launched by a graph: its ops ran when it was captured, not in this trace"
+IN_GRAPH: Final = "launched by a graph: its ops ran at capture, not in this trace"
 NO_OP: Final = "launched outside any op"
 NO_LAUNCH_REASON: Final = "its launch is not in the trace"
 COLLECTIVE: Final = "a collective: it needs the other ranks"
-NOT_AN_OP: Final = "launched by {}, which is no op that can be called"
+NOT_AN_OP: Final = "launched by {}, which is not a callable op"
 
 
 class UnitCalls(NamedTuple):

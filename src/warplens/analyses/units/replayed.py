@@ -32,7 +32,7 @@ class WholeRun:
 UNIT_COLUMNS: Final = (
     Column("unit", "its number in the plan", "", pl.String),
     Column("op", "the op that was called", "", pl.String),
-    Column("kernel_short", "its longest kernel, in short", "", pl.String),
+    Column("kernel_short", "short name of its longest kernel", "", pl.String),
     Column("kernel_category", "of that kernel", "", pl.String),
     Column("count", "calls in the trace", "", pl.Int64),
     Column("percent", "share of the GPU time of the trace", "%", pl.Float64),
@@ -43,7 +43,7 @@ UNIT_COLUMNS: Final = (
     Column("same_kernel", "names and grids are those of the trace", "", pl.String),
     Column("active_mj", "energy of one call above idle", "mJ", pl.Float64),
     Column("total_mj", "energy of one call, idle power included", "mJ", pl.Float64),
-    Column("watts", "power while it runs over and over", "W", pl.Float64),
+    Column("watts", "power while it runs in a loop", "W", pl.Float64),
     Column("interval_percent", "half the 95 % interval of active_mj, as a share of it", "%", pl.Float64),
     Column("busy_percent", "share of the measured loop in which its kernels ran", "%", pl.Float64),
     Column("status", "done, failed, refused or not run", "", pl.String),
@@ -197,9 +197,9 @@ def replay(result: ReplayResult, whole: WholeRun | None = None) -> Table:
     """The replay in figures."""
     columns = (
         Column("measure", "what was measured", "", pl.String),
-        Column("value", "how much", "", pl.Float64),
-        Column("unit", "of what", "", pl.String),
-        Column("meaning", "in words", "", pl.String),
+        Column("value", "value", "", pl.Float64),
+        Column("unit", "unit of the value", "", pl.String),
+        Column("meaning", "description", "", pl.String),
     )
     notes = list(result.notes)
     if not any(unit.energy for unit in result.units):
@@ -227,7 +227,7 @@ def _comparison(timed: Sequence[UnitResult]) -> list[tuple[str, float, str, str]
         ("same kernels", _share(traced_ns(u for u in told if u.same), traced_ns(told)), "%",
          "of the replayed time, in units that launched the same kernels with the same grids"),
         ("in range", _share(traced_ns(u for u in timed if in_range(u)), traced), "%",
-         "of the replayed time, in units whose median lies within the trace's own p10–p90 or ±10 % of its median"),
+         "of the replayed time, in units whose median is within the trace's own p10–p90 or ±10 % of its median"),
         ("replayed", replayed / 1e3, "us", "Σ calls × replayed median"),
         ("replayed / traced", replayed / traced, "", "over the units that were replayed"),
     ]  # fmt: skip

@@ -21,10 +21,10 @@ from warplens.model.table_entry import TableEntry, entries
 
 SHARES: Final = (50, 90, 95, 99)
 CUMULATIVE: Final = Column(
-    "cumulative_percent", "with all rows above it, of the GPU time of the trace", "%", pl.Float64
+    "cumulative_percent", "share of the GPU time of the trace, this row and all above it", "%", pl.Float64
 )
 DEFINITIONS: Final = (
-    # definition, columns that tell two GPU events apart, meaning
+    # definition, columns that distinguish two GPU events, meaning
     ("name", ("name",), "the kernel's name"),
     ("name + grid + block", ("name", "grid", "block"), "and how it is laid out on the GPU"),
     ("op signature", ("op_name", "dims", "types", "strides"), "the op that launched it, with shapes, dtypes, strides"),
@@ -43,24 +43,24 @@ def unique(work: Workspace) -> Table:
     ]
     columns = (
         Column("definition", "when two kernels count as the same", "", pl.String),
-        Column("unique", "how many different ones there are", "", pl.Int64),
+        Column("unique", "number of distinct kernels", "", pl.Int64),
         *(
             Column(f"n_for_{share}", f"how many of the longest take {share} % of their GPU time", "", pl.Int64)
             for share in SHARES
         ),
-        Column("meaning", "in words", "", pl.String),
+        Column("meaning", "description", "", pl.String),
     )
-    notes = ["kernels only; copies and memsets count where they are part of a unit"]
+    notes = ["kernels only; copies and memsets count only as part of a unit"]
     if not work.trace.specs.height:
-        notes.append("the trace records no shapes, so ops are told apart by their names only")
+        notes.append("the trace records no shapes: ops are distinguished by name only")
     outside = events.filter(pl.col("unit") == NONE)["dur_ns"].sum() / max(work.gpu_total_ns, 1)
     if outside:
-        notes.append(f"{100 * outside:.1f} % of the GPU time is no op's; each such kernel counts by its name")
+        notes.append(f"{100 * outside:.1f} % of the GPU time belongs to no op; those kernels count by name")
     return Table.from_rows("unique", "one row per definition of a unique kernel", columns, rows, *notes)
 
 
 def _events(work: Workspace) -> pl.DataFrame:
-    """One row per GPU event with all that tells it apart."""
+    """One row per GPU event with all columns that distinguish it."""
     found = unit_calls(work)
     rest = found.rest.with_columns(unit=pl.lit(None, pl.UInt32))
     columns = ["id", "name", "kind", "grid", "block", "dur_ns", "op_row", "unit"]
@@ -72,7 +72,7 @@ def _events(work: Workspace) -> pl.DataFrame:
     op = np.where(rows >= 0, trace.ints("name").astype(np.int64)[at] if len(trace) else rows, NONE)
     shapes = trace.specs.with_row_index("spec").cast({"spec": pl.Int64})
     shapes = shapes.rename({"input_dims": "dims", "input_types": "types", "input_strides": "strides"})
-    # Work of no op is told apart by its own name.
+    # Work of no op is distinguished by its own name.
     own = events["name"].to_numpy().astype(np.int64) + len(trace.names)
     return (
         events.with_columns(pl.Series("spec", spec), pl.Series("op_name", np.where(op >= 0, op, own)))
@@ -101,7 +101,7 @@ def _needed(totals: np.ndarray[tuple[int], np.dtype[np.int64]]) -> dict[str, int
 KERNEL_COLUMNS: Final = (
     Column("kernel", "full name", "", pl.String),
     Column("kernel_short", "readable short form of the kernel's name", "", pl.String),
-    Column("kernel_category", "what the kernel does, told from its name", "", pl.String),
+    Column("kernel_category", "what the kernel does, derived from its name", "", pl.String),
     Column(
         "api",
         "what can launch it again: library call, ATen op, custom CUDA, Triton source, memcpy/memset",
@@ -145,7 +145,7 @@ def unique_kernels(work: Workspace) -> Table:
 
 
 UNIT_COLUMNS: Final = (
-    Column("unit", "its number, by falling time; u1 is the first of a plan", "", pl.String),
+    Column("unit", "its number, in order of decreasing time; u1 is the first unit of a plan", "", pl.String),
     Column("op", "the op that was called", "", pl.String),
     Column("kernels", "what one call launches, in order", "", pl.String),
     Column("kernel_category", "of its longest kernel", "", pl.String),

@@ -14,19 +14,17 @@ from warplens.model.table import Column, Table
 TENSOR: Final = r'\[\d+,\s*\d+,\s*\d+,\s*\d+,\s*\d+,\s*("[^"]*")\]'
 """A tensor among an op's inputs. Its ids and offset change from call to call; its device is part of the signature."""
 SIGNATURE: Final = ("schema", "input_shapes", "input_types", "input_strides", "inputs", "kernel_file")
-NOT_JOINED: Final = "no ExecutionTrace was joined"
-HOW_TO_JOIN: Final = " (open the trace with --execution-trace FILE)"
+NOT_JOINED: Final = "no ExecutionTrace joined"
+HOW_TO_JOIN: Final = " (open the trace together with its ExecutionTrace)"
 COLUMNS: Final = (
     OP,
-    Column("schema", "the overload that ran, as PyTorch declares it; empty for what is no operator", "", pl.String),
+    Column("schema", "the overload that ran, as PyTorch declares it; empty for non-operators", "", pl.String),
     Column("input_shapes", "shapes of the inputs; those of lists are lists", "", pl.String),
     Column("input_types", "types of the inputs, with the element type of tensors", "", pl.String),
     Column("input_strides", "strides of the inputs", "", pl.String),
     Column("inputs", "values of the inputs: numbers, strings, devices; of a tensor, its device", "", pl.String),
     Column("count", "calls of the op with these inputs, whether they launched GPU work or not", "", pl.UInt32),
-    Column(
-        "joined", "calls among them that the ExecutionTrace holds; of the others only the op is known", "", pl.Int32
-    ),
+    Column("joined", "calls that the ExecutionTrace contains; of the others only the op is known", "", pl.Int32),
     Column("kernel_us", "GPU time of the kernels they launched themselves", "us", pl.Float64),
     PERCENT,
     Column("kernel_file", "source of the Triton kernel", "", pl.String),

@@ -33,7 +33,7 @@ COLUMNS = (
     Column("bytes", "bytes one chain moves", "bytes", pl.Float64),
     Column(
         "saved_bytes",
-        "of these, results written and read again that fusing would keep in registers",
+        "bytes of intermediate results, written and read again, that fusion keeps in registers",
         "bytes",
         pl.Float64,
     ),

@@ -23,7 +23,7 @@ ELEMENT_BYTES = {
 }  # fmt: skip
 UNKNOWN = "(unknown)"
 COLUMNS = (
-    Column("collective", "kind of collective; the op or kernel where the trace does not say", "", pl.String),
+    Column("collective", "kind of collective; the op or kernel where it is not recorded", "", pl.String),
     Column("group", "process group", "", pl.String),
     Column("group_size", "ranks in it", "", pl.Int64),
     Column("dtype", "element type", "", pl.String),
@@ -31,9 +31,9 @@ COLUMNS = (
     Column("count", "GPU events", "", pl.UInt32),
     Column("total_us", "sum of their durations", "us", pl.Float64),
     Column("mean_us", "mean duration", "us", pl.Float64),
-    Column("min_us", "shortest: the least waiting for other ranks", "us", pl.Float64),
+    Column("min_us", "shortest duration: least time waiting for other ranks", "us", pl.Float64),
     Column("max_us", "longest", "us", pl.Float64),
-    Column("exposed_us", "part of total_us that no computation on the same GPU hides", "us", pl.Float64),
+    Column("exposed_us", "part of total_us not overlapped by computation on the same GPU", "us", pl.Float64),
     Column("algbw_gbps", "message_bytes over mean duration", "GB/s", pl.Float64),
     Column("busbw_gbps", "algbw times the collective's factor: comparable with the links' speed", "GB/s", pl.Float64),
     Column("percent", "share of the summed duration of all GPU events", "%", pl.Float64),

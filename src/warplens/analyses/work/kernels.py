@@ -14,7 +14,7 @@ US = pl.col("dur_ns") / 1000
 TOTAL_US = (pl.col("dur_ns").sum() / 1000).alias("total_us")
 """Summed in whole nanoseconds, so that parts add up exactly."""
 EVENTS = pl.len().cast(pl.Int64).alias("count")
-CATEGORY = Column("kernel_category", "what the kernel does, told from its name", "", pl.String)
+CATEGORY = Column("kernel_category", "what the kernel does, derived from its name", "", pl.String)
 COUNT = Column("count", "GPU events (kernels, copies, memsets)", "", pl.Int64)
 TOTAL = Column("total_us", "sum of their durations", "us", pl.Float64)
 PERCENT = Column("percent", "share of the summed duration of all GPU events", "%", pl.Float64)

@@ -43,7 +43,7 @@ def memory(work: Workspace) -> Table:
         Column("requested_bytes", "sum of all allocations", "bytes", pl.Int64),
         Column("first_allocated_bytes", "allocated when recording began", "bytes", pl.Int64),
         Column("peak_allocated_bytes", "most allocated at one time", "bytes", pl.Int64),
-        Column("peak_reserved_bytes", "most held by the caching allocator", "bytes", pl.Int64),
+        Column("peak_reserved_bytes", "most reserved by the caching allocator", "bytes", pl.Int64),
         Column("peak_ms", "when the peak was reached, since the trace's start", "ms", pl.Float64),
         Column("peak_op", "op that reached it", "", pl.String),
     )

@@ -77,7 +77,7 @@ def python_lines(work: Workspace) -> Table:
         percent_of("kernel_us", work.gpu_total_ns).alias("percent"),
     ).sort("kernel_us", "file", "line", descending=[True, False, False])
     columns = (
-        Column("file", "source file of the innermost frame that is not framework plumbing", "", pl.String),
+        Column("file", "source file of the innermost frame outside the framework", "", pl.String),
         Column("line", "line where that function starts", "", pl.Int64),
         Column("function", "its name", "", pl.String),
         Column("count", "GPU events launched from it", "", pl.Int64),

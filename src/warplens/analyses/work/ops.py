@@ -44,9 +44,9 @@ def ops(work: Workspace) -> Table:
         Column("count", "calls of the op (launches, where there is no op)", "", pl.UInt32),
         Column("kernel_us", "GPU time of the kernels it launched itself", "us", pl.Float64),
         Column("subtree_kernel_us", "GPU time of all kernels launched inside it", "us", pl.Float64),
-        Column("cpu_us", "host time inside the op, callees included, recursion once", "us", pl.Float64),
+        Column("cpu_us", "host time inside the op, callees included; recursive calls count once", "us", pl.Float64),
         PERCENT,
-        Column("cpu_self_us", "host time inside the op but in no inner op", "us", pl.Float64),
+        Column("cpu_self_us", "host time inside the op, inner ops excluded", "us", pl.Float64),
     )
     return Table.from_frame("ops", "one row per op name", columns, frame.with_columns(filled))
 
@@ -163,11 +163,11 @@ def op_shapes(work: Workspace) -> Table:
         Column("count", "calls of the op with these inputs that launched GPU work", "", pl.UInt32),
         Column("kernel_us", "GPU time of the kernels it launched itself", "us", pl.Float64),
         Column("kernel_us_mean", "mean per call", "us", pl.Float64),
-        Column("kernel_us_min", "least per call", "us", pl.Float64),
-        Column("kernel_us_max", "most per call", "us", pl.Float64),
+        Column("kernel_us_min", "minimum per call", "us", pl.Float64),
+        Column("kernel_us_max", "maximum per call", "us", pl.Float64),
         Column("kernel_us_std", "standard deviation over calls", "us", pl.Float64),
-        Column("kernels_per_call", "GPU events per call (the most seen)", "", pl.UInt32),
-        Column("kernels", "the sequence of kernels most calls launch", "", pl.String),
+        Column("kernels_per_call", "GPU events per call (maximum)", "", pl.UInt32),
+        Column("kernels", "the kernel sequence that most calls launch", "", pl.String),
         PERCENT,
         *(column for column in ROOFLINE_COLUMNS if column.name in ROOFLINE_SET),
     )
