@@ -12,7 +12,7 @@ from traceback import extract_tb
 from typing import Any
 
 from warplens.errors import WarplensError
-from warplens.puzzles.limits import OutOfTime
+from warplens.puzzles.limits import TimeLimit
 from warplens.puzzles.records import Puzzle
 
 
@@ -20,9 +20,9 @@ class BadAnswer(WarplensError):  # noqa: N818 - named for what it tells
     """A file that holds no kernel to launch."""
 
 
-def kernel_of(file: Path, puzzle: Puzzle) -> Any:
+def kernel_of(file: Path, puzzle: Puzzle, limit: TimeLimit | None = None) -> Any:
     """Imports the file, which runs it, and gives its kernel."""
-    module = _imported(file)
+    module = _imported(file, limit or TimeLimit(None, str(file)))
     kernel = getattr(module, puzzle.name, None)
     if kernel is None:
         raise BadAnswer(f"{file.name} has no kernel {puzzle.name}")
@@ -49,7 +49,7 @@ def _innermost(kernel: Any) -> Any:
     return kernel
 
 
-def _imported(file: Path) -> Any:
+def _imported(file: Path, limit: TimeLimit) -> Any:
     if not os.access(file, os.R_OK):
         raise BadAnswer(f"cannot read {file.name}")
     linecache.checkcache(str(file))
@@ -60,12 +60,11 @@ def _imported(file: Path) -> Any:
     path = sys.path[:]
     sys.path.insert(0, str(file.parent))
     try:
-        spec.loader.exec_module(module)
+        with limit.running():
+            spec.loader.exec_module(module)
     except SyntaxError as error:
         text = f": {error.text.strip()}" if error.text else ""
         raise BadAnswer(f"{Path(error.filename or file).name}, line {error.lineno}: {error.msg}{text}") from None
-    except OutOfTime:
-        raise
     except SystemExit:
         raise BadAnswer(f"{file.name} ends the process when it is imported") from None
     except Exception as error:

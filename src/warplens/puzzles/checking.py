@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from warplens.kernel_lab.tracing import KernelTrace
 from warplens.puzzles.answer import BadAnswer, kernel_of
-from warplens.puzzles.explaining import problems_of
+from warplens.puzzles.explaining import problems_of, time_is_up_on_import
 from warplens.puzzles.files import place_of
-from warplens.puzzles.limits import OutOfTime
+from warplens.puzzles.limits import OutOfTime, TimeLimit
 from warplens.puzzles.measuring import costs_of
 from warplens.puzzles.records import Case, Puzzle, Report
 from warplens.puzzles.running import Run, run_case
@@ -22,39 +22,50 @@ DIVISIBLE: Final = 16
 
 
 @dataclass(frozen=True)
-class Checked:
-    """The report, and the launch it speaks of: the first that failed, else the one whose costs are told."""
+class AnswerCheck:
+    """The report, and the launch it is about: the first that failed, else the one whose costs are reported."""
 
     report: Report
     trace: KernelTrace | None
+    stopped_midway: bool = False
+    """Whether the time limit had to stop code other than the answer's: this process cannot check another file."""
 
 
-def check_file(file: Path, puzzle: Puzzle) -> Checked:
-    """Runs the file's kernel on every case until one fails. The file is imported here, in this process."""
-    path = file.resolve()
-    total = len(puzzle.cases)
+def check_file(file: Path, puzzle: Puzzle, seconds: float | None = None) -> AnswerCheck:
+    """Runs the file's kernel on every case until one fails. The file is imported here, in this process.
+
+    `seconds` is the CPU time that its code may take; None is no limit.
+    """
+    limit = TimeLimit(seconds, str(file.resolve()))
     try:
-        kernel = kernel_of(path, puzzle)
-        runs: list[Run] = []
-        for number, sizes in enumerate(puzzle.cases):
-            run = run_case(puzzle, number, kernel, path)
-            problems = problems_of(run, partial(_reference, puzzle, number))
-            if problems:
-                report = Report(puzzle.name, str(file), False, number, total, sizes.text, problems)
-                return Checked(report, _for_the_page(run.trace, sizes.text, problems[0].text))
-            runs.append(run)
+        return replace(_checked(file, puzzle, limit), stopped_midway=limit.forced)
     except BadAnswer as error:
-        return Checked(Report(puzzle.name, str(file), False, 0, total, trouble=str(error)), None)
-    except OutOfTime:
-        trouble = f"{file.name} is still running when the time is up, outside of its kernel"
-        return Checked(Report(puzzle.name, str(file), False, 0, total, trouble=trouble), None)
+        report = Report(puzzle.name, str(file), False, 0, len(puzzle.cases), trouble=str(error))
+    except (OutOfTime, Exception):
+        # Code that was stopped midway may leave anything behind, and later raise anything.
+        if limit.expiry is None:
+            raise
+        problem = time_is_up_on_import(file, limit.expiry)
+        report = Report(puzzle.name, str(file), False, 0, len(puzzle.cases), "", (problem,), trouble=problem.text)
+    return AnswerCheck(report, None, limit.forced)
+
+
+def _checked(file: Path, puzzle: Puzzle, limit: TimeLimit) -> AnswerCheck:
+    path, total = file.resolve(), len(puzzle.cases)
+    kernel = kernel_of(path, puzzle, limit)
+    runs: list[Run] = []
+    for number, sizes in enumerate(puzzle.cases):
+        run = run_case(puzzle, number, kernel, path, limit)
+        problems = problems_of(run, partial(_reference, puzzle, number))
+        if problems:
+            report = Report(puzzle.name, str(file), False, number, total, sizes.text, problems)
+            return AnswerCheck(report, _for_the_page(run.trace, sizes.text, problems[0].text))
+        runs.append(run)
     chosen = runs[puzzle.measured]
     text = puzzle.cases[puzzle.measured].text
     costs = costs_of(puzzle, text, chosen.case, chosen.trace.launches[0])
-    signature = signature_of(chosen.case)
-    return Checked(
-        Report(puzzle.name, str(file), True, total, total, text, (), costs, signature), _for_the_page(chosen.trace)
-    )
+    report = Report(puzzle.name, str(file), True, total, total, text, (), costs, signature_of(chosen.case))
+    return AnswerCheck(report, _for_the_page(chosen.trace))
 
 
 def _for_the_page(trace: KernelTrace, *notes: str) -> KernelTrace:

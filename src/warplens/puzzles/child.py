@@ -19,6 +19,7 @@ import warplens
 from warplens.errors import MissingExtra
 from warplens.files import write_whole
 from warplens.kernel_lab.compiling.child import NOT_PASSED_ON
+from warplens.puzzles.jobs import NEEDS_NEW_PROCESS, AnswerJob, CheckRequest
 from warplens.puzzles.records import Puzzle, Report
 
 SECONDS: Final = 10.0
@@ -43,18 +44,17 @@ def checked(answers: Sequence[Answer], folder: Path, seconds: float = SECONDS) -
     traces = [folder / f"{number}.wkt" for number in range(len(answers))]
     done = 0
     while done < len(answers):
-        ending = ""
+        first = done
         with _process(answers[done:], traces[done:], folder / "request.json", seconds) as process:
             for line in _lines(process, seconds + START_SECONDS):
                 trace = traces[done]
                 yield Result(msgspec.json.decode(line, type=Report), trace if trace.exists() else None)
                 done += 1
-        ending = _ending(process.returncode)
-        if done < len(answers):
+        asked_for_another = process.returncode == NEEDS_NEW_PROCESS and done > first
+        if done < len(answers) and not asked_for_another:
             file, puzzle = answers[done]
-            yield Result(
-                Report(puzzle.name, str(file), False, 0, len(puzzle.cases), trouble=f"{file.name}: {ending}"), None
-            )
+            trouble = f"{file.name}: {_ending(process.returncode)}"
+            yield Result(Report(puzzle.name, str(file), False, 0, len(puzzle.cases), trouble=trouble), None)
             done += 1
 
 
@@ -79,10 +79,9 @@ def _process(
     answers: Sequence[Answer], traces: Sequence[Path], request: Path, seconds: float
 ) -> Iterator[subprocess.Popen[bytes]]:
     jobs = [
-        {"file": str(file), "puzzle": puzzle.name, "trace": str(trace)}
-        for (file, puzzle), trace in zip(answers, traces, strict=True)
+        AnswerJob(str(file), puzzle.name, str(trace)) for (file, puzzle), trace in zip(answers, traces, strict=True)
     ]
-    write_whole(request, msgspec.json.encode({"seconds": seconds, "jobs": jobs}))
+    write_whole(request, msgspec.json.encode(CheckRequest(seconds, tuple(jobs))))
     process = subprocess.Popen(
         [sys.executable, "-m", WORKER, str(request)],
         env=_environment(),

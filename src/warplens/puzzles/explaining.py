@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from warplens.kernel_lab.tracing import KernelFault
 from warplens.kernel_lab.tracing.records import Launch, TensorInfo
+from warplens.kernel_lab.tracing.watching.faults import statement_at
 from warplens.puzzles.comparing import (
     LOOKS_LIKE,
     WHOLE,
@@ -22,7 +24,7 @@ from warplens.puzzles.comparing import (
     difference,
 )
 from warplens.puzzles.faults import faults_of, stray_stores
-from warplens.puzzles.limits import OutOfTime
+from warplens.puzzles.limits import Expiry, OutOfTime
 from warplens.puzzles.places import MOST_SPOTS, coordinates, number_of, program_text, spots_of
 from warplens.puzzles.records import Problem, Spot
 from warplens.puzzles.running import Run, Stop
@@ -36,6 +38,8 @@ WRONG_MASK: Final = "is the condition of the mask the right one?"
 WRONG_OFFSETS: Final = (
     "is there a program, and a turn of its loop, for every block? which offsets does each program take?"
 )
+OUT_OF_TIME: Final = "out_of_time"
+ENDLESS: Final = "does every loop come to an end? A step of 0, or a while whose condition never changes, does not"
 AGAIN: Final = 1.05
 MOST_LINES: Final = 4
 
@@ -61,9 +65,16 @@ def _stopped(stop: Stop, grid: Sequence[int]) -> Problem:
     where = f"program {coordinates(stop.program, grid)}" if stop.program else "the launch"
     spots = (Spot(where, number_of(stop.program or (0, 0, 0), grid), stop.line, stop.statement),) if stop.line else ()
     if stop.kind == OutOfTime.__name__:
-        advice = "does every loop come to an end? A step of 0, or a while whose condition never changes, does not"
-        return Problem("out_of_time", f"{where} was still running when the time was up", spots, advice=advice)
+        return Problem(OUT_OF_TIME, f"{where} was still running when the time was up", spots, advice=ENDLESS)
     return Problem("error", f"{where} raised {stop.kind}: {stop.message}", spots)
+
+
+def time_is_up_on_import(file: Path, expiry: Expiry) -> Problem:
+    """The time ran out before the kernel was launched."""
+    statement = statement_at(str(file.resolve()), expiry.line) if expiry.line else ""
+    where = f", line {expiry.line}" if expiry.line else ""
+    text = f"{file.name}{where}: was still running when the time was up, outside of its kernel"
+    return Problem(OUT_OF_TIME, text, (Spot("", 0, expiry.line, statement),), advice=ENDLESS)
 
 
 def _wrong_elements(run: Run, launch: Launch, reference: Callable[[], Run]) -> Iterator[Problem]:

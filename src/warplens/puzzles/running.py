@@ -6,7 +6,6 @@ which hides the mistake of using them. Here such lanes hold NaN (integers: -1), 
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,19 +22,19 @@ from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter
 from warplens.kernel_lab.tracing.watching.faults import statement_at
 from warplens.puzzles.answer import check_parameters
 from warplens.puzzles.drawing import Draw
+from warplens.puzzles.limits import OutOfTime, Program, TimeLimit
 from warplens.puzzles.records import Case, Puzzle
 
 SEED: Final = 7
-_PROGRAM: Final = re.compile(r"program \((\d+), (\d+), (\d+)\)")
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a launch did not finish: the exception's words, and where."""
+    """Why a launch did not finish: the exception, and the program and line it came from (0: not in the answer)."""
 
     kind: str
     message: str
-    program: tuple[int, int, int] | None
+    program: Program | None
     line: int
     statement: str
 
@@ -49,7 +48,9 @@ class Run:
     """Lines of loads whose mask switched lanes off without saying what they hold."""
 
 
-def run_case(puzzle: Puzzle, number: int, kernel: Any, file: Path) -> Run:
+def run_case(puzzle: Puzzle, number: int, kernel: Any, file: Path, limit: TimeLimit | None = None) -> Run:
+    """`limit` is of the answer; without one the launch may take its time."""
+    limit = limit or TimeLimit(None, str(file))
     unfilled: set[int] = set()
     stop: Stop | None = None
     interpreter = load_interpreter()
@@ -58,10 +59,12 @@ def run_case(puzzle: Puzzle, number: int, kernel: Any, file: Path) -> Run:
         case = puzzle.case(number, Draw(SEED + number))
         check_parameters(kernel, puzzle, case.arguments)
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), limit.running(lambda: tracing.program):
                 kernel[case.grid](**case.arguments)
+        except OutOfTime:
+            stop = _out_of_time(limit, str(file))
         except Exception as error:  # noqa: BLE001 - the kernel is the learner's: what it raises is the answer
-            stop = _stop(error, str(file))
+            stop = _stop(error, tracing.program, str(file))
     return Run(case, tracing.trace, stop, tuple(sorted(unfilled)))
 
 
@@ -97,16 +100,15 @@ def _line_in(file: str) -> Iterator[int]:
         frame = frame.f_back  # type: ignore[assignment]
 
 
-def _stop(error: BaseException, file: str) -> Stop:
-    """The tracer raises with the program in its words, from the exception that the statement raised."""
+def _out_of_time(limit: TimeLimit, file: str) -> Stop:
+    line, program = (limit.expiry.line, limit.expiry.program) if limit.expiry else (0, None)
+    return Stop(OutOfTime.__name__, "", program, line, statement_at(file, line) if line else "")
+
+
+def _stop(error: BaseException, program: Program | None, file: str) -> Stop:
+    """The tracer raises from the exception that the statement raised."""
     cause = error.__cause__ or error
-    program = _PROGRAM.match(str(error))
     lines = [line for frame, line in walk_tb(cause.__traceback__) if frame.f_code.co_filename == file]
     line = lines[-1] if lines else 0
-    return Stop(
-        type(cause).__name__,
-        " ".join(str(cause).split()),
-        (int(program[1]), int(program[2]), int(program[3])) if program else None,
-        line,
-        statement_at(file, line) if line else "",
-    )
+    text = " ".join(str(cause).split())
+    return Stop(type(cause).__name__, text, program, line, statement_at(file, line) if line else "")

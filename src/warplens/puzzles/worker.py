@@ -8,50 +8,34 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from warplens.kernel_lab.tracing import save
+from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter
 from warplens.puzzles.catalogue import BY_NAME
 from warplens.puzzles.checking import check_file
-from warplens.puzzles.limits import time_limit
-
-
-@dataclass(frozen=True)
-class Job:
-    file: str
-    puzzle: str
-    trace: str
-
-
-@dataclass(frozen=True)
-class Request:
-    seconds: float
-    jobs: tuple[Job, ...]
+from warplens.puzzles.jobs import NEEDS_NEW_PROCESS, CheckRequest
 
 
 def main(path: str) -> int:
-    request = msgspec.json.decode(Path(path).read_bytes(), type=Request)
+    request = msgspec.json.decode(Path(path).read_bytes(), type=CheckRequest)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     sys.stdout.flush()
     os.dup2(2, 1)
     import torch
-    import triton  # noqa: F401 - before the time of the first file begins
 
     torch.set_num_threads(1)
+    load_interpreter()
     for job in request.jobs:
-        answers.write(_answer(job, request.seconds) + b"\n")
+        check = check_file(Path(job.file), BY_NAME[job.puzzle], request.seconds)
+        if check.trace is not None and check.trace.launches:
+            save(check.trace, job.trace)
+        answers.write(msgspec.json.encode(check.report) + b"\n")
+        if check.stopped_midway:
+            return NEEDS_NEW_PROCESS
     return 0
-
-
-def _answer(job: Job, seconds: float) -> bytes:
-    with time_limit(seconds):
-        checked = check_file(Path(job.file), BY_NAME[job.puzzle])
-    if checked.trace is not None and checked.trace.launches:
-        save(checked.trace, job.trace)
-    return msgspec.json.encode(checked.report)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ class LaunchTrace:
         self.undefined = undefined
         self.debugger = debugger
         self.launch: Launch | None = None
+        self.program: tuple[int, int, int] | None = None
         self.before: tuple[Array, ...] = ()
         self._numbers: dict[int, int] = {}
 
@@ -117,6 +118,7 @@ class LaunchTrace:
 
         def set_grid_idx(x: int, y: int, z: int) -> None:
             set_place(x, y, z)
+            self.program = (x, y, z)
             self.recorder.begin_program(x, y, z)
             if self.debugger is not None:
                 self.debugger.begin_program((x, y, z), self.kernel.__code__)

@@ -36,6 +36,7 @@ class Tracing:
         self._options = options
         self._triton = triton
         self._launches: list[Launch] = []
+        self._running: LaunchTrace | None = None
         self.configs: dict[int, str] = {}
         """By the launch's number: the config that it ran with, where an autotuner had several."""
 
@@ -51,6 +52,14 @@ class Tracing:
     @property
     def faults(self) -> tuple[tuple[Launch, Fault], ...]:
         return self.trace.faults
+
+    @property
+    def program(self) -> tuple[int, int, int] | None:
+        """The program that runs, or that ran last; None before the first."""
+        return None if self._running is None else self._running.program
+
+    def begin(self, launch: LaunchTrace) -> None:
+        self._running = launch
 
     def add(self, launch: Launch) -> None:
         self._launches.append(launch)
@@ -125,6 +134,7 @@ def _launches_go_to(
         # A launch that lacks an argument raises here, and is none.
         inspect.getcallargs(executor.fn, *args, **{name: value for name, value in kwargs.items() if name in names})
         launch = LaunchTrace(interpreter, options, len(tracing.launches), undefined, debugger)
+        tracing.begin(launch)
         try:
             launch.run(original, executor, args, kwargs)
         finally:
