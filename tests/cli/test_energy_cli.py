@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,29 @@ import pytest
 import warplens
 from support import HANG_SECONDS
 
+CLOCK = """
+import subprocess, time
+
+# A clock of its own: it passes while somebody sleeps, reads the meter (0.1 ms) or waits for a command (0.5 s).
+now = 100.0
+waited = subprocess.Popen.wait
+
+def sleep(seconds):
+    global now
+    now += seconds
+
+def wait(process, *args, **named):
+    code = waited(process, *args, **named)
+    sleep(0.5)
+    return code
+
+time.perf_counter, time.sleep, subprocess.Popen.wait = lambda: now, sleep, wait
+"""
 PYNVML = """
-import os, time
+import time
 
 class NVMLError(Exception):
     pass
-
-START = time.monotonic()
 
 def nvmlInit(): pass
 def nvmlDeviceGetCount(): return 2
@@ -30,15 +45,17 @@ def nvmlDeviceGetHandleByIndex(index): return index
 def nvmlDeviceGetName(handle): return "Fake H200"
 def nvmlDeviceGetUUID(handle): return f"GPU-{handle}"
 def nvmlDeviceGetTotalEnergyConsumption(handle):
-    ticks = int((time.monotonic() - START) / 0.05)
+    time.sleep(0.0001)
+    ticks = int(time.perf_counter() / 0.05)
     return 10_000 + ticks * 5_000 * (handle + 1)
 """
-HELLO = ["--", sys.executable, "-c", "print('hello'); import time; time.sleep(0.5)"]
+HELLO = ["--", sys.executable, "-c", "print('hello')"]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """With a driver of two GPUs, of 100 and 200 W."""
+    """With a driver of two GPUs, of 100 and 200 W, and a clock that does not depend on the machine."""
+    (tmp_path / "sitecustomize.py").write_text(CLOCK)
     (tmp_path / "pynvml.py").write_text(PYNVML)
     return tmp_path
 
@@ -87,11 +104,12 @@ def test_json_has_stdout_for_itself(folder: Path) -> None:
     assert status == 0
     (row,) = rows(out)
     assert (row["device"], row["gpu"], row["meter"]) == (1, "Fake H200", "NVML total energy, Fake H200")
-    assert row["watts"] == pytest.approx(200, rel=0.1)
+    assert row["watts"] == pytest.approx(200, rel=0.02)
     assert row["joules"] == pytest.approx(row["watts"] * row["seconds"])
-    assert row["idle_watts"] == pytest.approx(200, rel=0.1)
-    assert row["active_joules"] == pytest.approx(0, abs=0.2 * row["joules"])
-    assert 0.5 <= row["command_seconds"] <= row["seconds"] + 0.01
+    assert row["idle_watts"] == pytest.approx(200, rel=0.02)
+    assert row["active_joules"] == pytest.approx(0, abs=0.04 * row["joules"])
+    assert row["command_seconds"] == pytest.approx(0.5)
+    assert 0.5 <= row["seconds"] <= 0.61, "from the tick before the command to the tick after it"
     assert row["note"] == ""
     assert "hello" in err
 
@@ -117,11 +135,10 @@ def test_the_exit_status_is_passed_on(folder: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_reaches_the_command_and_the_energy_is_still_told(folder: Path, number: signal.Signals) -> None:
-    script = "import signal, sys, time; print('ready', flush=True)\ntry:\n time.sleep(60)\nexcept KeyboardInterrupt:\n sys.exit(9)"
+    script = "import signal, sys\ntry:\n print('ready', flush=True)\n signal.pause()\nexcept KeyboardInterrupt:\n sys.exit(9)"
     process = started(folder, "--device", "0", "--", sys.executable, "-c", script)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
     process.send_signal(number)
     _, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == (9 if number == signal.SIGINT else 128 + number)

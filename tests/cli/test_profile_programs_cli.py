@@ -6,7 +6,6 @@ import gzip
 import importlib.util
 import json
 import os
-import re
 import subprocess
 import sys
 import textwrap
@@ -112,12 +111,13 @@ def test_a_program_that_profiles_itself(tmp_path: Path, data: str) -> None:
 def test_processes_of_the_program_are_left_alone(tmp_path: Path) -> None:
     done = run(tmp_path, """
         import multiprocessing, os, sys, time, torch, warplens
+        from warplens.capture import torch_backend
+        torch_backend.PIECE_SECONDS = torch_backend.LONGEST_SECONDS = 3600  # all in one piece, however slow this is
         class Items(torch.utils.data.Dataset):
             def __len__(self):
                 return 12
             def __getitem__(self, index):
                 with warplens.scope("item", {"n": 100}):
-                    time.sleep(0.3)
                     return torch.ones(2) * index
         def square(number):
             with warplens.scope("child"):
@@ -130,7 +130,7 @@ def test_processes_of_the_program_are_left_alone(tmp_path: Path) -> None:
                 context = multiprocessing.get_context(method)
                 with context.Pool(1) as pool:
                     print(method, pool.map(square, [2, 3]))
-            sleeper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+            sleeper = multiprocessing.get_context("fork").Process(target=time.sleep, args=(3600,))
             sleeper.start()
             sleeper.terminate()
             sleeper.join()
@@ -146,8 +146,7 @@ def test_processes_of_the_program_are_left_alone(tmp_path: Path) -> None:
         "one bundle, and nothing beside"
     )
     found = tree(tmp_path / "out")
-    recorded = sum(found.values())
-    assert 1 <= recorded <= 6, "of six batches those while nothing was folded, and none of the workers' items"
+    assert sum(found.values()) == 6, "the six batches, and none of the workers' items"
     assert not any("item" in path or "child" in path for path in found)
 
 
@@ -243,19 +242,18 @@ def test_a_long_run_is_folded_in_pieces_inside_its_scopes(tmp_path: Path) -> Non
     """No mark and no scope that ends: the pieces end by the clock, and each is shown inside the scope it ran in."""
     done = run(tmp_path, """
         import time, torch, warplens
-        from warplens.capture import torch_backend
-        torch_backend.PIECE_SECONDS = torch_backend.LONGEST_SECONDS = 0.3
+        from warplens.capture import session, torch_backend
+        torch_backend.PIECE_SECONDS = torch_backend.LONGEST_SECONDS = 0.1
+        (recorded,) = session._sessions.values()
+        folded = recorded.backend._folder
         with warplens.scope("all of it", {"n": 1}):
-            end = time.monotonic() + 4
-            while time.monotonic() < end:
+            while folded.pieces < 4:
                 torch.ones(2) + 1
                 time.sleep(0.01)
+            print(folded.recorded_seconds > 0, folded.skipped_seconds > 0, folded.lost)
     """, "--data", "tree")  # fmt: skip
     assert done.returncode == 0, done.stderr
-    recorded, skipped = map(float, re.findall(r"(\d+\.\d) s", notes(tmp_path / "out")))
-    assert recorded > 0.5
-    assert skipped > 0.2
-    assert 3.5 < recorded + skipped < 8
+    assert done.stdout == "True True 0\n"
     found = tree(tmp_path / "out")
     assert found["all of it",] == 1, "its metrics are told once"
     assert {path[0] for path in found if path} == {"all of it"}

@@ -111,14 +111,17 @@ def test_the_programs_own_way_to_show_a_crash_is_used(tmp_path: Path) -> None:
 def test_threads_and_executors_are_waited_for_and_handlers_run_after_that(tmp_path: Path) -> None:
     write(tmp_path, "threads.py", """
         import atexit, concurrent.futures, threading, time
+        printed = threading.Event()
         def work(name):
-            time.sleep(0.2)
+            printed.wait()
+            time.sleep(0.2)  # the program is at its end by now, or, on a slow machine, nearly
             print(name)
         atexit.register(print, "handler")
         threading.Thread(target=work, args=("thread",)).start()
         threading.Thread(target=work, args=("daemon",), daemon=True).start()
         concurrent.futures.ThreadPoolExecutor(1).submit(work, "executor")
         print("main")
+        printed.set()
     """)  # fmt: skip
     lines = launched(tmp_path, "threads.py").stdout.splitlines()
     assert lines[0] == "main"
@@ -140,7 +143,7 @@ def test_a_forked_child_ends_by_itself(tmp_path: Path) -> None:
         for _ in range(50):
             child = os.fork()
             if child == 0:
-                time.sleep(20)
+                time.sleep(3600)
                 os._exit(9)
             os.kill(child, signal.SIGTERM)
             ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -163,7 +166,7 @@ def test_a_signal_ends_the_program_and_not_what_follows_it(tmp_path: Path, numbe
         threading.Thread(target=time.sleep, args=(2,)).start()
         try:
             print("waiting", flush=True)
-            time.sleep(60)
+            time.sleep(3600)
         finally:
             print("finally", flush=True)
     """)  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from support import HANG_SECONDS
 from warplens.capture import environment
 from warplens.capture.bundle import Staging, of_rank
 from warplens.capture.masking import masked, without_secrets
@@ -78,14 +79,16 @@ def test_odd_names_are_recorded_plain_and_restored(tmp_path: Path) -> None:
 def test_the_clock_calls_on_the_main_thread() -> None:
     called: list[Any] = []
     ticker = Ticker(0.01, lambda: called.append(threading.current_thread()))
-    deadline = time.monotonic() + 10
+    (thread,) = (each for each in threading.enumerate() if each.name == "warplens ticker")
+    deadline = time.monotonic() + HANG_SECONDS
     while len(called) < 3 and time.monotonic() < deadline:
         pass
     ticker.stop()
     count = len(called)
     assert set(called) == {threading.main_thread()}
-    time.sleep(0.05)
-    assert len(called) - count <= 1, "it has stopped"
+    thread.join(HANG_SECONDS)
+    assert not thread.is_alive()
+    assert len(called) == count >= 3, "it has stopped"
 
 
 @pytest.mark.skipif(signal.getsignal(signal.SIGINT) is signal.SIG_IGN, reason="interrupts are ignored here")
@@ -98,7 +101,7 @@ def test_an_interrupt_while_the_clock_calls_reaches_the_program() -> None:
             raise KeyboardInterrupt
 
     ticker = Ticker(0.01, interrupted)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + HANG_SECONDS
     with pytest.raises(KeyboardInterrupt):
         while time.monotonic() < deadline:
             time.sleep(0.01)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import threading
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meter_fakes import FakeGpu, FakeLoop, FakeMeter
+from support import HANG_SECONDS
 from warplens.replay.meter import Idle, MeterError, measure_idle, measure_idles, measure_loop, tick_seconds
 from warplens.replay.meter.estimate import mean_interval, student_95
 from warplens.replay.meter.sampled import SampledMeter
@@ -239,17 +242,21 @@ def test_sampled_power_adds_up_to_energy() -> None:
 
 
 def test_a_sampled_meter_goes_on_by_itself_until_it_is_closed() -> None:
-    import time
+    seconds, samples = itertools.count(), threading.Semaphore(0)
 
-    meter = SampledMeter("Old GPU", "GPU-old", lambda: 100.0)
-    first, start = meter.joules(), time.perf_counter()
-    time.sleep(0.1)
-    used, seconds = meter.joules() - first, time.perf_counter() - start
+    def clock() -> float:
+        samples.release()
+        return float(next(seconds))
+
+    meter = SampledMeter("Old GPU", "GPU-old", lambda: 100.0, clock=clock)
+    assert meter.joules() == 100
+    for _ in range(5):  # two of them are not the thread's
+        assert samples.acquire(timeout=HANG_SECONDS)
     meter.close()
-    assert used == pytest.approx(100 * seconds, rel=0.05)
     assert meter._thread is not None
-    meter._thread.join(timeout=5)
+    meter._thread.join(timeout=HANG_SECONDS)
     assert not meter._thread.is_alive()
+    assert meter.joules() == 100 * (next(seconds) - 1) >= 400
 
 
 @settings(max_examples=20, deadline=None)

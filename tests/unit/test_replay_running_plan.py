@@ -12,15 +12,18 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import warplens
 from replay_plans import add, choice, plan, saved, storage, tensor, unit, value
+from support import HANG_SECONDS
 from warplens.errors import FormatError, UsageError, WarplensError
 from warplens.replay import plan_file, result_file
 from warplens.replay.plan_file import Fill, Gpu, KernelSource, Rest, TritonKernel, Unit
 from warplens.replay.result_file import ReplayResult, UnitResult
+from warplens.replay.running import supervisor
 from warplens.replay.running.journal import partial_path
 from warplens.replay.running.options import Progress, RunOptions
 from warplens.replay.running.supervisor import run_plan
@@ -55,7 +58,7 @@ def fail(x):
 @op
 def sleep(x):
     log.with_name("worker").write_text(str(os.getpid()))
-    time.sleep(60)
+    time.sleep(3600)
     return x
 
 @op
@@ -183,12 +186,23 @@ def test_one_bad_unit_of_each_kind_ends_nothing(tmp_path: Path) -> None:
     assert {each.total for each in told} == {11}
 
 
-def test_a_unit_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
-    start = time.monotonic()
+def test_a_unit_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class PatientButFor(supervisor.WorkerProcess):
+        """However slow the machine is, only the unit that sleeps comes to its limit."""
+
+        unit = ""
+
+        def tell(self, message: Any) -> None:
+            self.unit = getattr(message, "unit", "")
+            super().tell(message)
+
+        def listen(self, seconds: float) -> Any:
+            return super().listen(seconds if self.unit == "sleep" else HANG_SECONDS)
+
+    monkeypatch.setattr(supervisor, "WorkerProcess", PatientButFor)
     result = run(tmp_path, own("sleep", 9000), add(), options=replace(CPU, unit_timeout=1.5))
     assert by_id(result)["sleep"].reason == "it took longer than 1.5 s"
     assert by_id(result)["add"].status == "done"
-    assert time.monotonic() - start < 50
 
 
 def test_done_units_are_kept_and_others_run_again(tmp_path: Path) -> None:
@@ -251,14 +265,14 @@ def stopped(folder: Path, number: int) -> int:
     try:
         wait_for((folder / "worker").exists)
         process.send_signal(number)
-        return process.wait(30)
+        return process.wait(HANG_SECONDS)
     finally:
         process.kill()
         process.wait()
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG_SECONDS
     while not condition():
         assert time.monotonic() < end, "it did not come to that"
         time.sleep(0.05)

@@ -77,8 +77,8 @@ class EnergyVerb(Verb):
         target = _target(args.output, command)
         window = EnergyWindow(_devices(args.device), idle=args.idle)
         with ExitStack() as until_measured, window:
-            running = until_measured.enter_context(_passing_signals())
-            status, seconds = _run(command, running, args.json)
+            relay = until_measured.enter_context(_passing_signals())
+            status, seconds = _run(command, relay, args.json)
         rows = _rows(window, seconds)
         for line in () if args.json else _lines(window):
             print(line, file=sys.stderr)
@@ -111,7 +111,7 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     save_json(path, rows)
 
 
-def _run(command: Sequence[str], running: list[subprocess.Popen[bytes]], is_redirected: bool) -> tuple[int, float]:
+def _run(command: Sequence[str], relay: SignalRelay, is_redirected: bool) -> tuple[int, float]:
     """The command's exit status as a shell would have it, and how long it ran."""
     sys.stdout.flush()
     start = time.perf_counter()
@@ -120,28 +120,44 @@ def _run(command: Sequence[str], running: list[subprocess.Popen[bytes]], is_redi
     except OSError as error:
         print(f"error: {command[0]}: {error.strerror}", file=sys.stderr)
         return CANNOT_RUN, 0.0
-    running.append(process)
+    relay.attach(process)
     code = process.wait()
     return code if code >= 0 else SIGNALLED - code, time.perf_counter() - start
 
 
+class SignalRelay:
+    """Passes signals on to the command; one that comes while the command is being started reaches it right after."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+
+    def attach(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        for number in self._early:
+            process.send_signal(number)
+
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        if signal.Signals(number).name in FROM_TERMINAL and _is_in_foreground():
+            return
+        if self._process is None:
+            self._early.append(number)
+        else:
+            self._process.send_signal(number)
+
+
 @contextmanager
-def _passing_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
+def _passing_signals() -> Iterator[SignalRelay]:
     """Signals meant to end the command do not end its measurement."""
-    running: list[subprocess.Popen[bytes]] = []
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        if running and not (signal.Signals(number).name in FROM_TERMINAL and _is_in_foreground()):
-            running[0].send_signal(number)
-
+    relay = SignalRelay()
     numbers = [getattr(signal, name) for name in PASSED_ON if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
     # What is ignored, as under nohup, stays so: the command inherits that.
     chosen = [number for number in numbers if before[number] != signal.SIG_IGN]
     for number in chosen:
-        signal.signal(number, pass_on)
+        signal.signal(number, relay.receive)
     try:
-        yield running
+        yield relay
     finally:
         for number in chosen:
             signal.signal(number, before[number])
