@@ -158,3 +158,21 @@ def test_bad_requests_are_one_line(arguments: list[str], words: str, capsys: pyt
     assert shown.startswith("error: ")
     assert words in shown
     assert "Traceback" not in shown
+
+
+def test_check_as_json_is_an_object_per_compilation_with_facts_and_suggestions(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["kernel", "check", ADD, "--signature", "*fp32, *fp32:16, *fp32:16, i32:16, 1024", "--target", "sm80,sm90"]
+    assert main([*words, "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert [check["target"] for check in (first, second)] == ["sm80", "sm90"]
+    assert first["facts"]["kernel"] == first["kernel"] == "vector_add_kernel"
+    assert first["facts"]["registers"] > 0
+    assert {"WK102"} <= {suggestion["code"] for suggestion in first["suggestions"]}
+    assert first["measured"] is None
+    assert main([*words, "--json", "--top", "1"]) == 0
+    assert json.loads(capsys.readouterr().out) == [first]
+    assert main([*words, "--json", "--table", "kernel_suggestions"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["code"] for row in rows if row["target"] == "sm80"] == [each["code"] for each in first["suggestions"]]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from warplens.cli.kernel.profiles import add_profile_arguments, card_of, joined_with, opened_profiles, target_of
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
-from warplens.cli.options import SEVERAL, add_outputs, add_rows, positive
-from warplens.cli.printing import report_written, show_text, width
+from warplens.cli.options import SEVERAL, add_outputs, add_rows, add_theme, positive
+from warplens.cli.printing import report_written, show_text, themed, width, write_bytes
 from warplens.cli.rows import choose_rows, print_rows, shown_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
@@ -51,23 +51,27 @@ class CheckVerb(Verb):
         common |= {"slow": args.slow, "card": card_of(args, profiles, target)}
         common["grid"] = _grid(args.grid)
         if args.signature is not None:
-            found = check_signature(args.kernel, args.signature, configs=args.config, **common)
+            checked = check_signature(args.kernel, args.signature, configs=args.config, **common)
         elif "::" in args.kernel:
             raise UsageError("a kernel needs its signature", hint="--signature '*fp16:16, *fp16:16, i32:16, 1024'")
         else:
-            found = check_launches(args.kernel, args.script_args, **common)
+            checked = check_launches(args.kernel, args.script_args, **common)
         # A profile knows each grid's own time.
-        found = joined_with(found, profiles, args) if profiles else merged(found)
-        opened = OpenedCheck(found, args.kernel)
+        checked = joined_with(checked, profiles, args) if profiles else merged(checked)
+        opened = OpenedCheck(checked, args.kernel)
         _write(args, opened)
-        if args.table is not None or args.json or args.csv:
+        if args.table is not None or args.csv:
             print_rows(opened.table(args.table or "kernel_suggestions"), args)
+        elif args.json:
+            from warplens.cli.kernel.check_json import checks_json
+
+            write_bytes(checks_json(opened.checks[: args.top]))
         else:
             from warplens.cli.kernel.check_text import check_lines
 
-            for line in check_lines(found, width(120)):
+            for line in check_lines(checked, width(120)):
                 print(line)
-        is_failed = found.failure is not None or all(not each.facts.is_compiled for each in found.checks)
+        is_failed = checked.failure is not None or all(not check.facts.is_compiled for check in checked.checks)
         return 1 if is_failed else 0
 
 
@@ -95,7 +99,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "x.html (the Python source next to the compiler's code), facts.json for kernel diff, x.xlsx, x.md or "
         "dir/ with a file per table",
     )
-    add_rows(parser, "the suggestions, or of --table")
+    add_theme(parser)
+    add_rows(parser, "compilations with facts and suggestions, or of --table")
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the cache of compilations")
     parser.add_argument("--slow", action="store_true", help="try suggested changes even where compiling takes long")
 
@@ -131,16 +136,16 @@ def _show_sweep(table: Table, top: int | None) -> None:
     from warplens.outputs import render_table
 
     configs = [text.split(", ") for text in table.frame["config"]]
-    shared = [part for part in configs[0] if len(configs) > 1 and all(part in each for each in configs)]
-    own = [", ".join(part for part in each if part not in shared) for each in configs]
+    shared = [part for part in configs[0] if len(configs) > 1 and all(part in parts for parts in configs)]
+    own = [", ".join(part for part in parts if part not in shared) for parts in configs]
     table = replace(table, frame=table.frame.with_columns(pl.Series("config", own, dtype=pl.String)))
     names = [name for name in table.frame.columns if name not in ("kernel", "target") and table.frame[name].count()]
     shown = list(names)
     while len(shown) > 3 and _widest(replace(table, notes=()), shown) > width():
         shown.pop()
     hidden = ", ".join(name for name in names if name not in shown)
-    said = [f"in every config: {', '.join(shared)}"] if shared else []
-    notes = (*said, *([f"{hidden}: hidden to fit, --json has them"] if hidden else []), *table.notes)
+    common = [f"in every config: {', '.join(shared)}"] if shared else []
+    notes = (*common, *([f"{hidden}: hidden to fit, --json has them"] if hidden else []), *table.notes)
     show_text(render_table(replace(table, notes=notes), top=top, width=width(), columns=shown))
 
 
@@ -171,5 +176,5 @@ def _write(args: argparse.Namespace, opened: OpenedCheck) -> None:
     for path in facts_files:
         save_facts(Path(path), [check.facts for check in opened.checks])
     for target in targets:
-        write(target, opened.document())
+        write(target, themed(opened.document(), args))
     report_written(args.output)

@@ -9,8 +9,8 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
-from warplens.cli.options import SEVERAL, above_zero, add_outputs, add_rows
-from warplens.cli.printing import note, report_written, width
+from warplens.cli.options import SEVERAL, above_zero, add_outputs, add_rows, add_theme
+from warplens.cli.printing import note, report_written, themed, width
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
@@ -64,7 +64,7 @@ class TraceVerb(Verb):
         for path in trace_files:
             opened.save(path)
         for target in targets:
-            write(target, opened.document())
+            write(target, themed(opened.document(), args))
         if args.table is not None or args.json or args.csv:
             print_rows(opened.table(args.table or "kernel_launches"), args)
         else:
@@ -91,6 +91,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pdb", metavar="X[,Y,Z]", action="append", default=[],
                         help=f"open the debugger in this program; {SEVERAL}")  # fmt: skip
     add_outputs(parser, "x.html (the page), x.wkt (the trace), x.xlsx, x.json, x.md or dir/ with a file per table")
+    add_theme(parser)
     parser.add_argument("--table", metavar="NAME", help="one table: kernel_launches, kernel_accesses_traced, "
                         "kernel_tensors_traced, kernel_faults")  # fmt: skip
     add_rows(parser, "--table (default kernel_launches)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from warplens.cli.options import above_zero, add_outputs, add_rows
-from warplens.cli.printing import report_written
+from warplens.cli.options import above_zero, add_outputs, add_rows, add_theme
+from warplens.cli.printing import report_written, themed
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
@@ -30,6 +30,7 @@ class ShowResultVerb(Verb):
         parser.add_argument("--whole-seconds", type=above_zero, metavar="S",
                             help="length of that measurement: gives the energy closure")  # fmt: skip
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
+        add_theme(parser)
         add_rows(parser, "TABLE (default replay_units)")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -46,7 +47,7 @@ class ShowResultVerb(Verb):
         whole = None if args.whole_joules is None else WholeRun(args.whole_joules, args.whole_seconds)
         opened = open_replay(Path(args.result), whole)
         for target in targets:
-            write(target, opened.document(names))
+            write(target, themed(opened.document(names), args))
         report_written(args.output)
         if args.json or args.csv:
             names = (args.table or "replay_units",)
