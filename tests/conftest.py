@@ -79,7 +79,7 @@ def golden(request: pytest.FixtureRequest) -> object:
     def compare(name: str, text: str) -> None:
         path = Path(__file__).parent / "golden" / "expected" / name
         if request.config.getoption("--update-golden"):
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         assert text == path.read_text(), f"{name} differs; `make golden` rewrites it if that is meant"
 

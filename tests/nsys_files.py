@@ -43,6 +43,9 @@ SCHEMA: dict[str, str] = {
 }
 """Columns of each table, INTEGER where nothing else is said."""
 
+GEMM = "void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_f16_128x128>(T1::Params)"
+BOOT = 5_123_456_789_012_345
+"""Uptimes of two months and more: the nanoseconds must not be lost in a float."""
 PID = 4_242
 TID = 4_243
 MACHINE = 1 << 56
@@ -143,6 +146,24 @@ class NsysFile:
     def _place(self, start: int, end: int, correlation: int) -> dict[str, int]:
         return {"start": start, "end": end, "deviceId": 0, "contextId": 1, "streamId": 7,
                 "correlationId": correlation, "globalPid": global_id(PID)}  # fmt: skip
+
+
+def training_step() -> NsysFile:
+    """One step: a copy in, a GEMM and a memset under a range, and the wait for them."""
+    file = NsysFile()
+    file.gpu()
+    file.range("step 0", BOOT, BOOT + 90_000)
+    file.range("forward", BOOT + 15_000, BOOT + 40_000)
+    file.call("cudaMemcpyAsync_v3020", BOOT + 1_001, BOOT + 9_003, 11)
+    file.copy(1, BOOT + 12_007, BOOT + 18_019, 4_096, 11, srcKind=0, dstKind=2)
+    file.call("cudaLaunchKernel_v7000", BOOT + 20_000, BOOT + 25_000, 12)
+    file.kernel(GEMM, BOOT + 27_001, BOOT + 60_003, 12)
+    file.call("cuMemsetD8Async", BOOT + 41_000, BOOT + 43_000, 13)
+    file.memset(BOOT + 60_005, BOOT + 61_111, 512, 13)
+    file.call("cudaStreamSynchronize_v3020", BOOT + 45_000, BOOT + 89_000, 14)
+    file.add("PROCESSES", globalPid=global_id(PID), pid=PID, name="python3")
+    file.add("ThreadNames", nameId=file.string("main thread"), globalTid=global_id(PID, TID))
+    return file
 
 
 def opened(path: Path) -> warplens.Profile:

@@ -17,6 +17,7 @@ from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.table import Table
 from warplens.model.trace import Meta
+from warplens.readers import registry
 from warplens.readers.ncu import reader as ncu
 from warplens.readers.ncu.values import BYTES, BYTES_PER_S, HERTZ, NS, PLAIN, BadValueError, Cell, value_of
 
@@ -494,11 +495,10 @@ def test_what_is_not_a_page_of_launches_is_named(text: str, what: str) -> None:
     assert raised.value.hint
 
 
-def test_the_binary_report_is_told_by_its_first_bytes() -> None:
+def test_the_binary_report_is_refused_with_the_command_that_exports_it() -> None:
     head = b"NVR\0\x02\0\0\0\x08\x07"
-    assert ncu.is_report(head) and not ncu.matches(head) and not ncu.is_report(RAW)
     with pytest.raises(FormatError, match="ncu-rep") as raised:
-        ncu.refuse_report(head, Meta(source="x.ncu-rep", format=""), [])
+        registry.read(head, Meta(source="x.ncu-rep", format=""), [])
     assert "ncu --page raw --csv --import" in str(raised.value.hint)
 
 

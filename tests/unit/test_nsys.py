@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from damage import scrambled
-from nsys_files import PID, TID, NsysFile, global_id, opened, summed
+from nsys_files import BOOT, GEMM, PID, TID, NsysFile, global_id, opened, summed, training_step
 from warplens.errors import FormatError
 from warplens.model.check import self_check
 from warplens.model.trace import Meta, Trace
@@ -20,27 +20,6 @@ from warplens.readers import sqlite_file
 from warplens.readers.shared import sqlite_tables
 
 GPU_TABLES = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET")
-GEMM = "void cutlass::Kernel2<cutlass_80_tensorop_s16816gemm_f16_128x128>(T1::Params)"
-BOOT = 5_123_456_789_012_345
-"""Uptimes of two months and more: the nanoseconds must not be lost in a float."""
-
-
-def training_step() -> NsysFile:
-    """One step: a copy in, a GEMM and a memset under a range, and the wait for them."""
-    file = NsysFile()
-    file.gpu()
-    file.range("step 0", BOOT, BOOT + 90_000)
-    file.range("forward", BOOT + 15_000, BOOT + 40_000)
-    file.call("cudaMemcpyAsync_v3020", BOOT + 1_001, BOOT + 9_003, 11)
-    file.copy(1, BOOT + 12_007, BOOT + 18_019, 4_096, 11, srcKind=0, dstKind=2)
-    file.call("cudaLaunchKernel_v7000", BOOT + 20_000, BOOT + 25_000, 12)
-    file.kernel(GEMM, BOOT + 27_001, BOOT + 60_003, 12)
-    file.call("cuMemsetD8Async", BOOT + 41_000, BOOT + 43_000, 13)
-    file.memset(BOOT + 60_005, BOOT + 61_111, 512, 13)
-    file.call("cudaStreamSynchronize_v3020", BOOT + 45_000, BOOT + 89_000, 14)
-    file.add("PROCESSES", globalPid=global_id(PID), pid=PID, name="python3")
-    file.add("ThreadNames", nameId=file.string("main thread"), globalTid=global_id(PID, TID))
-    return file
 
 
 def gpu_rows(trace: Trace) -> list[dict[str, Any]]:

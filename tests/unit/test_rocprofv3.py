@@ -10,55 +10,11 @@ from typing import Any
 import pytest
 
 import warplens
+from rocprofv3_files import dispatch, record, tool
 from support import SHARED
 from warplens.errors import FormatError
 
 REAL = SHARED / "traces" / "public" / "rocprofv3_results.json.gz"
-KINDS = ["NONE", "HIP_RUNTIME_API", "MARKER_CORE_API", "MEMORY_COPY", "KERNEL_DISPATCH", "RCCL_API"]
-OPERATIONS = {
-    "HIP_RUNTIME_API": ["hipLaunchKernel", "hipMemcpyAsync"],
-    "MARKER_CORE_API": ["roctxRangePushA"],
-    "MEMORY_COPY": ["MEMORY_COPY_NONE", "MEMORY_COPY_HOST_TO_HOST", "MEMORY_COPY_HOST_TO_DEVICE"],
-    "RCCL_API": ["ncclAllReduce"],
-}
-
-
-def record(kind: str, operation: int, start: int, end: int, correlation: int, **more: Any) -> dict[str, Any]:
-    place = {"kind": KINDS.index(kind), "operation": operation, "thread_id": 7}
-    times = {"start_timestamp": start, "end_timestamp": end}
-    return {**place, **times, "correlation_id": {"internal": correlation, "external": 0}, **more}
-
-
-def dispatch(start: int, end: int, correlation: int, *, agent: int = 2, kernel: int = 1) -> dict[str, Any]:
-    info = {
-        "agent_id": {"handle": agent},
-        "queue_id": {"handle": 3},
-        "kernel_id": kernel,
-        "group_segment_size": 1024,
-        "workgroup_size": {"x": 256, "y": 1, "z": 1},
-        "grid_size": {"x": 1000, "y": 4, "z": 1},
-    }
-    return record("KERNEL_DISPATCH", 1, start, end, correlation, dispatch_info=info)
-
-
-def tool(**buffers: list[dict[str, Any]]) -> dict[str, Any]:
-    agents = [
-        {"id": {"handle": 1}, "type": 1, "name": "CPU"},
-        {"id": {"handle": 2}, "type": 2, "name": "gfx942", "product_name": "AMD Instinct MI300X", "cu_count": 304,
-         "wave_front_size": 64, "logical_node_type_id": 0},
-        {"id": {"handle": 9}, "type": 2, "name": "gfx942", "logical_node_type_id": 1},
-    ]  # fmt: skip
-    return {
-        "metadata": {"pid": 42},
-        "agents": agents,
-        "strings": {
-            "buffer_records": [{"kind": kind, "operations": OPERATIONS.get(kind, [])} for kind in KINDS],
-            "marker_api": [{"key": 50, "value": "forward"}],
-        },
-        "kernel_symbols": [{"kernel_id": 1, "kernel_name": "gemm_k.kd", "formatted_kernel_name": "gemm_k",
-                            "arch_vgpr_count": 128}],
-        "buffer_records": buffers,
-    }  # fmt: skip
 
 
 def opened(folder: Path, *tools: dict[str, Any]) -> warplens.Profile:

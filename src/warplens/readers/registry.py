@@ -1,38 +1,94 @@
-"""The one list of formats. Content decides, never the file's name."""
+"""The one list of formats. Content decides, never the file's name.
+
+To add a format: a module with `read(text, meta, notes)` that fills a `TraceBuilder` and returns its trace, a function
+here that imports it, and an entry in `FORMATS`, above all that could take the file for their own.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
+from typing import Final
 
 from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 
-HEAD_BYTES = 1 << 16
+Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]
+"""(content, facts about the file, notes from unpacking it) → the profile."""
+HEAD_BYTES: Final = 1 << 16
+NSYS_EXPORT: Final = "export it: nsys export --type sqlite report.nsys-rep"
+NCU_EXPORT: Final = "export it: ncu --page raw --csv --import x.ncu-rep > x.csv"
+HINT: Final = "supported: profiles of PyTorch, JAX, Proton, Nsight (exported), rocprofv3, and Chrome traces"
 
 
 @dataclass(frozen=True)
 class ProfileFormat:
-    """A kind of file: how to tell it from its first bytes and which module of this room reads it, if one does."""
+    """A kind of file: how to recognize it by its first bytes, and what reads it."""
 
     name: str
     matches: Callable[[bytes], bool]
-    module: str
-    function: str = "read"
-
-    def read(self, text: bytes, meta: Meta, notes: list[Note]) -> Trace | CallPaths:
-        found: Trace | CallPaths = _function(self.module, self.function)(text, meta, notes)
-        return found
+    reader: Callable[[], Reader] | None = None
+    """Imports the reader; None for what only the vendor's tool reads."""
+    export: str = ""
+    """How to make a readable file of it, where no reader does."""
 
 
-def _function(module: str, name: str) -> Callable[..., Trace | CallPaths]:
-    """Readers are loaded when their format is met: all of them together cost more than reading a small trace."""
-    function: Callable[..., Trace | CallPaths] = getattr(import_module(f"warplens.readers.{module}"), name)
-    return function
+# Readers are imported when their format is met: all of them together cost more than reading a small trace.
+def _sqlite() -> Reader:
+    from warplens.readers.sqlite_file import read
+
+    return read
+
+
+def _execution_trace() -> Reader:
+    from warplens.readers.execution_trace.reader import read
+
+    return read
+
+
+def _rocprofv3() -> Reader:
+    from warplens.readers.rocm.rocprofv3 import read
+
+    return read
+
+
+def _proton_tree() -> Reader:
+    from warplens.readers.proton.tree import read
+
+    return read
+
+
+def _proton_trace() -> Reader:
+    from warplens.readers.proton.trace import read
+
+    return read
+
+
+def _ncu() -> Reader:
+    from warplens.readers.ncu.reader import read
+
+    return read
+
+
+def _xplane() -> Reader:
+    from warplens.readers.xplane.reader import read
+
+    return read
+
+
+def _xla_json() -> Reader:
+    from warplens.readers.xplane.trace_json import read
+
+    return read
+
+
+def _kineto() -> Reader:
+    from warplens.readers.kineto.reader import read
+
+    return read
 
 
 def _has(*patterns: bytes) -> Callable[[bytes], bool]:
@@ -40,58 +96,53 @@ def _has(*patterns: bytes) -> Callable[[bytes], bool]:
     return lambda head: all(pattern.search(head) for pattern in compiled)
 
 
-def _also(module: str, function: str, first: bytes) -> Callable[[bytes], bool]:
-    """What a reader itself says of a head that could be its own by `first`."""
-    pattern = re.compile(first)
-    return lambda head: bool(pattern.search(head)) and bool(_function(module, function)(head))
+def _is_ncu_page(head: bytes) -> bool:
+    if not re.search(rb"Process|==PROF==|\A\xff\xfe|\A\xfe\xff", head):
+        return False
+    from warplens.readers.ncu.reader import matches
+
+    return matches(head)
 
 
-FORMATS = (
-    ProfileFormat("an Nsight Systems report (.nsys-rep)", _has(rb"\ANVIDIA Tegra Profiler Report "), ""),
-    ProfileFormat("an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), "sqlite_file"),
+FORMATS: Final = (
+    ProfileFormat(
+        "an Nsight Systems report (.nsys-rep)", _has(rb"\ANVIDIA Tegra Profiler Report "), export=NSYS_EXPORT
+    ),
+    ProfileFormat("an Nsight Compute report (.ncu-rep)", _has(rb"\ANVR\0"), export=NCU_EXPORT),
+    ProfileFormat("an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), _sqlite),
     ProfileFormat(
         "a PyTorch ExecutionTrace",
         _has(rb'"schema"\s*:\s*"\d+\.\d+\.\d+(?:-chakra[^"]*)?"', rb'"nodes"\s*:\s*\['),
-        "execution_trace.reader",
+        _execution_trace,
     ),
-    ProfileFormat("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), "rocm.rocprofv3"),
-    ProfileFormat("a Proton call tree", _has(rb'\A\s*\[?\s*\{\s*"(?:children|frame|metrics)"'), "proton.tree"),
-    ProfileFormat("a Proton call tree (msgpack)", _also("proton.tree", "is_msgpack", rb"\A[\x80-\xdf]"), "proton.tree"),
+    ProfileFormat("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), _rocprofv3),
+    ProfileFormat("a Proton call tree", _has(rb'\A\s*\[?\s*\{\s*"(?:children|frame|metrics)"'), _proton_tree),
     ProfileFormat(
-        "an Nsight Compute report (.ncu-rep)",
-        _also("ncu.reader", "is_report", rb"\ANVR\0"),
-        "ncu.reader",
-        "refuse_report",
+        "a Proton call tree (msgpack)",
+        _has(rb"\A[\x91-\x9f][\x81-\x84](?:\xa5frame|\xa7metrics|\xa8children)"),
+        _proton_tree,
     ),
-    ProfileFormat(
-        "an Nsight Compute CSV file",
-        _also("ncu.reader", "matches", rb"Process|==PROF==|\A\xff\xfe|\A\xfe\xff"),
-        "ncu.reader",
-    ),
-    ProfileFormat("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), "xplane.reader"),
-    ProfileFormat("a Proton trace", _has(rb'\A\s*\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), "proton.trace"),
+    ProfileFormat("an Nsight Compute CSV file", _is_ncu_page, _ncu),
+    ProfileFormat("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), _xplane),
+    ProfileFormat("a Proton trace", _has(rb'\A\s*\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), _proton_trace),
     ProfileFormat(
         "a JAX trace (.trace.json)",
         _has(rb'"highres-ticks"', rb'"name"\s*:\s*"/(?:host:CPU|device:\w+:\d+)"'),
-        "xplane.trace_json",
+        _xla_json,
     ),
-    ProfileFormat("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), "kineto.reader"),
+    ProfileFormat("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), _kineto),
 )
 
 
 def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace | CallPaths:
-    """The profile of an unwrapped file, by the first format whose marks its head bears."""
+    """The profile of an unpacked file, by the first format that its first bytes match."""
     head = text[:HEAD_BYTES]
     entry = next((entry for entry in FORMATS if entry.matches(head)), None)
     if entry is None:
-        raise FormatError(f"not a profile this version knows ({_looks_like(head)})", where=meta.source, hint=HINT)
-    if not entry.module:
-        raise FormatError(f"this is {entry.name}, which only Nsight reads", where=meta.source, hint=EXPORT)
-    return entry.read(text, meta, notes)
-
-
-HINT = "it opens profiles of PyTorch, JAX, Proton, Nsight (exported), rocprofv3 and Chrome traces; see: warplens --help"
-EXPORT = "export it: nsys export --type sqlite report.nsys-rep"
+        raise FormatError(f"not a known profile format ({_looks_like(head)})", where=meta.source, hint=HINT)
+    if entry.reader is None:
+        raise FormatError(f"{entry.name}, which only NVIDIA's tools can read", where=meta.source, hint=entry.export)
+    return entry.reader()(text, meta, notes)
 
 
 def _looks_like(head: bytes) -> str:

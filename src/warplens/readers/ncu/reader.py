@@ -29,7 +29,6 @@ from warplens.readers.ncu.tables import MeasuredLaunch, counters_table, rules_ta
 from warplens.readers.ncu.values import base_unit, has_decimal_comma
 
 EXPORT: Final = "export it with: ncu --page raw --csv --import x.ncu-rep > x.csv"
-REPORT_MAGIC: Final = b"NVR\0"
 UNNAMED: Final = "(kernel without a name)"
 
 _PROFILER_LINE: Final = re.compile(r"^==PROF== ", re.MULTILINE)
@@ -57,15 +56,6 @@ def matches(head: bytes) -> bool:
     """Whether the first bytes of a file are of a CSV page, or of what the profiler printed around one."""
     text = _decode(head)
     return any(pattern.search(text) for pattern in (HEADER, _PROFILER_LINE, _SUMMARY, _SOURCE, _SESSION))
-
-
-def is_report(head: bytes) -> bool:
-    """Whether the first bytes of a file are of Nsight Compute's own report."""
-    return head.startswith(REPORT_MAGIC)
-
-
-def refuse_report(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
-    raise FormatError("a binary report of Nsight Compute (.ncu-rep)", where=meta.source, hint=EXPORT)
 
 
 def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
