@@ -158,7 +158,8 @@ def report(
 
     `tables` (csv or parquet) is the format of a directory's files; `options` are those of `warplens.open`.
     """
-    outputs = [os.fspath(each) for each in ([output] if isinstance(output, (str, os.PathLike)) else output)]
+    files = [output] if isinstance(output, (str, os.PathLike)) else output
+    outputs = [os.fspath(file) for file in files]
     plan = partial(plan_outputs, outputs, tables=tables, force=force, inputs=[os.fspath(path)])
     plan(names=TABLE_NAMES)  # before the work, so that a bad path is reported at once
     opened = open(path, **options)

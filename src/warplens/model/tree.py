@@ -104,9 +104,9 @@ def build_tree(parent: Ints, name: list[str], kind: list[str], self_ns: Ints, se
     return Tree(name, kind, parent, depth, self_ns, self_count, total_ns, total_count, weight)
 
 
-def _sums(place: list[int], values: Floats, size: int) -> Floats:
-    found: Floats = np.bincount(place, values, size).astype(np.float64)
-    return found
+def _sums(nodes: list[int], values: Floats, size: int) -> Floats:
+    sums: Floats = np.bincount(nodes, values, size).astype(np.float64)
+    return sums
 
 
 def without(tree: Tree, pattern: re.Pattern[str]) -> Tree:
@@ -136,11 +136,11 @@ def keep_paths(tree: Tree, pattern: re.Pattern[str]) -> Tree:
 def _rebuilt(tree: Tree, dropped: list[bool]) -> Tree:
     """The tree with dropped nodes folded into their parents; equal siblings become one."""
     index: dict[tuple[int, str], int] = {}
-    place = [0]
+    new_node = [0]
     parent, name, kind = [-1], [tree.name[0]], [tree.kind[0]]
     self_ns, count = [int(tree.self_ns[0])], [int(tree.self_count[0])]
     for node in range(1, len(tree)):
-        above = place[int(tree.parent[node])]
+        above = new_node[int(tree.parent[node])]
         if dropped[node]:
             target = above
         else:
@@ -153,7 +153,7 @@ def _rebuilt(tree: Tree, dropped: list[bool]) -> Tree:
                 count.append(0)
         self_ns[target] += int(tree.self_ns[node])
         count[target] += int(tree.self_count[node])
-        place.append(target)
-    metrics = {metric: _sums(place, values, len(name)) for metric, values in tree.metrics.items()}
+        new_node.append(target)
+    metrics = {metric: _sums(new_node, values, len(name)) for metric, values in tree.metrics.items()}
     rebuilt = build_tree(np.array(parent), name, kind, np.array(self_ns), np.array(count), tree.weight)
     return rebuilt.with_metrics(metrics)

@@ -39,7 +39,7 @@ class PathsProfile(TablesOnDemand):
     'foo_n takes 85 % of the GPU time; when it ran is not recorded.'
     """
 
-    holds = "sums by call path"
+    contains = "sums by call path"
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class PathsProfile(TablesOnDemand):
         return f"{what} takes {percent:.0f} % of the GPU time; when it ran is not recorded."
 
     def _counted(self) -> str:
-        """What a profile without times holds."""
+        """What a profile without GPU times contains."""
         tree = self.paths.tree
         calls = [f"{int(tree.total_count[0]):,} calls"] if tree.total_count[0] else []
         metrics = list(dict.fromkeys(name.removesuffix(EXCLUSIVE) for name in tree.metrics))

@@ -61,7 +61,7 @@ class Comparison(TablesOnDemand):
     'B is 4.15× faster'
     """
 
-    holds = "a comparison"
+    contains = "a comparison"
 
     def __init__(
         self, makers: Mapping[str, TableMaker], sides: Sides, facts: Callable[[Comparison], dict[str, str]]

@@ -53,9 +53,16 @@ class OpenedCheck(TablesOnDemand):
 
     `warplens.open` makes one of a file that `warplens kernel check -o facts.json` wrote. Such a file has facts only:
     its suggestions are those that need no further compilation.
+
+    >>> import warplens
+    >>> check = warplens.open("samples/kernels/slow_softmax.facts.json")
+    >>> check.verdict()
+    'softmax_kernel compiled for sm90: 4 suggestions in 1 compilation.'
+    >>> check.findings()[0].place
+    'slow_softmax.py:14'
     """
 
-    holds = "facts of compiled kernels"
+    contains = "facts of compiled kernels"
 
     def __init__(self, checked: Checked, source: str) -> None:
         super().__init__(bound(CHECK_TABLES, checked))

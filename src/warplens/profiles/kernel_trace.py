@@ -29,9 +29,14 @@ class OpenedKernelTrace(TablesOnDemand):
     """Traced kernel launches: bytes, FLOPs and faults of each, by statement and tensor.
 
     `warplens.open` makes one of a file that `warplens kernel trace -o x.wkt` wrote; `trace` has its records.
+
+    >>> import warplens
+    >>> traced = warplens.open("samples/kernels/slow_softmax.wkt")
+    >>> traced.verdict()
+    '1 launch of softmax_kernel: 500.0 KiB moved, 458.8 kFLOP, no faults.'
     """
 
-    holds = "traced kernel launches"
+    contains = "traced kernel launches"
 
     def __init__(self, trace: KernelTrace, source: str) -> None:
         super().__init__(bound(KERNEL_TRACE_TABLES, trace))

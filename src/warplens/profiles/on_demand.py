@@ -49,10 +49,10 @@ def bound(registry: Mapping[str, TableEntry[Work]], work: Work) -> dict[str, Tab
 class TablesOnDemand:
     """Base of the opened kinds: it answers what follows from their tables.
 
-    `holds` says in a few words what the source contains, for errors.
+    `contains` says in a few words what the source has, for errors.
     """
 
-    holds = ""
+    contains = ""
     has_timeline = False
 
     def __init__(self, sources: Mapping[str, TableSource]) -> None:
@@ -97,7 +97,7 @@ class TablesOnDemand:
 
     def _maker(self, name: str) -> Callable[[], Table]:
         if name not in self._sources:
-            raise UsageError(f"no table {name!r} in {self.holds}", hint=f"one of: {', '.join(self.table_names)}")
+            raise UsageError(f"no table {name!r} in {self.contains}", hint=f"one of: {', '.join(self.table_names)}")
         source = self._sources[name]
         if source.make is None:
             raise UsageError(f"table {name} needs {source.needs}")
@@ -124,12 +124,12 @@ class TablesOnDemand:
 
     def tree(self, context: str = "python", *, weight: str = "gpu", short_names: bool = True) -> Tree:
         """Call paths are not recorded here: a `UsageError`."""
-        raise UsageError(f"{self.source} contains {self.holds}, without call paths")
+        raise UsageError(f"{self.source} contains {self.contains}, without call paths")
 
     def with_timeline(self) -> Profile:
         """The same as a profile with a timeline; a `WarplensError` where `has_timeline` is false."""
-        raise WarplensError(f"{self.source} contains {self.holds}, without a timeline")
+        raise WarplensError(f"{self.source} contains {self.contains}, without a timeline")
 
     def measured(self) -> Measured:
         """The measured time of each kernel; a `UsageError` where no kernel was timed."""
-        raise UsageError(f"{self.source} contains {self.holds}, without measured kernel times")
+        raise UsageError(f"{self.source} contains {self.contains}, without measured kernel times")

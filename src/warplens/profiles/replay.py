@@ -27,7 +27,7 @@ class OpenedReplay(TablesOnDemand):
     'aten::mm.out'
     """
 
-    holds = "the result of a replay"
+    contains = "the result of a replay"
 
     def __init__(self, result: ReplayResult, source: str, whole: WholeRun | None = None) -> None:
         sources = bound(REPLAY_TABLES, result) | {"replay": TableSource(partial(replay, result, whole))}

@@ -47,7 +47,7 @@ class Profile(TablesOnDemand):
     [{'kernel_category': 'GEMM'}]
     """
 
-    holds = "a trace"
+    contains = "a trace"
     has_timeline = True
 
     def __init__(
