@@ -103,6 +103,16 @@ def test_it_opens_with_what_the_profile_has(
     page.assert_quiet()
 
 
+@pytest.mark.parametrize("name", ["kernels/slow_softmax.facts.json", "replay/gpt2_compiled.result.json.gz"])
+def test_what_has_no_call_paths_has_its_tables_and_no_empty_call_tree(name: str, written: Written, show: Show) -> None:
+    page, known = show(written(ROOT / "samples" / name)), warplens.open(ROOT / "samples" / name)
+    assert titles(page) == ["Tables", "How this was made"]
+    assert page.page.locator(".verdict").inner_text() == known.verdict()
+    listed = page.js("() => [...document.querySelectorAll('.tv-picker button')].map(each => each.dataset.table)")
+    assert sorted(listed) == sorted(known.table_names)
+    page.assert_quiet()
+
+
 def same(want: Any, have: Any) -> bool:
     return have == pytest.approx(want, rel=1e-12) if isinstance(want, float) else bool(have == want)
 

@@ -8,6 +8,7 @@ import { hasCategories, mountCategories } from "./views/categories";
 import { mountChanges } from "./views/changes";
 import { mountFindings } from "./views/findings";
 import { mountFlame, treeTable } from "./views/flame/index";
+import { sumsTable } from "./views/flame/sums";
 import { applyTheme, mountHeader } from "./views/header";
 import { mountProvenance } from "./views/provenance";
 import { mountRoofline } from "./views/roofline/index";
@@ -31,7 +32,13 @@ const SECTIONS: Section[] = [
   { id: "steps", title: "Steps and categories", mount: mountSteps, modes: "report" },
   { id: "categories", title: "Where the time goes", mount: mountCategories, modes: "paths", has: hasCategories },
   { id: "timeline", title: "Timeline", mount: mountTimeline, modes: "report diff gantt", has: ({ hasTimeline }) => hasTimeline },
-  { id: "flame", title: "Call tree", mount: mountFlame, modes: "report diff paths" },
+  {
+    id: "flame",
+    title: "Call tree",
+    mount: mountFlame,
+    modes: "report diff paths",
+    has: (app) => app.header.mode !== "paths" || sumsTable(app) !== null,
+  },
   { id: "tables", title: "Tables", mount: mountTables, modes: "report diff gantt paths" },
   { id: "roofline", title: "Roofline", mount: mountRoofline, modes: "report" },
   { id: "provenance", title: "How this was made", mount: mountProvenance, modes: "report diff gantt paths" },
