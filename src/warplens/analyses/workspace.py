@@ -93,7 +93,7 @@ class Workspace:
                 "name": list(self.kernel_classes),
                 "kernel": texts,
                 "kernel_short": [short_name(text) for text in texts],
-                "kernel_category": [found.category for found in self.kernel_classes.values()],
+                "kernel_category": [kernel_class.category for kernel_class in self.kernel_classes.values()],
             },
             schema={
                 "name": pl.UInt32,
@@ -145,6 +145,6 @@ def rows_of_groups(group: Ints, order: Ints) -> Ints:
     >>> rows_of_groups(np.array([0, 2, -1, 0]), np.array([2, 0, 1])).tolist()
     [1, 0, -1, 1]
     """
-    place = np.full(int(max(group.max(initial=-1), order.max(initial=-1))) + 2, NONE, np.int64)
-    place[order] = np.arange(len(order))
-    return place[group]
+    row_of_group = np.full(int(max(group.max(initial=-1), order.max(initial=-1))) + 2, NONE, np.int64)
+    row_of_group[order] = np.arange(len(order))
+    return row_of_group[group]

@@ -40,15 +40,15 @@ class Categorizer:
     def __init__(self, builtin: Sequence[CompiledRule], own: Sequence[CompiledRule] = ()) -> None:
         self._builtin = tuple(builtin)
         self._own = tuple(own)
-        self._known: dict[str, KernelClass] = {}
+        self._classes: dict[str, KernelClass] = {}
 
     def classify(self, name: str) -> KernelClass:
         """The class of one kernel name, as the trace has it (mangled or not)."""
         key = name[:MAX_CHARS]
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._match(parse_kernel_name(key))
-        return known
+        kernel_class = self._classes.get(key)
+        if kernel_class is None:
+            kernel_class = self._classes[key] = self._match(parse_kernel_name(key))
+        return kernel_class
 
     def classify_all(self, names: Sequence[str]) -> list[KernelClass]:
         """The classes of many names, in order."""

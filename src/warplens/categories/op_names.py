@@ -32,9 +32,9 @@ def op_category(op: str, kernel_categories: Mapping[str, float] = _NO_KERNELS) -
     family = _family_of_name(op[:512])
     if family and family != "autograd":
         return family
-    known = {category: time for category, time in kernel_categories.items() if category != "Other"}
-    if known:
-        category = max(sorted(known), key=lambda category: known[category])
+    named_categories = {category: time for category, time in kernel_categories.items() if category != "Other"}
+    if named_categories:
+        category = max(sorted(named_categories), key=lambda category: named_categories[category])
         return _OF_KERNELS.get(category, category)
     return family or "other"
 

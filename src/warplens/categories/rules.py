@@ -152,10 +152,10 @@ def _parse(content: str, where: str) -> dict[str, Any]:
 def _rule_from_table(table: object, where: str) -> Rule:
     if not isinstance(table, Mapping):
         raise FormatError("a rule is a table", where=where)
-    known = {field.name: field.type for field in fields(Rule)}
-    unknown = sorted(set(table) - set(known))
+    keys = {field.name: field.type for field in fields(Rule)}
+    unknown = sorted(set(table) - set(keys))
     if unknown:
-        raise FormatError(f"unknown key {unknown[0]!r}", where=where, hint="known: " + ", ".join(known))
+        raise FormatError(f"unknown key {unknown[0]!r}", where=where, hint="known: " + ", ".join(keys))
     if "category" not in table:
         raise FormatError("category is missing", where=where, hint='for example: category = "GEMM"')
     for key, value in table.items():

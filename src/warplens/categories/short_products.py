@@ -102,8 +102,8 @@ def _tiles(text: str) -> list[str]:
 
 def _library(text: str) -> str:
     # cutlass_NN_ names already say so by their shape; the word would only make every name longer.
-    found = next((library for library in _LIBRARIES if library in text), "")
-    return "" if found == "cutlass" and "cutlass_" in text else found
+    library_name = next((library for library in _LIBRARIES if library in text), "")
+    return "" if library_name == "cutlass" and "cutlass_" in text else library_name
 
 
 def short_convolution(name: KernelName) -> str:

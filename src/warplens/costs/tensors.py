@@ -7,7 +7,8 @@ need not doubt their inputs again.
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final, TypeGuard
 
 import msgspec
 from msgspec import Struct
@@ -127,7 +128,7 @@ class Call(Struct, frozen=True):
         return tuple(arg for arg in self.args if isinstance(arg, Tensor))
 
 
-def product(sizes: Any) -> int:
+def product(sizes: Iterable[int]) -> int:
     result = 1
     for size in sizes:
         result *= size
@@ -146,7 +147,7 @@ def parse_call(op: str, dims: str, types: str, strides: str, concrete: str, list
     return Call(op, args, list_item_bytes)
 
 
-def _decoded(text: str) -> list[Any]:
+def _decoded(text: str) -> list[object]:
     try:
         value = msgspec.json.decode(text) if text else []
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -154,34 +155,35 @@ def _decoded(text: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _at(values: list[Any], index: int) -> Any:
+def _at(values: list[object], index: int) -> object:
     return values[index] if index < len(values) else None
 
 
-def _argument(shape: Any, dtype: Any, strides: Any, value: Any) -> Tensor | tuple[Tensor, ...] | str | None:
+def _argument(shape: object, dtype: object, strides: object, value: object) -> Tensor | tuple[Tensor, ...] | str | None:
     if dtype in ("TensorList", "Tensor[]") or _is_list_of_shapes(shape):
         # Lists carry shapes but no dtypes; a tensor of unknown element size still has its elements.
         steps = strides if isinstance(strides, list) else []
-        members = [_tensor(each, "float", _at(steps, place)) for place, each in enumerate(shape or [])]
+        shapes = shape if isinstance(shape, list) else []
+        members = [_tensor(member, "float", _at(steps, index)) for index, member in enumerate(shapes)]
         return tuple(member for member in members if member is not None)
     if isinstance(dtype, str) and dtype in DTYPES:
         return _tensor(shape, dtype, strides)
     return value if isinstance(value, str) and value else None
 
 
-def _is_list_of_shapes(shape: Any) -> bool:
-    return isinstance(shape, list) and bool(shape) and all(isinstance(each, list) for each in shape)
+def _is_list_of_shapes(shape: object) -> bool:
+    return isinstance(shape, list) and bool(shape) and all(isinstance(member, list) for member in shape)
 
 
-def _tensor(shape: Any, dtype: str, strides: Any) -> Tensor | None:
+def _tensor(shape: object, dtype: str, strides: object) -> Tensor | None:
     # A size of 0 hides no damage in the others: they are multiplied on their own by some formula.
     if not _are_sizes(shape) or product(max(1, size) for size in shape) > MAX_ELEMENTS:
         return None
-    known = tuple(strides) if _are_sizes(strides) and len(strides) == len(shape) else ()
-    return Tensor(tuple(shape), DTYPES[dtype][0], known)
+    recorded_strides = tuple(strides) if _are_sizes(strides) and len(strides) == len(shape) else ()
+    return Tensor(tuple(shape), DTYPES[dtype][0], recorded_strides)
 
 
-def _are_sizes(values: Any) -> bool:
+def _are_sizes(values: object) -> TypeGuard[list[int]]:
     return isinstance(values, list) and all(
         isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_ELEMENTS for value in values
     )

@@ -35,13 +35,15 @@ def gpu_named(text: str) -> Gpu:
     """The GPU that a person means by `text`: "h100 nvl", "a100-80", "mi300x" or a device's full name."""
     typed = _words(text)
     for agrees in _AGREEMENTS if typed else ():
-        found = [gpu for gpu in all_gpus() if any(agrees(typed, _words(name)) for name in (gpu.name, *gpu.aliases))]
-        if found:
-            return _only(found, text)
-    found = _matching(text)
-    if not found:
+        candidates = [
+            gpu for gpu in all_gpus() if any(agrees(typed, _words(name)) for name in (gpu.name, *gpu.aliases))
+        ]
+        if candidates:
+            return _only(candidates, text)
+    candidates = _matching(text)
+    if not candidates:
         raise _unknown(text)
-    return _only(found, text)
+    return _only(candidates, text)
 
 
 def _unknown(text: str) -> UsageError:
@@ -55,10 +57,10 @@ def _words(text: str) -> Words:
     return tuple(word for word in re.findall("[a-z0-9]+", text.lower()) if word not in _MAKERS)
 
 
-def _only(found: Sequence[Gpu], text: str) -> Gpu:
-    if len(found) > 1:
-        raise UsageError(f"{text!r} is more than one GPU", hint="one of: " + ", ".join(gpu.name for gpu in found))
-    return found[0]
+def _only(candidates: Sequence[Gpu], text: str) -> Gpu:
+    if len(candidates) > 1:
+        raise UsageError(f"{text!r} is more than one GPU", hint="one of: " + ", ".join(gpu.name for gpu in candidates))
+    return candidates[0]
 
 
 def gpu_of_device(name: str, multiprocessors: int = 0, memory_bytes: int = 0, compute: str = "") -> Gpu | None:
@@ -103,17 +105,17 @@ def _has_memory(gpu: Gpu, memory_bytes: int) -> bool:
 
 
 def _is_generic(name: str) -> bool:
-    """Whether the name tells no model: empty, "AMD Radeon Graphics", "gfx942:sramecc+:xnack-", "Device 0"."""
+    """Whether the name contains no model: empty, "AMD Radeon Graphics", "gfx942:sramecc+:xnack-", "Device 0"."""
     return not re.search(r"\d", _NOT_A_MODEL.sub("", name))
 
 
 def _has_compute(gpu: Gpu, compute: str) -> bool:
     """Whether a compute capability ("9.0", "sm_90") or gfx name agrees with the GPU; says yes to none at all."""
     text = compute.strip().lower()
-    found = re.search(r"gfx[0-9a-f]+|sm_?\d+|^\d+\.\d+$", text)
-    if found is None:
+    match = re.search(r"gfx[0-9a-f]+|sm_?\d+|^\d+\.\d+$", text)
+    if match is None:
         return True
-    return found[0].replace("_", "") in (gpu.architecture.replace("_", ""), _capability(gpu.architecture))
+    return match[0].replace("_", "") in (gpu.architecture.replace("_", ""), _capability(gpu.architecture))
 
 
 def _capability(architecture: str) -> str:

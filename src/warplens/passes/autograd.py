@@ -63,10 +63,10 @@ def _by_sequence(trace: Trace, forward: Ints) -> None:
         mine = followers[trace.ints("forward_thread")[followers] == thread]
         on_lane = creators[lane[creators] == lane_of_thread]
         order = on_lane[np.lexsort((start[on_lane], sequence[on_lane]))]
-        place = np.searchsorted(sequence[order], sequence[mine], side="right") - 1
-        found = order[np.maximum(place, 0)]
-        matches = (place >= 0) & (sequence[found] == sequence[mine])
-        forward[mine[matches]] = found[matches]
+        latest = np.searchsorted(sequence[order], sequence[mine], side="right") - 1
+        creator = order[np.maximum(latest, 0)]
+        matches = (latest >= 0) & (sequence[creator] == sequence[mine])
+        forward[mine[matches]] = creator[matches]
 
 
 def _forward_lanes(trace: Trace, creators: Ints, followers: Ints) -> dict[int, int]:
@@ -78,20 +78,23 @@ def _forward_lanes(trace: Trace, creators: Ints, followers: Ints) -> dict[int, i
     lane, sequence, start = trace.ints("lane"), trace.ints("sequence"), trace.ints("start_ns")
     numbers = np.unique(trace.ints("forward_thread")[followers]).tolist()
     lanes = sorted(
-        np.unique(lane[creators]).tolist(), key=lambda each: int(start[creators[lane[creators] == each]].min())
+        np.unique(lane[creators]).tolist(),
+        key=lambda candidate: int(start[creators[lane[creators] == candidate]].min()),
     )
     if len(numbers) * len(lanes) > MAX_PAIRS:
-        return {number: lanes[min(place, len(lanes) - 1)] for place, number in enumerate(numbers)}
-    made = {each: sequence[creators[lane[creators] == each]] for each in lanes}
+        return {number: lanes[min(rank, len(lanes) - 1)] for rank, number in enumerate(numbers)}
+    sequences = {candidate: sequence[creators[lane[creators] == candidate]] for candidate in lanes}
     fits = []
     for number in numbers:
         wanted = np.unique(sequence[followers[trace.ints("forward_thread")[followers] == number]])
-        fits += [(-int(np.isin(wanted, made[each]).sum()), number, place) for place, each in enumerate(lanes)]
+        fits += [
+            (-int(np.isin(wanted, sequences[candidate]).sum()), number, rank) for rank, candidate in enumerate(lanes)
+        ]
     homes: dict[int, int] = {}
-    for _, number, place in sorted(fits):
-        if number not in homes and lanes[place] not in homes.values():
-            homes[number] = lanes[place]
-    for _, number, place in sorted(fits):
+    for _, number, rank in sorted(fits):
+        if number not in homes and lanes[rank] not in homes.values():
+            homes[number] = lanes[rank]
+    for _, number, rank in sorted(fits):
         # More numbers than threads: a thread that ended gave its id to a later one.
-        homes.setdefault(number, lanes[place])
+        homes.setdefault(number, lanes[rank])
     return homes

@@ -16,21 +16,21 @@ FEW = 500
 
 def climb(rows: Ints, parent: Ints, stop: Bools) -> Ints:
     """For each row the nearest row at or above it where `stop` is true, -1 where there is none."""
-    found = rows.astype(np.int64)
-    active = np.flatnonzero(found >= 0)
+    reached = rows.astype(np.int64)
+    active = np.flatnonzero(reached >= 0)
     level = 0
     while len(active):
-        active = active[~stop[found[active]]]
-        found[active] = parent[found[active]]
-        active = active[found[active] >= 0]
+        active = active[~stop[reached[active]]]
+        reached[active] = parent[reached[active]]
+        active = active[reached[active] >= 0]
         level += 1
         if level % MERGE_LEVELS == 0 and len(active) > FEW:
             # Many rows have met in the same callers by now: walk on once for all of them.
-            callers, place = np.unique(found[active], return_inverse=True)
+            callers, caller_of_row = np.unique(reached[active], return_inverse=True)
             if 2 * len(callers) < len(active):
-                found[active] = climb(callers, parent, stop)[place]
+                reached[active] = climb(callers, parent, stop)[caller_of_row]
                 break
-    return found
+    return reached
 
 
 class CallerContext(NamedTuple):
@@ -42,22 +42,22 @@ class CallerContext(NamedTuple):
 
 def climb_context(rows: Ints, parent: Ints, forward: Ints, stop: Bools) -> CallerContext:
     """Like `climb`, but a backward op's caller is the forward op that created it."""
-    found = rows.astype(np.int64)
+    reached = rows.astype(np.int64)
     backward = np.zeros(len(rows), bool)
-    active = np.flatnonzero(found >= 0)
+    active = np.flatnonzero(reached >= 0)
     level = 0
     while len(active):
-        active = active[~stop[found[active]]]
-        jump = forward[found[active]]
+        active = active[~stop[reached[active]]]
+        jump = forward[reached[active]]
         backward[active[jump >= 0]] = True
-        found[active] = np.where(jump >= 0, jump, parent[found[active]])
-        active = active[found[active] >= 0]
+        reached[active] = np.where(jump >= 0, jump, parent[reached[active]])
+        active = active[reached[active] >= 0]
         level += 1
         if level % MERGE_LEVELS == 0 and len(active) > FEW:
-            callers, place = np.unique(found[active], return_inverse=True)
+            callers, caller_of_row = np.unique(reached[active], return_inverse=True)
             if 2 * len(callers) < len(active):
                 above = climb_context(callers, parent, forward, stop)
-                found[active] = above.row[place]
-                backward[active] |= above.backward[place]
+                reached[active] = above.row[caller_of_row]
+                backward[active] |= above.backward[caller_of_row]
                 break
-    return CallerContext(found, backward)
+    return CallerContext(reached, backward)

@@ -30,6 +30,6 @@ def apply_contexts(trace: Trace) -> Trace:
 def _marks(trace: Trace, frames: Ints) -> Bools:
     """Which events are marks of the backward pass."""
     code = trace.names.index(BACKWARD) if BACKWARD in trace.names else NONE
-    found = np.zeros(len(trace), bool)
-    found[frames] = trace.ints("name")[frames] == code
-    return found
+    is_mark = np.zeros(len(trace), bool)
+    is_mark[frames] = trace.ints("name")[frames] == code
+    return is_mark

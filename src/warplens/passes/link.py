@@ -30,10 +30,10 @@ def _launch_of(trace: Trace, gpu: Ints) -> tuple[Ints, int]:
     keys = correlation[calls]
     wanted = correlation[gpu]
     first, last = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
-    known = (wanted > 0) & (last > first)
+    has_launch = (wanted > 0) & (last > first)
     launch = np.full(len(gpu), NONE, np.int64)
-    launch[known] = calls[first[known]]
-    shared = np.flatnonzero(known & (last - first > 1))
+    launch[has_launch] = calls[first[has_launch]]
+    shared = np.flatnonzero(has_launch & (last - first > 1))
     begun = start[calls]
     for index in shared.tolist():
         earlier = np.searchsorted(begun[first[index] : last[index]], start[gpu[index]], "right")
@@ -60,6 +60,6 @@ def _op_with_external_id(trace: Trace, wanted: Ints) -> Ints:
         return np.full(len(wanted), NONE, np.int64)
     external = trace.ints("external_id")[ops]
     order = np.argsort(external, kind="stable")
-    place = np.minimum(np.searchsorted(external[order], wanted), len(ops) - 1)
-    found = ops[order[place]]
-    return np.where((wanted > 0) & (external[order[place]] == wanted), found, NONE)
+    position = np.minimum(np.searchsorted(external[order], wanted), len(ops) - 1)
+    op = ops[order[position]]
+    return np.where((wanted > 0) & (external[order[position]] == wanted), op, NONE)

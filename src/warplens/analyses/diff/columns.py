@@ -84,5 +84,5 @@ def with_delta(frame: pl.DataFrame) -> pl.DataFrame:
 def with_noise(frame: pl.DataFrame, a_runs: int, b_runs: int) -> pl.DataFrame:
     """Adds noise_us and within_noise, from a_var and b_var over so many steps."""
     noise = noise_us(frame["a_var"].to_numpy(), frame["b_var"].to_numpy(), a_runs, b_runs)
-    known = frame.with_columns(pl.Series("noise_us", noise, dtype=pl.Float64).fill_nan(None))
-    return known.with_columns((pl.col("delta_us").abs() <= pl.col("noise_us")).alias("within_noise"))
+    with_noise_us = frame.with_columns(pl.Series("noise_us", noise, dtype=pl.Float64).fill_nan(None))
+    return with_noise_us.with_columns((pl.col("delta_us").abs() <= pl.col("noise_us")).alias("within_noise"))

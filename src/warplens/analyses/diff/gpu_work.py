@@ -77,10 +77,10 @@ def _with_modules(side: Side) -> pl.DataFrame:
     """The compared events with the path of the innermost module around each, and its pattern."""
     rows = module_context(side.work).row[side.chosen]
     paths = module_paths(side.work)
-    calls, place = np.unique(rows, return_inverse=True)
+    calls, call_of_event = np.unique(rows, return_inverse=True)
     texts = [paths.get(call, OUTSIDE) for call in calls.tolist()]
-    module = pl.Series("module", texts, dtype=pl.String).gather(place)
-    pattern = pl.Series("pattern", [pattern_of(text) for text in texts], dtype=pl.String).gather(place)
+    module = pl.Series("module", texts, dtype=pl.String).gather(call_of_event)
+    pattern = pl.Series("pattern", [pattern_of(text) for text in texts], dtype=pl.String).gather(call_of_event)
     lost = pl.col("owner") < 0
     return side.events.with_columns(module, pattern).with_columns(
         pl.when(lost).then(pl.lit(NO_LAUNCH)).otherwise(name).alias(name) for name in ("module", "pattern")

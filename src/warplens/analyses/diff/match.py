@@ -103,25 +103,25 @@ def _level(
     if name in BY_KERNEL:
         # With ops on both sides, an equal kernel proves nothing: every network adds tensors.
         common = common.filter(pl.col("a_no_op") | pl.col("b_no_op"))
-    found = (
+    matched = (
         common.select(keys)
         .sort(keys)
         .with_columns(
-            (rows + pl.int_range(pl.len(), dtype=pl.Int64)).alias("found"),
+            (rows + pl.int_range(pl.len(), dtype=pl.Int64)).alias("new_row"),
             pl.lit(name).alias("by"),
             takes_part=pl.lit(True),
         )
     )
-    a, b = (_marked(side, found, keys, takes_part) for side in (a, b))
-    return a, b, rows + len(found)
+    a, b = (_marked(side, matched, keys, takes_part) for side in (a, b))
+    return a, b, rows + len(matched)
 
 
-def _marked(units: pl.DataFrame, found: pl.DataFrame, keys: tuple[str, ...], takes_part: pl.Expr) -> pl.DataFrame:
+def _marked(units: pl.DataFrame, matched: pl.DataFrame, keys: tuple[str, ...], takes_part: pl.Expr) -> pl.DataFrame:
     joined = units.with_columns((pl.col("row").is_null() & takes_part).alias("takes_part"))
-    joined = joined.join(found, on=[*keys, "takes_part"], how="left", maintain_order="left")
+    joined = joined.join(matched, on=[*keys, "takes_part"], how="left", maintain_order="left")
     return joined.with_columns(
-        pl.coalesce("row", "found").alias("row"), pl.coalesce("matched_by", "by").alias("matched_by")
-    ).drop("found", "by", "takes_part")
+        pl.coalesce("row", "new_row").alias("row"), pl.coalesce("matched_by", "by").alias("matched_by")
+    ).drop("new_row", "by", "takes_part")
 
 
 def _leftover(units: pl.DataFrame, rows: int) -> tuple[pl.DataFrame, int]:
@@ -181,7 +181,7 @@ def _operands_only(events: pl.DataFrame) -> pl.DataFrame:
         for name in [dims, "input_types"] if op == "op" else [dims]:
             keys = events.filter(pl.col(op).is_in(list(OPERANDS))).select(op, name).unique()
             kept = pl.Series(
-                "kept", [first_inputs(text, OPERANDS[each]) for each, text in keys.rows()], dtype=pl.String
+                "kept", [first_inputs(text, OPERANDS[op_name]) for op_name, text in keys.rows()], dtype=pl.String
             )
             events = events.join(keys.with_columns(kept), on=[op, name], how="left", maintain_order="left")
             events = events.with_columns(pl.coalesce("kept", name).alias(name)).drop("kept")
@@ -229,15 +229,15 @@ def outermost_ops(work: Workspace, op: Ints) -> Ints:
     """For each op the outermost one around it that is not a wrapper, itself included; -1 for -1."""
     wraps = np.array([WRAPPER.match(name) is not None for name in work.trace.names], bool)
     names, enclosing = work.trace.ints("name"), work.enclosing_op
-    found: Ints = op.copy()
+    outermost: Ints = op.copy()
     at = op.copy()
     active = np.flatnonzero(at >= 0)
     while len(active):
         at[active] = enclosing[at[active]]
         active = active[at[active] >= 0]
         inside = active[~wraps[names[at[active]]]]
-        found[inside] = at[inside]
-    return found
+        outermost[inside] = at[inside]
+    return outermost
 
 
 class OpSignature(NamedTuple):

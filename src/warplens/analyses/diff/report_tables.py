@@ -88,10 +88,10 @@ def _is_key(column: str, dtype: pl.DataType) -> bool:
 
 
 def _prepared(frame: pl.DataFrame, keys: list[str], numbers: list[str], side: str) -> pl.DataFrame:
-    place = pl.int_range(pl.len(), dtype=pl.Int64)
-    repeat = place.over(keys) if keys else place
+    row_number = pl.int_range(pl.len(), dtype=pl.Int64)
+    repeat = row_number.over(keys) if keys else row_number
     renamed = [pl.col(number).alias(f"{side}_{number}") for number in numbers]
-    return frame.select(*keys, repeat.alias(REPEAT), place.alias(f"in_{side}"), *renamed)
+    return frame.select(*keys, repeat.alias(REPEAT), row_number.alias(f"in_{side}"), *renamed)
 
 
 def _repeat(frame: pl.DataFrame) -> list[Column]:
@@ -122,7 +122,7 @@ def _same_types(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.Data
 
 
 def _common_type(a: pl.Series, b: pl.Series) -> type[pl.DataType]:
-    numbers = all(each.dtype.is_numeric() or each.null_count() == len(each) for each in (a, b))
+    numbers = all(column.dtype.is_numeric() or column.null_count() == len(column) for column in (a, b))
     if numbers and a.name not in NUMBER_KEYS:
         return pl.Float64
     return pl.String

@@ -52,8 +52,8 @@ def _measures(side: Side) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float6
         frame = steps(side.work).frame.filter(pl.col("step").is_in(list(side.complete_steps)))
         return {name: frame[column].to_numpy() * 1e3 for name, column in LENGTHS.items()}
     frame = timeline(side.work).frame.filter(pl.col("device") == "all")
-    found = dict(frame.select("measure", "time_ms").iter_rows())
-    return {name: np.array([1e3 * found.get(name, 0.0)]) for name in MEASURES}
+    times = dict(frame.select("measure", "time_ms").iter_rows())
+    return {name: np.array([1e3 * times.get(name, 0.0)]) for name in MEASURES}
 
 
 def _notes(pair: Pair) -> tuple[str, ...]:
@@ -96,9 +96,9 @@ def _gaps(side: Side) -> pl.DataFrame:
     if not side.steps:
         return frame.with_columns(pl.lit(0, pl.Int32).alias("step"))
     first = gpu.filter(pl.col("step") >= 0).group_by("step").agg(pl.col("start_ns").min()).sort("start_ns")
-    place = np.searchsorted(first["start_ns"].to_numpy(), frame["start_ns"].to_numpy(), side="right") - 1
-    step = first["step"].gather(np.maximum(place, 0)).alias("step")
-    inside = frame.with_columns(step).filter(pl.Series(place >= 0))
+    step_of_gap = np.searchsorted(first["start_ns"].to_numpy(), frame["start_ns"].to_numpy(), side="right") - 1
+    step = first["step"].gather(np.maximum(step_of_gap, 0)).alias("step")
+    inside = frame.with_columns(step).filter(pl.Series(step_of_gap >= 0))
     return inside.filter(pl.col("step").is_in(list(side.complete_steps)))
 
 

@@ -39,15 +39,15 @@ class _Merged:
     index: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def node(self, parent: int, name: str, kind: str) -> int:
-        found = self.index.get((parent, name))
-        if found is None:
-            found = self.index[parent, name] = len(self.name)
+        number = self.index.get((parent, name))
+        if number is None:
+            number = self.index[parent, name] = len(self.name)
             self.parent.append(parent)
             self.name.append(name)
             self.kind.append(kind)
             for column in self.numbers.values():
                 column.append(0.0)
-        return found
+        return number
 
     def add(self, tree: Tree, side: str, runs: int) -> None:
         place: list[int] = []
@@ -123,6 +123,6 @@ def _rows(merged: _Merged, gone: set[int]) -> list[tuple[object, ...]]:
         status = BOTH if all(counts) or not any(counts) else ONLY_A if counts[0] else ONLY_B
         ratio = b / a if a else None
         rows.append((number, parent, depth, merged.name[node], merged.kind[node], a, b, b - a, ratio, status, *counts))
-        below = sorted(children[node], key=lambda each: (abs(b_ns[each] - a_ns[each]), merged.name[each]))
+        below = sorted(children[node], key=lambda child: (abs(b_ns[child] - a_ns[child]), merged.name[child]))
         stack.extend((child, number, depth + 1) for child in below)
     return rows

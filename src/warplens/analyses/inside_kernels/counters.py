@@ -126,32 +126,32 @@ def name_key(name: str) -> NameKey:
 
 def _words(text: str) -> Iterable[str]:
     text = _INSTANCE.sub(r"#\1", text)
-    text = _LLVM_LAMBDA.sub(lambda found: f"lambda#{int(found[1]) + 2 if found[1] else 1}", text)
+    text = _LLVM_LAMBDA.sub(lambda match: f"lambda#{int(match[1]) + 2 if match[1] else 1}", text)
     replaced = 1
     while replaced:  # parameter lists and casts, innermost first
         text, replaced = _PARENTHESES.subn(" ", text)
-    for found in _WORD.finditer(text):
-        word = found["word"]
+    for match in _WORD.finditer(text):
+        word = match["word"]
         if word and word not in _DROPPED:
             number = _SUFFIX.fullmatch(word)
             yield number[1] if number else _TRUTH.get(word, word)
 
 
-def with_short_names(found: Table, categorizer: Categorizer) -> Table:
+def with_short_names(table: Table, categorizer: Categorizer) -> Table:
     """A table of counters with the short form and the category of each kernel behind its name."""
-    names = found.frame["kernel"].unique(maintain_order=True).to_list()
-    known = pl.DataFrame(
+    names = table.frame["kernel"].unique(maintain_order=True).to_list()
+    short_names = pl.DataFrame(
         {
             "kernel": names,
             "kernel_short": [short_name(name) for name in names],
-            "kernel_category": [each.category for each in categorizer.classify_all(names)],
+            "kernel_category": [kernel_class.category for kernel_class in categorizer.classify_all(names)],
         },
         schema={"kernel": pl.String, "kernel_short": pl.String, "kernel_category": pl.String},
     )
-    place = [column.name for column in found.columns].index("kernel") + 1
-    columns = (*found.columns[:place], SHORT, CATEGORY, *found.columns[place:])
-    frame = found.frame.join(known, on="kernel", how="left", maintain_order="left")
-    return Table.from_frame(found.name, found.meaning, columns, frame, *found.notes)
+    position = [column.name for column in table.columns].index("kernel") + 1
+    columns = (*table.columns[:position], SHORT, CATEGORY, *table.columns[position:])
+    frame = table.frame.join(short_names, on="kernel", how="left", maintain_order="left")
+    return Table.from_frame(table.name, table.meaning, columns, frame, *table.notes)
 
 
 def measured_kernels(work: Workspace) -> Table:
@@ -212,10 +212,10 @@ def _trace_groups(work: Workspace) -> pl.DataFrame:
 
 def _modelled_bytes(work: Workspace) -> pl.Series:
     """Per GPU event the bytes of its op's call; -1 where the call launches several kernels, null where not known."""
-    found = costing(work)
-    cost = found.groups["cost"].to_numpy()[found.event_group]
-    moved = np.array([*(cost.bytes for cost in found.costs), np.nan])[cost]
-    _, call = np.unique(found.event_call, return_inverse=True)
+    costs = costing(work)
+    cost = costs.groups["cost"].to_numpy()[costs.event_group]
+    moved = np.array([*(cost.bytes for cost in costs.costs), np.nan])[cost]
+    _, call = np.unique(costs.event_call, return_inverse=True)
     kernels = np.bincount(call, (work.gpu["kind"] == CODE["kernel"]).to_numpy())
     return pl.Series("modelled", np.where(kernels[call] > 1, -1.0, moved)).fill_nan(None)
 

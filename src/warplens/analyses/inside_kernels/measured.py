@@ -23,7 +23,7 @@ from warplens.model.trace import Device
 
 STALL: Final = "stalled_"
 FLOPS: Final = re.compile(r"flops(8|16|32|64)?")
-TOLD: Final = re.compile(r"<(?P<what>grid|warps|stages):(?P<value>[^>]*)>")
+LAUNCH_METADATA: Final = re.compile(r"<(?P<what>grid|warps|stages):(?P<value>[^>]*)>")
 """What launch metadata often appends to the names of kernels: `matmul_<grid:256>_<warps:4>_<stages:3>`."""
 SIZE: Final = re.compile(r"\d{1,10}")
 
@@ -36,13 +36,13 @@ def measured(work: Workspace | PathWorkspace) -> Measured:
         counters = next((table for table in work.paths.extra if table.name == "counters"), None)
         meta, gpu_ns = work.paths.meta, work.gpu_total_ns
         kernels = _of_tree(work) if counters is None else _of_counters(counters, work.paths.extra)
-    listed = sorted(kernels, key=lambda each: (-each.total_ns, each.name, each.grid, each.threads))
+    listed = sorted(kernels, key=lambda kernel: (-kernel.total_ns, kernel.name, kernel.grid, kernel.threads))
     return Measured(
         source=Path(meta.source).name,
         gpu=work.hardware.name if work.hardware else "",
         architecture=_architecture(work.hardware, meta.devices),
         gpu_ns=gpu_ns,
-        kernels=tuple(_with_told(each) for each in listed),
+        kernels=tuple(_with_launch_metadata(kernel) for kernel in listed),
     )
 
 
@@ -50,17 +50,17 @@ def _architecture(gpu: Gpu | None, devices: Iterable[Device]) -> str:
     """Of the GPU, or where no such GPU is known, as the profile's own header says."""
     if gpu is not None:
         return gpu.architecture
-    told = {device.compute for device in devices if device.compute}
-    compute = told.pop() if len(told) == 1 else ""
+    computes = {device.compute for device in devices if device.compute}
+    compute = computes.pop() if len(computes) == 1 else ""
     return compute.partition(":")[0] if compute.startswith("gfx") else f"sm_{compute.replace('.', '')}" * bool(compute)
 
 
-def _with_told(kernel: MeasuredKernel) -> MeasuredKernel:
+def _with_launch_metadata(kernel: MeasuredKernel) -> MeasuredKernel:
     """The kernel with what its name says of its launch."""
-    told = {match["what"]: match["value"] for match in TOLD.finditer(kernel.name)}
-    if not told:
+    parts = {match["what"]: match["value"] for match in LAUNCH_METADATA.finditer(kernel.name)}
+    if not parts:
         return kernel
-    sizes = {what: tuple(map(int, SIZE.findall(value)[:3])) for what, value in told.items()}
+    sizes = {what: tuple(map(int, SIZE.findall(value)[:3])) for what, value in parts.items()}
     return replace(
         kernel,
         grid=kernel.grid or sizes.get("grid", ()),
@@ -106,12 +106,12 @@ def _recorded_work(work: Workspace) -> dict[tuple[int, int], tuple[int, dict[str
     said = callers.join(trace.metrics.cast({"id": pl.Int64}), left_on="frame", right_on="id", how="inner")
     covered = said.unique("frame").group_by("name", "geometry").agg(pl.col("launches").sum())
     sums = said.group_by("name", "geometry", "metric").agg(pl.col("value").sum())
-    found: dict[tuple[int, int], tuple[int, dict[str, float]]] = {
+    amounts: dict[tuple[int, int], tuple[int, dict[str, float]]] = {
         (name, geometry): (launches, {}) for name, geometry, launches in covered.iter_rows()
     }
     for name, geometry, metric, value in sums.iter_rows():
-        found[name, geometry][1][metric] = value
-    return found
+        amounts[name, geometry][1][metric] = value
+    return amounts
 
 
 def _of_tree(work: PathWorkspace) -> Iterator[MeasuredKernel]:
@@ -121,11 +121,13 @@ def _of_tree(work: PathWorkspace) -> Iterator[MeasuredKernel]:
     for node, kind in enumerate(tree.kind):
         if kind == "kernel":
             nodes.setdefault(tree.name[node], []).append(node)
-    told = [name for name in tree.metrics if name == "bytes" or FLOPS.fullmatch(name)]
+    work_metrics = [name for name in tree.metrics if name == "bytes" or FLOPS.fullmatch(name)]
     for name, own in nodes.items():
         # A kernel may also be launched where nobody says what it does: then the sums are not those of its launches.
         amounts = {
-            metric: float(tree.metrics[metric][own].sum()) for metric in told if (tree.metrics[metric][own] > 0).all()
+            metric: float(tree.metrics[metric][own].sum())
+            for metric in work_metrics
+            if (tree.metrics[metric][own] > 0).all()
         }
         kernel = MeasuredKernel(
             name=name,
@@ -218,7 +220,7 @@ def _counted_waits(waits: Table | None, launches: list[dict[str, int]]) -> tuple
 
 
 def _most_first(counts: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(((name, count) for name, count in counts if count > 0), key=lambda each: (-each[1], each[0])))
+    return tuple(sorted(((name, count) for name, count in counts if count > 0), key=lambda pair: (-pair[1], pair[0])))
 
 
 class Geometry(NamedTuple):

@@ -43,12 +43,14 @@ def members(work: Workspace, tables: Mapping[str, Table]) -> dict[str, Ints]:
     `modules.backward` and `python_lines.backward` say which events came to their row through a backward op.
     """
     events = _described(work)
-    found = {name: _joined(events.select(keys), tables[name].frame.select(keys)) for name, keys in KEYS.items()}
-    found["short_kernels"][work.gpu["dur_ns"].to_numpy() >= work.options.short_ns] = NONE
-    found |= {name: make(work, tables[name].frame) for name, make in SPECIAL.items()}
+    rows_of_events = {
+        name: _joined(events.select(keys), tables[name].frame.select(keys)) for name, keys in KEYS.items()
+    }
+    rows_of_events["short_kernels"][work.gpu["dur_ns"].to_numpy() >= work.options.short_ns] = NONE
+    rows_of_events |= {name: make(work, tables[name].frame) for name, make in SPECIAL.items()}
     for name, context in (("modules", module_context(work)), ("python_lines", line_context(work))):
-        found[f"{name}{BACKWARD}"] = context.backward.astype(np.int64)
-    return found
+        rows_of_events[f"{name}{BACKWARD}"] = context.backward.astype(np.int64)
+    return rows_of_events
 
 
 def _described(work: Workspace) -> pl.DataFrame:
@@ -62,8 +64,8 @@ def _joined(events: pl.DataFrame, rows: pl.DataFrame) -> Ints:
     """For each event the row with the same values, -1 for none."""
     numbered = rows.with_row_index("row").unique(rows.columns, keep="first")
     joined = events.join(numbered, on=rows.columns, how="left", maintain_order="left", nulls_equal=True)
-    found: Ints = joined["row"].cast(pl.Int64).fill_null(NONE).to_numpy().copy()
-    return found
+    event_rows: Ints = joined["row"].cast(pl.Int64).fill_null(NONE).to_numpy().copy()
+    return event_rows
 
 
 def _op_shapes(work: Workspace, rows: pl.DataFrame) -> Ints:
@@ -80,25 +82,25 @@ def _op_shapes(work: Workspace, rows: pl.DataFrame) -> Ints:
 
 def _modules(work: Workspace, rows: pl.DataFrame) -> Ints:
     codes, texts = module_codes(work)
-    place = {module: row for row, module in enumerate(rows["module"].to_list())}
-    return np.array([place.get(text, NONE) for text in texts], np.int64)[codes]
+    row_of_module = {module: row for row, module in enumerate(rows["module"].to_list())}
+    return np.array([row_of_module.get(text, NONE) for text in texts], np.int64)[codes]
 
 
 def _lines(work: Workspace, rows: pl.DataFrame) -> Ints:
     codes, texts = line_codes(work)
-    place = {parts: row for row, parts in enumerate(rows.select("file", "line", "function").iter_rows())}
+    row_of_line = {parts: row for row, parts in enumerate(rows.select("file", "line", "function").iter_rows())}
     used = np.unique(codes)
     of_code = np.full(len(texts), NONE, np.int64)
-    of_code[used] = [place[frame_parts(texts[code])] for code in used.tolist()]
+    of_code[used] = [row_of_line[frame_parts(texts[code])] for code in used.tolist()]
     return of_code[codes]
 
 
 def _comm(work: Workspace, rows: pl.DataFrame) -> Ints:
     described = described_collectives(work)
-    found = np.full(len(work.gpu), NONE, np.int64)
-    place = np.searchsorted(work.gpu["id"].to_numpy(), described["id"].to_numpy())
-    found[place] = _joined(described.select(COLLECTIVE), rows.select(COLLECTIVE))
-    return found
+    event_rows = np.full(len(work.gpu), NONE, np.int64)
+    positions = np.searchsorted(work.gpu["id"].to_numpy(), described["id"].to_numpy())
+    event_rows[positions] = _joined(described.select(COLLECTIVE), rows.select(COLLECTIVE))
+    return event_rows
 
 
 SPECIAL: Final[dict[str, Callable[[Workspace, pl.DataFrame], Ints]]] = {

@@ -25,9 +25,9 @@ def gpu_of(meta: Meta) -> Gpu | None:
     """The GPU of a profile's own table of devices, or None where that is not certain."""
     for device in meta.devices:
         named = gpu_of_device(device.name, device.multiprocessors, device.memory_bytes, device.compute)
-        found = named or _unnamed(device, meta)
-        if found is not None:
-            return found
+        gpu = named or _unnamed(device, meta)
+        if gpu is not None:
+            return gpu
     return None
 
 

@@ -22,20 +22,20 @@ class MergedTrees:
         self.tree = build_tree(parent, self._name, self._kind, nothing, nothing, first.weight)
 
     def _add(self, tree: Tree) -> Ints:
-        place: list[int] = []
+        merged_nodes: list[int] = []
         for node in range(len(tree)):
-            above = place[int(tree.parent[node])] if node else -1
+            above = merged_nodes[int(tree.parent[node])] if node else -1
             # Both roots stand for everything, whatever they are called.
-            found = self._index.setdefault((above, tree.name[node] if node else ""), len(self._name))
-            if found == len(self._name):
+            merged = self._index.setdefault((above, tree.name[node] if node else ""), len(self._name))
+            if merged == len(self._name):
                 self._parent.append(above)
                 self._name.append(tree.name[node])
                 self._kind.append(tree.kind[node])
-            place.append(found)
-        return np.array(place, np.int64)
+            merged_nodes.append(merged)
+        return np.array(merged_nodes, np.int64)
 
     def spread(self, side: int, values: Floats, missing: float) -> Floats:
         """Values of the nodes of one tree, at the nodes of both; `missing` for those it does not have."""
-        found = np.full(len(self._name), missing)
-        found[self._places[side]] = values
-        return found
+        spread_values = np.full(len(self._name), missing)
+        spread_values[self._places[side]] = values
+        return spread_values

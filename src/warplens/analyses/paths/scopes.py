@@ -59,7 +59,7 @@ def scopes(work: PathWorkspace) -> Table:
 
 def _outermost(work: PathWorkspace) -> dict[str, list[int]]:
     """The nodes of each scope that are in no other scope of that name."""
-    tree, found = work.tree, dict[str, list[int]]()
+    tree, nodes = work.tree, dict[str, list[int]]()
     around: list[frozenset[str]] = [frozenset()]
     for node in range(1, len(tree)):
         name, outer = tree.name[node], around[int(tree.parent[node])]
@@ -67,29 +67,29 @@ def _outermost(work: PathWorkspace) -> dict[str, list[int]]:
             around.append(outer)
             continue
         if name not in outer:
-            found.setdefault(name, []).append(node)
+            nodes.setdefault(name, []).append(node)
         around.append(outer | {name})
-    return found
+    return nodes
 
 
 def _metrics(work: PathWorkspace, summed: Callable[[Floats], Floats]) -> tuple[list[Column], dict[str, Floats]]:
     """What users said of their scopes, and what that is in a second of GPU time."""
     tree, seconds = work.tree, summed(work.tree.total_ns / 1e9)
     taken = [column.name for column in (*COLUMNS, *RATES)]
-    known = metric_columns([name for name in tree.metrics if not SAMPLES.fullmatch(name)], taken)
-    values = {column.name: summed(inclusive(tree, name)) for name, column in known.items()}
+    columns_of_metrics = metric_columns([name for name in tree.metrics if not SAMPLES.fullmatch(name)], taken)
+    values = {column.name: summed(inclusive(tree, name)) for name, column in columns_of_metrics.items()}
     rates = {}
-    if any(name in FLOPS for name in known):
+    if any(name in FLOPS for name in columns_of_metrics):
         rates["tflops"] = ratio(summed(Amounts(tree).flops()), seconds) / 1e12
-    if "bytes" in known:
+    if "bytes" in columns_of_metrics:
         rates["tbps"] = ratio(summed(inclusive(tree, "bytes")), seconds) / 1e12
-    if work.hardware is not None and any(name in (*PEAKS, "bytes") for name in known):
+    if work.hardware is not None and any(name in (*PEAKS, "bytes") for name in columns_of_metrics):
         least = Amounts(tree, work.hardware).roofline_s(measured=True)
         rates["percent_of_roofline"] = 100 * ratio(summed(least), seconds)
-    listed = [*known.values(), *(column for column in RATES if column.name in rates)]
-    for name, column in known.items():
+    columns = [*columns_of_metrics.values(), *(column for column in RATES if column.name in rates)]
+    for name, column in columns_of_metrics.items():
         has_rate = column.unit in ("", "bytes") and column.name != "bytes"
         if has_rate and not name.endswith((EXCLUSIVE, CYCLES)) and work.gpu_total_ns:
-            listed.append(Column(f"{column.name}_per_s", f"{column.name} over GPU time", "", pl.Float64))
-            rates[listed[-1].name] = ratio(values[column.name], seconds)
-    return listed, values | rates
+            columns.append(Column(f"{column.name}_per_s", f"{column.name} over GPU time", "", pl.Float64))
+            rates[columns[-1].name] = ratio(values[column.name], seconds)
+    return columns, values | rates

@@ -89,7 +89,7 @@ def _place(work: PathWorkspace, node: int) -> str:
 
 
 def _described(frame: pl.DataFrame, reasons: list[str], short: dict[str, str]) -> pl.DataFrame:
-    parts = [frame_parts(place) for place in frame["place"].to_list()]
+    parts = [frame_parts(text) for text in frame["place"].to_list()]
     whole = max(1, int(frame[SAMPLES].sum()))
     waited = [name for name in reasons if name != NO_WAIT]
     waits = frame.select(waited).to_numpy() if waited else np.zeros((len(frame), 1))

@@ -68,7 +68,7 @@ class PathWorkspace:
                 "node": self.kernel_nodes,
                 "kernel": names,
                 "kernel_short": [self.short_names[name] for name in names],
-                "kernel_category": [found.category for found in self.categorizer.classify_all(names)],
+                "kernel_category": [kernel_class.category for kernel_class in self.categorizer.classify_all(names)],
                 "op": [tree.name[node] if node >= 0 else NO_SCOPE for node in owner],
                 "device": device,
                 "dur_ns": tree.self_ns[self.kernel_nodes],
@@ -96,12 +96,12 @@ class PathWorkspace:
         """For each node the innermost scope or frame around it, without the frames that launch Triton's kernels."""
         tree = self.tree
         any_caller = [kind in CALLERS for kind in tree.kind]
-        telling = [
+        is_specific = [
             kind in CALLERS and not (kind == "python" and LAUNCHING.match(name))
             for kind, name in zip(tree.kind, tree.name, strict=True)
         ]
-        found = self.nearest(telling)
-        return np.where(found >= 0, found, self.nearest(any_caller))
+        nearest = self.nearest(is_specific)
+        return np.where(nearest >= 0, nearest, self.nearest(any_caller))
 
     @cached_property
     def gpu_total_ns(self) -> int:
@@ -125,11 +125,11 @@ class PathWorkspace:
 
     def nearest(self, wanted: list[bool]) -> Ints:
         """For each node the nearest wanted one strictly around it, -1 for none."""
-        found = np.full(len(self.tree), NONE, np.int64)
+        nearest_wanted = np.full(len(self.tree), NONE, np.int64)
         for node in range(1, len(self.tree)):
             above = int(self.tree.parent[node])
-            found[node] = above if wanted[above] else found[above]
-        return found
+            nearest_wanted[node] = above if wanted[above] else nearest_wanted[above]
+        return nearest_wanted
 
 
 def _op_categories(frame: pl.DataFrame) -> pl.DataFrame:

@@ -159,8 +159,8 @@ def _summed(values: Ints, group: Ints, count: int) -> Ints:
 def _main_kernels(group: Ints, name: Ints, duration: Ints, count: int) -> Ints:
     """Per group the name of the kernel that takes most of its time."""
     width = int(name.max(initial=0)) + 1
-    pairs, place = np.unique(group * width + name, return_inverse=True)
-    spent = np.bincount(place, weights=duration, minlength=len(pairs))
+    pairs, pair_of_event = np.unique(group * width + name, return_inverse=True)
+    spent = np.bincount(pair_of_event, weights=duration, minlength=len(pairs))
     order = np.lexsort((-pairs, spent, pairs // width))  # the longest of each group comes last, the first of equals
     last = np.append(np.flatnonzero(np.diff(pairs[order] // width)), len(pairs) - 1) if len(pairs) else order
     main = np.zeros(count, np.int64)
@@ -172,10 +172,10 @@ def _mean_bytes(work: Workspace, group: Ints, count: int) -> Floats:
     """Bytes that the copies and memsets of a group record, per event; 0 where there are none."""
     copies = work.trace.copies.unique("id", keep="first").sort("id")
     rows = work.gpu["id"].to_numpy()
-    place = np.searchsorted(rows, copies["id"].to_numpy())
-    inside = place < len(rows)
-    inside[inside] = rows[place[inside]] == copies["id"].to_numpy()[inside]
-    of_copy = group[place[inside]]
+    positions = np.searchsorted(rows, copies["id"].to_numpy())
+    inside = positions < len(rows)
+    inside[inside] = rows[positions[inside]] == copies["id"].to_numpy()[inside]
+    of_copy = group[positions[inside]]
     moved = np.bincount(of_copy, weights=copies["bytes"].to_numpy()[inside], minlength=count).astype(np.float64)
     return moved / np.maximum(np.bincount(of_copy, minlength=count), 1)
 

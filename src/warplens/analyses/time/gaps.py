@@ -228,15 +228,15 @@ def _called(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, end
     """Whether calls of this kind on the waiting thread reach into the gap and fill this share of it."""
     calls = _calls(trace, pattern)
     result = np.zeros(len(start), bool)
-    for each in np.unique(lane[lane >= 0]).tolist():
-        own = calls[trace.ints("lane")[calls] == each]
-        asked = np.flatnonzero(lane == each)
+    for thread in np.unique(lane[lane >= 0]).tolist():
+        own = calls[trace.ints("lane")[calls] == thread]
+        gaps_of_thread = np.flatnonzero(lane == thread)
         if len(own) == 0:
             continue
         begun = trace.ints("start_ns")[own]
         spent = union(begun, begun + trace.ints("dur_ns")[own])
-        inside = covered_until(spent, end[asked]) - covered_until(spent, start[asked])
-        result[asked] = (inside > 0) & (inside >= share * (end[asked] - start[asked]))
+        inside = covered_until(spent, end[gaps_of_thread]) - covered_until(spent, start[gaps_of_thread])
+        result[gaps_of_thread] = (inside > 0) & (inside >= share * (end[gaps_of_thread] - start[gaps_of_thread]))
     return result
 
 
@@ -244,16 +244,16 @@ def _last_call(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, 
     """The latest call of this kind on the waiting thread that reaches into the gap, -1 where none does."""
     calls = _calls(trace, pattern)
     begun, duration = trace.ints("start_ns"), trace.ints("dur_ns")
-    found = np.full(len(start), NONE, np.int64)
-    for each in np.unique(lane[lane >= 0]).tolist():
-        own = calls[trace.ints("lane")[calls] == each]
-        asked = np.flatnonzero(lane == each)
-        place = np.searchsorted(begun[own], end[asked]) - 1
-        asked, place = asked[place >= 0], place[place >= 0]
-        call = own[place]
-        reaches = begun[call] + duration[call] > start[asked]
-        found[asked[reaches]] = call[reaches]
-    return found
+    last_call = np.full(len(start), NONE, np.int64)
+    for thread in np.unique(lane[lane >= 0]).tolist():
+        own = calls[trace.ints("lane")[calls] == thread]
+        gaps_of_thread = np.flatnonzero(lane == thread)
+        latest = np.searchsorted(begun[own], end[gaps_of_thread]) - 1
+        gaps_of_thread, latest = gaps_of_thread[latest >= 0], latest[latest >= 0]
+        call = own[latest]
+        reaches = begun[call] + duration[call] > start[gaps_of_thread]
+        last_call[gaps_of_thread[reaches]] = call[reaches]
+    return last_call
 
 
 def _calls(trace: Trace, pattern: re.Pattern[str]) -> Ints:

@@ -14,21 +14,21 @@ def innermost_at(trace: Trace, lane: Ints, moment: Ints) -> Ints:
     start, parent = trace.ints("start_ns"), trace.ints("parent")
     end = start + trace.ints("dur_ns")
     nested = trace.is_kind(*NESTED)
-    found = np.full(len(moment), NONE, np.int64)
-    for each in np.unique(lane[lane >= 0]).tolist():
-        asked = np.flatnonzero(lane == each)
-        own = np.flatnonzero((trace.ints("lane") == each) & nested)
+    innermost = np.full(len(moment), NONE, np.int64)
+    for thread in np.unique(lane[lane >= 0]).tolist():
+        asked = np.flatnonzero(lane == thread)
+        own = np.flatnonzero((trace.ints("lane") == thread) & nested)
         if len(own) == 0:
             continue
-        place = np.searchsorted(start[own], moment[asked], side="right") - 1
-        row = np.where(place >= 0, own[np.maximum(place, 0)], NONE)
+        latest = np.searchsorted(start[own], moment[asked], side="right") - 1
+        row = np.where(latest >= 0, own[np.maximum(latest, 0)], NONE)
         while True:
             over = (row >= 0) & (end[row] <= moment[asked])
             if not over.any():
                 break
             row = np.where(over, parent[row], row)
-        found[asked] = row
-    return found
+        innermost[asked] = row
+    return innermost
 
 
 def name_of(trace: Trace, rows: Ints, absent: str = "") -> pl.Series:

@@ -53,9 +53,9 @@ def call_tree(
 
     `chosen` says which GPU events count, and has no say over the CPU's time.
     """
-    for what, name, known in (("context", context, CONTEXTS), ("weight", weight, WEIGHTS)):
-        if name not in known:
-            raise UsageError(f"no {what} {name!r}", hint=f"one of: {', '.join(known)}")
+    for what, name, choices in (("context", context, CONTEXTS), ("weight", weight, WEIGHTS)):
+        if name not in choices:
+            raise UsageError(f"no {what} {name!r}", hint=f"one of: {', '.join(choices)}")
     if weight == "cpu":
         return _cpu_tree(work.trace, context)
     gpu = work.gpu if chosen is None else work.gpu.filter(pl.Series(chosen))
@@ -127,25 +127,25 @@ def _gpu_tree(trace: Trace, gpu: pl.DataFrame, context: str, label_column: str) 
     visible[owners] = True
     kind = np.where(trace.is_kind("runtime"), CODE["op"], trace.ints("kind"))
     has_metrics = len(trace.metrics) > 0 and "annotation" in CONTEXTS[context]
-    told = sorted_unique(trace.metrics["id"].to_numpy().astype(np.int64)) if has_metrics else owners[:0]
-    told = told[visible[told]]
-    place = _add_host(calls, trace, _reach(trace, np.union1d(owners, told), visible), visible, kind)
+    with_metrics = sorted_unique(trace.metrics["id"].to_numpy().astype(np.int64)) if has_metrics else owners[:0]
+    with_metrics = with_metrics[visible[with_metrics]]
+    call_of_event = _add_host(calls, trace, _reach(trace, np.union1d(owners, with_metrics), visible), visible, kind)
     outer = np.full(len(gpu), NONE, np.int64)
-    outer[owned] = place[owner[owned]]
+    outer[owned] = call_of_event[owner[owned]]
     if not owned.all():
         outer[~owned] = calls.add_named([NO_LAUNCH], CODE["other"])
     names: dict[int, str] = dict(gpu.select("name", label_column).unique().iter_rows())
     labels = calls.labels(gpu["name"].to_numpy(), names.__getitem__)
     leaves = calls.add(outer, labels, np.full(len(gpu), CODE["kernel"]))
-    metrics = _scope_metrics(trace, place, visible) if has_metrics else ()
+    metrics = _scope_metrics(trace, call_of_event, visible) if has_metrics else ()
     return calls.tree(leaves, gpu["dur_ns"].to_numpy(), "gpu", metrics)
 
 
-def _scope_metrics(trace: Trace, place: Ints, visible: Bools) -> Iterator[tuple[str, Ints, Floats]]:
+def _scope_metrics(trace: Trace, call_of_event: Ints, visible: Bools) -> Iterator[tuple[str, Ints, Floats]]:
     """Per metric that users gave their scopes: the calls that stand for these, and the values."""
     shown = trace.metrics.filter(pl.Series(visible[trace.metrics["id"].to_numpy()]))
     for (metric,), rows in shown.group_by("metric", maintain_order=True):
-        yield str(metric), place[rows["id"].to_numpy()], rows["value"].to_numpy()
+        yield str(metric), call_of_event[rows["id"].to_numpy()], rows["value"].to_numpy()
 
 
 def _cpu_tree(trace: Trace, context: str) -> Tree:
@@ -153,8 +153,8 @@ def _cpu_tree(trace: Trace, context: str) -> Tree:
     visible = trace.is_kind(*CONTEXTS[context], "runtime") & ~waiting(trace)
     visible[trace.frames["id"].to_numpy()] = False  # recorded callers have no time of their own
     rows = np.flatnonzero(visible)
-    place = _add_host(calls, trace, _reach(trace, rows, visible), visible, trace.ints("kind"), by_thread=True)
-    return calls.tree(place[rows], own_times(trace, rows), "cpu")
+    call_of_event = _add_host(calls, trace, _reach(trace, rows, visible), visible, trace.ints("kind"), by_thread=True)
+    return calls.tree(call_of_event[rows], own_times(trace, rows), "cpu")
 
 
 class _Reach(NamedTuple):
@@ -176,8 +176,8 @@ def _reach(trace: Trace, rows: Ints, visible: Bools) -> _Reach:
         outer[rows] = above = climb(up[rows], up, stop)
         above = above[above >= 0]
         rows = sorted_unique(above[~seen[above]])
-    found = np.flatnonzero(seen)
-    return _Reach(found, outer[found])
+    reached = np.flatnonzero(seen)
+    return _Reach(reached, outer[reached])
 
 
 def _add_host(
@@ -191,17 +191,17 @@ def _add_host(
     marks = int(crosses.sum())
     mark = len(tops) + np.cumsum(crosses) - 1
     own = len(tops) + marks + np.cumsum(shown) - 1
-    # The spare place at the end is what an absent caller, -1, stands for.
-    place = np.full(len(trace) + 1, NONE, np.int64)
-    place[rows] = np.where(shown, own, mark)
-    above = place[outer]
+    # The spare entry at the end is for an absent caller, -1.
+    call_of_event = np.full(len(trace) + 1, NONE, np.int64)
+    call_of_event[rows] = np.where(shown, own, mark)
+    above = call_of_event[outer]
     if len(tops):
         top_rows = rows[outer < 0]
         above[outer < 0] = tops[np.searchsorted(_lanes(trace, top_rows), trace.ints("lane")[top_rows])]
     calls.add(above[crosses], calls.labels(np.zeros(marks, np.int64), lambda _: BACKWARD), np.full(marks, CODE["op"]))
     labels = calls.labels(trace.ints("name")[rows[shown]], lambda code: _label(trace.names[code]))
     calls.add(np.where(crosses, mark, above)[shown], labels, kind[rows[shown]])
-    return place
+    return call_of_event
 
 
 def _add_threads(calls: _Calls, trace: Trace, top_rows: Ints) -> Ints:

@@ -84,10 +84,10 @@ class Amounts:
     def flops(self, width: str = "") -> Floats:
         if width:
             return self.of(f"flops{width}")
-        found = [self.of(name) for name in FLOPS if name in self.tree.metrics]
-        if not found:
+        widths = [self.of(name) for name in FLOPS if name in self.tree.metrics]
+        if not widths:
             raise _Missing("flops")
-        return np.sum(found, axis=0)  # type: ignore[no-any-return]
+        return np.sum(widths, axis=0)  # type: ignore[no-any-return]
 
     def share(self, part: Floats, whole: float) -> Floats:
         return 100 * part / (whole or 1)
@@ -182,24 +182,24 @@ def metric(tree: Tree, name: str, gpu: Gpu | None = None) -> Figure:
     """One metric of every node of a tree, by the name a person types."""
     plain, alone = _without_mark(name.strip())
     for formula in FORMULAS:
-        found = re.fullmatch(formula.pattern, plain.lower(), re.DOTALL)
-        if found is None:
+        match = re.fullmatch(formula.pattern, plain.lower(), re.DOTALL)
+        if match is None:
             continue
         try:
-            values = formula.value(Amounts(tree, gpu, alone), found)
+            values = formula.value(Amounts(tree, gpu, alone), match)
         except _Missing as missing:
             hint = f"it offers: {', '.join(_candidates(tree))}"
             what = f"{missing}, which {name} needs" if str(missing) != plain.lower() else f"metric {name!r}"
             raise UsageError(f"this profile has no {what}", hint=hint) from None
-        words = _words(found, plain, tree)
+        words = _words(match, plain, tree)
         meaning = formula.meaning.format(**words) + (", of the node alone" if alone else "")
         return Figure(name.strip(), values, formula.unit.format(**words), meaning, formula.is_rate)
     raise UsageError("a metric without a name", hint="the table metrics lists what this profile offers")
 
 
-def _words(found: re.Match[str], name: str, tree: Tree) -> dict[str, str]:
+def _words(match: re.Match[str], name: str, tree: Tree) -> dict[str, str]:
     """What the unit and the meaning of a formula may name."""
-    words = {key: text or "" for key, text in found.groupdict().items()}
+    words = {key: text or "" for key, text in match.groupdict().items()}
     scale, width = words.get("scale", ""), words.get("width", "")
     return words | {
         "amount": amount_unit(name),

@@ -112,8 +112,8 @@ def _callable(trace: Trace) -> Bools:
     """Which events are calls of an op that can be called again."""
     named = np.array([is_op_name(name) for name in trace.names], bool)
     is_op = trace.ints("kind") == CODE["op"]
-    found: Bools = is_op & named[trace.ints("name")] if len(named) else is_op
-    return found
+    is_callable: Bools = is_op & named[trace.ints("name")] if len(named) else is_op
+    return is_callable
 
 
 def is_op_name(name: str) -> bool:
@@ -130,7 +130,7 @@ def _outermost(work: Workspace, launchers: Ints, callable_op: Bools) -> Ints:
     """For each launching op the outermost one around it that launches work itself."""
     launches = np.zeros(len(work.trace), bool)
     launches[launchers] = True
-    found = np.arange(len(work.trace), dtype=np.int64)
+    outermost = np.arange(len(work.trace), dtype=np.int64)
     best, at = launchers.copy(), launchers.copy()
     active = np.arange(len(launchers))
     while len(active):
@@ -138,8 +138,8 @@ def _outermost(work: Workspace, launchers: Ints, callable_op: Bools) -> Ints:
         active = active[at[active] >= 0]
         outer = active[launches[at[active]] & callable_op[at[active]]]
         best[outer] = at[outer]
-    found[launchers] = best
-    return found
+    outermost[launchers] = best
+    return outermost
 
 
 def _signatures(work: Workspace, pieces: pl.DataFrame) -> pl.DataFrame:
@@ -153,14 +153,14 @@ def _signatures(work: Workspace, pieces: pl.DataFrame) -> pl.DataFrame:
     )
     rows = calls["call"].to_numpy()
     spec = trace.ints("spec").astype(np.int64)[rows]
-    known = dict(zip(trace.arguments["id"].to_list(), range(len(trace.arguments)), strict=True))
-    held = [known.get(row, NONE) for row in rows.tolist()]
-    given = trace.arguments["inputs"].gather([max(row, 0) for row in held]).to_list() if known else []
-    values = [aliases(given[place]) if row >= 0 else "" for place, row in enumerate(held)]
+    row_of_event = dict(zip(trace.arguments["id"].to_list(), range(len(trace.arguments)), strict=True))
+    argument_rows = [row_of_event.get(row, NONE) for row in rows.tolist()]
+    given = trace.arguments["inputs"].gather([max(row, 0) for row in argument_rows]).to_list() if row_of_event else []
+    values = [aliases(given[call]) if row >= 0 else "" for call, row in enumerate(argument_rows)]
     return calls.with_columns(
         pl.Series("op_name", trace.ints("name").astype(np.int64)[rows]),
         pl.Series("spec", spec),
-        pl.Series("arguments", held, dtype=pl.Int64),
+        pl.Series("arguments", argument_rows, dtype=pl.Int64),
         pl.Series("values", values, dtype=pl.String),
     )
 
@@ -175,7 +175,7 @@ def aliases(inputs: str) -> str:
 
     def named(match: re.Match[str]) -> str:
         _, storage, offset, elements, size, device = match.groups()
-        place = seen.setdefault(storage, len(seen))
-        return f"[{place},{offset},{elements},{size},{json.dumps(device)}]"
+        number = seen.setdefault(storage, len(seen))
+        return f"[{number},{offset},{elements},{size},{json.dumps(device)}]"
 
     return TENSOR.sub(named, inputs)

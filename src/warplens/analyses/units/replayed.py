@@ -219,12 +219,12 @@ def _measures(result: ReplayResult, whole: WholeRun | None) -> list[tuple[str, f
 def _comparison(timed: Sequence[UnitResult]) -> list[tuple[str, float, str, str]]:
     """Of what ran on a GPU; a CPU's times and calls are compared with nothing."""
     timed = [unit for unit in timed if gpu_median_ns(unit) is not None]
-    told = [unit for unit in timed if unit.same is not None]
+    compared = [unit for unit in timed if unit.same is not None]
     traced, replayed = traced_ns(timed), replayed_ns(timed)
     if not traced:
         return []
     return [
-        ("same kernels", _share(traced_ns(u for u in told if u.same), traced_ns(told)), "%",
+        ("same kernels", _share(traced_ns(u for u in compared if u.same), traced_ns(compared)), "%",
          "of the replayed time, in units that launched the same kernels with the same grids"),
         ("in range", _share(traced_ns(u for u in timed if in_range(u)), traced), "%",
          "of the replayed time, in units whose median is within the trace's own p10–p90 or ±10 % of its median"),

@@ -61,10 +61,10 @@ def unique(work: Workspace) -> Table:
 
 def _events(work: Workspace) -> pl.DataFrame:
     """One row per GPU event with all columns that distinguish it."""
-    found = unit_calls(work)
-    rest = found.rest.with_columns(unit=pl.lit(None, pl.UInt32))
+    by_unit = unit_calls(work)
+    rest = by_unit.rest.with_columns(unit=pl.lit(None, pl.UInt32))
     columns = ["id", "name", "kind", "grid", "block", "dur_ns", "op_row", "unit"]
-    events = pl.concat([found.pieces.select(columns), rest.select(columns)]).sort("id")
+    events = pl.concat([by_unit.pieces.select(columns), rest.select(columns)]).sort("id")
     rows = events["op_row"].to_numpy().astype(np.int64)
     at = np.maximum(rows, 0)
     trace = work.trace
@@ -120,10 +120,10 @@ KERNEL_COLUMNS: Final = (
 
 
 def unique_kernels(work: Workspace) -> Table:
-    found = unit_calls(work)
-    rest = found.rest.with_columns(unit=pl.lit(None, pl.UInt32))
+    by_unit = unit_calls(work)
+    rest = by_unit.rest.with_columns(unit=pl.lit(None, pl.UInt32))
     columns = ["name", "kernel", "kernel_short", "kernel_category", "kind", "grid", "block", "dur_ns", "op", "unit"]
-    events = pl.concat([found.pieces.select(columns), rest.select(columns)])
+    events = pl.concat([by_unit.pieces.select(columns), rest.select(columns)])
     main = events.group_by("name", "op").agg(pl.col("dur_ns").sum()).sort("dur_ns", "op", descending=[True, False])
     main = main.group_by("name", maintain_order=True).agg(pl.col("op").first())
     frame = (
@@ -165,9 +165,9 @@ UNIT_COLUMNS: Final = (
 
 
 def units(work: Workspace) -> Table:
-    found = unit_calls(work)
+    by_unit = unit_calls(work)
     us = pl.col("total_ns") / 1000
-    times = found.calls.group_by("unit").agg(
+    times = by_unit.calls.group_by("unit").agg(
         us.median().alias("median_us"),
         us.quantile(0.1, "linear").alias("p10_us"),
         us.quantile(0.9, "linear").alias("p90_us"),
@@ -175,25 +175,25 @@ def units(work: Workspace) -> Table:
     specs = work.trace.specs.with_row_index("spec").cast({"spec": pl.Int64})
     names = pl.Series("name", work.trace.names, dtype=pl.String)
     frame = (
-        found.units.with_columns(names.gather(found.units["op"]).alias("op"), us.alias("total_us"))
+        by_unit.units.with_columns(names.gather(by_unit.units["op"]).alias("op"), us.alias("total_us"))
         .rename({"calls": "count"})
         .join(times, on="unit", how="left", maintain_order="left")
-        .join(_launched(found), on="unit", how="left", maintain_order="left")
+        .join(_launched(by_unit), on="unit", how="left", maintain_order="left")
         .join(specs, on="spec", how="left", maintain_order="left")
         .with_columns(pl.format("u{}", pl.col("unit") + 1).alias("unit"))
     )
     apis = [api_of(*row) for row in zip(frame["longest"], frame["longest_kind"], frame["op"], strict=True)]
     frame = _with_shares(frame.with_columns(pl.Series("api", apis, dtype=pl.String)), work)
-    outside = int(found.rest["dur_ns"].sum())
+    outside = int(by_unit.rest["dur_ns"].sum())
     note = f"{outside / 1e3:,.1f} µs of GPU time belong to no unit: see warplens replay plan" if outside else ""
     return Table.from_frame(
         "units", "one row per op call with its inputs and kernels", UNIT_COLUMNS, frame, *([note] * bool(note))
     )
 
 
-def _launched(found: UnitCalls) -> pl.DataFrame:
+def _launched(by_unit: UnitCalls) -> pl.DataFrame:
     """Per unit: the kernels of one call as text, and the longest of them."""
-    one_call = found.pieces.join(found.units.select("call"), on="call", how="semi", maintain_order="left")
+    one_call = by_unit.pieces.join(by_unit.units.select("call"), on="call", how="semi", maintain_order="left")
     longest = pl.col("dur_ns").arg_max()
     kinds = pl.Series("kinds", KINDS)
     frame = one_call.group_by("unit", maintain_order=True).agg(

@@ -50,6 +50,6 @@ def _set_unions(unions: Ints, number: Ints, start: Ints, duration: Ints) -> None
     base = np.append(0, np.cumsum(room)[:-1])
     shift = np.repeat(base - begin, np.diff(np.append(first, len(number))))
     whole = union(start + shift, start + shift + duration)
-    place = np.searchsorted(base, whole.starts, side="right") - 1
-    lengths = np.bincount(place, weights=whole.ends - whole.starts, minlength=len(base))
+    call_of_interval = np.searchsorted(base, whole.starts, side="right") - 1
+    lengths = np.bincount(call_of_interval, weights=whole.ends - whole.starts, minlength=len(base))
     unions[number[first]] = lengths.astype(np.int64)

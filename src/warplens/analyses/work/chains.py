@@ -47,8 +47,8 @@ COLUMNS = (
 
 
 def chains(work: Workspace) -> Table:
-    found = costing(work)
-    events = _links(work, found)
+    costs = costing(work)
+    events = _links(work, costs)
     per_run = (
         events.group_by("run", maintain_order=True)
         .agg(
@@ -95,13 +95,13 @@ def chains(work: Workspace) -> Table:
     )
 
 
-def _links(work: Workspace, found: Costing) -> pl.DataFrame:
+def _links(work: Workspace, costs: Costing) -> pl.DataFrame:
     """The fusable events in stream order, with the number of the run they belong to."""
     gpu = work.gpu
     lane, start = work.trace.ints("lane")[gpu["id"].to_numpy()], gpu["start_ns"].to_numpy()
     order = np.lexsort((start, lane))
-    cost = np.append(found.groups["cost"].to_numpy(), NONE)[found.event_group][order]
-    facts = _cost_facts(found)
+    cost = np.append(costs.groups["cost"].to_numpy(), NONE)[costs.event_group][order]
+    facts = _cost_facts(costs)
     elements = facts["elements"].to_numpy()[cost]
     broken = (elements[1:] != elements[:-1]) | (lane[order][1:] != lane[order][:-1]) | (elements[1:] < 0)
     run = np.concatenate([[0], np.cumsum(broken)]) if len(order) else np.empty(0, np.int64)
@@ -109,8 +109,8 @@ def _links(work: Workspace, found: Costing) -> pl.DataFrame:
         {
             "event": order,
             "run": run,
-            "code": np.append(found.groups["op"].to_numpy(), NONE)[found.event_group][order],
-            "op": found.event_group[order],
+            "code": np.append(costs.groups["op"].to_numpy(), NONE)[costs.event_group][order],
+            "op": costs.event_group[order],
             "elements": elements,
             "bytes": facts["bytes"].to_numpy()[cost],
             "written": facts["written"].to_numpy()[cost],
@@ -122,10 +122,10 @@ def _links(work: Workspace, found: Costing) -> pl.DataFrame:
     return frame.filter(pl.col("elements") > 1)
 
 
-def _cost_facts(found: Costing) -> pl.DataFrame:
+def _cost_facts(costs: Costing) -> pl.DataFrame:
     """Per cost the elements (-1 unless fusable), bytes, bytes written; the last row stands for "no cost"."""
     rows = []
-    for cost in found.costs:
+    for cost in costs.costs:
         fusable = cost.family in FUSABLE
         elements = int(dict(cost.params).get("elements", NONE)) if fusable else NONE
         target = str(dict(cost.params).get("dtypes", cost.dtype)).rpartition("→")[2]

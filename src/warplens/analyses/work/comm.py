@@ -79,9 +79,11 @@ def described_collectives(work: Workspace) -> pl.DataFrame:
     own = frame["id"].to_numpy().astype(np.int64)
     around = climb(frame["owner"].to_numpy(), trace.ints("parent"), recorded)
     record = np.where(recorded[own], own, around)
-    known = trace.collectives.unique("id", keep="first").with_columns(pl.col("id").cast(pl.Int64).alias("record"))
+    recorded_collectives = trace.collectives.unique("id", keep="first").with_columns(
+        pl.col("id").cast(pl.Int64).alias("record")
+    )
     frame = frame.with_columns(pl.Series("record", record), pl.Series("exposed_ns", _exposed(work, frame)))
-    frame = frame.join(known.drop("id"), on="record", how="left", maintain_order="left")
+    frame = frame.join(recorded_collectives.drop("id"), on="record", how="left", maintain_order="left")
     elements = pl.max_horizontal("in_elements", "out_elements")
     sizes = pl.col("dtype").str.to_lowercase().str.replace("c10::", "").replace_strict(ELEMENT_BYTES, default=None)
     return frame.with_columns(

@@ -18,8 +18,10 @@ HOW_TO_RECORD = ": record with profile_memory=True"
 
 
 def memory(work: Workspace) -> Table:
-    known = [pl.when(pl.col(name) >= 0).then(name).alias(name) for name in ("allocated_bytes", "reserved_bytes")]
-    frame = _with_ops(work).with_columns(known)
+    recorded_sizes = [
+        pl.when(pl.col(name) >= 0).then(name).alias(name) for name in ("allocated_bytes", "reserved_bytes")
+    ]
+    frame = _with_ops(work).with_columns(recorded_sizes)
     peak = pl.col("allocated_bytes").arg_max()
     per_device = (
         frame.group_by("device")

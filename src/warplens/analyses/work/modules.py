@@ -94,9 +94,9 @@ def module_codes(work: Workspace) -> tuple[Ints, list[str]]:
     """For each GPU event the number of its module, and the modules' paths; the last two stand for what is in none."""
     row, paths = module_context(work).row, module_paths(work)
     texts = {path: number for number, path in enumerate(dict.fromkeys(paths.values()))}
-    calls, place = np.unique(row, return_inverse=True)
+    calls, call_of_event = np.unique(row, return_inverse=True)
     of_call = np.array([texts[paths[call]] if call >= 0 else len(texts) for call in calls.tolist()], np.int64)
-    codes = of_call[place] + ((row < 0) & (work.gpu["owner"].to_numpy() < 0))
+    codes = of_call[call_of_event] + ((row < 0) & (work.gpu["owner"].to_numpy() < 0))
     return codes, [*texts, OUTSIDE, NO_LAUNCH]
 
 

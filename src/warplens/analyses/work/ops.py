@@ -120,9 +120,9 @@ def _subtree(work: Workspace) -> pl.DataFrame:
         counts += np.bincount(names[at[own]], minlength=len(totals))
         at = enclosing[at]
         duration, at = duration[at >= 0], at[at >= 0]
-    found = np.flatnonzero(counts)
+    codes = np.flatnonzero(counts)
     return pl.DataFrame(
-        {"op": [trace.names[code] for code in found], "subtree_kernel_us": totals[found] / 1000},
+        {"op": [trace.names[code] for code in codes], "subtree_kernel_us": totals[codes] / 1000},
         schema={"op": pl.String, "subtree_kernel_us": pl.Float64},
     )
 

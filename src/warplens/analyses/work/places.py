@@ -46,8 +46,8 @@ def _event_places(work: Workspace) -> _EventPlaces:
     patterns = {path: pattern_of(path) for path in set(module_paths(work).values())}
     paths = {call: patterns[path] for call, path in module_paths(work).items()}
     numbered = {text: number for number, text in enumerate(dict.fromkeys(paths.values()))}
-    calls, place = np.unique(module_context(work).row, return_inverse=True)
-    module = np.array([numbered.get(paths.get(call, ""), -1) for call in calls.tolist()], np.int64)[place]
+    calls, call_of_event = np.unique(module_context(work).row, return_inverse=True)
+    module = np.array([numbered.get(paths.get(call, ""), -1) for call in calls.tolist()], np.int64)[call_of_event]
     return _EventPlaces(line, module, [*numbered, ""])
 
 
@@ -61,9 +61,9 @@ def _most(work: Workspace, group: Ints, code: Ints, count: int) -> list[int]:
         .sort("dur_ns", "code", descending=[True, False])
         .unique("group", keep="first")
     )
-    found = np.full(count, -1, np.int64)
-    found[top["group"].to_numpy()] = top["code"].to_numpy()
-    return found.tolist()  # type: ignore[no-any-return]
+    most = np.full(count, -1, np.int64)
+    most[top["group"].to_numpy()] = top["code"].to_numpy()
+    return most.tolist()  # type: ignore[no-any-return]
 
 
 def pattern_of(path: str) -> str:
