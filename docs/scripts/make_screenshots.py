@@ -81,15 +81,17 @@ def main() -> None:
 
 
 def kernel_shots() -> list[tuple[Shot, bytes]]:
-    from warplens.kernel_lab.checking import check_launches
+    from warplens.kernel_lab.checking import check_kernels
     from warplens.kernel_lab.code.view import kernel_code
+    from warplens.kernel_lab.compile_request import CompileRequest
     from warplens.kernel_lab.tracing.scene import kernel_scene
+    from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
     from warplens.kernel_lab.tracing.watching.script import traced_script
     from warplens.outputs.html.code_page import code_page_bytes
     from warplens.outputs.html.kernel_page import kernel_page_bytes
 
-    traced = traced_script(KERNELS / "better_matmul.py", [], values=True)
-    checked = check_launches(str(KERNELS / "slow_matmul.py"), [], targets="sm90", options={})
+    traced = traced_script(KERNELS / "better_matmul.py", options=RecordingOptions(values=True)).trace
+    checked = check_kernels(CompileRequest(str(KERNELS / "slow_matmul.py")))
     return [
         (Shot("kernel-trace", 1640, 1080, state="program=1&op=3"), kernel_page_bytes(kernel_scene(traced))),
         (Shot("kernel-code", 1640, 730), code_page_bytes(kernel_code(checked))),

@@ -12,10 +12,11 @@ import pytest
 
 from kernel_codes import code_check, two_checks
 from page_reader import PageData
-from warplens.kernel_lab.checking import Check, Checked, check_signature
+from warplens.kernel_lab.checking import CheckResult, KernelCheck, check_kernels
 from warplens.kernel_lab.code.view import kernel_code
+from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling import compiling
-from warplens.kernel_lab.compiling.compiling import Artefacts, Job, compile_many
+from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_many
 from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts import extract
@@ -91,7 +92,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str
     for path, name, signature in names:
         kernel = load_kernel(path)
         for target in ("sm90", "gfx942"):
-            wanted[name, target] = (kernel, Job(kernel.signature(signature), TARGETS[target]))
+            wanted[name, target] = (kernel, CompileJob(kernel.signature(signature), TARGETS[target]))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WARPLENS_CACHE", str(tmp_path_factory.mktemp("kernels")))
         patched.setattr(compiling, "MOST_PROCESSES", 1)
@@ -99,7 +100,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str
 
 
 def check_of(artefacts: Artefacts) -> CodeCheck:
-    return kernel_code(Checked((Check(extract(artefacts), (), 0, artefacts),))).checks[0]
+    return kernel_code(CheckResult((KernelCheck(extract(artefacts), (), 0, artefacts),))).checks[0]
 
 
 LOADS = {
@@ -202,7 +203,7 @@ def test_samples_stand_at_their_lines(compiled: Mapping[tuple[str, str], Artefac
         LineSamples(10, 5, (("wait", 5),), "/elsewhere/softmax.py", line + 1),
     )
     measured = Joined(("softmax_kernel",), "run.hatchet", 4, 80_000, 50.0, samples=sampled)
-    (check,) = kernel_code(Checked((Check(facts, (), 0, artefacts, measured=measured),))).checks
+    (check,) = kernel_code(CheckResult((KernelCheck(facts, (), 0, artefacts, measured=measured),))).checks
     found = {each.place.line: each for each in check.lines}
     assert (found[line].sample_percent, found[line].waits) == (75.0, (("long_scoreboard", 75.0), ("wait", 25.0)))
     assert found[line + 1].sample_percent == 25.0 and found[line + 2].sample_percent == 0.0
@@ -224,16 +225,16 @@ def test_checks_carry_their_texts_from_the_cache_too_and_failures_their_line(tmp
     pytest.importorskip("triton")
     (tmp_path / "uneven.py").write_text(UNEVEN)
     kernel = f"{tmp_path}/uneven.py::uneven_kernel"
-    fresh = kernel_code(check_signature(kernel, "*i32, 64"))
-    cached = check_signature(kernel, "*i32, 64")
+    fresh = kernel_code(check_kernels(CompileRequest(kernel, "*i32, 64")))
+    cached = check_kernels(CompileRequest(kernel, "*i32, 64"))
     assert cached.checks[0].artefacts is not None and cached.checks[0].artefacts.is_cached
     assert code_page_bytes(kernel_code(cached)) == code_page_bytes(fresh)
-    (failed,) = kernel_code(check_signature(kernel, "*i32, 48")).checks
+    (failed,) = kernel_code(check_kernels(CompileRequest(kernel, "*i32, 48"))).checks
     assert failed.texts == () and failed.failure_place is not None
     source = failed.sources[0]
     assert "tl.arange(0, BLOCK)" in source.text[failed.failure_place.line - source.line]
     with pytest.raises(ValueError, match="no texts"):
-        kernel_code(Checked((replace(cached.checks[0], artefacts=None),)))
+        kernel_code(CheckResult((replace(cached.checks[0], artefacts=None),)))
 
 
 def test_a_region_has_the_place_that_stands_behind_it() -> None:

@@ -15,7 +15,7 @@ from kernel_traces import BLOCK, LINES, SOURCE, matmul, trace_of
 from support import ROOT, write_trace
 from support import kernel as kineto_kernel
 from warplens.hardware import gpu_named
-from warplens.kernel_lab.checking import Check, Checked, suggestions_table, with_profiles
+from warplens.kernel_lab.checking import CheckResult, KernelCheck, suggestions_table, with_profiles
 from warplens.kernel_lab.facts.records import Dot, Facts, Line, Occupancy, Place
 from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
 from warplens.kernel_lab.measured.match import matched, named, nearest
@@ -240,9 +240,9 @@ def test_time_at_stake_is_the_statement_s_share_of_the_samples() -> None:
 def test_the_suggestions_follow_the_time_at_stake() -> None:
     lines = (samples(LINES["a"], 10), samples(LINES["b"], 90, long_scoreboard=80))
     busy = profile(MeasuredKernel("product", 1, 10_000, samples=lines), MeasuredKernel("other", 1, 50_000))
-    first = Check(FACTS, (suggestion("WK102", LINES["a"]), suggestion("WK106", LINES["b"])))
-    second = Check(replace(FACTS, kernel="other"), (suggestion("WK108", None),))
-    found = with_profiles(Checked((first, second)), [busy])
+    first = KernelCheck(FACTS, (suggestion("WK102", LINES["a"]), suggestion("WK106", LINES["b"])))
+    second = KernelCheck(replace(FACTS, kernel="other"), (suggestion("WK108", None),))
+    found = with_profiles(CheckResult((first, second)), [busy])
     rows = suggestions_table(found).to_dicts()
     assert [(row["code"], row["at_stake_us"], row["time_us"]) for row in rows] == [
         ("WK108", 50.0, 50.0), ("WK106", 9.0, 10.0), ("WK102", 1.0, 10.0)
@@ -253,7 +253,7 @@ def test_the_suggestions_follow_the_time_at_stake() -> None:
         (f"product.py:{LINES['b']}", 90.0, "long_scoreboard", 5),
         (f"product.py:{LINES['a']}", 10.0, None, 5),
     ]
-    plain = suggestions_table(Checked((first, second))).frame
+    plain = suggestions_table(CheckResult((first, second))).frame
     assert plain["code"].to_list() == ["WK102", "WK106", "WK108"] and plain["at_stake_us"].null_count() == 3
 
 
@@ -278,10 +278,10 @@ def test_waves_are_of_the_grid_that_ran_not_of_the_script_s(tmp_path: Path) -> N
     facts = replace(FACTS, occupancy=Occupancy(8, 32, 64, "registers", ()))
     small = MeasuredKernel("product", 1, 2_000, grid=(64,), warps=4)
     large = MeasuredKernel("product", 1, 90_000, grid=(4096,), warps=4)
-    script = Check(facts, (suggestion("WK109", None), suggestion("WK110", None)), launches=1, grid=(4, 4))
+    script = KernelCheck(facts, (suggestion("WK109", None), suggestion("WK110", None)), launches=1, grid=(4, 4))
 
-    def rows(*kernels: MeasuredKernel, check: Check = script, **more: Any) -> list[tuple[str, float]]:
-        table = suggestions_table(with_profiles(Checked((check,)), [profile(*kernels)], **more))
+    def rows(*kernels: MeasuredKernel, check: KernelCheck = script, **more: Any) -> list[tuple[str, float]]:
+        table = suggestions_table(with_profiles(CheckResult((check,)), [profile(*kernels)], **more))
         return [(row["evidence"].partition(",")[0], row["at_stake_us"]) for row in table.to_dicts()]
 
     # 64 blocks leave half of the card without one, for the time of those launches only.

@@ -14,6 +14,7 @@ triton = pytest.importorskip("triton")
 
 from warplens.cli.kernel.trace_text import trace_lines  # noqa: E402
 from warplens.errors import WarplensError  # noqa: E402
+from warplens.kernel_lab.compiling.gpu_stand_in import NOTE  # noqa: E402
 from warplens.kernel_lab.compiling.launching import FAILED, launches  # noqa: E402
 from warplens.kernel_lab.tracing.interpreter import libdevice  # noqa: E402
 from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter  # noqa: E402
@@ -95,19 +96,19 @@ def test_what_the_interpreter_lacks_is_computed_or_said_with_the_kernels_own_lin
 
     before = (libdevice.tanh.__code__, libdevice.tanh.__kwdefaults__, vars(torch.Tensor).get("is_cuda"))
     line = SCRIPT.count("\n")
-    found = launches(str(script))
+    messages: list[str] = []
+    found = launches(str(script), notify=messages.append)
     assert found.failure == f"script.py:{line}: {WANTING}"
     assert found.failure in found.notes
-    assert capsys.readouterr().err.splitlines()[1] == f"{FAILED}: {found.failure.splitlines()[0]}"
+    assert messages == [NOTE, f"{FAILED}: {found.failure}"]
+    assert capsys.readouterr().err == ""
     assert [launch.kernel.name for launch in found.launches] == ["mixed", "wanting", "wanting"]
 
-    failures: list[str] = []
-    configs: dict[int, str] = {}
-    traced = traced_script(script, failures=failures, configs=configs)
-    assert failures == [f"script.py:{line}: program (0, 0, 0): {WANTING}"]
-    assert [launch.kernel for launch in traced.launches] == ["mixed", "wanting", "wanting"]
-    assert configs == {0: "BLOCK=64, num_warps=4, one of 2 configs of its autotune"}
-    assert f"  config    {configs[0]}" in list(trace_lines(traced, 120, configs))
+    traced = traced_script(script, partial=True)
+    assert traced.failure == f"script.py:{line}: program (0, 0, 0): {WANTING}"
+    assert [launch.kernel for launch in traced.trace.launches] == ["mixed", "wanting", "wanting"]
+    assert traced.configs == {0: "BLOCK=64, num_warps=4, one of 2 configs of its autotune"}
+    assert f"  config    {traced.configs[0]}" in list(trace_lines(traced.trace, 120, traced.configs))
     assert before == (libdevice.tanh.__code__, libdevice.tanh.__kwdefaults__, vars(torch.Tensor).get("is_cuda"))
 
 
@@ -140,7 +141,7 @@ def test_a_line_that_is_called_from_two_places_says_from_which(tmp_path: Path) -
         "    tl.store(x + tl.arange(0, 16), a + b)\n"
         "twice[(1,)](torch.ones(16))\n"
     )
-    shown = [line for line in trace_lines(traced_script(script), 120) if line.startswith("  line")]
+    shown = [line for line in trace_lines(traced_script(script).trace, 120) if line.startswith("  line")]
     assert ["(called at twice.py:10) return tl.load" in shown[0], "(called at twice.py:11) return" in shown[1]] == [
         True
     ] * 2

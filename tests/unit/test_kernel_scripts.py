@@ -67,17 +67,17 @@ def test_a_script_for_a_gpu_runs_on_the_cpu_in_both_verbs(tmp_path: Path, capsys
     """Its last launch lacks a constant: that is the script's own error, and no launch."""
     script, before = written(tmp_path, FOR_GPU + BFLOAT, DEVICE), state()
     failure = "script.py:18: TypeError: double() missing 1 required positional argument: 'BLOCK'"
-    found = launches(str(script))
+    messages: list[str] = []
+    found = launches(str(script), notify=messages.append)
     assert [(launch.grid, launch.signature.arguments[0].type) for launch in found.launches] == [
         ((2,), "*fp32"),
         ((1,), "*bf16"),
     ]
     assert (found.notes, found.failure) == ((failure,), failure)
-    assert capsys.readouterr().err == f"note: {NOTE}\n{FAILED}: {failure}\n"
-    failures: list[str] = []
-    assert len(traced_script(script, failures=failures).launches) == 2
-    assert failures == [failure]
-    assert capsys.readouterr().err == f"note: {NOTE}\n"
+    assert messages == [NOTE, f"{FAILED}: {failure}"]
+    traced = traced_script(script, partial=True)
+    assert (len(traced.trace.launches), traced.failure, traced.messages) == (2, failure, (NOTE,))
+    assert capsys.readouterr().err == ""
     assert state() == before
 
 

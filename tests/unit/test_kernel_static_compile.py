@@ -15,7 +15,7 @@ from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling import artefact_cache, compiling, launching
 from warplens.kernel_lab.compiling.child import environment
 from warplens.kernel_lab.compiling.compiler_repairs import without_lines_in_assembly
-from warplens.kernel_lab.compiling.compiling import Job, compile_all, compile_kernel
+from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all, compile_kernel
 from warplens.kernel_lab.compiling.launching import launches
 from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.kernel_lab.compiling.targets import TARGETS
@@ -64,7 +64,7 @@ def test_a_kernel_compiles_its_remarks_are_data_and_the_second_time_is_from_the_
         "BLOCK=128, num_warps=2, num_stages=3, num_ctas=1",
         "BLOCK=256, num_warps=4, num_stages=3, num_ctas=1",
     ]
-    job = Job(kernel.signature("*fp16, *fp16:16, i32, 512"), TARGETS["sm90"])
+    job = CompileJob(kernel.signature("*fp16, *fp16:16, i32, 512"), TARGETS["sm90"])
     (first,) = compile_all(kernel, [job])
     assert first.is_compiled and not first.is_cached
     assert set(first.texts) == {"ttir", "ttgir", "llir", "ptx", "sass"}
@@ -127,7 +127,7 @@ def test_a_compiler_that_crashes_takes_only_its_own_job_along(copy_file: Path, m
         "triton.compile = compile\n"
     )
     kernel = load_kernel(f"{copy_file}::copy")
-    jobs = [Job(kernel.signature(f"*fp16, *fp16, i32, {block}"), TARGETS["sm90"]) for block in (256, 512, 128)]
+    jobs = [CompileJob(kernel.signature(f"*fp16, *fp16, i32, {block}"), TARGETS["sm90"]) for block in (256, 512, 128)]
     monkeypatch.setattr(compiling, "MOST_PROCESSES", 1)
     first, second, third = compile_all(kernel, jobs, cache=False)
     assert first.is_compiled and third.is_compiled

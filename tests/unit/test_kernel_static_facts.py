@@ -12,9 +12,10 @@ import pytest
 from warplens.errors import FormatError, UsageError
 from warplens.kernel_lab.comparing import compare, regressions
 from warplens.kernel_lab.compiling import compiling
-from warplens.kernel_lab.compiling.compiling import Artefacts, Job, compile_kernel, compile_many
+from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_kernel, compile_many
 from warplens.kernel_lab.compiling.loading import Kernel, load_kernel, parse_config
 from warplens.kernel_lab.compiling.targets import TARGETS
+from warplens.kernel_lab.config_ranking import rank_configs, ranking_table
 from warplens.kernel_lab.facts import Facts, extract, facts_tables, load_facts, save_facts
 from warplens.kernel_lab.facts.browsing import line_links
 from warplens.kernel_lab.facts.line_notes import marks
@@ -22,7 +23,6 @@ from warplens.kernel_lab.suggesting.counterfactual import recompiler
 from warplens.kernel_lab.suggesting.records import CODES, Suggestion
 from warplens.kernel_lab.suggesting.suggestions import suggest
 from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
-from warplens.kernel_lab.sweep import sweep, sweep_table
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
@@ -134,10 +134,10 @@ def compiled(place: Path) -> dict[str, Artefacts]:
     wanted = []
     for name, (signature, warps) in CLEAN.items():
         kernel = load_kernel(f"{KERNELS / name}.py::{'sum' if name == 'reduction' else name}_kernel")
-        wanted.append((kernel, Job(kernel.signature(signature), TARGETS["sm90"], {"num_warps": warps})))
+        wanted.append((kernel, CompileJob(kernel.signature(signature), TARGETS["sm90"], {"num_warps": warps})))
     for which, signature, target, options in FAULTY:
         kernel = faulty_kernel(which)
-        wanted.append((kernel, Job(kernel.signature(signature), TARGETS[target], options)))
+        wanted.append((kernel, CompileJob(kernel.signature(signature), TARGETS[target], options)))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WARPLENS_CACHE", str(place))
         patched.setattr(compiling, "MOST_PROCESSES", 1)
@@ -484,18 +484,18 @@ def test_configs_are_ranked_and_what_is_not_known_is_said() -> None:
     kernel = faulty_kernel(PRODUCT)
     signature = kernel.signature(f"{HALVES}, i32:16, i32:16, 64, 64, 64")
     texts = ("M=48", "M=64,num_stages=1", "M=16", "M=64")
-    ranked = sweep(kernel, signature, [parse_config(text) for text in texts], TARGETS["sm90"])
+    ranked = rank_configs(kernel, signature, [parse_config(text) for text in texts], TARGETS["sm90"])
     assert [(found.config.text(), found.tier) for found in ranked] == [
         ("M=64", "good"),
         ("M=64, num_stages=1", "does not load ahead"),
         ("M=16", "uses an older matrix instruction"),
         ("M=48", "does not compile"),
     ]
-    table = sweep_table(ranked)
+    table = ranking_table(ranked)
     assert table.frame["rank"].to_list() == [1, 2, 3, 4]
     assert any("not known without running" in note for note in table.notes)
     with pytest.raises(UsageError, match="no config"):
-        sweep(kernel, signature, [], TARGETS["sm90"])
+        rank_configs(kernel, signature, [], TARGETS["sm90"])
 
 
 def test_what_does_not_compile_has_no_suggestions_but_a_row() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from warplens.cli.kernel.check_text import check_lines
-from warplens.kernel_lab.checking import Check, Checked, merged, suggestions_table
+from warplens.kernel_lab.checking import CheckResult, KernelCheck, merged, suggestions_table
 from warplens.kernel_lab.compiling import compiling
-from warplens.kernel_lab.compiling.compiling import Job, compile_many
+from warplens.kernel_lab.compiling.compiling import CompileJob, compile_many
 from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts import extract
@@ -58,7 +58,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Facts]:
     jobs = []
     for name, signature, target in wanted.values():
         kernel = load_kernel(f"{file}::{name}")
-        jobs.append((kernel, Job(kernel.signature(signature), TARGETS[target], {})))
+        jobs.append((kernel, CompileJob(kernel.signature(signature), TARGETS[target], {})))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WARPLENS_CACHE", str(folder))
         patched.setattr(compiling, "MOST_PROCESSES", 1)
@@ -126,8 +126,8 @@ def test_more_rows_are_advised_where_the_problem_has_them_and_operands_are_what_
 def test_launches_that_differ_in_their_grid_only_are_told_once_unless_it_matters() -> None:
     facts = made(occupancy=Occupancy(1, 64, 64, "registers", (("registers", 1),)))
     grids = ((2, 1), (133,), (4, 1), (2, 1))
-    checks = [Check(facts, tuple(suggest(facts, grid=grid, is_test_data=True)), 3, grid=grid) for grid in grids]
-    found = merged(Checked(tuple(checks)))
+    checks = [KernelCheck(facts, tuple(suggest(facts, grid=grid, is_test_data=True)), 3, grid=grid) for grid in grids]
+    found = merged(CheckResult(tuple(checks)))
     assert [(each.launches, each.grids) for each in found.checks] == [(9, ((2, 1), (4, 1))), (3, ((133,),))]
     heads = [line for line in check_lines(found, 100) if line.startswith("kernel on")]
     assert [line.partition("B=64")[2] for line in heads] == [
@@ -135,11 +135,11 @@ def test_launches_that_differ_in_their_grid_only_are_told_once_unless_it_matters
         ", launched 3 times (grid 133)",
     ]
     assert suggestions_table(found).frame["code"].to_list() == ["WK109"]
-    alone = next(check_lines(Checked((checks[0],)), 100))
+    alone = next(check_lines(CheckResult((checks[0],)), 100))
     assert alone.endswith("launched 3 times")
 
 
 def test_spilled_bytes_and_those_read_back_are_told_apart() -> None:
     facts = made(registers=255, spill_store_bytes=40, spill_load_bytes=96)
-    lines = list(check_lines(Checked((Check(facts, ()),)), 100))
+    lines = list(check_lines(CheckResult((KernelCheck(facts, ()),)), 100))
     assert "  registers   255 per thread, 40 B spilled and 96 B read back by each" in lines

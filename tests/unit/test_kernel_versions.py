@@ -59,7 +59,7 @@ def test_a_triton_that_is_absent_or_too_old_is_one_clear_error(monkeypatch: pyte
 
 def test_what_one_version_compiled_is_not_found_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = load_kernel(f"{KERNELS / 'vector_add.py'}::vector_add_kernel")
-    job = compiling.Job(kernel.signature("*fp32:16, *fp32:16, *fp32:16, i32, 1024"), TARGETS["sm90"])
+    job = compiling.CompileJob(kernel.signature("*fp32:16, *fp32:16, *fp32:16, i32, 1024"), TARGETS["sm90"])
     asked: list[str] = []
     monkeypatch.setattr(compiling.artefact_cache, "load", asked.append)
     monkeypatch.setattr(compiling, "_compiled", lambda wanted: {0: ({"result": {"failure": FAILURE}}, {})})
@@ -162,9 +162,8 @@ def test_a_script_that_fails_is_one_line_and_keeps_what_it_launched(tmp_path: Pa
     script.write_text(launch + "raise ValueError('no luck')\n")
     with pytest.raises(WarplensError, match=r"^adding\.py:5: ValueError: no luck$"):
         traced_script(script)
-    failures: list[str] = []
-    assert len(traced_script(script, failures=failures).launches) == 1
-    assert failures == ["adding.py:5: ValueError: no luck"]
+    traced = traced_script(script, partial=True)
+    assert (len(traced.trace.launches), traced.failure) == (1, "adding.py:5: ValueError: no luck")
     script.write_text("import no_such_module\n")
     with pytest.raises(WarplensError, match=r"^adding\.py:1: ModuleNotFoundError"):
-        traced_script(script, failures=failures)
+        traced_script(script, partial=True)

@@ -16,15 +16,15 @@ import warplens
 from kernel_traces import copy_past_the_end, matmul, trace_of
 from support import ROOT
 from warplens.analyses.units.replayed import REPLAY_TABLES
-from warplens.kernel_lab.checking import Check, Checked, suggestions_table
+from warplens.kernel_lab.checking import CheckResult, KernelCheck, suggestions_table
 from warplens.kernel_lab.comparing import compare
 from warplens.kernel_lab.compiling.loading import Config
+from warplens.kernel_lab.config_ranking import RankedConfig, ranking_table
 from warplens.kernel_lab.facts import facts_tables
 from warplens.kernel_lab.facts.records import Access, Conversion, Facts, Line, Occupancy, Place, SharedAccess
 from warplens.kernel_lab.measured.joining import Joined
 from warplens.kernel_lab.measured.tables import measured_tables
 from warplens.kernel_lab.suggesting.records import Suggestion
-from warplens.kernel_lab.sweep import Ranked, sweep_table
 from warplens.kernel_lab.tracing.tables import TABLES as TRACED_TABLES
 from warplens.model.records import records
 from warplens.model.table import Column, Table
@@ -216,15 +216,15 @@ def known_facts() -> Facts:
 
 def kernel_tables(facts: list[Facts]) -> list[Table]:
     checks = tuple(
-        Check(each, (Suggestion("WK101", "", "sm90", "", None, "", ""),), measured=Joined()) for each in facts
+        KernelCheck(each, (Suggestion("WK101", "", "sm90", "", None, "", ""),), measured=Joined()) for each in facts
     )
-    ranked = [Ranked(1, Config(), "good", each) for each in facts]
+    ranked = [RankedConfig(1, Config(), "good", each) for each in facts]
     compared = [compare(each, each) for each in facts]
     return [
         *facts_tables(facts),
-        suggestions_table(Checked(checks)),
+        suggestions_table(CheckResult(checks)),
         *measured_tables(checks),
-        sweep_table(ranked),
+        ranking_table(ranked),
         *compared,
     ]
 

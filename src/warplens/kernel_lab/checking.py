@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.compiling.compiling import Artefacts, Job, compile_many
-from warplens.kernel_lab.compiling.launching import launches
-from warplens.kernel_lab.compiling.loading import Config, Kernel, load_kernel, parse_config
-from warplens.kernel_lab.compiling.targets import parse_targets
+from warplens.kernel_lab.compile_request import CompileRequest
+from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_many
+from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore, launches
+from warplens.kernel_lab.compiling.loading import Config, Kernel, load_kernel
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import Facts
 from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
@@ -30,12 +30,12 @@ SLOW_SECONDS: Final = 20.0
 MOST_GRIDS: Final = 3
 """Grids of a profile, by their time, that suggestions about waves (WK109) are made for."""
 ANY_TARGET: Final = "{} does not say on which GPU it was taken: its times stand beside every target"
-NOT_TRIED: Final = "{} takes {:.0f} s to compile, so changes were not compiled to see what they do (--slow does)"
+NOT_TRIED: Final = "{} takes {:.0f} s to compile, so suggested changes were not compiled (slow=True compiles them)"
 
 
 @dataclass(frozen=True)
-class Check:
-    """One compilation: its facts and what could be better."""
+class KernelCheck:
+    """One compilation of a kernel: its facts and what could be better."""
 
     facts: Facts
     suggestions: tuple[Suggestion, ...]
@@ -64,99 +64,91 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Checked:
-    checks: tuple[Check, ...]
+class CheckResult:
+    """All compilations of a request."""
+
+    checks: tuple[KernelCheck, ...]
     notes: tuple[str, ...] = ()
     failure: str | None = None
     """What ended the script before its end; it is among the notes too."""
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _Compilation:
     kernel: Kernel
-    job: Job
+    job: CompileJob
     grid: tuple[int, ...] | None = None
     launches: int = 0
     is_grid_given: bool = False
 
 
-def check_signature(
-    kernel: str,
-    signature: str,
-    *,
-    targets: str = "sm90",
-    options: Mapping[str, int] | None = None,
-    configs: Sequence[str] = (),
-    grid: Sequence[int] | None = None,
-    card: str | None = None,
-    cache: bool = True,
-    slow: bool = False,
-) -> Checked:
-    """A kernel as its signature says, for each target and config."""
-    found = load_kernel(kernel)
-    chosen = [parse_config(text) for text in configs] or [Config()]
-    wanted = [
-        _Wanted(found, Job(found.signature(signature, config), target, {**(options or {}), **dict(config.options)}),
-                tuple(grid) if grid else None, is_grid_given=True)
-        for target in parse_targets(targets)
-        for config in chosen
-    ]  # fmt: skip
-    return _checked(wanted, card, cache, slow)
+def check_kernels(request: CompileRequest, notify: Notify = ignore) -> CheckResult:
+    """A kernel as its signature says, or every launch of a script, for each target and config.
+
+    `notify` is called with what a user should know at once, before anything is compiled.
+    """
+    if request.signature is not None:
+        return _check_all(_of_signature(request, request.signature), request)
+    script = launches(request.source, request.script_arguments, notify=notify)
+    if not script.launches:
+        raise UsageError(f"{request.source} launches no Triton kernel", hint="a kernel alone is FILE.py::kernel")
+    result = _check_all(_of_launches(request, script.launches), request)
+    return replace(result, notes=(*script.notes, *result.notes), failure=script.failure)
 
 
-def check_launches(
-    script: str,
-    arguments: Sequence[str] = (),
-    *,
-    targets: str = "sm90",
-    options: Mapping[str, int] | None = None,
-    grid: Sequence[int] | None = None,
-    card: str | None = None,
-    cache: bool = True,
-    slow: bool = False,
-) -> Checked:
-    """Every launch that a script makes, for each target; given options and a given grid come before its own."""
-    found = launches(script, arguments)
-    if not found.launches:
-        raise UsageError(f"{script} launches no Triton kernel", hint="a kernel alone is FILE.py::kernel")
-    wanted = [
-        _Wanted(
-            each.kernel,
-            Job(each.signature, target, {**dict(each.options), **(options or {})}),
-            tuple(grid) if grid else each.grid,
-            each.count,
-            is_grid_given=bool(grid),
+def _of_signature(request: CompileRequest, signature: str) -> list[_Compilation]:
+    kernel = load_kernel(request.source)
+    configs = request.parsed_configs() or [Config()]
+    return [
+        _Compilation(
+            kernel,
+            CompileJob(kernel.signature(signature, config), target, {**request.options, **dict(config.options)}),
+            request.grid or None,
+            is_grid_given=True,
         )
-        for each in found.launches
-        for target in parse_targets(targets)
+        for target in request.parsed_targets()
+        for config in configs
     ]
-    return replace(_checked(wanted, card, cache, slow, found.notes), failure=found.failure)
 
 
-def _checked(
-    wanted: Sequence[_Wanted], card: str | None, cache: bool, slow: bool, notes: Sequence[str] = ()
-) -> Checked:
-    compiled = compile_many([(each.kernel, each.job) for each in wanted], cache=cache)
-    found = [extract(artefacts) for artefacts in compiled]
-    too_slow = [facts for facts in found if facts.seconds > SLOW_SECONDS and not slow]
-    checks = [
-        Check(
-            facts,
-            tuple(_suggestions(each, facts, card, cache, tries=facts not in too_slow)),
-            each.launches,
-            artefacts,
-            each.grid,
-            each.is_grid_given,
+def _of_launches(request: CompileRequest, script_launches: Sequence[ScriptLaunch]) -> list[_Compilation]:
+    """The request's options and grid come before those of the script."""
+    return [
+        _Compilation(
+            launch.kernel,
+            CompileJob(launch.signature, target, {**dict(launch.options), **request.options}),
+            request.grid or launch.grid,
+            launch.count,
+            is_grid_given=bool(request.grid),
         )
-        for each, facts, artefacts in zip(wanted, found, compiled, strict=True)
+        for launch in script_launches
+        for target in request.parsed_targets()
+    ]
+
+
+def _check_all(compilations: Sequence[_Compilation], request: CompileRequest) -> CheckResult:
+    jobs = [(compilation.kernel, compilation.job) for compilation in compilations]
+    compiled = compile_many(jobs, cache=request.cache)
+    all_facts = [extract(artefacts) for artefacts in compiled]
+    too_slow = [facts for facts in all_facts if facts.seconds > SLOW_SECONDS and not request.slow]
+    checks = [
+        KernelCheck(
+            facts,
+            tuple(_suggestions(compilation, facts, request, tries=facts not in too_slow)),
+            compilation.launches,
+            artefacts,
+            compilation.grid,
+            compilation.is_grid_given,
+        )
+        for compilation, facts, artefacts in zip(compilations, all_facts, compiled, strict=True)
     ]
     slowness = [NOT_TRIED.format(facts.kernel, facts.seconds) for facts in too_slow]
-    return Checked(tuple(checks), (*notes, *dict.fromkeys(slowness)))
+    return CheckResult(tuple(checks), tuple(dict.fromkeys(slowness)))
 
 
-def merged(found: Checked) -> Checked:
+def merged(found: CheckResult) -> CheckResult:
     """One check for launches that differ in their grids only, where the same is found for each; none is measured."""
-    kept: dict[tuple[Facts, tuple[Suggestion, ...]], Check] = {}
+    kept: dict[tuple[Facts, tuple[Suggestion, ...]], KernelCheck] = {}
     for check in found.checks:
         key = check.facts, check.suggestions
         first = kept.get(key)
@@ -169,20 +161,22 @@ def merged(found: Checked) -> Checked:
     return replace(found, checks=tuple(kept.values()))
 
 
-def _suggestions(wanted: _Wanted, facts: Facts, card: str | None, cache: bool, *, tries: bool) -> list[Suggestion]:
-    job = wanted.job
-    again = recompiler(wanted.kernel, job.signature, job.target, dict(job.options), cache=cache) if tries else None
-    return suggest(facts, recompile=again, grid=wanted.grid, card=card, is_test_data=not wanted.is_grid_given)
+def _suggestions(compilation: _Compilation, facts: Facts, request: CompileRequest, *, tries: bool) -> list[Suggestion]:
+    job, again = compilation.job, None
+    if tries:
+        again = recompiler(compilation.kernel, job.signature, job.target, dict(job.options), cache=request.cache)
+    is_test_data = not compilation.is_grid_given
+    return suggest(facts, recompile=again, grid=compilation.grid, card=request.card, is_test_data=is_test_data)
 
 
 def with_profiles(
-    found: Checked,
+    found: CheckResult,
     profiles: Sequence[Measured],
     *,
     traced: KernelTrace | None = None,
     card: str | None = None,
     name: str = "",
-) -> Checked:
+) -> CheckResult:
     """The same with what profiles measured of each kernel, and what has most time at stake first."""
     joins = [
         joined(check.facts, profiles, grid=check.grid, traced=traced, card=card, name=name) for check in found.checks
@@ -198,7 +192,7 @@ def with_profiles(
     return replace(found, checks=tuple(checks))
 
 
-def _with_waves(check: Check, join: Joined, *, is_same_launch: bool) -> Check:
+def _with_waves(check: KernelCheck, join: Joined, *, is_same_launch: bool) -> KernelCheck:
     """WK109 for the grids that ran: a script that only tests the kernel has smaller ones.
 
     Where the profile names none, the script's own counts if its launches were traced to stand for the measured ones.
@@ -212,7 +206,7 @@ def _with_waves(check: Check, join: Joined, *, is_same_launch: bool) -> Check:
     return replace(check, suggestions=tuple(sorted([*others, *waves], key=lambda each: each.code)))
 
 
-def _ranked(check: Check) -> Check:
+def _ranked(check: KernelCheck) -> KernelCheck:
     order = sorted(range(len(check.suggestions)), key=lambda at: -(check.stakes_us[at] or 0.0))
     return replace(check, suggestions=tuple(check.suggestions[at] for at in order))
 
@@ -242,7 +236,7 @@ COLUMNS: Final = (
 )
 
 
-def suggestions_table(found: Checked) -> Table:
+def suggestions_table(found: CheckResult) -> Table:
     """Most time at stake first; without a profile in the order of the checks and codes."""
     rows = [
         _row(check, each, stake)
@@ -253,7 +247,7 @@ def suggestions_table(found: Checked) -> Table:
     return Table.from_frame("kernel_suggestions", "one row per suggestion", COLUMNS, frame, *found.notes)
 
 
-def _row(check: Check, suggestion: Suggestion, stake_us: float | None) -> dict[str, str | float | None]:
+def _row(check: KernelCheck, suggestion: Suggestion, stake_us: float | None) -> dict[str, str | float | None]:
     facts, measured = check.facts, check.measured
     shown = suggestion.counterfactual
     place = suggestion.place

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from warplens.hardware import Gpu
-from warplens.kernel_lab.checking import Check, Checked, suggestions_table
+from warplens.kernel_lab.checking import CheckResult, KernelCheck, suggestions_table
 from warplens.kernel_lab.code.view import kernel_code
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.records import Facts
@@ -23,20 +23,20 @@ from warplens.profiles.on_demand import TablesOnDemand, bound
 from warplens.units import listed, plural
 
 
-def _facts(checked: Checked) -> list[Facts]:
+def _facts(checked: CheckResult) -> list[Facts]:
     return [check.facts for check in checked.checks]
 
 
-def _of_facts(entry: TableEntry[Sequence[Facts]]) -> TableEntry[Checked]:
+def _of_facts(entry: TableEntry[Sequence[Facts]]) -> TableEntry[CheckResult]:
     return TableEntry(entry.name, lambda checked: entry(_facts(checked)))
 
 
-def _is_measured(checked: Checked) -> bool:
+def _is_measured(checked: CheckResult) -> bool:
     return any(check.measured is not None for check in checked.checks)
 
 
 NEEDS_PROFILE = "a profile of the same kernels"
-CHECK_TABLES: dict[str, TableEntry[Checked]] = {
+CHECK_TABLES: dict[str, TableEntry[CheckResult]] = {
     **{name: _of_facts(entry) for name, entry in FACT_TABLES.items()},
     "kernel_measured": TableEntry(
         "kernel_measured", lambda checked: kernel_measured(checked.checks), _is_measured, NEEDS_PROFILE
@@ -64,7 +64,7 @@ class OpenedCheck(TablesOnDemand):
 
     contains = "facts of compiled kernels"
 
-    def __init__(self, checked: Checked, source: str) -> None:
+    def __init__(self, checked: CheckResult, source: str) -> None:
         super().__init__(bound(CHECK_TABLES, checked))
         self.checked = checked
         self._source = source
@@ -78,7 +78,7 @@ class OpenedCheck(TablesOnDemand):
         return self._source
 
     @property
-    def checks(self) -> tuple[Check, ...]:
+    def checks(self) -> tuple[KernelCheck, ...]:
         """One per compilation."""
         return self.checked.checks
 
@@ -126,7 +126,7 @@ class OpenedCheck(TablesOnDemand):
         )
 
 
-def _finding(check: Check, suggestion: Suggestion, stake_us: float | None) -> Finding:
+def _finding(check: KernelCheck, suggestion: Suggestion, stake_us: float | None) -> Finding:
     measured, place = check.measured, suggestion.place
     share = stake_us / measured.total_us if stake_us and measured is not None and measured.total_us else 0.0
     return Finding(
@@ -143,5 +143,5 @@ def _finding(check: Check, suggestion: Suggestion, stake_us: float | None) -> Fi
 
 def open_facts(path: Path, card: str = "") -> OpenedCheck:
     """A file of facts; `card` names the GPU whose size and limits apply."""
-    checks = (Check(facts, tuple(suggest(facts, card=card or None))) for facts in load_facts(path))
-    return OpenedCheck(Checked(tuple(checks)), str(path))
+    checks = (KernelCheck(facts, tuple(suggest(facts, card=card or None))) for facts in load_facts(path))
+    return OpenedCheck(CheckResult(tuple(checks)), str(path))

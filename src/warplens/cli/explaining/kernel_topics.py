@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warplens.kernel_lab.checking import Checked, suggestions_table
+from warplens.kernel_lab.checking import CheckResult, suggestions_table
 from warplens.kernel_lab.facts.tables import facts_tables
 from warplens.kernel_lab.measured.tables import measured_tables
 from warplens.kernel_lab.suggesting.explanations import EXPLANATIONS
@@ -30,4 +30,4 @@ def kernel_tables() -> list[Table]:
     """Without rows, but with all columns and their meanings."""
     nothing = KernelTrace("count", "", 0, None, ())
     traced = [made(nothing) for made in TABLES.values()]
-    return [*facts_tables([]), *measured_tables([]), suggestions_table(Checked(())), *traced]
+    return [*facts_tables([]), *measured_tables([]), suggestions_table(CheckResult(())), *traced]

@@ -6,17 +6,19 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from warplens.cli.kernel.profiles import add_profile_arguments, card_of, joined_with, opened_profiles, target_of
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.options import SEVERAL, add_outputs, add_rows, add_theme, positive
-from warplens.cli.printing import report_written, show_text, themed, width, write_bytes
+from warplens.cli.printing import note, report_written, show_text, themed, width, write_bytes
 from warplens.cli.rows import choose_rows, print_rows, shown_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
+    from warplens.kernel_lab.compile_request import CompileRequest
+    from warplens.model.measured import Measured
     from warplens.model.table import Table
     from warplens.profiles.kernel_check import OpenedCheck
 
@@ -35,30 +37,21 @@ class CheckVerb(Verb):
         add_options(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.kernel_lab.checking import check_launches, check_signature, merged
+        from warplens.kernel_lab.checking import check_kernels, merged
         from warplens.profiles.kernel_check import OpenedCheck
 
         take_options_after_script(args, add_options)
         if "::" in args.kernel and args.script_args:
             raise UsageError(f"unknown argument: {args.script_args[0]}", hint="only a script takes arguments")
-        options = {name: value for name in ("num_warps", "num_stages") if (value := getattr(args, name)) is not None}
         check_outputs(args, _inputs(args))
         profiles = opened_profiles(args)
-        target = target_of(args, profiles)
-        common: dict[str, Any] = {"targets": target, "options": options, "cache": not args.no_cache}
+        request = _request(args, profiles)
         if args.sweep:
-            return _sweep(args, common)
-        common |= {"slow": args.slow, "card": card_of(args, profiles, target)}
-        common["grid"] = _grid(args.grid)
-        if args.signature is not None:
-            checked = check_signature(args.kernel, args.signature, configs=args.config, **common)
-        elif "::" in args.kernel:
-            raise UsageError("a kernel needs its signature", hint="--signature '*fp16:16, *fp16:16, i32:16, 1024'")
-        else:
-            checked = check_launches(args.kernel, args.script_args, **common)
+            return _sweep(args, request)
+        result = check_kernels(request, note)
         # A profile knows each grid's own time.
-        checked = joined_with(checked, profiles, args) if profiles else merged(checked)
-        opened = OpenedCheck(checked, args.kernel)
+        result = joined_with(result, profiles, args) if profiles else merged(result)
+        opened = OpenedCheck(result, args.kernel)
         _write(args, opened)
         if args.table is not None or args.csv:
             print_rows(opened.table(args.table or "kernel_suggestions"), args)
@@ -69,9 +62,9 @@ class CheckVerb(Verb):
         else:
             from warplens.cli.kernel.check_text import check_lines
 
-            for line in check_lines(checked, width(120)):
+            for line in check_lines(result, width(120)):
                 print(line)
-        is_failed = checked.failure is not None or all(not check.facts.is_compiled for check in checked.checks)
+        is_failed = result.failure is not None or all(not check.facts.is_compiled for check in result.checks)
         return 1 if is_failed else 0
 
 
@@ -105,16 +98,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--slow", action="store_true", help="try suggested changes even where compiling takes long")
 
 
-def _sweep(args: argparse.Namespace, common: dict[str, Any]) -> int:
-    """The configs that are given, else those of the kernels' autotuners."""
-    from warplens.kernel_lab.sweeping import sweep_launches, sweep_signature
+def _request(args: argparse.Namespace, profiles: Sequence[Measured]) -> CompileRequest:
+    from warplens.kernel_lab.compile_request import CompileRequest
 
-    if args.signature is not None:
-        tables = sweep_signature(args.kernel, args.signature, configs=args.config, **common)
-    elif "::" in args.kernel:
+    if args.signature is None and "::" in args.kernel:
         raise UsageError("a kernel needs its signature", hint="--signature '*fp16:16, *fp16:16, i32:16, 1024'")
-    else:
-        tables = sweep_launches(args.kernel, args.script_args, configs=args.config, **common)
+    targets = target_of(args, profiles)
+    return CompileRequest(
+        args.kernel,
+        args.signature,
+        tuple(args.script_args),
+        targets,
+        {name: value for name in ("num_warps", "num_stages") if (value := getattr(args, name)) is not None},
+        tuple(args.config),
+        _grid(args.grid),
+        card_of(args, profiles, targets),
+        not args.no_cache,
+        args.slow,
+    )
+
+
+def _sweep(args: argparse.Namespace, request: CompileRequest) -> int:
+    """The configs that are given, else those of the kernels' autotuners."""
+    from warplens.kernel_lab.config_ranking import ranking_tables
+
+    tables = ranking_tables(request, note)
     if args.json or args.csv:
         import polars as pl
 

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 import msgspec
 
-from warplens.kernel_lab.checking import Check, Checked, suggestions_table
+from warplens.kernel_lab.checking import CheckResult, KernelCheck, suggestions_table
 from warplens.kernel_lab.measured.tables import kernel_measured
 
 OF_THE_CHECK = ("kernel", "target", "config")
 """Columns of the suggestions that the object around them has."""
 
 
-def checks_json(checks: Sequence[Check]) -> bytes:
+def checks_json(checks: Sequence[KernelCheck]) -> bytes:
     return msgspec.json.encode([_check(check) for check in checks])
 
 
-def _check(check: Check) -> dict[str, object]:
+def _check(check: KernelCheck) -> dict[str, object]:
     """The facts as `-o facts.json` writes them; `measured` is null without a profile."""
     facts = check.facts
     measured = kernel_measured([check]).to_dicts() if check.measured is not None else []
-    suggestions = suggestions_table(Checked((check,))).to_dicts()
+    suggestions = suggestions_table(CheckResult((check,))).to_dicts()
     return {
         "kernel": facts.kernel,
         "target": facts.target,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from warplens.units import format_bytes, format_count, format_flop, format_us
 
 if TYPE_CHECKING:
-    from warplens.kernel_lab.checking import Check, Checked
+    from warplens.kernel_lab.checking import CheckResult, KernelCheck
     from warplens.kernel_lab.facts.records import Access, Facts
     from warplens.kernel_lab.measured.joining import Joined
     from warplens.kernel_lab.suggesting.records import Suggestion
@@ -22,7 +22,7 @@ MOST_LINES = 6
 """Sampled lines that are shown; the table kernel_stalls has all."""
 
 
-def check_lines(found: Checked, width: int) -> Iterator[str]:
+def check_lines(found: CheckResult, width: int) -> Iterator[str]:
     compiled = [check.facts for check in found.checks]
     for place, check in enumerate(found.checks):
         if place:
@@ -32,7 +32,7 @@ def check_lines(found: Checked, width: int) -> Iterator[str]:
         yield f"note: {note}"
 
 
-def _check(check: Check, width: int, *, tells_grid: bool) -> Iterator[str]:
+def _check(check: KernelCheck, width: int, *, tells_grid: bool) -> Iterator[str]:
     facts = check.facts
     times = "once" if check.launches == 1 else f"{check.launches} times"
     often = f", launched {times}{_grids(check) if tells_grid else ''}" if check.launches else ""
@@ -51,13 +51,13 @@ def _check(check: Check, width: int, *, tells_grid: bool) -> Iterator[str]:
         yield from _suggestion(group, width)
 
 
-def _grids(check: Check) -> str:
+def _grids(check: KernelCheck) -> str:
     shown = ["×".join(map(str, grid)) for grid in check.grids[:MOST_GRIDS]]
     more = len(check.grids) - len(shown)
     return f" (grid{'s' * (len(check.grids) > 1)} {', '.join(shown)}{f' and {more} more' * bool(more)})"
 
 
-def _alike(check: Check) -> list[list[tuple[Suggestion, float | None]]]:
+def _alike(check: KernelCheck) -> list[list[tuple[Suggestion, float | None]]]:
     """Suggestions of one code with one remedy, told once for all the lines they are about."""
     found: dict[tuple[str, str, str], list[tuple[Suggestion, float | None]]] = {}
     for suggestion, stake_us in zip(check.suggestions, check.stakes_us, strict=True):
@@ -84,7 +84,7 @@ def _suggestion(group: list[tuple[Suggestion, float | None]], width: int) -> Ite
         yield from (INDENT + line for line in wrap(moved, max(40, width - len(INDENT))))
 
 
-def _measured(check: Check, found: Joined, width: int) -> Iterator[str]:
+def _measured(check: KernelCheck, found: Joined, width: int) -> Iterator[str]:
     """The time, the share of the card's limits, what warps waited for, and the lines where they did."""
     if found.total_ns:
         yield (f"measured    {format_us(found.total_us)} in {_launches(found.count)}, "
@@ -113,7 +113,7 @@ def _limits(found: Joined) -> Iterator[str]:
         yield f"            {reached.flag}"
 
 
-def _waits(check: Check, found: Joined, width: int) -> Iterator[str]:
+def _waits(check: KernelCheck, found: Joined, width: int) -> Iterator[str]:
     if not found.samples:
         return
     from warplens.kernel_lab.measured.tables import line_code, stalls_text, whole_kernel

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import SEVERAL
+from warplens.cli.printing import note
 from warplens.cli.progress import progress
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
-    from warplens.kernel_lab.checking import Checked
+    from warplens.kernel_lab.checking import CheckResult
     from warplens.kernel_lab.tracing import KernelTrace
     from warplens.model.measured import Measured
 
@@ -73,7 +74,7 @@ def card_of(args: argparse.Namespace, profiles: Sequence[Measured], target: str)
     return next(own, None)
 
 
-def joined_with(checked: Checked, profiles: Sequence[Measured], args: argparse.Namespace) -> Checked:
+def joined_with(checked: CheckResult, profiles: Sequence[Measured], args: argparse.Namespace) -> CheckResult:
     from warplens.kernel_lab.checking import with_profiles
 
     if not profiles:
@@ -87,7 +88,11 @@ def _traced(args: argparse.Namespace) -> KernelTrace | None:
 
         return load(args.traced)
     if args.count:
+        from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
         from warplens.kernel_lab.tracing.watching.script import traced_script
 
-        return traced_script(Path(args.kernel), args.script_args, mode="count")
+        traced = traced_script(Path(args.kernel), args.script_args, options=RecordingOptions("count"))
+        for message in traced.messages:
+            note(message)
+        return traced.trace
     return None

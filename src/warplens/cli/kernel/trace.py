@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.options import SEVERAL, above_zero, add_outputs, add_rows, add_theme
@@ -14,6 +15,9 @@ from warplens.cli.printing import note, report_written, themed, width
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
+
+if TYPE_CHECKING:
+    from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
 
 
 class TraceVerb(Verb):
@@ -38,19 +42,20 @@ class TraceVerb(Verb):
         check_outputs(args, [args.script])
         if args.count and any(path.endswith(".html") for path in args.output):
             raise UsageError("a page needs more than counts", hint="omit --count")
-        failures: list[str] = []
-        configs: dict[int, str] = {}
+        configs: Mapping[int, str] = {}
+        failure = ""
         if args.script.endswith(".wkt"):
             trace = load(args.script)
         else:
             programs = [_program(text) for text in args.pdb]
             # The output of the script is not part of the JSON.
             with redirect_stdout(sys.stderr) if args.json else nullcontext():
-                trace = traced_script(
-                    Path(args.script), args.script_args, mode="count" if args.count else "record", sample=args.sample,
-                    seed=args.seed, checks=not args.no_checks, values=args.values, stop_at_fault=args.stop,
-                    programs=programs, failures=failures, configs=configs,
-                )  # fmt: skip
+                traced = traced_script(
+                    Path(args.script), args.script_args, options=_recording(args), programs=programs, partial=True
+                )
+            trace, configs, failure = traced.trace, traced.configs, traced.failure
+            for message in traced.messages:
+                note(message)
             for program in programs:
                 if not any(_has_program(launch.grid, program) for launch in trace.launches):
                     note(f"no launch has a program {','.join(map(str, program))}")
@@ -73,10 +78,10 @@ class TraceVerb(Verb):
             for line in trace_lines(trace, width(120), configs):
                 print(line)
         report_written(args.output)
-        for failure in failures:
+        if failure:
             note(f"the script failed; what it launched before is shown: {failure}")
         is_faulty = any(fault.kind not in MAY_BE_MEANT for launch in trace.launches for fault in launch.faults)
-        return 1 if failures or is_faulty else 0
+        return 1 if failure or is_faulty else 0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +100,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--table", metavar="NAME", help="one table: kernel_launches, kernel_accesses_traced, "
                         "kernel_tensors_traced, kernel_faults")  # fmt: skip
     add_rows(parser, "--table (default kernel_launches)")
+
+
+def _recording(args: argparse.Namespace) -> RecordingOptions:
+    from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
+
+    return RecordingOptions(
+        mode="count" if args.count else "record",
+        sample=args.sample,
+        seed=args.seed,
+        checks=not args.no_checks,
+        values=args.values,
+        stop_at_fault=args.stop,
+    )
 
 
 def _has_program(grid: Sequence[int], program: Sequence[int]) -> bool:

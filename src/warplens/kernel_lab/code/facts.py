@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from warplens.kernel_lab.checking import Check
+from warplens.kernel_lab.checking import KernelCheck
 from warplens.kernel_lab.facts.records import Facts
 from warplens.kernel_lab.measured.joining import Joined
 from warplens.model.kernel_code import CodeFact
@@ -24,7 +24,7 @@ _BLAMED: Final[Mapping[str, str]] = {
 }
 
 
-def code_facts(check: Check) -> Iterable[CodeFact]:
+def code_facts(check: KernelCheck) -> Iterable[CodeFact]:
     """What compiling says, then what profiles say."""
     bad = {_BLAMED[each.code] for each in check.suggestions if each.code in _BLAMED}
     for name, value, meaning in _figures(check.facts) if check.facts.is_compiled else ():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from warplens.kernel_lab.checking import Check
+from warplens.kernel_lab.checking import KernelCheck
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.browsing import users_frames
 from warplens.kernel_lab.facts.instruction_classes import counted
@@ -26,7 +26,9 @@ class _Code:
     called: int = 0
 
 
-def code_lines(check: Check, machine: Sequence[Instruction], file_number: Callable[[str], int]) -> Iterator[CodeLine]:
+def code_lines(
+    check: KernelCheck, machine: Sequence[Instruction], file_number: Callable[[str], int]
+) -> Iterator[CodeLine]:
     facts = check.facts
     code = _by_line(machine)
     sampled = _Samples(check.measured)

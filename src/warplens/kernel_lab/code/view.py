@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from warplens.kernel_lab.checking import Check, Checked
+from warplens.kernel_lab.checking import CheckResult, KernelCheck
 from warplens.kernel_lab.code.facts import code_facts
 from warplens.kernel_lab.code.lines import code_lines
 from warplens.kernel_lab.code.sources import sources
@@ -31,13 +31,13 @@ KINDS: Final = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
 """The texts, in the order in which the compiler makes them."""
 
 
-def kernel_code(found: Checked) -> KernelCode:
+def kernel_code(found: CheckResult) -> KernelCode:
     """All that was checked, for `warplens.outputs.html.code_page`."""
     names = list(dict.fromkeys(check.facts.kernel for check in found.checks))
     return KernelCode(", ".join(names), tuple(code_check(check) for check in found.checks), found.notes)
 
 
-def code_check(check: Check) -> CodeCheck:
+def code_check(check: KernelCheck) -> CodeCheck:
     facts, artefacts = check.facts, check.artefacts
     if artefacts is None:
         raise ValueError("a check that was loaded from a file has no texts")

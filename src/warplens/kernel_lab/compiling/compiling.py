@@ -36,7 +36,7 @@ JOBS_PER_PROCESS: Final = 4
 
 
 @dataclass(frozen=True)
-class Failure:
+class CompileFailure:
     """Why a kernel did not compile: the compiler's own message, and the line of the user's file that it blames."""
 
     kind: str
@@ -47,7 +47,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Job:
+class CompileJob:
     """One compilation that is asked for."""
 
     signature: Signature
@@ -73,7 +73,7 @@ class Artefacts:
     remarks: tuple[Remark, ...]
     assembler_log: str
     binary: bytes = b""
-    failure: Failure | None = None
+    failure: CompileFailure | None = None
     seconds: float = 0.0
     is_cached: bool = False
 
@@ -98,15 +98,15 @@ def compile_kernel(
     cache: bool = True,
 ) -> Artefacts:
     """The kernel compiled once; `options` are Triton's: num_warps, num_stages, maxnreg …"""
-    return compile_all(kernel, [Job(signature, target, options or {})], cache=cache)[0]
+    return compile_all(kernel, [CompileJob(signature, target, options or {})], cache=cache)[0]
 
 
-def compile_all(kernel: Kernel, jobs: Sequence[Job], *, cache: bool = True) -> list[Artefacts]:
+def compile_all(kernel: Kernel, jobs: Sequence[CompileJob], *, cache: bool = True) -> list[Artefacts]:
     """The same kernel compiled several times, in one child process: importing its file may take seconds."""
     return compile_many([(kernel, job) for job in jobs], cache=cache)
 
 
-def compile_many(wanted: Sequence[tuple[Kernel, Job]], *, cache: bool = True) -> list[Artefacts]:
+def compile_many(wanted: Sequence[tuple[Kernel, CompileJob]], *, cache: bool = True) -> list[Artefacts]:
     """Several kernels, in one child process."""
     for _, job in wanted:
         _check(job)
@@ -128,14 +128,14 @@ def compile_many(wanted: Sequence[tuple[Kernel, Job]], *, cache: bool = True) ->
     return [found[at] for at in range(len(wanted))]
 
 
-def _shares(wanted: Mapping[int, tuple[Kernel, Job]]) -> list[dict[int, tuple[Kernel, Job]]]:
+def _shares(wanted: Mapping[int, tuple[Kernel, CompileJob]]) -> list[dict[int, tuple[Kernel, CompileJob]]]:
     """The work of each child process: another one is worth its start from a few jobs on."""
     count = min(os.cpu_count() or 1, MOST_PROCESSES, len(wanted) // JOBS_PER_PROCESS)
     listed = list(wanted.items())
     return [dict(listed[at :: max(count, 1)]) for at in range(max(count, 1))] if listed else []
 
 
-def _check(job: Job) -> None:
+def _check(job: CompileJob) -> None:
     for name in job.options:
         if name not in OPTION_NAMES:
             raise UsageError(f"unknown compile option {name!r}", hint=f"options: {', '.join(OPTION_NAMES)}")
@@ -144,7 +144,7 @@ def _check(job: Job) -> None:
         raise UsageError(f"num_warps is a power of two, not {warps}")
 
 
-def _key(kernel: Kernel, job: Job, triton_version: str) -> str:
+def _key(kernel: Kernel, job: CompileJob, triton_version: str) -> str:
     options = sorted(job.all_options().items())
     content = artefact_cache.file_hash(kernel.file)
     return artefact_cache.key(
@@ -155,7 +155,7 @@ def _key(kernel: Kernel, job: Job, triton_version: str) -> str:
 Kept = tuple[dict[str, Any], dict[str, bytes]]
 
 
-def _compiled(wanted: Mapping[int, tuple[Kernel, Job]]) -> dict[int, Kept]:
+def _compiled(wanted: Mapping[int, tuple[Kernel, CompileJob]]) -> dict[int, Kept]:
     """Every job's result; after a crash the rest go on in a new process."""
     found: dict[int, Kept] = {}
     while left := {at: pair for at, pair in wanted.items() if at not in found}:
@@ -170,7 +170,7 @@ def _compiled(wanted: Mapping[int, tuple[Kernel, Job]]) -> dict[int, Kept]:
     return found
 
 
-def _works(wanted: Mapping[int, tuple[Kernel, Job]], folder: Path) -> list[Work]:
+def _works(wanted: Mapping[int, tuple[Kernel, CompileJob]], folder: Path) -> list[Work]:
     groups: dict[tuple[Path, str], list[dict[str, Any]]] = {}
     for at, (kernel, job) in wanted.items():
         groups.setdefault((kernel.file, kernel.name), []).append(_request(at, job))
@@ -190,7 +190,7 @@ def _results(work: Work, ending: str) -> dict[int, Kept]:
     return found
 
 
-def _request(at: int, job: Job) -> dict[str, Any]:
+def _request(at: int, job: CompileJob) -> dict[str, Any]:
     target = job.target
     return {
         "index": at,
@@ -235,7 +235,7 @@ def _crashed(folder: Path, ending: str, depends: Mapping[str, str]) -> Kept:
 
 
 def _from_files(
-    kernel: Kernel, job: Job, head: Mapping[str, Any], files: Mapping[str, bytes], *, is_cached: bool
+    kernel: Kernel, job: CompileJob, head: Mapping[str, Any], files: Mapping[str, bytes], *, is_cached: bool
 ) -> Artefacts:
     result = head["result"]
     texts = {kind: files[kind].decode(errors="replace") for kind in IR_KINDS if kind in files}
@@ -258,11 +258,11 @@ def _from_files(
     )
 
 
-def _failure(found: Mapping[str, Any], remarks: Sequence[Remark]) -> Failure:
+def _failure(found: Mapping[str, Any], remarks: Sequence[Remark]) -> CompileFailure:
     """The compiler's passes say what is wrong on standard error and raise only "failed"."""
     errors = [remark for remark in remarks if remark.severity == "error"]
     if found["line"] is None and errors:
         first = errors[0]
-        return Failure(found["kind"], first.text, first.file, first.line or None, first.column or None)
+        return CompileFailure(found["kind"], first.text, first.file, first.line or None, first.column or None)
     message = str(found["message"]).strip()
-    return Failure(found["kind"], message, found["file"] or "", found["line"], found["column"])
+    return CompileFailure(found["kind"], message, found["file"] or "", found["line"], found["column"])

@@ -19,7 +19,7 @@ from warplens.kernel_lab.compiling.stand_in_driver import Asked
 from warplens.kernel_lab.tracing.interpreter.arithmetic import put_right
 from warplens.kernel_lab.tracing.interpreter.libdevice import libdevice_runs
 from warplens.kernel_lab.tracing.interpreter.repairs import repairs, without_gluon
-from warplens.kernel_lab.tracing.watching.script import Failure, failure_of
+from warplens.kernel_lab.tracing.watching.script import ScriptFailure, failure_of
 
 DTYPES = {
     "float16": "fp16",
@@ -41,7 +41,7 @@ def main(request_path: str) -> int:
     seen: list[dict[str, Any]] = []
     notes: list[str] = []
     _record_launches(seen, notes, bool(request["execute"]))
-    failure: Failure | None = None
+    failure: ScriptFailure | None = None
     script = Path(request["script"])
     sys.argv = [str(script), *request["arguments"]]
     sys.path.insert(0, str(script.parent))
@@ -52,7 +52,7 @@ def main(request_path: str) -> int:
     except SystemExit as error:
         if error.code not in (None, 0):
             message = f"the script ended with {error.code!r}"
-            failure = Failure(f"{script.name}: {message}", message, None, may_want_gpu=True)
+            failure = ScriptFailure(f"{script.name}: {message}", message, None, may_want_gpu=True)
     except BaseException as error:  # noqa: BLE001 - whatever the script raises is part of the answer
         failure = failure_of(error, script, asked)
     gpu = {"line": asked.line} if asked.happened else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,11 +22,16 @@ from warplens.kernel_lab.compiling.triton_version import install_hint, require_t
 
 WORKER: Final = "warplens.kernel_lab.compiling.launch_worker"
 LAUNCH_SECONDS: Final = 600.0
-FAILED: Final = "warplens: the script failed, what it launched before is used"
+FAILED: Final = "the script failed; what it launched before is used"
+Notify = Callable[[str], None]
+
+
+def ignore(message: str) -> None:
+    """For callers that need no messages."""
 
 
 @dataclass(frozen=True)
-class Launch:
+class ScriptLaunch:
     """One way in which a script launches a kernel; `count` says how often, with equal signature, grid and options."""
 
     kernel: Kernel
@@ -37,17 +42,22 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Launches:
-    launches: tuple[Launch, ...]
+class ScriptLaunches:
+    """All launches of a script, each way once."""
+
+    launches: tuple[ScriptLaunch, ...]
     notes: tuple[str, ...] = ()
     failure: str | None = None
     """What ended the script before its end; it is among the notes too."""
 
 
-def launches(script: str, arguments: Sequence[str] = (), *, execute: bool = True) -> Launches:
+def launches(
+    script: str, arguments: Sequence[str] = (), *, execute: bool = True, notify: Notify = ignore
+) -> ScriptLaunches:
     """Runs the script with its kernels in Triton's interpreter; without `execute` kernels are noted, not run.
 
-    A script that fails after it has launched something gives what it launched; that it failed is told at once.
+    A script that fails after it has launched something gives what it launched. `notify` is called with what a
+    user should know before anything is compiled.
     """
     require_triton()
     path = Path(script).resolve()
@@ -57,13 +67,12 @@ def launches(script: str, arguments: Sequence[str] = (), *, execute: bool = True
     notes, failure = list(answer["notes"]), answer["failure"]
     if failure is not None and not answer["launches"]:
         raise WarplensError(failure["text"], hint=_hint(failure, answer.get("gpu")))
-    # As a trace of the same script tells it, and before anything is compiled.
     if answer.get("gpu") is not None:
-        print(f"note: {GPU_NOTE}", file=sys.stderr)  # noqa: T201
+        notify(GPU_NOTE)
     if failure is not None:
         notes.append(failure["text"])
-        print(f"{FAILED}: {failure['text']}", file=sys.stderr)  # noqa: T201
-    found: dict[str, Launch] = {}
+        notify(f"{FAILED}: {failure['text']}")
+    found: dict[str, ScriptLaunch] = {}
     counts: dict[str, int] = {}
     for record in answer["launches"]:
         unknown = [a for a in record["arguments"] if "unknown" in a]
@@ -75,7 +84,7 @@ def launches(script: str, arguments: Sequence[str] = (), *, execute: bool = True
         if key not in found:
             found[key] = _launch(record)
     counted = [replace(launch, count=counts[key]) for key, launch in found.items()]
-    return Launches(tuple(counted), tuple(dict.fromkeys(notes)), failure["text"] if failure is not None else None)
+    return ScriptLaunches(tuple(counted), tuple(dict.fromkeys(notes)), failure["text"] if failure is not None else None)
 
 
 def _answer(script: Path, arguments: Sequence[str], execute: bool) -> dict[str, Any]:
@@ -111,7 +120,7 @@ def _hint(failure: Mapping[str, Any], gpu: Mapping[str, Any] | None) -> str | No
     return install_hint(message) or hint
 
 
-def _launch(record: Mapping[str, Any]) -> Launch:
+def _launch(record: Mapping[str, Any]) -> ScriptLaunch:
     arguments = tuple(
         Argument(
             a["name"],
@@ -123,4 +132,4 @@ def _launch(record: Mapping[str, Any]) -> Launch:
         for a in record["arguments"]
     )
     kernel = load_kernel(f"{record['file']}{SEPARATOR}{record['name']}")
-    return Launch(kernel, Signature(arguments), tuple(record["grid"]), tuple(sorted(record["options"].items())))
+    return ScriptLaunch(kernel, Signature(arguments), tuple(record["grid"]), tuple(sorted(record["options"].items())))

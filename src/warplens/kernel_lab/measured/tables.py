@@ -16,7 +16,7 @@ from warplens.model.measured import LineSamples
 from warplens.model.table import Column, Table
 
 if TYPE_CHECKING:
-    from warplens.kernel_lab.checking import Check
+    from warplens.kernel_lab.checking import KernelCheck
     from warplens.kernel_lab.compiling.compiling import Artefacts
 
 Row = dict[str, Any]
@@ -81,7 +81,7 @@ STALLS: Final = (
 WHOLE: Final = "(whole kernel)"
 
 
-def kernel_measured(checks: Iterable[Check]) -> Table:
+def kernel_measured(checks: Iterable[KernelCheck]) -> Table:
     """The measured times of the checks that a profile was joined to."""
     joined = _joined(checks)
     notes = dict.fromkeys(note for _, measured in joined for note in measured.notes)
@@ -91,26 +91,26 @@ def kernel_measured(checks: Iterable[Check]) -> Table:
     )
 
 
-def kernel_stalls(checks: Iterable[Check]) -> Table:
+def kernel_stalls(checks: Iterable[KernelCheck]) -> Table:
     """The sampled lines of the checks that a profile was joined to."""
     rows = [row for check, measured in _joined(checks) for row in _stall_rows(check, measured)]
     return Table.from_rows("kernel_stalls", "one row per line of a kernel that was sampled", STALLS, rows)
 
 
-def _joined(checks: Iterable[Check]) -> list[tuple[Check, Joined]]:
+def _joined(checks: Iterable[KernelCheck]) -> list[tuple[KernelCheck, Joined]]:
     return [(check, check.measured) for check in checks if check.measured is not None]
 
 
-def measured_tables(checks: Sequence[Check]) -> list[Table]:
+def measured_tables(checks: Sequence[KernelCheck]) -> list[Table]:
     """Both tables."""
     return [kernel_measured(checks), kernel_stalls(checks)]
 
 
-def _key(check: Check) -> Row:
+def _key(check: KernelCheck) -> Row:
     return {"kernel": check.facts.kernel, "target": check.facts.target, "config": check.facts.config}
 
 
-def _measured_row(check: Check, found: Joined) -> Row:
+def _measured_row(check: KernelCheck, found: Joined) -> Row:
     work, reached = found.work, found.reached
     return {
         **_key(check),
@@ -167,7 +167,7 @@ def stalls_text(line: LineSamples, most: int | None = None) -> str:
     return ", ".join(f"{name} {100 * count / total:.0f} %" for name, count in shown)
 
 
-def _stall_rows(check: Check, found: Joined) -> Iterator[Row]:
+def _stall_rows(check: KernelCheck, found: Joined) -> Iterator[Row]:
     artefacts = check.artefacts
     code = line_code(artefacts) if artefacts is not None and found.has_lines else {}
     counts = {(PurePath(line.place.file).name, line.place.line): line for line in check.facts.lines}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from warplens.kernel_lab.comparing import Difference, differences
-from warplens.kernel_lab.compiling.compiling import Job, compile_all
+from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
 from warplens.kernel_lab.compiling.loading import Kernel
 from warplens.kernel_lab.compiling.signature import DIVISOR, Signature
 from warplens.kernel_lab.compiling.targets import Target
@@ -49,7 +49,7 @@ def recompiler(
 
     def recompile(changes: Sequence[Change]) -> Sequence[Facts]:
         jobs = [
-            Job(
+            CompileJob(
                 signature.with_divisible(change.divisible).with_constants(dict(change.constants)),
                 target,
                 {**options, **dict(change.options)},

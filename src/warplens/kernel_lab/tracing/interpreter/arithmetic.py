@@ -8,7 +8,7 @@ from typing import Any
 from warplens.kernel_lab.tracing.interpreter.combining import Combining
 from warplens.kernel_lab.tracing.interpreter.floats import COMPARISONS, FLOP_OF, FloatWork
 from warplens.kernel_lab.tracing.interpreter.taps import Arguments
-from warplens.kernel_lab.tracing.watching.recorder import Options, Recorder
+from warplens.kernel_lab.tracing.watching.recorder import Recorder, RecordingOptions
 
 Method = Callable[..., Any]
 
@@ -27,7 +27,7 @@ def put_right(interpreter: Any) -> None:
         if hasattr(builder, name):
             setattr(builder, name, make(getattr(builder, name)))
     # The recorder stays inactive: no program is ever begun in it.
-    Combining(interpreter, Recorder(Options(), put_right.__code__), floats).install()
+    Combining(interpreter, Recorder(RecordingOptions(), put_right.__code__), floats).install()
 
 
 def _widened(floats: FloatWork, original: Method, *names: str) -> Method:

@@ -18,7 +18,7 @@ from warplens.kernel_lab.tracing.interpreter.taps import TAG, Taps
 from warplens.kernel_lab.tracing.records import Array, Launch, Values
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.watching.faults import KernelFault, program_text, statement_at
-from warplens.kernel_lab.tracing.watching.recorder import Options, Recorder
+from warplens.kernel_lab.tracing.watching.recorder import Recorder, RecordingOptions
 from warplens.kernel_lab.tracing.watching.sites import host_path, is_inner_file
 from warplens.kernel_lab.tracing.watching.undefined import UndefinedMemory
 
@@ -31,7 +31,7 @@ class LaunchTrace:
     def __init__(
         self,
         interpreter: Any,
-        options: Options,
+        options: RecordingOptions,
         index: int,
         undefined: UndefinedMemory,
         debugger: ProgramDebugger | None,
@@ -189,10 +189,11 @@ class LaunchTrace:
         )
 
 
-def sampled(options: Options, launch: int, programs: int) -> frozenset[int] | None:
+def sampled(options: RecordingOptions, launch: int, programs: int) -> frozenset[int] | None:
     """Programs to trace: all (None), that many, or that share of them, at least one. The same for the same seed.
 
-    >>> sorted(sampled(Options(sample=3, seed=1), 0, 100)) == sorted(sampled(Options(sample=0.03, seed=1), 0, 100))
+    >>> some, share = (RecordingOptions(sample=sample, seed=1) for sample in (3, 0.03))
+    >>> sampled(some, 0, 100) == sampled(share, 0, 100)
     True
     """
     if options.sample is None:

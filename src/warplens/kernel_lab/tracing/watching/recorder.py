@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from warplens.errors import UsageError
 from warplens.kernel_lab.tracing.records import NO_TENSOR, AccessTotals, Events, Fault, Mode
 from warplens.kernel_lab.tracing.watching.faults import (
     FaultList,
@@ -34,25 +35,40 @@ MOST_LANES_OF_A_LOCK = 32
 
 FIELDS_OF_AN_EVENT = 8
 FIELDS_OF_TOTALS = 8
+MODES = ("count", "record")
+ON_OUT_OF_BOUNDS = ("mask", "raise")
 OVERFLOW = "overflow detected"
 """How the interpreter's own check of integer results begins."""
 
 
 @dataclass(frozen=True)
-class Options:
+class RecordingOptions:
+    """How launches are recorded; `trace` explains each."""
+
     mode: Mode = "record"
     sample: float | None = None
     seed: int = 0
     checks: bool = True
     values: bool = False
     out_of_bounds: str = "mask"
-    faults: str = "report"
+    stop_at_fault: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise UsageError(f"mode {self.mode!r}: there are {' and '.join(MODES)}")
+        if self.out_of_bounds not in ON_OUT_OF_BOUNDS:
+            raise UsageError(f"out_of_bounds {self.out_of_bounds!r}: there are {' and '.join(ON_OUT_OF_BOUNDS)}")
+        sample = self.sample
+        if sample is not None and (not sample > 0 or (sample > 1 and sample != int(sample))):
+            raise UsageError(f"sample {sample}: a whole number of programs, or a share between 0 and 1")
+        if self.values and self.mode != "record":
+            raise UsageError("values are kept only with mode 'record'")
 
 
 class Recorder:
     """Called by the taps. `active` is False while a program that the sample leaves out runs."""
 
-    def __init__(self, options: Options, outermost: CodeType) -> None:
+    def __init__(self, options: RecordingOptions, outermost: CodeType) -> None:
         self.options = options
         self.grid = (1, 1, 1)
         self.chosen: frozenset[int] | None = None
@@ -275,7 +291,7 @@ class Recorder:
 
     def _report(self, fault: Fault, *, stop: bool) -> None:
         self.faults.add(fault)
-        if stop or self.options.faults == "raise":
+        if stop or self.options.stop_at_fault:
             raise KernelFault(fault, self.sites.site(fault.site))
 
     def _remember_lock(self, block: Block, first: int, orders: Orders) -> None:

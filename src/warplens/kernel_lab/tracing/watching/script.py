@@ -7,7 +7,7 @@ import runpy
 import sys
 import sysconfig
 from bdb import BdbQuit
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_tb
@@ -18,8 +18,10 @@ from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_hint, gpu_stand_in
 from warplens.kernel_lab.compiling.stand_in_driver import Asked
 from warplens.kernel_lab.compiling.triton_version import install_hint
-from warplens.kernel_lab.tracing import KernelFault, KernelTrace, ProgramDebugger, trace
+from warplens.kernel_lab.tracing import KernelFault, KernelTrace, ProgramDebugger
 from warplens.kernel_lab.tracing.watching.faults import statement_at
+from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
+from warplens.kernel_lab.tracing.watching.session import recording
 
 INSTALLED: Final = ("site-packages", "dist-packages")
 NOT_THE_USERS: Final = (
@@ -32,70 +34,69 @@ MOST_OF_STATEMENT: Final = 160
 ON_CPU: Final = "; tensors are on the CPU here"
 
 
+@dataclass(frozen=True)
+class ScriptTrace:
+    """What a traced script did."""
+
+    trace: KernelTrace
+    configs: Mapping[int, str]
+    """By the launch's number: the config it ran with, where an autotuner has several."""
+    failure: str = ""
+    """The error that ended the script early."""
+    messages: tuple[str, ...] = ()
+    """What a user should know besides the trace."""
+
+
 def traced_script(
     script: Path,
     arguments: Sequence[str] = (),
     *,
-    mode: str = "record",
-    sample: float | None = None,
-    seed: int = 0,
-    checks: bool = True,
-    values: bool = False,
-    stop_at_fault: bool = False,
+    options: RecordingOptions | None = None,
     programs: Sequence[tuple[int, ...]] = (),
-    failures: list[str] | None = None,
-    configs: dict[int, str] | None = None,
-) -> KernelTrace:
+    partial: bool = False,
+) -> ScriptTrace:
     """Runs the script as `python script.py` would; `programs` are those that open a debugger.
 
-    A script that fails is an error in one line. With `failures`, which takes that line, what it launched before is
-    given all the same. `configs` takes, by the launch's number, which config of an autotuner it ran with.
+    A script that fails is an error in one line; with `partial`, what it launched before is the result.
     """
     if not script.is_file():
         raise UsageError(f"there is no file {script}")
     debugger = ProgramDebugger(programs) if programs else None
+    failure, messages = "", []
     before, path = sys.argv[:], sys.path[:]
     sys.argv, sys.path[:1] = [str(script), *arguments], [str(script.resolve().parent)]
     try:
-        with (
-            trace(
-                mode, sample=sample, seed=seed, checks=checks, values=values, stop_at_fault=stop_at_fault,
-                debugger=debugger,
-            ) as tracing,
-            gpu_stand_in(script) as asked,
-        ):  # fmt: skip
+        with recording(options or RecordingOptions(), debugger) as tracing, gpu_stand_in(script) as asked:
             try:
                 runpy.run_path(str(script), run_name="__main__")
             except SystemExit as leaving:
                 if leaving.code not in (None, 0) and not tracing.launches:
                     raise WarplensError(f"{script} ended with status {leaving.code}") from None
             except KernelFault as fault:
-                print(f"stopped: {fault}", file=sys.stderr)  # noqa: T201 - told at once, before the tables
+                messages.append(f"stopped: {fault}")
             except BdbQuit:
-                print("stopped in the debugger", file=sys.stderr)  # noqa: T201
+                messages.append("stopped in the debugger")
             except Exception as error:
-                failure = told(error, script, asked)
-                if failures is None or not tracing.launches:
-                    raise failure from error
-                failures.append(failure.message)
+                script_error = as_error(error, script, asked)
+                if not partial or not tracing.launches:
+                    raise script_error from error
+                failure = script_error.message
             if asked.happened:
-                print(f"note: {NOTE}", file=sys.stderr)  # noqa: T201
-            if configs is not None:
-                configs.update(tracing.configs)
-            return tracing.trace
+                messages.append(NOTE)
+            return ScriptTrace(tracing.trace, dict(tracing.configs), failure, tuple(messages))
     finally:
         sys.argv, sys.path[:] = before, path
 
 
-def told(error: Exception, script: Path, asked: Asked) -> WarplensError:
-    """What a script raised, with the place in the user's own code that it came from."""
+def as_error(error: Exception, script: Path, asked: Asked) -> WarplensError:
+    """What a script raised, with the line of the user's own code that it came from."""
     failure = failure_of(error, script, asked)
     hint = gpu_hint(failure.message, failure.line, asked.line, asked.happened) if failure.may_want_gpu else None
     return WarplensError(failure.text, hint=install_hint(failure.message) or hint)
 
 
 @dataclass(frozen=True)
-class Failure:
+class ScriptFailure:
     text: str
     message: str
     """What the exception itself says."""
@@ -105,7 +106,7 @@ class Failure:
     """False where the reason is known to be another one."""
 
 
-def failure_of(error: BaseException, script: Path, asked: Asked) -> Failure:
+def failure_of(error: BaseException, script: Path, asked: Asked) -> ScriptFailure:
     """The exception with its innermost place in the user's files: in a kernel, its statement beside the launch."""
     cause = _cause(error)
     launched = _places(error, script)
@@ -127,7 +128,7 @@ def failure_of(error: BaseException, script: Path, asked: Asked) -> Failure:
             reason = f"{reason}{statement}{ON_CPU if names_gpu else ''}"
         text = f"{place}{outer}: {_short(reason)}"
     is_known = isinstance(cause, WarplensError | NotImplementedError)
-    return Failure(text, str(cause), own[-1] if own else None, not is_known)
+    return ScriptFailure(text, str(cause), own[-1] if own else None, not is_known)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -11,28 +11,26 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final
+from typing import Any
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.changing import changed
 from warplens.kernel_lab.tracing.interpreter.libdevice import libdevice_runs
 from warplens.kernel_lab.tracing.interpreter.repairs import without_gluon
 from warplens.kernel_lab.tracing.interpreter.routing import interpreting, load_interpreter
-from warplens.kernel_lab.tracing.records import Fault, KernelTrace, Launch
+from warplens.kernel_lab.tracing.records import Fault, KernelTrace, Launch, Mode
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.watching.launches import LaunchTrace
-from warplens.kernel_lab.tracing.watching.recorder import Options
+from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
 from warplens.kernel_lab.tracing.watching.undefined import UndefinedMemory
 
-MODES: Final = ("count", "record")
-ON_OUT_OF_BOUNDS: Final = ("mask", "raise")
 _open: list[Tracing] = []
 
 
 class Tracing:
     """A trace that is being made; `trace` is what it holds so far, as a frozen record."""
 
-    def __init__(self, options: Options, triton: str) -> None:
+    def __init__(self, options: RecordingOptions, triton: str) -> None:
         self._options = options
         self._triton = triton
         self._launches: list[Launch] = []
@@ -67,7 +65,7 @@ class Tracing:
 
 @contextmanager
 def trace(
-    mode: str = "record",
+    mode: Mode = "record",
     *,
     sample: float | None = None,
     seed: int = 0,
@@ -90,7 +88,14 @@ def trace(
     stop_at_fault  raise `KernelFault` at the first fault of any kind.
     debugger       opens pdb in chosen programs.
     """
-    options = _options(mode, sample, seed, checks, values, out_of_bounds, stop_at_fault)
+    options = RecordingOptions(mode, sample, seed, checks, values, out_of_bounds, stop_at_fault)
+    with recording(options, debugger) as tracing:
+        yield tracing
+
+
+@contextmanager
+def recording(options: RecordingOptions, debugger: ProgramDebugger | None = None) -> Iterator[Tracing]:
+    """`trace`, with its options as a record."""
     if _open:
         raise UsageError("a trace of kernels is open already; it records this launch too")
     interpreter = load_interpreter()
@@ -103,29 +108,18 @@ def trace(
         stack.enter_context(libdevice_runs())
         stack.enter_context(_kernels_watched(tracing))
         stack.enter_context(_launches_go_to(tracing, interpreter, options, undefined, debugger))
-        if checks:
+        if options.checks:
             stack.enter_context(undefined.watching())
         yield tracing
 
 
-def _options(
-    mode: str, sample: float | None, seed: int, checks: bool, values: bool, out_of_bounds: str, stop_at_fault: bool
-) -> Options:
-    if mode not in MODES:
-        raise UsageError(f"mode {mode!r}: there are {' and '.join(MODES)}")
-    if out_of_bounds not in ON_OUT_OF_BOUNDS:
-        raise UsageError(f"out_of_bounds {out_of_bounds!r}: there are {' and '.join(ON_OUT_OF_BOUNDS)}")
-    if sample is not None and (not sample > 0 or (sample > 1 and sample != int(sample))):
-        raise UsageError(f"sample {sample}: a whole number of programs, or a share between 0 and 1")
-    if values and mode != "record":
-        raise UsageError("values are kept only with mode 'record'")
-    faults = "raise" if stop_at_fault else "report"
-    return Options("record" if mode == "record" else "count", sample, seed, checks, values, out_of_bounds, faults)
-
-
 @contextmanager
 def _launches_go_to(
-    tracing: Tracing, interpreter: Any, options: Options, undefined: UndefinedMemory, debugger: ProgramDebugger | None
+    tracing: Tracing,
+    interpreter: Any,
+    options: RecordingOptions,
+    undefined: UndefinedMemory,
+    debugger: ProgramDebugger | None,
 ) -> Iterator[None]:
     original = interpreter.GridExecutor.__call__
 

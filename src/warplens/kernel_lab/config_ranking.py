@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 import polars as pl
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.comparing import narrowest_bits
-from warplens.kernel_lab.compiling.compiling import Job, compile_all
-from warplens.kernel_lab.compiling.loading import Config, Kernel
+from warplens.kernel_lab.compile_request import CompileRequest
+from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
+from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore, launches
+from warplens.kernel_lab.compiling.loading import OPTION_NAMES, Config, Kernel, load_kernel
 from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.targets import TARGETS, Target
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import Facts
 from warplens.model.table import Column, Table
 
+NO_CONFIG_HINT: Final = "give a config, or a kernel with triton.autotune"
 UNKNOWN: Final = (
     "ranked by facts of the compiled code, not by time: a measured run decides between configs of one tier",
     "not known without running: the problem's size (waves, masked rests), cache hits, clocks, how well latency hides",
@@ -56,7 +60,7 @@ COLUMNS: Final = (
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedConfig:
     """One config with its facts and its place."""
 
     rank: int
@@ -65,7 +69,7 @@ class Ranked:
     facts: Facts
 
 
-def sweep(
+def rank_configs(
     kernel: Kernel,
     signature: Signature,
     configs: Sequence[Config],
@@ -73,21 +77,21 @@ def sweep(
     options: Mapping[str, int] | None = None,
     *,
     cache: bool = True,
-) -> list[Ranked]:
+) -> list[RankedConfig]:
     """The configs, best first. `options` hold where a config says nothing."""
     if not configs:
-        raise UsageError("there is no config to rank", hint="give --config, or a kernel with triton.autotune")
+        raise UsageError("there is no config to rank", hint=NO_CONFIG_HINT)
     jobs = [
-        Job(signature.with_constants(dict(c.constants)), target, {**(options or {}), **dict(c.options)})
+        CompileJob(signature.with_constants(dict(c.constants)), target, {**(options or {}), **dict(c.options)})
         for c in configs
     ]
     facts = [extract(artefacts) for artefacts in compile_all(kernel, jobs, cache=cache)]
     ordered = sorted(range(len(configs)), key=lambda at: _key(facts[at]))
-    found: list[Ranked] = []
+    found: list[RankedConfig] = []
     for at in ordered:
         same = bool(found) and _key(found[-1].facts) == _key(facts[at])
         rank = found[-1].rank if same else len(found) + 1
-        found.append(Ranked(rank, configs[at], tier(facts[at]), facts[at]))
+        found.append(RankedConfig(rank, configs[at], tier(facts[at]), facts[at]))
     return found
 
 
@@ -115,8 +119,8 @@ def _is_narrow_tile(facts: Facts, at: int) -> bool:
     return plain and 0 < 2 * access.width_bits <= access.best_bits
 
 
-def sweep_table(ranked: Sequence[Ranked]) -> Table:
-    """`kernel_sweep`: one row per config, best first."""
+def ranking_table(ranked: Sequence[RankedConfig]) -> Table:
+    """The table `kernel_sweep`: one row per config, best first."""
     rows = [
         {
             "rank": found.rank,
@@ -137,3 +141,76 @@ def sweep_table(ranked: Sequence[Ranked]) -> Table:
         for found in ranked
     ]
     return Table.from_rows("kernel_sweep", "one row per config, best first", COLUMNS, rows, *UNKNOWN)
+
+
+def ranking_tables(request: CompileRequest, notify: Notify = ignore) -> list[Table]:
+    """A ranking for each kernel and target: of the given configs, else of those of the kernel's autotuner."""
+    if request.signature is not None:
+        return _of_signature(request, request.signature)
+    return _of_launches(request, notify)
+
+
+def _of_signature(request: CompileRequest, signature: str) -> list[Table]:
+    kernel = load_kernel(request.source)
+    configs: Sequence[Config] = request.parsed_configs()
+    if not configs:
+        kernel = kernel.with_configs()
+        configs = kernel.configs or ()
+    types = kernel.signature(signature)
+    return [
+        _table_of(kernel, types, configs, target, request.options, request.cache) for target in request.parsed_targets()
+    ]
+
+
+def _of_launches(request: CompileRequest, notify: Notify) -> list[Table]:
+    """The kernels that a script launches, as it does; those without configs are omitted."""
+    given = request.parsed_configs()
+    chosen: dict[tuple[Path, str, str], tuple[Kernel, ScriptLaunch]] = {}
+    for launch in launches(request.source, request.script_arguments, notify=notify).launches:
+        kernel = launch.kernel if given or not launch.kernel.is_autotuned else launch.kernel.with_configs()
+        types = ", ".join(argument.text() for argument in launch.signature.arguments if not argument.is_constant)
+        if given or kernel.configs:
+            chosen.setdefault((kernel.file, kernel.name, types), (kernel, launch))
+    if not chosen:
+        raise UsageError("there is no config to rank", hint=NO_CONFIG_HINT)
+    return [
+        _table_of(
+            kernel,
+            launch.signature,
+            given or kernel.configs or (),
+            target,
+            {**dict(launch.options), **request.options},
+            request.cache,
+        )
+        for kernel, launch in chosen.values()
+        for target in request.parsed_targets()
+    ]
+
+
+def _table_of(
+    kernel: Kernel,
+    types: Signature,
+    configs: Sequence[Config],
+    target: Target,
+    options: Mapping[str, int],
+    cache: bool,
+) -> Table:
+    """The table says what it is of, and options stand before the constants, which may be many."""
+    ranking = ranking_table(rank_configs(kernel, types, configs, target, options, cache=cache))
+    of = (Column("kernel", "its name", "", pl.String), Column("target", "GPU that it was compiled for", "", pl.String))
+    frame = ranking.frame.with_columns(
+        pl.Series("config", [_options_first(text) for text in ranking.frame["config"]], dtype=pl.String),
+        pl.lit(kernel.name).alias("kernel"),
+        pl.lit(target.name).alias("target"),
+    )
+    columns = (*ranking.columns, *of)
+    meaning = f"one row per config of {kernel.name} on {target.name}, best first"
+    return replace(ranking, meaning=meaning, columns=columns, frame=frame.select([column.name for column in columns]))
+
+
+def _options_first(config: str) -> str:
+    """
+    >>> _options_first("M=64, GROUP=8, num_warps=4, num_stages=3")
+    'num_warps=4, num_stages=3, M=64, GROUP=8'
+    """
+    return ", ".join(sorted(config.split(", "), key=lambda part: part.partition("=")[0] not in OPTION_NAMES))
