@@ -34,7 +34,7 @@ class MadeUpWorker:
         self._units = {unit.id: unit for unit in plan_file.load(Path(job.plan)).units}
         self._answers: list[Any] = [wire.Hello("NVIDIA Made-up", has_meter=True)]
 
-    def tell(self, task: wire.Do) -> None:
+    def send(self, task: wire.Do) -> None:
         self.told.append((task.unit, task.energy))
         done = unit_result(self._units[task.unit], result_file.DONE)
         if task.energy and task.unit == "u2":
@@ -44,7 +44,7 @@ class MadeUpWorker:
         else:
             self._answers.append(wire.Answer(replace(done, time=Time(1, 1, 1, 1, 1, 20, 0.01), same=True)))
 
-    def listen(self, seconds: float) -> Any:
+    def receive(self, seconds: float) -> Any:
         answer = self._answers.pop(0)
         if isinstance(answer, Gone):
             raise answer

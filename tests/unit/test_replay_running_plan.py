@@ -192,12 +192,12 @@ def test_a_unit_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pyt
 
         unit = ""
 
-        def tell(self, message: Any) -> None:
+        def send(self, message: Any) -> None:
             self.unit = getattr(message, "unit", "")
-            super().tell(message)
+            super().send(message)
 
-        def listen(self, seconds: float) -> Any:
-            return super().listen(seconds if self.unit == "sleep" else HANG_SECONDS)
+        def receive(self, seconds: float) -> Any:
+            return super().receive(seconds if self.unit == "sleep" else HANG_SECONDS)
 
     monkeypatch.setattr(supervisor, "WorkerProcess", PatientButFor)
     result = run(tmp_path, own("sleep", 9000), add(), options=replace(CPU, unit_timeout=1.5))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from warplens.capture.bundle import Staging
@@ -18,6 +19,15 @@ FRAMEWORKS: Final = {
     "torch": ("torch", "transformers", "torchvision", "lightning", "vllm", "accelerate"),
     "proton": ("triton",),
 }
+
+
+@dataclass(frozen=True)
+class BackendFacts:
+    """What the manifest has of a recording that a profiler knows."""
+
+    steps_marked: int
+    gpu: bool
+    steps_recorded: int | None = None
 
 
 class Backend(Protocol):
@@ -36,7 +46,7 @@ class Backend(Protocol):
 
     def step(self) -> None: ...
 
-    def stop(self) -> dict[str, Any]: ...
+    def stop(self) -> BackendFacts: ...
 
     def forget(self) -> None: ...
 

@@ -6,6 +6,7 @@ import shutil
 from typing import Any, Final
 
 from warplens import bundle_files
+from warplens.capture.backends import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
@@ -60,7 +61,7 @@ class JaxBackend:
             self._mark = self._jax.profiler.StepTraceAnnotation("step", step_num=self._window.seen)
             self._mark.__enter__()
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> BackendFacts:
         self._close_mark()
         self._end()
         files = sorted(self._folder.rglob("*.xplane.pb"))
@@ -71,7 +72,7 @@ class JaxBackend:
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._has_metrics:
             self.notes.append("JAX's profiler keeps the names of scopes, not their metrics")
-        return {"steps_marked": self._window.seen, "gpu": self._jax.default_backend() == "gpu"}
+        return BackendFacts(self._window.seen, self._jax.default_backend() == "gpu")
 
     def forget(self) -> None:
         """In a forked child: the recording is the parent's."""

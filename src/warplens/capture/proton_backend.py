@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from warplens import bundle_files
 from warplens.capture import bundle
+from warplens.capture.backends import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
@@ -62,7 +63,7 @@ class ProtonBackend:
         elif change == "close":
             self._proton.deactivate(self._session)
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> BackendFacts:
         try:
             self._proton.finalize(self._session)
         except RuntimeError as error:
@@ -75,7 +76,7 @@ class ProtonBackend:
             bundle.compress(written, self.staging.path(TARGETS[self.plan.data]))
         if self.plan.steps and self._window.seen < self.plan.wait + self.plan.warmup + self.plan.steps:
             self.notes.append(f"only {self._window.seen} steps were marked")
-        return {"steps_marked": self._window.seen, "gpu": True}
+        return BackendFacts(self._window.seen, gpu=True)
 
     def forget(self) -> None:
         """In a forked child: Proton's session is the parent's."""

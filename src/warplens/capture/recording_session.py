@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from warplens import __version__, bundle_files
 from warplens.capture import environment, scopes
-from warplens.capture.backends import Backend, make_backend
+from warplens.capture.backends import Backend, BackendFacts, make_backend
 from warplens.capture.bundle import Staging
 from warplens.capture.kernel_sources import copy_inductor_sources
 from warplens.capture.launch import rank
@@ -18,6 +19,19 @@ from warplens.capture.masking import without_secrets
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.triton_hook import TritonHook
 from warplens.errors import WarplensError
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the recorded program ended, as the manifest has it."""
+
+    status: str = "complete"
+    exit_code: int | None = None
+    error: str | None = None
+
+
+def _given(record: BackendFacts | Ending) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if value is not None}
 
 
 class Session:
@@ -72,12 +86,13 @@ class Session:
             self._detach()
             self.backend.pause()
 
-    def finalize(self, facts: Mapping[str, Any]) -> Path:
+    def finalize(self, ending: Ending) -> Path:
         self._detach()
         try:
             recorded = self.backend.stop()
             self._add_optional_files()
-            self.staging.seal({**self._facts(), **recorded, **facts, "notes": self.backend.notes})
+            facts = {**self._facts(), **_given(recorded), **_given(ending), "notes": self.backend.notes}
+            self.staging.seal(facts)
         except WarplensError:
             self.staging.discard()
             raise

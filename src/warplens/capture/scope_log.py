@@ -9,17 +9,26 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 HEADER: Final = "warplens_scopes"
 """The key beside `traceEvents` under which a trace carries the log."""
+
+
+class ScopeEntry(NamedTuple):
+    """Metrics of a scope: the `occurrence`-th of that name on that thread."""
+
+    thread: int
+    name: str
+    occurrence: int
+    metrics: dict[str, float]
 
 
 class ScopeLog:
     def __init__(self) -> None:
         self._seen: Counter[tuple[int, str]] = Counter()
         self._lock = threading.Lock()
-        self.entries: list[list[Any]] = []
+        self.entries: list[ScopeEntry] = []
 
     def enter(self, name: str, metrics: Mapping[str, float]) -> None:
         thread = threading.get_native_id()
@@ -27,4 +36,4 @@ class ScopeLog:
             occurrence = self._seen[thread, name]
             self._seen[thread, name] += 1
             if metrics:
-                self.entries.append([thread, name, occurrence, dict(metrics)])
+                self.entries.append(ScopeEntry(thread, name, occurrence, dict(metrics)))

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from warplens.capture import bundle, scopes
 from warplens.capture.launch import rank
 from warplens.capture.plan import RecordingPlan
-from warplens.capture.recording_session import Session
+from warplens.capture.recording_session import Ending, Session
 from warplens.capture.steps import StepMarks
 from warplens.capture.wrapping import inside
 from warplens.errors import UsageError, WarplensError
@@ -80,7 +80,7 @@ def activate(session: int | None = None) -> None:
         each.activate()
 
 
-def finalize(session: int | None = None, **facts: Any) -> Path | None:
+def finalize(session: int | None = None) -> Path | None:
     """End one session, or all, and write what was recorded; returns the bundle's path (the last one's of several).
 
     What `warplens profile` records goes on until the program has ended.
@@ -88,7 +88,7 @@ def finalize(session: int | None = None, **facts: Any) -> Path | None:
     path, failure = None, None
     for each in _chosen(session):
         try:
-            path = each.staging.target if each.is_commanded else end(each, **facts)
+            path = each.staging.target if each.is_commanded else end(each)
         except WarplensError as error:  # the others are ended all the same
             failure = error
     if failure is not None:
@@ -96,10 +96,10 @@ def finalize(session: int | None = None, **facts: Any) -> Path | None:
     return path
 
 
-def end(session: Session, **facts: Any) -> Path:
+def end(session: Session, ending: Ending = Ending()) -> Path:  # noqa: B008 - a frozen record
     """Write what a session has recorded."""
     _remove(session)
-    return session.finalize(facts or {"status": "complete"})
+    return session.finalize(ending)
 
 
 def abandon(session: Session) -> None:
@@ -157,7 +157,7 @@ class _RecordedCall:
             end(self._session)
             return
         try:
-            end(self._session, status="crashed", exit_code=1, error=f"{type(error).__name__}: {error}"[:500])
+            end(self._session, Ending("crashed", 1, f"{type(error).__name__}: {error}"[:500]))
         except WarplensError as failure:  # what the function raised matters more
             _say(failure)
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from warplens import bundle_files
 from warplens.capture import bundle
+from warplens.capture.backends import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
@@ -113,7 +114,7 @@ class TorchBackend:
         if after == MEASURED:
             self._open_mark()
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> BackendFacts:
         """Everything recorded is in the bundle's folder afterwards."""
         if self._ticker is not None:
             self._ticker.stop()
@@ -129,7 +130,7 @@ class TorchBackend:
         if self._failure is not None and not self._is_kept():
             raise self._failure
         self._add_notes()
-        return {"steps_marked": self._phases.seen, "steps_recorded": self._phases.measured, "gpu": self.has_gpu}
+        return BackendFacts(self._phases.seen, self.has_gpu, self._phases.measured)
 
     def forget(self) -> None:
         """In a forked child: the recording is the parent's, and what the child does is no part of it."""

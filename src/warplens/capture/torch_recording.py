@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from warplens.capture.odd_names import OddNames
-from warplens.capture.scope_log import HEADER, ScopeLog
+from warplens.capture.scope_log import HEADER, ScopeEntry, ScopeLog
 from warplens.errors import WarplensError
 
 EXPERIMENTAL: Final = (
@@ -108,7 +108,7 @@ class Recording:
             return False
         if self.log.entries:
             # Possible only while it is being recorded.
-            self._profiler.add_metadata_json(HEADER, json.dumps(self._told()))
+            self._profiler.add_metadata_json(HEADER, json.dumps(self._plain_entries()))
         self._profiler.stop_trace()
         if self._observer is not None:
             self._observer.unregister_callback()
@@ -119,12 +119,14 @@ class Recording:
             self.names.restore(written)
         return True
 
-    def _told(self) -> list[list[Any]]:
+    def _plain_entries(self) -> list[ScopeEntry]:
         """The log as the profiler can write it."""
         plain = self.names.plain
         return [
-            [thread, plain(name), occurrence, {plain(metric): value for metric, value in metrics.items()}]
-            for thread, name, occurrence, metrics in self.log.entries
+            entry._replace(
+                name=plain(entry.name), metrics={plain(metric): value for metric, value in entry.metrics.items()}
+            )
+            for entry in self.log.entries
         ]
 
 

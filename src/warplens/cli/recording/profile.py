@@ -126,14 +126,15 @@ class ProfileVerb(Verb):
 
 def _finish(session: Session, outcome: ProgramOutcome, target: Path) -> int:
     from warplens.capture.launch import undisturbed
+    from warplens.capture.recording_session import Ending
     from warplens.capture.session import end
 
     if outcome.status == "interrupted":
         print(f"writing {target} (Ctrl-C again discards it)", file=sys.stderr)
-    facts = {"status": outcome.status, "exit_code": outcome.exit_code, "error": outcome.error}
+    facts = Ending(outcome.status, outcome.exit_code, outcome.error)
     try:
         with undisturbed():
-            path = end(session, **facts)
+            path = end(session, facts)
     except WarplensError as error:
         _print_notes(session, [])
         if outcome.exit_code == 0:

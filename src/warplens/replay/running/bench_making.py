@@ -21,7 +21,7 @@ from warplens.replay.running.state import first_state, reader
 from warplens.replay.running.unit_run import Bench
 
 
-def make(plan: ReplayPlan, job: wire.ReplayJob, tell: Callable[[str], None]) -> tuple[Bench, wire.Hello]:
+def make(plan: ReplayPlan, job: wire.ReplayJob, report_part: Callable[[str], None]) -> tuple[Bench, wire.Hello]:
     device = find_device(job.options.device)
     notes = list(settings.restore(plan.settings))
     if device.type == "cuda":
@@ -32,7 +32,7 @@ def make(plan: ReplayPlan, job: wire.ReplayJob, tell: Callable[[str], None]) -> 
     meter, note = _meter(device, job)
     notes += [note] if note else []
     cache = Cache(job.options.cache, device)
-    bench = Bench(device, job.options, cache, plan.sources, Path(job.folder), meter, tell)
+    bench = Bench(device, job.options, cache, plan.sources, Path(job.folder), meter, report_part)
     hello = wire.Hello(name_of(device), versions(), state, meter is not None, tuple(notes))
     return bench, hello
 

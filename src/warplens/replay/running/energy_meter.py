@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from warplens.replay import result_file
 from warplens.replay.running.graphs import GraphLoop
+
+if TYPE_CHECKING:
+    from warplens.replay.meter import Idle, Meter
 
 REPEATS: Final = 5
 IDLE_SECONDS: Final = 5.0
@@ -17,8 +20,10 @@ LONGEST: Final = 4.0
 
 @dataclass(frozen=True)
 class ReadyMeter:
-    meter: Any
-    idle: Any
+    """A meter with the idle power that active energy is above."""
+
+    meter: Meter
+    idle: Idle
 
     def measure(self, loop: GraphLoop, busy_ns: float, seconds: float) -> result_file.Energy:
         from warplens.replay.meter import measure_loop
@@ -30,7 +35,7 @@ class ReadyMeter:
 class LazyMeter:
     """A meter whose idle power is measured when it is first needed: by then the GPU has worked, as in the loops."""
 
-    meter: Any
+    meter: Meter
     seconds: float
     known: result_file.MeterFacts | None = None
     """As an earlier process of the same run measured it."""
@@ -46,7 +51,7 @@ class LazyMeter:
 
 
 def lazy_meter(device: Any, known: result_file.MeterFacts | None, seconds: float) -> LazyMeter | str:
-    """A text says why there is none."""
+    """The meter of a device, or the reason why there is none."""
     from warplens.replay.meter import find_meter, why_none
 
     meter = find_meter(device.index)

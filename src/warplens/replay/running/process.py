@@ -1,4 +1,4 @@
-"""A worker process seen from outside: told what to do, listened to with a limit, and ended with all it started."""
+"""A worker process as its supervisor sees it: requests, replies with a time limit, and an end with all it started."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 import warplens
 from warplens.errors import FormatError
@@ -24,11 +24,11 @@ TAIL_BYTES: Final = 4096
 
 
 class Silent(Exception):  # noqa: N818 - not an error of ours
-    """Nothing was said for as long as allowed."""
+    """No message within the time limit."""
 
 
 class Gone(Exception):  # noqa: N818
-    """The process ended, or said what no worker says."""
+    """The process ended, or sent what is not a message."""
 
 
 class WorkerProcess:
@@ -48,17 +48,17 @@ class WorkerProcess:
         )
         self._lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
-        self.tell(replace(job, folder=self._folder.name))
+        self.send(replace(job, folder=self._folder.name))
 
-    def tell(self, message: Any) -> None:
+    def send(self, message: wire.Request) -> None:
         try:
             assert self._process.stdin is not None
             self._process.stdin.write(wire.line(message))
             self._process.stdin.flush()
         except OSError:
-            return  # listening will tell how it ended
+            return  # `receive` reports how it ended
 
-    def listen(self, seconds: float) -> Any:
+    def receive(self, seconds: float) -> wire.Reply:
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
@@ -66,7 +66,7 @@ class WorkerProcess:
         if not line:
             raise Gone(self._end())
         try:
-            return wire.read(line)
+            return wire.read_reply(line)
         except FormatError as error:
             raise Gone(str(error)) from error
 

@@ -150,15 +150,17 @@ class _Run:
     def _start(self) -> wire.Hello:
         self._worker = WorkerProcess(self._job)
         try:
-            message = self._worker.listen(START_SECONDS)
+            message = self._worker.receive(START_SECONDS)
         except Silent:
-            raise WarplensError(f"the process that runs the units said nothing for {START_SECONDS:.0f} s") from None
+            raise WarplensError(
+                f"the process that runs the units did not answer within {START_SECONDS:.0f} s"
+            ) from None
         except Gone as error:
             raise WarplensError(f"the process that runs the units did not start ({error})") from None
         if isinstance(message, wire.WorkerFault):
             raise WarplensError(message.message, hint=message.hint or None)
         if not isinstance(message, wire.Hello):
-            raise WarplensError("the process that runs the units began with no greeting")
+            raise WarplensError("the process that runs the units began with an unexpected message")
         self._has_meter = message.has_meter
         return message
 
@@ -175,9 +177,9 @@ class _Run:
     def _outcome(self, unit: Unit, *, energy: bool) -> UnitResult:
         assert self._worker is not None
         limit = self._job.options.unit_timeout
-        self._worker.tell(wire.Do(unit.id, energy))
+        self._worker.send(wire.Do(unit.id, energy))
         try:
-            while not isinstance(message := self._worker.listen(limit), wire.Answer):
+            while not isinstance(message := self._worker.receive(limit), wire.Answer):
                 continue
         except Silent:
             self.end_worker()

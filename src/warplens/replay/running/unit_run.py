@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -28,10 +28,11 @@ from warplens.replay.running.statistics import median, summarise
 from warplens.replay.running.timing import ProfiledCalls, first_repeats, host_sample, repeated
 from warplens.replay.running.unit_results import unit_result
 from warplens.replay.running.widening import narrow_dtypes, widened
+from warplens.units import plural
 
 NOTHING: Final = "it launched nothing on the GPU"
 LOOK_REPEATS: Final = 10
-"""Calls under the profiler where it only tells which kernels run."""
+"""Calls under the profiler where it only shows which kernels run."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class Bench:
     folder: Path
     """for files of this process"""
     meter: LazyMeter | None = None
-    tell: Callable[[str], None] = lambda part: None
-    """Says that a unit goes on with its next part."""
+    report_part: Callable[[str], None] = lambda part: None
+    """Called when a unit goes on with its next part."""
 
 
 @dataclass(frozen=True)
@@ -61,17 +62,8 @@ class UnitOutcome:
     notes: tuple[str, ...] = ()
 
 
-@dataclass
-class _Notes:
-    texts: list[str] = field(default_factory=list)
-
-    def add(self, text: str) -> None:
-        if text:
-            self.texts.append(text)
-
-
 def run_unit(unit: Unit, bench: Bench, energy: bool = False) -> UnitResult:
-    """Its time, or its energy. Whatever goes wrong is told in the result."""
+    """Its time, or its energy. The result has the reason of whatever goes wrong."""
     try:
         if bench.device.type == "cuda":
             outcome = _without_gradients(partial(_metered if energy else _measured, unit, bench))
@@ -117,12 +109,11 @@ def _timed_on_host(unit: Unit, bench: Bench) -> UnitOutcome:
 
 def _measured(unit: Unit, bench: Bench) -> UnitOutcome:
     way, profiled = _profiled(unit, bench)
-    notes = _Notes()
-    time = _time(unit, bench, way, profiled, notes)
+    time, note = _time(unit, bench, way, profiled)
     differs = difference(unit.kernels, profiled.usual)
-    if profiled.unusual:
-        notes.add(f"{profiled.unusual} of its calls launched something else, and were left out")
-    return UnitOutcome(time, profiled.kernels(), not differs, differs, notes=tuple(notes.texts))
+    others = f"{plural(profiled.unusual, 'call')} launched something else and are not counted"
+    notes = (*([note] if note else []), *([others] if profiled.unusual else []))
+    return UnitOutcome(time, profiled.kernels(), not differs, differs, notes=notes)
 
 
 def _profiled(unit: Unit, bench: Bench) -> tuple[Way, ProfiledCalls]:
@@ -131,17 +122,17 @@ def _profiled(unit: Unit, bench: Bench) -> tuple[Way, ProfiledCalls]:
     return way, ProfiledCalls(way.call, inputs, bench.cache.preparation(inputs), bench.folder)
 
 
-def _time(unit: Unit, bench: Bench, way: Way, profiled: ProfiledCalls, notes: _Notes) -> Time:
-    options = bench.options
+def _time(unit: Unit, bench: Bench, way: Way, profiled: ProfiledCalls) -> tuple[Time, str]:
+    """The time of a call, and a note where the timer is not the one that was asked for."""
+    options, note = bench.options, ""
     if options.timer == "graph":
         loop, note = loop_of(way.candidate, profiled.inputs, bench.cache, _glance(profiled, options), bench.device)
-        notes.add(note)
         if not note:
-            return summarise(repeated(loop.timed, options, options.min_repeats), "graph")
+            return summarise(repeated(loop.timed, options, options.min_repeats), "graph"), ""
     samples = repeated(profiled.sample, options, first_repeats(unit.times.median_ns, options))
     if not samples:
         raise BadUnit(NOTHING)
-    return summarise(samples, "profiler")
+    return summarise(samples, "profiler"), note
 
 
 def _glance(profiled: ProfiledCalls, options: RunOptions) -> float:
@@ -154,13 +145,13 @@ def _glance(profiled: ProfiledCalls, options: RunOptions) -> float:
 
 def _metered(unit: Unit, bench: Bench) -> UnitOutcome:
     assert bench.meter is not None
-    bench.tell("idle")
-    metering = bench.meter.ready()
+    bench.report_part("idle")
+    meter = bench.meter.ready()
     way, profiled = _profiled(unit, bench)
     busy_ns = _glance(profiled, bench.options)
-    bench.tell("energy")
+    bench.report_part("energy")
     loop, note = loop_of(way.candidate, profiled.inputs, bench.cache, busy_ns, bench.device)
-    energy = metering.measure(loop, busy_ns, bench.options.energy_seconds)
+    energy = meter.measure(loop, busy_ns, bench.options.energy_seconds)
     return UnitOutcome(energy=energy, notes=(note,) if note else ())
 
 

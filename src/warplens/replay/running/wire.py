@@ -1,10 +1,10 @@
-"""What the supervisor and its worker say to each other: one JSON object a line, one record each."""
+"""The messages between the supervisor and its worker: one JSON object per line, one record each."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from warplens.errors import FormatError
 from warplens.replay.records import decode, encode
@@ -14,7 +14,7 @@ from warplens.replay.running.options import RunOptions
 
 @dataclass(frozen=True)
 class ReplayJob:
-    """The first thing a worker is told."""
+    """The first message to a worker."""
 
     plan: str
     """path of its file"""
@@ -70,24 +70,45 @@ class Answer:
     """The unit left the GPU's context unusable: another process must do the rest."""
 
 
-MESSAGES: Final[dict[str, Any]] = {
-    kind.__name__.lower(): kind for kind in (ReplayJob, Do, Hello, WorkerFault, Alive, Answer)
-}
+Request = ReplayJob | Do
+"""From the supervisor to the worker."""
+Reply = Hello | WorkerFault | Alive | Answer
+"""From the worker to the supervisor."""
+T = TypeVar("T")
+REPLIES: Final[tuple[type[Any], ...]] = (Hello, WorkerFault, Alive, Answer)
 
 
-def line(message: Any) -> str:
+def line(message: Request | Reply) -> str:
     """
     >>> line(Do("u1"))
     '{"do": {"unit": "u1"}}\\n'
     """
-    return json.dumps({type(message).__name__.lower(): encode(message)}, allow_nan=False) + "\n"
+    return json.dumps({_name(type(message)): encode(message)}, allow_nan=False) + "\n"
 
 
-def read(text: str) -> Any:
+def read_job(text: str) -> ReplayJob:
+    return _read(text, (ReplayJob,))
+
+
+def read_task(text: str) -> Do:
+    return _read(text, (Do,))
+
+
+def read_reply(text: str) -> Reply:
+    reply: Reply = _read(text, REPLIES)
+    return reply
+
+
+def _read(text: str, kinds: tuple[type[T], ...]) -> T:
     try:
         (name, value), *rest = json.loads(text).items()
     except (ValueError, AttributeError) as error:
-        raise FormatError(f"no message: {text[:60]!r}") from error
-    if rest or name not in MESSAGES:
-        raise FormatError(f"no known message: {text[:60]!r}")
-    return decode(MESSAGES[name], value, name)
+        raise FormatError(f"not a message: {text[:60]!r}") from error
+    for kind in kinds:
+        if name == _name(kind) and not rest:
+            return decode(kind, value, name)
+    raise FormatError(f"not a known message: {text[:60]!r}")
+
+
+def _name(kind: type) -> str:
+    return kind.__name__.lower()

@@ -1,6 +1,6 @@
-"""The process that loads PyTorch and runs units, one after another, as it is told over its standard input.
+"""The process that loads PyTorch and runs units one after another, as requests on its standard input ask.
 
-It may die of any of them. Answers leave by what was its standard output; what ops print goes to standard error.
+Any unit may end it. Replies go to what was its standard output; what ops print goes to standard error.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from warplens.replay.running.faults import one_line
 
 def main() -> int:
     channel = _own_channel()
-    job = wire.read(sys.stdin.readline())
+    job = wire.read_job(sys.stdin.readline())
     lines = _lines(job.folder)
     try:
-        _serve(job, lines, lambda message: _say(channel, message))
+        _serve(job, lines, lambda message: _send(channel, message))
     except WarplensError as error:
-        _say(channel, wire.WorkerFault(error.message, error.hint or ""))
+        _send(channel, wire.WorkerFault(error.message, error.hint or ""))
         return 1
     return 0
 
@@ -40,13 +40,13 @@ def _own_channel() -> TextIO:
     return channel
 
 
-def _say(channel: TextIO, message: Any) -> None:
+def _send(channel: TextIO, message: wire.Reply) -> None:
     channel.write(wire.line(message))
     channel.flush()
 
 
 def _lines(folder: str) -> queue.Queue[str]:
-    """What is said to this process. Where the other end is gone, nobody waits for an answer, nor clears up."""
+    """The requests. Where the other end is gone, nobody waits for a reply, nor removes the folder."""
     lines: queue.Queue[str] = queue.Queue()
 
     def read() -> None:
@@ -59,7 +59,7 @@ def _lines(folder: str) -> queue.Queue[str]:
     return lines
 
 
-def _serve(job: wire.ReplayJob, lines: queue.Queue[str], say: Callable[[Any], None]) -> None:
+def _serve(job: wire.ReplayJob, lines: queue.Queue[str], send: Callable[[wire.Reply], None]) -> None:
     plan = plan_file.load(Path(job.plan))
     if plan_file.fingerprint(plan) != job.plan_fingerprint:
         raise WarplensError("the plan was changed while it ran")
@@ -69,15 +69,15 @@ def _serve(job: wire.ReplayJob, lines: queue.Queue[str], say: Callable[[Any], No
     # These load PyTorch.
     from warplens.replay.running import bench_making, unit_run
 
-    bench, hello = bench_making.make(plan, job, lambda part: say(wire.Alive(part)))
-    say(hello)
+    bench, hello = bench_making.make(plan, job, lambda part: send(wire.Alive(part)))
+    send(hello)
     units = {unit.id: unit for unit in plan.units}
     state = bench_making.state_reader(bench.device)
     while True:
-        task = wire.read(lines.get())
+        task = wire.read_task(lines.get())
         result = unit_run.run_unit(units[task.unit], bench, task.energy)
         broken = _is_broken(torch, bench.device)
-        say(wire.Answer(result, state(), bench.meter.known if bench.meter else None, broken))
+        send(wire.Answer(result, state(), bench.meter.known if bench.meter else None, broken))
         if broken:
             return
 

@@ -261,8 +261,8 @@ Outcome measure_on_gpu(const Unit& unit, const Session& session) {
   outcome.difference = difference(unit.kernels, outcome.kernels);
   outcome.same = outcome.difference.empty();
   if (calls.unusual() != 0)
-    outcome.notes.push_back(std::to_string(calls.unusual()) +
-                            " of its calls launched something else, and were left out");
+    outcome.notes.push_back(std::to_string(calls.unusual()) + (calls.unusual() == 1 ? " call" : " calls") +
+                            " launched something else and are not counted");
   return outcome;
 }
 
