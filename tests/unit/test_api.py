@@ -9,6 +9,7 @@ import io
 import json
 import subprocess
 import sys
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -18,6 +19,7 @@ import pytest
 
 import warplens
 from support import ROOT, Opened, annotation, kernel, launch, op, write_trace
+from warplens.profiles.options import OpenOptions
 from warplens.profiles.trace import TABLE_NAMES
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
@@ -55,6 +57,13 @@ def test_there_are_few_public_names_and_each_is_there() -> None:
     for name in warplens.__all__:
         assert getattr(warplens, name) is not None
     assert set(warplens.__all__) < set(dir(warplens))
+
+
+def test_functions_that_pass_options_on_take_exactly_those_of_open() -> None:
+    keywords = [
+        name for name, each in signature(warplens.open).parameters.items() if each.kind is Parameter.KEYWORD_ONLY
+    ]
+    assert list(OpenOptions.__annotations__) == keywords
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

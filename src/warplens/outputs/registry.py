@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from warplens.errors import UsageError
-from warplens.model.kernel_scene import KernelScene
 from warplens.outputs.document import Document
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.markdown import markdown_bytes
@@ -48,6 +47,7 @@ def _plain_page(document: Document) -> bytes:
         from warplens.outputs.html import page_bytes
 
         return page_bytes(document)
+    from warplens.model.kernel_scene import KernelScene
     from warplens.outputs.html.code_page import code_page_bytes
     from warplens.outputs.html.kernel_page import kernel_page_bytes
 

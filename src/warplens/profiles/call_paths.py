@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import polars as pl
 
 from warplens.analyses import Options
-from warplens.analyses.inside_kernels.measured import measured
 from warplens.analyses.paths import FORMAT_TABLES, PATH_TABLES, PathWorkspace, shown_tree
 from warplens.analyses.paths.gpu_lookup import gpu_of
 from warplens.analyses.trees.rates import EXCLUSIVE
@@ -17,7 +17,6 @@ from warplens.categories import OTHER, load_categorizer
 from warplens.errors import UsageError
 from warplens.hardware import Gpu
 from warplens.model.call_paths import CallPaths
-from warplens.model.measured import Measured
 from warplens.model.trace import Device, Meta
 from warplens.model.tree import Tree
 from warplens.outputs import Document, Extras
@@ -25,6 +24,9 @@ from warplens.profiles.describing import NO_DEVICE, headline
 from warplens.profiles.on_demand import TablesOnDemand, bound
 from warplens.profiles.options import Rules, split_rules
 from warplens.units import plural
+
+if TYPE_CHECKING:
+    from warplens.model.measured import Measured
 
 MOST_METRICS = 4
 """How many metrics the verdict names."""
@@ -80,6 +82,8 @@ class PathsProfile(TablesOnDemand):
 
     def measured(self) -> Measured:
         """The measured time of each kernel, by name and launch geometry."""
+        from warplens.analyses.inside_kernels.measured import measured  # only a check of kernels needs it
+
         return measured(self.workspace)
 
     def verdict(self) -> str:

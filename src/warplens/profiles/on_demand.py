@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import polars as pl
 
 from warplens.errors import UsageError, WarplensError
 from warplens.model.table_entry import TableEntry
-from warplens.profiles.notebook import opened_html
-from warplens.profiles.sql import FrameMaker, run_query
 from warplens.units import plural
 
 if TYPE_CHECKING:
@@ -22,13 +19,13 @@ if TYPE_CHECKING:
     from warplens.model.table import Table
     from warplens.model.tree import Tree
     from warplens.profiles.opened import Opened
+    from warplens.profiles.sql import FrameMaker
     from warplens.profiles.trace import Profile
 
 Work = TypeVar("Work")
 
 
-@dataclass(frozen=True)
-class TableSource:
+class TableSource(NamedTuple):
     """How one table of an opened object is made."""
 
     make: Callable[[], Table] | None
@@ -72,6 +69,8 @@ class TablesOnDemand:
         return f"<{type(self).__name__} {self._short_source}: {contents}>"
 
     def _repr_html_(self: Opened) -> str:
+        from warplens.profiles.notebook import opened_html  # only notebooks need it
+
         return opened_html(self)
 
     @property
@@ -109,6 +108,8 @@ class TablesOnDemand:
 
     def sql(self, query: str) -> Table:
         """The answer to an SQL query over the tables."""
+        from warplens.profiles.sql import run_query  # reports need no SQL
+
         return run_query(self.frames(), query)
 
     def frames(self) -> dict[str, FrameMaker]:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from warplens.advice import NEEDED_TABLES, explain, find, verdict
 from warplens.analyses import TABLES, TRACE_TABLES, Options, Workspace
-from warplens.analyses.inside_kernels.measured import measured
 from warplens.analyses.page.members import MEMBER_TABLES
 from warplens.analyses.page.scene import scene
 from warplens.analyses.trees.call_tree import call_tree
 from warplens.categories import load_categorizer
 from warplens.hardware import Gpu
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
-from warplens.model.measured import Measured
 from warplens.model.scene import Scene
 from warplens.model.table import Table
 from warplens.model.trace import Meta, Trace
@@ -26,9 +25,12 @@ from warplens.outputs import Document, Extras
 from warplens.profiles.describing import definitions, device_line, find_gpu, headline, trace_facts
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.options import Rules, split_rules
-from warplens.profiles.sql import FrameMaker
 from warplens.replay.result_file import ReplayResult
 from warplens.units import plural
+
+if TYPE_CHECKING:
+    from warplens.model.measured import Measured
+    from warplens.profiles.sql import FrameMaker
 
 TABLE_NAMES = ("quality", "findings", "evidence", *(name for name in TABLES if name != "quality"))
 """The tables of a trace's report."""
@@ -163,6 +165,8 @@ class Profile(TablesOnDemand):
 
     def measured(self) -> Measured:
         """The measured time of each kernel, by name and launch geometry."""
+        from warplens.analyses.inside_kernels.measured import measured  # only a check of kernels needs it
+
         return measured(self.workspace)
 
     def frames(self) -> dict[str, FrameMaker]:
