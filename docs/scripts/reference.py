@@ -10,13 +10,12 @@ import importlib
 import os
 from collections.abc import Iterator, Mapping
 
-from warplens.advice import EXPLAIN, explain
+from warplens.advice import RULES
 from warplens.analyses.time.gaps import CAUSES
 from warplens.analyses.time.timeline import MEANINGS
 from warplens.cli import build_parser
 from warplens.cli.explaining.topics import all_tables
-from warplens.kernel_lab.suggesting.explanations import EXPLANATIONS
-from warplens.kernel_lab.suggesting.records import CODES
+from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
 from warplens.kernel_lab.tracing.records import FAULT_KINDS
 from warplens.model.quality import MESSAGES
 from warplens.readers.registry import FORMATS
@@ -69,12 +68,12 @@ def tables() -> str:
 
 def findings() -> str:
     head = "# Finding codes\n\nWhat `warplens advise` reports; [how gains are estimated](../concepts/findings.md).\n"
-    return head + "\n" + "\n".join(f"## {code}\n\n{explain(code)}\n" for code in EXPLAIN)
+    return head + "\n" + "\n".join(f"## {rule.code}\n\n{rule.explain()}\n" for rule in RULES)
 
 
 def kernel_codes() -> str:
     head = "# Kernel codes\n\nWhat `warplens kernel check` suggests and `warplens kernel trace` reports.\n"
-    codes = [f"## {code}\n\n{title}. {EXPLANATIONS[code]}\n" for code, title in CODES.items()]
+    codes = [f"## {rule.code}\n\n{rule.explain()}\n" for rule in KERNEL_RULES]
     return "\n".join([head, *codes, _listing("## Faults of kernel trace", FAULT_KINDS)])
 
 

@@ -46,7 +46,7 @@ def open(
     short_us: float = 10.0,
     gpu: str = "",
     gpu_file: str | os.PathLike[str] = "",
-    min_gain_percent: float = THRESHOLDS["min_gain_percent"],
+    min_gain_percent: float = THRESHOLDS.min_gain_percent,
     execution_trace: str | os.PathLike[str] = "",
     ncu: Sequence[str | os.PathLike[str]] = (),
     replay: str | os.PathLike[str] = "",

@@ -19,12 +19,12 @@ import pytest
 
 import warplens
 from support import HANG_SECONDS, ROOT, SAMPLES, frame, kernel, launch, op, write_trace
-from warplens.advice import EXPLAIN
+from warplens.advice import RULES
 from warplens.categories import category_names
 from warplens.cli import main
 from warplens.cli.explaining import topics as cli_topics
 from warplens.cli.explaining.kernel_topics import kernel_tables
-from warplens.kernel_lab.suggesting.records import CODES
+from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
 from warplens.kernel_lab.tracing.records import FAULT_KINDS
 from warplens.model.quality import MESSAGES
 from warplens.model.trace import empty_trace
@@ -279,15 +279,22 @@ def test_options_that_make_no_sense_are_usage_errors(small: Path, words: tuple[s
 def test_explain_has_rows_for_scripts(rows: Rows) -> None:
     (explained,) = rows("explain", "WL101")
     assert explained["name"] == "WL101"
-    assert explained["meaning"].startswith("The host cannot launch work as fast as the GPU does it.")
+    assert explained["meaning"].startswith(
+        "The GPU waits for launches. The host cannot launch work as fast as the GPU runs it."
+    )
 
 
 def topics() -> list[str]:
     tables = [warplens.Profile(empty_trace()).table(name) for name in TABLE_NAMES]
     columns = {column.name for table in tables for column in table.columns}
     dotted = [f"{table.name}.{column.name}" for table in tables for column in table.columns]
-    kernel_lab = [*CODES, *FAULT_KINDS, *(table.name for table in kernel_tables()), "kernel_accesses.width_bits"]
-    return [*TABLE_NAMES, *sorted(columns), *dotted, *EXPLAIN, *MESSAGES, *category_names(), *kernel_lab]
+    kernel_lab = [
+        *KERNEL_RULES.codes,
+        *FAULT_KINDS,
+        *(table.name for table in kernel_tables()),
+        "kernel_accesses.width_bits",
+    ]
+    return [*TABLE_NAMES, *sorted(columns), *dotted, *RULES.codes, *MESSAGES, *category_names(), *kernel_lab]
 
 
 def test_explain_knows_every_table_column_code_note_and_category(
@@ -303,7 +310,15 @@ def test_explain_knows_every_table_column_code_note_and_category(
 
 def test_explain_without_a_topic_lists_them_all(printed: Printed) -> None:
     text = " ".join(printed("explain").split())
-    for topic in (*TABLE_NAMES, *EXPLAIN, *MESSAGES, *category_names(), *CODES, *FAULT_KINDS, "kernel_accesses"):
+    for topic in (
+        *TABLE_NAMES,
+        *RULES.codes,
+        *MESSAGES,
+        *category_names(),
+        *KERNEL_RULES.codes,
+        *FAULT_KINDS,
+        "kernel_accesses",
+    ):
         assert topic in text, topic
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 import pytest
@@ -32,7 +31,8 @@ from finding_traces import (
     waits,
 )
 from support import Opened, frame, kernel, op
-from warplens.advice import EXPLAIN, THRESHOLDS, explain
+from warplens.advice import NEEDED_TABLES, RULES, THRESHOLDS
+from warplens.advice.figures import TraceFigures
 from warplens.model.trace import empty_trace
 
 SHAPE_CODES = {"WL201", "WL202", "WL203", "WL204", "WL205", "WL206", "WL211"}
@@ -41,7 +41,7 @@ GPU_CODES = {"WL201", "WL202", "WL203", "WL209", "WL210", "WL211"}
 """They need to know the GPU."""
 
 
-@pytest.mark.parametrize("code", EXPLAIN)
+@pytest.mark.parametrize("code", RULES.codes)
 def test_every_code_has_a_test_that_it_fires_and_one_that_it_is_silent(code: str) -> None:
     texts = [path.read_text() for path in sorted(Path(__file__).parent.glob("test_findings_*.py"))]
     names = re.findall(r"^def (test_\w+)\(", "\n".join(texts), re.MULTILINE)
@@ -49,19 +49,25 @@ def test_every_code_has_a_test_that_it_fires_and_one_that_it_is_silent(code: str
         assert any(name.startswith(f"test_{code.lower()}_{behaviour}_") for name in names), (code, behaviour)
 
 
-@pytest.mark.parametrize("code", EXPLAIN)
-def test_every_code_has_an_explanation_with_its_thresholds_filled_in(code: str) -> None:
-    fields = [name for _, name, _, _ in Formatter().parse(EXPLAIN[code]) if name]
-    assert set(fields) <= set(THRESHOLDS)
-    for name in fields:
-        assert f"{THRESHOLDS[name]:g}" in explain(code)
-    assert "{" not in explain(code)
+def test_every_threshold_has_a_reason_and_decides_something() -> None:
+    folder = Path(warplens.__file__).parent / "advice"
+    code = "\n".join(path.read_text() for path in sorted(folder.glob("*.py")))
+    assert [name for name in THRESHOLDS.values() if f"THRESHOLDS.{name}" not in code] == []
+    assert all(THRESHOLDS.reasons().values())
 
 
 def test_every_code_of_a_rule_has_an_explanation_and_the_other_way_round() -> None:
     folder = Path(warplens.__file__).parent / "advice"
     rules = "\n".join(path.read_text() for path in sorted(folder.glob("*_rules.py")))
-    assert set(re.findall(r'"(WL\d{3})"', rules)) == set(EXPLAIN)
+    assert set(re.findall(r'"(WL\d{3})"', rules)) == set(RULES.codes)
+
+
+def test_a_rule_finds_what_its_code_stands_for(opened: Opened) -> None:
+    profile = opened(everything(), H200)
+    figures = TraceFigures({name: profile.table(name) for name in NEEDED_TABLES})
+    fired = {rule.code: {finding.code for finding in rule.check(figures)} for rule in RULES}
+    assert {code for code, codes in fired.items() if codes} == SHAPE_CODES | GPU_CODES
+    assert all(codes <= {code} for code, codes in fired.items())
 
 
 def everything() -> list[dict[str, Any]]:

@@ -46,7 +46,8 @@ def profile(*kernels: MeasuredKernel, gpu: str = "H200", source: str = "p.hatche
 
 
 def suggestion(code: str, line: int | None) -> Suggestion:
-    return Suggestion(code, "", "sm90", "", Place(FILE, line) if line else None, "", "")
+    source = Place(FILE, line) if line else None
+    return Suggestion(code=code, title="", compiled_for="sm90", config="", source=source, evidence="", advice="")
 
 
 def samples(line: int, count: int, **reasons: int) -> LineSamples:

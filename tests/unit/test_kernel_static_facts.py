@@ -20,9 +20,9 @@ from warplens.kernel_lab.facts import Facts, extract, facts_tables, load_facts, 
 from warplens.kernel_lab.facts.browsing import line_links
 from warplens.kernel_lab.facts.line_notes import marks
 from warplens.kernel_lab.suggesting.counterfactual import recompiler
-from warplens.kernel_lab.suggesting.records import CODES, Suggestion
+from warplens.kernel_lab.suggesting.records import Suggestion
+from warplens.kernel_lab.suggesting.rules import RULES
 from warplens.kernel_lab.suggesting.suggestions import suggest
-from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
@@ -264,7 +264,7 @@ def test_facts_are_kept_in_a_file_and_damage_is_an_error(
 def test_spills_are_found_on_their_line_and_more_warps_are_shown_to_end_them() -> None:
     found = suggestions(MANY, "*fp32:16, *fp32:16, i32:16, 16384", prove=True, num_warps=4)
     spill = found["WK101"]
-    assert spill.place is not None and spill.place.file.endswith("faulty_accesses.py")
+    assert spill.source is not None and spill.source.file.endswith("faulty_accesses.py")
     assert spill.counterfactual is not None and spill.counterfactual.change == "num_warps=8"
     moved = {d.measure: (d.before, d.after) for d in spill.counterfactual.differences}
     before, after = moved["spill_bytes"]
@@ -283,8 +283,8 @@ def test_a_narrow_access_names_the_argument_at_fault(signature: str, code: str, 
     found = suggestions(ROWS, signature, prove=True)
     assert set(found) == {code}
     suggestion = found[code]
-    assert suggestion.place is not None
-    assert suggestion.place.line == fault_line("accesses", "# fault with an odd length or stride")
+    assert suggestion.source is not None
+    assert suggestion.source.line == fault_line("accesses", "# fault with an odd length or stride")
     assert f"{argument} not known to be divisible" in suggestion.evidence
     assert suggestion.counterfactual is not None
     assert suggestion.counterfactual.change == f"{argument} divisible by 16"
@@ -306,22 +306,22 @@ def test_on_amd_the_same_fault_is_found_without_remarks() -> None:
 def test_a_misaligned_beginning_is_found_though_every_argument_is_divisible() -> None:
     found = suggestions("accesses::shifted_kernel", "*fp32:16, *fp32:16, 1024")
     assert set(found) == {"WK102"}
-    assert found["WK102"].place is not None
-    assert found["WK102"].place.line == fault_line("accesses", "# fault", "shifted_kernel")
+    assert found["WK102"].source is not None
+    assert found["WK102"].source.line == fault_line("accesses", "# fault", "shifted_kernel")
 
 
 def test_a_product_in_full_precision_says_why_the_matrix_unit_is_idle() -> None:
     found = suggestions("products::full_precision_kernel", "*fp32:16, *fp32:16, *fp32:16, i32:16, 32")
     assert set(found) == {"WK103"}
     assert "ieee" in found["WK103"].evidence and "tf32" in found["WK103"].advice
-    assert found["WK103"].place is not None and found["WK103"].place.line == fault_line("products", "# fault")
+    assert found["WK103"].source is not None and found["WK103"].source.line == fault_line("products", "# fault")
 
 
 def test_too_few_rows_are_shown_to_cost_the_new_matrix_instruction() -> None:
     found = suggestions(PRODUCT, f"{HALVES}, i32:16, i32:16, 16, 64, 64", prove=True)
     assert set(found) == {"WK103", "WK110"}
     suggestion = found["WK103"]
-    assert suggestion.place is not None and suggestion.place.line == fault_line("products", "# fault with few rows")
+    assert suggestion.source is not None and suggestion.source.line == fault_line("products", "# fault with few rows")
     assert "16 rows" in suggestion.evidence
     assert suggestion.counterfactual is not None and suggestion.counterfactual.change == "M=64"
     assert suggestion.counterfactual.after.matrix_instructions == ("wgmma m64n64k16",)
@@ -331,7 +331,7 @@ def test_one_stage_waits_and_three_are_shown_to_load_ahead() -> None:
     found = suggestions(PRODUCT, f"{HALVES}, i32:16, i32:16, 64, 64, 64", prove=True, num_stages=1)
     assert set(found) == {"WK104"}
     suggestion = found["WK104"]
-    assert suggestion.place is not None and suggestion.place.line == fault_line("products", "# fault with one stage")
+    assert suggestion.source is not None and suggestion.source.line == fault_line("products", "# fault with one stage")
     assert suggestion.counterfactual is not None
     assert ("pipelined_loops", 0, 1) in [(d.measure, d.before, d.after) for d in suggestion.counterfactual.differences]
 
@@ -339,16 +339,16 @@ def test_one_stage_waits_and_three_are_shown_to_load_ahead() -> None:
 def test_a_layout_that_changes_in_the_loop_is_found() -> None:
     found = suggestions("products::stores_in_loop_kernel", f"{HALVES}, i32:16, i32:16, 64, 64, 64")
     assert set(found) == {"WK105"}
-    assert found["WK105"].place is not None
-    assert found["WK105"].place.line == fault_line("products", "# fault", "stores_in_loop_kernel")
+    assert found["WK105"].source is not None
+    assert found["WK105"].source.line == fault_line("products", "# fault", "stores_in_loop_kernel")
 
 
 def test_bank_conflicts_come_with_the_counts_of_padding_and_swizzle() -> None:
     signature = "*fp32:16, *fp32:16, 1, {phases}"
     found = suggestions("bank_conflict::transpose_kernel", signature.format(phases=1))
     assert set(found) == {"WK106"}
-    assert found["WK106"].place is not None
-    assert found["WK106"].place.line == fault_line("bank_conflict", "# fault")
+    assert found["WK106"].source is not None
+    assert found["WK106"].source.line == fault_line("bank_conflict", "# fault")
     assert "31 extra passes" in found["WK106"].evidence
     assert "by 1 elements gives 0 extra passes, the best swizzle 0" in found["WK106"].advice
     assert suggestions("bank_conflict::transpose_kernel", signature.format(phases=32)) == {}
@@ -359,16 +359,16 @@ def test_a_tile_that_leaves_threads_idle_or_does_not_fit_is_found() -> None:
     assert set(found) == {"WK110"}
     assert "32 elements for 128 threads" in found["WK110"].evidence
     large = suggestions(PRODUCT, f"{HALVES}, i32:16, i32:16, 64, 64, 128", num_stages=8)
-    assert "a block may have 232448" in large["WK110"].evidence
+    assert "the limit is 232448 per block" in large["WK110"].evidence
 
 
 def test_few_warps_and_a_bad_last_wave_are_found() -> None:
     signature = "*fp32:16, *fp32:16, i32:16, 16384"
     found = suggestions(MANY, signature, grid=(150, 1), num_warps=8)
     assert set(found) == {"WK108", "WK109"}
-    assert "bounded by registers" in found["WK108"].evidence
+    assert "limited by registers" in found["WK108"].evidence
     # One block on each of 132 multiprocessors: 18 are left for the second wave.
-    assert "2 waves with 18 blocks in the last, which leaves 86 % of its places empty" in found["WK109"].evidence
+    assert "2 waves with 18 blocks in the last, which leaves 86 % of it empty" in found["WK109"].evidence
     assert "multiple of 132 blocks" in found["WK109"].advice and "split K" not in found["WK109"].advice
     assert set(suggestions(MANY, signature, grid=(264,), num_warps=8)) == {"WK108"}
 
@@ -461,7 +461,7 @@ def test_a_helper_s_access_is_told_once_per_call_and_a_box_has_no_width(tmp_path
 def test_fp8_that_the_matrix_unit_does_not_take_is_told() -> None:
     signature = "*{0}:16, *{0}:16, *fp16:16, i32:16, i32:16, 64, 64, 64"
     found = suggestions(PRODUCT, signature.format("fp8e4nv"), target="gfx942")
-    assert "on f16: gfx942 multiplies no such fp8" in found["WK103"].evidence and "fp8e4b8" in found["WK103"].advice
+    assert "on f16: gfx942 does not multiply this fp8" in found["WK103"].evidence and "fp8e4b8" in found["WK103"].advice
     assert "WK103" not in suggestions(PRODUCT, signature.format("fp8e4b8"), target="gfx942")
 
 
@@ -519,6 +519,6 @@ def test_cached_facts_take_less_than_a_second() -> None:
 
 def test_every_code_has_a_rule_and_every_threshold_a_reason() -> None:
     rules = "".join(path.read_text() for path in Path(suggest.__code__.co_filename).parent.glob("*_rules.py"))
-    assert [code for code in CODES if f'"{code}"' not in rules] == []
-    assert [name for name in THRESHOLDS if f'limit("{name}")' not in rules] == []
-    assert all(threshold.reason for threshold in THRESHOLDS.values())
+    assert [code for code in RULES.codes if f'"{code}"' not in rules] == []
+    assert [name for name in RULES.thresholds.values() if f"THRESHOLDS.{name}" not in rules] == []
+    assert all(RULES.thresholds.reasons().values())

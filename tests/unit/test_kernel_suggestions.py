@@ -15,8 +15,10 @@ from warplens.kernel_lab.compiling.compiling import CompileJob, compile_many
 from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts import extract
-from warplens.kernel_lab.facts.records import Access, Dot, Facts, Occupancy, Place
+from warplens.kernel_lab.facts.records import Access, Dot, Facts, Line, Occupancy, Place
+from warplens.kernel_lab.facts.tables import facts_tables
 from warplens.kernel_lab.suggesting.suggestions import suggest
+from warplens.model.targets import RowTarget
 
 PERSISTENT = """\
 import triton, triton.language as tl
@@ -143,3 +145,24 @@ def test_spilled_bytes_and_those_read_back_are_told_apart() -> None:
     facts = made(registers=255, spill_store_bytes=40, spill_load_bytes=96)
     lines = list(check_lines(CheckResult((KernelCheck(facts, ()),)), 100))
     assert "  registers   255 per thread, 40 B spilled and 96 B read back by each" in lines
+
+
+def test_suggestions_point_at_the_rows_they_are_about_in_the_tables_of_all_compilations() -> None:
+    other, narrow = Place("kernel.py", 9, 5), access(depends_on=("n",), undivided=("n",), undivided_address=("n",))
+    dot = Dot(other, (16, 64, 64), "f16", "tf32", "mma.sync", "m16n8k16", in_loop=True)
+    lines = tuple(Line(place, "", 1, 0, ()) for place in (LINE, other))
+    facts = made(accesses=(replace(narrow, width_bits=128), narrow), dots=(dot,), lines=lines, spill_store_bytes=64)
+    compiled = [facts, replace(facts, target="sm80"), replace(facts, config="B=128")]
+    tables = {table.name: table.to_dicts() for table in facts_tables(compiled)}
+    found = Checked(tuple(Check(each, tuple(suggest(each))) for each in compiled)).findings()
+    expected = {"WK101": "kernel_facts", "WK102": "kernel_accesses", "WK103": "kernel_lines", "WK110": "kernel_lines"}
+    assert {each.code for each in found} == set(expected)
+    for suggestion in found:
+        (target,) = suggestion.targets
+        assert isinstance(target, RowTarget) and target.table == expected[suggestion.code]
+        row = tables[target.table][target.row]
+        assert (row["target"], row["config"]) == (suggestion.compiled_for, suggestion.config)
+        if suggestion.source is not None:
+            assert (row["line"], suggestion.place) == (suggestion.source.line, f"kernel.py:{suggestion.source.line}")
+        if suggestion.code == "WK102":
+            assert row["width_bits"] == narrow.width_bits

@@ -216,7 +216,12 @@ def known_facts() -> Facts:
 
 def kernel_tables(facts: list[Facts]) -> list[Table]:
     checks = tuple(
-        KernelCheck(each, (Suggestion("WK101", "", "sm90", "", None, "", ""),), measured=Joined()) for each in facts
+        KernelCheck(
+            each,
+            (Suggestion(code="WK101", title="", compiled_for="sm90", config="", evidence="", advice=""),),
+            measured=Joined(),
+        )
+        for each in facts
     )
     ranked = [RankedConfig(1, Config(), "good", each) for each in facts]
     compared = [compare(each, each) for each in facts]

@@ -1,8 +1,7 @@
-"""Advice: rules over Tables, and the verdict."""
+"""Advice: rules over tables, and the verdict."""
 
-from warplens.advice.explanations import EXPLAIN, explain
-from warplens.advice.rules import NEEDED_TABLES, find
+from warplens.advice.rules import NEEDED_TABLES, RULES, find
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.verdict import verdict
 
-__all__ = ["EXPLAIN", "NEEDED_TABLES", "THRESHOLDS", "explain", "find", "verdict"]
+__all__ = ["NEEDED_TABLES", "RULES", "THRESHOLDS", "find", "verdict"]

@@ -23,8 +23,8 @@ FEW_ON_PURPOSE = ("Communication", "Memory Ops")
 """Kernels that use few blocks on purpose."""
 is_underfilled = (
     (pl.col("waves") <= 1)
-    & (pl.col("unused_percent") >= THRESHOLDS["few_blocks_percent"])
-    & (pl.col("mean_us") >= THRESHOLDS["least_tail_us"])
+    & (pl.col("unused_percent") >= THRESHOLDS.few_blocks_percent)
+    & (pl.col("mean_us") >= THRESHOLDS.least_tail_us)
     & ~pl.col("kernel_category").is_in(FEW_ON_PURPOSE)
 )
 KIND_OF_CAUSE: Final = {
@@ -77,7 +77,7 @@ def gaps_by_kind(frame: pl.DataFrame) -> GapsByKind:
     return GapsByKind(frame.clear(), frame.partition_by("kind", as_dict=True))
 
 
-Rule = Callable[["TraceFigures"], Iterator[Finding]]
+Check = Callable[["TraceFigures"], Iterator[Finding]]
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class TraceFigures:
 
     tables: Mapping[str, Table]
     format: str = TORCH
-    _findings: dict[Rule, tuple[Finding, ...]] = field(default_factory=dict, repr=False)
+    _findings: dict[Check, tuple[Finding, ...]] = field(default_factory=dict, repr=False)
 
-    def findings_of(self, rule: Rule) -> tuple[Finding, ...]:
-        """What a rule finds; asked once, since some rules leave to others what those count."""
-        if rule not in self._findings:
-            self._findings[rule] = tuple(rule(self))
-        return self._findings[rule]
+    def findings_of(self, check: Check) -> tuple[Finding, ...]:
+        """What a rule finds; checked once, since some rules leave to others what those count."""
+        if check not in self._findings:
+            self._findings[check] = tuple(check(self))
+        return self._findings[check]
 
     def finding(
         self,
@@ -309,7 +309,7 @@ class TraceFigures:
     @cached_property
     def chain_lines(self) -> set[str]:
         """Lines with chains of elementwise ops that are worth fusing."""
-        long = (pl.col("length") >= THRESHOLDS["chain_length"]) & (3 * pl.col("casts") < pl.col("length"))
+        long = (pl.col("length") >= THRESHOLDS.chain_length) & (3 * pl.col("casts") < pl.col("length"))
         frame = self.frame("chains").filter(long)
         return set(frame.filter(pl.col("line") != "")["line"].to_list())
 
@@ -321,7 +321,7 @@ class TraceFigures:
     @property
     def reachable_tbps(self) -> float:
         value, measured = self.ceiling("memory")
-        return value * (1.0 if measured else THRESHOLDS["reachable_bandwidth"])
+        return value * (1.0 if measured else THRESHOLDS.reachable_bandwidth)
 
 
 def touches(product: OpRow, elements: int) -> bool:
@@ -331,7 +331,7 @@ def touches(product: OpRow, elements: int) -> bool:
 
 
 def reachable_share(measured: bool) -> float:
-    return THRESHOLDS["reachable_of_measured" if measured else "reachable_of_datasheet"]
+    return THRESHOLDS.reachable_of_measured if measured else THRESHOLDS.reachable_of_datasheet
 
 
 def _mean(column: pl.Series) -> float:

@@ -104,12 +104,12 @@ def _counted(gaps: pl.DataFrame) -> str:
 
 def host_bound(figures: TraceFigures) -> Iterator[Finding]:
     """Gaps in which the host was still preparing the next launch, unless WL104 counts them."""
-    if figures.percent("idle") < THRESHOLDS["idle_percent"] or figures.findings_of(short_kernels):
+    if figures.percent("idle") < THRESHOLDS.idle_percent or figures.findings_of(short_kernels):
         return
     gaps = _launch_gaps(figures)
     gain_ms = figures.gap_gain_ms(gaps)
     percent = figures.share_of_time(gain_ms)
-    if percent < THRESHOLDS["cause_percent"]:
+    if percent < THRESHOLDS.cause_percent:
         return
     yield _gap_finding(
         figures,
@@ -128,7 +128,7 @@ def short_kernels(figures: TraceFigures) -> Iterator[Finding]:
     frame = _short(figures)
     gain_ms = figures.gap_gain_ms(_launch_gaps(figures)) + _short_gaps_ms(figures)
     gain_ms = min(gain_ms, figures.gain_ms("idle"))
-    if figures.share_of_time(gain_ms) < THRESHOLDS["idle_percent"]:
+    if figures.share_of_time(gain_ms) < THRESHOLDS.idle_percent:
         return
     count, of = int(frame["count"].sum()), figures.launches
     share = 100 * count / max(1, of)
@@ -167,7 +167,7 @@ def _short(figures: TraceFigures) -> pl.DataFrame:
 
 def _has_short_kernels(figures: TraceFigures) -> bool:
     count = int(_short(figures)["count"].sum())
-    return 100 * count >= THRESHOLDS["short_share_percent"] * max(1, figures.launches)
+    return 100 * count >= THRESHOLDS.short_share_percent * max(1, figures.launches)
 
 
 def _short_gaps_ms(figures: TraceFigures) -> float:
@@ -196,17 +196,17 @@ def long_stalls(figures: TraceFigures) -> Iterator[Finding]:
 def stalls_in_one_place(figures: TraceFigures) -> pl.DataFrame:
     """The long gaps of the place that has most of them, if that is a large part of the idle time; else none."""
     gaps = gaps_of(figures, "launch").filter(is_stall)
-    if figures.percent("idle") < THRESHOLDS["idle_percent"] or not len(gaps):
+    if figures.percent("idle") < THRESHOLDS.idle_percent or not len(gaps):
         return gaps.clear()
     by_place = gaps.group_by(PLACE.alias("place")).agg(pl.col("gap_us").sum())
     place, longest = by_place.sort("gap_us", "place", descending=[True, False]).row(0)
-    is_large = 100 * longest / max(figures.idle_us, 1e-9) >= THRESHOLDS["stall_percent_of_idle"]
+    is_large = 100 * longest / max(figures.idle_us, 1e-9) >= THRESHOLDS.stall_percent_of_idle
     return gaps.filter(place == PLACE) if is_large else gaps.clear()
 
 
 def other_idle(figures: TraceFigures) -> Iterator[Finding]:
     """Idle time that the host side does not explain: other streams, missing launches, GPUs that take turns."""
-    if figures.percent("idle") < THRESHOLDS["idle_percent"]:
+    if figures.percent("idle") < THRESHOLDS.idle_percent:
         return
     if not figures.idle_causes:
         yield _taking_turns(figures)
@@ -214,7 +214,7 @@ def other_idle(figures: TraceFigures) -> Iterator[Finding]:
     gaps = gaps_of(figures, "other")
     gain_ms = figures.gap_gain_ms(gaps) + (0.0 if _has_short_kernels(figures) else _short_gaps_ms(figures))
     percent = figures.share_of_time(gain_ms)
-    if percent < THRESHOLDS["idle_percent"]:
+    if percent < THRESHOLDS.idle_percent:
         return
     causes = ", ".join(f"{idle.cause} {idle.percent_of_idle:.0f} %" for idle in figures.idle_causes[:3])
     evidence = f"idle causes: {causes}"
@@ -271,20 +271,31 @@ def _main_cause(gaps: pl.DataFrame) -> str:
     return str(sums["cause"][0]) if len(sums) else ""
 
 
-GAP_RULES: Final = (
-    # code, which gaps, title
-    ("WL301", "sync", "synchronising calls leave the GPU idle {percent:.0f} % of the time"),
-    ("WL303", "data", "the GPU waits {percent:.0f} % of the time for the data loader"),
-    ("WL304", "graph", "graph replays are {percent:.0f} % of the time apart"),
-    ("WL108", "setup", "the GPU waits {percent:.0f} % of the time for memory or kernels to be set up"),
-)
+def synchronising_calls(figures: TraceFigures) -> Iterator[Finding]:
+    yield from _gaps_of_kind(
+        figures, "WL301", "sync", title="synchronising calls leave the GPU idle {percent:.0f} % of the time"
+    )
 
 
-def gap_rules(figures: TraceFigures) -> Iterator[Finding]:
-    for code, kind, title in GAP_RULES:
-        gaps = gaps_of(figures, kind)
-        gain_ms = figures.gap_gain_ms(gaps)
-        percent = figures.share_of_time(gain_ms)
-        if percent >= THRESHOLDS["cause_percent"]:
-            text = title.format(percent=percent)
-            yield _gap_finding(figures, code, title=text, gaps=gaps, gain_ms=gain_ms, evidence=_counted(gaps))
+def data_loading(figures: TraceFigures) -> Iterator[Finding]:
+    yield from _gaps_of_kind(
+        figures, "WL303", "data", title="the GPU waits {percent:.0f} % of the time for the data loader"
+    )
+
+
+def graph_replays(figures: TraceFigures) -> Iterator[Finding]:
+    yield from _gaps_of_kind(figures, "WL304", "graph", title="graph replays are {percent:.0f} % of the time apart")
+
+
+def memory_and_kernel_setup(figures: TraceFigures) -> Iterator[Finding]:
+    title = "the GPU waits {percent:.0f} % of the time for memory or kernels to be set up"
+    yield from _gaps_of_kind(figures, "WL108", "setup", title=title)
+
+
+def _gaps_of_kind(figures: TraceFigures, code: str, kind: str, *, title: str) -> Iterator[Finding]:
+    gaps = gaps_of(figures, kind)
+    gain_ms = figures.gap_gain_ms(gaps)
+    percent = figures.share_of_time(gain_ms)
+    if percent >= THRESHOLDS.cause_percent:
+        text = title.format(percent=percent)
+        yield _gap_finding(figures, code, title=text, gaps=gaps, gain_ms=gain_ms, evidence=_counted(gaps))

@@ -26,8 +26,8 @@ def slow_matrix_ops(figures: TraceFigures) -> list[OpRow]:
         op
         for op in figures.ops
         if op.family in MATRIX_FAMILIES
-        and op.is_below(THRESHOLDS["slow_matrix_percent"])
-        and op.limit_us >= THRESHOLDS["least_matrix_us"]
+        and op.is_below(THRESHOLDS.slow_matrix_percent)
+        and op.limit_us >= THRESHOLDS.least_matrix_us
         and not (op.family == "gemm" and any(touches(op, size) for size in figures.score_sizes))
     ]
 
@@ -215,7 +215,7 @@ def unfused_attention(figures: TraceFigures) -> Iterator[Finding]:
 def _attention(figures: TraceFigures, elements: int) -> Attention:
     products = [op for op in figures.ops if op.family == "gemm" and touches(op, elements)]
     others = [op for op in figures.ops if op.family in ON_SCORES and op.size("elements") == elements]
-    rate = figures.ceiling("matrix", products[0].dtype).value * THRESHOLDS["reachable_attention"]
+    rate = figures.ceiling("matrix", products[0].dtype).value * THRESHOLDS.reachable_attention
     total_us = sum(op.total_us for op in products + others)
     flop = sum(op.flop * op.count for op in products)
     # Without a known GPU: the products stay, everything on the score matrix goes.

@@ -32,7 +32,7 @@ UNSTACKED: Final = {*NO_STACKS, "callers_only"}
 
 def _fusable_chains(figures: TraceFigures) -> pl.DataFrame:
     """Chains worth fusing; those on scores are WL204's, with a third of casts WL206's, an optimizer's WL208's."""
-    long = pl.col("length") >= THRESHOLDS["chain_length"]
+    long = pl.col("length") >= THRESHOLDS.chain_length
     frame = figures.numbered("chains").filter(long & (3 * pl.col("casts") < pl.col("length")))
     if figures.findings_of(many_launch_optimizer):
         frame = frame.filter(~pl.col("ops").str.contains(OPTIMIZER_OPS))
@@ -116,11 +116,11 @@ def layout_changes(figures: TraceFigures) -> Iterator[Finding]:
     if not kernels:
         return
     transposing_ms = figures.total_ms(kernels)
-    if figures.share_of_time(transposing_ms) < THRESHOLDS["layout_percent"]:
+    if figures.share_of_time(transposing_ms) < THRESHOLDS.layout_percent:
         return
     rows = [kernel_evidence(figures, kernel, is_gain=True) for kernel in kernels]
     # Batch norms are slow along NCHW for the same reason, and run about twice as far from the limit in NHWC.
-    reach = THRESHOLDS["reachable_norm"]
+    reach = THRESHOLDS.reachable_norm
     rows += [
         op_evidence(figures, op, op.total_us - op.count * op.limit_us / reach)
         for op in figures.ops
@@ -150,7 +150,7 @@ def many_launch_optimizer(figures: TraceFigures) -> Iterator[Finding]:
     if optimizer is None:
         return
     per_step = optimizer.count / max(1, figures.steps)
-    if per_step < THRESHOLDS["optimizer_launches"] or "_fused_" in optimizer.ops:
+    if per_step < THRESHOLDS.optimizer_launches or "_fused_" in optimizer.ops:
         return
     span_us = optimizer.span_us or 0.0
     # A fused step reads and writes each state once; unfused ones make about three times as many passes.
@@ -183,8 +183,8 @@ def _is_slow(op: OpRow) -> bool:
     return (
         op.bound == "memory"
         and op.family in MEMORY_FAMILIES
-        and op.is_below(THRESHOLDS["slow_memory_percent"] / (2 if op.approximate else 1))
-        and op.limit_us >= THRESHOLDS["least_memory_us"]
+        and op.is_below(THRESHOLDS.slow_memory_percent / (2 if op.approximate else 1))
+        and op.limit_us >= THRESHOLDS.least_memory_us
     )
 
 

@@ -1,4 +1,4 @@
-"""Rules: Tables → Findings. A rule is a function of the figures; its thresholds stand in `thresholds`."""
+"""The rules on traces: tables → findings. A rule is a function of the figures; its thresholds are in `thresholds`."""
 
 from __future__ import annotations
 
@@ -6,42 +6,48 @@ from collections.abc import Mapping
 from typing import Final
 
 from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules
-from warplens.advice.figures import Rule, TraceFigures
+from warplens.advice.explanations import EXPLANATIONS
+from warplens.advice.figures import Check, TraceFigures
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.missing_data import TORCH
 from warplens.model.finding import Finding, ranked
+from warplens.model.rule import RuleSet
 from warplens.model.table import Table
 
-RULES: Final[tuple[Rule, ...]] = (
-    idle_rules.host_bound,
-    idle_rules.short_kernels,
-    idle_rules.long_stalls,
-    idle_rules.gap_rules,
-    idle_rules.other_idle,
-    matrix_rules.misaligned,
-    matrix_rules.plain_fp32,
-    matrix_rules.legacy_kernels,
-    matrix_rules.unfused_attention,
-    matrix_rules.mask_tensor,
-    memory_rules.pointwise_chains,
-    memory_rules.cast_ping_pong,
-    memory_rules.layout_changes,
-    memory_rules.many_launch_optimizer,
-    memory_rules.slow_memory,
-    run_rules.wave_tail,
-    run_rules.few_blocks,
-    run_rules.recompute,
-    run_rules.exposed_communication,
-    run_rules.small_collectives,
-    run_rules.exposed_copies,
-    run_rules.pageable_copies,
-    run_rules.straggling_step,
-    run_rules.graph_heavy,
-    run_rules.unknown_kernels,
-    run_rules.doubtful_trace,
-)
+CHECKS: Final[Mapping[str, Check]] = {
+    "WL101": idle_rules.host_bound,
+    "WL104": idle_rules.short_kernels,
+    "WL107": idle_rules.long_stalls,
+    "WL301": idle_rules.synchronising_calls,
+    "WL303": idle_rules.data_loading,
+    "WL304": idle_rules.graph_replays,
+    "WL108": idle_rules.memory_and_kernel_setup,
+    "WL109": idle_rules.other_idle,
+    "WL201": matrix_rules.misaligned,
+    "WL202": matrix_rules.plain_fp32,
+    "WL203": matrix_rules.legacy_kernels,
+    "WL204": matrix_rules.unfused_attention,
+    "WL213": matrix_rules.mask_tensor,
+    "WL205": memory_rules.pointwise_chains,
+    "WL206": memory_rules.cast_ping_pong,
+    "WL207": memory_rules.layout_changes,
+    "WL208": memory_rules.many_launch_optimizer,
+    "WL211": memory_rules.slow_memory,
+    "WL209": run_rules.wave_tail,
+    "WL210": run_rules.few_blocks,
+    "WL212": run_rules.recompute,
+    "WL105": run_rules.exposed_communication,
+    "WL401": run_rules.small_collectives,
+    "WL106": run_rules.exposed_copies,
+    "WL302": run_rules.pageable_copies,
+    "WL305": run_rules.straggling_step,
+    "WL102": run_rules.graph_heavy,
+    "WL103": run_rules.unknown_kernels,
+    "WL901": run_rules.doubtful_trace,
+}
+RULES: Final = RuleSet(CHECKS, EXPLANATIONS, THRESHOLDS)
 WITHOUT_GAIN: Final = ("WL103", "WL901")
-"""Faults that make other numbers doubtful: always shown, although mending them wins no time."""
+"""Faults that make other numbers doubtful: always shown, although fixing them gains no time."""
 NEEDED_TABLES: Final = (
     "timeline", "steps", "idle", "gaps", "kernel_categories", "kernels", "launch_categories", "short_kernels", "comm",
     "quality", "roofline", "ceilings", "chains", "launches", "phases",
@@ -49,19 +55,19 @@ NEEDED_TABLES: Final = (
 
 
 def find(
-    tables: Mapping[str, Table], min_gain_percent: float = THRESHOLDS["min_gain_percent"], format: str = TORCH
+    tables: Mapping[str, Table], min_gain_percent: float = THRESHOLDS.min_gain_percent, format: str = TORCH
 ) -> list[Finding]:
-    """Every rule that fires, largest gain first; none where no GPU worked, none below the least gain.
+    """The findings of every rule, largest gain first; none where no GPU worked, none below the least gain.
 
-    The profile's `format` decides whose words the advice is in.
+    The profile's `format` decides which framework the advice is written for.
     """
     figures = TraceFigures(tables, format)
     if not figures.has_gpu:
         return []
-    found = [finding for rule in RULES for finding in figures.findings_of(rule)]
+    findings = [finding for rule in RULES for finding in figures.findings_of(rule.check)]
     kept = [
         finding
-        for finding in found
+        for finding in findings
         if finding.code in WITHOUT_GAIN or round(finding.gain_percent, 6) >= min_gain_percent
     ]
     return ranked(kept)

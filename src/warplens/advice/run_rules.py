@@ -28,7 +28,7 @@ def graph_heavy(figures: TraceFigures) -> Iterator[Finding]:
     whole_us = float(figures.frame("launch_categories")["total_us"].sum()) or 1.0
     graphs_us = float(frame["total_us"].sum())
     percent = 100 * graphs_us / whole_us
-    if percent < THRESHOLDS["graph_percent"]:
+    if percent < THRESHOLDS.graph_percent:
         return
     kinds = frame.group_by("kernel_category").agg(pl.col("total_us").sum())
     kind, kind_us = kinds.sort("total_us", "kernel_category", descending=[True, False]).row(0)
@@ -45,7 +45,7 @@ def graph_heavy(figures: TraceFigures) -> Iterator[Finding]:
 
 def unknown_kernels(figures: TraceFigures) -> Iterator[Finding]:
     other = next((category for category in figures.categories if category.kernel_category == OTHER), None)
-    if other is None or other.percent <= THRESHOLDS["other_percent"]:
+    if other is None or other.percent <= THRESHOLDS.other_percent:
         return
     frame = figures.numbered("kernels").filter(pl.col("kernel_category") == OTHER)
     rows = [kernel_evidence(figures, kernel) for kernel in records(frame.head(5), KernelRow)]
@@ -76,7 +76,7 @@ def doubtful_trace(figures: TraceFigures) -> Iterator[Finding]:
     ]
     # Work that was queued before the recording began is no fault: steps and ops leave it out, and say so.
     unlinked = next((phase for phase in figures.rows(PhaseRow) if phase.phase == "unknown"), None)
-    if unlinked and unlinked.percent >= THRESHOLDS["unlinked_percent"] and not UNLINKED_BY_DESIGN & figures.note_codes:
+    if unlinked and unlinked.percent >= THRESHOLDS.unlinked_percent and not UNLINKED_BY_DESIGN & figures.note_codes:
         share = f"{unlinked.percent:.0f} % of GPU time has no recorded launch"
         text = f"{share} amid work that has, so no op, line or step"
         rows.append(Evidence(text, targets=(unlinked.target,)))
@@ -92,10 +92,17 @@ def doubtful_trace(figures: TraceFigures) -> Iterator[Finding]:
 
 
 def _exposed(
-    figures: TraceFigures, measure: str, code: str, *, title: str, place: str, rows: Sequence[Evidence]
+    figures: TraceFigures,
+    measure: str,
+    code: str,
+    *,
+    limit_percent: float,
+    title: str,
+    place: str,
+    rows: Sequence[Evidence],
 ) -> Iterator[Finding]:
     percent = figures.percent(measure)
-    if percent < THRESHOLDS[f"{measure}_percent"]:
+    if percent < limit_percent:
         return
     yield figures.finding(
         code,
@@ -117,6 +124,7 @@ def exposed_communication(figures: TraceFigures) -> Iterator[Finding]:
         figures,
         "exposed_communication",
         "WL105",
+        limit_percent=THRESHOLDS.exposed_communication_percent,
         title="communication is hidden by nothing for {percent:.1f} % of the time",
         place=place,
         rows=rows,
@@ -150,6 +158,7 @@ def exposed_copies(figures: TraceFigures) -> Iterator[Finding]:
         figures,
         "exposed_memcpy",
         "WL106",
+        limit_percent=THRESHOLDS.exposed_memcpy_percent,
         title="copies are hidden by nothing for {percent:.1f} % of the time",
         place=rows[0].place if rows else "",
         rows=rows,
@@ -158,7 +167,7 @@ def exposed_copies(figures: TraceFigures) -> Iterator[Finding]:
 
 def pageable_copies(figures: TraceFigures) -> Iterator[Finding]:
     """Copies from or to pageable host memory: the driver copies them once more, and the call blocks."""
-    link_tbps = figures.ceiling("host link").value * THRESHOLDS["reachable_of_measured"]
+    link_tbps = figures.ceiling("host link").value * THRESHOLDS.reachable_of_measured
     rows = []
     for op in figures.ops:
         if op.family != "transfer" or op.param("memory") != "pageable":
@@ -177,7 +186,7 @@ def pageable_copies(figures: TraceFigures) -> Iterator[Finding]:
             )
             rows.append(row)
     gain_ms = summed(rows)
-    if figures.share_of_time(gain_ms) < THRESHOLDS["min_gain_percent"]:
+    if figures.share_of_time(gain_ms) < THRESHOLDS.min_gain_percent:
         return
     yield figures.finding(
         "WL302",
@@ -191,12 +200,12 @@ def pageable_copies(figures: TraceFigures) -> Iterator[Finding]:
 
 def small_collectives(figures: TraceFigures) -> Iterator[Finding]:
     """Many collectives too small for the links' bandwidth, with exposed time to win."""
-    limit = THRESHOLDS["small_message_kib"] * 1024
+    limit = THRESHOLDS.small_message_kib * 1024
     frame = figures.numbered("comm").filter((pl.col("message_bytes") > 0) & (pl.col("message_bytes") < limit))
     rows = [_collective_evidence(figures, collective) for collective in records(frame, CollectiveRow)]
     per_step = sum(row.count for row in rows) / max(1, figures.steps)
     exposed_ms = summed(rows)
-    if per_step < THRESHOLDS["small_messages_per_step"] or not exposed_ms:
+    if per_step < THRESHOLDS.small_messages_per_step or not exposed_ms:
         return
     yield figures.finding(
         "WL401",
@@ -213,7 +222,7 @@ def wave_tail(figures: TraceFigures) -> Iterator[Finding]:
     """Grids a little over a whole number of waves."""
     is_tail = (
         (pl.col("waves") > 1)
-        & (pl.col("unused_percent") >= THRESHOLDS["tail_percent"])
+        & (pl.col("unused_percent") >= THRESHOLDS.tail_percent)
         & pl.col("kernel_category").is_in(COMPUTING)
     )
     yield from _unused(
@@ -229,7 +238,7 @@ def few_blocks(figures: TraceFigures) -> Iterator[Finding]:
 
 
 def _unused(figures: TraceFigures, code: str, chosen: pl.Expr, *, title: str) -> Iterator[Finding]:
-    is_long = pl.col("mean_us") >= THRESHOLDS["least_tail_us"]
+    is_long = pl.col("mean_us") >= THRESHOLDS.least_tail_us
     launches = records(figures.numbered("launches").filter(chosen & is_long), LaunchRow)
     if not launches:
         return
@@ -289,11 +298,11 @@ def recompute(figures: TraceFigures) -> Iterator[Finding]:
 def straggling_step(figures: TraceFigures) -> Iterator[Finding]:
     """One step that takes much longer than the others."""
     frame = figures.numbered("steps").filter(pl.col("gpu_ms") > 0)
-    if len(frame) < THRESHOLDS["straggler_steps"]:
+    if len(frame) < THRESHOLDS.straggler_steps:
         return
     usual_ms, usual_host_ms = _median(frame["gpu_ms"]), _median(frame["host_ms"])
     steps = records(frame, StepRow)
-    slow = [step for step in steps if step.gpu_ms > THRESHOLDS["straggler_ratio"] * usual_ms]
+    slow = [step for step in steps if step.gpu_ms > THRESHOLDS.straggler_ratio * usual_ms]
     if not slow or len(slow) > len(steps) / 4:
         return
     rows = [_step_evidence(step, _slow_step(steps, step, usual_host_ms), usual_ms, of=len(steps)) for step in slow]
@@ -314,7 +323,7 @@ def _slow_step(steps: Sequence[StepRow], slow: StepRow, usual_host_ms: float) ->
     """The step to look into. On the GPU a step lasts until the next one's first kernel: where it waited for that, the
     next step's host part is what took long."""
     later = min((step for step in steps if step.start_ms > slow.start_ms), key=lambda step: step.start_ms, default=None)
-    limit_ms = THRESHOLDS["straggler_ratio"] * usual_host_ms
+    limit_ms = THRESHOLDS.straggler_ratio * usual_host_ms
     return later if later and later.host_ms > limit_ms and slow.host_ms <= limit_ms else slow
 
 

@@ -1,53 +1,60 @@
-"""Every number that decides whether a rule speaks, in one place; `warplens explain CODE` fills them in."""
+"""Every number that decides whether a rule fires, in one place; `warplens explain CODE` fills them in."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-THRESHOLDS: Final = {
-    "min_gain_percent": 1.0,
+from warplens.model.rule import Thresholds, threshold
+
+
+@dataclass(frozen=True)
+class TraceThresholds(Thresholds):
+    min_gain_percent: float = threshold(1.0, "smaller gains are within the spread from one run to the next")
     # idle time
-    "idle_percent": 10.0,
-    "short_share_percent": 50.0,
-    "stall_percent_of_idle": 10.0,
-    "cause_percent": 1.0,
-    # what is inside graphs, or unknown
-    "graph_percent": 50.0,
-    "other_percent": 1.0,
-    "unlinked_percent": 5.0,
+    idle_percent: float = threshold(10.0, "less idle time is common even in well-tuned training")
+    short_share_percent: float = threshold(50.0, "short kernels are the usual case, not the exception")
+    stall_percent_of_idle: float = threshold(10.0, "one place with a tenth of the idle time deserves its own finding")
+    cause_percent: float = threshold(1.0, "the least gain that is reported by default")
+    # kernels in graphs or of unknown category
+    graph_percent: float = threshold(50.0, "most of the time cannot be attributed to ops")
+    other_percent: float = threshold(1.0, "category shares are then off by more than they are rounded")
+    unlinked_percent: float = threshold(5.0, "sums by op, line and step then miss a noticeable part")
     # communication and copies
-    "exposed_communication_percent": 10.0,
-    "exposed_memcpy_percent": 5.0,
-    "small_message_kib": 1024.0,
-    "small_messages_per_step": 8.0,
-    # how close to a measured ceiling a well-made kernel comes, and to a data sheet's
-    "reachable_of_measured": 0.85,
-    "reachable_of_datasheet": 0.7,
-    "reachable_bandwidth": 0.8,
-    "reachable_norm": 0.5,
-    "reachable_attention": 0.5,
+    exposed_communication_percent: float = threshold(10.0, "some exposed communication remains with good overlap")
+    exposed_memcpy_percent: float = threshold(5.0, "copies of a batch are short when they are prefetched")
+    small_message_kib: float = threshold(1024.0, "below about 1 MiB a collective takes its latency, not its bandwidth")
+    small_messages_per_step: float = threshold(8.0, "a few small messages, such as a loss, are in every program")
+    # how close to a measured ceiling a well-written kernel comes, and to a data sheet's
+    reachable_of_measured: float = threshold(0.85, "large library products reach this share of a measured ceiling")
+    reachable_of_datasheet: float = threshold(0.7, "data sheets give a clock that sustained work does not keep")
+    reachable_bandwidth: float = threshold(0.8, "large copies reach this share of a data sheet's bandwidth")
+    reachable_norm: float = threshold(0.5, "channels-last batch norms reach half of their limit")
+    reachable_attention: float = threshold(0.5, "fused attention kernels reach half of the matrix units' rate")
     # matrix work
-    "slow_matrix_percent": 50.0,
-    "least_matrix_us": 5.0,
+    slow_matrix_percent: float = threshold(50.0, "library kernels for aligned sizes reach more")
+    least_matrix_us: float = threshold(5.0, "shorter products are limited by their start-up")
     # memory-bound work
-    "slow_memory_percent": 40.0,
-    "least_memory_us": 10.0,
-    "layout_percent": 2.0,
-    "chain_length": 3.0,
+    slow_memory_percent: float = threshold(40.0, "a plain elementwise kernel reaches twice this")
+    least_memory_us: float = threshold(10.0, "shorter kernels are limited by their start-up")
+    layout_percent: float = threshold(2.0, "a few transpositions at the edges of a model are normal")
+    chain_length: float = threshold(3.0, "two ops in a row save too few bytes to matter")
     # launches
-    "tail_percent": 25.0,
-    "few_blocks_percent": 50.0,
-    "least_tail_us": 20.0,
-    "optimizer_launches": 50.0,
+    tail_percent: float = threshold(25.0, "a smaller unused share is common for grids of a few waves")
+    few_blocks_percent: float = threshold(50.0, "half of the multiprocessors have no work")
+    least_tail_us: float = threshold(20.0, "shorter kernels do not fill the GPU for other reasons")
+    optimizer_launches: float = threshold(50.0, "a fused optimizer needs a handful of launches")
     # steps
-    "straggler_ratio": 1.3,
-    "straggler_steps": 4.0,
-}
+    straggler_ratio: float = threshold(1.3, "steps of one program differ by less")
+    straggler_steps: float = threshold(4.0, "with fewer steps the median does not show what is usual")
+
+
+THRESHOLDS: Final = TraceThresholds()
 LONG_GAP_US: Final = 1000.0
 """A gap no launch explains."""
 IDLE_BOUND_PERCENT: Final = 40.0
 """From this share of idle time on a run is called host-bound."""
 ALIGNMENT: Final = {"bf16": 8, "fp16": 8, "fp8": 16, "int8": 16, "fp32": 4}
-"""Elements in 16 bytes: what the fast matrix kernels load at once, so what every contiguous size must divide by."""
+"""Elements in 16 bytes: what fast matrix kernels load at once; every contiguous size should be a multiple of it."""
 GOOD_MULTIPLE: Final = 64
-"""A size of which tiles leave no rest."""
+"""Tiles divide a multiple of this size without a remainder."""

@@ -49,7 +49,7 @@ def _in_graphs(figures: TraceFigures) -> str:
     frame = figures.frame("launch_categories")
     inside, whole = float(frame.filter("is_graph")["total_us"].sum()), float(frame["total_us"].sum())
     percent = 100 * inside / whole if whole else 0.0
-    return f" ({percent:.0f} % of it inside graph launches)" if percent >= THRESHOLDS["graph_percent"] else ""
+    return f" ({percent:.0f} % of it inside graph launches)" if percent >= THRESHOLDS.graph_percent else ""
 
 
 def _without_gpu(quality: Table) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -19,6 +18,7 @@ from warplens.kernel_lab.facts.records import Facts
 from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
 from warplens.kernel_lab.suggesting.counterfactual import recompiler
 from warplens.kernel_lab.suggesting.suggestions import Suggestion, suggest, wave_suggestions
+from warplens.kernel_lab.suggesting.targets import located
 from warplens.model.measured import Measured
 from warplens.model.table import Column, Table, frame_of_rows
 
@@ -71,6 +71,10 @@ class CheckResult:
     notes: tuple[str, ...] = ()
     failure: str | None = None
     """What ended the script before its end; it is among the notes too."""
+
+    def findings(self) -> list[Suggestion]:
+        """The suggestions of all checks, with targets in the tables of all of them."""
+        return list(located((check.facts, check.suggestions) for check in self.checks))
 
 
 @dataclass(frozen=True)
@@ -250,14 +254,13 @@ def suggestions_table(found: CheckResult) -> Table:
 def _row(check: KernelCheck, suggestion: Suggestion, stake_us: float | None) -> dict[str, str | float | None]:
     facts, measured = check.facts, check.measured
     shown = suggestion.counterfactual
-    place = suggestion.place
     return {
         "code": suggestion.code,
         "title": suggestion.title,
         "kernel": facts.kernel,
-        "target": suggestion.target,
+        "target": suggestion.compiled_for,
         "config": suggestion.config,
-        "line": f"{Path(place.file).name}:{place.line}" if place else "",
+        "line": suggestion.place,
         "evidence": suggestion.evidence,
         "advice": suggestion.advice,
         "change": shown.change if shown else "",

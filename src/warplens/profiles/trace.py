@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from warplens.advice import NEEDED_TABLES, explain, find, verdict
+from warplens.advice import NEEDED_TABLES, RULES, find, verdict
 from warplens.analyses import TABLES, TRACE_TABLES, Options, Workspace
 from warplens.analyses.page.members import MEMBER_TABLES
 from warplens.analyses.page.scene import scene
@@ -145,7 +145,7 @@ class Profile(TablesOnDemand):
             command,
             start,
             definitions(),
-            {code: explain(code) for code in codes},
+            {code: RULES.explain(code) for code in codes},
             finding_targets=finding_targets(self.findings()),
             evidence_targets=evidence_targets(self.findings()),
         )

@@ -7,21 +7,16 @@ from collections.abc import Iterator
 from warplens.kernel_lab.checking import CheckResult, suggestions_table
 from warplens.kernel_lab.facts.tables import facts_tables
 from warplens.kernel_lab.measured.tables import measured_tables
-from warplens.kernel_lab.suggesting.explanations import EXPLANATIONS
-from warplens.kernel_lab.suggesting.records import CODES
 from warplens.kernel_lab.tracing.records import FAULT_KINDS, KernelTrace
 from warplens.kernel_lab.tracing.tables import TABLES
 from warplens.model.table import Table
 
 
 def list_kernel_topics() -> Iterator[str]:
-    yield "codes of warplens kernel check: " + ", ".join(CODES)
     yield "faults of warplens kernel trace: " + ", ".join(FAULT_KINDS)
 
 
 def kernel_topic(topic: str) -> Iterator[str]:
-    if topic.upper() in CODES:
-        yield f"{topic.upper()}: {CODES[topic.upper()]}. {EXPLANATIONS[topic.upper()]}"
     if topic in FAULT_KINDS:
         yield f"{topic}: {FAULT_KINDS[topic]}"
 

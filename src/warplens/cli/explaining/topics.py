@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from warplens.advice import EXPLAIN, explain
+from warplens.advice import RULES
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT
 from warplens.advice.verdict import COMMUNICATION_BOUND_PERCENT
 from warplens.analyses.time.gaps import CAUSES
@@ -15,6 +15,7 @@ from warplens.categories.rules import builtin_categories
 from warplens.cli.explaining.kernel_topics import kernel_tables, kernel_topic, list_kernel_topics
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, all_gpus
+from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
 from warplens.model.quality import MESSAGES
 from warplens.model.table import Table
 from warplens.model.trace import empty_trace
@@ -28,16 +29,19 @@ def list_topics() -> Iterator[str]:
     for table in all_tables():
         yield f"  {table.name}: {table.meaning}"
     yield "measures of the timeline: " + ", ".join(MEANINGS)
-    yield "finding codes: " + ", ".join(EXPLAIN)
+    yield "finding codes: " + ", ".join(RULES.codes)
+    yield "codes of warplens kernel check: " + ", ".join(KERNEL_RULES.codes)
     yield "more: verdict, gpus (those whose limits are known), costs (families of FLOP and byte counts), config"
     yield "quality notes: " + ", ".join(MESSAGES)
     yield "kernel categories: " + ", ".join(category_names())
     yield from list_kernel_topics()
 
 
-def findings_topic(topic: str) -> Iterator[str]:
-    if topic.upper() in EXPLAIN:
-        yield f"{topic.upper()}: {explain(topic.upper())}"
+def rule_topic(topic: str) -> Iterator[str]:
+    code = topic.upper()
+    for rules in (RULES, KERNEL_RULES):
+        if code in rules:
+            yield f"{code}: {rules.explain(code)}"
 
 
 def quality_topic(topic: str) -> Iterator[str]:
@@ -115,7 +119,7 @@ def all_tables() -> list[Table]:
 
 TOPICS = (
     verdict_topic,
-    findings_topic,
+    rule_topic,
     kernel_topic,
     quality_topic,
     timeline_topic,

@@ -70,7 +70,7 @@ def _suggestion(group: list[tuple[Suggestion, float | None]], width: int) -> Ite
     from warplens.kernel_lab.checking import effect
 
     first = group[0][0]
-    places = [each.place for each, _ in group if each.place is not None]
+    places = [each.source for each, _ in group if each.source is not None]
     lines = ", ".join(str(line) for line in sorted({place.line for place in places}))
     at = f"  {Path(places[0].file).name}:{lines}" if places else ""
     # Lines that were sampled have shares of their own, which add up; else each stands for the whole kernel.

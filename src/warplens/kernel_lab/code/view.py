@@ -114,7 +114,7 @@ def _suggestion(suggestion: Suggestion, stake_us: float | None, numbers: _Number
     return CodeSuggestion(
         code=suggestion.code,
         title=suggestion.title,
-        place=numbers.place(suggestion.place),
+        place=numbers.place(suggestion.source),
         evidence=suggestion.evidence,
         advice=suggestion.advice,
         change=shown.change if shown else "",

@@ -204,9 +204,11 @@ def at_stake_us(suggestion: Suggestion, facts: Facts, found: Joined | None, sour
     of_grid = {grid: time_ns for grid, time_ns in found.grids if grid == suggestion.grid}
     if suggestion.grid is not None and of_grid:
         return of_grid[suggestion.grid] / 1e3
-    if suggestion.place is None or suggestion.code in WHOLE_KERNEL or not found.has_lines:
+    if suggestion.source is None or suggestion.code in WHOLE_KERNEL or not found.has_lines:
         return found.total_us
-    line = suggestion.place.line
-    lines = statement_lines(source, line) if suggestion.place.file == facts.file else range(line, line + 1)
-    hit = sum(each.samples for each in found.samples if each.line in lines and _is_in(each.file, suggestion.place.file))
+    line = suggestion.source.line
+    lines = statement_lines(source, line) if suggestion.source.file == facts.file else range(line, line + 1)
+    hit = sum(
+        each.samples for each in found.samples if each.line in lines and _is_in(each.file, suggestion.source.file)
+    )
     return found.total_us * hit / found.sample_count if found.sample_count else found.total_us

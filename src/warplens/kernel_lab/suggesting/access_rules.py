@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from warplens.kernel_lab.facts.records import Access, Facts, SharedAccess
 from warplens.kernel_lab.suggesting.counterfactual import Change
 from warplens.kernel_lab.suggesting.records import Draft, Situation
-from warplens.kernel_lab.suggesting.thresholds import limit
+from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
 
 _VECTOR = re.compile(r"vec = (\d+).*origin vec = (\d+)")
 _MOST_ARGUMENTS = 6
@@ -23,15 +23,16 @@ def narrow_accesses(situation: Situation) -> Iterator[Draft]:
         if access.by_strides:
             yield _descriptor_draft(situation, access)
         elif access.undivided:
-            yield _divisibility_draft("WK102", access, "the address is not known to be aligned")
-        elif access.width_bits * limit("far_width_ratio") <= access.best_bits:
+            yield _divisibility_draft(situation, "WK102", access, "the address is not known to be aligned")
+        elif access.width_bits * THRESHOLDS.far_width_ratio <= access.best_bits:
             yield Draft(
-                "WK102",
-                access.place,
-                _evidence(access) + "; every argument behind it is divisible by 16",
-                "either the tile begins at an offset that is no multiple of the wide access, or neighbouring elements "
-                "of the tile are not neighbours in memory: begin at a multiple of 16, and let the last dimension of "
-                "the tile run along the stride of 1",
+                code="WK102",
+                target=situation.access_row(access),
+                place=access.place,
+                evidence=f"{_evidence(access)}; all arguments of the address are divisible by 16",
+                advice="either the tile starts at an offset that is not a multiple of the access width, or "
+                "neighbouring elements of the tile are not neighbours in memory: start at a multiple of 16, and let "
+                "the last dimension of the tile run along the stride of 1",
             )
 
 
@@ -44,14 +45,15 @@ def masks(situation: Situation) -> Iterator[Draft]:
         allowed = f" (the pointers alone would allow {elements * access.element_bits})" if elements else ""
         why = f"its mask is what narrows it{allowed}"
         if access.undivided:
-            yield _divisibility_draft("WK107", access, why)
+            yield _divisibility_draft(situation, "WK107", access, why)
         else:
             yield Draft(
-                "WK107",
-                access.place,
-                f"{_evidence(access)}; {why}",
-                "compare offsets with a bound that is a multiple of 16, or drop the mask for the blocks inside and "
-                "keep it for the last one",
+                code="WK107",
+                target=situation.access_row(access),
+                place=access.place,
+                evidence=f"{_evidence(access)}; {why}",
+                advice="compare offsets with a bound that is a multiple of 16, or omit the mask in all blocks but the "
+                "last",
             )
 
 
@@ -60,7 +62,7 @@ def is_narrow(access: Access) -> bool:
         access.is_tile
         and access.kind in ("load", "store", "async copy")
         and not access.is_indirect
-        and 0 < access.width_bits * limit("width_ratio") <= access.best_bits
+        and 0 < access.width_bits * THRESHOLDS.width_ratio <= access.best_bits
     )
 
 
@@ -84,16 +86,17 @@ def _elements_without_mask(facts: Facts, access: Access) -> int:
 
 def _descriptor_draft(situation: Situation, access: Access) -> Draft:
     return Draft(
-        "WK102",
-        access.place,
-        f"{_evidence(access)}; {situation.facts.target} has no TMA, so the host's descriptor becomes a pointer with "
-        "strides that are known only at run time, the last one too",
-        "make the descriptor in the kernel, `tl.make_tensor_descriptor(ptr, shape, [stride, 1], block)`, or use plain "
-        "pointers: then the compiler sees that the last stride is 1",
+        code="WK102",
+        target=situation.access_row(access),
+        place=access.place,
+        evidence=f"{_evidence(access)}; {situation.facts.target} has no TMA, so the host's descriptor becomes a "
+        "pointer with strides that are known only at run time, including the last one",
+        advice="make the descriptor in the kernel, `tl.make_tensor_descriptor(ptr, shape, [stride, 1], block)`, or use "
+        "plain pointers: then the compiler sees that the last stride is 1",
     )
 
 
-def _divisibility_draft(code: str, access: Access, why: str) -> Draft:
+def _divisibility_draft(situation: Situation, code: str, access: Access, why: str) -> Draft:
     names = access.undivided
     pointers = access.argument.split("|")
     every = Change(divisible=names)
@@ -114,15 +117,16 @@ def _divisibility_draft(code: str, access: Access, why: str) -> Draft:
 
     fits = max(access.best_bits // max(access.element_bits, 1), 1)
     return Draft(
-        code,
-        access.place,
-        f"{_evidence(access)}; {why}: {{unknown}} not known to be divisible by 16",
-        "pass {written}",
-        (every, *fewer[:_MOST_ARGUMENTS]),
-        helps,
-        smallest,
-        needed,
-        needs_proof=access.width_bits >= limit("narrow_bits"),
+        code=code,
+        target=situation.access_row(access),
+        place=access.place,
+        evidence=f"{_evidence(access)}; {why}: {{unknown}} not known to be divisible by 16",
+        advice="pass {written}",
+        changes=(every, *fewer[:_MOST_ARGUMENTS]),
+        helps=helps,
+        smallest=smallest,
+        further=needed,
+        needs_proof=access.width_bits >= THRESHOLDS.narrow_bits,
         otherwise="divisible arguments do not help here: neighbouring elements of the tile are not neighbours in "
         "memory; let the last dimension of the tile run along the stride of 1",
         unknown=names,
@@ -171,14 +175,15 @@ def bank_conflicts(situation: Situation) -> Iterator[Draft]:
         )
         if now is None or padded is None or swizzled is None:
             continue
-        if now < limit("conflict_ratio") * min(padded, swizzled):
+        if now < THRESHOLDS.conflict_ratio * min(padded, swizzled):
             continue
         yield Draft(
-            "WK106",
-            worst.place,
-            f"a {worst.kind} of the {'×'.join(map(str, worst.shape))} tile takes {worst.conflicts} extra passes per "
-            f"wavefront; layout {worst.layout}",
-            f"padding each row by {worst.padding} elements gives {padded - 1} extra passes, the best swizzle "
+            code="WK106",
+            target=situation.shared_row(worst),
+            place=worst.place,
+            evidence=f"a {worst.kind} of the {'×'.join(map(str, worst.shape))} tile takes {worst.conflicts} extra "
+            f"passes per wavefront; layout {worst.layout}",
+            advice=f"padding each row by {worst.padding} elements gives {padded - 1} extra passes, the best swizzle "
             f"{swizzled - 1}; in plain Triton, the order of the tile's dimensions or its width decides the layout",
         )
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from warplens.hardware import Gpu
 from warplens.kernel_lab.facts.records import Facts, Occupancy, Place
 from warplens.kernel_lab.suggesting.counterfactual import Change
-from warplens.kernel_lab.suggesting.records import Draft, Situation, counted
-from warplens.kernel_lab.suggesting.thresholds import limit
+from warplens.kernel_lab.suggesting.records import Draft, Situation
+from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
+from warplens.units import plural
 
 _MOST_WARPS = 16
 
@@ -17,17 +18,18 @@ _MOST_WARPS = 16
 def spills(situation: Situation) -> Iterator[Draft]:
     """WK101: more values are alive than the registers hold."""
     facts = situation.facts
-    if facts.spill_bytes < limit("spill_bytes"):
+    if facts.spill_bytes < THRESHOLDS.spill_bytes:
         return
     yield Draft(
-        "WK101",
-        _most_local(facts),
-        f"{facts.spill_store_bytes} bytes per thread are written to local memory and {facts.spill_load_bytes} read "
-        f"back; {facts.registers} registers per thread",
-        "compile with {change}",
-        tuple(_relief(situation)),
-        lambda after: after.spill_bytes * 2 <= facts.spill_bytes,
-        otherwise="halve the tile, or let values that are needed late be loaded late",
+        code="WK101",
+        target=situation.line_row(_most_local(facts)),
+        place=_most_local(facts),
+        evidence=f"{facts.spill_store_bytes} bytes per thread are written to local memory and "
+        f"{facts.spill_load_bytes} read back; {facts.registers} registers per thread",
+        advice="compile with {change}",
+        changes=tuple(_relief(situation)),
+        helps=lambda after: after.spill_bytes * 2 <= facts.spill_bytes,
+        otherwise="halve the tile, or load values that are needed late as late as possible",
     )
 
 
@@ -61,7 +63,7 @@ def low_occupancy(situation: Situation) -> Iterator[Draft]:
     facts, occupancy = situation.facts, situation.facts.occupancy
     if occupancy is None or occupancy.blocks == 0 or facts.dots:
         return
-    if occupancy.percent >= limit("occupancy_percent"):
+    if occupancy.percent >= THRESHOLDS.occupancy_percent:
         return
 
     def helps(after: Facts) -> bool:
@@ -72,14 +74,14 @@ def low_occupancy(situation: Situation) -> Iterator[Draft]:
         )
 
     yield Draft(
-        "WK108",
-        None,
-        f"{occupancy.warps} of {occupancy.warp_slots} warps fit ({occupancy.percent:.0f} %), in blocks of "
-        f"{facts.num_warps}; bounded by {occupancy.limiter} ({occupancy.blocks} of them{_next_limit(occupancy)})",
-        "compile with {change}",
-        tuple(_occupancy_changes(situation, occupancy)),
-        helps,
-        otherwise=f"use less of what bounds it: {occupancy.limiter}",
+        code="WK108",
+        target=situation.whole,
+        evidence=f"{occupancy.warps} of {occupancy.warp_slots} warps fit ({occupancy.percent:.0f} %), in blocks of "
+        f"{facts.num_warps}; limited by {occupancy.limiter} ({occupancy.blocks} of them{_next_limit(occupancy)})",
+        advice="compile with {change}",
+        changes=tuple(_occupancy_changes(situation, occupancy)),
+        helps=helps,
+        otherwise=f"use less of what limits it: {occupancy.limiter}",
     )
 
 
@@ -112,33 +114,33 @@ def waves(situation: Situation) -> Iterator[Draft]:
     if count <= 1:
         # A grid that does not fill every multiprocessor once is spread over all of them, one block each.
         without = gpu.multiprocessors - blocks
-        if not situation.is_test_data and 100 * without >= limit("idle_wave_percent") * gpu.multiprocessors:
+        if not situation.is_test_data and 100 * without >= THRESHOLDS.idle_wave_percent * gpu.multiprocessors:
             yield _too_few(situation, gpu, blocks)
         return
     last = blocks - (count - 1) * per_wave
     idle = 100.0 * (1 - blocks / (count * per_wave))
-    if idle < limit("idle_wave_percent") or count > limit("many_waves"):
+    if idle < THRESHOLDS.idle_wave_percent or count > THRESHOLDS.many_waves:
         return
     yield Draft(
-        "WK109",
-        None,
-        f"{blocks} blocks on {gpu.name}: {gpu.multiprocessors} {unit}s × {counted(occupancy.blocks, 'block')} make "
-        f"{per_wave} at once, so {count} waves with {counted(last, 'block')} in the last, which leaves "
-        f"{100 * (1 - last / per_wave):.0f} % of its places empty",
-        f"choose a tile that gives a multiple of {per_wave} blocks{_split_k(facts)}, or let as many blocks as fit loop "
-        "over the tiles (a persistent kernel)",
+        code="WK109",
+        target=situation.whole,
+        evidence=f"{blocks} blocks on {gpu.name}: {gpu.multiprocessors} {unit}s × {plural(occupancy.blocks, 'block')} "
+        f"hold {per_wave} at once, so {count} waves with {plural(last, 'block')} in the last, which leaves "
+        f"{100 * (1 - last / per_wave):.0f} % of it empty",
+        advice=f"choose a tile that gives a multiple of {per_wave} blocks{_split_k(facts)}, or launch as many blocks "
+        "as fit and let them loop over the tiles (a persistent kernel)",
     )
 
 
 def _too_few(situation: Situation, gpu: Gpu, blocks: int) -> Draft:
     without = gpu.multiprocessors - blocks
     return Draft(
-        "WK109",
-        None,
-        f"{counted(blocks, 'block')} on {gpu.name}, which has {gpu.multiprocessors} {situation.unit}s: {without} of "
-        f"them ({100 * without / gpu.multiprocessors:.0f} %) have no block",
-        f"choose a smaller tile, which gives more blocks{_split_k(situation.facts)}, or let one launch do more of the "
-        "work",
+        code="WK109",
+        target=situation.whole,
+        evidence=f"{plural(blocks, 'block')} on {gpu.name}, which has {gpu.multiprocessors} {situation.unit}s: "
+        f"{without} of them ({100 * without / gpu.multiprocessors:.0f} %) have no block",
+        advice=f"choose a smaller tile, which gives more blocks{_split_k(situation.facts)}, or do more of the work in "
+        "one launch",
     )
 
 
@@ -158,20 +160,22 @@ def tile_size(situation: Situation) -> Iterator[Draft]:
     if largest < threads and not facts.dots:
         warps = max(largest // target.warp_size, 1)
         yield Draft(
-            "WK110",
-            tiles[0].place,
-            f"the largest tile has {largest} elements for {threads} threads",
-            "compile with {change}, or give each program a larger tile",
-            (Change(options=(("num_warps", warps),)),) if warps < facts.num_warps else (),
+            code="WK110",
+            target=situation.access_row(tiles[0]),
+            place=tiles[0].place,
+            evidence=f"the largest tile has {largest} elements for {threads} threads",
+            advice="compile with {change}, or give each program a larger tile",
+            changes=(Change(options=(("num_warps", warps),)),) if warps < facts.num_warps else (),
         )
     for dot in facts.dots:
-        if dot.in_loop and min(dot.shape) > 0 and min(dot.shape[:2]) < limit("smallest_dot_side"):
+        if dot.in_loop and min(dot.shape) > 0 and min(dot.shape[:2]) < THRESHOLDS.smallest_dot_side:
             yield Draft(
-                "WK110",
-                dot.place,
-                f"a product of {'×'.join(map(str, dot.shape))} does {_uses_per_element(dot.shape):.0f} multiplications "
-                "for each element of its operands",
-                "take a tile of 64 or 128 on each side of the result where the problem is that large",
+                code="WK110",
+                target=situation.line_row(dot.place),
+                place=dot.place,
+                evidence=f"a product of {'×'.join(map(str, dot.shape))} does {_uses_per_element(dot.shape):.0f} "
+                "multiplications for each element of its operands",
+                advice="use a tile of 64 or 128 on each side of the result where the problem is that large",
             )
 
 
@@ -183,17 +187,18 @@ def _uses_per_element(shape: tuple[int, int, int]) -> float:
 def _too_large(situation: Situation, occupancy: Occupancy) -> Draft:
     facts, target = situation.facts, situation.target
     what = (
-        f"{facts.shared_bytes} bytes of shared memory, a block may have {target.shared_bytes_per_block_limit}"
+        f"{facts.shared_bytes} bytes of shared memory, the limit is {target.shared_bytes_per_block_limit} per block"
         if occupancy.limiter == "shared memory"
         else f"{facts.registers} registers for each of {facts.num_warps * target.warp_size} threads"
     )
     changes = [Change(options=(("num_stages", stages),)) for stages in range(facts.num_stages - 1, 1, -1)]
     return Draft(
-        "WK110",
-        facts.dots[0].place if facts.dots else None,
-        f"the kernel does not fit: {what}; launching it fails",
-        "compile with {change}",
-        (*changes, *_smaller_tiles(situation)),
-        lambda after: after.occupancy is not None and after.occupancy.blocks > 0,
-        otherwise="take a smaller tile and fewer stages",
+        code="WK110",
+        target=situation.whole,
+        place=facts.dots[0].place if facts.dots else None,
+        evidence=f"the kernel does not fit: {what}; launching it fails",
+        advice="compile with {change}",
+        changes=(*changes, *_smaller_tiles(situation)),
+        helps=lambda after: after.occupancy is not None and after.occupancy.blocks > 0,
+        otherwise="use a smaller tile and fewer stages",
     )

@@ -1,34 +1,73 @@
-"""What each code of a suggestion means, why it costs time, and what helps: for `warplens explain`."""
+"""What `warplens explain CODE` prints for a suggestion: what it means, why it costs time, and what helps."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-EXPLANATIONS: Final = {
-    "WK101": "A thread has at most 255 registers; what does not fit is spilled to memory and loaded again, inside "
-    "loops each time. Smaller tiles, or more warps for the same tile, leave each thread less to hold.",
-    "WK102": "A thread can move 128 bits with one instruction. It does where the compiler knows that addresses are "
-    "aligned: arguments that are multiples of 16 (Triton specialises a kernel for those), or a factor that "
-    "the code shows, as `n // 8 * 8`. Narrow accesses take more instructions, and keep loops from loading "
-    "ahead.",
-    "WK103": "Matrix units multiply 8- and 16-bit numbers, tf32 and some fp8, in tiles of a least size. A product in "
-    "full fp32, a tile that is too small or operands of a type the GPU lacks fall back to slower instructions "
-    "or to plain ones.",
-    "WK104": "A loop that loads the next tiles while it multiplies the present ones hides the memory's latency. It "
-    "needs num_stages of 2 or more, loads of 32 bits or more per thread, and addresses that do not depend on "
-    "loaded values.",
-    "WK105": "Values that change from one layout to another go through shared memory, with a barrier, in every turn of "
-    "the loop. Casting or reducing outside the loop, or in the order in which a product takes its operands, "
-    "avoids it.",
-    "WK106": "Shared memory has 32 banks; lanes that touch different rows of one bank wait for each other. The counts "
-    "are of extra passes per access, for the present layout, for padded rows and for the best swizzle.",
-    "WK107": "A mask is a condition per element. Where it can change within 128 bits, elements are moved one by one. A "
-    "bound that is a multiple of the width, or a loop whose full turns need no mask, keeps accesses wide.",
-    "WK108": "Warps that wait are hidden by others that can run. Registers, shared memory and the size of a block "
-    "bound how many fit; the limiter says which. Products of matrices do with few, kernels bound by memory do "
-    "not.",
-    "WK109": "Blocks run in waves of as many as fit. A last wave that is nearly empty takes as long as a full one, and "
-    "a grid of fewer blocks than multiprocessors leaves some without work.",
-    "WK110": "A tile of fewer elements than threads leaves threads idle or makes them repeat work; one that is too "
-    "large does not fit into shared memory or registers.",
+from warplens.model.rule import Explanation
+
+EXPLANATIONS: Final[Mapping[str, Explanation]] = {
+    "WK101": Explanation(
+        "registers are spilled to memory",
+        "A thread has at most 255 registers; values that do not fit are spilled to memory and loaded again, inside "
+        "loops in every iteration. Smaller tiles, or more warps for the same tile, leave fewer values per thread. "
+        "Reported from {spill_bytes:g} bytes per thread.",
+    ),
+    "WK102": Explanation(
+        "an access is narrower than its tile allows",
+        "A thread can move 128 bits with one instruction, if the compiler knows that addresses are aligned: arguments "
+        "that are multiples of 16 (Triton specialises a kernel for those), or a factor visible in the code, such as "
+        "`n // 8 * 8`. Narrow accesses take more instructions and prevent loops from prefetching. Reported when "
+        "{width_ratio:g} × the width would fit.",
+    ),
+    "WK103": Explanation(
+        "a matrix product does not use the matrix unit as it could",
+        "Matrix units multiply 8- and 16-bit numbers, tf32 and some fp8 types, in tiles of a minimum size. A product "
+        "in full fp32, a tile that is too small, or operands of a type that the GPU does not support fall back to "
+        "slower instructions or to ordinary arithmetic. wgmma and tcgen05 need {matrix_rows:g} rows and "
+        "{matrix_warps:g} warps.",
+    ),
+    "WK104": Explanation(
+        "a loop with a matrix product does not prefetch",
+        "A loop that loads the next tiles while it multiplies the current ones hides the latency of memory. It needs "
+        "num_stages of 2 or more, loads of {narrow_bits:g} bits or more per thread, and addresses that do not depend "
+        "on loaded values.",
+    ),
+    "WK105": Explanation(
+        "a layout changes through shared memory inside a loop",
+        "Values that change from one layout to another go through shared memory, with a barrier, in every iteration of "
+        "the loop. Casting or reducing outside the loop, or in the order in which a product takes its operands, "
+        "avoids it.",
+    ),
+    "WK106": Explanation(
+        "shared memory is accessed with bank conflicts",
+        "Shared memory has 32 banks; lanes that access different rows of one bank are served one after the other. The "
+        "counts are extra passes per access, for the current layout, for padded rows and for the best swizzle. "
+        "Reported when another layout takes {conflict_ratio:g} × fewer passes.",
+    ),
+    "WK107": Explanation(
+        "a mask makes an access narrower",
+        "A mask is a condition per element. Where it can change within 128 bits, elements are moved one by one. A "
+        "bound that is a multiple of the width, or a loop whose full iterations need no mask, keeps accesses wide. "
+        "Reported when {width_ratio:g} × the width would fit.",
+    ),
+    "WK108": Explanation(
+        "few warps fit on a multiprocessor",
+        "While some warps wait, others can run. Registers, shared memory and the size of a block limit how many fit; "
+        "the limiter names which. Matrix products do well with few warps, memory-bound kernels do not. Reported below "
+        "{occupancy_percent:g} % occupancy, for kernels without matrix products.",
+    ),
+    "WK109": Explanation(
+        "the last wave of blocks leaves much of the GPU idle",
+        "Blocks run in waves of as many as fit. A nearly empty last wave takes as long as a full one, and a grid of "
+        "fewer blocks than multiprocessors leaves some of them without work. Reported when {idle_wave_percent:g} % of "
+        "the GPU is idle over the launch, up to {many_waves:g} waves.",
+    ),
+    "WK110": Explanation(
+        "the tile is too small or too large",
+        "A tile with fewer elements than threads leaves threads idle or makes them repeat work; a tile that is too "
+        "large does not fit into shared memory or registers. In a matrix product, a side below "
+        "{smallest_dot_side:g} loads too much for each multiplication.",
+    ),
 }

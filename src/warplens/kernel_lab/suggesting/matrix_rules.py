@@ -8,14 +8,14 @@ from typing import Final
 from warplens.kernel_lab.facts.records import Dot, Facts
 from warplens.kernel_lab.suggesting.counterfactual import Change
 from warplens.kernel_lab.suggesting.records import Draft, Situation
-from warplens.kernel_lab.suggesting.thresholds import limit
+from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
 
 _STAGES = 3
 _WIDENED: Final[Mapping[str, Mapping[str, str]]] = {
     "gfx942": {"f8E4M3FN": "fp8e4b8 (torch.float8_e4m3fnuz)", "f8E5M2": "fp8e5b16 (torch.float8_e5m2fnuz)"},
 }
 """Kinds of fp8 that the matrix unit of a target does not take, each with the one it does."""
-_LOAD_AHEAD = "make the loads of the loop wide (WK102) and independent of loaded values, so that it can load ahead"
+_PREFETCH = "make the loads of the loop wide (WK102) and independent of loaded values, so that it can prefetch"
 
 
 def matrix_unit(situation: Situation) -> Iterator[Draft]:
@@ -31,13 +31,14 @@ def matrix_unit(situation: Situation) -> Iterator[Draft]:
         changes = tuple(_matrix_changes(situation, dot))
         instead = f"{dot.instruction} {dot.instruction_shape}" if dot.instruction else "no matrix instruction"
         yield Draft(
-            "WK103",
-            dot.place,
-            f"{'×'.join(map(str, dot.shape))} product of {dot.element} uses {instead}, not {target.matrix_unit}: "
-            f"{_why(situation, dot)}",
-            "compile with {change}{written}" if changes else _matrix_advice(dot),
-            changes,
-            _uses(dot, target.matrix_unit),
+            code="WK103",
+            target=situation.line_row(dot.place),
+            place=dot.place,
+            evidence=f"{'×'.join(map(str, dot.shape))} product of {dot.element} uses {instead}, not "
+            f"{target.matrix_unit}: {_why(situation, dot)}",
+            advice="compile with {change}{written}" if changes else _matrix_advice(dot),
+            changes=changes,
+            helps=_uses(dot, target.matrix_unit),
             otherwise=_matrix_advice(dot),
             written=lambda change: " where the problem is that large" if change.constants else "",
         )
@@ -46,11 +47,13 @@ def matrix_unit(situation: Situation) -> Iterator[Draft]:
 def _widened(situation: Situation, dot: Dot) -> Draft:
     own = _WIDENED[situation.target.name][dot.element]
     return Draft(
-        "WK103",
-        dot.place,
-        f"{'×'.join(map(str, dot.shape))} product of {dot.element} uses {dot.instruction} {dot.instruction_shape} on "
-        f"f16: {situation.target.name} multiplies no such fp8, so the operands are widened first",
-        f"store the operands as {own}, the fp8 that {situation.target.name} multiplies",
+        code="WK103",
+        target=situation.line_row(dot.place),
+        place=dot.place,
+        evidence=f"{'×'.join(map(str, dot.shape))} product of {dot.element} uses {dot.instruction} "
+        f"{dot.instruction_shape} on f16: {situation.target.name} does not multiply this fp8, so the operands are "
+        "widened first",
+        advice=f"store the operands as {own}, the fp8 that {situation.target.name} multiplies",
     )
 
 
@@ -63,7 +66,7 @@ def _uses(dot: Dot, instruction: str) -> Callable[[Facts], bool]:
 
 def _matrix_changes(situation: Situation, dot: Dot) -> Iterator[Change]:
     """The tile and the warps that the instruction needs, where constants say how large the tile is."""
-    rows, warps = int(limit("matrix_rows")), int(limit("matrix_warps"))
+    rows, warps = int(THRESHOLDS.matrix_rows), int(THRESHOLDS.matrix_warps)
     if dot.element == "f64" or (dot.element == "f32" and dot.precision == "ieee"):
         return
     options = (("num_warps", warps),) if situation.facts.num_warps < warps else ()
@@ -85,12 +88,13 @@ def _why(situation: Situation, dot: Dot) -> str:
     if dot.element == "f64":
         reasons.append("fp64 has no such instruction in Triton")
     if situation.target.matrix_unit != "mma.sync" and situation.target.is_nvidia:
-        if 0 < dot.shape[0] < limit("matrix_rows"):
-            reasons.append(f"the tile has {dot.shape[0]} rows, it takes {int(limit('matrix_rows'))} or more")
-        if situation.facts.num_warps < limit("matrix_warps"):
-            reasons.append(f"{situation.facts.num_warps} warps, it takes {int(limit('matrix_warps'))} or more")
-    said = [remark.text for remark in situation.facts.remarks if remark.line == dot.place.line and "MMA" in remark.text]
-    return "; ".join(reasons or said[:1] or ["the compiler gives no reason"])
+        if 0 < dot.shape[0] < THRESHOLDS.matrix_rows:
+            reasons.append(f"the tile has {dot.shape[0]} rows, it needs {int(THRESHOLDS.matrix_rows)} or more")
+        if situation.facts.num_warps < THRESHOLDS.matrix_warps:
+            reasons.append(f"{situation.facts.num_warps} warps, it needs {int(THRESHOLDS.matrix_warps)} or more")
+    on_line = [remark.text for remark in situation.facts.remarks if remark.line == dot.place.line]
+    remarks = [text for text in on_line if "MMA" in text]
+    return "; ".join(reasons or remarks[:1] or ["the compiler gives no reason"])
 
 
 def _matrix_advice(dot: Dot) -> str:
@@ -112,24 +116,28 @@ def pipelining(situation: Situation) -> Iterator[Draft]:
             return any(other.place.line == line and other.loads_ahead > before for other in after.loops)
 
         changes = (Change(options=(("num_stages", _STAGES),)),) if facts.num_stages < _STAGES else ()
-        said = [r.text for r in facts.remarks if "ipelin" in r.text]
-        why = f"num_stages is {facts.num_stages}" if facts.num_stages < 2 else "; ".join(said[:1]) or _narrow(facts)
+        remarks = [remark.text for remark in facts.remarks if "ipelin" in remark.text]
+        why = f"num_stages is {facts.num_stages}" if facts.num_stages < 2 else "; ".join(remarks[:1]) or _narrow(facts)
         yield Draft(
-            "WK104",
-            loop.place,
-            f"{loop.loads_ahead} of {loop.loads} loads of the loop are begun before they are needed: {why}",
-            "compile with {change}" if changes else _LOAD_AHEAD,
-            changes,
-            helps,
-            otherwise=_LOAD_AHEAD,
+            code="WK104",
+            target=situation.line_row(loop.place),
+            place=loop.place,
+            evidence=f"{loop.loads_ahead} of {loop.loads} loads of the loop start before they are needed: {why}",
+            advice="compile with {change}" if changes else _PREFETCH,
+            changes=changes,
+            helps=helps,
+            otherwise=_PREFETCH,
         )
 
 
 def _narrow(facts: Facts) -> str:
-    narrow = [a for a in facts.accesses if a.in_loop and a.is_tile and 0 < a.width_bits < limit("narrow_bits")]
+    narrow = [a for a in facts.accesses if a.in_loop and a.is_tile and 0 < a.width_bits < THRESHOLDS.narrow_bits]
     indirect = [a for a in facts.accesses if a.in_loop and a.is_tile and a.is_indirect]
     if narrow:
-        return f"the load of {narrow[0].argument} moves {narrow[0].width_bits} bits at once, a copy takes 32 or more"
+        load = narrow[0]
+        return (
+            f"the load of {load.argument} moves {load.width_bits} bits at once, an asynchronous copy needs 32 or more"
+        )
     if indirect:
         return f"the address of {indirect[0].argument} depends on a loaded value"
     return "the compiler gives no reason"
@@ -144,9 +152,11 @@ def conversions_in_loops(situation: Situation) -> Iterator[Draft]:
         seen.add(conversion.place)
         kinds = [text.partition("<")[0].rpartition(".")[2] for text in (conversion.source, conversion.destination)]
         yield Draft(
-            "WK105",
-            conversion.place,
-            f"a {'×'.join(map(str, conversion.shape))} tile goes from {kinds[0]} to {kinds[1]} layout in every turn",
-            "move what needs the other layout (a store, a reduction, a transposed operand) behind the loop, or load "
-            "the operand in the layout that the product wants",
+            code="WK105",
+            target=situation.conversion_row(conversion),
+            place=conversion.place,
+            evidence=f"a {'×'.join(map(str, conversion.shape))} tile goes from {kinds[0]} to {kinds[1]} layout in "
+            "every iteration",
+            advice="move what needs the other layout (a store, a reduction, a transposed operand) behind the loop, or "
+            "load the operand in the layout that the product requires",
         )

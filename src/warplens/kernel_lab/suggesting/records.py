@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
 
 from warplens.kernel_lab.compiling.targets import TARGETS, Target
-from warplens.kernel_lab.facts.records import Facts, Place
+from warplens.kernel_lab.facts.records import Access, Conversion, Facts, Place, SharedAccess
 from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual
-
-CODES: Final = {
-    "WK101": "registers are spilled to memory",
-    "WK102": "an access is narrower than its tile allows",
-    "WK103": "a matrix product does not use the matrix unit as it could",
-    "WK104": "a loop with a matrix product does not load ahead",
-    "WK105": "a layout changes through shared memory inside a loop",
-    "WK106": "shared memory is accessed with bank conflicts",
-    "WK107": "a mask makes an access narrower",
-    "WK108": "few warps fit on a multiprocessor",
-    "WK109": "the last wave of blocks leaves much of the card idle",
-    "WK110": "the tile is too small or too large",
-}
+from warplens.model.finding import Finding
+from warplens.model.targets import RowTarget
 
 
-@dataclass(frozen=True)
-class Suggestion:
-    code: str
-    title: str
-    target: str
+@dataclass(frozen=True, kw_only=True)
+class Suggestion(Finding):
+    """A finding on one compilation of a kernel; `place` is `source` as text.
+
+    The rows of its `targets` count within this compilation's tables; `warplens.kernel_lab.suggesting.targets` numbers
+    them in the tables of several.
+    """
+
+    compiled_for: str
     config: str
-    place: Place | None
-    evidence: str
-    advice: str
+    source: Place | None = None
     counterfactual: Counterfactual | None = None
     grid: tuple[int, ...] | None = None
     """The launches that it is about, where a profile has some with other grids too."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -49,7 +36,7 @@ class Situation:
     grid: tuple[int, ...] | None = None
     card: str | None = None
     is_test_data: bool = False
-    """The grid is that of a script's own launch: less than one wave of it says nothing of the real problem."""
+    """The grid comes from a script's own launch: less than one wave of it says nothing about the real problem."""
 
     @property
     def target(self) -> Target:
@@ -57,30 +44,42 @@ class Situation:
 
     @property
     def unit(self) -> str:
-        """What holds blocks, in the vendor's word."""
+        """What holds blocks, in the vendor's term."""
         return unit_of(self.target)
 
     def constants_equal(self, value: int) -> list[str]:
-        return [name for name, found in self.facts.constants if found == value]
+        return [name for name, constant in self.facts.constants if constant == value]
+
+    @property
+    def whole(self) -> RowTarget:
+        """The compilation itself."""
+        return RowTarget("kernel_facts", 0)
+
+    def access_row(self, access: Access) -> RowTarget:
+        return RowTarget("kernel_accesses", self.facts.accesses.index(access))
+
+    def shared_row(self, access: SharedAccess) -> RowTarget:
+        return RowTarget("kernel_layouts", self.facts.shared.index(access))
+
+    def conversion_row(self, conversion: Conversion) -> RowTarget:
+        return RowTarget("kernel_layouts", len(self.facts.shared) + self.facts.conversions.index(conversion))
+
+    def line_row(self, place: Place | None) -> RowTarget:
+        """The line of a place, or the compilation where no machine code is attributed to that line."""
+        lines = [(line.place.file, line.place.line) for line in self.facts.lines]
+        key = (place.file, place.line) if place else ("", 0)
+        return RowTarget("kernel_lines", lines.index(key)) if place and key in lines else self.whole
 
 
 def unit_of(target: Target) -> str:
     return "multiprocessor" if target.is_nvidia else "compute unit"
 
 
-def counted(count: int, noun: str) -> str:
-    """
-    >>> counted(1, "block"), counted(3, "block")
-    ('1 block', '3 blocks')
-    """
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def _first(changes: Sequence[Change]) -> Change:
     return changes[0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Draft:
     """A suggestion before its changes have been compiled. `{change}` in the advice becomes the one that is shown.
 
@@ -89,7 +88,9 @@ class Draft:
     """
 
     code: str
-    place: Place | None
+    target: RowTarget
+    """The row of this compilation's tables that it is about."""
+    place: Place | None = None
     evidence: str
     advice: str
     changes: tuple[Change, ...] = ()

@@ -8,28 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from pathlib import PurePath
 
 from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts.records import Facts
-from warplens.kernel_lab.suggesting import access_rules, config_rules, matrix_rules
+from warplens.kernel_lab.facts.records import Facts, Place
+from warplens.kernel_lab.suggesting import config_rules
 from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual, Recompile, counterfactual
-from warplens.kernel_lab.suggesting.records import CODES, Draft, Situation, Suggestion, unit_of
+from warplens.kernel_lab.suggesting.records import Draft, Situation, Suggestion, unit_of
+from warplens.kernel_lab.suggesting.rules import RULES
 
-__all__ = ["CODES", "Suggestion", "suggest", "wave_suggestions"]
-
-RULES: Final = (
-    config_rules.spills,
-    access_rules.narrow_accesses,
-    matrix_rules.matrix_unit,
-    matrix_rules.pipelining,
-    matrix_rules.conversions_in_loops,
-    access_rules.bank_conflicts,
-    access_rules.masks,
-    config_rules.low_occupancy,
-    config_rules.waves,
-    config_rules.tile_size,
-)
+__all__ = ["Suggestion", "suggest", "wave_suggestions"]
 
 
 def suggest(
@@ -47,14 +35,14 @@ def suggest(
     if not facts.is_compiled:
         return []
     situation = Situation(facts, tuple(grid) if grid else None, card, is_test_data)
-    drafts = [draft for rule in RULES for draft in rule(situation)]
+    drafts = [draft for rule in RULES for draft in rule.check(situation)]
     after: dict[Change, Facts] = {}
     if recompile:
         _compile(drafts, recompile, after)
         drafts = [replace(draft, changes=draft.changes + draft.further(_helping(draft, after))) for draft in drafts]
         _compile(drafts, recompile, after)
-    made = (_suggestion(draft, facts, after) for draft in drafts)
-    return [suggestion for suggestion in made if suggestion is not None]
+    suggestions = (_suggestion(draft, facts, after) for draft in drafts)
+    return [suggestion for suggestion in suggestions if suggestion is not None]
 
 
 def wave_suggestions(facts: Facts, grid: Sequence[int], card: str | None = None) -> list[Suggestion]:
@@ -62,8 +50,8 @@ def wave_suggestions(facts: Facts, grid: Sequence[int], card: str | None = None)
     if not facts.is_compiled:
         return []
     situation = Situation(facts, tuple(grid), card)
-    made = (_suggestion(draft, facts, {}) for draft in config_rules.waves(situation))
-    return [replace(suggestion, grid=tuple(grid)) for suggestion in made if suggestion is not None]
+    suggestions = (_suggestion(draft, facts, {}) for draft in config_rules.waves(situation))
+    return [replace(suggestion, grid=tuple(grid)) for suggestion in suggestions if suggestion is not None]
 
 
 def _compile(drafts: Sequence[Draft], recompile: Recompile, after: dict[Change, Facts]) -> None:
@@ -96,17 +84,22 @@ def _suggestion(draft: Draft, facts: Facts, after: dict[Change, Facts]) -> Sugge
         advice = _filled(draft, about)
     needed = [name for name in draft.unknown if name in about.divisible]
     names = dict.fromkeys([*needed, *draft.unknown])
-    title = CODES[draft.code].replace("multiprocessor", unit_of(TARGETS[facts.target]))
     return Suggestion(
         code=draft.code,
-        title=title,
-        target=facts.target,
+        title=RULES[draft.code].title.replace("multiprocessor", unit_of(TARGETS[facts.target])),
+        compiled_for=facts.target,
         config=facts.config,
-        place=draft.place,
+        source=draft.place,
+        place=_place_text(draft.place),
         evidence=draft.evidence.replace("{unknown}", ", ".join(names)),
         advice=advice,
         counterfactual=shown,
+        targets=(draft.target,),
     )
+
+
+def _place_text(place: Place | None) -> str:
+    return f"{PurePath(place.file).name}:{place.line}" if place else ""
 
 
 def _filled(draft: Draft, change: Change) -> str:
