@@ -63,7 +63,7 @@ def test_the_screen_begins_with_the_verdict_and_says_what_was_compared(
     printed: Printed, pair: tuple[Path, Path]
 ) -> None:
     lines = printed(*pair).splitlines()
-    assert lines[0].startswith("verdict   B is 2.67× faster: 0.96 → 0.36 ms a step. ")
+    assert lines[0].startswith("verdict   B is 2.67× faster: 0.96 → 0.36 ms per step. ")
     labels = [line.split()[0] for line in lines if line and not line.startswith(" ")]
     assert labels[:6] == ["verdict", "A", "B", "matched", "times", "noise"]
     assert "100 % of A's and 100 % of B's GPU time" in "\n".join(lines)

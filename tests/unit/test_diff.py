@@ -241,17 +241,17 @@ def test_the_verdict_names_ratio_category_and_kernels(run: Run) -> None:
     a = run(call("aten::mm", GEMM_A, 600, [[8, 8]]), add, steps=1)
     b = run(call("aten::mm", GEMM_B, 300, [[8, 8]]), add, steps=1)
     old, new = "gemm bf16 128x128 32x5 tn sm80", "gemm bf16 128x128x64 tn sm90 xmma"
-    faster = "B is 1.83× faster: 0.66 → 0.36 ms a step. 100 % of it from GEMM: "
+    faster = "B is 1.83× faster: 0.66 → 0.36 ms per step. 100 % of it from GEMM: "
     assert warplens.diff(a, b).verdict() == f"{faster}{old} → {new}."
-    assert warplens.diff(b, a).verdict().startswith("B is 1.83× slower: 0.36 → 0.66 ms a step. 100 % of it from GEMM")
+    assert warplens.diff(b, a).verdict().startswith("B is 1.83× slower: 0.36 → 0.66 ms per step. 100 % of it from GEMM")
 
 
 def test_gains_that_idleness_eats_are_told_apart(run: Run) -> None:
     """Steps of 1 ms each, whatever the GPU does in them."""
     a, b = run(call("aten::mm", GEMM_A, 600, [[8, 8]])), run(call("aten::mm", GEMM_B, 300, [[8, 8]]))
     text = warplens.diff(a, b).verdict()
-    assert text.startswith("B's GPU work is 2.00× faster: 0.60 → 0.30 ms a step. 100 % of it from GEMM: ")
-    assert "But no difference in step time beyond the runs' own spread: 1.00 → 1.00 ms a step" in text
+    assert text.startswith("B's GPU work is 2.00× faster: 0.60 → 0.30 ms per step. 100 % of it from GEMM: ")
+    assert "But no difference in step time beyond the runs' own spread: 1.00 → 1.00 ms per step" in text
     assert "idle time +300 µs (host busy 0.40 → 0.70 ms)" in text
 
 
@@ -311,15 +311,15 @@ def test_the_same_profile_twice_is_no_difference(run: Run) -> None:
 def test_traces_without_events_have_every_table_and_a_verdict() -> None:
     empty = warplens.Profile(empty_trace())
     comparison = warplens.diff(empty, empty)
-    assert comparison.verdict() == "Neither trace holds GPU work."
+    assert comparison.verdict() == "Neither trace has GPU work."
     assert [table.name for table in comparison.tables()] == list(DIFF_TABLE_NAMES)
 
 
 def test_one_sided_gpu_work_is_said(run: Run) -> None:
     empty = warplens.Profile(empty_trace())
     full = run(call("aten::mm", GEMM_A, 100))
-    assert warplens.diff(empty, full).verdict().startswith("Only B holds GPU work")
-    assert warplens.diff(full, empty).verdict().startswith("Only A holds GPU work")
+    assert warplens.diff(empty, full).verdict().startswith("Only B has GPU work")
+    assert warplens.diff(full, empty).verdict().startswith("Only A has GPU work")
 
 
 def test_the_tree_keeps_totals_and_pairs_kernels_that_replace_each_other(run: Run) -> None:

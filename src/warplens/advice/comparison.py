@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from statistics import median, stdev
+from typing import Final, NamedTuple
 
 import polars as pl
 
-from warplens.analyses.diff.columns import BOTH, ONLY_A, ONLY_B
 from warplens.analyses.diff.summary import CATEGORY, IDLE, TOTAL, span_us
 from warplens.analyses.work.modules import OUTSIDE
 from warplens.analyses.workspace import NO_LAUNCH
+from warplens.model.diff_rows import (
+    BOTH,
+    ONLY_A,
+    ONLY_B,
+    CategoryDiff,
+    JudgedDiff,
+    LayerDiff,
+    MeasureDiff,
+    PartDiff,
+    TimeDiff,
+)
 from warplens.model.table import Table
+from warplens.units import listed
 
 NEEDED: Final = ("diff_summary", "diff_timeline", "diff_layers", "diff_steps", "diff_categories", "diff_host")
 SAME_WORK_PERCENT: Final = 70.0
@@ -31,112 +43,142 @@ UNEQUAL: Final = 1.1
 """FLOPs that differ by more than this factor are named: the runs do not do the same work, or not all of it."""
 SAME: Final = 1.005
 """Ratios below this one are no difference to speak of."""
+EVERYTHING: Final = (100.0, 100.0)
+"""All GPU time is matched."""
 MOST: Final = 0.6
 """A layer is named if this share of the change of GPU work is in it."""
 
 
+class StepTime(NamedTuple):
+    """A step of one side of a comparison."""
+
+    number: int
+    time_us: float
+    idle_us: float
+
+
 @dataclass(frozen=True)
-class Reading:
+class ComparisonFigures:
     """The tables of a comparison and what the verdict asks of them."""
 
     tables: Mapping[str, Table]
     matched: tuple[float, float]
     per_step: bool
 
-    def rows(self, name: str) -> list[dict[str, Any]]:
-        return self.tables[name].to_dicts()
+    @cached_property
+    def summary(self) -> list[PartDiff]:
+        return self.tables["diff_summary"].records(PartDiff)
 
     @cached_property
-    def total(self) -> dict[str, Any]:
-        return next(row for row in self.rows("diff_summary") if row["kind"] == TOTAL)
+    def measures(self) -> dict[str, MeasureDiff]:
+        return {row.measure: row for row in self.tables["diff_timeline"].records(MeasureDiff)}
 
     @cached_property
-    def idle(self) -> dict[str, Any]:
-        return next(row for row in self.rows("diff_timeline") if row["measure"] == "idle")
+    def categories(self) -> list[CategoryDiff]:
+        return self.tables["diff_categories"].records(CategoryDiff)
 
-    @cached_property
-    def busy(self) -> dict[str, Any]:
-        return next(row for row in self.rows("diff_timeline") if row["measure"] == "busy")
+    @property
+    def total(self) -> PartDiff:
+        return next(part for part in self.summary if part.kind == TOTAL)
 
-    def parts(self, kind: str) -> list[dict[str, Any]]:
+    @property
+    def idle(self) -> MeasureDiff:
+        return self.measures["idle"]
+
+    @property
+    def busy(self) -> MeasureDiff:
+        return self.measures["busy"]
+
+    def parts(self, kind: str) -> list[PartDiff]:
         """Largest change first; what the runs' own spread explains comes last."""
-        found = [row for row in self.rows("diff_summary") if row["kind"] == kind]
-        return sorted(found, key=lambda row: bool(row["within_noise"]))
+        return sorted((part for part in self.summary if part.kind == kind), key=lambda part: bool(part.within_noise))
+
+    def steps(self, side: str) -> list[StepTime]:
+        """The steps of A (`a`) or B (`b`)."""
+        frame = self.tables["diff_steps"].frame.filter(pl.col(f"{side}_us").is_not_null())
+        return [StepTime(*step) for step in frame.select(f"{side}_step", f"{side}_us", f"{side}_idle_us").iter_rows()]
 
     @property
     def notable_us(self) -> float:
-        return NOTABLE * float(min(self.total["a_us"], self.total["b_us"]))
+        return NOTABLE * min(self.total.a_us, self.total.b_us)
 
     @property
     def unit(self) -> str:
-        return " a step" if self.per_step else ""
+        return " per step" if self.per_step else ""
 
 
 def comparison_verdict(tables: Mapping[str, Table], matched: tuple[float, float], *, per_step: bool) -> str:
     """A few sentences, the most important one first."""
-    reading = Reading(tables, matched, per_step)
-    a, b = reading.total["a_us"], reading.total["b_us"]
+    figures = ComparisonFigures(tables, matched, per_step)
+    a, b = figures.total.a_us, figures.total.b_us
     if not a and not b:
-        return _without_gpu(reading)
+        return _without_gpu(figures)
     if not a or not b:
-        return f"Only {'A' if a else 'B'} holds GPU work, so that there is nothing to compare it with."
-    main = " ".join([*_main(reading), *_attention(reading)])
-    return " ".join([main, *_outliers(reading), *_new_and_gone(reading, main), *_matching(reading)])
+        return f"Only {'A' if a else 'B'} has GPU work: there is nothing to compare it with."
+    main = " ".join([*_main(figures), *_attention(figures)])
+    return " ".join([main, *_outliers(figures), *_new_and_gone(figures, main), *_matching(figures)])
 
 
-def _main(reading: Reading) -> list[str]:
-    total = reading.total
-    span = span_us(total["a_us"], total["b_us"]) + reading.unit
-    if total["a_us"] == total["b_us"] and not any(row["delta_us"] for row in reading.parts(CATEGORY)):
+def _main(figures: ComparisonFigures) -> list[str]:
+    total = figures.total
+    span = span_us(total.a_us, total.b_us) + figures.unit
+    if total.a_us == total.b_us and not any(row.delta_us for row in figures.parts(CATEGORY)):
         return [f"No difference at all: {span}."]
-    if total["within_noise"]:
+    if total.within_noise:
         step = f"o difference in step time beyond the runs' own spread: {span}"
-        if _notable(reading, reading.busy):
-            return [*_work(reading), f"But n{step}, {idle_text(reading)}."]
-        return [f"N{step}.", *_beyond_noise(reading)]
+        if _notable(figures, figures.busy):
+            return [*_work(figures), f"But n{step}, {idle_text(figures)}."]
+        return [f"N{step}.", *_beyond_noise(figures)]
     if _ratio(total) < SAME:
-        return [f"B is as fast as A: {span}.", *_beyond_noise(reading)]
-    return [f"B is {_faster(total)}: {span}.", *_from(reading)]
+        return [f"B is as fast as A: {span}.", *_beyond_noise(figures)]
+    return [f"B is {_faster(total)}: {span}.", *_from(figures)]
 
 
-def _work(reading: Reading) -> list[str]:
+def _work(figures: ComparisonFigures) -> list[str]:
     """GPU work that changed although the step did not: what the host's pace hides in these runs."""
-    busy = reading.busy
-    sign = 1 if busy["delta_us"] > 0 else -1
-    span = span_us(busy["a_us"], busy["b_us"]) + reading.unit
-    top = max(reading.parts(CATEGORY), key=lambda row: sign * row["delta_us"])
-    share = _percent(top["delta_us"] / busy["delta_us"])
-    text = f"{share} of it from {top['part']}: {top['what_changed']}."
-    return [f"B's GPU work is {_faster(busy)}: {span}.", text, *_layer(reading)]
+    busy = figures.busy
+    sign = 1 if busy.delta_us > 0 else -1
+    span = span_us(busy.a_us, busy.b_us) + figures.unit
+    top = max(figures.parts(CATEGORY), key=lambda row: sign * row.delta_us)
+    share = _percent(top.delta_us / busy.delta_us)
+    text = f"{share} of it from {top.part}: {top.what_changed}."
+    return [f"B's GPU work is {_faster(busy)}: {span}.", text, *_layer(figures)]
 
 
-def _ratio(row: Mapping[str, Any]) -> float:
-    low, high = sorted((float(row["a_us"]), float(row["b_us"])))
+def _ratio(row: TimeDiff) -> float:
+    low, high = sorted((row.a_us, row.b_us))
     return high / low if low else float("inf")
 
 
-def _faster(row: Mapping[str, Any]) -> str:
-    return f"{_ratio(row):.2f}× {'slower' if row['delta_us'] > 0 else 'faster'}"
+def _faster(row: TimeDiff) -> str:
+    return f"{_ratio(row):.2f}× {'slower' if row.delta_us > 0 else 'faster'}"
 
 
-def _from(reading: Reading) -> list[str]:
-    """Where the change comes from: idleness, or the kernels of a category."""
-    total, idle, busy = (row["delta_us"] for row in (reading.total, reading.idle, reading.busy))
+def _from(figures: ComparisonFigures) -> list[str]:
+    """Where the change comes from: idle time, or the kernels of a category."""
+    total, idle, busy = (row.delta_us for row in (figures.total, figures.idle, figures.busy))
     sign = 1 if total > 0 else -1
-    opposed = min(abs(idle), abs(busy)) >= reading.notable_us and idle * busy < 0
-    split = [f"GPU work {_signed(busy)}, {idle_text(reading)}."] if opposed else []
-    categories = [row for row in reading.parts(CATEGORY) if sign * row["delta_us"] > 0]
-    if not categories or sign * idle > sign * categories[0]["delta_us"]:
-        return split or [f"{_percent(idle / total)} of it from {idle_text(reading)}{_events(reading)}."]
+    opposed = min(abs(idle), abs(busy)) >= figures.notable_us and idle * busy < 0
+    split = [f"GPU work {_signed(busy)}, {idle_text(figures)}."] if opposed else []
+    categories = [part for part in figures.parts(CATEGORY) if sign * part.delta_us > 0]
+    if not categories or sign * idle > sign * categories[0].delta_us:
+        return split or [f"{_percent(idle / total)} of it from {idle_text(figures)}{_events(figures)}."]
     top = categories[0]
     of, whole = ("the former", busy) if opposed else ("it", total)
-    text = f"{top['part']}: {top['what_changed']}"
-    others = [f"{row['part']} {_signed(row['delta_us'])}" for row in categories[1:4] if _notable(reading, row)]
-    against = [f"{row['part']} {_signed(row['delta_us'])}" for row in reading.parts(CATEGORY)
-               if sign * row["delta_us"] < 0 and row["status"] == BOTH and _notable(reading, row)]  # fmt: skip
-    also = [f"Also {_listed(others)}."] if others else []
-    but = f", against {_listed(against)}" if against else ""
-    return [*split, f"{_percent(top['delta_us'] / whole)} of {of} from {text}{but}.", *also, *_layer(reading)]
+    others = [_change(part) for part in categories[1:4] if _notable(figures, part)]
+    against = [
+        _change(part)
+        for part in figures.parts(CATEGORY)
+        if sign * part.delta_us < 0 and part.status == BOTH and _notable(figures, part)
+    ]
+    also = [f"Also {listed(others)}."] if others else []
+    but = f", against {listed(against)}" if against else ""
+    text = f"{_percent(top.delta_us / whole)} of {of} from {top.part}: {top.what_changed}{but}."
+    return [*split, text, *also, *_layer(figures)]
+
+
+def _change(part: PartDiff) -> str:
+    return f"{part.part} {_signed(part.delta_us)}"
 
 
 def _percent(share: float) -> str:
@@ -144,93 +186,96 @@ def _percent(share: float) -> str:
     return f"More than all ({100 * share:.0f} %)" if share > 1.05 else f"{100 * min(share, 1):.0f} %"
 
 
-def _beyond_noise(reading: Reading) -> list[str]:
-    """With the same total: parts that did change, each for itself."""
-    found = [row for row in reading.parts(CATEGORY) if _notable(reading, row)][:2]
-    causes = [row for row in reading.parts(IDLE) if _notable(reading, row)][:1]
-    texts = [f"{row['part']} {_signed(row['delta_us'])} ({row['what_changed']})" for row in found]
-    texts += [f"idle in {row['part']} {_signed(row['delta_us'])}" for row in causes]
-    return [f"Beyond it: {_listed(texts)}."] if texts else []
+def _beyond_noise(figures: ComparisonFigures) -> list[str]:
+    """With the same total: parts that did change."""
+    categories = [part for part in figures.parts(CATEGORY) if _notable(figures, part)][:2]
+    causes = [part for part in figures.parts(IDLE) if _notable(figures, part)][:1]
+    texts = [f"{_change(part)} ({part.what_changed})" for part in categories]
+    texts += [f"idle in {_change(part)}" for part in causes]
+    return [f"Beyond it: {listed(texts)}."] if texts else []
 
 
-def _notable(reading: Reading, row: Mapping[str, Any]) -> bool:
-    return not row["within_noise"] and abs(row["delta_us"]) >= reading.notable_us
+def _notable(figures: ComparisonFigures, row: JudgedDiff) -> bool:
+    return not row.within_noise and abs(row.delta_us) >= figures.notable_us
 
 
-def idle_text(reading: Reading) -> str:
-    """Idleness with the cause that changed most."""
-    sign = 1 if reading.idle["delta_us"] > 0 else -1
-    causes = sorted(reading.parts(IDLE), key=lambda row: -sign * row["delta_us"])
-    cause = f" ({causes[0]['part']} {span_us(causes[0]['a_us'], causes[0]['b_us'])})" if causes else ""
-    return f"idle time {_signed(reading.idle['delta_us'])}{cause}"
+def idle_text(figures: ComparisonFigures) -> str:
+    """Idle time with the cause that changed most."""
+    sign = 1 if figures.idle.delta_us > 0 else -1
+    causes = sorted(figures.parts(IDLE), key=lambda part: -sign * part.delta_us)
+    cause = f" ({causes[0].part} {span_us(causes[0].a_us, causes[0].b_us)})" if causes else ""
+    return f"idle time {_signed(figures.idle.delta_us)}{cause}"
 
 
-def _events(reading: Reading) -> str:
+def _events(figures: ComparisonFigures) -> str:
     """How many GPU events the host had to launch, where that changed."""
-    a, b = (sum(row[f"{side}_count"] for row in reading.rows("diff_categories")) for side in "ab")
-    return f", {a:,.0f} → {b:,.0f} GPU events{reading.unit}" if abs(a - b) > MANY * max(a, b) else ""
+    a, b = (
+        sum(counts)
+        for counts in ([row.a_count for row in figures.categories], [row.b_count for row in figures.categories])
+    )
+    return f", {a:,.0f} → {b:,.0f} GPU events{figures.unit}" if abs(a - b) > MANY * max(a, b) else ""
 
 
-def _layer(reading: Reading) -> list[str]:
-    """The layer that holds most of the change of GPU work."""
-    rows = reading.rows("diff_layers")
-    change = sum(row["delta_us"] for row in rows)
-    known = [row for row in rows if row["layer"] not in (OUTSIDE, NO_LAUNCH)]
-    if len(known) < 2 or not change or known[0]["status"] != BOTH or known[0]["delta_us"] / change < MOST:
+def _layer(figures: ComparisonFigures) -> list[str]:
+    """The layer that has most of the change of GPU work."""
+    layers = figures.tables["diff_layers"].records(LayerDiff)
+    change = sum(layer.delta_us for layer in layers)
+    named = [layer for layer in layers if layer.layer not in (OUTSIDE, NO_LAUNCH)]
+    if len(named) < 2 or not change or named[0].status != BOTH or named[0].delta_us / change < MOST:
         return []
-    return [f"It is in {known[0]['layer']} ({span_us(known[0]['a_us'], known[0]['b_us'])})."]
+    return [f"It is in {named[0].layer} ({span_us(named[0].a_us, named[0].b_us)})."]
 
 
-def _attention(reading: Reading) -> list[str]:
+def _attention(figures: ComparisonFigures) -> list[str]:
     """Whether one run fuses its attention and the other computes it in parts, with a softmax of its own."""
-    rows = reading.rows("diff_categories")
-    fused = {row["status"] for row in rows if "Attention" in row["kernel_category"]}
-    parts = {row["status"] for row in rows if row["kernel_category"] == "Softmax"}
+    fused = [row for row in figures.categories if "Attention" in row.kernel_category]
+    fused_in = {row.status for row in fused}
+    softmax_in = {row.status for row in figures.categories if row.kernel_category == "Softmax"}
     for own, other, names in ((ONLY_B, ONLY_A, "BA"), (ONLY_A, ONLY_B, "AB")):
-        if fused == {own} and parts == {other}:
-            kinds = [row["kernel_category"] for row in rows if "Attention" in row["kernel_category"]]
-            return [f"Attention is fused in {names[0]} ({_listed(kinds[:2])}), in parts with a Softmax in {names[1]}."]
+        if fused_in == {own} and softmax_in == {other}:
+            kinds = listed([row.kernel_category for row in fused][:2])
+            return [f"Attention is fused in {names[0]} ({kinds}), in parts with a Softmax in {names[1]}."]
     return []
 
 
-def _new_and_gone(reading: Reading, said: str) -> list[str]:
-    """Kinds of work that only one of the runs has, often the change itself, as far as nothing was said of them."""
-    rows = [row for row in reading.rows("diff_categories") if row["kernel_category"] not in said]
+def _new_and_gone(figures: ComparisonFigures, verdict: str) -> list[str]:
+    """Categories that only one of the runs has, often the change itself, unless the verdict has named them."""
+    unnamed = [row for row in figures.categories if row.kernel_category not in verdict]
     texts = []
-    for side, status in (("b", ONLY_B), ("a", ONLY_A)):
-        found = [f"{row['kernel_category']} ({_time(row[f'{side}_us'])})" for row in rows
-                 if row["status"] == status and row[f"{side}_us"] >= 0.2 * reading.notable_us]  # fmt: skip
-        if found:
-            texts.append(f"Only {side.upper()} runs {_listed(found[:3])}.")
+    for side, status in (("B", ONLY_B), ("A", ONLY_A)):
+        times = [
+            (row.kernel_category, row.b_us if side == "B" else row.a_us) for row in unnamed if row.status == status
+        ]
+        notable = [f"{name} ({_time(us)})" for name, us in times if us >= 0.2 * figures.notable_us]
+        if notable:
+            texts.append(f"Only {side} runs {listed(notable[:3])}.")
     return texts
 
 
-def _outliers(reading: Reading) -> list[str]:
-    frame = reading.tables["diff_steps"].frame
-    return [text for side in "ab" if (text := _outlier(frame, side))]
+def _outliers(figures: ComparisonFigures) -> list[str]:
+    return [text for side in "ab" if (text := _outlier(figures.steps(side), side.upper()))]
 
 
-def _outlier(frame: pl.DataFrame, side: str) -> str:
-    steps = frame.filter(pl.col(f"{side}_us").is_not_null())
+def _outlier(steps: Sequence[StepTime], side: str) -> str:
     if len(steps) < 4:
         return ""
-    typical = float(steps[f"{side}_us"].median() or 0.0)  # type: ignore[arg-type]
-    top = steps.sort(f"{side}_us", descending=True).row(0, named=True)
-    if top[f"{side}_us"] < OUTLIER * typical:
+    typical_us = median(step.time_us for step in steps)
+    longest = max(steps, key=lambda step: step.time_us)
+    if longest.time_us < OUTLIER * typical_us:
         return ""
-    idle = f", {_time(top[f'{side}_idle_us'])} of it idle" if top[f"{side}_idle_us"] > typical / 4 else ""
-    step = f"Step {top[f'{side}_step']} of {side.upper()}"
-    return f"{step} takes {_time(top[f'{side}_us'])}{idle}; the median is {_time(typical)}."
+    idle = f", {_time(longest.idle_us)} of it idle" if longest.idle_us > typical_us / 4 else ""
+    step = f"Step {longest.number} of {side} takes {_time(longest.time_us)}"
+    return f"{step}{idle}; the median is {_time(typical_us)}."
 
 
-def _matching(reading: Reading) -> list[str]:
-    least = min(reading.matched)
+def _matching(figures: ComparisonFigures) -> list[str]:
+    least = min(figures.matched)
     if least >= SAME_WORK_PERCENT:
         return []
-    of = "A" if reading.matched[0] <= reading.matched[1] else "B"
+    of = "A" if figures.matched[0] <= figures.matched[1] else "B"
     share = f"Only {least:.0f} %" if least >= 0.5 else "Nothing"
     text = f"{share} of {of}'s GPU time has a counterpart with the same op and shapes"
-    return [f"{text}: are these the same work?" if max(reading.matched) < UNLIKE_PERCENT else f"{text}."]
+    return [f"{text}: are these the same work?" if max(figures.matched) < UNLIKE_PERCENT else f"{text}."]
 
 
 def unequal_work(a_flop: float, b_flop: float) -> str:
@@ -240,16 +285,15 @@ def unequal_work(a_flop: float, b_flop: float) -> str:
     return f" {more} does {ratio:.2f}× the FLOPs of {less}." if ratio > UNEQUAL else ""
 
 
-def _without_gpu(reading: Reading) -> str:
-    host = next((row for row in reading.rows("diff_timeline") if row["measure"] == "host"), None)
-    start = "Neither trace holds GPU work"
-    if host is None or not host["a_us"] or not host["b_us"]:
+def _without_gpu(figures: ComparisonFigures) -> str:
+    host = figures.measures.get("host")
+    start = "Neither trace has GPU work"
+    if host is None or not host.a_us or not host.b_us:
         return f"{start}."
-    span = f"{span_us(host['a_us'], host['b_us'])} a step on the host"
-    if host["within_noise"] or not host["delta_us"]:
+    span = f"{span_us(host.a_us, host.b_us)} per step on the host"
+    if host.within_noise or not host.delta_us:
         return f"{start}; no difference beyond the runs' own spread: {span}."
-    ratio = max(host["a_us"], host["b_us"]) / min(host["a_us"], host["b_us"])
-    return f"{start}; B is {ratio:.2f}× {'slower' if host['delta_us'] > 0 else 'faster'}: {span}."
+    return f"{start}; B is {_faster(host)}: {span}."
 
 
 def _signed(us: float) -> str:
@@ -268,36 +312,31 @@ def _time(us: float) -> str:
     )
 
 
-def _listed(texts: list[str]) -> str:
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
-
-
 def noise_line(tables: Mapping[str, Table], *, per_step: bool) -> str:
-    """How far the runs' own steps are apart, and what that hides."""
-    measures = {row["measure"]: row for row in tables["diff_timeline"].to_dicts()}
-    total = measures["total"]
-    if "host" in measures and not total["a_us"] and not total["b_us"]:
-        return f"differences up to {_time(measures['host']['noise_us'] or 0.0)} a step are marked ~"
-    if total["noise_us"] is None:
-        return f"unknown: it takes two {'' if per_step else 'marked '}steps on both sides"
-    frame = tables["diff_steps"].frame
-    spreads = [_spread(frame[f"{side}_us"].drop_nulls()) for side in "ab"]
+    """How much the steps of each run differ, and what that hides."""
+    figures = ComparisonFigures(tables, EVERYTHING, per_step)
+    total, host = figures.measures["total"], figures.measures.get("host")
+    if host is not None and not total.a_us and not total.b_us:
+        return f"differences up to {_time(host.noise_us or 0.0)} per step are marked ~"
+    if total.noise_us is None:
+        return f"unknown: at least two {'' if per_step else 'marked '}steps are needed on both sides"
+    spreads = [_spread([step.time_us for step in figures.steps(side)]) for side in "ab"]
     text = f"step time varies ±{_time(spreads[0])} (A) and ±{_time(spreads[1])} (B)"
-    return f"{text}; ~: inside the spread (step: {_time(total['noise_us'])})"
+    return f"{text}; ~: within the spread (step: {_time(total.noise_us)})"
 
 
 def caveat(tables: Mapping[str, Table]) -> str:
-    """What to mind where the host's pace decides: a profiler slows the host, not the GPU; empty elsewhere."""
-    reading = Reading(tables, (100.0, 100.0), per_step=True)
-    causes = max(reading.parts(IDLE), key=lambda row: abs(row["delta_us"]), default={"part": ""})
-    if abs(reading.idle["delta_us"]) < reading.notable_us or causes["part"] != HOST_BUSY:
+    """A warning where the host's pace decides: a profiler slows the host, not the GPU; empty elsewhere."""
+    figures = ComparisonFigures(tables, EVERYTHING, per_step=True)
+    main = max(figures.parts(IDLE), key=lambda part: abs(part.delta_us), default=None)
+    if abs(figures.idle.delta_us) < figures.notable_us or main is None or main.part != HOST_BUSY:
         return ""
-    return "recording slows the host, with stacks most of all: without it there is less idle time"
+    return "recording slows the host, most of all with stacks: without it there is less idle time"
 
 
-def _spread(times: pl.Series) -> float:
-    complete = times[:-1] if len(times) > 2 else times
-    return float(complete.std() or 0.0)  # type: ignore[arg-type]
+def _spread(times_us: Sequence[float]) -> float:
+    complete = times_us[:-1] if len(times_us) > 2 else times_us
+    return stdev(complete) if len(complete) > 1 else 0.0
 
 
 def reports_verdict(tables: Sequence[Table]) -> str:

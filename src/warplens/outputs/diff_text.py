@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from shlex import quote
 from textwrap import wrap
-from typing import Any
+from typing import TypeVar
 
+from warplens.model.diff_rows import (
+    BOTH,
+    ONLY_A,
+    ONLY_B,
+    HostOpDiff,
+    JudgedDiff,
+    LayerDiff,
+    MeasureDiff,
+    OpDiff,
+    PartDiff,
+    TimeDiff,
+)
 from warplens.model.table import Table
 from warplens.outputs.document import Document
 from warplens.outputs.terminal import TableText
 from warplens.outputs.text import cell_width, clean, elide
 
 Line = tuple[str, str]
-Row = dict[str, Any]
+DiffT = TypeVar("DiffT", bound=JudgedDiff)
 LABEL = 10
 SCREEN = 40
 MAX_PARTS = 6
@@ -54,38 +66,39 @@ def _labelled(label: str, text: str, width: int) -> list[Line]:
 
 
 def _trace_blocks(tables: dict[str, Table], width: int, room: int) -> list[Line]:
-    timeline = tables["diff_timeline"].to_dicts()
-    whole = max((row[side] for row in timeline for side in ("a_us", "b_us")), default=0.0)
-    grid = _Grid(whole, width)
-    measures = [row for row in timeline if row["measure"] in MEASURES and max(row["a_us"], row["b_us"]) > 0.001 * whole]
-    if not any(row["measure"] == "total" for row in measures):
-        return grid.block("host time by op", tables["diff_host"].to_dicts()[: 2 * MAX_OPS], lambda row: row["op"])
-    parts = [row for row in tables["diff_summary"].to_dicts() if row["kind"] != "total"][:MAX_PARTS]
-    layers = tables["diff_layers"].to_dicts()
+    timeline = tables["diff_timeline"].records(MeasureDiff)
+    whole_us = max((max(row.a_us, row.b_us) for row in timeline), default=0.0)
+    grid = _Grid(whole_us, width)
+    measures = [row for row in timeline if row.measure in MEASURES and max(row.a_us, row.b_us) > 0.001 * whole_us]
+    if not any(row.measure == "total" for row in measures):
+        host = tables["diff_host"].records(HostOpDiff)
+        return grid.block("host time by op", host[: 2 * MAX_OPS], lambda row: row.op)
+    parts = [part for part in tables["diff_summary"].records(PartDiff) if part.kind != "total"][:MAX_PARTS]
+    layers = tables["diff_layers"].records(LayerDiff)
     # Without modules on both sides there is only one heap against the other.
-    in_both = any(row["status"] == "both" and not row["layer"].startswith("(") for row in layers)
+    in_both = any(layer.status == BOTH and not layer.layer.startswith("(") for layer in layers)
     layers = layers[:MAX_LAYERS] if in_both else []
     blocks = [
-        grid.block("time", measures, lambda row: MEASURES[row["measure"]]),
-        grid.block("where it comes from", parts, _part_name, lambda row: row["what_changed"]),
-        grid.block("modules", layers, lambda row: row["layer"]),
+        grid.block("time", measures, lambda row: MEASURES[row.measure]),
+        grid.block("where it comes from", parts, _part_name, lambda part: part.what_changed),
+        grid.block("modules", layers, lambda layer: layer.layer),
     ]
     most = max(2, min(MAX_OPS, room - 2 - sum(map(len, blocks))))
-    blocks.insert(2, grid.block("ops", tables["diff_ops"].to_dicts()[:most], _op_name, _op_remark))
+    blocks.insert(2, grid.block("ops", tables["diff_ops"].records(OpDiff)[:most], _op_name, _op_remark))
     return [line for block in blocks for line in block]
 
 
-def _part_name(row: Row) -> str:
-    return f"idle: {row['part']}" if row["kind"] == "idle" else str(row["part"])
+def _part_name(part: PartDiff) -> str:
+    return f"idle: {part.part}" if part.kind == "idle" else part.part
 
 
-def _op_name(row: Row) -> str:
-    return str(row["op"]).replace("aten::", "")
+def _op_name(op: OpDiff) -> str:
+    return op.op.replace("aten::", "")
 
 
-def _op_remark(row: Row) -> str:
+def _op_remark(op: OpDiff) -> str:
     """The shapes without the scalars; where it has none, the kernels."""
-    return str(row["input_dims"]).replace(", []", "") or str(row["a_kernels"] or row["b_kernels"])
+    return op.input_dims.replace(", []", "") or op.a_kernels or op.b_kernels or ""
 
 
 class _Grid:
@@ -99,9 +112,9 @@ class _Grid:
     def block(
         self,
         title: str,
-        rows: Sequence[Row],
-        name: Callable[[Row], str],
-        remark: Callable[[Row], str] = lambda row: "",
+        rows: Sequence[DiffT],
+        name: Callable[[DiffT], str],
+        remark: Callable[[DiffT], str] = lambda row: "",
     ) -> list[Line]:
         if not rows:
             return []
@@ -109,36 +122,36 @@ class _Grid:
         lines = [self.line(row, name(row), remark(row)) for row in rows]
         return [("", "none"), (elide(head, self.width), "bold"), *lines]
 
-    def line(self, row: Row, name: str, remark: str) -> Line:
+    def line(self, row: JudgedDiff, name: str, remark: str) -> Line:
         fitted = elide(clean(name), self.name, middle=True)
         fitted += " " * (self.name - cell_width(fitted))
-        a, b = (f"{row[side] / self.factor:,.2f}" for side in ("a_us", "b_us"))
-        mark = "~" if row["within_noise"] else " "
-        delta = signed(row["delta_us"] / self.factor, 2)
+        a, b = (f"{time_us / self.factor:,.2f}" for time_us in (row.a_us, row.b_us))
+        mark = "~" if row.within_noise else " "
+        delta = signed(row.delta_us / self.factor, 2)
         text = f"{fitted}  {a:>8}  {b:>8}  {delta:>9} {mark}{ratio_text(row):>7}"
         room = self.width - len(text) - 2
         if remark and room >= 12:
             text += "  " + elide(clean(remark), room)
-        return elide(text.rstrip(), self.width), colour(row)
+        return elide(text.rstrip(), self.width), "none" if row.within_noise else colour(row)
 
 
 def signed(value: float, decimals: int) -> str:
     return f"{value:+,.{decimals}f}".replace("-", "−")
 
 
-def ratio_text(row: Row) -> str:
-    """B over A, or what there is to say where one of them has none."""
-    if row["status"] != "both":
-        return "gone" if row["status"] == "only in A" else "new"
-    if row["ratio"] is None:
+def ratio_text(row: TimeDiff) -> str:
+    """B over A, or `gone` and `new` where only one of them has it."""
+    if row.status != BOTH:
+        return "gone" if row.status == ONLY_A else "new"
+    if row.ratio is None:
         return ""
-    return f"{row['ratio']:.2f}×" if row["ratio"] < 100 else f"{row['ratio']:,.0f}×"
+    return f"{row.ratio:.2f}×" if row.ratio < 100 else f"{row.ratio:,.0f}×"
 
 
-def colour(row: Row) -> str:
-    if row.get("within_noise") or abs(row["delta_us"]) < TINY_US:
+def colour(row: TimeDiff) -> str:
+    if abs(row.delta_us) < TINY_US:
         return "none"
-    return FASTER if row["delta_us"] < 0 else SLOWER
+    return FASTER if row.delta_us < 0 else SLOWER
 
 
 def _report_block(tables: Sequence[Table], width: int) -> list[Line]:
@@ -147,7 +160,7 @@ def _report_block(tables: Sequence[Table], width: int) -> list[Line]:
     lines: list[Line] = [("", "none"), (elide(head, width), "bold")]
     for table in tables[:MAX_REPORT_TABLES]:
         status = table.frame["status"].to_list()
-        counts = [len(status), status.count("only in A"), status.count("only in B")]
+        counts = [len(status), status.count(ONLY_A), status.count(ONLY_B)]
         text = f"{table.name:<22}  " + "  ".join(f"{count:>6,}" for count in counts) + f"  {_largest(table)}"
         lines.append((elide(clean(text), width), "none"))
     if len(tables) > MAX_REPORT_TABLES:

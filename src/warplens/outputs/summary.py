@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from shlex import quote
+from statistics import median
 from textwrap import wrap
-from typing import Any
 
 import polars as pl
 
@@ -16,7 +17,7 @@ from warplens.outputs.document import Document
 from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, path_list, region_list
 from warplens.outputs.terminal import TableText, render_table
 from warplens.outputs.text import clean, elide
-from warplens.units import format_count, format_joule, format_ms, format_percent
+from warplens.units import format_count, format_joule, format_ms, format_percent, plural
 
 LABEL = 10
 SPARKS = " ▁▂▃▄▅▆▇█"
@@ -32,6 +33,36 @@ REPLAY_WORDS = {
     "in range": "{:.1f} % in the trace's own range",
     "replayed / traced": "{:.2f} × the traced time",
 }
+
+
+@dataclass(frozen=True)
+class NoteRow:
+    """A row of `quality`."""
+
+    severity: str
+    message: str
+
+
+@dataclass(frozen=True)
+class CategoryRow:
+    """A row of `kernel_categories`."""
+
+    kernel_category: str
+    count: int
+    total_us: float
+    percent: float
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """A row of `findings`."""
+
+    code: str
+    title: str
+    gain_ms: float
+    bound: bool
+    place: str
+    advice: str
 
 
 def render_summary(document: Document, *, width: int, written: Sequence[str] = ()) -> TableText:
@@ -105,17 +136,17 @@ def _headline(document: Document, width: int) -> list[Line]:
 
 
 def _quality(quality: Table, width: int) -> list[Line]:
-    rows = quality.to_dicts()
-    if not rows:
-        return _labelled("quality", "complete: stacks, shapes, steps and launches are all there", width)
+    notes = quality.records(NoteRow)
+    if not notes:
+        return _labelled("quality", "complete: stacks, shapes, steps and launches are recorded", width)
     lines: list[Line] = []
-    for number, row in enumerate(rows[:MAX_QUALITY]):
-        mark = "! " if row["severity"] == "warning" else ""
+    for number, note in enumerate(notes[:MAX_QUALITY]):
+        mark = "! " if note.severity == "warning" else ""
         style = "yellow" if mark else "none"
-        lines += _labelled("quality" if number == 0 else "", mark + row["message"], width, style)
-    if len(rows) > MAX_QUALITY:
-        more = len(rows) - MAX_QUALITY
-        lines += _labelled("", f"… {more} more note{'s' * (more > 1)}: warplens show TRACE quality", width, "dim")
+        lines += _labelled("quality" if number == 0 else "", mark + note.message, width, style)
+    if len(notes) > MAX_QUALITY:
+        more = plural(len(notes) - MAX_QUALITY, "more note", "more notes")
+        lines += _labelled("", f"… {more}: warplens show TRACE quality", width, "dim")
     return lines
 
 
@@ -137,15 +168,15 @@ def _times(tables: dict[str, Table], width: int) -> list[Line]:
 
 
 def _replay(tables: dict[str, Table], width: int) -> list[Line]:
-    """What a replay of this trace found, where one is given."""
+    """What a replay of this trace measured, where one is given."""
     if "replay" not in tables:
         return []
-    found = {row["measure"]: row["value"] for row in tables["replay"].to_dicts()}
-    is_of_a_host = found["covered"] > 0 and "replayed" not in found  # its times are compared with nothing
-    parts = [f"{found['covered']:.1f} % of the GPU time run alone{', on a CPU' * is_of_a_host}"]
-    parts += [words.format(found[name]) for name, words in REPLAY_WORDS.items() if name in found]
-    if "active energy" in found:
-        parts.append(f"{format_joule(found['active energy'])} above {found['idle power']:.0f} W idle")
+    measures: dict[str, float] = dict(tables["replay"].frame.select("measure", "value").iter_rows())
+    is_on_a_cpu = measures["covered"] > 0 and "replayed" not in measures  # its times are compared with nothing
+    parts = [f"{measures['covered']:.1f} % of the GPU time run alone{', on a CPU' if is_on_a_cpu else ''}"]
+    parts += [words.format(measures[name]) for name, words in REPLAY_WORDS.items() if name in measures]
+    if "active energy" in measures:
+        parts.append(f"{format_joule(measures['active energy'])} above {measures['idle power']:.0f} W idle")
     return [("", "none"), *_labelled("replay", " · ".join(parts), width)]
 
 
@@ -164,14 +195,10 @@ def _step_line(steps: Table, width: int) -> list[Line]:
     column = "gpu_ms" if steps.frame["gpu_ms"].sum() else "host_ms"
     times = steps.frame[column].sort()
     where = "GPU" if column == "gpu_ms" else "host"
-    text = f"{len(times)} · median {format_ms(_number(times.median()))} on the {where}"
+    text = f"{len(times)} · median {format_ms(median(times))} on the {where}"
     if len(times) > 1:
         text += f" ({format_ms(times[0])} to {format_ms(times[-1])})"
     return _labelled("steps", text, width)
-
-
-def _number(value: Any) -> float:
-    return float(value or 0.0)
 
 
 def _sparkline(activity: Table, width: int) -> list[Line]:
@@ -187,28 +214,32 @@ def _sparkline(activity: Table, width: int) -> list[Line]:
 
 
 def _categories(categories: Table, width: int) -> list[Line]:
-    rows = categories.to_dicts()
+    rows = categories.records(CategoryRow)
     if not rows:
         return []
     shown, rest = rows[:MAX_CATEGORIES], rows[MAX_CATEGORIES:]
     if rest:
-        total = {key: sum(row[key] for row in rest) for key in ("count", "total_us", "percent")}
-        shown.append({"kernel_category": f"{len(rest)} more categories", **total})
-    longest = max(row["percent"] for row in shown)
+        shown.append(_together(rest))
+    longest = max(row.percent for row in shown)
     room = max(8, width - 70)
     header = f"{'GPU time by kernel category':<{30 + room}}    share         time    events"
     lines: list[Line] = [("", "none"), (header, "bold")]
     for row in shown:
-        bar = _bar(100 * row["percent"] / max(longest, 1e-9), room)
-        name = elide(row["kernel_category"], 28)
-        time = format_ms(row["total_us"] / 1e3)
-        lines.append(
-            (
-                f"{name:<28}  {bar}  {row['percent']:6.1f}%  {time:>11}  {format_count(row['count']):>8}",
-                "none",
-            )
-        )
+        bar = _bar(100 * row.percent / max(longest, 1e-9), room)
+        name = elide(row.kernel_category, 28)
+        time = format_ms(row.total_us / 1e3)
+        text = f"{name:<28}  {bar}  {row.percent:6.1f}%  {time:>11}  {format_count(row.count):>8}"
+        lines.append((text, "none"))
     return lines
+
+
+def _together(categories: Sequence[CategoryRow]) -> CategoryRow:
+    return CategoryRow(
+        f"{len(categories)} more categories",
+        sum(category.count for category in categories),
+        sum(category.total_us for category in categories),
+        sum(category.percent for category in categories),
+    )
 
 
 def _bar(percent: float, room: int) -> str:
@@ -218,21 +249,21 @@ def _bar(percent: float, room: int) -> str:
 
 
 def _findings(findings: Table, steps: Table, width: int) -> list[Line]:
-    rows = findings.to_dicts()
+    rows = findings.records(FindingRow)
     if not rows:
         return []
     lines: list[Line] = [("", "none"), ("findings", "bold")]
     for row in rows[:MAX_FINDINGS]:
         gain = ""
-        if row["gain_ms"] > 0:
-            sign = "≤ " if row["bound"] else ""
-            gain = f"{sign}{format_ms(row['gain_ms'])}{' per step' if len(steps) else ''} · "
-        lines.append((elide(clean(f"{row['code']}  {gain}{row['title']}"), width), "none"))
-        place = f"{row['place']}: " if row["place"] else ""
-        told = wrap(clean(place + row["advice"]), max(20, width - 7))
-        if len(told) > 2:  # the second line goes on beyond the edge, so that it is cut with a mark
-            told = [told[0], " ".join(told[1:])]
-        lines += [(elide(f"       {line}", width), "dim") for line in told]
+        if row.gain_ms > 0:
+            sign = "≤ " if row.bound else ""
+            gain = f"{sign}{format_ms(row.gain_ms)}{' per step' if len(steps) else ''} · "
+        lines.append((elide(clean(f"{row.code}  {gain}{row.title}"), width), "none"))
+        place = f"{row.place}: " if row.place else ""
+        advice = wrap(clean(place + row.advice), max(20, width - 7))
+        if len(advice) > 2:  # the second line goes on beyond the edge, so that it is cut with a mark
+            advice = [advice[0], " ".join(advice[1:])]
+        lines += [(elide(f"       {line}", width), "dim") for line in advice]
     if len(rows) > MAX_FINDINGS:
         lines.append((f"       … {len(rows) - MAX_FINDINGS} more: warplens advise TRACE", "dim"))
     return lines

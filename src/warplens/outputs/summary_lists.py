@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
+from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.outputs.cells import cell_texts
 from warplens.outputs.text import cell_width, clean, elide
@@ -13,21 +16,52 @@ Line = tuple[str, str]
 MAX_KERNELS = 6
 
 
+@dataclass(frozen=True)
+class KernelTime:
+    """The launches of a kernel by an op, on all devices and streams."""
+
+    kernel_short: str
+    op: str
+    total_us: float
+    count: int
+    percent: float
+
+
+@dataclass(frozen=True)
+class HostOpRow:
+    """A row of `ops`."""
+
+    op: str
+    count: int
+    cpu_self_us: float
+
+
+@dataclass(frozen=True)
+class RegionRow:
+    """A row of `regions`."""
+
+    region: str
+    kernel: str
+    count: int
+    percent: float
+
+
 def kernel_list(kernels: Table, width: int) -> list[Line]:
     keys = ["kernel_short", "op"]
     frame = kernels.frame.group_by(keys).agg(pl.col("total_us", "count", "percent").sum())
-    rows = frame.sort("total_us", *keys, descending=[True, False, False]).head(MAX_KERNELS).to_dicts()
+    frame = frame.sort("total_us", *keys, descending=[True, False, False]).head(MAX_KERNELS)
+    rows = records(frame, KernelTime)
     # Where no launch is recorded, as in a profile of single kernels, every row would say so.
-    has_ops = any(not row["op"].startswith("(") for row in rows)
+    has_ops = any(not row.op.startswith("(") for row in rows)
     room = max(20, width - 34 - 30 * has_ops)
     header = f"{'share':>7}  {'time':>11}  {'events':>8}  {'top kernels':<{room}}{'  op' * has_ops}".rstrip()
     lines: list[Line] = [("", "none"), (elide(header, width), "bold")]
     for row in rows:
-        name = elide(clean(row["kernel_short"]), room, middle=True)
+        name = elide(clean(row.kernel_short), room, middle=True)
         padding = " " * (room - cell_width(name))
-        op = f"{padding}  {elide(clean(row['op']), 30, middle=True)}" if has_ops else ""
-        time = format_ms(row["total_us"] / 1e3)
-        text = f"{row['percent']:6.1f}%  {time:>11}  {format_count(row['count']):>8}  {name}{op}"
+        op = f"{padding}  {elide(clean(row.op), 30, middle=True)}" if has_ops else ""
+        time = format_ms(row.total_us / 1e3)
+        text = f"{row.percent:6.1f}%  {time:>11}  {format_count(row.count):>8}  {name}{op}"
         lines.append((text, "none"))
     return lines
 
@@ -40,7 +74,7 @@ def path_list(paths: Table, width: int) -> list[Line]:
     if frame["count"][0]:
         return _calls(frame, width)
     metrics = paths.columns[frame.columns.index("percent") + 1 :]
-    column = next((each for each in metrics if frame[each.name][0]), None)
+    column = next((metric for metric in metrics if frame[metric.name][0]), None)
     if column is None:
         return []
     top = frame.filter(pl.col("kind") != "root").sort(column.name, descending=True, maintain_order=True)
@@ -68,7 +102,8 @@ def _calls(paths: pl.DataFrame, width: int) -> list[Line]:
 
 def host_op_list(ops: Table, width: int) -> list[Line]:
     """Without GPU work: where the host's time goes, by op."""
-    rows = ops.frame.sort("cpu_self_us", "op", descending=[True, False]).head(2 * MAX_KERNELS).to_dicts()
+    frame = ops.frame.sort("cpu_self_us", "op", descending=[True, False]).head(2 * MAX_KERNELS)
+    rows = records(frame, HostOpRow)
     if not rows:
         return []
     whole = float(ops.frame["cpu_self_us"].sum()) or 1.0
@@ -77,22 +112,22 @@ def host_op_list(ops: Table, width: int) -> list[Line]:
         (f"{'share':>7}  {'host time':>11}  {'calls':>8}  top ops, inner ops not counted", "bold"),
     ]
     for row in rows:
-        time, share = format_ms(row["cpu_self_us"] / 1e3), 100 * row["cpu_self_us"] / whole
-        text = f"{share:6.1f}%  {time:>11}  {format_count(row['count']):>8}  {clean(row['op'])}"
+        time, share = format_ms(row.cpu_self_us / 1e3), 100 * row.cpu_self_us / whole
+        text = f"{share:6.1f}%  {time:>11}  {format_count(row.count):>8}  {clean(row.op)}"
         lines.append((elide(text, width), "none"))
     return lines
 
 
 def region_list(regions: Table, width: int) -> list[Line]:
-    """Regions inside kernels: their shares, since their times are no GPU time."""
+    """Regions inside kernels: their shares, since their times are not GPU time."""
     if not len(regions):
         return []
-    rows = regions.frame.head(2 * MAX_KERNELS).to_dicts()
-    room = max(6, *(cell_width(clean(row["region"])) for row in rows))
+    rows = records(regions.frame.head(2 * MAX_KERNELS), RegionRow)
+    room = max(6, *(cell_width(clean(row.region)) for row in rows))
     lines: list[Line] = [("", "none"), (f"{'share':>7}  {'count':>8}  {'region':<{room}}  kernel", "bold")]
     for row in rows:
-        name = clean(row["region"])
+        name = clean(row.region)
         padding = " " * (room - cell_width(name))
-        text = f"{row['percent']:6.1f}%  {format_count(row['count']):>8}  {name}{padding}  {clean(row['kernel'])}"
+        text = f"{row.percent:6.1f}%  {format_count(row.count):>8}  {name}{padding}  {clean(row.kernel)}"
         lines.append((elide(text, width), "none"))
     return lines

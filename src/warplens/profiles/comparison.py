@@ -199,7 +199,7 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
         facts["mind"] = note
     flop = [_flop(profile, per_step=compared.per_step) for profile in profiles]
     if flop[0] and flop[1]:
-        facts["work"] = f"{format_flop(flop[0])} (A) and {format_flop(flop[1])} (B){' a step' * compared.per_step}"
+        facts["work"] = f"{format_flop(flop[0])} (A) and {format_flop(flop[1])} (B){' per step' * compared.per_step}"
         facts["verdict"] += unequal_work(flop[0], flop[1])
     for label, profile in zip("AB", profiles, strict=True):
         warnings = profile.table("quality").frame.filter(pl.col("severity") == "warning")["message"].to_list()

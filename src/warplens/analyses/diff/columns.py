@@ -9,11 +9,9 @@ import polars as pl
 
 from warplens.analyses.diff.noise import noise_us
 from warplens.analyses.diff.sides import Pair, Side
+from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
 from warplens.model.table import Column
 
-BOTH: Final = "both"
-ONLY_A: Final = "only in A"
-ONLY_B: Final = "only in B"
 TIMES: Final = (
     Column("a_us", "GPU time in A, per step or of the whole trace (see the note)", "us", pl.Float64),
     Column("b_us", "the same in B", "us", pl.Float64),

@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from warplens.analyses.diff.columns import BOTH, ONLY_A, ONLY_B
+from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
 from warplens.model.table import Column, Table
 
 NUMBER_KEYS: Final = frozenset({"step", "stream", "device", "line", "depth", "rank", "process", "group_size"})

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from warplens.analyses.diff.columns import BOTH, ONLY_A, ONLY_B, TIMES, with_delta
+from warplens.analyses.diff.columns import TIMES, with_delta
 from warplens.analyses.diff.gpu_work import diff_categories, diff_kernels
 from warplens.analyses.diff.sides import Pair
 from warplens.analyses.diff.times import diff_idle, diff_timeline
+from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
 from warplens.model.records import records
 from warplens.model.table import Column, Table
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from warplens.analyses.diff.columns import BOTH, ONLY_A, ONLY_B, TIMES, compare, with_delta, with_noise
+from warplens.analyses.diff.columns import TIMES, compare, with_delta, with_noise
 from warplens.analyses.diff.noise import sample_variance
 from warplens.analyses.diff.sides import Pair, Side
 from warplens.analyses.time.gaps import all_gaps
 from warplens.analyses.time.steps import steps
 from warplens.analyses.time.timeline import timeline
+from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
 from warplens.model.table import Column, Table
 
 MEASURES = ("total", "busy", "idle", "computation", "exposed_communication", "exposed_memcpy")

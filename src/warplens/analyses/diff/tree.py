@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from warplens.analyses.diff.columns import BOTH, COUNTS, ONLY_A, ONLY_B, TIMES
+from warplens.analyses.diff.columns import COUNTS, TIMES
 from warplens.analyses.diff.sides import Pair
 from warplens.analyses.trees.call_tree import call_tree
+from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
 from warplens.model.table import Column, Table
 from warplens.model.tree import Tree
 
