@@ -154,7 +154,7 @@ def test_suggestions_point_at_the_rows_they_are_about_in_the_tables_of_all_compi
     facts = made(accesses=(replace(narrow, width_bits=128), narrow), dots=(dot,), lines=lines, spill_store_bytes=64)
     compiled = [facts, replace(facts, target="sm80"), replace(facts, config="B=128")]
     tables = {table.name: table.to_dicts() for table in facts_tables(compiled)}
-    found = Checked(tuple(Check(each, tuple(suggest(each))) for each in compiled)).findings()
+    found = CheckResult(tuple(KernelCheck(each, tuple(suggest(each))) for each in compiled)).findings()
     expected = {"WK101": "kernel_facts", "WK102": "kernel_accesses", "WK103": "kernel_lines", "WK110": "kernel_lines"}
     assert {each.code for each in found} == set(expected)
     for suggestion in found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from warplens.hardware import Gpu
@@ -13,8 +14,8 @@ from warplens.kernel_lab.facts.records import Facts
 from warplens.kernel_lab.facts.saving import load_facts
 from warplens.kernel_lab.facts.tables import FACT_TABLES
 from warplens.kernel_lab.measured.tables import kernel_measured, kernel_stalls
-from warplens.kernel_lab.suggesting.explanations import EXPLANATIONS
 from warplens.kernel_lab.suggesting.records import Suggestion
+from warplens.kernel_lab.suggesting.rules import RULES
 from warplens.kernel_lab.suggesting.suggestions import suggest
 from warplens.model.finding import Finding, ranked
 from warplens.model.table_entry import TableEntry
@@ -90,11 +91,9 @@ class OpenedCheck(TablesOnDemand):
 
     def findings(self) -> list[Finding]:
         """The suggestions; the gain is the time at stake, known where a profile was joined."""
-        return ranked(
-            _finding(check, suggestion, stake_us)
-            for check in self.checks
-            for suggestion, stake_us in zip(check.suggestions, check.stakes_us, strict=True)
-        )
+        stakes = [(check, stake_us) for check in self.checks for stake_us in check.stakes_us]
+        suggestions = self.checked.findings()
+        return ranked(_finding(*stake, suggestion) for stake, suggestion in zip(stakes, suggestions, strict=True))
 
     def verdict(self) -> str:
         """What was compiled, and how much there is to change."""
@@ -114,7 +113,7 @@ class OpenedCheck(TablesOnDemand):
         facts = {"verdict": self.verdict(), "targets": listed([*dict.fromkeys(c.facts.target for c in self.checks)])}
         facts |= {"Triton": ", ".join(versions)}
         has_texts = all(check.artefacts is not None for check in self.checks)
-        explanations = {finding.code: EXPLANATIONS.get(finding.code, "") for finding in self.findings()}
+        explanations = {finding.code: RULES.explain(finding.code) for finding in self.findings()}
         return Document(
             title=f"Warplens kernel check: {Path(self.source).name}",
             source=self.source,
@@ -126,18 +125,15 @@ class OpenedCheck(TablesOnDemand):
         )
 
 
-def _finding(check: KernelCheck, suggestion: Suggestion, stake_us: float | None) -> Finding:
-    measured, place = check.measured, suggestion.place
+def _finding(check: KernelCheck, stake_us: float | None, suggestion: Suggestion) -> Finding:
+    measured = check.measured
     share = stake_us / measured.total_us if stake_us and measured is not None and measured.total_us else 0.0
-    return Finding(
-        code=suggestion.code,
-        title=suggestion.title,
+    return replace(
+        suggestion,
         gain_ms=(stake_us or 0.0) / 1e3,
         gain_percent=share * measured.gpu_percent if measured is not None else 0.0,
         bound=stake_us is not None,
-        place=f"{Path(place.file).name}:{place.line}" if place else check.facts.kernel,
-        evidence=suggestion.evidence,
-        advice=suggestion.advice,
+        place=suggestion.place or check.facts.kernel,
     )
 
 
