@@ -46,8 +46,8 @@ BAD_FILES = {
     "text": (b"step 1: loss 0.3\n", "text, but not JSON"),
     "binary": (bytes(range(255, 0, -1)), "binary data"),
     "JSON of another kind": (b'{"schemaVersion": 1}', "no traceEvents"),
-    "no events": (text_of([]), "holds no trace events"),
-    "cut within the first event": (SOUND[:40], "damaged before the first whole event"),
+    "no events": (text_of([]), "no trace events in the file"),
+    "cut within the first event": (SOUND[:40], "damaged before the first complete event"),
     "gzip cut early": (gzip.compress(SOUND)[:12], "gzip file without readable content"),
     "zip cut": (zip_of(SOUND)[:-30], "damaged zip archive"),
     "only times that are no numbers": (SOUND.replace(b'"ts": ', b'"ts": NaN, "was": '), "no event has a usable time"),
@@ -70,14 +70,14 @@ def test_a_bad_file_gives_one_line_and_leaves_no_output_behind(tmp_path: Path, c
 def test_every_verb_refuses_a_bad_file_alike(tmp_path: Path, verb: tuple[str, ...]) -> None:
     trace = tmp_path / "trace.json"
     trace.write_bytes(SOUND[:40])
-    assert_one_error_line(run(verb[0], trace, *verb[1:]), 1, str(trace), "damaged before the first whole event")
+    assert_one_error_line(run(verb[0], trace, *verb[1:]), 1, str(trace), "damaged before the first complete event")
 
 
 def test_an_output_that_was_there_survives_a_bad_file(tmp_path: Path) -> None:
     trace, before = tmp_path / "trace.json", tmp_path / "report.md"
     trace.write_bytes(b"[")
     before.write_text("last week's report")
-    assert_one_error_line(run("report", trace, "-o", before, "--force"), 1, "holds no trace events")
+    assert_one_error_line(run("report", trace, "-o", before, "--force"), 1, "no trace events in the file")
     assert before.read_text() == "last week's report"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.md", "trace.json"]
 
@@ -125,7 +125,7 @@ DAMAGED_FILES = {
     "cut": (SOUND[:-50], "the file ends early"),
     "gzip cut": (gzip.compress(SOUND + b" " * 5000)[:-12], "the file ends early"),
     "not UTF-8": (SOUND.replace(b"relu", b"re\xff\x9blu"), "invalid UTF-8 was replaced"),
-    "not finite": (SOUND.replace(b'"dur": 10,', b'"dur": Infinity,'), "1 events have impossible times"),
+    "not finite": (SOUND.replace(b'"dur": 10,', b'"dur": Infinity,'), "1 event with impossible times"),
     "escape codes": (SOUND.replace(b"relu", b"re\\u001b[31m\x1b]0;title\x07lu"), "quality"),
 }
 

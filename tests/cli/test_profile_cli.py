@@ -147,7 +147,7 @@ def test_a_terminated_run_is_kept_and_a_killed_one_does_not_open(folder: Path) -
     assert manifest(folder / "terminated")["status"] == "terminated"
     assert not (folder / "killed").exists()
     (left,) = folder.glob("killed.partial-*")
-    with pytest.raises(warplens.FormatError, match="unfinished"):
+    with pytest.raises(warplens.FormatError, match="incomplete capture"):
         warplens.open(left)
 
 

@@ -394,7 +394,7 @@ def test_quality_lists_warnings_first_with_counts_and_plain_words(opened: Opened
         ("info", "no_steps", 0),
         ("info", "unknown_gpu", 0),
     ]
-    assert rows[1]["message"] == "2 GPU events have no recorded launch (100.0% of GPU time)"
+    assert rows[1]["message"] == "2 GPU events without a recorded launch (100.0% of GPU time)"
 
 
 def test_a_trace_without_gpu_work_has_empty_gpu_tables(opened: Opened) -> None:

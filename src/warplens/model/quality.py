@@ -1,94 +1,96 @@
-"""`Quality`: what a trace can and cannot tell. Shown first, never hidden."""
+"""`Quality`: what is missing, damaged or assumed in a trace. Shown first, never hidden."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
+from warplens.units import plural
+
 INFO: Final = "info"
 WARNING: Final = "warning"
 
 MESSAGES: Final[dict[str, tuple[str, str]]] = {
-    # code: (severity, what it means for the reader of the report; {count} and {detail} are filled in)
-    "no_gpu": (INFO, "no GPU work in what was read: only the host's side is reported"),
-    "no_host": (WARNING, "no CPU side: kernels cannot be tied to ops, modules or lines"),
+    # code: (severity, text); {detail} is filled in, and {count:noun} or {count:noun|nouns} is a count with its noun
+    "no_gpu": (INFO, "no GPU work in the file: only host activity is reported"),
+    "no_host": (WARNING, "no host events: kernels cannot be attributed to ops, modules or lines"),
     "no_stacks": (INFO, "no Python stacks: no module or line tables (record with with_stack=True)"),
     "no_shapes": (INFO, "no shapes: ops cannot be split by size (record with record_shapes=True)"),
     "no_steps": (INFO, "no steps marked: totals are for the whole trace (call prof.step() each iteration)"),
-    "steps_guessed": (INFO, "steps are taken from {detail}, not from ProfilerStep marks"),
-    "repeated_steps": (WARNING, "{count} step marks repeat an earlier number; only the first of each is a step"),
-    "unlinked_kernels": (WARNING, "{count} GPU events have no recorded launch ({detail} of GPU time)"),
-    "no_op_kernels": (INFO, "{count} GPU events were launched outside any op ({detail} of GPU time)"),
-    "graph_mode": (INFO, "{count} GPU events come from graph launches ({detail} of GPU time): no op inside"),
-    "overlap": (INFO, "{count} GPU events overlap another on the same stream: sums can exceed busy time"),
-    "improper_nesting": (INFO, "{count} host events overlap their caller's end by up to {detail}; kept"),
+    "steps_guessed": (INFO, "steps are inferred from {detail}, not from ProfilerStep marks"),
+    "repeated_steps": (WARNING, "{count:step mark} with a number used before; only the first of each is a step"),
+    "unlinked_kernels": (WARNING, "{count:GPU event} without a recorded launch ({detail} of GPU time)"),
+    "no_op_kernels": (INFO, "{count:GPU event} launched outside any op ({detail} of GPU time)"),
+    "graph_mode": (INFO, "{count:GPU event} from graph launches ({detail} of GPU time): no ops inside graphs"),
+    "overlap": (INFO, "{count:GPU event} overlapping another on the same stream: sums can exceed busy time"),
+    "improper_nesting": (INFO, "{count:host event} ending after the caller, by up to {detail}; kept"),
     "duplicate_correlation": (
         WARNING,
-        "{count} launches share a correlation id; the nearest earlier one is used",
+        "{count:launch|launches} with a correlation id used before; the nearest earlier one is used",
     ),
-    "missing_devices": (INFO, "{detail}: listed in the file but without work in it"),
-    "truncated": (WARNING, "the file ends early: {detail}; what is intact is reported"),
-    "damaged": (WARNING, "{count} damaged places in the file were skipped ({detail})"),
+    "missing_devices": (INFO, "{detail}: listed in the file, without work in the trace"),
+    "truncated": (WARNING, "the file ends early: {detail}; all complete events before are reported"),
+    "damaged": (WARNING, "{count:damaged section} skipped ({detail})"),
     "bad_text": (WARNING, "invalid UTF-8 was replaced"),
-    "bad_args": (WARNING, "{count} events had unreadable fields; those fields were left out ({detail})"),
-    "header": (WARNING, "the facts beside the events (devices, rank, versions) are damaged; some may be missing"),
-    "not_events": (WARNING, "{count} entries are not events (no ph or not an object); skipped"),
-    "unnamed": (WARNING, "{count} events have no name"),
-    "missing_duration": (WARNING, "{count} events have no duration; counted as 0"),
-    "negative_duration": (WARNING, "{count} events have a negative duration; counted as 0"),
+    "bad_args": (WARNING, "{count:event} with unreadable fields; these fields are omitted ({detail})"),
+    "header": (WARNING, "the header of the file (devices, rank, versions) is damaged; some facts may be missing"),
+    "not_events": (WARNING, "{count:entry|entries} skipped: not an event (no ph, or not an object)"),
+    "unnamed": (WARNING, "{count:event} without a name"),
+    "missing_duration": (WARNING, "{count:event} without a duration; counted as 0"),
+    "negative_duration": (WARNING, "{count:event} with a negative duration; counted as 0"),
     "out_of_range": (
         WARNING,
-        "{count} events have impossible times (missing, NaN, infinite or off by years); skipped",
+        "{count:event} with impossible times (missing, NaN, infinite or off by years); skipped",
     ),
-    "unclosed": (WARNING, "{count} begin/end events have no partner; skipped"),
+    "unclosed": (WARNING, "{count:begin/end event} without a partner; skipped"),
     "chrome": (
         WARNING,
-        "a plain Chrome trace, not a PyTorch profile: kinds are guessed from names ({detail})",
+        "a plain Chrome trace, not a PyTorch profile: event kinds are inferred from names ({detail})",
     ),
     "unknown_gpu": (
         INFO,
         "no roofline: the limits of this GPU are not known ({detail}); name it with --gpu or --gpu-file",
     ),
-    "mangled": (INFO, "{count} kernel names stay mangled (pip install 'warplens[demangle]')"),
-    "other_processes": (WARNING, "the file holds {count} more processes; only the first is read"),
-    "capture_note": (INFO, "while recording: {detail}"),
-    "capture_ended": (WARNING, "the program did not end well ({detail}); what was recorded until then is here"),
-    "bundle_damaged": (WARNING, "{count} files are not what the bundle's manifest says ({detail})"),
-    "other_ranks": (INFO, "rank {detail} is shown; {count} more ranks lie beside it"),
+    "mangled": (INFO, "{count:mangled kernel name} (to demangle: pip install 'warplens[demangle]')"),
+    "other_processes": (WARNING, "{count:more process|more processes} in the file; only the first is read"),
+    "capture_note": (INFO, "during recording: {detail}"),
+    "capture_ended": (WARNING, "the program failed ({detail}); what was recorded before is shown"),
+    "bundle_damaged": (WARNING, "{count:file} not as in the manifest of the bundle ({detail})"),
+    "other_ranks": (INFO, "rank {detail} is shown; {count:more rank} in the same folder"),
     "graph_level": (
         WARNING,
-        "{count} launches of CUDA graphs are recorded as a whole, without their kernels (record with "
+        "{count:CUDA graph launch|CUDA graph launches} recorded as a whole, without kernels (record with "
         "--cuda-graph-trace=node)",
     ),
-    "zip_members": (INFO, "the archive holds several files; read {detail}"),
-    "execution_trace": (INFO, "arguments of {count} op calls come from an ExecutionTrace ({detail} of ops)"),
+    "zip_members": (INFO, "the archive has several files; {detail} is read"),
+    "execution_trace": (INFO, "arguments of {count:op call} come from an ExecutionTrace ({detail} of ops)"),
     "execution_step": (
         INFO,
-        "arguments of {count} op calls come from an ExecutionTrace of a step beside these ({detail} of ops)",
+        "arguments of {count:op call} come from an ExecutionTrace of another step ({detail} of ops)",
     ),
-    "execution_trace_unmatched": (WARNING, "{count} op calls have no partner in the ExecutionTrace: {detail}"),
-    "execution_trace_orphans": (INFO, "{count} calls ran inside one that the file does not hold; see their thread"),
+    "execution_trace_unmatched": (WARNING, "{count:op call} without a match in the ExecutionTrace: {detail}"),
+    "execution_trace_orphans": (INFO, "{count:call} whose caller is not in the file; shown below the thread"),
     # Profiles of call paths, without a timeline.
     "no_timeline": (
         INFO,
-        "sums by call path, no timeline: nothing on gaps, steps, streams, or the shortest and longest of many kernels",
+        "sums by call path, no timeline: no gaps, steps or streams, and no shortest and longest kernel times",
     ),
-    "no_gpu_times": (INFO, "no GPU times: only what was counted by call path, and no table of kernels"),
-    "no_frames": (INFO, 'no Python frames: no lines (Proton records them with context="python")'),
-    "profiler_work": (INFO, "{count} GPU events ({detail} of GPU time) ran for the profiler itself: launch metadata"),
-    "bad_metrics": (WARNING, "{count} values of metrics are no usable numbers; counted as 0 ({detail})"),
-    "odd_metrics": (INFO, "{count} values of metrics are texts or lists and are left out ({detail})"),
-    "negative_metrics": (WARNING, "{count} amounts are negative, as after an overflow; added as they are ({detail})"),
-    "user_metrics": (INFO, "the file does not say whether these may be added up along a path; here they are: {detail}"),
+    "no_gpu_times": (INFO, "no GPU times: only counts by call path, and no kernel table"),
+    "no_frames": (INFO, 'no Python frames: no line table (record with context="python")'),
+    "profiler_work": (INFO, "{count:GPU event} ({detail} of GPU time) run by the profiler itself, for launch metadata"),
+    "bad_metrics": (WARNING, "{count:metric value} not valid; counted as 0 ({detail})"),
+    "odd_metrics": (INFO, "{count:metric value} omitted: a text or a list, not a number ({detail})"),
+    "negative_metrics": (WARNING, "{count:negative amount}, as after an overflow; added as recorded ({detail})"),
+    "user_metrics": (INFO, "added up along call paths, though the file does not say whether they may be: {detail}"),
     # Nsight Compute's counters.
     "kernel_by_kernel": (
         INFO,
-        "each kernel was measured alone and replayed for every group of counters: times can differ from a normal run's",
+        "each kernel is measured alone and replayed for every group of counters: times can differ from a normal run",
     ),
-    "rounded_page": (INFO, "the details page rounds its values; the raw page has them whole (ncu --page raw --csv)"),
+    "rounded_page": (INFO, "the details page has rounded values; the raw page has exact ones (ncu --page raw --csv)"),
     "no_dram_bytes": (
         INFO,
-        "no bytes of GPU memory counted: read the raw page of a report recorded with ncu --set full or --set detailed",
+        "no DRAM traffic in the file: open the raw page of a report recorded with ncu --set full or --set detailed",
     ),
     # The same as some of the above in words that fit other profilers than PyTorch's, and notes on their call paths.
     "no_python_tracer": (INFO, "no Python frames: no line table (record with ProfileOptions.python_tracer_level = 1)"),
@@ -106,19 +108,38 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "no_step_marks": (INFO, "no steps marked: totals are for the whole trace"),
     "no_hlo_op": (
         INFO,
-        "{count} GPU events inside command buffers match no HLO op ({detail} of GPU time): booked on their launch",
+        "{count:GPU event} in command buffers without an HLO op ({detail} of GPU time): attributed to the launch",
     ),
     "no_programs": (
         INFO,
-        "{count} GPU events ({detail} of GPU time) lie in command buffers: the run's .xplane.pb tells their HLO ops",
+        "{count:GPU event} in command buffers ({detail} of GPU time): their HLO ops are in the run's .xplane.pb",
     ),
-    "callers_only": (INFO, "no CPU times: who called a kernel is recorded, not when; idle time has no known cause"),
-    "regions_only": (INFO, "times of regions inside kernels, warp by warp, and no GPU time: see the table regions"),
+    "callers_only": (INFO, "no CPU times: callers are recorded without times; the cause of idle time is unknown"),
+    "regions_only": (INFO, "times of regions inside kernels, by warp, and no GPU time: see the table regions"),
     "assumed_clock": (
         INFO,
-        "region times are ticks of the GPU's clock, which Proton takes for 1 ns each: true shares, not true times",
+        "region times are GPU clock ticks, counted by Proton as 1 ns each: shares are exact, times are not",
     ),
 }
+
+
+class _Count(int):
+    """A number that is formatted with its noun."""
+
+    def __format__(self, nouns: str) -> str:
+        return plural(int(self), *nouns.split("|"))
+
+
+class _AnyCount(str):
+    """Stands for a number where a note is explained."""
+
+    def __format__(self, nouns: str) -> str:
+        return f"N {nouns.split('|')[1] if '|' in nouns else nouns + 's'}"
+
+
+def explained(code: str) -> str:
+    """What a note says, whatever its count and detail."""
+    return MESSAGES[code][1].format(count=_AnyCount(), detail="…")
 
 
 @dataclass(frozen=True)
@@ -135,7 +156,7 @@ class Note:
 
     @property
     def message(self) -> str:
-        return MESSAGES[self.code][1].format(count=f"{self.count:,}", detail=self.detail)
+        return MESSAGES[self.code][1].format(count=_Count(self.count), detail=self.detail)
 
 
 @dataclass(frozen=True)

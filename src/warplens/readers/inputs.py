@@ -48,7 +48,7 @@ class Input:
 
     def _with_arguments(self, found: Trace | CallPaths, text: bytes, calls: StoredFile) -> Trace:
         if isinstance(found, CallPaths):
-            raise UsageError("only a PyTorch trace has an ExecutionTrace", hint="leave --execution-trace away")
+            raise UsageError("only a PyTorch trace has an ExecutionTrace", hint="omit the ExecutionTrace")
         from warplens.readers.execution_trace.join import join
         from warplens.readers.execution_trace.step import carry_over
 
@@ -58,7 +58,7 @@ class Input:
         step_text, notes = self.step.unwrap()
         beside = registry.read(step_text, Meta(source=str(self.step.path), format=""), notes)
         if isinstance(beside, CallPaths):
-            raise FormatError("is no trace", where=str(self.step.path))
+            raise FormatError("not a trace", where=str(self.step.path))
         return carry_over(found, join(beside, step_text, nodes, str(calls.path)))
 
 

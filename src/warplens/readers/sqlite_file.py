@@ -10,13 +10,14 @@ from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 from warplens.readers.nsys import reader as nsys
 from warplens.readers.rocm import rocpd
-from warplens.readers.shared.sqlite_tables import UNFINISHED, Database, opened
+from warplens.readers.shared.sqlite_tables import Database, opened
+from warplens.readers.shared.stored_file import UNFINISHED
 
 KINDS: Final[tuple[tuple[Callable[[Sequence[str]], bool], Callable[[Database, Meta, list[Note]], Trace]], ...]] = (
     (nsys.matches, nsys.read),
     (rocpd.matches, rocpd.read),
 )
-HINT: Final = "such files come from Nsight Systems (nsys export --type sqlite report.nsys-rep) and rocprofv3 (rocpd)"
+HINT: Final = "supported: exports of Nsight Systems (nsys export --type sqlite report.nsys-rep) and rocprofv3 (rocpd)"
 NAMED_TABLES: Final = 4
 
 
@@ -30,4 +31,6 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         if not database.tables:
             raise FormatError("an SQLite file without tables", where=meta.source, hint=UNFINISHED)
         named = ", ".join(database.tables[:NAMED_TABLES]) + (", …" if len(database.tables) > NAMED_TABLES else "")
-        raise FormatError(f"an SQLite file of some other program (tables: {named})", where=meta.source, hint=HINT)
+        raise FormatError(
+            f"not a profile, but an SQLite file of another program (tables: {named})", where=meta.source, hint=HINT
+        )

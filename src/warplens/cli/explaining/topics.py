@@ -16,7 +16,7 @@ from warplens.cli.explaining.kernel_topics import kernel_tables, kernel_topic, l
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, all_gpus
 from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
-from warplens.model.quality import MESSAGES
+from warplens.model.quality import MESSAGES, explained
 from warplens.model.table import Table
 from warplens.model.trace import empty_trace
 from warplens.profiles.comparison import compare_profiles
@@ -46,8 +46,7 @@ def rule_topic(topic: str) -> Iterator[str]:
 
 def quality_topic(topic: str) -> Iterator[str]:
     if topic in MESSAGES:
-        severity, message = MESSAGES[topic]
-        yield f"{topic} ({severity}): {message.format(count='N', detail='…')}"
+        yield f"{topic} ({MESSAGES[topic][0]}): {explained(topic)}"
 
 
 def timeline_topic(topic: str) -> Iterator[str]:

@@ -129,7 +129,7 @@ def _of_folder(path: Path) -> Bundle | None:
     if ranks:
         return _opened(ranks[0], _read_folder(ranks[0]), other_ranks=len(ranks) - 1)
     if PARTIAL.search(path.name):
-        raise FormatError("an unfinished capture: its run was killed before it was written", where=str(path))
+        raise FormatError("an incomplete capture: the run was killed before it was saved", where=str(path))
     return None
 
 
@@ -162,5 +162,5 @@ def _opened(path: Path, files: dict[str, bytes], other_ranks: int = 0) -> Bundle
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FormatError(f"the manifest of the bundle is damaged ({error})", where=str(path)) from None
     if manifest.format != FORMAT:
-        raise FormatError(f"a manifest of something else ({manifest.format!r})", where=str(path))
+        raise FormatError(f"not a capture bundle: its manifest has the format {manifest.format!r}", where=str(path))
     return Bundle(path, manifest, files, other_ranks)

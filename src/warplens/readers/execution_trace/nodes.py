@@ -29,7 +29,7 @@ from warplens.readers.shared.gc_pause import gc_paused
 
 EMPTY: Final = Raw(b"[]")
 HEAD_BYTES: Final = 1 << 16
-UNFINISHED: Final = "was the observer unregistered before the program ended, and the file copied whole?"
+UNFINISHED: Final = "check that the observer was unregistered before the program ended and the file is complete"
 LISTS: Final = (
     # JSON as the file writes it; a tensor among values is [id, storage id, offset, elements, element size, device].
     *("inputs", "input_shapes", "input_types", "input_strides"),
@@ -145,7 +145,7 @@ class Nodes:
     def notes(self) -> list[Note]:
         found = []
         if self.damage["truncated"]:
-            found.append(Note("truncated", detail="the ExecutionTrace stops in the middle"))
+            found.append(Note("truncated", detail="the ExecutionTrace is incomplete"))
         if self.damage["damaged"]:
             found.append(Note("damaged", self.damage["damaged"], "nodes of the ExecutionTrace"))
         return found
@@ -166,7 +166,7 @@ def _decoded(text: bytes, where: str, layout: NodeLayout[N]) -> Nodes:
     except UNREADABLE:
         header, nodes = _header(text), _scan(text, layout, damage)
     if not nodes:
-        why = "damaged before its first whole node" if damage.total() else "without nodes"
+        why = "damaged before its first complete node" if damage.total() else "without nodes"
         raise FormatError(f"an ExecutionTrace {why}", where=where, hint=UNFINISHED)
     return Nodes(_frame(layout.columns(nodes)), header, damage)
 

@@ -28,8 +28,9 @@ from warplens.readers.kineto.events import EventReader
 from warplens.readers.kineto.halves import read_events
 from warplens.readers.kineto.records import KinetoEvent, KinetoHeader
 from warplens.readers.kineto.scope_metrics import with_scope_metrics
+from warplens.readers.shared.event_damage import damage_notes
 
-EXPORT = "a trace comes from torch.profiler: prof.export_chrome_trace('trace.json.gz')"
+EXPORT = "record a trace with torch.profiler: prof.export_chrome_trace('trace.json.gz')"
 FACTS = ("with_stack", "record_shapes", "profile_memory")
 VERSIONS = ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version", "hip_driver_version")
 
@@ -53,7 +54,8 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         notes = [*notes, Note("chrome", detail=_chrome_detail(columns))]
     _fill_devices(builder, columns)
     builder.damage["not_events"] += reader.damage["not_events"] + events.phases[""]
-    trace = builder.build(_with_header(meta, reader.header, events, is_kineto), _damage_notes(notes, reader.damage))
+    meta = _with_header(meta, reader.header, events, is_kineto)
+    trace = builder.build(meta, [*notes, *damage_notes(reader.damage, notes)])
     if len(trace) == 0:
         raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
     return with_scope_metrics(trace, reader.header.warplens_scopes)
@@ -61,24 +63,8 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
 
 def _why_empty(events: KinetoEvents, damage: Counter[str]) -> str:
     if damage["truncated"] or damage["damaged"]:
-        return "damaged before the first whole event"
-    return "holds no timed events" if sum(events.phases.values()) else "holds no trace events"
-
-
-def _damage_notes(notes: list[Note], damage: Counter[str]) -> list[Note]:
-    """Notes with details; plain counts are the builder's."""
-    more = list(notes)
-    if damage["truncated"] and not any(note.code == "truncated" for note in notes):
-        more.append(Note("truncated", detail="the last entry is cut"))
-    if damage["damaged"]:
-        more.append(Note("damaged", damage["damaged"], "each up to the next whole event"))
-    if damage["bad_args"]:
-        more.append(Note("bad_args", damage["bad_args"], "of an unexpected type"))
-    if damage["bad_text"]:
-        more.append(Note("bad_text"))
-    if damage["header"]:
-        more.append(Note("header"))
-    return more
+        return "damaged before the first complete event"
+    return "no timed events in the file" if sum(events.phases.values()) else "no trace events in the file"
 
 
 def _close_begin_end(events: KinetoEvents) -> None:
@@ -133,7 +119,7 @@ def _is_gpu_process(name: str) -> bool:
 
 def _chrome_detail(columns: EventColumns) -> str:
     on_gpu = int(columns.is_gpu_work.sum())
-    return f"{on_gpu:,} events lie on processes named after a GPU" if on_gpu else "no process is named after a GPU"
+    return f"{on_gpu:,} events are on processes named after a GPU" if on_gpu else "no process is named after a GPU"
 
 
 def _fill_devices(builder: TraceBuilder, columns: EventColumns) -> None:

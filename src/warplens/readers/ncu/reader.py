@@ -27,6 +27,7 @@ from warplens.readers.ncu.counters import DEVICE_ATTRIBUTES, LaunchValues, wante
 from warplens.readers.ncu.rows import DETAILS, HEADER, Pages, ProfiledLaunch, read_pages
 from warplens.readers.ncu.tables import MeasuredLaunch, counters_table, rules_table, stalls_table
 from warplens.readers.ncu.values import base_unit, has_decimal_comma
+from warplens.readers.shared.stored_file import UNFINISHED
 
 EXPORT: Final = "export it with: ncu --page raw --csv --import x.ncu-rep > x.csv"
 UNNAMED: Final = "(kernel without a name)"
@@ -90,9 +91,9 @@ def _refusal(text: str, meta: Meta, pages: Pages) -> FormatError:
             found = pattern.search(text)
             if found:
                 said = "" if hint else f" ({found[0].strip()})"
-                return FormatError(f"from Nsight Compute, but {what}{said}", where=meta.source, hint=hint or EXPORT)
-        return FormatError("from Nsight Compute, but without a table", where=meta.source, hint=EXPORT)
-    hint = "was the export finished, and the file copied whole?" if pages.truncated else "no kernel was profiled"
+                return FormatError(f"Nsight Compute output, but {what}{said}", where=meta.source, hint=hint or EXPORT)
+        return FormatError("Nsight Compute output without a table", where=meta.source, hint=EXPORT)
+    hint = UNFINISHED if pages.truncated else "no kernel was profiled"
     return FormatError("an Nsight Compute file without kernels", where=meta.source, hint=hint)
 
 
@@ -159,11 +160,11 @@ def _notes(text: str, pages: Pages, values: LaunchValues, measured: list[Measure
         "missing_duration": (sum("time" not in each.numbers for each in measured), ""),
         "negative_duration": (sum(each.numbers.get("time", 0) < 0 for each in measured), ""),
         "bad_args": (len(values.bad_launches), names),
-        "damaged": (pages.damaged, "rows of the table that have lost their end"),
+        "damaged": (pages.damaged, "incomplete rows of the table"),
     }
     yield from (Note(code, count, detail) for code, (count, detail) in counted.items() if count)
     if pages.truncated:
-        yield Note("truncated", detail="the last row of the table is not whole")
+        yield Note("truncated", detail="the last row of the table is incomplete")
     if "\ufffd" in text:
         yield Note("bad_text")
 

@@ -69,7 +69,7 @@ def value_of(cell: Cell, unit: str, *, decimal_comma: bool = False) -> Decimal |
         return number
     base, exponent = base_unit(cell.unit)
     if base != unit:
-        raise BadValueError(f"{cell.unit or 'no unit'} where {unit} is meant")
+        raise BadValueError(f"{cell.unit or 'no unit'} instead of {unit}")
     scaled = number.scaleb(exponent)
     if abs(scaled) >= MAX_VALUE:
         raise BadValueError(f"{cell.text[:40]} {cell.unit} is too large")
@@ -84,7 +84,7 @@ def parse_number(text: str, *, decimal_comma: bool = False) -> Decimal | None:
     bare = bare.translate(_GROUPING)
     bare = bare.replace(".", "").replace(",", ".") if decimal_comma else bare.replace(",", "")
     if not _NUMBER.fullmatch(bare) or len(bare) > _MAX_CHARS:
-        raise BadValueError(f"{text[:40]!r} is no number")
+        raise BadValueError(f"{text[:40]!r} is not a number")
     number = Decimal(bare)
     if abs(number) >= MAX_VALUE:
         raise BadValueError(f"{text[:40]} is too large")

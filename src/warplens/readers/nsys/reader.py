@@ -44,7 +44,8 @@ from warplens.readers.nsys.schema import (
     copy_name,
     set_name,
 )
-from warplens.readers.shared.sqlite_tables import UNFINISHED, Database
+from warplens.readers.shared.sqlite_tables import Database
+from warplens.readers.shared.stored_file import UNFINISHED
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -70,7 +71,7 @@ def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
     if not len(builder):
         if database.damage:
             raise FormatError(
-                "a damaged Nsight Systems export, without a readable event", where=meta.source, hint=UNFINISHED
+                "a damaged Nsight Systems export without readable events", where=meta.source, hint=UNFINISHED
             )
         raise FormatError(
             "an Nsight Systems export without CUDA work, calls or NVTX ranges", where=meta.source, hint=RECORD

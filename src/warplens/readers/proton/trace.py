@@ -19,9 +19,10 @@ from warplens.model.trace import Meta, Trace
 from warplens.readers.proton.events import read_events
 from warplens.readers.proton.kernels import KernelEvents
 from warplens.readers.proton.regions import RegionEvents, is_region
+from warplens.readers.shared.event_damage import damage_notes
 from warplens.readers.shared.gc_pause import gc_paused
 
-EXPORT: Final = "such a file comes from Triton: proton.start('name', data='trace'), …, proton.finalize()"
+EXPORT: Final = "record one with Triton: proton.start('name', data='trace'), …, proton.finalize()"
 
 
 def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
@@ -30,7 +31,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         events, damage = read_events(text)
         timed = [event for event in events if event.ph == "X"]
         if not timed:
-            why = "damaged before its first whole event" if damage else "without timed events"
+            why = "damaged before its first complete event" if damage else "without timed events"
             raise FormatError(f"a Proton trace {why}", where=meta.source, hint=EXPORT)
         has_regions = any(is_region(event) for event in timed)
         content = RegionEvents(events) if has_regions else KernelEvents(events)
@@ -42,20 +43,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         events_in_file=len(events),
         phases=dict(Counter(event.ph for event in events)),
     )
-    trace = content.builder.build(meta, [*notes, *content.notes, *_damage_notes(notes, damage)])
+    trace = content.builder.build(meta, [*notes, *content.notes, *damage_notes(damage, notes)])
     if len(trace) == 0:
         raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
     return trace
-
-
-def _damage_notes(notes: list[Note], damage: Counter[str]) -> list[Note]:
-    more = []
-    if damage["truncated"] and not any(note.code == "truncated" for note in notes):
-        more.append(Note("truncated", detail="the last entry is cut"))
-    if damage["damaged"]:
-        more.append(Note("damaged", damage["damaged"], "each up to the next whole event"))
-    if damage["bad_args"]:
-        more.append(Note("bad_args", damage["bad_args"], "of an unexpected type"))
-    if damage["bad_text"]:
-        more.append(Note("bad_text"))
-    return more

@@ -48,7 +48,7 @@ OLD_FRAME: Final = re.compile(r"(?P<file>.+\.py):(?P<function>[^:@]+)@(?P<line>\
 """How frames were spelled before the line came first."""
 LARGEST: Final = 1 << 53
 PACKED: Final = re.compile(rb"[\x91-\x9f][\x81-\x84](?:\xa5frame|\xa7metrics|\xa8children)")
-WHOLE: Final = "was the run finished (proton.finalize), and the file copied whole?"
+WHOLE: Final = "check that the run finished (proton.finalize) and the file is complete"
 
 
 def is_msgpack(head: bytes) -> bool:
@@ -185,7 +185,7 @@ class _TreeNodes:
 
     def notes(self) -> list[Note]:
         unnamed = [Note("unnamed", self._unnamed)] if self._unnamed else []
-        return unnamed + ([Note("damaged", self._no_nodes, "entries that are no nodes")] if self._no_nodes else [])
+        return unnamed + ([Note("damaged", self._no_nodes, "entries that are not nodes")] if self._no_nodes else [])
 
 
 def _encodable(text: str) -> str:

@@ -22,7 +22,8 @@ from warplens.model.quality import Note
 from warplens.model.times import durations
 from warplens.model.trace import Device, Ints, Meta, Trace
 from warplens.readers.rocm.rocprofv3 import UNNAMED
-from warplens.readers.shared.sqlite_tables import UNFINISHED, Database, Spec
+from warplens.readers.shared.sqlite_tables import Database, Spec
+from warplens.readers.shared.stored_file import UNFINISHED
 
 DISPATCHES: Final = "rocpd_kernel_dispatch"
 COPIES: Final = "rocpd_memory_copy"
@@ -79,11 +80,11 @@ def matches(tables: Sequence[str]) -> bool:
 def read(database: Database, meta: Meta, notes: list[Note]) -> Trace:
     endings = sorted(table.removeprefix(DISPATCHES) for table in database.tables if table.startswith(DISPATCHES))
     if "start" not in database.columns(DISPATCHES + endings[0]):
-        raise FormatError("a rocpd file of a schema that is not known", where=meta.source, hint=AS_JSON)
+        raise FormatError("a rocpd file with an unknown schema", where=meta.source, hint=AS_JSON)
     process = _ProcessTables(database, endings[0])
     builder = process.builder
     if not len(builder):
-        why = "a damaged rocpd file, without a readable event" if database.damage else "a rocpd file without events"
+        why = "a damaged rocpd file without readable events" if database.damage else "a rocpd file without events"
         raise FormatError(why, where=meta.source, hint=UNFINISHED if database.damage else RECORD)
     meta = msgspec.structs.replace(
         meta, format="rocpd", devices=tuple(process.gpus.values()), events_in_file=len(builder)

@@ -15,6 +15,7 @@ from warplens.model.event_records import LaunchGeometry
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Device, Meta, Trace
+from warplens.readers.shared.stored_file import UNFINISHED
 
 GPU_AGENT = 2
 UNNAMED = "(kernel without a name)"
@@ -118,9 +119,9 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     try:
         tools = msgspec.json.decode(text, type=RocprofFile).tools
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"a damaged rocprofv3 file ({error})", where=meta.source, hint=WHOLE) from error
+        raise FormatError(f"a damaged rocprofv3 file ({error})", where=meta.source, hint=UNFINISHED) from error
     if not tools:
-        raise FormatError("a rocprofv3 file without any process", where=meta.source, hint=WHOLE)
+        raise FormatError("a rocprofv3 file without a process", where=meta.source, hint=UNFINISHED)
     process = _ToolEvents(tools[0])
     builder = process.builder
     if not len(builder):
@@ -132,7 +133,6 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     return builder.build(meta, [*notes, *more])
 
 
-WHOLE = "was the export finished, and the file copied whole?"
 RECORD = "record with: rocprofv3 --kernel-trace --hip-trace --marker-trace --memory-copy-trace --output-format json"
 
 

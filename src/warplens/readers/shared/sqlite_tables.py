@@ -20,9 +20,9 @@ from warplens.errors import FormatError
 from warplens.model.kinds import NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Ints
+from warplens.readers.shared.stored_file import UNFINISHED
 
 MAGIC: Final = b"SQLite format 3\0"
-UNFINISHED: Final = "was the export finished, and the file copied whole?"
 CHUNK_ROWS = 1 << 16
 FIRST_ROW: Final = 1
 LAST_ROW: Final = 2**63 - 1

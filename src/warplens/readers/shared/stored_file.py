@@ -22,7 +22,7 @@ ZIP_MAGIC = b"PK\x03\x04"
 MAX_TEXT_BYTES = 32 << 30
 """A bomb guard: a wrapped file that unpacks to more than this is refused."""
 
-UNFINISHED = "was the export finished, and the file copied whole?"
+UNFINISHED = "check that the export finished and the file is complete"
 GZIP_WBITS = 31
 STEP_BYTES = 1 << 16
 PADDING = re.compile(rb"\0*")
@@ -66,7 +66,7 @@ def load(path: Path) -> StoredFile:
     try:
         stored = path.read_bytes()
     except IsADirectoryError:
-        raise FormatError("is a directory", where=str(path), hint="name one trace file in it") from None
+        raise FormatError("is a directory", where=str(path), hint="name a trace file in it") from None
     except FileNotFoundError:
         raise FormatError("no such file", where=str(path), hint="check the path") from None
     except PermissionError:
@@ -76,7 +76,7 @@ def load(path: Path) -> StoredFile:
     except ValueError as error:  # a NUL in the name
         raise FormatError(f"cannot be read: {error}", where=str(path)) from None
     if not stored:
-        raise FormatError("is empty", where=str(path), hint=UNFINISHED)
+        raise FormatError("the file is empty", where=str(path), hint=UNFINISHED)
     return StoredFile(path, stored)
 
 
@@ -89,7 +89,7 @@ def _gunzip(stored: bytes, where: str) -> tuple[bytes, list[Note]]:
     position = 0
     while position < len(stored):
         if not stored.startswith(GZIP_MAGIC, position):
-            return _joined(members, where), [Note("damaged", 1, "bytes behind the end of the gzip stream")]
+            return _joined(members, where), [Note("damaged", 1, "data after the end of the gzip stream")]
         decompressor = isal_zlib.decompressobj(wbits=GZIP_WBITS)
         try:
             # Nearly every file is one member; of many, each must not be handed all that follows it.
@@ -98,7 +98,7 @@ def _gunzip(stored: bytes, where: str) -> tuple[bytes, list[Note]]:
             members += _decompress_until_error(stored, position)
             return _joined(members, where), [Note("truncated", detail=f"the gzip stream is damaged ({error})")]
         if not decompressor.eof:
-            return _joined(members, where), [Note("truncated", detail="the gzip stream stops in the middle")]
+            return _joined(members, where), [Note("truncated", detail="the gzip stream is incomplete")]
         position = _padding_end(stored, at)
     return _joined(members, where), []
 

@@ -27,7 +27,7 @@ from warplens.readers.xplane.host import HostKinds, inside_xla
 from warplens.readers.xplane.paths import ProgramCallers
 from warplens.readers.xplane.planes import PlaneReader, Stats, XEvent, XLine, XPlane
 
-EXPORT: Final = "such a file comes from JAX: with jax.profiler.trace('folder'): …"
+EXPORT: Final = "record one with JAX: with jax.profiler.trace('folder'): …"
 STREAM_LINE: Final = re.compile(r"Stream\b\D*(\d{1,9})?")
 DERIVED_LINES: Final = frozenset(
     (
@@ -64,11 +64,11 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         builder = added_planes(planes, reader.damage)
     if not len(builder):
         damaged = reader.damage.truncated or reader.damage.places
-        why = "damaged before its first whole event" if damaged else "without timed events"
+        why = "damaged before its first complete event" if damaged else "without timed events"
         raise FormatError(f"an XLA profile (xplane), {why}", where=meta.source, hint=EXPORT)
     notes = [*notes]
     if reader.damage.truncated and not any(note.code == "truncated" for note in notes):
-        notes.append(Note("truncated", detail="the last plane is cut"))
+        notes.append(Note("truncated", detail="the last plane is incomplete"))
     if reader.damage.places:
         notes.append(Note("damaged", reader.damage.places, "each up to the end of its message"))
     builder.damage["out_of_range"] += reader.untimed

@@ -18,6 +18,7 @@ from warplens.model.event_records import Lane, ThreadId
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
 from warplens.readers.proton.events import read_documents
+from warplens.readers.shared.event_damage import damage_notes
 from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.protobuf_wire import Damage
 from warplens.readers.xplane.planes import STATS, Stats, XEvent, XLine, XPlane
@@ -43,18 +44,12 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         planes, untimed = _planes(events)
         builder = added_planes(planes, Damage())
     if not len(builder):
-        raise FormatError("a JAX trace without a whole timed event", where=meta.source, hint=EXPORT)
-    notes = [*notes]
-    if damage["truncated"] and not any(note.code == "truncated" for note in notes):
-        notes.append(Note("truncated", detail="the last entry is cut"))
-    notes += [Note("damaged", damage["damaged"], "each up to the next whole event")] if damage["damaged"] else []
-    notes += [Note("bad_args", damage["bad_args"], "of an unexpected type")] if damage["bad_args"] else []
-    notes += [Note("bad_text")] if damage["bad_text"] else []
+        raise FormatError("a JAX trace without a complete timed event", where=meta.source, hint=EXPORT)
     # XLA closes the list with an empty entry, which stands for nothing.
     phases = Counter(event.ph for event in events if event.ph)
     builder.damage.update(not_events=damage["not_events"], out_of_range=untimed)
     meta = msgspec.structs.replace(meta, format="xla_json", events_in_file=phases.total(), phases=dict(phases))
-    return built(builder, planes, meta, notes)
+    return built(builder, planes, meta, [*notes, *damage_notes(damage, notes)])
 
 
 def _planes(events: list[XlaEvent]) -> tuple[list[XPlane], int]:
