@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 
@@ -215,16 +214,9 @@ def _foundation(width: float, height: float) -> str:
 def _box(room: str, x: float, y: float) -> str:
     left, top = x - BOX_WIDTH / 2, y - BOX_HEIGHT / 2
     return (
-        f'<g><title>{escape(_purpose(room))}</title><rect class="room" x="{left:.0f}" y="{top:.0f}" rx="5" '
-        f'width="{BOX_WIDTH}" height="{BOX_HEIGHT}"/><text x="{x:.0f}" y="{y + 4.5:.0f}">{room}</text></g>'
+        f'<rect class="room" x="{left:.0f}" y="{top:.0f}" rx="5" width="{BOX_WIDTH}" height="{BOX_HEIGHT}"/>'
+        f'<text x="{x:.0f}" y="{y + 4.5:.0f}">{room}</text>'
     )
-
-
-def _purpose(room: str) -> str:
-    """The first line of what the room says of itself."""
-    file = PACKAGE / room / "__init__.py"
-    text = ast.get_docstring(ast.parse((file if file.exists() else PACKAGE / f"{room}.py").read_text("utf-8")))
-    return (text or room).splitlines()[0]
 
 
 if __name__ == "__main__":

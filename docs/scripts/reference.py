@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 
 from warplens.advice import RULES
@@ -91,8 +91,8 @@ def formats() -> str:
     ]
     for entry in FORMATS:
         title = entry.name.removeprefix("an ").removeprefix("a ")
-        text = importlib.import_module(f"warplens.readers.{entry.module}").__doc__ if entry.module else None
-        parts.append(f"## {title}\n\n{(text or 'Only Nsight itself reads this file: export it first.').strip()}\n")
+        text = sys.modules[entry.reader().__module__].__doc__ if entry.reader else f"{entry.export}."
+        parts.append(f"## {title}\n\n{(text or '').strip()}\n")
     return "\n".join(parts)
 
 
