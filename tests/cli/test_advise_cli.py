@@ -44,7 +44,7 @@ def test_the_verdict_comes_first_then_the_numbered_findings(trace: Path, capsys:
     assert lines[0] == "GPU-bound: the GPU is busy 100.0 % of the time; GEMM takes 100 % of the GPU time."
     titles = [line for line in lines if re.match(r"\d+\. WL", line)]
     assert titles == [
-        "1. WL201  1 GEMM with the odd size 50257 runs on slow kernels",
+        "1. WL201  1 GEMM with the unaligned size 50257 runs on slow kernels",
         "2. WL210  kernels have fewer blocks than the GPU has multiprocessors",
     ]
     gains = [line.strip() for line in lines if line.startswith("       gain ")]
@@ -55,7 +55,7 @@ def test_the_verdict_comes_first_then_the_numbered_findings(trace: Path, capsys:
 def test_each_finding_says_where_why_and_what_to_do_and_lists_its_evidence(trace: Path, capsys: Captured) -> None:
     *blocks, ending = printed(capsys, trace).split("\n\n")[1:]
     assert len(blocks) == 2
-    assert ending.startswith("≤: at most, if the cause vanished altogether.")
+    assert ending.startswith("≤: upper bound, if the cause disappeared.")
     for block in blocks:
         labels = re.findall(r"^ {7}(gain|where|why|do|-) ", block, re.MULTILINE)
         assert labels == ["gain", "where", "why", "do", "-"]
@@ -102,7 +102,7 @@ def test_without_findings_it_says_so(trace: Path, tmp_path: Path, capsys: Captur
     assert array(capsys, healthy) == []
     alone = write_trace(tmp_path / "cpu.json", [op("aten::mm", 0, 5)])
     lines = printed(capsys, alone).splitlines()
-    assert lines[0] == "CPU only: this trace holds no GPU work."
+    assert lines[0] == "CPU only: this trace has no GPU work."
     assert lines[-1].startswith("no findings")
 
 

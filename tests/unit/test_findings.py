@@ -160,8 +160,8 @@ def test_every_gain_is_a_number(opened: Opened) -> None:
     [
         (waits([600], dur=300), "Host-bound: the GPU is idle 50.0 % of the time, mostly because the host is still preparing the next launch."),
         ([kernel(GEMM, 0, 0)], "No GPU time: every GPU event of this trace lasts 0 ns."),
-        ([op("aten::mm", 0, 5)], "CPU only: this trace holds no GPU work."),
-        ([kernel(GEMM, 0, 60), kernel(ALL_REDUCE, 60, 40)], "Communication-bound: 40.0 % of the time is communication that nothing hides."),
+        ([op("aten::mm", 0, 5)], "CPU only: this trace has no GPU work."),
+        ([kernel(GEMM, 0, 60), kernel(ALL_REDUCE, 60, 40)], "Communication-bound: 40.0 % of the time is exposed communication."),
         ([kernel(GEMM, 0, 90), kernel(ELEMENTWISE, 100, 10)], "GPU-bound: the GPU is busy 90.9 % of the time; GEMM takes 90 % of the GPU time."),
     ],
     ids=["host", "no durations", "no gpu", "communication", "gpu"],

@@ -41,7 +41,7 @@ def test_wl201_fires_for_an_odd_size_on_a_slow_kernel(opened: Opened) -> None:
     profile = opened(back_to_back(head(1000), filler(500)), H200)
     found = by_code(profile)
     finding = found["WL201"]
-    assert finding.title == f"1 GEMM with the odd size {VOCABULARY} runs on slow kernels"
+    assert finding.title == f"1 GEMM with the unaligned size {VOCABULARY} runs on slow kernels"
     assert finding.gain_ms == pytest.approx((1000 - HEAD_US / REACHABLE * PADDED / VOCABULARY) / 1e3)
     assert finding.gain_percent == pytest.approx(100 * finding.gain_ms / 1.5)
     assert (finding.bound, finding.place) == (False, PLACE)
@@ -72,7 +72,7 @@ def test_wl201_fires_for_the_channels_of_a_convolution(opened: Opened) -> None:
     call.args["Concrete Inputs"] = concrete
     finding = by_code(opened(back_to_back(call), H200))["WL201"]
     flop = 2 * 32 * 67 * 67 * 9 * 56 * 56
-    assert finding.title == "1 convolution with the odd size 67 runs on slow kernels"
+    assert finding.title == "1 convolution with the unaligned size 67 runs on slow kernels"
     assert finding.gain_ms == pytest.approx(0.1 - flop / BF16_TFLOPS / REACHABLE / 1e9 * (72 / 67) ** 2)
     assert finding.advice.startswith("pad 67 to 72, a multiple of 8: ")
 
@@ -81,7 +81,7 @@ def test_wl201_names_odd_sizes_that_meet_in_one_product_together(opened: Opened)
     """Two products share 4099, and 1021 is odd as well: padding one alone would leave slow kernels."""
     calls = [product(2000, 16384, 4099, 1021), product(2000, 16384, 1024, 4099), filler(500)]
     finding = by_code(opened(back_to_back(*calls), H200))["WL201"]
-    assert finding.title == "2 GEMMs with the odd sizes 4099, 1021 run on slow kernels"
+    assert finding.title == "2 GEMMs with the unaligned sizes 4099, 1021 run on slow kernels"
     assert finding.advice.startswith("pad 4099 to 4104 or 4160 and 1021 to 1024 (multiples of 8 or 64): ")
     assert len(finding.rows) == 2
 

@@ -97,7 +97,7 @@ def test_wl207_fires_from_two_percent_of_transposing_inside_convolutions_on(open
     finding = by_code(opened(back_to_back(*convolution(20)), H200))["WL207"]
     assert (finding.gain_ms, finding.gain_percent) == (pytest.approx(0.020), pytest.approx(2.0))
     assert finding.bound is False
-    assert finding.evidence.startswith("0.02 ms in 1 layout kernels")
+    assert finding.evidence.startswith("0.02 ms in 1 layout kernel,")
     assert "channels_last" in finding.advice
 
 
@@ -174,7 +174,7 @@ def addition(dur: float, **kernel_args: Any) -> Call:
 
 def test_wl211_fires_for_memory_bound_ops_below_two_fifths_of_the_bandwidth(opened: Opened) -> None:
     finding = by_code(opened(back_to_back(addition(LEAST_US / 0.399), filler(100)), H200))["WL211"]
-    assert finding.title == "1 memory-bound op far below the memory's bandwidth"
+    assert finding.title == "1 memory-bound op runs far below the memory bandwidth"
     assert finding.gain_ms == pytest.approx(LEAST_US * (1 / 0.399 - 1) / 1e3, rel=1e-4)
     assert (finding.bound, finding.place) == (True, PLACE)
     assert rows_gain_ms(finding) == pytest.approx(finding.gain_ms)

@@ -55,7 +55,7 @@ def unknown(dur: float) -> list[dict[str, Any]]:
 def test_wl103_fires_above_one_percent_of_unknown_kernels_though_it_wins_nothing(opened: Opened) -> None:
     finding = by_code(opened(unknown(20)))["WL103"]
     assert finding.title.startswith("2.0 % of GPU time")
-    assert (finding.place, finding.evidence) == (NAMELESS, "1 kernel names, 1 launches")
+    assert (finding.place, finding.evidence) == (NAMELESS, "1 kernel name, 1 launch")
     assert (finding.gain_ms, finding.gain_percent, finding.bound) == (0.0, 0.0, False)
     assert [(row.what, row.place, row.time_ms) for row in finding.rows] == [(NAMELESS, "mine::odd", 0.02)]
 
@@ -243,7 +243,10 @@ def unlinked(share: float) -> list[dict[str, Any]]:
 
 def test_wl901_fires_when_a_twentieth_of_gpu_time_has_no_launch(opened: Opened) -> None:
     finding = by_code(opened(unlinked(5)))["WL901"]
-    assert finding.evidence == "5 % of GPU time has no recorded launch amid work that has, so no op, line or step"
+    assert (
+        finding.evidence
+        == "5 % of GPU time has no recorded launch although other work has, so it has no op, line or step"
+    )
     assert (finding.place, finding.gain_ms, finding.gain_percent, finding.bound) == ("quality", 0.0, 0.0, False)
 
 

@@ -413,7 +413,7 @@ def test_a_trace_without_gpu_work_has_empty_gpu_tables(opened: Opened) -> None:
     ):
         assert len(profile.table(name)) == 0, name
     assert [row["op"] for row in profile.table("ops").to_dicts()] == ["aten::mm"]
-    assert profile.verdict() == "CPU only: this trace holds no GPU work."
+    assert profile.verdict() == "CPU only: this trace has no GPU work."
 
 
 def test_an_unknown_table_is_refused_with_the_list_of_tables(opened: Opened) -> None:

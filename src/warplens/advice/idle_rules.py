@@ -219,7 +219,7 @@ def other_idle(figures: TraceFigures) -> Iterator[Finding]:
     causes = ", ".join(f"{idle.cause} {idle.percent_of_idle:.0f} %" for idle in figures.idle_causes[:3])
     evidence = f"idle causes: {causes}"
     main = _main_cause(gaps)
-    why = "; what the host did is not recorded" if main == UNKNOWN else " for no reason that the host side shows"
+    why = "; what the host did is not recorded" if main == UNKNOWN else "; the host side does not explain it"
     title = f"GPU idle {percent:.0f} % of the time{why}"
     if len(gaps):
         topic = f"WL109 {main}"
@@ -284,11 +284,13 @@ def data_loading(figures: TraceFigures) -> Iterator[Finding]:
 
 
 def graph_replays(figures: TraceFigures) -> Iterator[Finding]:
-    yield from _gaps_of_kind(figures, "WL304", "graph", title="graph replays are {percent:.0f} % of the time apart")
+    yield from _gaps_of_kind(
+        figures, "WL304", "graph", title="the GPU is idle {percent:.0f} % of the time between graph replays"
+    )
 
 
 def memory_and_kernel_setup(figures: TraceFigures) -> Iterator[Finding]:
-    title = "the GPU waits {percent:.0f} % of the time for memory or kernels to be set up"
+    title = "the GPU waits {percent:.0f} % of the time for memory allocation or kernel loading"
     yield from _gaps_of_kind(figures, "WL108", "setup", title=title)
 
 

@@ -46,7 +46,7 @@ def contiguous_sizes(op: OpRow) -> dict[str, int]:
     return {name: op.size(name) for name in sorted(names)}
 
 
-def odd_sizes(op: OpRow) -> dict[str, int]:
+def unaligned_sizes(op: OpRow) -> dict[str, int]:
     """The contiguous sizes that the dtype's vectors do not divide."""
     need = ALIGNMENT.get(op.dtype, 1)
     if op.family not in ("gemm", "convolution") or (op.dtype == "fp32" and op.unit != "matrix tf32"):
@@ -54,24 +54,24 @@ def odd_sizes(op: OpRow) -> dict[str, int]:
     return {name: size for name, size in contiguous_sizes(op).items() if size % need and size > 1}
 
 
-class OddSizes(NamedTuple):
-    """Odd sizes that meet in one product, and the ops that have any of them."""
+class UnalignedSizes(NamedTuple):
+    """Unaligned sizes that meet in one product, and the ops that have any of them."""
 
     sizes: set[int]
     ops: list[OpRow]
 
 
 def misaligned(figures: TraceFigures) -> Iterator[Finding]:
-    """One finding per odd size, or sizes that meet in one product: those are mended together."""
-    groups: list[OddSizes] = []
+    """One finding per unaligned size, or sizes that meet in one product: those are fixed together."""
+    groups: list[UnalignedSizes] = []
     for op in slow_matrix_ops(figures):
-        sizes = set(odd_sizes(op).values())
+        sizes = set(unaligned_sizes(op).values())
         if not sizes:
             continue
         touching = [group for group in groups if group.sizes & sizes and group.ops[0].dtype == op.dtype]
         groups = [group for group in groups if group not in touching]
         ops = [member for group in touching for member in group.ops]
-        groups.append(OddSizes(sizes.union(*(group.sizes for group in touching)), [*ops, op]))
+        groups.append(UnalignedSizes(sizes.union(*(group.sizes for group in touching)), [*ops, op]))
     for group in groups:
         yield _misaligned(figures, sorted(group.sizes, reverse=True), group.ops)
 
@@ -80,10 +80,10 @@ def _misaligned(figures: TraceFigures, sizes: list[int], ops: list[OpRow]) -> Fi
     first = ops[0]
     rows = [op_evidence(figures, op, op.total_us - op.count * _padded_us(op)) for op in ops]
     counted = plural(len(ops), "GEMM" if first.family == "gemm" else "convolution")
-    odd = f"odd size{'' if len(sizes) == 1 else 's'} {', '.join(map(str, sizes))}"
+    unaligned = f"unaligned {'size' if len(sizes) == 1 else 'sizes'} {', '.join(map(str, sizes))}"
     return figures.finding(
         "WL201",
-        title=f"{counted} with the {odd} {'runs' if len(ops) == 1 else 'run'} on slow kernels",
+        title=f"{counted} with the {unaligned} {'runs' if len(ops) == 1 else 'run'} on slow kernels",
         gain_ms=summed(rows),
         place=first.place,
         evidence=f"{figures.total_ms(ops):.2f} ms at {_rates(ops)} can be reached: {first.kernel_short}",
@@ -93,10 +93,10 @@ def _misaligned(figures: TraceFigures, sizes: list[int], ops: list[OpRow]) -> Fi
 
 
 def _padded_us(op: OpRow) -> float:
-    """The time one call would take with its odd sizes padded."""
+    """The time one call would take with its unaligned sizes padded."""
     need = ALIGNMENT[op.dtype]
     grown = 1.0
-    for size in odd_sizes(op).values():
+    for size in unaligned_sizes(op).values():
         grown *= _padded(size, need)[-1] / size
     return reachable_us(op) * grown
 
@@ -157,7 +157,7 @@ def legacy_kernels(figures: TraceFigures) -> Iterator[Finding]:
     ops = []
     for op in slow_matrix_ops(figures):
         built_for = _sm(op.arch)
-        explained = op.unit.endswith("fp32") or odd_sizes(op)
+        explained = op.unit.endswith("fp32") or unaligned_sizes(op)
         if own and built_for and built_for // 10 < own // 10 and not explained:
             ops.append(op)
     if not ops:
@@ -241,7 +241,7 @@ def _unfused(figures: TraceFigures, place: str, parts: list[Attention]) -> Findi
     largest = sorted(((op, part.saved) for part in parts for op in part.ops), key=lambda pair: -pair[0].total_us)
     return figures.finding(
         "WL204",
-        title="attention is computed in parts: products and softmax on stored scores",
+        title="attention is not fused: products and softmax on stored scores",
         gain_ms=sum(part.saved * figures.total_ms(part.ops) for part in parts),
         place=place,
         evidence=f"{time_ms:.2f} ms over {products} products and {others} ops on {sizes}",

@@ -40,7 +40,7 @@ def _fusable_chains(figures: TraceFigures) -> pl.DataFrame:
 
 
 def pointwise_chains(figures: TraceFigures) -> Iterator[Finding]:
-    """One finding per place: the forward and backward chains of one line are mended together."""
+    """One finding per place: the forward and backward chains of one line are fixed together."""
     frame = _fusable_chains(figures)
     place = pl.when(pl.col("line") != "").then("line").otherwise("module")
     for (line_or_module,), group in frame.with_columns(place.alias("where")).group_by("where", maintain_order=True):
@@ -76,7 +76,7 @@ def _chain_evidence(figures: TraceFigures, chain: ChainRow, place: str) -> Evide
 
 
 def cast_ping_pong(figures: TraceFigures) -> Iterator[Finding]:
-    """Tensors of one size that are converted forth and back."""
+    """Tensors of one size that are converted back and forth."""
     casts = [op for op in figures.ops if op.family == "cast"]
     casts = [op for op in casts if op.size("elements") not in figures.score_sizes]  # those are WL204's
     ways = {(op.size("elements"), op.param("dtypes")) for op in casts}
@@ -90,10 +90,10 @@ def cast_ping_pong(figures: TraceFigures) -> Iterator[Finding]:
     rows = [op_evidence(figures, op, share * op.total_us, f"{op.param('dtypes')}, {op.tbps:.2f} TB/s") for op in both]
     yield figures.finding(
         "WL206",
-        title="tensors are cast forth and back between types",
+        title="tensors are cast back and forth between types",
         gain_ms=summed(rows),
         place=rows[0].place,
-        evidence=f"{len(both)} kinds of casts, {format_ways(both)}",
+        evidence=f"{plural(len(both), 'kind')} of casts, {format_ways(both)}",
         rows=rows[:8],
     )
 
@@ -130,10 +130,10 @@ def layout_changes(figures: TraceFigures) -> Iterator[Finding]:
     launches = sum(kernel.count for kernel in kernels)
     yield figures.finding(
         "WL207",
-        title="convolutions change the memory layout of their tensors and back",
+        title="convolutions convert the memory layout of their tensors and back",
         gain_ms=summed(rows),
         place=next(convolutions, kernels[0].op),
-        evidence=f"{transposing_ms:.2f} ms in {launches} layout kernels, e.g. {kernels[0].kernel_short}",
+        evidence=f"{transposing_ms:.2f} ms in {plural(launches, 'layout kernel')}, e.g. {kernels[0].kernel_short}",
         rows=rows[:8],
     )
 
@@ -213,7 +213,7 @@ def slow_memory(figures: TraceFigures) -> Iterator[Finding]:
     rows.sort(key=lambda row: -row.gain_ms)
     yield figures.finding(
         "WL211",
-        title=f"{plural(len(rows), 'memory-bound op')} far below the memory's bandwidth",
+        title=f"{plural(len(rows), 'memory-bound op runs', 'memory-bound ops run')} far below the memory bandwidth",
         gain_ms=summed(rows),
         bound=True,
         place=rows[0].place,

@@ -16,7 +16,7 @@ from warplens.categories import OTHER
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.model.targets import RowTarget, StepTarget
-from warplens.units import format_bytes, format_count
+from warplens.units import format_bytes, format_count, plural
 
 COMPUTING: Final = ("GEMM", "Attention", "Convolution", "MoE", "Linear Algebra", OTHER)
 """Kernels whose blocks compute; where memory is the limit, a few blocks of the last wave can use all of it."""
@@ -38,7 +38,7 @@ def graph_heavy(figures: TraceFigures) -> Iterator[Finding]:
         "WL102",
         title=f"{percent:.0f} % of GPU time is inside graph launches; {kind} dominates them ({share:.0f} %)",
         place=", ".join(frame["op"].unique().sort().to_list()),
-        evidence=f"{format_count(int(frame['count'].sum()))} kernels in graphs",
+        evidence=f"{plural(int(frame['count'].sum()), 'kernel')} in graphs",
         targets=(RowTarget("launch_categories", largest),),
     )
 
@@ -51,9 +51,9 @@ def unknown_kernels(figures: TraceFigures) -> Iterator[Finding]:
     rows = [kernel_evidence(figures, kernel) for kernel in records(frame.head(5), KernelRow)]
     yield figures.finding(
         "WL103",
-        title=f"{other.percent:.1f} % of GPU time is in kernels of no known category",
+        title=f"{other.percent:.1f} % of GPU time is in kernels of unknown category",
         place=rows[0].what,
-        evidence=f"{frame['kernel'].n_unique()} kernel names, {format_count(other.count)} launches",
+        evidence=f"{plural(frame['kernel'].n_unique(), 'kernel name')}, {plural(other.count, 'launch', 'launches')}",
         rows=rows,
     )
 
@@ -68,7 +68,7 @@ UNLINKED_BY_DESIGN: Final = {"no_host", "chrome", "callers_only"}
 
 
 def doubtful_trace(figures: TraceFigures) -> Iterator[Finding]:
-    """Faults of the trace itself that make other numbers doubtful."""
+    """Damage and missing launches, which make other numbers doubtful."""
     rows = [
         Evidence(note.message, targets=(note.target,))
         for note in figures.notes
@@ -78,13 +78,13 @@ def doubtful_trace(figures: TraceFigures) -> Iterator[Finding]:
     unlinked = next((phase for phase in figures.rows(PhaseRow) if phase.phase == "unknown"), None)
     if unlinked and unlinked.percent >= THRESHOLDS.unlinked_percent and not UNLINKED_BY_DESIGN & figures.note_codes:
         share = f"{unlinked.percent:.0f} % of GPU time has no recorded launch"
-        text = f"{share} amid work that has, so no op, line or step"
+        text = f"{share} although other work has, so it has no op, line or step"
         rows.append(Evidence(text, targets=(unlinked.target,)))
     if not rows:
         return
     yield figures.finding(
         "WL901",
-        title="faults of the trace make other numbers doubtful",
+        title="the trace is damaged or incomplete: other numbers are doubtful",
         place="quality",
         evidence="; ".join(row.what for row in rows),
         rows=rows,
@@ -125,7 +125,7 @@ def exposed_communication(figures: TraceFigures) -> Iterator[Finding]:
         "exposed_communication",
         "WL105",
         limit_percent=THRESHOLDS.exposed_communication_percent,
-        title="communication is hidden by nothing for {percent:.1f} % of the time",
+        title="exposed communication takes {percent:.1f} % of the time",
         place=place,
         rows=rows,
     )
@@ -159,7 +159,7 @@ def exposed_copies(figures: TraceFigures) -> Iterator[Finding]:
         "exposed_memcpy",
         "WL106",
         limit_percent=THRESHOLDS.exposed_memcpy_percent,
-        title="copies are hidden by nothing for {percent:.1f} % of the time",
+        title="exposed copies take {percent:.1f} % of the time",
         place=rows[0].place if rows else "",
         rows=rows,
     )
@@ -276,7 +276,7 @@ def recompute(figures: TraceFigures) -> Iterator[Finding]:
     gain_ms = figures.row_ms(recomputed)
     place = "torch.utils.checkpoint"
     row = Evidence(
-        "recomputed forward",
+        "recomputed forward pass",
         detail=recomputed.ops,
         count=recomputed.count,
         time_ms=gain_ms,

@@ -12,7 +12,7 @@ from warplens.model.table import Table
 COMMUNICATION_BOUND_PERCENT = 30.0
 BECAUSE = {
     "host busy": "the host is still preparing the next launch",
-    "host sync": "the host waits for the GPU and only then goes on",
+    "host sync": "the host waits for the GPU before it continues",
     "memory allocation": "the host is allocating memory",
     "kernel loading": "the host is loading kernels",
     "data loading": "the host waits for data",
@@ -32,13 +32,11 @@ def verdict(tables: Mapping[str, Table]) -> str:
     idle, exposed = figures.percent("idle"), figures.percent("exposed_communication")
     if idle >= IDLE_BOUND_PERCENT:
         if figures.main_idle_cause == UNKNOWN:
-            return (
-                f"Mostly idle: the GPU has nothing to do {idle:.1f} % of the time, and this trace does not record why."
-            )
+            return f"Mostly idle: the GPU is idle {idle:.1f} % of the time, and this trace does not record why."
         cause = BECAUSE[figures.main_idle_cause]
         return f"Host-bound: the GPU is idle {idle:.1f} % of the time, mostly because {cause}."
     if exposed >= COMMUNICATION_BOUND_PERCENT:
-        return f"Communication-bound: {exposed:.1f} % of the time is communication that nothing hides."
+        return f"Communication-bound: {exposed:.1f} % of the time is exposed communication."
     top = figures.categories[0]
     kinds = f"{top.kernel_category} takes {top.percent:.0f} % of the GPU time"
     return f"GPU-bound: the GPU is busy {figures.percent('busy'):.1f} % of the time; {kinds}{_in_graphs(figures)}."
@@ -56,9 +54,9 @@ def _without_gpu(quality: Table) -> str:
     """Not the same: a run without a GPU, a file whose rest is lost, and one whose kinds are guessed."""
     codes = set(quality.frame["code"].to_list())
     if codes & {"truncated", "damaged"}:
-        return "No GPU work in what could be read of this trace."
+        return "No GPU work in the readable part of this trace."
     if "regions_only" in codes:
         return "Regions inside kernels, warp by warp: the table regions has their times; no GPU time is recorded."
     if "chrome" in codes:
         return "No GPU work recognised: nothing in this Chrome trace is named after a GPU."
-    return "CPU only: this trace holds no GPU work."
+    return "CPU only: this trace has no GPU work."

@@ -1,8 +1,8 @@
-"""What to do about each finding, in the words of whoever launched the work.
+"""What to do about each finding, in terms of the framework that launched the work.
 
-A rule says what is wrong; what mends it depends on the framework, and what to record better on the profiler. `WORDS`
-has the texts of each finding by speaker. The nearest one speaks: the profile's format, else the framework that
-records such profiles, else what holds for any program.
+A rule reports what is wrong; the remedy depends on the framework, and what to record better on the profiler. `WORDS`
+has the advice of each finding by format, framework, or `ANY`; the most specific one is used: the profile's format,
+else the framework that records such profiles, else what holds for any program.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from warplens.analyses.time.gaps import CAUSES
 
 ANY: Final = "any"
 FRAMEWORKS: Final = {
-    # format of a profile: the framework whose words its reader knows
+    # format of a profile: the framework that records it
     TORCH: "torch",
     "xplane": "jax",
     "xla_json": "jax",
@@ -35,7 +35,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
     "WL102": {
         "torch": "see launch_categories for each graph; profile once without graphs to see ops and lines",
         "xla_json": "open the run's .xplane.pb instead of its JSON: it names the HLO op of each kernel",
-        ANY: "see launch_categories for each graph; profile once without graphs to see who launches what",
+        ANY: "see launch_categories for each graph; profile once without graphs to see what launches each kernel",
     },
     "WL103": {ANY: "name their category in a rules file and pass it with --rules"},
     "WL105": {ANY: "overlap it with computation (bucket sizes, prefetching), shrink it, or balance the ranks"},
@@ -59,7 +59,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "torch": CAUSES["unknown"],
         "jax": "the next GPU event has no recorded launch: record with ProfileOptions.host_tracer_level of 1 or more",
         "proton": "Proton does not record when the host launches: PyTorch's or JAX's profiler, or Nsight Systems, "
-        "shows what it does meanwhile",
+        "shows what the host does meanwhile",
         "rocprofv3": "record the host's calls as well: rocprofv3 --hip-trace --marker-trace, or --sys-trace",
         "rocpd": "record the host's calls as well: rocprofv3 --hip-trace --marker-trace, or --sys-trace",
         "nsys": "record the host's calls as well: nsys profile --trace=cuda,nvtx,osrt",
@@ -186,5 +186,5 @@ def words(topic: str, format: str) -> str:
     >>> words("WL205", "xplane"), words("WL205", "nsys")
     ('fuse them: put them under one jax.jit', 'fuse them into one kernel')
     """
-    spoken = WORDS[topic]
-    return spoken.get(format) or spoken.get(FRAMEWORKS.get(format, ANY)) or spoken[ANY]
+    texts = WORDS[topic]
+    return texts.get(format) or texts.get(FRAMEWORKS.get(format, ANY)) or texts[ANY]

@@ -20,7 +20,7 @@ MAX_ROWS = 4
 
 
 def gain_text(finding: Finding, *, per_step: bool) -> str:
-    """`≤ 1.2 ms per step (3.4 %)`; empty where there is nothing to win."""
+    """`≤ 1.2 ms per step (3.4 %)`; empty where there is no gain."""
     if finding.gain_ms <= 0:
         return ""
     bound = "≤ " if finding.bound else ""
@@ -29,13 +29,13 @@ def gain_text(finding: Finding, *, per_step: bool) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a reader must know of the findings as a whole."""
+    """What applies to the findings as a whole."""
 
     verdict: str
     per_step: bool
     min_gain_percent: float
     notes: Sequence[str] = ()
-    """What this trace cannot tell, so that rules stay silent."""
+    """What this trace does not record, so that rules cannot fire."""
 
 
 def render_advice(findings: Sequence[Finding], setting: Setting, *, width: int) -> TableText:
@@ -57,12 +57,12 @@ def render_advice(findings: Sequence[Finding], setting: Setting, *, width: int) 
 
 def _ending(findings: Sequence[Finding], setting: Setting, width: int) -> list[Line]:
     if not findings:
-        limit = f"worth {setting.min_gain_percent:g} % of the time or more"
-        seen = "in what this trace records" if setting.notes else "to win"
-        return [(f"no findings: nothing {seen} that is {limit}", "none")]
-    text = "warplens explain CODE tells how a gain is estimated."
+        limit = f"no gain of {setting.min_gain_percent:g} % of the time or more"
+        scope = " in what this trace records" if setting.notes else ""
+        return [(f"no findings: {limit}{scope}", "none")]
+    text = "warplens explain CODE shows how a gain is estimated."
     if any(finding.bound for finding in findings):
-        text = f"≤: at most, if the cause vanished altogether. {text}"
+        text = f"≤: upper bound, if the cause disappeared. {text}"
     return [(line, "dim") for line in wrap(text, max(20, width))]
 
 
@@ -74,7 +74,9 @@ def _paragraph(label: str, text: str, width: int) -> list[Line]:
 def _row(row: Evidence, per_step: bool, width: int) -> Line:
     parts = [row.what]
     if row.time_ms:
-        parts.append(f"{format_ms(row.time_ms)}{' per step' * per_step}, {format_count(row.count)} in the trace")
+        parts.append(
+            f"{format_ms(row.time_ms)}{' per step' if per_step else ''}, {format_count(row.count)} in the trace"
+        )
     if row.detail:
         parts.append(row.detail)
     return (elide(f"{INDENT}- {clean(' · '.join(parts))}", width), "dim")
