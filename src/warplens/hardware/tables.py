@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from warplens.errors import UsageError
 from warplens.hardware.gpus import DTYPES, UNITS, Gpu, Rates
@@ -18,6 +17,9 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+TomlTable = Mapping[str, object]
+"""A table of a TOML file, whose values are not checked yet."""
 
 _TEXTS = ("name", "vendor", "architecture", "source")
 _LISTS = ("match", "aliases")
@@ -30,9 +32,9 @@ _REQUIRED = ("name", "bandwidth_tbps")
 
 @dataclass(frozen=True)
 class Fields:
-    """One TOML table and where it stands; an absent key reads as its type's empty value."""
+    """One TOML table and the file it is from; an absent key reads as its type's empty value."""
 
-    table: Mapping[str, Any]
+    table: TomlTable
     where: str
     path: str = ""
 
@@ -58,8 +60,7 @@ class Fields:
         if value is None:
             return 0.0
         # True counts as an int in Python; the upper bound keeps out inf, nan and whole numbers too long for a float.
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 < value <= sys.float_info.max:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
             raise self._wrong(key, "a positive number")
         return float(value)
 
@@ -79,15 +80,15 @@ class Fields:
         return UsageError(f"{self.where}: {self.path}{key} is {expected}, not {reprlib.repr(self.table[key])}")
 
 
-def parse_toml(content: str, where: str) -> dict[str, Any]:
+def parse_toml(content: str, where: str) -> TomlTable:
     try:
-        table: dict[str, Any] = tomllib.loads(content)
+        table: TomlTable = tomllib.loads(content)
     except (ValueError, RecursionError) as error:  # more than TOMLDecodeError: a number of 5,000 digits is a ValueError
         raise UsageError(f"{where}: not a TOML file: {error}") from error
     return table
 
 
-def gpu_from_table(table: Mapping[str, Any], where: str, *, own: bool = False) -> Gpu:
+def gpu_from_table(table: TomlTable, where: str, *, own: bool = False) -> Gpu:
     """One GPU, checked; `where` names the file and, if it has several, the entry.
 
     The patterns of our `own` file are checked by a test: compiling all of them takes 8 ms, each time a trace is opened.
@@ -100,11 +101,17 @@ def gpu_from_table(table: Mapping[str, Any], where: str, *, own: bool = False) -
     measured = fields.inside("max_achievable")
     measured.allow(*_RATES, "measured")
     achievable = _rates(measured)
-    plain: dict[str, Any] = {key: fields.text(key) for key in _TEXTS}
-    plain |= {key: fields.whole_number(key) for key in _WHOLE_NUMBERS}
-    plain |= {key: fields.number(key) for key in _NUMBERS}
     return Gpu(
-        **plain,
+        name=fields.text("name"),
+        vendor=fields.text("vendor"),
+        architecture=fields.text("architecture"),
+        source=fields.text("source"),
+        multiprocessors=fields.whole_number("multiprocessors"),
+        max_threads_per_multiprocessor=fields.whole_number("max_threads_per_multiprocessor"),
+        memory_gb=fields.number("memory_gb"),
+        l2_mb=fields.number("l2_mb"),
+        infinity_cache_mb=fields.number("infinity_cache_mb"),
+        host_link_gbps=fields.number("host_link_gbps"),
         match=fields.texts("match") if own else _patterns(fields),
         aliases=fields.texts("aliases"),
         datasheet=_rates(fields),
@@ -134,16 +141,17 @@ def _patterns(fields: Fields) -> tuple[str, ...]:
     return patterns
 
 
-def builtin_tables(device: str = "") -> dict[str, dict[str, Any]]:
+def builtin_tables(device: str = "") -> dict[str, TomlTable]:
     """The tables shipped with the package, by the GPU's name; with `device`, only those it could be.
 
-    Every device name holds the first word of the GPU's. Parsing two tables instead of all saves 8 ms each time a trace
-    is opened.
+    Every device name contains the first word of the GPU's. Parsing two tables instead of all saves 8 ms each time a
+    trace is opened.
     """
     content = Path(__file__).with_name("gpus.toml").read_text("utf-8")
     entries = content.split("[[gpu]]")[1:]
     chosen = [entry for entry in entries if _first_word(entry) in device.lower()] if device else entries
     tables = parse_toml("".join(f"[[gpu]]{entry}" for entry in chosen), "gpus.toml").get("gpu", [])
+    assert isinstance(tables, list)
     return {table["name"]: table for table in tables}
 
 
@@ -163,5 +171,5 @@ def all_gpus() -> tuple[Gpu, ...]:
     return _gpus(builtin_tables())
 
 
-def _gpus(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Gpu, ...]:
+def _gpus(tables: Mapping[str, TomlTable]) -> tuple[Gpu, ...]:
     return tuple(gpu_from_table(table, f"gpus.toml, {name}", own=True) for name, table in tables.items())

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from warplens.errors import UsageError
 from warplens.hardware.gpus import Gpu
 from warplens.hardware.lookup import gpu_named
-from warplens.hardware.tables import Fields, builtin_tables, gpu_from_table, parse_toml
+from warplens.hardware.tables import Fields, TomlTable, builtin_tables, gpu_from_table, parse_toml
 
 _HINT = 'a TOML file with the fields of one GPU, for example: base = "H100 SXM" and bandwidth_tbps = 3.0'
 
@@ -33,17 +32,18 @@ def _read(path: str | Path) -> str:
         raise UsageError(f"cannot read the GPU file {path}: {error}", hint=_HINT) from error
 
 
-def _only_entry(content: dict[str, Any], where: str) -> Mapping[str, Any]:
+def _only_entry(content: TomlTable, where: str) -> TomlTable:
     if "gpu" not in content:
         return content
     Fields(content, where).allow("gpu")
     entries = content["gpu"] if isinstance(content["gpu"], list) else [content["gpu"]]
-    if len(entries) != 1 or not isinstance(entries[0], Mapping):
+    entry = entries[0] if len(entries) == 1 else None
+    if not isinstance(entry, Mapping):
         raise UsageError(f"{where}: one [[gpu]] is needed, found {len(entries)}", hint=_HINT)
-    return entries[0]
+    return entry
 
 
-def _base(table: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+def _base(table: TomlTable, where: str) -> TomlTable:
     name = Fields(table, where).text("base")
     try:
         return builtin_tables()[gpu_named(name).name]
@@ -51,21 +51,23 @@ def _base(table: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         raise UsageError(f"{where}: base: {error.message}", hint=error.hint) from error
 
 
-def _changed(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Mapping[str, Any]:
+def _changed(base: TomlTable, changes: TomlTable) -> TomlTable:
     # A measured ceiling of the base would win over the figure that the user has just put in its place.
-    measured = _without(base.get("max_achievable", {}), changes)
-    return _merged({**base, "max_achievable": measured}, changes)
+    measured = base.get("max_achievable")
+    kept = _without(measured, changes) if isinstance(measured, Mapping) else {}
+    return _merged({**base, "max_achievable": kept}, changes)
 
 
-def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    inner = {key: _merged(base[key], changes[key]) for key in changes if _both_tables(base, changes, key)}
+def _merged(base: TomlTable, changes: TomlTable) -> TomlTable:
+    inner = {key: _merged(*tables) for key in changes if (tables := _both_tables(base, changes, key))}
     return {**base, **changes, **inner}
 
 
-def _without(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    inner = {key: _without(base[key], changes[key]) for key in base if _both_tables(base, changes, key)}
-    return {key: value for key, value in base.items() if key not in changes} | inner
+def _without(base: TomlTable, changes: TomlTable) -> TomlTable:
+    inner = {key: _without(*tables) for key in base if (tables := _both_tables(base, changes, key))}
+    return {**{key: value for key, value in base.items() if key not in changes}, **inner}
 
 
-def _both_tables(base: Mapping[str, Any], changes: Mapping[str, Any], key: str) -> bool:
-    return isinstance(base.get(key), Mapping) and isinstance(changes.get(key), Mapping)
+def _both_tables(base: TomlTable, changes: TomlTable, key: str) -> tuple[TomlTable, TomlTable] | None:
+    first, second = base.get(key), changes.get(key)
+    return (first, second) if isinstance(first, Mapping) and isinstance(second, Mapping) else None
