@@ -76,7 +76,7 @@ class Opened:
         return self.page.evaluate(script, argument)
 
     def state(self, **values: str) -> None:
-        self.js("values => warplens.store.set(values)", values)
+        self.js("values => warplens.store.setTexts(values)", values)
 
     def table(self, name: str) -> list[dict[str, Any]]:
         """A table as the page has it for the present selection: exact values by column."""

@@ -21,7 +21,7 @@ BUSY = "steps=5&table=roofline&row=2&q=gemm"
 
 def busy(page: Any) -> Any:
     """With an event's details as well, and every chart drawn."""
-    page.js("() => warplens.store.set({event: `0:${warplens.scene.data.gpuRow[40]}`})")
+    page.js("() => warplens.store.setTexts({event: `0:${warplens.scene.data.gpuRow[40]}`})")
     for section in ("flame", "roofline", "tables"):
         page.page.locator(f"#{section}").scroll_into_view_if_needed()
     page.page.wait_for_selector("#flame .is-made")
@@ -79,7 +79,7 @@ def test_every_chart_has_a_label_keys_and_a_table(written: Written, show: Show) 
         button.focus()
         page.page.keyboard.press("Enter")
         wanted = {"steps": "kernel_categories", "timeline": "gpu_events", "roofline": "roofline"}[section]
-        assert page.js("() => warplens.store.get('table')") == wanted
+        assert page.js("() => warplens.store.text('table')") == wanted
     page.page.locator("#flame").get_by_role("button", name="As table").press("Enter")
     assert page.page.locator("#flame [role=treegrid]").is_visible()
     assert page.page.locator("h1").count() == 1
@@ -197,7 +197,7 @@ def test_keys_that_work_everywhere(written: Written, show: Show) -> None:
     assert page.js("() => document.activeElement.closest('dialog')?.id") == "help"
     page.page.keyboard.press("Escape")
     assert not dialog.is_visible()
-    assert page.js("() => warplens.store.get('q')") == "gemm", "Escape closed the help and did nothing else"
+    assert page.js("() => warplens.store.text('q')") == "gemm", "Escape closed the help and did nothing else"
     page.page.get_by_role("button", name="Help").click()
     dialog.get_by_role("button", name="Close").click()
     assert not dialog.is_visible()
@@ -205,13 +205,13 @@ def test_keys_that_work_everywhere(written: Written, show: Show) -> None:
     assert page.js("() => document.activeElement.id") == "search"
     page.page.keyboard.press("ControlOrMeta+a")
     page.page.keyboard.type("a/b?")
-    assert page.js("() => warplens.store.get('q')") == "a/b?"
+    assert page.js("() => warplens.store.text('q')") == "a/b?"
     assert not dialog.is_visible()
     page.page.keyboard.press("Escape")
-    assert page.js("() => [warplens.store.get('q'), warplens.store.get('steps')]") == ["", "2"]
+    assert page.js("() => [warplens.store.text('q'), warplens.store.text('steps')]") == ["", "2"]
     page.page.keyboard.press("Escape")
     page.page.keyboard.press("Escape")
-    assert page.js("() => warplens.store.get('steps')") == ""
+    assert page.js("() => warplens.store.text('steps')") == ""
     page.assert_quiet()
 
 

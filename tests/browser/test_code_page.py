@@ -133,7 +133,7 @@ def test_a_click_brings_the_work_of_the_line_into_sight_and_the_page_stays(long_
     sass = "() => document.querySelector('.text[data-kind=sass]').scrollTop"
     page.js("() => { document.querySelector('.text[data-kind=sass]').scrollTop = 90000; }")
     python(page, 13).click()
-    assert page.js("() => [warplens.store.get('line'), scrollY]") == ["0.13", 0]
+    assert page.js("() => [warplens.store.text('line'), scrollY]") == ["0.13", 0]
     assert page.js(sass) == 0
     assert rows(page, "sass", ".is-cursor") == ["/*ffff*/       LDG.E.128 R8, desc[UR6][R14.64] ;"]
     page.page.get_by_role("region", name="SASS").get_by_role("button", name="Next place").click()
@@ -153,15 +153,15 @@ def test_arrows_go_through_the_lines_that_became_something(page_file: Path, show
     lines = []
     for _ in range(6):
         page.page.keyboard.press("ArrowDown")
-        lines.append(page.js("() => warplens.store.get('line')"))
+        lines.append(page.js("() => warplens.store.text('line')"))
     assert lines == ["0.12", "0.13", "0.14", "0.16", "1.3", "1.3"]
     page.page.keyboard.press("ArrowUp")
-    assert page.js("() => warplens.store.get('line')") == "0.16"
+    assert page.js("() => warplens.store.text('line')") == "0.16"
     page.page.locator('.text[data-kind="ttgir"]').focus()
     page.page.keyboard.press("Home")
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("ArrowDown")
-    assert page.js("() => warplens.store.get('line')") == "0.13"
+    assert page.js("() => warplens.store.text('line')") == "0.13"
     page.page.keyboard.press("Escape")
     assert page.js("() => warplens.line") == -1
 
@@ -186,12 +186,12 @@ def test_the_margin_and_the_line_say_what_is_known(page_file: Path, show: Show) 
     assert hint.count() == 1
     hint.locator("summary").click()
     assert "pass x_ptr divisible by 16" in hint.inner_text()
-    assert page.js("() => warplens.store.get('line')") == "0.13"
+    assert page.js("() => warplens.store.text('line')") == "0.13"
     page.page.get_by_role("button", name="Whole kernel").click()
     dock = page.page.locator("#dock").inner_text()
     assert "WK108" in dock and "bank conflicts are not modelled" in dock and "a note on all" in dock
     page.page.locator("#dock").get_by_role("button", name="k.py:13").click()
-    assert page.js("() => warplens.store.get('line')") == "0.13"
+    assert page.js("() => warplens.store.text('line')") == "0.13"
 
 
 def test_a_text_is_searched(long_file: Path, show: Show) -> None:
@@ -235,7 +235,7 @@ def test_another_compilation_is_chosen_and_compared(page_file: Path, show: Show)
     page = show(page_file, "line=0.16")
     page.page.locator("#check").select_option("1")
     assert "gfx942" in page.page.locator("#top .badge").inner_text()
-    assert page.js("() => warplens.store.get('line')") == "0.16"
+    assert page.js("() => warplens.store.text('line')") == "0.16"
     assert rows(page, "amdgcn", ".is-cursor") == ["/*0040*/                   STG.E.128 desc[UR6][R2.64], R8 ;"]
     page.page.get_by_role("button", name="Compare all").click()
     assert "32 bits" in page.page.locator("#all").inner_text()

@@ -84,9 +84,9 @@ def test_the_flame_graph_of_changes_by_mouse_and_keys(page: Any, comparison: war
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("Enter")
     name = children(rows, 0, "a_us")[0]["name"]
-    assert page.js("() => warplens.store.get('zoom')") == name
+    assert page.js("() => warplens.store.text('zoom')") == name
     page.page.keyboard.press("Backspace")
-    assert page.js("() => warplens.store.get('zoom')") == ""
+    assert page.js("() => warplens.store.text('zoom')") == ""
     flame.get_by_role("button", name="|Δ|").click()
     assert "Widths are changes" in page.page.locator(".flame-text").inner_text()
     flame.get_by_role("button", name="As table").click()

@@ -155,7 +155,7 @@ def test_a_selection_without_work_says_so(written: Written, show: Show) -> None:
     assert "No GPU event belongs to the selection." in section(page, "steps")
     assert f"No GPU work in {selected}" in section(page, "flame")
     page.page.locator("#flame").get_by_role("button", name="Show CPU time").click()
-    assert page.js("() => warplens.store.get('weight')") == "cpu"
+    assert page.js("() => warplens.store.text('weight')") == "cpu"
     page.state(table="kernels")
     rows = len(warplens.open(trace, cache=False).table("kernels"))
     said = page.page.locator(".tv-panel .empty").inner_text()

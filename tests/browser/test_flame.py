@@ -50,7 +50,7 @@ def made(page: Any) -> None:
 
 
 def zoom(page: Any) -> list[str]:
-    return [name for name in page.js("() => warplens.store.get('zoom')").split("\x01") if name]
+    return [name for name in page.js("() => warplens.store.text('zoom')").split("\x01") if name]
 
 
 def crumbs(page: Any) -> list[str]:
@@ -285,7 +285,7 @@ def test_time_order_is_that_of_the_kernels(page: Any, profile: warplens.Profile)
     flame = page.page.locator("#flame")
     flame.get_by_role("button", name="Ops", exact=True).click()
     flame.get_by_role("button", name="Time order").click()
-    assert page.js("() => warplens.store.get('order')") == "time"
+    assert page.js("() => warplens.store.text('order')") == "time"
     lines = [line.rsplit(" ", 1) for line in saved(page, flame.get_by_role("button", name="Save folded")).splitlines()]
     events = profile.gpu_events().sort("start_ns", "id")
     expected = [clean(name).replace(";", ":") for name, _ in groupby(events["kernel_short"].to_list())]
@@ -363,13 +363,13 @@ def test_a_frame_leads_to_its_rows_and_its_longest_event(page: Any, profile: war
     page.page.keyboard.press("ArrowDown")
     name = page.page.locator(".flame-name").inner_text()
     page.page.get_by_role("button", name="Longest on timeline").click()
-    scene, row = page.js("() => warplens.store.get('event')").split(":")
+    scene, row = page.js("() => warplens.store.text('event')").split(":")
     under = page.js("row => warplens.scene.context(row).map(each => warplens.scene.short(each))", int(row))
     assert scene == "0"
     assert name in under
     assert int(row) in profile.gpu_events()["id"].to_list()
     page.page.get_by_role("button", name="Show in tables").click()
-    table, filtered = page.js("() => [warplens.store.get('table'), warplens.store.get('filter')]")
+    table, filtered = page.js("() => [warplens.store.text('table'), warplens.store.text('filter')]")
     assert (table, filtered) == ("ops", name)
     expected = profile.table(table).frame.filter(pl.col("op").str.contains(name, literal=True))
     assert page.page.locator(".tv-shown").inner_text().startswith(f"{len(expected)} of ")

@@ -32,12 +32,12 @@ def test_a_link_leads_there_takes_the_keyboard_along_and_back_returns(written: W
     page.page.locator(".card .link", has_text="longest on the timeline").first.click()
     assert page.js(IN_SIGHT, "timeline")
     assert focused(page) == "timeline"
-    event = page.js("() => warplens.store.get('event')")
+    event = page.js("() => warplens.store.text('event')")
     page.page.keyboard.press("]")
-    assert page.js("() => warplens.store.get('event')") not in ("", event)
+    assert page.js("() => warplens.store.text('event')") not in ("", event)
     page.page.go_back()
     page.page.wait_for_timeout(100)
-    assert page.js("() => warplens.store.get('event')") == ""
+    assert page.js("() => warplens.store.text('event')") == ""
     assert page.page.locator("h1").is_visible()
     page.assert_quiet()
 
@@ -57,7 +57,7 @@ def test_a_link_reopens_at_the_same_place(written: Written, show: Show) -> None:
     page.page.wait_for_timeout(300)
     again = show(written(EAGER), page.js("() => location.hash.slice(1)"))
     assert again.js(IN_SIGHT, "tables")
-    assert again.js("() => warplens.store.get('row')") == "3"
+    assert again.js("() => warplens.store.text('row')") == "3"
 
 
 @pytest.mark.parametrize("trace", [EAGER, SYNC], ids=lambda path: path.stem)
@@ -68,7 +68,7 @@ def test_the_longest_gap_is_the_one_the_card_tells_of(trace: Path, written: Writ
     for place in range(cards.count()):
         told = re.search(r"longest ([\d.,]+) ms", cards.nth(place).inner_text())
         cards.nth(place).locator(".links .link", has_text="longest gap").click()
-        start, end = page.js("() => warplens.store.pair('range')")
+        start, end = page.js("() => warplens.store.get('range')")
         if told:
             assert (end - start) / 1e6 == pytest.approx(float(told[1].replace(",", "")), abs=0.006)
 
@@ -118,7 +118,7 @@ def test_search_says_how_much_it_found_and_enter_goes_on(written: Written, show:
     count = sum("softmax" in name or "softmax" in short.get(row, "").lower() for row, name in enumerate(names))
     assert page.page.locator("#found").inner_text() == f"{count:,} events, Enter: next"
     page.page.keyboard.press("Enter")
-    row = int(page.js("() => warplens.store.get('event')").split(":")[1])
+    row = int(page.js("() => warplens.store.text('event')").split(":")[1])
     assert "softmax" in page.js("row => warplens.scene.name(row) + warplens.scene.short(row)", row).lower()
     page.page.keyboard.press("/")
     page.page.keyboard.press("Control+a")
@@ -156,10 +156,10 @@ def test_the_wheel_scrolls_the_page_also_after_a_click(written: Written, show: S
     stage.scroll_into_view_if_needed()
     box = stage.bounding_box()
     page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 20)
-    view = page.js("() => warplens.store.get('view')")
+    view = page.js("() => warplens.store.text('view')")
     page.page.mouse.wheel(0, 300)
     page.page.wait_for_timeout(150)
-    assert page.js("() => warplens.store.get('view')") == view
+    assert page.js("() => warplens.store.text('view')") == view
 
 
 def test_a_click_on_a_small_window_shows_the_details(written: Written, show: Show) -> None:

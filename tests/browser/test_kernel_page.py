@@ -420,7 +420,7 @@ def test_help_lists_the_keys(page_file: Path, show: Show) -> None:
     page.page.keyboard.press("j")
     assert page.js("() => warplens.op") == 0
     page.page.keyboard.press("v")
-    assert page.js("() => warplens.store.get('show')") == "programs"
+    assert page.js("() => warplens.store.text('show')") == "programs"
 
 
 def test_a_damaged_page_says_so(page_file: Path, browser: Any, tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_a_link_reopens_the_choices_and_the_zoom(flame: Callable[..., Any]) -> N
     page = flame(SHADOW)
     page.page.locator("#flame").get_by_role("button", name="flops16").click()
     page.page.locator(CANVAS).click(position={"x": 20, "y": ROW + 9})
-    name = page.js("() => warplens.store.get('zoom')")
+    name = page.js("() => warplens.store.text('zoom')")
     tree = opened(SHADOW).tree()
     heaviest = max(np.flatnonzero(tree.parent == 0).tolist(), key=lambda node: tree.total("flops16")[node])
     assert name == tree.name[heaviest]
@@ -235,7 +235,7 @@ def test_a_link_reopens_the_choices_and_the_zoom(flame: Callable[..., Any]) -> N
     assert "FLOP of flops16" in text_of(again)
     page.page.locator(CANVAS).focus()
     page.page.keyboard.press("Backspace")
-    assert page.js("() => warplens.store.get('zoom')") == ""
+    assert page.js("() => warplens.store.text('zoom')") == ""
     page.assert_quiet()
 
 
@@ -249,7 +249,7 @@ def test_search_marks_frames_and_leads_to_them(written: Written, show: Show) -> 
     tree = opened(PYTHON).tree()
     count = sum("do_bench" in name for name in tree.name)
     assert f"“do_bench” is in {count} frames: 100 % of GPU time." in text_of(page)
-    assert page.js("() => warplens.store.get('at')") == "flame"
+    assert page.js("() => warplens.store.text('at')") == "flame"
     page.assert_quiet()
 
 
@@ -265,7 +265,7 @@ def test_a_frame_leads_to_its_rows(profile: Path, table: str, column: str, flame
     page.page.locator("#flame").get_by_role("button", name="As table").click()
     page.page.locator(".tree-row", has=page.page.locator(f'[title="{name}"]')).first.click()
     page.page.locator(".flame-detail").get_by_role("button", name="Show in tables").click()
-    assert page.js("() => warplens.store.get('table')") == table
+    assert page.js("() => warplens.store.text('table')") == table
     shown = [row for row in opened(profile).table(table).frame[column].to_list() if name in row]
     assert page.page.locator(".tv-shown").inner_text().startswith(f"{len(shown)} of ")
     assert not page.page.get_by_role("button", name="Longest on timeline").count()
@@ -294,9 +294,9 @@ def test_categories_and_kernels_as_bars(written: Written, show: Show) -> None:
 def test_keys_and_help_speak_of_what_is_there(written: Written, show: Show) -> None:
     page = show(written(PYTHON))
     page.page.keyboard.press("2")
-    assert page.js("() => warplens.store.get('at')") == "flame"
+    assert page.js("() => warplens.store.text('at')") == "flame"
     page.page.keyboard.press("5")
-    assert page.js("() => warplens.store.get('at')") == "flame"
+    assert page.js("() => warplens.store.text('at')") == "flame"
     page.page.keyboard.press("?")
     text = page.page.locator("#help").inner_text()
     assert "1 … 4" in text
@@ -328,7 +328,7 @@ def test_two_profiles_compared(tmp_path: Path, show: Show) -> None:
     assert sum(int(line.split(" ")[-1]) for line in lines) == pytest.approx(root["b_us"] * 1000, abs=len(lines))
     assert "Widths are times in B" in text_of(page)
     page.page.locator("#changes").get_by_role("button", name="GEMM").click()
-    assert page.js("() => [warplens.store.get('table'), warplens.store.get('filter')]") == [
+    assert page.js("() => [warplens.store.text('table'), warplens.store.text('filter')]") == [
         "kernels",
         'kernel_category="GEMM"',
     ]

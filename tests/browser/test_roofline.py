@@ -112,9 +112,9 @@ def test_a_dot_tells_of_itself_and_leads_to_its_row(page: Any, profile: warplens
     second = page.js("() => document.activeElement.ariaLabel")
     (other,) = [number for number, row in enumerate(rows) if second.startswith(spoken(row))]
     page.page.keyboard.press("Enter")
-    assert page.js("() => [warplens.store.get('table'), warplens.store.get('row')]") == ["roofline", str(other)]
+    assert page.js("() => [warplens.store.text('table'), warplens.store.text('row')]") == ["roofline", str(other)]
     page.page.locator(DOTS).first.dispatch_event("click")
-    assert page.js("() => warplens.store.get('row')") == str(place)
+    assert page.js("() => warplens.store.text('row')") == str(place)
     assert rows[place]["params"] in page.page.locator(".tv-detail").inner_text()
     assert page.page.locator(f"{DOTS}.chosen").count() == 1
     page.page.locator(DOTS).nth(3).hover(force=True)
@@ -166,7 +166,7 @@ def test_the_list_of_losses_is_that_of_the_table(page: Any, profile: warplens.Pr
     lost, whole = sum(row["lost_us"] for row in lossy), sum(row["total_us"] for row in rows)
     assert f"{time_text(lost)} of {time_text(whole)} is" in page.page.locator(".rl-losses").inner_text()
     items.nth(1).get_by_role("button").click()
-    assert rows[int(page.js("() => warplens.store.get('row')"))] == lossy[1]
+    assert rows[int(page.js("() => warplens.store.text('row')"))] == lossy[1]
 
 
 def test_families_are_hidden_and_found(page: Any, profile: warplens.Profile) -> None:

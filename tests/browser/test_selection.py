@@ -39,7 +39,7 @@ def test_a_range_over_everything_gives_the_tables_of_the_report(
         span = "gpuSpan" if name in ("timeline", "idle") else "span"
         page.js(
             f"() => {{ const [a, b] = warplens.scene.{span}; "
-            f"warplens.store.set({{range: `${{a}}-${{b + {int(span == 'span')}}}`}}) }}"
+            f"warplens.store.setTexts({{range: `${{a}}-${{b + {int(span == 'span')}}}`}}) }}"
         )
         expected, found = profile.table(name).to_dicts(), page.table(name)
         if name == "timeline" and not len(profile.gpu_events()):

@@ -39,7 +39,7 @@ def pressed(page: Any) -> list[str]:
 
 
 def chosen(page: Any) -> str:
-    return page.js("() => warplens.store.get('steps')")
+    return page.js("() => warplens.store.text('steps')")
 
 
 def shown_percent(value: float) -> str:
@@ -186,7 +186,7 @@ def test_each_list_leads_to_its_rows(page: Any, profile: warplens.Profile) -> No
     ]
     for name, table, expected in routes:
         page.page.locator(".breakdown").get_by_role("button", name=name, exact=True).click()
-        assert page.js("() => warplens.store.get('table')") == table
+        assert page.js("() => warplens.store.text('table')") == table
         assert len(expected) > 0
         assert page.page.locator(".tv-shown").inner_text().startswith(f"{len(expected)} ")
         column = "cause" if table != "kernels" else "kernel_short"
@@ -201,5 +201,5 @@ def test_each_list_leads_to_its_rows(page: Any, profile: warplens.Profile) -> No
         assert sorted(cells) == sorted(expected[column].to_list())
     for place, table in ((0, "kernel_categories"), (1, "idle")):
         page.page.locator(".breakdown").get_by_role("button", name="as a table").nth(place).click()
-        assert page.js("() => warplens.store.get('table')") == table
+        assert page.js("() => warplens.store.text('table')") == table
     page.assert_quiet()

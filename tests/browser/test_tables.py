@@ -229,7 +229,7 @@ def test_headers_sort_by_click_and_by_keys(page: Any, profile: warplens.Profile)
     column = next(each for each in profile.table("modules").columns if each.name == name)
     assert column.meaning in page.page.locator(".tv-help").inner_text()
     page.page.keyboard.press("Enter")
-    assert page.js("() => warplens.store.get('sort')") == f"-{name}"
+    assert page.js("() => warplens.store.text('sort')") == f"-{name}"
     shown = [row[name] for row in visible(page)]
     expected = in_order(profile.table("modules").to_dicts(), name, descending=True)
     assert shown == [cell(column, row[name]) for row in expected[: len(shown)]]
@@ -276,7 +276,7 @@ def test_filters_keep_the_rows_that_they_name(page: Any, profile: warplens.Profi
     page.page.get_by_text("No row passes the filter.").wait_for()
     assert box.get_attribute("aria-invalid") == "false"
     box.press("Escape")
-    page.page.wait_for_function("() => !warplens.store.get('filter')")
+    page.page.wait_for_function("() => !warplens.store.text('filter')")
 
 
 def test_a_row_is_chosen_told_in_full_and_led_on_from(page: Any, profile: warplens.Profile) -> None:
@@ -284,15 +284,15 @@ def test_a_row_is_chosen_told_in_full_and_led_on_from(page: Any, profile: warple
     table = profile.table("kernels")
     rows = table.to_dicts()
     page.page.locator(".tv-body .tv-row").nth(2).click()
-    assert page.js("() => warplens.store.get('row')") == "2"
+    assert page.js("() => warplens.store.text('row')") == "2"
     page.page.keyboard.press("ArrowDown")
-    assert page.js("() => warplens.store.get('row')") == "3"
+    assert page.js("() => warplens.store.text('row')") == "3"
     detail = page.page.locator(".tv-detail").inner_text()
     for column in table.columns:
         assert column.meaning in detail
         assert cell(column, rows[3][column.name]) in detail
     page.page.keyboard.press("Enter")
-    event = int(page.js("() => warplens.store.get('event')").split(":")[1])
+    event = int(page.js("() => warplens.store.text('event')").split(":")[1])
     events = profile.gpu_events()
     shown = events.filter(pl.col("id") == event).row(0, named=True)
     assert (shown["kernel_short"], shown["op"]) == (rows[3]["kernel_short"], rows[3]["op"])
@@ -302,7 +302,7 @@ def test_a_row_is_chosen_told_in_full_and_led_on_from(page: Any, profile: warple
         page.state(table=name, row="", range="", event="")
         page.page.locator(".tv-body .tv-row").first.dblclick()
         first = profile.table(name).to_dicts()[0]
-        start = page.js("() => warplens.store.pair('range')")[0]
+        start = page.js("() => warplens.store.get('range')")[0]
         assert start == pytest.approx(first["start_ms"] * 1e6, abs=1)
     page.assert_quiet()
 
@@ -367,7 +367,7 @@ def test_event_tables_hold_every_event_and_few_are_in_the_document(written: Writ
     assert visible(page)[-1] == last
     assert page.page.locator(".tv-body .tv-row").count() == in_document
     page.page.keyboard.press("Enter")
-    assert page.js("() => warplens.store.get('event')").startswith("0:")
+    assert page.js("() => warplens.store.text('event')").startswith("0:")
     assert last["name"] in page.page.locator(".tl-details").inner_text()
     page.assert_quiet()
 
@@ -378,7 +378,7 @@ def test_the_list_of_tables_is_walked_by_keys(page: Any) -> None:
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("Enter")
-    assert page.js("() => warplens.store.get('table')") == "ops"
+    assert page.js("() => warplens.store.text('table')") == "ops"
     page.page.keyboard.press("End")
     page.page.keyboard.press("Enter")
-    assert page.js("() => warplens.store.get('table')") == "quality"
+    assert page.js("() => warplens.store.text('table')") == "quality"

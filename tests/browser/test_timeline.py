@@ -25,7 +25,7 @@ def page(written: Written, show: Show) -> Any:
 
 
 def view(page: Any) -> tuple[float, float]:
-    pair = page.js("() => warplens.store.pair('view') ?? warplens.extent()")
+    pair = page.js("() => warplens.store.get('view') ?? warplens.extent()")
     return pair[0], pair[1]
 
 
@@ -84,14 +84,14 @@ def test_a_drag_moves_and_a_shift_drag_selects(page: Any) -> None:
     page.page.keyboard.down("Shift")
     drag(0.3, 0.6)
     page.page.keyboard.up("Shift")
-    chosen = page.js("() => warplens.store.pair('range')")
+    chosen = page.js("() => warplens.store.get('range')")
     assert chosen
     assert chosen[1] > chosen[0]
     assert page.page.locator("#scope").is_visible()
     share = page.js("() => warplens.selection.events.length / warplens.scene.data.gpuRow.length")
     assert 0 < share < 1
     page.page.keyboard.press("Escape")
-    assert page.js("() => warplens.store.get('range')") == ""
+    assert page.js("() => warplens.store.text('range')") == ""
     page.assert_quiet()
 
 
@@ -122,9 +122,9 @@ def test_from_a_kernel_to_its_launch_and_back(page: Any) -> None:
     page.page.locator(STAGE).focus()
     page.page.keyboard.press("}")
     launched = page.js("() => warplens.scene.data.launch[10]")
-    assert page.js("() => warplens.store.get('event')") == f"0:{launched}"
+    assert page.js("() => warplens.store.text('event')") == f"0:{launched}"
     page.page.keyboard.press("{")
-    assert page.js("() => warplens.store.get('event')") == f"0:{kernel}"
+    assert page.js("() => warplens.store.text('event')") == f"0:{kernel}"
 
 
 def test_a_click_selects_what_is_under_it(page: Any) -> None:
@@ -139,7 +139,7 @@ def test_a_click_selects_what_is_under_it(page: Any) -> None:
     found = set()
     for y in range(4, 160, 6):
         page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + y)
-        found.add(page.js("() => warplens.store.get('event')"))
+        found.add(page.js("() => warplens.store.text('event')"))
     assert f"0:{longest}" in found
 
 
@@ -165,7 +165,7 @@ def test_search_goes_from_match_to_match(page: Any) -> None:
     for _ in range(3):
         page.page.keyboard.press("n")
         page.page.wait_for_timeout(50)
-        row = int(page.js("() => warplens.store.get('event')").split(":")[1])
+        row = int(page.js("() => warplens.store.text('event')").split(":")[1])
         assert "softmax" in page.js("row => warplens.scene.name(row) + warplens.scene.short(row)", row).lower()
         seen.append(row)
     assert len(set(seen)) == 3

@@ -52,7 +52,7 @@ def test_ctas_hold_their_warps_and_fold(page: Any) -> None:
     assert len(texts(page, ".tl-label .tl-name")) == 24
     page.page.locator(".tl-heading button").nth(0).click()
     assert len(texts(page, ".tl-label .tl-name")) == 12
-    assert page.js("() => warplens.store.get('lanes')") == "+c1,-c0"
+    assert page.js("() => warplens.store.text('lanes')") == "+c1,-c0"
     page.assert_quiet()
 
 
@@ -88,7 +88,7 @@ def test_the_view_zooms_to_nanoseconds(page: Any) -> None:
     page.page.locator(STAGE).focus()
     for _ in range(20):
         page.page.keyboard.press("w")
-    first, last = page.js("() => warplens.store.pair('view')")
+    first, last = page.js("() => warplens.store.get('view')")
     assert 8 <= last - first <= 20
     # The chart draws at the next frame.
     page.page.wait_for_function("() => document.querySelector('.tl-corner').textContent.endsWith('ns')")

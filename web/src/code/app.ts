@@ -63,12 +63,12 @@ export class App {
 
   get place(): number {
     const last = this.page.header.checks.length - 1;
-    return Math.min(last, Math.max(0, Math.floor(Number(this.store.get("check"))) || 0));
+    return Math.min(last, this.store.get("check"));
   }
   /** The line of Python that was chosen, -1 for none. */
   get line(): number {
-    const [file, line] = this.store.get("line").split(".").map(Number);
-    return this.check.idOf(file, line);
+    const place = this.store.get("line");
+    return place ? this.check.idOf(place.file, place.line) : -1;
   }
   /** The line that is shown as linked: the one pointed at, else the chosen one. */
   get active(): number {
@@ -79,12 +79,12 @@ export class App {
     return this.hues[id] ?? null;
   }
   get raw(): boolean {
-    return this.store.get("raw") === "1";
+    return this.store.get("raw");
   }
 
   choose(id: number): void {
     const line = this.check.python[id];
-    this.store.set({ line: line ? `${line.file}.${line.line}` : "" });
+    this.store.set({ line: line ? { file: line.file, line: line.line } : null });
   }
   /** `chain` says which column of it, where a text knows. */
   hover(id: number, chain?: Place[]): void {
@@ -114,22 +114,15 @@ export class App {
   get stages(): string[] {
     const { kinds } = this.check;
     const machine = kinds.at(-1);
-    const wanted = this.store.get("stages") || (innerWidth > ROOMY_PX ? "ttgir.machine" : "machine");
-    const found = wanted
-      .split(".")
-      .map((kind) => (kinds.includes(kind) ? kind : kind === "machine" || machineKind(kind) ? machine : undefined));
+    const wanted = this.store.get("stages") ?? (innerWidth > ROOMY_PX ? ["ttgir", "machine"] : ["machine"]);
+    const found = wanted.map((kind) => (kinds.includes(kind) ? kind : kind === "machine" || machineKind(kind) ? machine : undefined));
     const known = new Set(found.filter((kind): kind is string => kind !== undefined));
     return kinds.filter((kind) => known.has(kind));
   }
   toggleStage(kind: string): void {
-    const order = this.store.get("stages")
-      ? this.store
-          .get("stages")
-          .split(".")
-          .filter((each) => this.stages.includes(each))
-      : this.stages;
+    const order = this.store.get("stages")?.filter((each) => this.stages.includes(each)) ?? this.stages;
     const kept = order.includes(kind) ? order.filter((each) => each !== kind) : [...order, kind].slice(-MOST_STAGES);
-    this.store.set({ stages: kept.join(".") || "none", sizes: "" });
+    this.store.set({ stages: kept, sizes: [] });
   }
   listing(kind: string): Listing | null {
     return this.check.listing(kind, this.raw);

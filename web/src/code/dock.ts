@@ -11,7 +11,7 @@ export function mountDock(host: HTMLElement, app: App): View {
   const fold = h("button", {
     class: "small",
     attrs: { type: "button", "aria-controls": "dock-body" },
-    on: { click: () => app.store.set({ facts: app.store.get("facts") === "0" ? "" : "0" }) },
+    on: { click: () => app.store.set({ facts: !app.store.get("facts") }) },
   });
   const clear = h("button", {
     class: "small",
@@ -24,7 +24,7 @@ export function mountDock(host: HTMLElement, app: App): View {
   host.append(h("div", { class: "pane-head" }, heading, clear, fold), body);
 
   const show = (): void => {
-    const isOpen = app.store.get("facts") !== "0";
+    const isOpen = !app.store.get("facts");
     const line = app.check.python[app.line];
     heading.textContent = line ? `Line ${line.line}` : "Whole kernel";
     clear.hidden = !line;

@@ -3,10 +3,9 @@ import { h, replace } from "../shared/dom";
 import { formatPlural } from "../shared/format";
 import type { App, View } from "./app";
 import type { Header } from "./data";
-import { showHelp } from "./keys";
+import { helpButton } from "../shared/help";
+import { themeButton } from "../shared/theme";
 
-const THEMES = ["", "light", "dark"];
-const THEME_NAMES: Record<string, string> = { "": "◐ auto", light: "☀ light", dark: "☾ dark" };
 type Packed = Header["checks"][number];
 
 export function mountHead(host: HTMLElement, app: App): View {
@@ -16,22 +15,15 @@ export function mountHead(host: HTMLElement, app: App): View {
   const facts = h("p", { class: "facts" });
   const config = h("p", { class: "quiet config" });
   const failure = h("p", { class: "failure", attrs: { role: "alert", hidden: "" } });
-  const theme = h("button", {
-    id: "theme",
-    title: "Theme: as the system, light or dark",
-    attrs: { type: "button" },
-    on: { click: () => store.set({ theme: THEMES[(THEMES.indexOf(store.get("theme")) + 1) % THEMES.length] }) },
-  });
-  const help = h("button", {
-    text: "?",
-    title: "Keys and help (?)",
-    attrs: { type: "button", "aria-label": "Help" },
-    on: { click: showHelp },
-  });
   const picker = checkPicker(app);
   const all = allChecks(app);
   host.append(
-    h("div", { class: "bar" }, h("div", { class: "tools" }, heading, target, picker, all), h("div", { class: "tools" }, theme, help)),
+    h(
+      "div",
+      { class: "bar" },
+      h("div", { class: "tools" }, heading, target, picker, all),
+      h("div", { class: "tools" }, themeButton(store), helpButton()),
+    ),
     facts,
     config,
     failure,
@@ -54,14 +46,12 @@ export function mountHead(host: HTMLElement, app: App): View {
     failure.textContent = plain.failure
       ? `It does not compile${plain.failure_place ? ` (${app.placeText(plain.failure_place)})` : ""}: ${plain.failure}`
       : "";
-    theme.textContent = THEME_NAMES[store.get("theme")] ?? THEME_NAMES[""];
-    theme.setAttribute("aria-label", `Theme: ${store.get("theme") || "as the system"}`);
     if (picker) picker.querySelector("select")!.value = String(app.place);
   };
   show();
   return {
     update(changed) {
-      if (changed.has("check") || changed.has("theme")) show();
+      if (changed.has("check")) show();
     },
   };
 }
@@ -72,7 +62,7 @@ function checkPicker(app: App): HTMLElement | null {
   const several = new Set(checks.map(({ kernel }) => kernel)).size > 1;
   const same = new Set(parts(checks[0]).filter((part) => checks.every((check) => parts(check).includes(part))));
   const options = checks.map((check, at) => h("option", { text: optionText(check, several, same), attrs: { value: String(at) } }));
-  const select = h("select", { id: "check", on: { change: () => app.store.set({ check: select.value }) } }, ...options);
+  const select = h("select", { id: "check", on: { change: () => app.store.set({ check: Number(select.value) }) } }, ...options);
   return h("label", { class: "picker" }, h("span", { text: "Compilation " }), select);
 }
 
@@ -102,7 +92,7 @@ function allChecks(app: App): HTMLElement | null {
     const pick = h("button", { class: "link", text: `${check.kernel} on ${check.target}`, attrs: { type: "button" } });
     pick.addEventListener("click", () => {
       dialog.close();
-      app.store.set({ check: String(at) });
+      app.store.set({ check: at });
     });
     const cells = names.map((name) => {
       const fact = check.facts.find((each) => each.name === name);

@@ -1,9 +1,9 @@
 // Keys that work everywhere on the page, and the help that lists them.
-import { h } from "../shared/dom";
+import { addHelp, showHelp, type Shortcut } from "../shared/help";
 import type { App } from "./app";
 import type { Layout } from "./layout";
 
-const SHORTCUTS: [keys: string, meaning: string][] = [
+const SHORTCUTS: Shortcut[] = [
   ["↑ ↓", "previous, next line of the Python; in a text that has the focus: row by row"],
   ["[ ]", "previous, next place of the chosen line in the texts"],
   ["1 … 5", "show or hide a text beside the Python"],
@@ -14,7 +14,13 @@ const SHORTCUTS: [keys: string, meaning: string][] = [
   ["?", "this help"],
 ];
 
+const PARAGRAPHS = [
+  "Point at a line to see what comes from it, or what it comes from; click to choose it and to bring its counterparts into sight. Lines of one colour come from the same line of Python; pale text comes from none.",
+  "Beside each line of Python: its machine instructions (+ those of what it calls), its share of a profile's samples where there is one, then what the compiler did: bits per thread of a load (ld), store (st) or asynchronous copy, the matrix instruction, “ahead” for a loop that loads before it needs. Orange is what could be better.",
+];
+
 export function installKeys(app: App, layout: Layout): void {
+  addHelp(SHORTCUTS, ...PARAGRAPHS);
   document.addEventListener("keydown", (event) => {
     const target = event.target as HTMLElement;
     if (document.querySelector("dialog[open]")) return;
@@ -32,8 +38,8 @@ export function installKeys(app: App, layout: Layout): void {
       "[": () => layout.stepPlaces(-1),
       "]": () => layout.stepPlaces(1),
       "/": () => layout.current?.focusFind(),
-      d: () => app.store.set({ raw: app.raw ? "" : "1" }),
-      f: () => app.store.set({ facts: app.store.get("facts") === "0" ? "" : "0" }),
+      d: () => app.store.set({ raw: !app.raw }),
+      f: () => app.store.set({ facts: !app.store.get("facts") }),
       Escape: () => void (layout.clearFind() || app.choose(-1)),
       "?": showHelp,
     };
@@ -43,32 +49,4 @@ export function installKeys(app: App, layout: Layout): void {
     event.preventDefault();
     action();
   });
-}
-
-export function showHelp(): void {
-  let dialog = document.getElementById("help") as HTMLDialogElement | null;
-  if (!dialog) document.body.append((dialog = helpDialog()));
-  if (!dialog.open) dialog.showModal();
-}
-
-function helpDialog(): HTMLDialogElement {
-  const rows = SHORTCUTS.map(([keys, meaning]) =>
-    h("tr", {}, h("th", { text: keys, attrs: { scope: "row" } }), h("td", { text: meaning })),
-  );
-  const close = h("button", { text: "Close", attrs: { type: "button" } });
-  const words = [
-    "Point at a line to see what comes from it, or what it comes from; click to choose it and to bring its counterparts into sight. Lines of one colour come from the same line of Python; pale text comes from none.",
-    "Beside each line of Python: its machine instructions (+ those of what it calls), its share of a profile's samples where there is one, then what the compiler did: bits per thread of a load (ld), store (st) or asynchronous copy, the matrix instruction, “ahead” for a loop that loads before it needs. Orange is what could be better.",
-    "The address keeps the view: copy it to share.",
-  ];
-  const dialog = h(
-    "dialog",
-    { id: "help", attrs: { "aria-labelledby": "help-title" } },
-    h("h2", { id: "help-title", text: "Keys" }),
-    h("table", { class: "plain" }, h("tbody", {}, ...rows)),
-    ...words.map((text) => h("p", { text })),
-    close,
-  );
-  close.addEventListener("click", () => dialog.close());
-  return dialog;
 }

@@ -65,19 +65,14 @@ export class Layout implements View {
       const elements = wanted.map((kind) => (kind === "python" ? this.python.element : this.pane(kind).element));
       const between = elements
         .slice(1)
-        .map((_, at) =>
-          splitter(this.columns, at, (sizes) => this.app.store.set({ sizes: sizes.map((size) => Math.round(1000 * size)).join(".") })),
-        );
+        .map((_, at) => splitter(this.columns, at, (sizes) => this.app.store.set({ sizes: sizes.map((size) => Math.round(1000 * size)) })));
       replace(this.columns, ...elements.flatMap((element, at) => (at ? [between[at - 1], element] : [element])));
     }
     this.size();
   }
 
   private size(): void {
-    const saved = this.app.store
-      .get("sizes")
-      .split(".")
-      .map((part) => Number(part) / 1000);
+    const saved = this.app.store.get("sizes").map((size) => size / 1000);
     const fits = saved.length === this.shown.length && saved.every((size) => size > 0.04);
     const sizes = fits ? saved : this.shown.map((kind) => (kind === "python" ? 1.3 : 1));
     this.columns.style.gridTemplateColumns = sizes.map((size) => `minmax(0, ${size}fr)`).join(" 7px ");
@@ -151,7 +146,7 @@ export class Layout implements View {
     const box = h("input", {
       id: "raw",
       attrs: { type: "checkbox" },
-      on: { change: () => this.app.store.set({ raw: box.checked ? "1" : "" }) },
+      on: { change: () => this.app.store.set({ raw: box.checked }) },
     });
     box.checked = this.app.raw;
     return h("label", { class: "quiet", title: "Also debug information, directives and padding" }, box, " debug information");

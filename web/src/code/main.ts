@@ -1,6 +1,7 @@
 // The page of compiled kernels: decode, mount the views, keep them in step with the state.
+import { followTheme } from "../shared/theme";
 import { h } from "../shared/dom";
-import { applyTheme, failed, nothing, opened, ready } from "../shared/opening";
+import { failed, nothing, opened, ready } from "../shared/opening";
 import { App, type View } from "./app";
 import { load } from "./data";
 import { mountDock } from "./dock";
@@ -13,7 +14,11 @@ async function start(): Promise<void> {
   const [root, page] = await opened("texts", load);
   if (!page.header.checks.length) return nothing(root, "Nothing was compiled.");
   const store = new Store();
-  applyTheme(store.get("theme"));
+  followTheme(
+    store,
+    () => undefined,
+    () => views.forEach((view) => view.update(new Set(["theme"]))),
+  );
   const app = new App(page, store);
   const header = h("header", { id: "top" });
   const main = h("main");
@@ -24,11 +29,7 @@ async function start(): Promise<void> {
   layout.follow();
   store.listen((changed) => {
     if (changed.has("check")) app.refresh();
-    if (changed.has("theme")) applyTheme(store.get("theme"));
     for (const view of views) view.update(changed);
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    for (const view of views) view.update(new Set(["theme"]));
   });
   installKeys(app, layout);
   ready(app);

@@ -29,7 +29,7 @@ export class App {
   /** After a change of the launch. */
   refresh(): void {
     const last = this.scene.header.launches.length - 1;
-    const at = Math.min(last, Math.max(0, Math.floor(Number(this.store.get("launch"))) || 0));
+    const at = Math.min(last, this.store.get("launch"));
     if (at === this.shown) return;
     this.shown = at;
     this.launch = this.scene.launch(at);
@@ -61,7 +61,7 @@ export class App {
     const wanted = this.store.get("program");
     // Until one is chosen: the first that did something wrong.
     const [fault] = this.launch.faults;
-    const found = this.traced.indexOf(wanted !== "" ? Number(wanted) : fault ? this.numberOf(fault.program) : -1);
+    const found = this.traced.indexOf(wanted !== null ? wanted : fault ? this.numberOf(fault.program) : -1);
     return found < 0 ? Math.min(0, this.traced.length - 1) : found;
   }
   get program(): number {
@@ -87,9 +87,8 @@ export class App {
   }
   /** The chosen operation as a place among the program's; -1: all of them. */
   get op(): number {
-    const wanted = this.store.get("op");
-    const place = wanted === "" ? -1 : Number(wanted);
-    return Number.isInteger(place) && place < this.programRows.length ? place : -1;
+    const place = this.store.get("op") ?? -1;
+    return place < this.programRows.length ? place : -1;
   }
   /** Row of the chosen operation, or -1. */
   get opRow(): number {
@@ -153,10 +152,10 @@ export class App {
   step(what: "program" | "op", by: number): void {
     if (what === "program" && this.traced.length) {
       const place = Math.min(this.traced.length - 1, Math.max(0, this.place + by));
-      this.store.set({ program: String(this.traced[place]) });
+      this.store.set({ program: this.traced[place] });
     } else if (what === "op" && this.programRows.length) {
       const place = Math.min(this.programRows.length - 1, Math.max(-1, this.op + by));
-      this.store.set({ op: place < 0 ? "" : String(place) });
+      this.store.set({ op: place < 0 ? null : place });
     }
   }
 }

@@ -1,6 +1,7 @@
 // The page of traced kernel launches: decode, mount one view per section, keep them in step with the state.
+import { followTheme } from "../shared/theme";
 import { h } from "../shared/dom";
-import { applyTheme, failed, nothing, opened, ready } from "../shared/opening";
+import { failed, nothing, opened, ready } from "../shared/opening";
 import { App, type Mount, type View } from "./app";
 import { load } from "./data";
 import { installKeys } from "./keys";
@@ -36,7 +37,7 @@ async function start(): Promise<void> {
   const [root, scene] = await opened("trace", load);
   if (!scene.header.launches.length) return nothing(root, "The trace holds no launch of a kernel.");
   const store = new Store();
-  applyTheme(store.get("theme"));
+  followTheme(store, forgetColours, () => views.forEach((view) => view.update(new Set(["theme"]))));
   const app = new App(scene, store);
   const header = h("header", { id: "top" });
   const main = h("main");
@@ -50,15 +51,7 @@ async function start(): Promise<void> {
   }
   store.listen((changed) => {
     if (changed.has("launch")) app.refresh();
-    if (changed.has("theme")) {
-      applyTheme(store.get("theme"));
-      forgetColours();
-    }
     for (const view of views) view.update(changed);
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    forgetColours();
-    for (const view of views) view.update(new Set(["theme"]));
   });
   installKeys(app);
   ready(app);

@@ -1,4 +1,5 @@
 // How a tensor lies on a map: two of its dimensions as rows and columns, the others fixed; a vector folded into rows.
+import type { MapChoice } from "./state";
 import type { Tensor } from "./data";
 
 export interface Mapping {
@@ -19,22 +20,19 @@ export interface Window {
 const NARROWEST = 32;
 const NO_FOLD = 96; // a vector up to this length is one row
 
-export function mappingOf(tensor: Tensor, state: string): Mapping {
+export function mappingOf(tensor: Tensor, choice: MapChoice | null): Mapping {
   const dims = tensor.shape.length;
-  const parts = state.split(".");
   const wide = tensor.shape.map((_, dim) => dim).filter((dim) => tensor.shape[dim] > 1);
-  const given = parts.slice(0, 2).map(Number);
-  const fits =
-    parts.length >= 2 && given.every((dim) => Number.isInteger(dim) && dim >= -1 && dim < dims) && given[0] !== given[1] && given[1] >= 0;
-  const [row, column] = fits ? given : wide.length < 2 ? [-1, wide[0] ?? dims - 1] : wide.slice(-2);
-  const chosen = parts.slice(2);
-  const follows = tensor.shape.map((_, dim) => dim !== row && dim !== column && !/^\d+$/.test(chosen[dim] ?? "f"));
-  const fixed = tensor.shape.map((size, dim) => (follows[dim] ? 0 : Math.min(size - 1, Number(chosen[dim] ?? 0) || 0)));
+  const fits = choice && choice.row < dims && choice.column < dims && choice.row !== choice.column;
+  const [row, column] = fits ? [choice.row, choice.column] : wide.length < 2 ? [-1, wide[0] ?? dims - 1] : wide.slice(-2);
+  const chosen = choice?.fixed ?? [];
+  const follows = tensor.shape.map((_, dim) => dim !== row && dim !== column && (chosen[dim] ?? null) === null);
+  const fixed = tensor.shape.map((size, dim) => (follows[dim] ? 0 : Math.min(size - 1, chosen[dim] ?? 0)));
   return { row, column, fixed, follows, width: foldWidth(tensor.shape[column]) };
 }
 
-export function mappingState({ row, column, fixed, follows }: Mapping): string {
-  return [row, column, ...fixed.map((at, dim) => (follows[dim] ? "f" : String(at)))].join(".");
+export function choiceOf({ row, column, fixed, follows }: Mapping): MapChoice {
+  return { row, column, fixed: fixed.map((at, dim) => (follows[dim] ? null : at)) };
 }
 
 function foldWidth(size: number): number {

@@ -56,7 +56,7 @@ export class TensorUse {
   /** How far masked lanes of any program reach beyond the last row and column, so that the map has room for them. */
   overrun(): [number, number] {
     const { tensor, app } = this;
-    const mapping = mappingOf(tensor, "");
+    const mapping = mappingOf(tensor, null);
     const whole = wholeOf(tensor, mapping);
     let [rows, columns] = [0, 0];
     const events = app.launch.events;

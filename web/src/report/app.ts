@@ -5,7 +5,8 @@ import { Scene } from "./data/scene";
 import { Table } from "./data/table";
 import { regroup } from "./regroup/index";
 import { select, stepWindows, type Selection } from "./selection";
-import type { Changed, State, Store } from "./state";
+import type { Changed, Sort, State, Store } from "./state";
+import type { Range } from "../shared/codecs";
 
 /** A section of the page. `update` is called after each change of the state, with the keys that changed. */
 export interface View {
@@ -18,7 +19,7 @@ export type Target =
   | { to: "event"; scene: number; row: number }
   | { to: "range"; from: number; until: number }
   | { to: "step"; step: number }
-  | { to: "table"; table: string; filter?: string; sort?: string; row?: number };
+  | { to: "table"; table: string; filter?: string; sort?: Sort; row?: number };
 
 const SECTION_OF = { event: "timeline", range: "timeline", step: "steps", table: "tables" } as const;
 /** What takes the keys of a section. */
@@ -115,15 +116,13 @@ export class App {
   private stateFor(target: Target): Partial<State> {
     switch (target.to) {
       case "event":
-        return { event: `${target.scene}:${target.row}`, view: this.viewAround(target.scene, target.row) };
+        return { event: { scene: target.scene, row: target.row }, view: this.viewAround(target.scene, target.row) };
       case "range":
-        return { range: `${target.from}-${target.until}`, steps: "", view: widened(target.from, target.until) };
+        return { range: [target.from, target.until], steps: [], view: widened(target.from, target.until) };
       case "step":
-        return { steps: String(target.step), range: "" };
-      case "table": {
-        const row = target.row === undefined ? "" : String(target.row);
-        return { table: target.table, filter: target.filter ?? "", sort: target.sort ?? "", row };
-      }
+        return { steps: [target.step], range: null };
+      case "table":
+        return { table: target.table, filter: target.filter ?? "", sort: target.sort ?? null, row: target.row ?? null };
     }
   }
 
@@ -136,11 +135,11 @@ export class App {
   }
 
   /** The present view of the timeline where the event is well inside it, else one around the event. */
-  private viewAround(scene: number, row: number): string {
+  private viewAround(scene: number, row: number): Range | null {
     const { start, duration } = this.scenes[scene].data;
     const from = start[row] - this.origin(scene);
     const to = from + duration[row];
-    const view = this.store.pair("view") ?? this.extent();
+    const view = this.store.get("view") ?? this.extent();
     const fits = from >= view[0] && to <= view[1] && to - from > (view[1] - view[0]) / 500;
     return fits ? this.store.get("view") : widened(from, to, 10);
   }
@@ -158,7 +157,7 @@ function regionsByTime(scenes: Scene[]): string[] {
   return [...spent].sort(([, a], [, b]) => b - a).map(([name]) => name);
 }
 
-function widened(from: number, to: number, times = 0.1): string {
+function widened(from: number, to: number, times = 0.1): Range {
   const margin = Math.max(1000, (to - from) * times);
-  return `${Math.round(from - margin)}-${Math.round(to + margin)}`;
+  return [Math.round(from - margin), Math.round(to + margin)];
 }

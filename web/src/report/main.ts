@@ -1,4 +1,6 @@
 // The page: decode the data, mount one view per section, keep them in step with the state.
+import { failed, opened, ready } from "../shared/opening";
+import { followTheme } from "../shared/theme";
 import { App, type Mount } from "./app";
 import { load } from "./data/load";
 import { h } from "../shared/dom";
@@ -9,7 +11,7 @@ import { mountChanges } from "./views/changes";
 import { mountFindings } from "./views/findings";
 import { mountFlame, treeTable } from "./views/flame/index";
 import { sumsTable } from "./views/flame/sums";
-import { applyTheme, mountHeader } from "./views/header";
+import { mountHeader } from "./views/header";
 import { mountProvenance } from "./views/provenance";
 import { mountRoofline } from "./views/roofline/index";
 import { mountSteps } from "./views/steps";
@@ -45,13 +47,13 @@ const SECTIONS: Section[] = [
 ];
 
 async function start(): Promise<void> {
-  const root = document.getElementById("app") as HTMLElement;
-  const source = document.getElementById("data") as HTMLElement;
-  root.append(h("p", { class: "loading", text: "Reading the trace …", attrs: { role: "status" } }));
-  const decoded = await load(source.textContent ?? "");
-  source.remove();
-  const store = new Store(location.hash || decoded.header.start);
-  applyTheme(store.get("theme"));
+  const [root, decoded] = await opened("trace", load);
+  const store = new Store(decoded.header.start);
+  followTheme(
+    store,
+    () => app.palette.refresh(),
+    () => views.forEach((view) => view.update(new Set(["theme"]))),
+  );
   const app = new App(decoded, store);
   if (app.scene) {
     // The flame graph's twin among the tables; it follows the flame graph's own choices.
@@ -78,24 +80,14 @@ async function start(): Promise<void> {
     if (id === "timeline") await painted();
   }
   store.listen((changed) => {
-    if (changed.has("theme")) {
-      applyTheme(store.get("theme"));
-      app.palette.refresh();
-    }
     for (const view of views) view.update(changed);
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    app.palette.refresh();
-    for (const view of views) view.update(new Set(["theme"]));
   });
   installKeys(
     app,
     sections.map(({ id }) => id),
   );
-  // For the console, and for whoever wants to script the page: warplens.table("kernels"), warplens.store.set(…).
-  (window as unknown as { warplens: App }).warplens = app;
   if (store.get("at")) app.reveal(store.get("at"));
-  document.documentElement.dataset["ready"] = "true";
+  ready(app);
 }
 
 function painted(): Promise<void> {
@@ -121,7 +113,4 @@ function contents(app: App, sections: Section[]): HTMLElement {
   return h("nav", { id: "contents", attrs: { "aria-label": "Sections" } }, ...links);
 }
 
-start().catch((error: unknown) => {
-  const text = `This report cannot be shown: ${error instanceof Error ? error.message : String(error)}`;
-  document.getElementById("app")?.replaceChildren(h("p", { class: "failed", text, attrs: { role: "alert" } }));
-});
+start().catch(failed);

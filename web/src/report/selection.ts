@@ -2,6 +2,7 @@
 import { formatMoment, formatNs } from "../shared/format";
 import type { Scene } from "./data/scene";
 import type { Store } from "./state";
+import type { Range } from "../shared/codecs";
 
 export interface Selection {
   whole: boolean;
@@ -17,15 +18,10 @@ export interface Selection {
 
 /** A step's GPU events are those it launched; a range's are those that start in it. */
 export function select(scene: Scene, store: Store): Selection {
-  const range = store.pair("range");
+  const range = store.get("range");
   if (range && range[1] > range[0]) return ofRange(scene, range);
   const known = new Set(scene.steps.map(({ step }) => step));
-  const steps = new Set(
-    store
-      .list("steps")
-      .map(Number)
-      .filter((step) => known.has(step)),
-  );
+  const steps = new Set(store.get("steps").filter((step) => known.has(step)));
   return steps.size ? ofSteps(scene, steps) : everything(scene);
 }
 
@@ -34,7 +30,7 @@ function everything(scene: Scene): Selection {
   return { whole: true, text: "the whole trace", windows: [scene.gpuSpan], events, hasHost: () => true };
 }
 
-function ofRange(scene: Scene, [from, to]: [number, number]): Selection {
+function ofRange(scene: Scene, [from, to]: Range): Selection {
   const inside = (row: number): boolean => scene.data.start[row] >= from && scene.data.start[row] < to;
   return {
     whole: false,

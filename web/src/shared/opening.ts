@@ -1,4 +1,4 @@
-// How the pages of kernels open: a line while they read, the data that stands in the page, a line where it cannot be shown.
+// How a page opens: a line while they read, the data that stands in the page, a line where it cannot be shown.
 import { h } from "./dom";
 
 /** The page's place and its data, which is taken out of the document. */
@@ -16,18 +16,11 @@ export function nothing(root: HTMLElement, text: string): void {
   document.documentElement.dataset["ready"] = "true";
 }
 
-/** `app` is for the console, and for whoever wants to script the page. */
+/** `app` is for the console and for scripts: warplens.store.set(…), on a report warplens.table("kernels"). */
 export function ready(app: object): void {
   (window as unknown as { warplens: object }).warplens = app;
   performance.mark("ready");
   document.documentElement.dataset["ready"] = "true";
-}
-
-export function applyTheme(theme: string): void {
-  const { dataset } = document.documentElement;
-  const shown = theme || dataset["chosen"];
-  if (shown) dataset["theme"] = shown;
-  else delete dataset["theme"];
 }
 
 export function failed(error: unknown): void {

@@ -5,6 +5,7 @@ import type { App, View } from "../app";
 import { BANK_BYTES, BANKS, conflictsOf, passes, sizeOf, swizzleOf, type Direction, type Layout, type Pass } from "../bank_model";
 import { colours, heatStep } from "../palette";
 import { Picture, type Said } from "../picture";
+import { boundedBanks, MOST_ROWS, type BankChoice } from "../state";
 import { table } from "../table";
 
 const DIRECTIONS: [Direction, string][] = [
@@ -12,8 +13,6 @@ const DIRECTIONS: [Direction, string][] = [
   ["row", "along a row, a lane per element"],
   ["matrix", "8 rows × 16 bytes (ldmatrix)"],
 ];
-const MOST_ROWS = 1024;
-const MOST_ELEMENTS = 1 << 18;
 
 export function mountBanks(host: HTMLElement, app: App): View {
   const { store } = app;
@@ -86,25 +85,21 @@ export function mountBanks(host: HTMLElement, app: App): View {
     ),
   );
 
-  function layout(): Layout & { direction: Direction } {
-    const [r = "32", c = "32", size = "4", access = "column", pad = "0", swizzled = "0"] = store.get("banks").split(".").filter(Boolean);
-    const bounded = (text: string, low: number, high: number): number => Math.min(high, Math.max(low, Math.floor(Number(text)) || low));
-    const [tall, wide] = [bounded(r, 1, MOST_ROWS), bounded(c, 1, MOST_ROWS)];
-    const known = DIRECTIONS.some(([value]) => value === access) ? (access as Direction) : "column";
-    return {
-      rows: Math.min(tall, Math.floor(MOST_ELEMENTS / wide)),
-      columns: wide,
-      bytes: [1, 2, 4, 8].includes(Number(size)) ? Number(size) : 4,
-      direction: known,
-      padding: bounded(pad, 0, 128),
-      swizzle: swizzled === "1",
-    };
+  function save(): void {
+    choose({
+      rows: Number(rows.value) || 1,
+      columns: Number(columns.value) || 1,
+      bytes: Number(bytes.value),
+      direction: direction.value as Direction,
+      padding: Number(padding.value) || 0,
+      swizzle: swizzle.checked,
+    });
   }
 
-  function save(): void {
-    store.set({
-      banks: [rows.value || 1, columns.value || 1, bytes.value, direction.value, padding.value || 0, Number(swizzle.checked)].join("."),
-    });
+  /** Shows the layout also where its bounds leave the one that is shown already. */
+  function choose(banks: BankChoice): void {
+    store.set({ banks: boundedBanks(banks) });
+    refresh();
   }
 
   function fromOp(): void {
@@ -112,12 +107,11 @@ export function mountBanks(host: HTMLElement, app: App): View {
     const pattern = app.opRow < 0 ? undefined : app.launch.patterns[app.launch.events!.pattern[app.opRow]];
     if (!shape.length || !pattern) return void (said.textContent = "Choose a load or a store first.");
     const [tall, wide] = shape.length > 1 ? shape.slice(-2) : [1, shape[0]];
-    const now = layout();
-    store.set({ banks: [tall, wide, pattern.itemsize, now.direction, now.padding, Number(now.swizzle)].join(".") });
+    choose({ ...store.get("banks"), rows: tall, columns: wide, bytes: pattern.itemsize });
   }
 
   function refresh(): void {
-    const now = layout();
+    const now = store.get("banks");
     rows.value = String(now.rows);
     columns.value = String(now.columns);
     bytes.value = String(now.bytes);
@@ -137,7 +131,7 @@ export function mountBanks(host: HTMLElement, app: App): View {
     draw();
   }
 
-  function compare(now: Layout & { direction: Direction }): void {
+  function compare(now: BankChoice): void {
     const pad = Math.max(1, Math.round(BANK_BYTES / now.bytes));
     const vector = swizzleOf(now).vector;
     const kinds: [string, Partial<Layout>][] = [
@@ -156,7 +150,7 @@ export function mountBanks(host: HTMLElement, app: App): View {
   }
 
   function draw(): void {
-    const now = layout();
+    const now = store.get("banks");
     const pass = made[place];
     if (!pass) return;
     const high = Math.max(1, Math.ceil(sizeOf(now) / (BANKS * BANK_BYTES)));

@@ -36,7 +36,7 @@ export function mountDot(host: HTMLElement, app: App): View {
   function toNext(): void {
     const all = dots();
     const place = all.find((each) => each > app.op) ?? all[0];
-    if (place !== undefined) app.store.set({ op: String(place) });
+    if (place !== undefined) app.store.set({ op: place });
   }
 
   function show(): void {

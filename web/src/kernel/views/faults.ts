@@ -50,12 +50,12 @@ function row(app: App, fault: Fault, at: number): HTMLElement {
 
 /** To the program and the first operation of the statement in it. */
 function goTo(app: App, fault: Fault): void {
-  app.store.set({ program: String(app.numberOf(fault.program)), op: "" });
+  app.store.set({ program: app.numberOf(fault.program), op: null });
   const events = app.launch.events;
   if (!events) return;
   const place = app.programRows.findIndex(
     (each) => events.site[each] === fault.site && (!fault.tensor || app.tensorName(each) === fault.tensor),
   );
-  if (place >= 0) app.store.set({ op: String(place) });
+  if (place >= 0) app.store.set({ op: place });
   document.getElementById("ops")?.scrollIntoView({ block: "nearest" });
 }

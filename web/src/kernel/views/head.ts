@@ -2,31 +2,17 @@
 import { h, replace } from "../../shared/dom";
 import { formatBytes, formatCount, formatFlop, formatPlural, significant } from "../../shared/format";
 import { sizeText, type App, type View } from "../app";
-import { showHelp } from "../keys";
-
-const THEMES = ["", "light", "dark"];
-const THEME_NAMES: Record<string, string> = { "": "◐ auto", light: "☀ light", dark: "☾ dark" };
+import { helpButton } from "../../shared/help";
+import { themeButton } from "../../shared/theme";
 
 export function mountHead(host: HTMLElement, app: App): View {
   const { store, scene } = app;
   const title = h("h1");
   const facts = h("div", { class: "facts" });
   const badges = h("div", { class: "badges" });
-  const theme = h("button", {
-    id: "theme",
-    title: "Theme: as the system, light or dark",
-    attrs: { type: "button" },
-    on: { click: () => store.set({ theme: THEMES[(THEMES.indexOf(store.get("theme")) + 1) % THEMES.length] }) },
-  });
-  const help = h("button", {
-    text: "?",
-    title: "Keys and help (?)",
-    attrs: { type: "button", "aria-label": "Help" },
-    on: { click: showHelp },
-  });
   const picker = launchPicker(app);
   host.append(
-    h("div", { class: "bar" }, h("div", { class: "tools" }, title, picker), h("div", { class: "tools" }, theme, help)),
+    h("div", { class: "bar" }, h("div", { class: "tools" }, title, picker), h("div", { class: "tools" }, themeButton(store), helpButton())),
     facts,
     badges,
   );
@@ -39,13 +25,12 @@ export function mountHead(host: HTMLElement, app: App): View {
       ...factsOf(app).map(([name, value, why]) => h("span", { title: why }, h("span", { class: "quiet", text: `${name} ` }), value)),
     );
     replace(badges, ...notesOf(app).map((text) => h("span", { class: "badge", text })));
-    theme.textContent = THEME_NAMES[store.get("theme")] ?? THEME_NAMES[""];
     if (picker) picker.querySelector("select")!.value = String(scene.header.launches.findIndex(({ index }) => index === launch.index));
   };
   show();
   return {
     update(changed) {
-      if (changed.has("launch") || changed.has("theme")) show();
+      if (changed.has("launch")) show();
     },
   };
 }
@@ -63,7 +48,7 @@ function launchPicker(app: App): HTMLElement | null {
   });
   const select = h(
     "select",
-    { id: "launch", on: { change: () => app.store.set({ launch: select.value, program: "", op: "", dims: "" }) } },
+    { id: "launch", on: { change: () => app.store.set({ launch: Number(select.value), program: null, op: null, dims: [] }) } },
     ...options,
   );
   return h("label", {}, "Launch ", select);

@@ -1,4 +1,5 @@
 // One tensor's map: what the program touches in it, over nothing, counts or values.
+import { mapText, type MapChoice } from "../state";
 import { h, replace } from "../../shared/dom";
 import { formatCount, formatPlural } from "../../shared/format";
 import type { Fact } from "../../shared/tip";
@@ -6,7 +7,7 @@ import { sizeText, type App } from "../app";
 import { countsOf, type Counts } from "../counts";
 import type { Numbers, Tensor } from "../data";
 import { inside } from "../lanes";
-import { columnOf, indexAt, mappingOf, mappingState, rowOf, shown, wholeOf, type Mapping, type Window } from "../mapping";
+import { choiceOf, columnOf, indexAt, mappingOf, rowOf, shown, wholeOf, type Mapping, type Window } from "../mapping";
 import { ATOMIC, BEYOND, CHOSEN, colours, DROPPED, heatStep, LOADED, MASKED, signedStep, STORED } from "../palette";
 import { Picture, type Said } from "../picture";
 import { table } from "../table";
@@ -40,10 +41,10 @@ export class TensorMap {
   constructor(
     private readonly app: App,
     private readonly number: number,
-    private readonly choose: (state: string) => void,
+    private readonly choose: (choice: MapChoice) => void,
   ) {
     const { tensor } = this;
-    this.mapping = mappingOf(tensor, "");
+    this.mapping = mappingOf(tensor, null);
     this.window = wholeOf(tensor, this.mapping);
     this.use = new TensorUse(app, number);
     this.beyond = this.use.overrun();
@@ -66,8 +67,8 @@ export class TensorMap {
     return this.app.launch.tensors[this.number];
   }
 
-  update(state: string): void {
-    this.mapping = mappingOf(this.tensor, state);
+  update(choice: MapChoice | null): void {
+    this.mapping = mappingOf(this.tensor, choice);
     const rows = this.use.rows();
     const touch = this.use.touchOf(rows);
     this.follow(rows, touch);
@@ -97,7 +98,7 @@ export class TensorMap {
     const whole = wholeOf(this.tensor, this.mapping);
     whole.rows += this.beyond[0];
     whole.columns += this.beyond[1];
-    if (this.app.store.get("zoom") !== "program") return whole;
+    if (!this.app.store.get("zoom")) return whole;
     let [top, left, bottom, right] = [Infinity, Infinity, -1, -1];
     for (const row of rows) {
       this.use.each(row, (_, index) => {
@@ -187,7 +188,7 @@ export class TensorMap {
     const { window, mapping } = this;
     const key = [
       show,
-      mappingState(mapping),
+      mapText(choiceOf(mapping)),
       mapping.fixed,
       Object.values(window),
       document.documentElement.dataset["theme"],
@@ -210,7 +211,7 @@ export class TensorMap {
       const { launch } = this.app;
       void countsOf(this.app, this.number).then((counts) => {
         this.counts = counts;
-        if (this.app.launch === launch) this.update(mappingState(this.mapping));
+        if (this.app.launch === launch) this.update(choiceOf(this.mapping));
       });
     }
     return { show, values: this.counts?.[show] ?? null };

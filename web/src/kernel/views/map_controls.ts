@@ -1,9 +1,10 @@
 // Which two dimensions of a tensor its map shows, and where the others stand.
 import { h, replace } from "../../shared/dom";
 import type { Tensor } from "../data";
-import { mappingState, type Mapping } from "../mapping";
+import { choiceOf, type Mapping } from "../mapping";
+import type { MapChoice } from "../state";
 
-type Choose = (state: string) => void;
+type Choose = (choice: MapChoice) => void;
 
 export function showControls(host: HTMLElement, tensor: Tensor, mapping: Mapping, choose: Choose): void {
   const dims = tensor.shape.map((_, dim) => dim);
@@ -11,7 +12,7 @@ export function showControls(host: HTMLElement, tensor: Tensor, mapping: Mapping
   // The sliders stay while one of them is held.
   const active = host.contains(document.activeElement) ? (document.activeElement as HTMLElement) : null;
   if (active?.matches("input")) return moveSliders(host, mapping);
-  const set = (change: Partial<Mapping>): void => choose(mappingState({ ...mapping, ...change }));
+  const set = (change: Partial<Mapping>): void => choose(choiceOf({ ...mapping, ...change }));
   const another = (taken: number): number => dims.find((dim) => dim !== taken) as number;
   const row = mapping.row < 0 ? another(mapping.column) : mapping.row;
   // Choosing the dimension that the other axis has swaps the two.
@@ -54,7 +55,7 @@ function slider(host: HTMLElement, tensor: Tensor, mapping: Mapping, dim: number
   });
   range.value = String(mapping.fixed[dim]);
   /** This slider's index is the reader's from now on; others that were moved before stay theirs. */
-  const chosen = (): string => {
+  const chosen = (): MapChoice => {
     range.dataset["held"] = "";
     const held = [...host.querySelectorAll<HTMLInputElement>("input[data-held]")];
     const [fixed, follows] = [[...mapping.fixed], [...mapping.follows]];
@@ -62,7 +63,7 @@ function slider(host: HTMLElement, tensor: Tensor, mapping: Mapping, dim: number
       fixed[Number(each.dataset["dim"])] = Number(each.value);
       follows[Number(each.dataset["dim"])] = false;
     }
-    return mappingState({ ...mapping, fixed, follows });
+    return choiceOf({ ...mapping, fixed, follows });
   };
   return h("label", {}, `dim ${dim} `, range, h("output", { text: String(mapping.fixed[dim]) }));
 }

@@ -40,7 +40,7 @@ export function mountOps(host: HTMLElement, app: App): View {
         class: `op${place >= 0 ? ` is-${app.kind(app.programRows[place])}` : ""}`,
         id: `op-${place}`,
         attrs: { role: "option", "aria-selected": String(chosen) },
-        on: { click: () => app.store.set({ op: place < 0 ? "" : String(place) }) },
+        on: { click: () => app.store.set({ op: place < 0 ? null : place }) },
       },
       ...cells.map((text) => h("span", { text })),
     );

@@ -98,7 +98,7 @@ export function mountPrograms(host: HTMLElement, app: App): View {
   }
 
   function pick(program: number): void {
-    if (app.traced.includes(program)) app.store.set({ program: String(program) });
+    if (app.traced.includes(program)) app.store.set({ program });
     else said.textContent = `Program ${idText(app.ids(program))} was not traced.`;
   }
 

@@ -62,7 +62,7 @@ export function mountSource(host: HTMLElement, app: App): View {
       return (site.line === line && site.file === file) || site.path.some(([at, number]) => at === file && number === line);
     });
     const next = places.find((place) => place > app.op) ?? places[0];
-    if (next !== undefined) app.store.set({ op: String(next) });
+    if (next !== undefined) app.store.set({ op: next });
   }
 
   function mark(): void {

@@ -1,10 +1,11 @@
 // The tensors of the launch, each as a map, and what all maps are coloured by.
+import type { State } from "../state";
 import { choice, h, press, replace } from "../../shared/dom";
 import type { App, View } from "../app";
 import { colours } from "../palette";
 import { TensorMap } from "./map";
 
-type Show = "program" | "programs" | "accesses" | "before" | "after";
+type Show = State["show"];
 const OPTIONS: [Show, string, string][] = [
   ["program", "This program", "What the program loads and stores"],
   ["programs", "Programs per element", "How many programs touch each element"],
@@ -23,27 +24,21 @@ export function mountTensors(host: HTMLElement, app: App): View {
   const zoom = h("input", {
     id: "zoom",
     attrs: { type: "checkbox" },
-    on: { change: () => store.set({ zoom: zoom.checked ? "program" : "" }) },
+    on: { change: () => store.set({ zoom: zoom.checked }) },
   });
-
-  function states(): string[] {
-    return store.get("dims").split("|");
-  }
 
   function make(): void {
     const { tensors, events } = app.launch;
     const hasValues = tensors.some(({ before }) => before);
     const options = OPTIONS.filter(([value]) => hasValues || (value !== "before" && value !== "after"));
-    group = choice("Colour the maps by", options, store.get("show") as Show, (show) => store.set({ show }));
+    group = choice("Colour the maps by", options, store.get("show"), (show) => store.set({ show }));
     replace(bar, group, h("label", {}, zoom, " only what the program touches"), legend());
     maps = events
       ? tensors.map(
           (_, number) =>
-            new TensorMap(app, number, (state) => {
-              const all = states();
-              while (all.length < tensors.length) all.push("");
-              all[number] = state;
-              store.set({ dims: all.join("|") });
+            new TensorMap(app, number, (choice) => {
+              const before = store.get("dims");
+              store.set({ dims: tensors.map((_, other) => (other === number ? choice : (before[other] ?? null))) });
             }),
         )
       : [];
@@ -72,10 +67,9 @@ export function mountTensors(host: HTMLElement, app: App): View {
   }
 
   function draw(): void {
-    zoom.checked = store.get("zoom") === "program";
+    zoom.checked = store.get("zoom");
     press(group, store.get("show"));
-    const all = states();
-    for (const [number, map] of maps.entries()) map.update(all[number] ?? "");
+    for (const [number, map] of maps.entries()) map.update(store.get("dims")[number] ?? null);
   }
 
   make();

@@ -2,18 +2,9 @@
 import type { App, View } from "../app";
 import { h, replace } from "../../shared/dom";
 import { formatPlural } from "../../shared/format";
-import { showHelp } from "../keys";
+import { helpButton } from "../../shared/help";
+import { themeButton } from "../../shared/theme";
 import { matches } from "./timeline/search";
-
-const THEMES = ["", "light", "dark"] as const;
-const THEME_NAMES: Record<string, string> = { "": "◐ auto", light: "☀ light", dark: "☾ dark" };
-
-export function applyTheme(theme: string): void {
-  const { dataset } = document.documentElement;
-  const shown = theme || dataset["chosen"];
-  if (shown) dataset["theme"] = shown;
-  else delete dataset["theme"];
-}
 
 export function mountHeader(host: HTMLElement, app: App): View {
   const { store, header } = app;
@@ -33,25 +24,13 @@ export function mountHeader(host: HTMLElement, app: App): View {
   });
   search.value = store.get("q");
   const found = h("span", { id: "found", class: "quiet", attrs: { role: "status", "aria-live": "polite" } });
-  const theme = h("button", {
-    id: "theme",
-    title: "Theme: as the system, light or dark",
-    attrs: { type: "button" },
-    on: { click: () => store.set({ theme: nextTheme(store.get("theme")) }) },
-  });
-  const help = h("button", {
-    text: "?",
-    title: "Keys and help (?)",
-    attrs: { type: "button", "aria-label": "Help" },
-    on: { click: showHelp },
-  });
   const scope = h("div", { id: "scope", attrs: { role: "status", "aria-live": "polite" } });
   host.append(
     h(
       "div",
       { class: "bar" },
       h("h1", { text: app.isDiff ? header.title : fileName(header.source) }),
-      h("span", { class: "tools" }, found, search, theme, help),
+      h("span", { class: "tools" }, found, search, themeButton(store), helpButton()),
     ),
     h("p", { class: "facts" }, ...factLine(app)),
     h("p", { class: "verdict", text: header.facts["verdict"] ?? "" }),
@@ -60,15 +39,13 @@ export function mountHeader(host: HTMLElement, app: App): View {
   // Beside the header, not in it: it stays in sight as long as the page scrolls.
   document.getElementById("app")?.append(scope);
   const show = (): void => {
-    theme.textContent = THEME_NAMES[store.get("theme")] ?? "";
-    theme.setAttribute("aria-label", `Theme: ${store.get("theme") || "as the system"}`);
     showScope(scope, app);
     found.textContent = foundText(app);
   };
   show();
   return {
     update(changed) {
-      if (changed.has("theme") || changed.has("steps") || changed.has("range")) show();
+      if (changed.has("steps") || changed.has("range")) show();
       if (changed.has("q")) found.textContent = foundText(app);
       if (changed.has("q") && search.value !== store.get("q")) search.value = store.get("q");
     },
@@ -86,7 +63,7 @@ function showScope(host: HTMLElement, app: App): void {
       click: () => {
         const { windows } = app.selection;
         app.store.jump({
-          view: `${Math.min(...windows.map(([from]) => from))}-${Math.max(...windows.map(([, to]) => to))}`,
+          view: [Math.min(...windows.map(([from]) => from)), Math.max(...windows.map(([, to]) => to))],
           at: "timeline",
         });
         app.reveal("timeline");
@@ -96,7 +73,7 @@ function showScope(host: HTMLElement, app: App): void {
   const clear = h("button", {
     text: "Show everything",
     attrs: { type: "button" },
-    on: { click: () => app.store.set({ steps: "", range: "" }) },
+    on: { click: () => app.store.set({ steps: [], range: null }) },
   });
   replace(host, h("span", { text: `Below, everything but the findings is about ${app.selection.text}.` }), zoom, clear);
 }
@@ -117,10 +94,6 @@ function foundText(app: App): string {
 function toTree(app: App): void {
   app.store.jump({ at: "flame" });
   app.reveal("flame");
-}
-
-function nextTheme(theme: string): string {
-  return THEMES[(THEMES.indexOf(theme as (typeof THEMES)[number]) + 1) % THEMES.length];
 }
 
 function fileName(path: string): string {

@@ -73,8 +73,8 @@ function stepsText(app: App): string {
 }
 
 function stepButton(app: App, steps: Table, row: number, column: string, longest: number): HTMLElement {
-  const step = String(steps.number("step", row));
-  const chosen = app.store.list("steps");
+  const step = steps.number("step", row);
+  const chosen = app.store.get("steps");
   const ms = steps.number(column, row) || 0;
   const busy = steps.number("busy_percent", row) || 0;
   const text = `step ${step}: ${formatMs(ms)}${column === "gpu_ms" ? `, GPU busy ${formatPercent(busy)}` : " on the host"}`;
@@ -83,23 +83,23 @@ function stepButton(app: App, steps: Table, row: number, column: string, longest
     {
       class: "step",
       title: text,
-      attrs: { type: "button", "aria-pressed": String(chosen.includes(step)), "aria-label": text, "data-step": step },
+      attrs: { type: "button", "aria-pressed": String(chosen.includes(step)), "aria-label": text, "data-step": String(step) },
       on: {
         click: (event) =>
-          app.store.set({ steps: toggled(chosen, step, event.shiftKey || event.ctrlKey || event.metaKey, steps), range: "" }),
+          app.store.set({ steps: toggled(chosen, step, event.shiftKey || event.ctrlKey || event.metaKey, steps), range: null }),
       },
     },
     h("span", { class: "column", attrs: { "aria-hidden": "true", style: `--tall:${(100 * ms) / longest}%;--busy:${busy}%` } }),
-    h("span", { class: "number", text: step, attrs: { "aria-hidden": "true" } }),
+    h("span", { class: "number", text: String(step), attrs: { "aria-hidden": "true" } }),
     h("span", { class: "time", text: formatMs(ms), attrs: { "aria-hidden": "true" } }),
   );
 }
 
 /** Alone, or, with a key held, beside those already chosen; a step that is chosen alone is let go. */
-function toggled(chosen: string[], step: string, several: boolean, steps: Table): string {
-  if (!several) return chosen.length === 1 && chosen[0] === step ? "" : step;
+function toggled(chosen: readonly number[], step: number, several: boolean, steps: Table): number[] {
+  if (!several) return chosen.length === 1 && chosen[0] === step ? [] : [step];
   const next = chosen.includes(step) ? chosen.filter((each) => each !== step) : [...chosen, step];
-  return next.length === steps.rows ? "" : next.sort((a, b) => Number(a) - Number(b)).join(",");
+  return next.length === steps.rows ? [] : next.sort((a, b) => a - b);
 }
 
 export interface Part {

@@ -21,12 +21,11 @@ export interface Chosen {
 /** What the state asks for, or the nearest thing that the trace has. */
 export function chosenOf(app: App, scene: Scene): Chosen {
   const possible = possibleContexts(scene);
-  const context = app.store.get("context") as Context;
-  const order = app.store.get("order");
+  const context = app.store.get("context");
   return {
     weight: app.store.get("weight") === "cpu" || !scene.hasGpu ? "cpu" : "gpu",
-    order: order === "time" || order === "inverted" ? order : "left",
-    context: possible.has(context) ? context : defaultContext(possible),
+    order: app.store.get("order"),
+    context: context && possible.has(context) ? context : defaultContext(possible),
   };
 }
 

@@ -14,7 +14,7 @@ import { reportSource } from "./report";
 import type { Source } from "./source";
 import { sumsSource } from "./sums";
 import { ROOT } from "./tree";
-import { ALL, isWhole, readZoom, zoomText, type Zoom } from "./zoom";
+import { ALL, isWhole, readZoom, zoomPath, type Zoom } from "./zoom";
 
 export { treeTable } from "./table";
 
@@ -150,9 +150,9 @@ class FlameView implements View {
   }
   private setZoom(zoom: Zoom): void {
     if (!this.look) return;
-    const text = zoomText(this.look.frames, zoom);
-    if (text === this.app.store.get("zoom")) this.refresh();
-    else this.app.store.set({ zoom: text });
+    const before = this.app.store.text("zoom");
+    this.app.store.set({ zoom: zoomPath(this.look.frames, zoom) });
+    if (this.app.store.text("zoom") === before) this.refresh();
   }
   /** From a stretch to the whole frame, from a frame to its caller. */
   private zoomOut(): void {

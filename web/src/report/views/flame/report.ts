@@ -1,5 +1,6 @@
 // One trace's call tree: GPU or CPU time, three orders, four contexts.
 import type { App } from "../../app";
+import { CODECS } from "../../state";
 import { choice, h, press } from "../../../shared/dom";
 import type { Scene } from "../../data/scene";
 import { formatCount, formatNs, formatPercent } from "../../../shared/format";
@@ -50,9 +51,9 @@ export function reportSource(app: App, scene: Scene): Source {
   const frames = (): Frames => framesFor(scene, app.selection, chosen());
   const forFiles = (): Frames => framesFor(scene, app.selection, { ...chosen(), order: chosen().order === "time" ? "time" : "left" });
   const groups = {
-    weight: choice("Weight", WEIGHTS, chosen().weight, (weight) => store.set({ weight, zoom: "" })),
-    order: choice("Order", ORDERS, chosen().order, (order) => store.set({ order, zoom: "" })),
-    context: choice("Callers", CONTEXT_NAMES, chosen().context, (context) => store.set({ context, zoom: "" })),
+    weight: choice("Weight", WEIGHTS, chosen().weight, (weight) => store.set({ weight, zoom: CODECS.zoom.initial })),
+    order: choice("Order", ORDERS, chosen().order, (order) => store.set({ order, zoom: CODECS.zoom.initial })),
+    context: choice("Callers", CONTEXT_NAMES, chosen().context, (context) => store.set({ context, zoom: CODECS.zoom.initial })),
   };
   disableImpossible(groups, app, scene);
   const stem = stemOf(app);
@@ -109,7 +110,7 @@ function nothing(app: App, scene: Scene, weight: Weight): Picture {
   const other = h("button", {
     text: `Show ${to.toUpperCase()} time`,
     attrs: { type: "button" },
-    on: { click: () => app.store.set({ weight: to, zoom: "" }) },
+    on: { click: () => app.store.set({ weight: to, zoom: CODECS.zoom.initial }) },
   });
   return empty(`${what} in ${where}.`, other);
 }

@@ -1,5 +1,6 @@
 // The call tree of a profile without a timeline: any of its sums, heaviest first or inverted.
 import type { App } from "../../app";
+import { CODECS } from "../../state";
 import type { Table } from "../../data/table";
 import { choice, h, press } from "../../../shared/dom";
 import { formatCount } from "../../../shared/format";
@@ -45,14 +46,14 @@ export function sumsSource(app: App): Source {
     }
     return frames;
   };
-  const weight = weightControl(amounts, amount().column, (column) => store.set({ weight: column, zoom: "" }));
+  const weight = weightControl(amounts, amount().column, (column) => store.set({ weight: column, zoom: CODECS.zoom.initial }));
   const orders = choice(
     "Order",
     ORDERS.filter(([each]) => each !== "time"),
     order(),
-    (each) => store.set({ order: each, zoom: "" }),
+    (each) => store.set({ order: each, zoom: CODECS.zoom.initial }),
   );
-  const callers = choice("Callers", contexts, context(), (each) => store.set({ context: each, zoom: "" }));
+  const callers = choice("Callers", contexts, context(), (each) => store.set({ context: each, zoom: CODECS.zoom.initial }));
   const stem = stemOf(app);
   return {
     controls: [labelled("Weight", weight.element), labelled("Order", orders), ...(contexts.length ? [labelled("Callers", callers)] : [])],

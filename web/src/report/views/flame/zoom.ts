@@ -1,6 +1,7 @@
 // What fills the width: a frame, or a stretch of it; and how a link keeps that.
 import { childrenOf, nameOf, pathTo, type Frames } from "./frames";
 import { ROOT } from "./tree";
+import type { ZoomPath } from "../../state";
 
 /** `span`: the stretch of the frame that is shown, from 0 to 1. */
 export interface Zoom {
@@ -9,9 +10,6 @@ export interface Zoom {
 }
 
 export const ALL: [number, number] = [0, 1];
-const LEVEL = "\u0001";
-const NUMBER = "\u0002";
-const SPAN = "\u0003";
 const NARROWEST_SPAN = 1e-6;
 
 export function isWhole([from, to]: [number, number]): boolean {
@@ -26,12 +24,9 @@ export function bounded(from: number, to: number): [number, number] {
 }
 
 /** Names from the root down, and where siblings share one, which of them. */
-export function zoomText(frames: Frames, { root, span }: Zoom): string {
-  const names = pathTo(frames, root).map((frame) => {
-    const number = twinsBefore(frames, frame);
-    return nameOf(frames, frame) + (number ? NUMBER + number : "");
-  });
-  return names.join(LEVEL) + (isWhole(span) ? "" : SPAN + span.map((edge) => edge.toPrecision(10)).join("-"));
+export function zoomPath(frames: Frames, { root, span }: Zoom): ZoomPath {
+  const names = pathTo(frames, root).map((frame) => ({ name: nameOf(frames, frame), twin: twinsBefore(frames, frame) }));
+  return { names, span: isWhole(span) ? null : span };
 }
 
 function twinsBefore(frames: Frames, frame: number): number {
@@ -44,15 +39,12 @@ function twinsBefore(frames: Frames, frame: number): number {
 }
 
 /** The zoom of a link; where its path is not in this tree, the last frame of it that is. */
-export function readZoom(frames: Frames, text: string): Zoom {
-  const [path, span] = text.split(SPAN);
+export function readZoom(frames: Frames, { names, span }: ZoomPath): Zoom {
   let root = ROOT;
-  for (const part of path ? path.split(LEVEL) : []) {
-    const [name, number] = part.split(NUMBER);
+  for (const { name, twin } of names) {
     const twins = [...childrenOf(frames, root)].filter((child) => nameOf(frames, child) === name);
     if (!twins.length) return { root, span: ALL };
-    root = twins[Number(number ?? 0)] ?? twins[0];
+    root = twins[twin] ?? twins[0];
   }
-  const edges = /^([\d.e-]+?)-([\d.]+(?:e-\d+)?)$/.exec(span ?? "");
-  return { root, span: edges ? bounded(Number(edges[1]), Number(edges[2])) : ALL };
+  return { root, span: span ? bounded(...span) : ALL };
 }

@@ -143,7 +143,7 @@ class RooflineView implements View {
 
   private highlight(): void {
     const { store } = this.app;
-    const row = store.get("table") === "roofline" && store.get("row") !== "" ? Number(store.get("row")) : -1;
+    const row = store.get("table") === "roofline" ? (store.get("row") ?? -1) : -1;
     this.dots.highlight(row, store.get("q").trim().toLowerCase());
   }
 

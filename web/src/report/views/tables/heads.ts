@@ -2,7 +2,7 @@
 import type { Column } from "../../data/table";
 import { h } from "../../../shared/dom";
 import { columnWidth } from "./pool";
-import type { Sort } from "./sort";
+import type { Sort } from "../../state";
 
 export class Heads {
   readonly element = h("div", { class: "tv-row tv-heads", attrs: { role: "row", "aria-rowindex": "1" } });

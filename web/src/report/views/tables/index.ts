@@ -13,7 +13,7 @@ import { csvOf } from "./export";
 import { extraTables, knowsTable, tableFor } from "./extra";
 import { filterRows, rowsWith } from "./filter";
 import { Picker } from "./picker";
-import { nextSort, orderOf, parseSort, sortText } from "./sort";
+import { nextSort, orderOf, sortFor } from "./sort";
 import { actionsOf } from "./targets";
 import { VirtualTable } from "./virtual";
 
@@ -38,13 +38,13 @@ class TablesView implements View {
     private readonly app: App,
   ) {
     const { store } = app;
-    this.picker = new Picker(app, (table) => store.set({ table, sort: "", filter: "", row: "" }));
+    this.picker = new Picker(app, (table) => store.set({ table, sort: null, filter: "", row: null }));
     this.about = new About(app);
     this.bar = new Bar(app, { copy: () => void this.copy(), save: () => this.save() });
     this.detail = new Detail(app, (text) => this.bar.say(text));
     this.grid = new VirtualTable({
-      sort: (column) => store.set({ sort: sortText(nextSort(column, parseSort(store.get("sort"), this.table))) }),
-      select: (row) => store.set({ row: String(this.table.originOf(row)) }),
+      sort: (column) => store.set({ sort: nextSort(column, sortFor(store.get("sort"), this.table)) }),
+      select: (row) => store.set({ row: this.table.originOf(row) }),
       open: (row) => this.open(row),
     });
     const panel = h("div", { class: "tv-panel" }, this.about.element, this.bar.element, this.empty, this.grid.element, this.detail.element);
@@ -78,7 +78,7 @@ class TablesView implements View {
   private arrange(reveal: boolean): void {
     const { table } = this;
     const { store } = this.app;
-    const sort = parseSort(store.get("sort"), table);
+    const sort = sortFor(store.get("sort"), table);
     const { keep, problem } = filterRows(table, store.get("filter"));
     const order = orderOf(table, sort);
     this.order = keep ? order.filter((row) => keep[row]) : order;
@@ -93,8 +93,8 @@ class TablesView implements View {
   }
 
   private selectRow(reveal: boolean): void {
-    const text = this.app.store.get("row");
-    const row = /^\d+$/.test(text) ? this.table.rowFrom(Number(text)) : -1;
+    const origin = this.app.store.get("row");
+    const row = origin === null ? -1 : this.table.rowFrom(origin);
     this.grid.select(row, reveal);
     if (row >= 0) this.detail.show(this.table, row, !this.order.includes(row));
     else this.detail.hint(this.table.rows ? "Select a row to see all of it here; Enter or a double click leads on from it." : "");

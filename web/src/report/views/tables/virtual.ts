@@ -4,7 +4,7 @@ import { h } from "../../../shared/dom";
 import { shareOut, shownColumns, widthOf, type Width } from "./cells";
 import { Heads } from "./heads";
 import { ROW_HEIGHT, RowPool } from "./pool";
-import type { Sort } from "./sort";
+import type { Sort } from "../../state";
 
 const HEAD_HEIGHT = 28;
 const PADDING = 20; // of a cell, left and right together, and a line between columns

@@ -80,7 +80,7 @@ interface Entry {
 function legendEntries(model: Model): Entry[] {
   const { app, colouring } = model;
   if (colouring.byKernel) return colouring.kernels.map(({ name, colour }) => ({ colour, text: fitted(name, 220) }));
-  const hidden = new Set(app.store.list("hide", "|"));
+  const hidden = new Set(app.store.get("hide"));
   const spent = timeByCategory(app, 0);
   const sum = wholeTime(model, 0, spent) || 1;
   const shown = [...spent].filter(([name]) => !hidden.has(name)).sort(([, a], [, b]) => b - a);

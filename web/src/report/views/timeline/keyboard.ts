@@ -69,5 +69,5 @@ function panTo(model: Model, from: number): void {
 }
 
 function nothingToClear({ app }: Model): boolean {
-  return (["q", "event", "range", "steps"] as const).every((key) => !app.store.get(key));
+  return (["q", "event", "range", "steps"] as const).every((key) => !app.store.text(key));
 }

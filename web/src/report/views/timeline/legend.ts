@@ -24,7 +24,7 @@ export class Legend {
     names.sort((a, b) => total(b) - total(a));
     // Arrows between warps take no time, and have no colour of their own.
     if (app.scenes.some(({ isInside }) => isInside)) names.splice(names.findIndex((name) => !total(name)) >>> 0);
-    const hidden = new Set(app.store.list("hide", "|"));
+    const hidden = new Set(app.store.get("hide"));
     replace(this.element, ...names.map((name) => this.chip(name, spent, hidden.has(name), names)), this.showAll(hidden), this.kinds);
     replace(this.kinds, ...this.kernelKeys(), ...this.kindKeys());
   }
@@ -58,17 +58,17 @@ export class Legend {
 
   private toggle(name: string): void {
     const { store } = this.model.app;
-    const hidden = new Set(store.list("hide", "|"));
+    const hidden = new Set(store.get("hide"));
     if (!hidden.delete(name)) hidden.add(name);
-    store.set({ hide: [...hidden].join("|") });
+    store.set({ hide: [...hidden] });
     this.element.querySelector<HTMLElement>(`[data-category="${CSS.escape(name)}"]`)?.focus();
   }
   private only(name: string, all: string[]): void {
-    this.model.app.store.set({ hide: all.filter((each) => each !== name).join("|") });
+    this.model.app.store.set({ hide: all.filter((each) => each !== name) });
   }
   private showAll(hidden: Set<string>): HTMLElement | null {
     if (!hidden.size) return null;
-    return h("button", { text: "Show all", attrs: { type: "button" }, on: { click: () => this.model.app.store.set({ hide: "" }) } });
+    return h("button", { text: "Show all", attrs: { type: "button" }, on: { click: () => this.model.app.store.set({ hide: [] }) } });
   }
 
   private kernelKeys(): Node[] {

@@ -1,4 +1,5 @@
 // The timeline's state: what the reader chose, turned into what is drawn. Asks for a new drawing when it changes.
+import { isSameRange } from "../../../shared/codecs";
 import type { App } from "../../app";
 import { NONE } from "../../data/scene";
 import { stepWindows, type StepWindow } from "../../selection";
@@ -61,7 +62,7 @@ export class Model implements Picture {
 
   /** Takes over what changed elsewhere on the page. */
   update(changed: Changed): void {
-    if (changed.has("view") && this.app.store.get("view") !== this.viewport.text) this.readView();
+    if (changed.has("view") && !isSameRange(this.app.store.get("view"), this.viewport.range)) this.readView();
     if (changed.has("theme")) this.page = pageColours();
     if (changed.has("theme") || changed.has("colour")) {
       this.colouring = new Colouring(this.app, this.page, this.app.store.get("colour") === "kernel");
@@ -90,7 +91,7 @@ export class Model implements Picture {
 
   /** After the view was moved: tells the address and draws. */
   moved(): void {
-    this.app.store.set({ view: this.viewport.text });
+    this.app.store.set({ view: this.viewport.range });
     this.redraw();
   }
   resized(width: number, available: number): void {
@@ -106,40 +107,36 @@ export class Model implements Picture {
     return [each.start(row) - this.origins[scene], each.end(row) - this.origins[scene]];
   }
   select(event: Found | null): void {
-    this.app.store.set({ event: event ? `${event.scene}:${event.row}` : "" });
+    this.app.store.set({ event: event && { scene: event.scene, row: event.row } });
   }
   /** Selects an event and moves the view to it where it is out of sight. */
   goTo(event: Found): void {
     this.viewport.reach(...this.timesOf(event));
-    this.app.store.set({ event: `${event.scene}:${event.row}`, view: this.viewport.text });
+    this.app.store.set({ event: { scene: event.scene, row: event.row }, view: this.viewport.range });
   }
 
   isOpen(lane: Lane): boolean {
-    const chosen = this.app.store.list("lanes");
-    if (chosen.includes(`+${lane.key}`)) return true;
-    if (chosen.includes(`-${lane.key}`)) return false;
-    return lane.opensByDefault || this.holds(lane);
+    return this.switchOf(lane.key) ?? (lane.opensByDefault || this.holds(lane));
   }
   toggle(lane: Lane): void {
-    const others = this.app.store.list("lanes").filter((each) => each.slice(1) !== lane.key);
-    const open = !this.isOpen(lane);
-    if (open !== (lane.opensByDefault || this.holds(lane))) others.push(`${open ? "+" : "-"}${lane.key}`);
-    this.app.store.set({ lanes: others.join(",") });
+    this.switch(lane.key, !this.isOpen(lane), lane.opensByDefault || this.holds(lane));
   }
   /** Whether the warps of a CTA are shown each for itself. */
   isUnfolded(cta: Cta): boolean {
-    const chosen = this.app.store.list("lanes");
-    if (chosen.includes(`+${cta.key}`)) return true;
-    if (chosen.includes(`-${cta.key}`)) return false;
-    return cta.opensByDefault || cta.lanes.some((lane) => this.holds(lane));
+    return this.switchOf(cta.key) ?? (cta.opensByDefault || cta.lanes.some((lane) => this.holds(lane)));
   }
   fold(key: string): void {
     const cta = this.ctas.flat().find((each) => each.key === key);
     if (!cta) return;
-    const open = !this.isUnfolded(cta);
-    const others = this.app.store.list("lanes").filter((each) => each.slice(1) !== key);
-    if (open !== (cta.opensByDefault || cta.lanes.some((lane) => this.holds(lane)))) others.push(`${open ? "+" : "-"}${key}`);
-    this.app.store.set({ lanes: others.join(",") });
+    this.switch(key, !this.isUnfolded(cta), cta.opensByDefault || cta.lanes.some((lane) => this.holds(lane)));
+  }
+  /** What was chosen by hand for a lane, or null. */
+  private switchOf(key: string): boolean | null {
+    return this.app.store.get("lanes").find((each) => each.key === key)?.open ?? null;
+  }
+  private switch(key: string, open: boolean, byDefault: boolean): void {
+    const others = this.app.store.get("lanes").filter((each) => each.key !== key);
+    this.app.store.set({ lanes: open === byDefault ? others : [...others, { key, open }] });
   }
   private holds(lane: Lane): boolean {
     const { event } = this;
@@ -176,13 +173,12 @@ export class Model implements Picture {
   }
 
   private readView(): void {
-    const view = this.app.store.pair("view");
+    const view = this.app.store.get("view");
     if (view && view[1] > view[0]) this.viewport.show(...view);
     else this.viewport.showEverything();
   }
   private readEvent(): void {
-    const match = /^(\d+):(\d+)$/.exec(this.app.store.get("event"));
-    const event = match && { scene: Number(match[1]), row: Number(match[2]) };
+    const event = this.app.store.get("event");
     this.event = event && event.row < (this.app.scenes[event.scene]?.count ?? 0) ? event : null;
     this.linked = this.event ? this.linksOf(this.event) : [];
   }
@@ -195,7 +191,7 @@ export class Model implements Picture {
   }
 
   private hiddenLabels(): Uint8Array[] {
-    const hidden = new Set(this.app.store.list("hide", "|"));
+    const hidden = new Set(this.app.store.get("hide"));
     return this.app.scenes.map((scene) =>
       Uint8Array.from(scene.data.header.labels.name, (_, label) => (hidden.has(scene.labelGroup(label)) ? 1 : 0)),
     );

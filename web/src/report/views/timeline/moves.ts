@@ -1,5 +1,6 @@
 // What keys, buttons and the mouse do to the view and the selected event.
 import { NONE } from "../../data/scene";
+import { isSameRange } from "../../../shared/codecs";
 import { launchedInside } from "./links";
 import type { Model } from "./model";
 import type { Found } from "./search";
@@ -16,13 +17,13 @@ export function panBy(model: Model, pixels: number): void {
 /** Fits the selected time, then the selected event, then everything: each press the next that is not yet shown. */
 export function fit(model: Model): void {
   const { viewport, windows, event } = model;
-  const before = viewport.text;
+  const before = viewport.range;
   const targets: [number, number][] = [];
   if (windows.length) targets.push([windows[0][0], windows[windows.length - 1][1]]);
   if (event) targets.push(model.timesOf(event));
   for (const [from, to] of targets) {
     viewport.frame(from, to);
-    if (viewport.text !== before) return model.moved();
+    if (!isSameRange(viewport.range, before)) return model.moved();
   }
   viewport.showEverything();
   model.moved();
@@ -36,13 +37,14 @@ export function zoomTo(model: Model, event: Found): void {
 /** Selects a range of time for every section to describe. */
 export function selectRange(model: Model, from: number, to: number): void {
   if (!model.canSelect || to <= from) return;
-  model.app.store.set({ range: `${Math.round(from)}-${Math.round(to)}`, steps: "" });
+  model.app.store.set({ range: [Math.round(from), Math.round(to)], steps: [] });
 }
 
 export function selectStep(model: Model, step: number): void {
   if (!model.canSelect) return;
   const { store } = model.app;
-  store.set({ steps: store.get("steps") === String(step) ? "" : String(step), range: "" });
+  const isChosen = store.get("steps").length === 1 && store.get("steps")[0] === step;
+  store.set({ steps: isChosen ? [] : [step], range: null });
 }
 
 /** The event before or after the selected one in its row. */

@@ -24,8 +24,8 @@ export class Toolbar {
   constructor(private readonly model: Model) {
     const { store, scenes } = model.app;
     const hasGpu = scenes.some((scene) => scene.hasGpu);
-    this.colour = choice("Colour by", COLOURS, store.get("colour") as "category", (colour) => store.set({ colour }));
-    this.clear = button("Clear selection", "Describe the whole trace again (Esc)", () => store.set({ range: "", steps: "" }));
+    this.colour = choice("Colour by", COLOURS, store.get("colour"), (colour) => store.set({ colour }));
+    this.clear = button("Clear selection", "Describe the whole trace again (Esc)", () => store.set({ range: null, steps: [] }));
     this.element = h(
       "div",
       { class: "tl-bar" },

@@ -1,5 +1,7 @@
 // Which stretch of time the timeline shows, and how time and pixels translate.
 
+import type { Range } from "../../../shared/codecs";
+
 const SHORTEST_NS = 100;
 const MARGIN = 0.02; // of the extent: room to see where the trace begins and ends
 
@@ -66,10 +68,10 @@ export class Viewport {
     this.show(middle - this.span / 2, middle + this.span / 2);
   }
 
-  /** As the address holds it: "" for everything. */
-  get text(): string {
+  /** In whole ns; null for everything. */
+  get range(): Range | null {
     const [first, last] = this.extent;
-    if (this.from === first && this.to === last) return "";
-    return `${Math.round(this.from)}-${Math.round(this.to)}`;
+    if (this.from === first && this.to === last) return null;
+    return [Math.round(this.from), Math.round(this.to)];
   }
 }
