@@ -43,8 +43,10 @@ fast: $(VENV)/dev
 unit: $(VENV)/dev $(VENV)/tools
 	$(BIN)/python -m pytest -n $$(($$(nproc 2>/dev/null || echo 1) + 1)) --dist loadfile --no-loadscope-reorder -q
 
-# The page's script and style are built from web/src and committed, so that installing needs no Node.
-web: web/node_modules/installed
+# The page's script and style are built from web/src and committed, so that installing needs no Node. Its types come from
+# the records that Python writes; a unit test compares them.
+web: web/node_modules/installed $(VENV)/installed
+	$(BIN)/python web/make_types.py
 	cd web && npm run --silent check && npm run --silent build
 
 # Types, layout, lint and unit tests of the page; fails where the committed files are not what the sources make. Without

@@ -47,7 +47,9 @@ def test_a_click_on_a_finding_leads_to_what_it_is_about(written: Written, show: 
     page = show(written(EAGER))
     cards = page.page.locator(".card")
     for place in range(cards.count()):
-        page.js("() => warplens.store.setTexts({event: '', range: '', steps: '', table: '', row: '', filter: '', view: ''})")
+        page.js(
+            "() => warplens.store.setTexts({event: '', range: '', steps: '', table: '', row: '', filter: '', view: ''})"
+        )
         cards.nth(place).locator(".title").click()
         gone_to = page.js("() => ['event', 'range', 'steps', 'table'].filter(key => warplens.store.get(key))")
         assert gone_to, cards.nth(place).inner_text()

@@ -20,10 +20,15 @@ from warplens.model.trace import empty_trace
 from warplens.outputs.html import page_bytes
 from warplens.outputs.html.events import choose_events, expected_parents, kept_parents, pack_scene
 from warplens.outputs.html.pack import Packer
+from warplens.outputs.html.records import ColumnSpec, PageHeader
 
 
 def page_of(profile: warplens.Profile) -> PageData:
     return PageData(page_bytes(profile.document(command="warplens report x.json -o x.html")).decode())
+
+
+def header_of(packer: Packer) -> PageHeader:
+    return PageHeader(title="", texts=list(packer.texts))
 
 
 @pytest.fixture(scope="module", params=SAMPLES, ids=lambda path: path.stem)
@@ -41,8 +46,8 @@ def test_integers_come_back_exactly(values: list[int], delta: bool) -> None:
     packer = Packer()
     packer.add_ints(np.array([1, 2, 3]))
     spec = packer.add_ints(np.array(values, np.int64), delta=delta)
-    page = PageData(f'<script type="text/plain" id="data">{packer.packed({}).decode()}</script>')
-    assert page.ints(spec).tolist() == values
+    page = PageData(f'<script type="text/plain" id="data">{packer.packed(header_of(packer)).decode()}</script>')
+    assert page.ints(msgspec.to_builtins(spec)).tolist() == values
 
 
 @pytest.mark.parametrize(
@@ -59,17 +64,21 @@ def test_integers_come_back_exactly(values: list[int], delta: bool) -> None:
 def test_decimals_come_back_exactly(values: list[float | None]) -> None:
     packer = Packer()
     spec = packer.add_series(pl.Series(values, dtype=pl.Float64))
-    page = PageData(f'<script type="text/plain" id="data">{packer.packed({}).decode()}</script>')
-    assert page.column(spec) == values
+    page = PageData(f'<script type="text/plain" id="data">{packer.packed(header_of(packer)).decode()}</script>')
+    assert page.column(msgspec.to_builtins(spec)) == values
 
 
 def test_texts_and_booleans_come_back(opened: Opened) -> None:
     packer = Packer()
     texts = packer.add_series(pl.Series(["a", None, "", "a"]))
     flags = packer.add_series(pl.Series([True, None, False]))
-    page = PageData(f'<script type="text/plain" id="data">{packer.packed({}).decode()}</script>')
-    assert page.column(texts) == ["a", None, "", "a"]
-    assert page.column(flags) == [True, None, False]
+    page = PageData(f'<script type="text/plain" id="data">{packer.packed(header_of(packer)).decode()}</script>')
+    assert page.column(msgspec.to_builtins(texts)) == ["a", None, "", "a"]
+    assert page.column(msgspec.to_builtins(flags)) == [True, None, False]
+
+
+class FixtureHeader(PageHeader, frozen=True, kw_only=True):
+    columns: dict[str, ColumnSpec]
 
 
 PACKED = Path(__file__).parents[2] / "web" / "tests" / "packed.json"
@@ -88,7 +97,7 @@ def test_the_columns_that_the_scripts_own_tests_read_are_what_is_written_today(r
         "texts": packer.add_series(pl.Series(["a", None, "", "a"])),
         "flags": packer.add_series(pl.Series([True, None, False])),
     }
-    packed = packer.packed({"columns": columns})
+    packed = packer.packed(FixtureHeader(title="", texts=list(packer.texts), warplens="", columns=columns))
     if request.config.getoption("--update-golden"):
         PACKED.write_bytes(msgspec.json.encode({"packed": packed.decode()}) + b"\n")
     kept = msgspec.json.decode(PACKED.read_bytes())["packed"]
@@ -217,7 +226,7 @@ def test_above_the_limit_the_shortest_host_events_go_and_the_page_says_so() -> N
     gone = np.setdiff1d(np.arange(len(trace)), kept.rows)
     assert trace.ints("dur_ns")[gone].max() < kept.shortest_ns
     packer = Packer()
-    packed = pack_scene(scene, packer, limit)
+    packed = msgspec.to_builtins(pack_scene(scene, packer, choose_events(scene, limit)))
     assert packed["events"] == len(kept.rows)
     assert packed["leftOut"] == {"events": len(gone), "shorterThanNs": kept.shortest_ns}
 

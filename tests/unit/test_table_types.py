@@ -267,7 +267,7 @@ def test_every_output_gives_an_empty_table_the_types_of_a_full_one(name: str) ->
     heads = [csv_bytes(document(table)).splitlines()[0] for table in (full, empty)]
     assert heads[0] == heads[1]
     kinds = [
-        [{"text", "bool"} & column["data"].keys() for column in pack_table(table, Packer())["columns"]]
+        [(column.data.is_text, column.data.is_bool) for column in pack_table(table, Packer()).columns]
         for table in (full, empty)
     ]
     assert kinds[0] == kinds[1]

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
-import { readInts, readNumbers, unpack, type Spec } from "../src/shared/blocks";
+import { readInts, readNumbers, unpack } from "../src/shared/blocks";
+import type { ColumnSpec } from "../src/shared/generated/records";
 import { packed } from "./packed.json";
 
 const { header, bytes } = await unpack(packed);
-const { columns, texts } = header as { columns: Record<string, Spec>; texts: string[] };
+const { columns, texts } = header as { columns: Record<string, ColumnSpec>; texts: string[] };
 
 test("integers of 32 bits come back, differences summed", () => {
   expect([...readInts(columns["ints"], bytes)]).toEqual([0, -1, 300, -(2 ** 31), 2 ** 31 - 1]);

@@ -106,9 +106,9 @@ class CodeFact:
     is_bad: bool = False
 
 
-@dataclass(frozen=True)
-class CodeCheck:
-    """One kernel, compiled for one target with one config. Without texts where it did not compile."""
+@dataclass(frozen=True, kw_only=True)
+class CompilationFacts:
+    """One kernel, compiled for one target with one config."""
 
     kernel: str
     target: str
@@ -120,7 +120,6 @@ class CodeCheck:
     files: tuple[str, ...]
     facts: tuple[CodeFact, ...]
     sources: tuple[CodeSource, ...]
-    texts: tuple[CodeText, ...]
     chains: tuple[CodeChain, ...]
     lines: tuple[CodeLine, ...]
     suggestions: tuple[CodeSuggestion, ...] = ()
@@ -129,6 +128,13 @@ class CodeCheck:
     failure: str = ""
     failure_place: CodePlace | None = None
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeCheck(CompilationFacts):
+    """With the compiler's texts; none where it did not compile."""
+
+    texts: tuple[CodeText, ...]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,12 @@
-"""What a page draws of traced kernel launches: plain records and arrays, whoever made them."""
+"""The records of traced kernel launches: what a trace holds, and what a page adds to it.
+
+A page shows the records of the trace itself. Only what is cut to fit (`SceneTensor`, `SceneEvents`) or worked out for
+it (`LaunchFacts`) is a record of its own.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +15,13 @@ Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.generic]
 """Integers or floating numbers as people read them, not bits of a type that NumPy lacks."""
 ProgramId = tuple[int, int, int]
+Place = tuple[str, int, str]
+"""File, line and function."""
 
 
 @dataclass(frozen=True)
-class SceneTensor:
-    """A tensor argument; strides and offset in elements. Tensors with one `storage` share memory."""
+class TensorInfo:
+    """A tensor argument; strides and offset in elements. Arguments with one `storage` share memory."""
 
     name: str
     dtype: str
@@ -23,20 +29,112 @@ class SceneTensor:
     strides: tuple[int, ...]
     offset: int
     storage: int
+    storage_bytes: int
     itemsize: int
-    written: bool
-    before: Numbers | None = None
-    after: Numbers | None = None
-    """None as well where nothing changed it."""
 
 
 @dataclass(frozen=True)
-class Pattern:
-    """Offsets of a block's lanes from its first lane, in elements: a grid (`strides`) or one by one (`offsets`)."""
+class Site:
+    """A statement of the kernel; `path` leads from the kernel's own line to this one, through device functions."""
+
+    file: str
+    line: int
+    function: str
+    statement: str
+    path: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class AccessTotals:
+    """What one statement did to one tensor in one launch; `tensor` is -1 for dots and reductions.
+
+    Sectors are those of a GPU's memory: 32 bytes, counted per warp of 32 lanes. Lanes are taken in the order of the
+    dimension with the smallest stride, one element each, as the compiler lays out a coalesced access; where offsets
+    are no regular grid, in the order of the block's elements.
+    """
+
+    site: int
+    op: str
+    tensor: int
+    accesses: int = 0
+    lanes: int = 0
+    active_lanes: int = 0
+    attempted_bytes: int = 0
+    true_bytes: int = 0
+    sectors: int = 0
+    minimum_sectors: int = 0
+    flop: int = 0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake of one statement, at its first occurrence; `elements` and `programs` say how often it happened.
+
+    `index` is the element's place counted from the tensor's first element; `lane` is its place in the block.
+    """
+
+    kind: str
+    site: int
+    op: str
+    tensor: str
+    program: ProgramId
+    index: int
+    lane: tuple[int, ...]
+    message: str
+    elements: int = 1
+    programs: int = 1
+    other_program: ProgramId | None = None
+    other_site: int | None = None
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """How the memory of one storage was used; the names are the arguments that share it."""
+
+    tensors: tuple[str, ...]
+    read_bytes: int
+    written_bytes: int
+    unique_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class Events:
+    """Every operation of every traced program in the order it ran, one per row.
+
+    `program` is x·ny·nz + y·nz + z; `op` indexes `ops`; `base` is the first lane's element, counted from the start of
+    the storage; `pattern` and `mask` index the launch's lists (-1 for dots and reductions); `shape` indexes `shapes`,
+    a dot's (batch…, M, N, K) or a reduction's input.
+    """
+
+    ops: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    program: Ints
+    op: Ints
+    site: Ints
+    tensor: Ints
+    base: Ints
+    pattern: Ints
+    mask: Ints
+    shape: Ints
+
+    def __len__(self) -> int:
+        return len(self.program)
+
+
+@dataclass(frozen=True)
+class PatternFacts:
+    """A pattern of offsets without its array. `strides` are those of a grid; None where offsets are one by one."""
 
     itemsize: int
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Pattern(PatternFacts):
+    """Offsets of a block's lanes from its first lane, in elements: a grid (`strides`) or one by one (`offsets`)."""
+
     offsets: Ints | None = None
 
     def relative(self) -> Ints:
@@ -52,12 +150,18 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Mask:
-    """Which lanes are active: all (`box` and `bits` None), a box of them ([low, high) per dimension), or bit by bit."""
+class MaskFacts:
+    """A mask without its bits; `active` is the number of active lanes."""
 
     shape: tuple[int, ...]
     active: int
     box: tuple[tuple[int, int], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Mask(MaskFacts):
+    """Which lanes are active: all (`box` and `bits` None), a box of them ([low, high) per dimension), or bit by bit."""
+
     bits: bytes | None = None
 
     @property
@@ -76,16 +180,22 @@ class Mask:
         return chosen
 
 
-@dataclass(frozen=True)
-class SceneSite:
-    """A statement. Of a matrix product, `operands` are the statements that load its two factors, where known."""
+@dataclass(frozen=True, kw_only=True)
+class LaunchRecord:
+    """What a trace and a page say alike of a launch. With a sample, all numbers are of the traced programs only."""
 
+    index: int
+    kernel: str
     file: str
     line: int
-    function: str
-    statement: str
-    path: tuple[tuple[str, int, str], ...]
-    operands: tuple[tuple[int, ...], ...] = ()
+    grid: ProgramId
+    traced_programs: int
+    constants: tuple[tuple[str, str], ...]
+    sites: tuple[Site, ...]
+    accesses: tuple[AccessTotals, ...]
+    reuse: tuple[Reuse, ...]
+    faults: tuple[Fault, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,90 +207,50 @@ class SceneSource:
     text: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class SceneAccess:
-    """What one statement did to one tensor (-1: to none) in all traced programs."""
+@dataclass(frozen=True, kw_only=True)
+class TensorFacts(TensorInfo):
+    """A tensor on a page: `written` where the launch changed its memory."""
 
-    site: int
-    op: str
-    tensor: int
-    accesses: int
-    lanes: int
-    active_lanes: int
-    true_bytes: int
-    sectors: int
-    minimum_sectors: int
-    flop: int
+    written: bool
 
 
-@dataclass(frozen=True)
-class SceneReuse:
-    """Memory that one or more arguments share, and how it was used."""
+@dataclass(frozen=True, kw_only=True)
+class SceneTensor(TensorFacts):
+    """With its values, where there is room for them; `after` is None as well where nothing changed it."""
 
-    tensors: tuple[str, ...]
-    loaded_bytes: int
-    read_bytes: int
-    written_bytes: int
-    unique_bytes: int
-    shared_bytes: int
+    before: Numbers | None = None
+    after: Numbers | None = None
 
 
-@dataclass(frozen=True)
-class SceneFault:
-    kind: str
-    meaning: str
-    site: int
-    tensor: str
-    program: ProgramId
-    index: int
-    message: str
-    elements: int
-    programs: int
-    other_program: ProgramId | None = None
+@dataclass(frozen=True, kw_only=True)
+class SceneEvents(Events):
+    """Operations and the values that are kept of them; `value` numbers these (-1: none)."""
 
-
-@dataclass(frozen=True)
-class SceneEvents:
-    """Every operation of every traced program, one per row; `value` numbers the kept values (-1: none)."""
-
-    ops: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    program: Ints
-    op: Ints
-    site: Ints
-    tensor: Ints
-    base: Ints
-    pattern: Ints
-    mask: Ints
-    shape: Ints
     value: Ints
     values: tuple[Numbers, ...] = ()
 
 
-@dataclass(frozen=True)
-class SceneLaunch:
-    """One launch; its totals are of the traced programs."""
+@dataclass(frozen=True, kw_only=True)
+class LaunchFacts(LaunchRecord):
+    """A launch on a page."""
 
-    index: int
-    kernel: str
-    file: str
-    line: int
     called_from: str
-    grid: ProgramId
-    traced_programs: int
-    constants: tuple[tuple[str, str], ...]
-    totals: tuple[tuple[str, float | None], ...]
-    """By name: bytes, FLOPs, shares in percent, intensities; None where it is not known."""
-    tensors: tuple[SceneTensor, ...]
-    sites: tuple[SceneSite, ...]
+    """File and line of the launch; empty where unknown."""
+    totals: dict[str, float | None]
+    """By name: bytes, FLOPs, shares in percent, intensities; None where unknown."""
+    operands: tuple[tuple[tuple[int, ...], ...], ...]
+    """Per statement: of a matrix product, the statements that load its two factors, where known."""
     sources: tuple[SceneSource, ...]
-    accesses: tuple[SceneAccess, ...]
-    reuse: tuple[SceneReuse, ...]
-    faults: tuple[SceneFault, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneLaunch(LaunchFacts):
+    """With the arrays of its tensors and operations."""
+
+    tensors: tuple[SceneTensor, ...]
     patterns: tuple[Pattern, ...] = ()
     masks: tuple[Mask, ...] = ()
     events: SceneEvents | None = None
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -194,3 +264,5 @@ class KernelScene:
     """How programs were chosen, in words; empty where all were traced."""
     launches: tuple[SceneLaunch, ...]
     notes: tuple[str, ...] = ()
+    fault_kinds: dict[str, str] = field(default_factory=dict)
+    """What each kind of fault means."""

@@ -1,5 +1,6 @@
 // What every view shares: the compilation that is shown, the line of Python that is chosen or pointed at.
-import { fileName, type Check, type Page, type Place } from "./data";
+import { fileName, type Check, type Page } from "./data";
+import type { CodePlace } from "../shared/generated/records";
 import type { Listing } from "./listing";
 import type { Changed, Store } from "./state";
 
@@ -87,7 +88,7 @@ export class App {
     this.store.set({ line: line ? { file: line.file, line: line.line } : null });
   }
   /** `chain` says which column of it, where a text knows. */
-  hover(id: number, chain?: Place[]): void {
+  hover(id: number, chain?: CodePlace[]): void {
     if (this.hue(id) === null) id = -1; // nothing comes from it: the chosen line stays lit
     const line = this.check.python[id];
     const column = (line && chain?.find((place) => place.file === line.file && place.line === line.line)?.column) ?? 0;
@@ -128,7 +129,7 @@ export class App {
     return this.check.listing(kind, this.raw);
   }
 
-  placeText({ file, line, column }: Place): string {
+  placeText({ file, line, column }: CodePlace): string {
     return `${fileName(this.check.plain.files[file] ?? "")}:${line}${column ? `:${column}` : ""}`;
   }
 }

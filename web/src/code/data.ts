@@ -1,92 +1,7 @@
 // The data of the page as outputs/html/code_page.py packs it; the texts of a compilation are read when it is shown.
-import { readInts, unpack, type Spec } from "../shared/blocks";
+import { readInts, unpack } from "../shared/blocks";
+import type { CodeHeader, CodeLine, CodePlace, CodeRemark, CodeSuggestion, PackedCheck, PackedText } from "../shared/generated/records";
 import { Listing } from "./listing";
-
-export interface Place {
-  file: number;
-  line: number;
-  column: number;
-}
-export interface Source {
-  file: number;
-  line: number;
-  name: string;
-  text: string[];
-}
-export interface Mark {
-  text: string;
-  meaning: string;
-  is_bad: boolean;
-}
-export interface LineFacts {
-  place: Place;
-  instructions: number;
-  in_loops: number;
-  called_instructions: number;
-  classes: [name: string, count: number][];
-  marks: Mark[];
-  details: string[];
-  sample_percent: number | null;
-  waits: [reason: string, percent: number][];
-}
-export interface Suggestion {
-  code: string;
-  title: string;
-  place: Place | null;
-  evidence: string;
-  advice: string;
-  change: string;
-  effect: [measure: string, before: string, after: string, verdict: string][];
-  stake: string;
-}
-export interface Remark {
-  severity: string;
-  place: Place | null;
-  text: string;
-  notes: string[];
-  count: number;
-}
-export interface Fact {
-  name: string;
-  value: string;
-  meaning: string;
-  is_bad: boolean;
-}
-interface PackedText {
-  kind: string;
-  text: number;
-  chains: Spec;
-  bookkeeping: Spec;
-}
-interface Plain {
-  kernel: string;
-  target: string;
-  config: string;
-  signature: string;
-  triton: string;
-  seconds: number;
-  files: string[];
-  facts: Fact[];
-  sources: Source[];
-  chains: Place[][];
-  lines: LineFacts[];
-  suggestions: Suggestion[];
-  remarks: Remark[];
-  launches: number;
-  failure: string;
-  failure_place: Place | null;
-  notes: string[];
-}
-interface PackedCheck extends Plain {
-  texts: PackedText[];
-}
-export interface Header {
-  warplens: string;
-  title: string;
-  notes: string[];
-  texts: string[];
-  checks: PackedCheck[];
-}
 
 /** A line of Python that is shown. */
 export interface PythonLine {
@@ -94,9 +9,9 @@ export interface PythonLine {
   file: number;
   line: number;
   text: string;
-  facts: LineFacts | null;
-  suggestions: Suggestion[];
-  remarks: Remark[];
+  facts: CodeLine | null;
+  suggestions: CodeSuggestion[];
+  remarks: CodeRemark[];
 }
 
 export class Check {
@@ -109,7 +24,7 @@ export class Check {
   private readonly listings = new Map<string, Listing>();
 
   constructor(
-    readonly plain: Plain,
+    readonly plain: PackedCheck,
     private readonly packed: PackedText[],
     private readonly texts: string[],
     private readonly bytes: Uint8Array,
@@ -152,20 +67,20 @@ export class Check {
     this.python.push({ id, file, line, text, facts: null, suggestions: [], remarks: [] });
     this.ids.set(`${file}.${line}`, id);
   }
-  private at(place: Place | null, use: (line: PythonLine) => void): void {
+  private at(place: CodePlace | null, use: (line: PythonLine) => void): void {
     const id = place ? this.idOf(place.file, place.line) : -1;
     if (id >= 0) use(this.python[id]);
   }
 }
 
 export interface Page {
-  header: Header;
+  header: CodeHeader;
   check(at: number): Check;
 }
 
 export async function load(base64: string): Promise<Page> {
   const unpacked = await unpack(base64);
-  const header = unpacked.header as Header;
+  const header = unpacked.header as CodeHeader;
   const made = new Map<number, Check>();
   return {
     header,

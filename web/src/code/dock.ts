@@ -2,7 +2,8 @@
 import { h, replace } from "../shared/dom";
 import { formatCount, formatPercent, formatPlural } from "../shared/format";
 import { title, type App, type View } from "./app";
-import type { PythonLine, Remark, Suggestion } from "./data";
+import type { PythonLine } from "./data";
+import type { CodeRemark, CodeSuggestion } from "../shared/generated/records";
 import { suggestionBody } from "./suggestion";
 
 export function mountDock(host: HTMLElement, app: App): View {
@@ -114,10 +115,10 @@ function waiting(waits: [string, number][]): HTMLElement | null {
     ".",
   );
 }
-function remarkText({ text, notes, count }: Remark): string {
+function remarkText({ text, notes, count }: CodeRemark): string {
   return `${text}${count > 1 ? ` (${count} times)` : ""}${notes.length ? ` — ${notes.join("; ")}` : ""}`;
 }
-function suggested(suggestion: Suggestion): HTMLElement {
+function suggested(suggestion: CodeSuggestion): HTMLElement {
   return h(
     "div",
     { class: "suggested" },
@@ -126,7 +127,7 @@ function suggested(suggestion: Suggestion): HTMLElement {
   );
 }
 
-function suggestedAt(app: App, suggestion: Suggestion): HTMLElement {
+function suggestedAt(app: App, suggestion: CodeSuggestion): HTMLElement {
   const { place } = suggestion;
   const id = place ? app.check.idOf(place.file, place.line) : -1;
   const where =

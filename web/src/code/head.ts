@@ -2,11 +2,11 @@
 import { h, replace } from "../shared/dom";
 import { formatPlural } from "../shared/format";
 import type { App, View } from "./app";
-import type { Header } from "./data";
+import type { CodeHeader } from "../shared/generated/records";
 import { helpButton } from "../shared/help";
 import { themeButton } from "../shared/theme";
 
-type Packed = Header["checks"][number];
+type Packed = CodeHeader["checks"][number];
 
 export function mountHead(host: HTMLElement, app: App): View {
   const { store } = app;

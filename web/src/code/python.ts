@@ -2,7 +2,8 @@
 import { h, replace } from "../shared/dom";
 import { formatCount, formatPercent, formatPlural } from "../shared/format";
 import type { App } from "./app";
-import { fileName, type LineFacts, type PythonLine, type Source, type Suggestion } from "./data";
+import { fileName, type PythonLine } from "./data";
+import type { CodeLine, CodeSource, CodeSuggestion } from "../shared/generated/records";
 import { suggestionBody } from "./suggestion";
 import { paint, tokensByLine } from "./tokens";
 
@@ -98,7 +99,7 @@ export class PythonPane {
     this.rows[id].querySelector(".code")?.append(this.caret);
   }
 
-  private group(source: Source, most: number): HTMLElement {
+  private group(source: CodeSource, most: number): HTMLElement {
     const painted = tokensByLine("python", source.text);
     const { check } = this.app;
     const rows = source.text.flatMap((_, at) => {
@@ -189,7 +190,7 @@ function countTitle(own: number, inLoops: number, called: number): string {
   return parts.join("; ");
 }
 
-function waitText(facts: LineFacts | null): string {
+function waitText(facts: CodeLine | null): string {
   const [first] = facts?.waits ?? [];
   return first ? `most waits for ${first[0].replaceAll("_", " ")}, ${formatPercent(first[1])}` : "";
 }
@@ -210,7 +211,7 @@ function shownMarks(line: PythonLine): { text: string; marks: HTMLElement[] } {
   return { text, marks };
 }
 
-function hint(suggestion: Suggestion): HTMLElement {
+function hint(suggestion: CodeSuggestion): HTMLElement {
   const summary = h("summary", {}, h("b", { text: suggestion.code }), ` ${suggestion.title}`);
   return h(
     "div",

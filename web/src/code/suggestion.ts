@@ -1,8 +1,8 @@
 // A suggestion in words: what was found, what to change, what the change did when it was compiled.
 import { h } from "../shared/dom";
-import type { Suggestion } from "./data";
+import type { CodeSuggestion } from "../shared/generated/records";
 
-export function suggestionBody({ evidence, advice, change, effect, stake }: Suggestion): HTMLElement[] {
+export function suggestionBody({ evidence, advice, change, effect, stake }: CodeSuggestion): HTMLElement[] {
   const parts = [h("p", { text: evidence }), h("p", {}, h("span", { class: "quiet", text: "→ " }), advice)];
   if (stake) parts.push(h("p", {}, h("b", { text: stake }), " of measured time is at stake."));
   if (!change) return parts;

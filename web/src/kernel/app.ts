@@ -106,8 +106,8 @@ export class App {
 
   /** The last load of a product's first or second factor before it; -1 where its statement does not tell. */
   factorRow(row: number, which: number): number {
-    const { events, sites } = this.launch;
-    const wanted = sites[(events as Events).site[row]].operands[which] ?? [];
+    const { events, operands } = this.launch;
+    const wanted = operands[(events as Events).site[row]][which] ?? [];
     const rows = this.programRows;
     for (let place = rows.indexOf(row) - 1; place >= 0; place--) {
       if (wanted.includes((events as Events).site[rows[place]]) && this.kind(rows[place]) === "load") return rows[place];

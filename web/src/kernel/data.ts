@@ -1,79 +1,21 @@
 // The data of the page as outputs/html/kernel_page.py packs it; a launch's events are read when it is first shown.
-import { readInts, readNumbers, unpack, type Spec } from "../shared/blocks";
+import { readInts, readNumbers, unpack } from "../shared/blocks";
+import type { ColumnSpec, KernelHeader, PackedLaunch, PackedMask, PackedPattern, PackedTensor } from "../shared/generated/records";
 
+export type { Fault, Site } from "../shared/generated/records";
 export type ProgramId = [number, number, number];
-type NumbersSpec = (Spec & { single?: boolean }) | null;
 export type Numbers = Float32Array | Float64Array;
 
-export interface Tensor {
-  name: string;
-  dtype: string;
-  shape: number[];
-  strides: number[];
-  offset: number;
-  storage: number;
-  itemsize: number;
-  written: boolean;
+export interface Tensor extends Omit<PackedTensor, "before" | "after"> {
   before: Numbers | null;
   after: Numbers | null;
 }
-export interface Pattern {
-  itemsize: number;
-  shape: number[];
-  strides: number[] | null;
+export interface Pattern extends Omit<PackedPattern, "offsets"> {
   offsets: Float64Array | null;
   lanes: number;
 }
-export interface Mask {
-  active: number;
-  box: [number, number][] | null;
+export interface Mask extends Omit<PackedMask, "bits"> {
   bits: Int32Array | null;
-}
-export type Place = [file: string, line: number, func: string];
-export interface Site {
-  file: string;
-  line: number;
-  function: string;
-  statement: string;
-  path: Place[];
-  operands: number[][];
-}
-export interface Source {
-  file: string;
-  line: number;
-  text: string[];
-}
-export interface Access {
-  site: number;
-  op: string;
-  tensor: number;
-  accesses: number;
-  lanes: number;
-  active_lanes: number;
-  true_bytes: number;
-  sectors: number;
-  minimum_sectors: number;
-  flop: number;
-}
-export interface Reuse {
-  tensors: string[];
-  loaded_bytes: number;
-  read_bytes: number;
-  written_bytes: number;
-  unique_bytes: number;
-  shared_bytes: number;
-}
-export interface Fault {
-  kind: string;
-  meaning: string;
-  site: number;
-  tensor: string;
-  program: ProgramId;
-  index: number;
-  message: string;
-  elements: number;
-  programs: number;
-  other_program: ProgramId | null;
 }
 export interface Events {
   ops: string[];
@@ -88,39 +30,7 @@ export interface Events {
   shape: Int32Array;
   value: Int32Array;
 }
-interface Plain {
-  index: number;
-  kernel: string;
-  file: string;
-  line: number;
-  called_from: string;
-  grid: ProgramId;
-  traced_programs: number;
-  constants: [string, string][];
-  totals: Record<string, number | null>;
-  sites: Site[];
-  sources: Source[];
-  accesses: Access[];
-  reuse: Reuse[];
-  faults: Fault[];
-  notes: string[];
-}
-interface PackedLaunch extends Plain {
-  tensors: (Omit<Tensor, "before" | "after"> & { before: NumbersSpec; after: NumbersSpec })[];
-  patterns: (Omit<Pattern, "offsets" | "lanes"> & { offsets: Spec | null })[];
-  masks: (Omit<Mask, "bits"> & { bits: Spec | null })[];
-  events: { ops: string[]; shapes: number[][]; columns: Record<string, Spec>; values: NumbersSpec[] } | null;
-}
-export interface Header {
-  warplens: string;
-  title: string;
-  triton: string;
-  mode: string;
-  sampling: string;
-  notes: string[];
-  launches: PackedLaunch[];
-}
-export interface Launch extends Plain {
+export interface Launch extends Omit<PackedLaunch, "tensors" | "patterns" | "masks" | "events"> {
   tensors: Tensor[];
   patterns: Pattern[];
   masks: Mask[];
@@ -129,13 +39,13 @@ export interface Launch extends Plain {
   value(number: number): Numbers | null;
 }
 export interface Scene {
-  header: Header;
+  header: KernelHeader;
   launch(at: number): Launch;
 }
 
 export async function load(base64: string): Promise<Scene> {
   const { header, bytes } = await unpack(base64);
-  const whole = header as Header;
+  const whole = header as KernelHeader;
   const made = new Map<number, Launch>();
   return {
     header: whole,
@@ -187,7 +97,7 @@ function decodeLaunch(packed: PackedLaunch, bytes: Uint8Array): Launch {
   };
 }
 
-function numbers(spec: NumbersSpec, bytes: Uint8Array): Numbers | null {
+function numbers(spec: ColumnSpec | null, bytes: Uint8Array): Numbers | null {
   if (!spec) return null;
   return spec.single ? new Float32Array(readInts(spec, bytes).buffer) : readNumbers(spec, bytes);
 }

@@ -1,8 +1,10 @@
 // Where a finding and its evidence lead: Python sends what they point at, and this makes links of it.
 import type { App, Target } from "./app";
 import { longestEvent } from "./data/members";
-import type { PointedAt } from "./data/header";
+import type { ReportHeader } from "../shared/generated/records";
 import { quoted } from "./views/tables/filter";
+
+type PointedAt = ReportHeader["targets"][number][number];
 
 export interface Link {
   text: string;

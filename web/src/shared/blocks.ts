@@ -1,16 +1,6 @@
 // Reads what outputs/html/pack.py wrote: base64 → gzip → a header (JSON) and columns of numbers.
 
-export interface Spec {
-  at: number;
-  rows: number;
-  width?: number;
-  delta?: boolean;
-  scale?: number;
-  float?: boolean;
-  text?: boolean;
-  bool?: boolean;
-  nulls?: Spec;
-}
+import type { ColumnSpec } from "./generated/records";
 
 const FORMAT = "warplens-page";
 const VERSION = 1;
@@ -49,7 +39,7 @@ function ascii(bytes: Uint8Array): string {
 }
 
 /** A column of integers that fit 32 bits. */
-export function readInts(spec: Spec, bytes: Uint8Array): Int32Array {
+export function readInts(spec: ColumnSpec, bytes: Uint8Array): Int32Array {
   const values = new Int32Array(spec.rows);
   const planes = planesOf(spec, bytes);
   let last = 0;
@@ -64,7 +54,7 @@ export function readInts(spec: Spec, bytes: Uint8Array): Int32Array {
 }
 
 /** A column of numbers of any size: times in ns, decimals; NaN where there is none. */
-export function readNumbers(spec: Spec, bytes: Uint8Array): Float64Array {
+export function readNumbers(spec: ColumnSpec, bytes: Uint8Array): Float64Array {
   if (spec.float) return readDoubles(spec, bytes);
   const values = new Float64Array(spec.rows);
   const planes = planesOf(spec, bytes);
@@ -83,7 +73,7 @@ export function readNumbers(spec: Spec, bytes: Uint8Array): Float64Array {
   return values;
 }
 
-function readDoubles(spec: Spec, bytes: Uint8Array): Float64Array {
+function readDoubles(spec: ColumnSpec, bytes: Uint8Array): Float64Array {
   const planes = planesOf({ ...spec, width: 8 }, bytes);
   const raw = new Uint8Array(8 * spec.rows);
   for (let plane = 0; plane < 8; plane++) {
@@ -93,7 +83,6 @@ function readDoubles(spec: Spec, bytes: Uint8Array): Float64Array {
   return new Float64Array(raw.buffer);
 }
 
-function planesOf(spec: Spec, bytes: Uint8Array): Uint8Array[] {
-  const width = spec.width ?? 1;
-  return Array.from({ length: width }, (_, plane) => bytes.subarray(spec.at + plane * spec.rows, spec.at + (plane + 1) * spec.rows));
+function planesOf(spec: ColumnSpec, bytes: Uint8Array): Uint8Array[] {
+  return Array.from({ length: spec.width }, (_, plane) => bytes.subarray(spec.at + plane * spec.rows, spec.at + (plane + 1) * spec.rows));
 }

@@ -20,18 +20,23 @@ Bytes
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from warplens.model.kernel_scene import Ints, Mask, Pattern
+from warplens.model.kernel_scene import AccessTotals as AccessTotals
+from warplens.model.kernel_scene import Events as Events
+from warplens.model.kernel_scene import Fault as Fault
+from warplens.model.kernel_scene import LaunchRecord, Mask, Pattern
+from warplens.model.kernel_scene import Place as Place
+from warplens.model.kernel_scene import Reuse as Reuse
+from warplens.model.kernel_scene import Site as Site
+from warplens.model.kernel_scene import TensorInfo as TensorInfo
 
 Array = npt.NDArray[np.generic]
 Mode = Literal["count", "record"]
-Place = tuple[str, int, str]
-"""File, line and function."""
 
 SECTOR_BYTES: Final = 32
 WARP_LANES: Final = 32
@@ -49,109 +54,6 @@ MAY_BE_MEANT: Final = frozenset(("integer_overflow",))
 
 
 @dataclass(frozen=True)
-class TensorInfo:
-    """A tensor argument; strides and offset in elements. Arguments with one `storage` share memory."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    storage: int
-    storage_bytes: int
-    itemsize: int
-
-
-@dataclass(frozen=True)
-class Site:
-    """A statement of the kernel; `path` leads from the kernel's own line to this one, through device functions."""
-
-    file: str
-    line: int
-    function: str
-    statement: str
-    path: tuple[Place, ...]
-
-
-@dataclass(frozen=True)
-class AccessTotals:
-    """What one statement did to one tensor in one launch; `tensor` is -1 for dots and reductions.
-
-    Sectors are those of a GPU's memory: 32 bytes, counted per warp of 32 lanes. Lanes are taken in the order of the
-    dimension with the smallest stride, one element each, as the compiler lays out a coalesced access; where offsets
-    are no regular grid, in the order of the block's elements.
-    """
-
-    site: int
-    op: str
-    tensor: int
-    accesses: int = 0
-    lanes: int = 0
-    active_lanes: int = 0
-    attempted_bytes: int = 0
-    true_bytes: int = 0
-    sectors: int = 0
-    minimum_sectors: int = 0
-    flop: int = 0
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One mistake of one statement, at its first occurrence; `elements` and `programs` say how often it happened.
-
-    `index` is the element's place counted from the tensor's first element; `lane` is its place in the block.
-    """
-
-    kind: str
-    site: int
-    op: str
-    tensor: str
-    program: tuple[int, int, int]
-    index: int
-    lane: tuple[int, ...]
-    message: str
-    elements: int = 1
-    programs: int = 1
-    other_program: tuple[int, int, int] | None = None
-    other_site: int | None = None
-
-
-@dataclass(frozen=True)
-class Reuse:
-    """How the memory of one storage was used; the names are the arguments that share it."""
-
-    tensors: tuple[str, ...]
-    read_bytes: int
-    written_bytes: int
-    unique_bytes: int
-    shared_bytes: int
-
-
-@dataclass(frozen=True)
-class Events:
-    """Every operation of every traced program in the order it ran, one per row.
-
-    `program` is x·ny·nz + y·nz + z; `op` indexes `ops`; `base` is the first lane's element, counted from the start of
-    the storage; `pattern` and `mask` index the launch's lists (-1 for dots and reductions); `shape` indexes `shapes`,
-    a dot's (batch…, M, N, K) or a reduction's input.
-    """
-
-    ops: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    program: Ints
-    op: Ints
-    site: Ints
-    tensor: Ints
-    base: Ints
-    pattern: Ints
-    mask: Ints
-    shape: Ints
-
-    def __len__(self) -> int:
-        return len(self.program)
-
-
-@dataclass(frozen=True)
 class Values:
     """Values kept on demand: one array per event (what was loaded, stored or computed), each tensor before and after.
 
@@ -163,30 +65,18 @@ class Values:
     after: tuple[Array, ...]
 
 
-@dataclass(frozen=True)
-class Launch:
-    """One launch: what every traced program did. With a sample, all numbers are of the traced programs only."""
+@dataclass(frozen=True, kw_only=True)
+class Launch(LaunchRecord):
+    """One launch: what every traced program did."""
 
-    index: int
-    kernel: str
-    file: str
-    line: int
-    grid: tuple[int, int, int]
-    traced_programs: int
-    constants: tuple[tuple[str, str], ...]
     called_from: tuple[Place, ...]
     tensors: tuple[TensorInfo, ...]
-    sites: tuple[Site, ...]
-    accesses: tuple[AccessTotals, ...]
     elementwise_flop: int
-    reuse: tuple[Reuse, ...]
-    faults: tuple[Fault, ...]
     ordered_by_atomics: int = 0
     patterns: tuple[Pattern, ...] = ()
     masks: tuple[Mask, ...] = ()
     events: Events | None = None
     values: Values | None = None
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def programs(self) -> int:

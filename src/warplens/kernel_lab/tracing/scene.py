@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.tracing.records import FAULT_KINDS, NO_TENSOR, Array, Events, Fault, KernelTrace, Launch
+from warplens.kernel_lab.tracing.records import FAULT_KINDS, NO_TENSOR, Array, Events, KernelTrace, Launch
 from warplens.kernel_lab.tracing.watching.operands import operands_of
 from warplens.kernel_lab.tracing.watching.source_text import sources_of
 from warplens.kernel_lab.tracing.watching.values import decoded
@@ -18,13 +18,10 @@ from warplens.model.kernel_scene import (
     Ints,
     KernelScene,
     Numbers,
-    SceneAccess,
     SceneEvents,
-    SceneFault,
     SceneLaunch,
-    SceneReuse,
-    SceneSite,
     SceneTensor,
+    TensorInfo,
 )
 
 MOST_EVENTS: Final = 1_000_000
@@ -57,7 +54,7 @@ def kernel_scene(trace: KernelTrace, launch: int | None = None) -> KernelScene:
     room = _Room()
     launches = tuple(_launch(one, room) for one in chosen)
     names = ", ".join(dict.fromkeys(one.kernel for one in chosen)) or "no launch"
-    return KernelScene(names, trace.triton, trace.mode, _sampling(trace), launches, tuple(room.notes))
+    return KernelScene(names, trace.triton, trace.mode, _sampling(trace), launches, tuple(room.notes), FAULT_KINDS)
 
 
 def _sampling(trace: KernelTrace) -> str:
@@ -83,13 +80,14 @@ def _launch(launch: Launch, room: _Room) -> SceneLaunch:
         grid=launch.grid,
         traced_programs=launch.traced_programs,
         constants=launch.constants,
-        totals=tuple((name, getattr(launch, name)) for name in TOTALS),
+        totals={name: getattr(launch, name) for name in TOTALS},
         tensors=tensors,
-        sites=_sites(launch),
+        sites=launch.sites,
+        operands=_operands(launch),
         sources=sources,
-        accesses=tuple(_accesses(launch)),
-        reuse=tuple(_reuse(launch)),
-        faults=tuple(_fault(fault) for fault in launch.faults),
+        accesses=launch.accesses,
+        reuse=launch.reuse,
+        faults=launch.faults,
         patterns=launch.patterns if events else (),
         masks=launch.masks if events else (),
         events=events,
@@ -97,38 +95,9 @@ def _launch(launch: Launch, room: _Room) -> SceneLaunch:
     )
 
 
-def _sites(launch: Launch) -> tuple[SceneSite, ...]:
+def _operands(launch: Launch) -> tuple[tuple[tuple[int, ...], ...], ...]:
     loading = [row.site for row in launch.accesses if row.op == "load"]
-    operands = operands_of(launch.sites, loading)
-    return tuple(
-        SceneSite(site.file, site.line, site.function, site.statement, site.path, operands[number])
-        for number, site in enumerate(launch.sites)
-    )
-
-
-def _accesses(launch: Launch) -> Iterator[SceneAccess]:
-    for row in launch.accesses:
-        yield SceneAccess(
-            row.site, row.op, row.tensor, row.accesses, row.lanes, row.active_lanes, row.true_bytes,
-            row.sectors, row.minimum_sectors, row.flop,
-        )  # fmt: skip
-
-
-def _reuse(launch: Launch) -> Iterator[SceneReuse]:
-    for row in launch.reuse:
-        members = {at for at, info in enumerate(launch.tensors) if info.name in row.tensors}
-        loaded = sum(access.true_bytes for access in launch.of("load") if access.tensor in members)
-        yield SceneReuse(
-            row.tensors, loaded, row.read_bytes, row.written_bytes, row.unique_bytes, row.shared_bytes
-        )  # fmt: skip
-
-
-def _fault(fault: Fault) -> SceneFault:
-    meaning = FAULT_KINDS.get(fault.kind, "")
-    return SceneFault(
-        fault.kind, meaning, fault.site, fault.tensor, fault.program, fault.index, fault.message, fault.elements,
-        fault.programs, fault.other_program,
-    )  # fmt: skip
+    return tuple(operands_of(launch.sites, loading))
 
 
 def _tensors(launch: Launch, changed: set[int], room: _Room) -> Iterator[SceneTensor]:
@@ -138,10 +107,11 @@ def _tensors(launch: Launch, changed: set[int], room: _Room) -> Iterator[SceneTe
         after = _kept(launch.values.after, number, info.dtype, room) if launch.values and written else None
         if launch.values and (before is None or (written and after is None)):
             _note(room, f"launch {launch.index}: the values of {info.name} are left out, because the page is full")
-        yield SceneTensor(
-            info.name, info.dtype, info.shape, info.strides, info.offset, info.storage, info.itemsize, written,
-            before, after,
-        )  # fmt: skip
+        yield SceneTensor(**_fields(info), written=written, before=before, after=after)
+
+
+def _fields(record: TensorInfo | Events) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
 def _kept(arrays: tuple[Array, ...], number: int, dtype: str, room: _Room) -> Numbers | None:
@@ -163,10 +133,7 @@ def _events(launch: Launch, tensors: tuple[SceneTensor, ...], room: _Room) -> Sc
         return None
     room.events -= len(events)
     number, values = _values(launch, events, tensors, room)
-    return SceneEvents(
-        events.ops, events.shapes, events.program, events.op, events.site, events.tensor, events.base,
-        events.pattern, events.mask, events.shape, number, values,
-    )  # fmt: skip
+    return SceneEvents(**_fields(events), value=number, values=values)
 
 
 def _values(

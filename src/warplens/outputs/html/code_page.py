@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from html import escape
 from importlib.resources import files
-from typing import Any
 
-from warplens import __version__
-from warplens.model.kernel_code import CodeCheck, CodeText, KernelCode
+from warplens.model.kernel_code import CodeCheck, CodeText, CompilationFacts, KernelCode
 from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.page import PAGE, POLICY
+from warplens.outputs.html.records import CodeHeader, PackedCheck, PackedText
 
 
 def code_page_bytes(code: KernelCode) -> bytes:
@@ -27,25 +26,17 @@ def code_page_bytes(code: KernelCode) -> bytes:
 
 def packed_code(code: KernelCode) -> bytes:
     packer = Packer()
-    header: dict[str, Any] = {
-        "warplens": __version__,
-        "title": code.title,
-        "notes": code.notes,
-        "checks": [_check(check, packer) for check in code.checks],
-    }
-    return packer.packed(header)
+    checks = [_check(check, packer) for check in code.checks]
+    return packer.packed(CodeHeader(title=code.title, texts=list(packer.texts), notes=list(code.notes), checks=checks))
 
 
-def _check(check: CodeCheck, packer: Packer) -> dict[str, Any]:
-    rest = {each.name: getattr(check, each.name) for each in fields(check) if each.name != "texts"}
-    return rest | {"texts": [_text(text, packer) for text in check.texts]}
+def _check(check: CodeCheck, packer: Packer) -> PackedCheck:
+    facts = {field.name: getattr(check, field.name) for field in fields(CompilationFacts)}
+    return PackedCheck(**facts, texts=[_text(text, packer) for text in check.texts])
 
 
-def _text(text: CodeText, packer: Packer) -> dict[str, Any]:
+def _text(text: CodeText, packer: Packer) -> PackedText:
     # Configs often share a text, above all the first: it is kept once.
-    return {
-        "kind": text.kind,
-        "text": packer.text(text.text),
-        "chains": packer.add_ints(text.chains),
-        "bookkeeping": packer.add_ints(text.bookkeeping),
-    }
+    return PackedText(
+        text.kind, packer.text(text.text), packer.add_ints(text.chains), packer.add_ints(text.bookkeeping)
+    )

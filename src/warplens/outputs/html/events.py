@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -11,8 +11,19 @@ from warplens.model.kinds import GPU_WORK, KINDS, NESTED, NONE
 from warplens.model.lanes import caller_lanes
 from warplens.model.paths import depths
 from warplens.model.scene import Scene
+from warplens.model.targets import EventTarget, Target
 from warplens.model.trace import Bools, Ints, Trace
-from warplens.outputs.html.pack import Packer, Spec
+from warplens.outputs.html.pack import Packer
+from warplens.outputs.html.records import (
+    ColumnSpec,
+    Copies,
+    Labels,
+    LaneHeader,
+    LeftOut,
+    Members,
+    SceneHeader,
+    StepMark,
+)
 
 MAX_EVENTS = 1_500_000
 """A browser draws this many without trouble; beyond it the shortest host events are left out, and the page says so."""
@@ -27,35 +38,39 @@ class Kept(NamedTuple):
     """Host events shorter than this were left out, except those that GPU work hangs under; 0 where all are there."""
 
 
-def pack_scene(scene: Scene, packer: Packer, limit: int = MAX_EVENTS) -> dict[str, Any]:
+def pack_scene(scene: Scene, packer: Packer, kept: Kept) -> SceneHeader:
     trace = scene.trace
-    kept = choose_events(scene, limit)
     parent = kept_parents(trace, kept)
-    return {
-        "label": scene.label,
-        "device": scene.device,
-        "events": len(kept.rows),
-        "leftOut": {"events": len(trace) - len(kept.rows), "shorterThanNs": kept.shortest_ns},
-        "lanes": _lanes(trace, kept),
-        "steps": [
-            {"step": number, "name": name, "start": start, "end": end}
-            for number, name, start, end in trace.steps.iter_rows()
-        ],
-        "columns": {
+    return SceneHeader(
+        label=scene.label,
+        device=scene.device,
+        events=len(kept.rows),
+        left_out=LeftOut(len(trace) - len(kept.rows), kept.shortest_ns),
+        lanes=_lanes(trace, kept),
+        steps=[StepMark(number, name, start, end) for number, name, start, end in trace.steps.iter_rows()],
+        columns={
             **_event_columns(trace, kept, parent, packer),
             **_arrow_columns(trace, kept, packer),
             **_gpu_columns(scene, kept, packer),
             **_gap_columns(scene.gaps, packer),
         },
-        "labels": _labels(scene, packer),
-        "specs": [[packer.text(text or "") for text in row] for row in trace.specs.iter_rows()],
-        "geometries": [list(row) for row in trace.geometries.iter_rows()],
-        "copies": _copies(trace, kept, packer),
-        "members": _members(scene, packer),
-    }
+        labels=_labels(scene, packer),
+        specs=[[packer.text(text or "") for text in row] for row in trace.specs.iter_rows()],
+        geometries=list(trace.geometries.iter_rows()),
+        copies=_copies(trace, kept, packer),
+        members=_members(scene, packer),
+    )
 
 
-def choose_events(scene: Scene, limit: int) -> Kept:
+def page_target(target: Target, kept: Kept) -> Target | None:
+    """What a finding points at, an event by its row on the page; None where it is not there."""
+    if not isinstance(target, EventTarget):
+        return target
+    row = int(kept.place[target.event])
+    return EventTarget(row) if row >= 0 else None
+
+
+def choose_events(scene: Scene, limit: int = MAX_EVENTS) -> Kept:
     """Everything, or, above the limit, all GPU work, what it hangs under, and the longest of the rest."""
     trace = scene.trace
     count = len(trace)
@@ -96,7 +111,7 @@ def kept_parents(trace: Trace, kept: Kept) -> Ints:
         found = np.where(missing, parent[found], found)
 
 
-def _event_columns(trace: Trace, kept: Kept, parent: Ints, packer: Packer) -> dict[str, Spec]:
+def _event_columns(trace: Trace, kept: Kept, parent: Ints, packer: Packer) -> dict[str, ColumnSpec]:
     rows = kept.rows
     depth = depths(parent)
     is_op = trace.is_kind("op")[rows]
@@ -117,7 +132,7 @@ def _event_columns(trace: Trace, kept: Kept, parent: Ints, packer: Packer) -> di
     }
 
 
-def _arrow_columns(trace: Trace, kept: Kept, packer: Packer) -> dict[str, Spec]:
+def _arrow_columns(trace: Trace, kept: Kept, packer: Packer) -> dict[str, ColumnSpec]:
     """Arrows between the warps of a kernel; those between ops are the column `forward`."""
     source, target = (trace.flows[name].to_numpy().astype(np.int64) for name in ("source", "target"))
     if len(source):
@@ -155,22 +170,22 @@ def _labelled(trace: Trace) -> tuple[Ints, Ints]:
     return pairs, place[code]
 
 
-def _labels(scene: Scene, packer: Packer) -> dict[str, Any]:
+def _labels(scene: Scene, packer: Packer) -> Labels:
     """Per pair of name and kind: the name, its kind, and for kernels the short name and the category, as texts."""
     short = dict(scene.kernels.select("name", "kernel_short").iter_rows())
     category = dict(scene.kernels.select("name", "kernel_category").iter_rows())
     names, kinds = np.divmod(_labelled(scene.trace)[0], len(KINDS))
     on_gpu = [KINDS[kind] in GPU_WORK for kind in kinds.tolist()]
     codes = list(zip(names.tolist(), on_gpu, strict=True))
-    return {
-        "name": [packer.text(scene.trace.names[name]) for name, _ in codes],
-        "kind": kinds.tolist(),
-        "short": [packer.text(short[name]) if gpu else NONE for name, gpu in codes],
-        "category": [packer.text(category[name]) if gpu else NONE for name, gpu in codes],
-    }
+    return Labels(
+        name=[packer.text(scene.trace.names[name]) for name, _ in codes],
+        kind=kinds.tolist(),
+        short=[packer.text(short[name]) if gpu else NONE for name, gpu in codes],
+        category=[packer.text(category[name]) if gpu else NONE for name, gpu in codes],
+    )
 
 
-def _gpu_columns(scene: Scene, kept: Kept, packer: Packer) -> dict[str, Spec]:
+def _gpu_columns(scene: Scene, kept: Kept, packer: Packer) -> dict[str, ColumnSpec]:
     """One entry per GPU event. Links are written as the distance to the launch: mostly one and the same number."""
     trace, rows = scene.trace, scene.trace.gpu_rows
     launch = _placed(trace.ints("launch")[rows], kept)
@@ -193,43 +208,41 @@ def _placed(rows: Ints, kept: Kept) -> Ints:
     return np.where(rows >= 0, kept.place[np.maximum(rows, 0)], NONE)
 
 
-def _lanes(trace: Trace, kept: Kept) -> list[dict[str, Any]]:
+def _lanes(trace: Trace, kept: Kept) -> list[LaneHeader]:
     """Threads and streams: what they are called, and how many events each has; rows come lane by lane."""
     lane = trace.ints("lane")[kept.rows]
     numbers, first, count = np.unique(lane, return_index=True, return_counts=True)
     on_gpu = np.zeros(len(trace.lanes) + 1, bool)
     on_gpu[trace.ints("lane")[trace.gpu_rows]] = True
     described = trace.lanes.rows(named=True)
-    untimed = {number: {"untimed": True} for number in caller_lanes(trace)}
+    untimed = set(caller_lanes(trace))
     return [
-        {"first": int(start), "events": int(events), "gpu": bool(on_gpu[number])}
-        | untimed.get(int(number), {})
-        | described[number]
-        for number, start, events in zip(numbers, first, count, strict=True)
+        LaneHeader(first=start, events=events, gpu=bool(on_gpu[number]), untimed=number in untimed, **described[number])
+        for number, start, events in zip(numbers.tolist(), first.tolist(), count.tolist(), strict=True)
     ]
 
 
-def _gap_columns(gaps: pl.DataFrame, packer: Packer) -> dict[str, Spec]:
+def _gap_columns(gaps: pl.DataFrame, packer: Packer) -> dict[str, ColumnSpec]:
     """Why each GPU was idle, gap by gap in time; where the gaps are, the page sees from the events."""
     return {"gapCause": packer.add_texts(gaps.sort("device", "start_ns")["cause"])}
 
 
-def _copies(trace: Trace, kept: Kept, packer: Packer) -> dict[str, Spec]:
+def _copies(trace: Trace, kept: Kept, packer: Packer) -> Copies:
     copies = trace.copies.unique("id", keep="first").sort("id")
-    return {
-        "row": packer.add_ints(_placed(copies["id"].to_numpy().astype(np.int64), kept), delta=True),
-        "bytes": packer.add_ints(copies["bytes"].to_numpy()),
-    }
+    return Copies(
+        row=packer.add_ints(_placed(copies["id"].to_numpy().astype(np.int64), kept), delta=True),
+        bytes=packer.add_ints(copies["bytes"].to_numpy()),
+    )
 
 
-def _members(scene: Scene, packer: Packer) -> dict[str, Any]:
+def _members(scene: Scene, packer: Packer) -> Members:
     """Events that agree in every table share a group: one small number per event, and each group's rows once."""
     if not scene.members:
-        return {"group": packer.add_ints(np.empty(0, np.int64)), "rows": {}}
+        return Members(packer.add_ints(np.empty(0, np.int64)), {})
     events = pl.DataFrame(dict(scene.members))
     groups = events.unique(maintain_order=True)
     group = events.join(groups.with_row_index("group"), on=groups.columns, how="left", maintain_order="left")["group"]
-    return {
-        "group": packer.add_ints(group.to_numpy()),
-        "rows": {name: packer.add_ints(groups[name].to_numpy()) for name in groups.columns},
-    }
+    return Members(
+        group=packer.add_ints(group.to_numpy()),
+        rows={name: packer.add_ints(groups[name].to_numpy()) for name in groups.columns},
+    )

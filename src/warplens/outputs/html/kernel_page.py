@@ -8,24 +8,36 @@ from importlib.resources import files
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
-from warplens import __version__
 from warplens.model.kernel_scene import (
     KernelScene,
+    LaunchFacts,
     Mask,
+    MaskFacts,
     Numbers,
     Pattern,
+    PatternFacts,
     SceneEvents,
     SceneLaunch,
     SceneTensor,
+    TensorFacts,
 )
-from warplens.outputs.html.pack import Packer, Spec
+from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.page import PAGE, POLICY
+from warplens.outputs.html.records import (
+    ColumnSpec,
+    KernelHeader,
+    PackedEvents,
+    PackedLaunch,
+    PackedMask,
+    PackedPattern,
+    PackedTensor,
+)
 
 COLUMNS: Final = ("program", "op", "site", "tensor", "base", "pattern", "mask", "shape", "value")
 STEADY: Final = ("program", "base")
 """Columns whose neighbours are near each other: differences are small."""
-PARTS: Final = ("tensors", "patterns", "masks", "events")
 
 
 def kernel_page_bytes(scene: KernelScene) -> bytes:
@@ -42,55 +54,60 @@ def kernel_page_bytes(scene: KernelScene) -> bytes:
 
 def packed_scene(scene: KernelScene) -> bytes:
     packer = Packer()
-    header: dict[str, Any] = {
-        "warplens": __version__,
-        "title": scene.title,
-        "triton": scene.triton,
-        "mode": scene.mode,
-        "sampling": scene.sampling,
-        "notes": scene.notes,
-        "launches": [_launch(launch, packer) for launch in scene.launches],
-    }
+    launches = [_launch(launch, packer) for launch in scene.launches]
+    header = KernelHeader(
+        title=scene.title,
+        texts=list(packer.texts),
+        triton=scene.triton,
+        mode=scene.mode,
+        sampling=scene.sampling,
+        notes=list(scene.notes),
+        fault_kinds=scene.fault_kinds,
+        launches=launches,
+    )
     return packer.packed(header)
 
 
-def _launch(launch: SceneLaunch, packer: Packer) -> dict[str, Any]:
-    rest = {each.name: getattr(launch, each.name) for each in fields(launch) if each.name not in PARTS}
-    return rest | {
-        "totals": dict(launch.totals),
-        "tensors": [_tensor(tensor, packer) for tensor in launch.tensors],
-        "patterns": [_pattern(pattern, packer) for pattern in launch.patterns],
-        "masks": [_mask(mask, packer) for mask in launch.masks],
-        "events": _events(launch.events, packer) if launch.events else None,
-    }
+def _plain(kind: type, record: object) -> dict[str, Any]:
+    """The fields of a record that its base `kind` has."""
+    return {field.name: getattr(record, field.name) for field in fields(kind)}
 
 
-def _tensor(tensor: SceneTensor, packer: Packer) -> dict[str, Any]:
-    plain = {each.name: getattr(tensor, each.name) for each in fields(tensor) if each.name not in ("before", "after")}
-    return plain | {"before": _numbers(tensor.before, packer), "after": _numbers(tensor.after, packer)}
+def _launch(launch: SceneLaunch, packer: Packer) -> PackedLaunch:
+    return PackedLaunch(
+        **_plain(LaunchFacts, launch),
+        tensors=[_tensor(tensor, packer) for tensor in launch.tensors],
+        patterns=[_pattern(pattern, packer) for pattern in launch.patterns],
+        masks=[_mask(mask, packer) for mask in launch.masks],
+        events=_events(launch.events, packer) if launch.events else None,
+    )
 
 
-def _pattern(pattern: Pattern, packer: Packer) -> dict[str, Any]:
+def _tensor(tensor: SceneTensor, packer: Packer) -> PackedTensor:
+    before, after = _numbers(tensor.before, packer), _numbers(tensor.after, packer)
+    return PackedTensor(**_plain(TensorFacts, tensor), before=before, after=after)
+
+
+def _pattern(pattern: Pattern, packer: Packer) -> PackedPattern:
     offsets = packer.add_ints(pattern.offsets, delta=True) if pattern.offsets is not None else None
-    return {"itemsize": pattern.itemsize, "shape": pattern.shape, "strides": pattern.strides, "offsets": offsets}
+    return PackedPattern(**_plain(PatternFacts, pattern), offsets=offsets)
 
 
-def _mask(mask: Mask, packer: Packer) -> dict[str, Any]:
+def _mask(mask: Mask, packer: Packer) -> PackedMask:
     bits = packer.add_ints(np.frombuffer(mask.bits, np.uint8)) if mask.bits is not None else None
-    return {"active": mask.active, "box": mask.box, "bits": bits}
+    return PackedMask(**_plain(MaskFacts, mask), bits=bits)
 
 
-def _events(events: SceneEvents, packer: Packer) -> dict[str, Any]:
-    columns = {name: packer.add_ints(getattr(events, name), delta=name in STEADY) for name in COLUMNS}
-    return {
-        "ops": events.ops,
-        "shapes": events.shapes,
-        "columns": columns,
-        "values": [_numbers(value, packer) for value in events.values],
-    }
+def _events(events: SceneEvents, packer: Packer) -> PackedEvents:
+    return PackedEvents(
+        list(events.ops),
+        list(map(list, events.shapes)),
+        {name: packer.add_ints(getattr(events, name), delta=name in STEADY) for name in COLUMNS},
+        [_numbers(value, packer) for value in events.values],
+    )
 
 
-def _numbers(values: Numbers | None, packer: Packer) -> Spec | None:
+def _numbers(values: Numbers | None, packer: Packer) -> ColumnSpec | None:
     """Whole numbers as they are, decimals by their bits as float32, doubles as such where all are finite."""
     if values is None:
         return None
@@ -101,4 +118,4 @@ def _numbers(values: Numbers | None, packer: Packer) -> Spec | None:
     if values.dtype.itemsize > 4 and np.isfinite(doubles).all():
         return packer.add_floats(doubles)
     with np.errstate(over="ignore"):
-        return packer.add_ints(values.astype(np.float32).view(np.int32)) | {"single": True}
+        return replace(packer.add_ints(values.astype(np.float32).view(np.int32)), is_single=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from typing import Any
 
-from warplens import __version__
 from warplens.model.kinds import KINDS
+from warplens.model.targets import Target
 from warplens.outputs.document import Document, Extras
-from warplens.outputs.html.events import pack_scene
+from warplens.outputs.html.events import Kept, choose_events, pack_scene, page_target
 from warplens.outputs.html.pack import Packer
+from warplens.outputs.html.records import ReportHeader
 from warplens.outputs.html.tables import pack_table
 from warplens.outputs.palette import CATEGORY_COLOURS, KIND_COLOURS, SPARE_COLOURS, category_colour
 
@@ -59,26 +60,37 @@ def page_bytes(document: Document) -> bytes:
 def packed_document(document: Document) -> bytes:
     extras = document.extras() if document.extras is not None else Extras()
     packer = Packer()
-    header: dict[str, Any] = {
-        "warplens": __version__,
-        "title": document.title,
-        "source": document.source,
-        "mode": extras.mode,
-        "start": extras.start,
-        "command": extras.command,
-        "facts": dict(document.facts),
-        "definitions": {name: dict(entries) for name, entries in extras.definitions.items()},
-        "explanations": dict(extras.explanations),
-        "findingTargets": extras.finding_targets,
-        "targets": extras.evidence_targets,
-        "kinds": KINDS,
-        "colours": _colours(document, extras),
-        "kindColours": KIND_COLOURS,
-        "spareColours": SPARE_COLOURS,
-        "scenes": [pack_scene(scene, packer) for scene in extras.scenes],
-        "tables": [pack_table(table, packer) for table in document.tables],
-    }
+    kept = [choose_events(scene) for scene in extras.scenes]
+    scenes = [pack_scene(scene, packer, events) for scene, events in zip(extras.scenes, kept, strict=True)]
+    tables = [pack_table(table, packer) for table in document.tables]
+    header = ReportHeader(
+        title=document.title,
+        texts=list(packer.texts),
+        source=document.source,
+        mode=extras.mode,
+        start=extras.start,
+        command=extras.command,
+        facts=dict(document.facts),
+        definitions={name: dict(entries) for name, entries in extras.definitions.items()},
+        explanations=dict(extras.explanations),
+        finding_targets=_on_page(extras.finding_targets, kept),
+        targets=_on_page(extras.evidence_targets, kept),
+        kinds=list(KINDS),
+        colours=_colours(document, extras),
+        kind_colours=KIND_COLOURS,
+        spare_colours=list(SPARE_COLOURS),
+        scenes=scenes,
+        tables=tables,
+    )
     return packer.packed(header)
+
+
+def _on_page(targets: Sequence[Sequence[Target]], kept: Sequence[Kept]) -> list[list[Target]]:
+    """Targets of the rows of a table; findings are about the first trace."""
+    if not kept:
+        return [list(row) for row in targets]
+    placed = [[page_target(target, kept[0]) for target in row] for row in targets]
+    return [[target for target in row if target is not None] for row in placed]
 
 
 def _colours(document: Document, extras: Extras) -> dict[str, str]:

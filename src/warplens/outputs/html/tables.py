@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from warplens.model.table import Table
 from warplens.outputs.html.pack import Packer
+from warplens.outputs.html.records import ColumnHeader, TableHeader
 
 STORED_BY_TIME = {
     # Rows of these are written in order of time, in which neighbours resemble each other; the page sorts them back.
@@ -13,26 +12,21 @@ STORED_BY_TIME = {
 }
 
 
-def pack_table(table: Table, packer: Packer) -> dict[str, Any]:
+def pack_table(table: Table, packer: Packer) -> TableHeader:
     frame = table.frame
     stored, shown = STORED_BY_TIME.get(table.name, ((), ()))
     if not {name for name, _ in shown} <= set(frame.columns):  # a comparison's table of the same name
         shown = ()
     if shown:
         frame = frame.sort(*stored)
-    return {
-        "name": table.name,
-        "meaning": table.meaning,
-        "notes": list(table.notes),
-        "rows": len(table),
-        **({"order": [list(each) for each in shown]} if shown else {}),
-        "columns": [
-            {
-                "name": column.name,
-                "unit": column.unit,
-                "meaning": column.meaning,
-                "data": packer.add_series(frame[column.name]),
-            }
+    return TableHeader(
+        name=table.name,
+        meaning=table.meaning,
+        notes=list(table.notes),
+        rows=len(table),
+        order=list(shown),
+        columns=[
+            ColumnHeader(column.name, column.unit, column.meaning, packer.add_series(frame[column.name]))
             for column in table.columns
         ],
-    }
+    )

@@ -32,7 +32,7 @@ function row(app: App, fault: Fault, at: number): HTMLElement {
   const goes = h("button", {
     class: "fault",
     text: fault.kind.replaceAll("_", " "),
-    title: fault.meaning,
+    title: app.scene.header.fault_kinds[fault.kind] ?? "",
     attrs: { type: "button", "data-fault": String(at) },
     on: { click: () => goTo(app, fault) },
   });

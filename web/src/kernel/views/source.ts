@@ -2,7 +2,7 @@
 import { h, replace } from "../../shared/dom";
 import { formatBytes, formatCount, formatFlop } from "../../shared/format";
 import type { App, View } from "../app";
-import type { Source } from "../data";
+import type { SceneSource } from "../../shared/generated/records";
 
 interface Totals {
   bytes: number;
@@ -95,7 +95,7 @@ export function mountSource(host: HTMLElement, app: App): View {
 }
 
 /** Without the text of the file, the statements that the trace itself holds. */
-function sourcesOf({ launch }: App): Source[] {
+function sourcesOf({ launch }: App): SceneSource[] {
   if (launch.sources.length) return launch.sources;
   const lines = new Map(launch.sites.map((site) => [`${site.file}:${site.line}`, site]));
   return [...lines.values()].sort((a, b) => a.line - b.line).map(({ file, line, statement }) => ({ file, line, text: [statement] }));

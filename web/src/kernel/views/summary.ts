@@ -106,11 +106,15 @@ function statementRows({ launch }: App): string[][] {
 }
 
 function reuseRows({ launch }: App): string[][] {
-  return launch.reuse.map((row) => [
-    row.tensors.join(", "),
-    formatCount(row.loaded_bytes),
-    formatCount(row.unique_bytes),
-    formatCount(row.shared_bytes),
-    row.read_bytes && row.loaded_bytes ? formatNumber(row.loaded_bytes / row.read_bytes, "") : "",
-  ]);
+  return launch.reuse.map((row) => {
+    const loads = launch.accesses.filter(({ op, tensor }) => op === "load" && row.tensors.includes(launch.tensors[tensor]?.name));
+    const loaded = loads.reduce((sum, access) => sum + access.true_bytes, 0);
+    return [
+      row.tensors.join(", "),
+      formatCount(loaded),
+      formatCount(row.unique_bytes),
+      formatCount(row.shared_bytes),
+      row.read_bytes && loaded ? formatNumber(loaded / row.read_bytes, "") : "",
+    ];
+  });
 }

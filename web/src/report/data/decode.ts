@@ -1,10 +1,10 @@
 // From the packed text to typed arrays. Runs in a worker; on the main thread where a browser refuses one.
-import { readInts, readNumbers, unpack, type Spec } from "../../shared/blocks";
-import type { Header, SceneHeader, TableHeader } from "./header";
+import { readInts, readNumbers, unpack } from "../../shared/blocks";
+import type { ColumnSpec, ReportHeader, SceneHeader, TableHeader } from "../../shared/generated/records";
 
 /** Everything that crosses from the worker: plain objects and typed arrays. */
 export interface Decoded {
-  header: Omit<Header, "scenes" | "tables">;
+  header: Omit<ReportHeader, "scenes" | "tables">;
   scenes: DecodedScene[];
   tables: DecodedTable[];
 }
@@ -60,7 +60,7 @@ export interface DecodedColumn {
 
 export async function decode(base64: string): Promise<Decoded> {
   const { header, bytes } = await unpack(base64);
-  const { scenes, tables, ...rest } = header as Header;
+  const { scenes, tables, ...rest } = header as ReportHeader;
   return {
     header: rest,
     scenes: scenes.map((scene) => decodeScene(scene, rest.kinds, bytes)),
@@ -168,7 +168,7 @@ function scattered(length: number, rows: Int32Array, values: Int32Array): Int32A
 
 function membersOf(header: SceneHeader, bytes: Uint8Array): Record<string, Int32Array> {
   const group = readInts(header.members.group, bytes);
-  const rowsOf = (spec: Spec): Int32Array => {
+  const rowsOf = (spec: ColumnSpec): Int32Array => {
     const rows = readInts(spec, bytes);
     return group.map((each) => rows[each]);
   };

@@ -1,6 +1,6 @@
 // One trace: its events as typed arrays, and the questions that views ask of them.
 import type { DecodedScene } from "./decode";
-import type { LaneHeader, StepMark } from "./header";
+import type { LaneHeader, StepMark } from "../../shared/generated/records";
 
 export const NONE = -1;
 const BACKWARD = "(backward)";

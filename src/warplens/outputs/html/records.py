@@ -1,0 +1,244 @@
+"""What the data of a page holds besides its columns: the header of each page, and what the header is made of.
+
+The page's TypeScript types are generated from these records (`make web`), so each is written once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from warplens import __version__
+from warplens.model.kernel_code import CompilationFacts
+from warplens.model.kernel_scene import LaunchFacts, MaskFacts, PatternFacts, TensorFacts
+from warplens.model.targets import Target
+
+FORMAT = "warplens-page"
+VERSION = 1
+
+
+class ColumnSpec(msgspec.Struct, frozen=True, omit_defaults=True, rename=lambda name: name.removeprefix("is_")):
+    """Where a column of numbers is among the bytes, and how it is read."""
+
+    at: int
+    rows: int
+    width: int
+    """Bytes of a number."""
+    delta: bool = False
+    """Differences, to be summed."""
+    scale: int = 1
+    is_float: bool = False
+    """Eight planes of doubles."""
+    is_single: bool = False
+    """The bits of float32."""
+    is_text: bool = False
+    """Numbers of texts in the header's list; -1 for none."""
+    is_bool: bool = False
+    nulls: ColumnSpec | None = None
+    """Rows without a value."""
+
+
+class PageHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """What every page has."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    warplens: str = __version__
+    title: str
+    texts: list[str]
+
+
+class LeftOut(msgspec.Struct, frozen=True, rename="camel"):
+    """Host events that are not on the page."""
+
+    events: int
+    shorter_than_ns: int
+
+
+class LaneHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A thread or stream, and its rows of events."""
+
+    first: int
+    events: int
+    gpu: bool
+    untimed: bool = False
+    """Holds recorded callers, whose times are unknown: not part of the timeline."""
+    process: str
+    thread: str
+    process_name: str
+    thread_name: str
+
+
+class StepMark(msgspec.Struct, frozen=True):
+    """A step on the host, in ns."""
+
+    step: int
+    name: str
+    start: int
+    end: int
+
+
+class Labels(msgspec.Struct, frozen=True):
+    """Per pair of name and kind: number of the name, the kind, the short name and the category; -1 for none."""
+
+    name: list[int]
+    kind: list[int]
+    short: list[int]
+    category: list[int]
+
+
+class Copies(msgspec.Struct, frozen=True):
+    """Rows of the copies, and their sizes."""
+
+    row: ColumnSpec
+    bytes: ColumnSpec
+
+
+class Members(msgspec.Struct, frozen=True):
+    """Per GPU event its group, and per table the row of each group."""
+
+    group: ColumnSpec
+    rows: dict[str, ColumnSpec]
+
+
+Geometry = tuple[str, str, int, int, float]
+"""Grid, block, registers, bytes of shared memory, occupancy in percent; -1 where unknown."""
+
+
+class SceneHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The events of one trace."""
+
+    label: str
+    device: str
+    events: int
+    left_out: LeftOut
+    lanes: list[LaneHeader]
+    steps: list[StepMark]
+    columns: dict[str, ColumnSpec]
+    labels: Labels
+    specs: list[list[int]]
+    geometries: list[Geometry]
+    copies: Copies
+    members: Members
+
+
+class ColumnHeader(msgspec.Struct, frozen=True):
+    """A column of a table."""
+
+    name: str
+    unit: str
+    meaning: str
+    data: ColumnSpec
+
+
+class TableHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A table. With an `order`, rows are stored in another one: sort by these columns, descending where true."""
+
+    name: str
+    meaning: str
+    notes: list[str]
+    rows: int
+    order: list[tuple[str, bool]] = []
+    columns: list[ColumnHeader]
+
+
+class ReportHeader(PageHeader, frozen=True, kw_only=True, rename="camel"):
+    """The page of a report, a comparison, a Gantt chart or a profile without a timeline."""
+
+    source: str
+    mode: str
+    start: str
+    command: str
+    facts: dict[str, str]
+    definitions: dict[str, dict[str, str]]
+    explanations: dict[str, str]
+    finding_targets: list[list[Target]]
+    """Per row of the table `findings` what it points at, the most telling first; events by their row on the page."""
+    targets: list[list[Target]]
+    """The same for the table `evidence`."""
+    kinds: list[str]
+    colours: dict[str, str]
+    kind_colours: dict[str, str]
+    spare_colours: list[str]
+    scenes: list[SceneHeader]
+    tables: list[TableHeader]
+
+
+class PackedText(msgspec.Struct, frozen=True):
+    """One text of a compilation."""
+
+    kind: str
+    text: int
+    chains: ColumnSpec
+    bookkeeping: ColumnSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedCheck(CompilationFacts):
+    """A compilation with its texts."""
+
+    texts: list[PackedText]
+
+
+class CodeHeader(PageHeader, frozen=True, kw_only=True):
+    """The page of compiled kernels."""
+
+    notes: list[str]
+    checks: list[PackedCheck]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedTensor(TensorFacts):
+    """A tensor with its values before and after the launch."""
+
+    before: ColumnSpec | None
+    after: ColumnSpec | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedPattern(PatternFacts):
+    """A pattern of offsets."""
+
+    offsets: ColumnSpec | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedMask(MaskFacts):
+    """A mask of lanes."""
+
+    bits: ColumnSpec | None
+
+
+class PackedEvents(msgspec.Struct, frozen=True):
+    """The operations of a launch."""
+
+    ops: list[str]
+    shapes: list[list[int]]
+    columns: dict[str, ColumnSpec]
+    values: list[ColumnSpec | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedLaunch(LaunchFacts):
+    """A launch."""
+
+    tensors: list[PackedTensor]
+    patterns: list[PackedPattern]
+    masks: list[PackedMask]
+    events: PackedEvents | None
+
+
+class KernelHeader(PageHeader, frozen=True, kw_only=True):
+    """The page of traced launches."""
+
+    triton: str
+    mode: str
+    sampling: str
+    notes: list[str]
+    fault_kinds: dict[str, str]
+    """What each kind of fault means."""
+    launches: list[PackedLaunch]
+
+
+HEADERS = (ReportHeader, KernelHeader, CodeHeader)
