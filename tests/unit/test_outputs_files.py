@@ -10,14 +10,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import polars as pl
 import pytest
 
 from warplens.errors import UsageError, WarplensError
 from warplens.model.table import Column, Table
-from warplens.outputs import Document, choose_output, plan_outputs, registry, write
+from warplens.outputs import OUTPUTS, Document, choose_output, plan_outputs, registry, write
 from warplens.outputs import text as text_module
+from warplens.outputs.document import DocumentKind
 
 
 def sizes(name: str = "sizes") -> Table:
@@ -251,3 +253,13 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     program = "import sys, warplens.outputs; print(*{'rich', 'xlsxwriter', 'polars', 'msgspec'} & set(sys.modules))"
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert finished.stdout.split() == []
+
+
+def test_every_kind_of_document_has_a_page_of_its_own_in_the_registry() -> None:
+    kinds = get_args(DocumentKind)
+    pages = [output for output in OUTPUTS if output.suffix == ".html"]
+    assert [page.kind for page in pages] == list(kinds)
+    assert len({page.writes for page in pages}) == len(kinds)
+    chosen = choose_output("x.html")
+    assert [chosen.for_kind(kind) for kind in kinds] == pages
+    assert choose_output("x.csv").for_kind("diff") == choose_output("x.csv")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from warplens.model.kernel_code import KernelCode
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from warplens.model.targets import Target
 
 
+DocumentKind = Literal["report", "diff", "gantt", "paths", "kernel_trace", "kernel_code"]
+"""A trace, two of something, a trace as a chart, sums without a timeline, traced launches, compiled kernels."""
+
+
 @dataclass(frozen=True)
 class Extras:
     """What only the page shows: the events themselves, and the words that explain what is on it.
 
-    `mode` is report, diff, gantt or paths; `start` the view it opens with, as the page's address spells it.
+    `start` is the view it opens with, as the page's address spells it.
     """
 
-    mode: str = "report"
     scenes: Sequence[Scene] = ()
     command: str = ""
     start: str = ""
@@ -47,10 +50,12 @@ class Document:
     source: str
     facts: Mapping[str, str]
     tables: Sequence[Table]
+    kind: DocumentKind = "report"
+    """What it is; the registry of outputs has a page for each kind."""
     extras: Callable[[], Extras] | None = None
     headline: Sequence[str] = ()
     page: Callable[[], KernelScene | KernelCode] | None = None
-    """What a page of its own kind shows instead of tables: traced launches, or compiled kernels."""
+    """What the pages of kernels show instead of tables: traced launches, or compiled kernels."""
     theme: str = ""
     """Colours that a page opens with: light or dark; empty: as the browser prefers."""
 

@@ -78,7 +78,7 @@ def write(target: Target, document: Document) -> list[Path]:
         _check_overwriting(target, files)
     with whole_files(files) as staged:
         for temporary, part in zip(staged, parts, strict=True):
-            temporary.write_bytes(target.output.render(part))
+            temporary.write_bytes(target.output.for_kind(document.kind).render(part))
     return files
 
 

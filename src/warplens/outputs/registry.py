@@ -6,20 +6,24 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from warplens.errors import UsageError
-from warplens.outputs.document import Document
+from warplens.outputs.document import Document, DocumentKind
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.markdown import markdown_bytes
 from warplens.outputs.tabular import csv_bytes, parquet_bytes
 from warplens.outputs.workbook import workbook_bytes
+
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
 class Output:
     """One kind of file: how its name ends, what it holds, and the function that makes its bytes.
 
-    `one_table` outputs hold exactly one table; with `directory`, each table gets such a file of its own.
+    `one_table` outputs hold exactly one table; with `directory`, each table gets such a file of its own. An output
+    with a `kind` is for documents of this kind; one without takes any.
     """
 
     name: str
@@ -29,34 +33,65 @@ class Output:
     binary: bool = False
     one_table: bool = False
     directory: bool = False
+    kind: DocumentKind | None = None
+
+    def for_kind(self, kind: DocumentKind) -> Output:
+        """The output of this name for documents of a kind; a path chooses before the document is made."""
+        if self.kind is None:
+            return self
+        return next(output for output in OUTPUTS if output.name == self.name and output.kind == kind)
 
 
 _CSV = Output("csv", ".csv", "one table as CSV", csv_bytes, one_table=True)
 _PARQUET = Output("parquet", ".parquet", "one table as Parquet", parquet_bytes, binary=True, one_table=True)
 
 
-def _page_bytes(document: Document) -> bytes:
-    page = _plain_page(document)
+def _themed(document: Document, page: bytes) -> bytes:
     root = f'<html lang="en" data-chosen="{document.theme}">'
     return page.replace(b'<html lang="en">', root.encode(), 1) if document.theme else page
 
 
-def _plain_page(document: Document) -> bytes:
-    """The page that fits the document: of traced launches, of compiled kernels, or of tables and a timeline."""
-    if document.page is None:
-        from warplens.outputs.html import page_bytes
+def _report_page(document: Document) -> bytes:
+    from warplens.outputs.html.page import page_bytes
 
-        return page_bytes(document)
+    return _themed(document, page_bytes(document))
+
+
+def _kernel_trace_page(document: Document) -> bytes:
     from warplens.model.kernel_scene import KernelScene
-    from warplens.outputs.html.code_page import code_page_bytes
     from warplens.outputs.html.kernel_page import kernel_page_bytes
 
-    content = document.page()
-    return kernel_page_bytes(content) if isinstance(content, KernelScene) else code_page_bytes(content)
+    return _themed(document, kernel_page_bytes(_content(document, KernelScene)))
 
 
+def _kernel_code_page(document: Document) -> bytes:
+    from warplens.model.kernel_code import KernelCode
+    from warplens.outputs.html.code_page import code_page_bytes
+
+    return _themed(document, code_page_bytes(_content(document, KernelCode)))
+
+
+def _content(document: Document, wanted: type[Content]) -> Content:
+    content = document.page() if document.page is not None else None
+    if not isinstance(content, wanted):
+        raise TypeError(f"a document of kind {document.kind} holds {type(content).__name__}, not {wanted.__name__}")
+    return content
+
+
+def _page(kind: DocumentKind, writes: str, render: Callable[[Document], bytes] = _report_page) -> Output:
+    return Output("html", ".html", writes, render, kind=kind)
+
+
+PAGES = (
+    _page("report", "a page that opens from disk: pictures and every table"),
+    _page("diff", "a page of what changed between two profiles"),
+    _page("gantt", "a page of the timeline alone"),
+    _page("paths", "a page of call paths and tables"),
+    _page("kernel_trace", "a page of traced launches, program by program", _kernel_trace_page),
+    _page("kernel_code", "a page of Python next to the compiler's texts", _kernel_code_page),
+)
 OUTPUTS = (
-    Output("html", ".html", "a page that opens from disk: pictures and every table", _page_bytes),
+    *PAGES,
     Output("xlsx", ".xlsx", "a workbook with one sheet per table", workbook_bytes, binary=True),
     Output("json", ".json", "one JSON object with every table", json_bytes),
     Output("markdown", ".md", "a page to paste into an issue", markdown_bytes),
@@ -82,7 +117,7 @@ def choose_output(path: str, tables: str = "csv") -> Output:
     for output in OUTPUTS:
         if output.suffix == suffix and not output.directory:
             return output
-    known = ", ".join(output.suffix for output in OUTPUTS if not output.directory)
+    known = ", ".join(dict.fromkeys(output.suffix for output in OUTPUTS if not output.directory))
     raise UsageError(
         f"cannot tell what to write to {path!r}", hint=f"end it in {known}, or in / for a directory of tables"
     )

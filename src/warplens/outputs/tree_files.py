@@ -26,7 +26,7 @@ def plan_tree_file(path: str, *, force: bool, inputs: Sequence[str] = ()) -> Tre
     """The target a path asks for, or a `UsageError` before anything is computed."""
     if path.endswith(tuple(FORMATS)):
         return plan_flamegraph(path, force=force, inputs=inputs)
-    tables = tuple(output.suffix for output in OUTPUTS if not output.directory)
+    tables = tuple(dict.fromkeys(output.suffix for output in OUTPUTS if not output.directory))
     if not path.lower().endswith(tables):
         raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {' or '.join((*FORMATS, *tables))}")
     (target,) = plan_outputs([path], tables="csv", force=force, names=["tree"], inputs=inputs)
@@ -52,8 +52,8 @@ def write_tree_file(
         return
     is_page = target.output.name == PAGE
     content = with_categories(rows(), look().categories) if is_page else rows()
-    extras = (lambda: Extras("paths", command=command)) if is_page else None
-    write(target, Document(f"Warplens call tree: {name}", name, {}, [content], extras))
+    extras = (lambda: Extras(command=command)) if is_page else None
+    write(target, Document(f"Warplens call tree: {name}", name, {}, [content], "paths", extras))
 
 
 def with_categories(tree: Table, categories: Mapping[str, str]) -> Table:

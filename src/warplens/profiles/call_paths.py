@@ -120,6 +120,7 @@ class PathsProfile(TablesOnDemand):
             source=meta.source,
             facts=facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
-            extras=lambda: Extras("paths", command=command),
+            kind="paths",
+            extras=lambda: Extras(command=command),
             headline=headline(meta, facts),
         )

@@ -121,12 +121,13 @@ class Comparison(TablesOnDemand):
             source=self.source,
             facts=self.facts(),
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
+            kind="diff",
             extras=lambda: self._extras(command),
         )
 
     def _extras(self, command: str) -> Extras:
         scenes = [profile.scene(tables=False) for profile in self._sides.profiles]
-        return Extras("diff", scenes, command, definitions=definitions())
+        return Extras(scenes=scenes, command=command, definitions=definitions())
 
 
 def _tree_of(paths: Table) -> Tree:

@@ -119,9 +119,10 @@ class OpenedCheck(TablesOnDemand):
             source=self.source,
             facts=facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
-            extras=lambda: Extras("paths", command=command, explanations=explanations),
+            extras=lambda: Extras(command=command, explanations=explanations),
             headline=(facts["targets"], f"Triton {facts['Triton']}", plural(len(self.checks), "compilation")),
-            page=(lambda: kernel_code(self.checked)) if has_texts and self.checks else None,
+            kind="kernel_code" if has_texts and self.checks else "paths",
+            page=lambda: kernel_code(self.checked),
         )
 
 

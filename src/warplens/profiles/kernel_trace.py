@@ -90,9 +90,10 @@ class OpenedKernelTrace(TablesOnDemand):
             source=self.source,
             facts=facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
-            extras=lambda: Extras("paths", command=command),
+            extras=lambda: Extras(command=command),
             headline=(f"Triton {trace.triton}", plural(len(trace.launches), "launch", "launches")),
-            page=self._scene if trace.mode == "record" else None,
+            kind="kernel_trace" if trace.mode == "record" else "paths",
+            page=self._scene,
         )
 
     def _scene(self) -> KernelScene:

@@ -67,7 +67,8 @@ class OpenedReplay(TablesOnDemand):
             source=self.source,
             facts=facts | {name: text for name, text in result.versions.items() if text},
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
-            extras=lambda: Extras("paths", command=command),
+            kind="paths",
+            extras=lambda: Extras(command=command),
             headline=(result.device, "replay result", plural(len(result.units), "unit")),
         )
 

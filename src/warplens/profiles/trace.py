@@ -22,6 +22,7 @@ from warplens.model.table import Table
 from warplens.model.trace import Meta, Trace
 from warplens.model.tree import Tree
 from warplens.outputs import Document, Extras
+from warplens.outputs.document import DocumentKind
 from warplens.profiles.describing import definitions, device_line, find_gpu, headline, trace_facts
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.options import Rules, split_rules
@@ -121,7 +122,7 @@ class Profile(TablesOnDemand):
         return verdict({name: self.table(name) for name in NEEDED_TABLES})
 
     def document(
-        self, tables: Iterable[str] | None = None, *, command: str = "", mode: str = "report", start: str = ""
+        self, tables: Iterable[str] | None = None, *, command: str = "", mode: DocumentKind = "report", start: str = ""
     ) -> Document:
         """The tables with the facts about the file, as the outputs take them.
 
@@ -133,19 +134,19 @@ class Profile(TablesOnDemand):
             source=self.source,
             facts=facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
-            extras=lambda: self._extras(mode, command, start),
+            kind=mode,
+            extras=lambda: self._extras(command, start),
             headline=headline(self.meta, facts),
         )
 
-    def _extras(self, mode: str, command: str, start: str) -> Extras:
+    def _extras(self, command: str, start: str) -> Extras:
         codes = dict.fromkeys(finding.code for finding in self.findings())
         return Extras(
-            mode,
-            [self.scene()],
-            command,
-            start,
-            definitions(),
-            {code: RULES.explain(code) for code in codes},
+            scenes=[self.scene()],
+            command=command,
+            start=start,
+            definitions=definitions(),
+            explanations={code: RULES.explain(code) for code in codes},
             finding_targets=finding_targets(self.findings()),
             evidence_targets=evidence_targets(self.findings()),
         )

@@ -13,7 +13,7 @@ from warplens.cli.printing import width
 from warplens.cli.rows import print_json
 from warplens.cli.verb import Verb, VerbGroup
 from warplens.errors import UsageError, WarplensError
-from warplens.files import check_file, write_whole
+from warplens.files import check_file
 
 if TYPE_CHECKING:
     from warplens.puzzles.child import Answer, Result
@@ -204,11 +204,13 @@ def _page(args: argparse.Namespace, file: Path, result: Result) -> Path | None:
         return None
     from warplens.kernel_lab.tracing import load
     from warplens.kernel_lab.tracing.scene import kernel_scene
-    from warplens.outputs.html.kernel_page import kernel_page_bytes
+    from warplens.outputs import Document, Target, choose_output, write
 
     path = Path(args.output) if args.output else own
     try:
-        write_whole(path, kernel_page_bytes(kernel_scene(load(result.trace))))
+        scene = kernel_scene(load(result.trace))
+        document = Document(scene.title, str(result.trace), {}, [], "kernel_trace", page=lambda: scene)
+        write(Target(path, choose_output(PAGE_SUFFIX), force=True), document)
     except WarplensError as error:
         print(f"no page: {error}", file=sys.stderr)
         return None

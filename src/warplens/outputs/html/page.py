@@ -67,7 +67,7 @@ def packed_document(document: Document) -> bytes:
         title=document.title,
         texts=list(packer.texts),
         source=document.source,
-        mode=extras.mode,
+        mode=document.kind,
         start=extras.start,
         command=extras.command,
         facts=dict(document.facts),
