@@ -147,13 +147,13 @@ def test_the_legend_hides_a_category(page: Any) -> None:
     chip = page.page.locator("#timeline .tl-legend button", has_text="GEMM").first
     chip.click()
     page.page.wait_for_timeout(400)
-    assert page.js("() => warplens.store.list('hide', '|')") == ["GEMM"]
+    assert page.js("() => warplens.store.get('hide')") == ["GEMM"]
     assert (
         page.page.locator("#timeline .tl-legend button", has_text="GEMM").first.get_attribute("aria-pressed") == "false"
     )
     chip.click()
     page.page.wait_for_timeout(400)
-    assert page.js("() => warplens.store.list('hide', '|')") == []
+    assert page.js("() => warplens.store.get('hide')") == []
 
 
 def test_search_goes_from_match_to_match(page: Any) -> None:

@@ -18,7 +18,7 @@ PIXEL = """([label, time]) => {
   const canvas = document.querySelector(".tl-stage canvas");
   const box = canvas.getBoundingClientRect();
   const row = [...document.querySelectorAll(".tl-label")].find(each => each.textContent.includes(label));
-  const [from, to] = warplens.store.pair("view") ?? warplens.extent();
+  const [from, to] = warplens.store.get("view") ?? warplens.extent();
   const scale = canvas.width / box.width;
   const x = (time - from) / (to - from) * box.width, y = row.getBoundingClientRect().top - box.top + 6;
   const [r, g, b] = canvas.getContext("2d").getImageData(Math.round(x * scale), Math.round(y * scale), 1, 1).data;
