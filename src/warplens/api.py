@@ -21,8 +21,6 @@ from warplens.outputs import plan_outputs, write
 from warplens.passes import run_passes
 from warplens.profiles.call_paths import PathsProfile
 from warplens.profiles.file_kinds import KERNEL_FACTS, KERNEL_TRACE, REPLAY_PLAN, REPLAY_RESULT, file_kind
-from warplens.profiles.opened import Opened
-from warplens.profiles.options import Rules
 from warplens.profiles.trace import TABLE_NAMES, Profile
 from warplens.readers import cache as trace_cache
 from warplens.readers import inputs
@@ -34,7 +32,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from warplens.profiles.comparison import Comparison
-    from warplens.profiles.options import OpenOptions
+    from warplens.profiles.opened import Opened
+    from warplens.profiles.options import OpenOptions, Rules
 
 
 def open(

@@ -29,7 +29,7 @@ from warplens.model.tree import Tree, build_tree
 from warplens.outputs import Document, Extras
 from warplens.profiles.call_paths import PathsProfile
 from warplens.profiles.describing import definitions, device_line
-from warplens.profiles.on_demand import TablesOnDemand, TableSource
+from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.trace import Profile
 from warplens.units import format_flop
 
@@ -64,9 +64,9 @@ class Comparison(TablesOnDemand):
     contains = "a comparison"
 
     def __init__(
-        self, makers: Mapping[str, TableMaker], sides: Sides, facts: Callable[[Comparison], dict[str, str]]
+        self, tables: Mapping[str, TableSource], sides: Sides, facts: Callable[[Comparison], dict[str, str]]
     ) -> None:
-        super().__init__({name: TableSource(make) for name, make in makers.items()})
+        super().__init__(tables)
         self._sides, self._facts = sides, facts
 
     def _contents(self) -> str:
@@ -156,7 +156,7 @@ def compare_paths(a: PathsProfile, b: PathsProfile) -> Comparison:
     }
     makers = {REPORT_TABLES: partial(_summary, dict(makers)), **makers, TREE: partial(_paths_tree, a, b)}
     sides = Sides((a.source, b.source), _same_gpu(a.hardware, b.hardware))
-    return Comparison(makers, sides, partial(_paths_facts, a, b))
+    return Comparison(_table_sources(makers), sides, partial(_paths_facts, a, b))
 
 
 def _profile_diff(name: str, a: PathsProfile, b: PathsProfile) -> Table:
@@ -177,10 +177,9 @@ def _paths_facts(a: PathsProfile, b: PathsProfile, comparison: Comparison) -> di
 def compare_profiles(a: Profile, b: Profile, *, whole: bool = False) -> Comparison:
     """Two traces; times are per step where both have steps with GPU work, unless `whole` asks for the whole traces."""
     compared = pair(a.workspace, b.workspace, whole=whole)
-    makers: dict[str, TableMaker] = {name: partial(make, compared) for name, make in DIFF_TABLES.items()}
-    makers[TREE] = partial(diff_tree, compared)
+    tables = bound(DIFF_TABLES, compared) | {TREE: TableSource(partial(diff_tree, compared))}
     sides = Sides((a.source, b.source), _same_gpu(a.hardware, b.hardware), compared, (a, b))
-    return Comparison(makers, sides, partial(_trace_facts, (a, b), compared))
+    return Comparison(tables, sides, partial(_trace_facts, (a, b), compared))
 
 
 def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: Comparison) -> dict[str, str]:
@@ -232,12 +231,12 @@ def compare_reports(a: Path, b: Path) -> Comparison:
     files = [_report_files(folder) for folder in (a, b)]
     shared = [name for name in files[0] if name in files[1]]
     if not shared:
-        raise UsageError(f"{a} and {b} have no table in common", hint="write both with: warplens report TRACE -o dir/")
+        raise UsageError(f"{a} and {b} have no table in common", hint="write both as reports, each to a directory")
     pairs = {name: partial(_table_diff, name, files[0][name], files[1][name]) for name in shared}
     summary = partial(_summary, pairs)
     makers: dict[str, TableMaker] = {REPORT_TABLES: summary, **pairs}
     only = tuple(tuple(sorted(set(files[side]) - set(shared))) for side in (0, 1))
-    return Comparison(makers, Sides((str(a), str(b))), partial(_report_facts, (a, b), only))
+    return Comparison(_table_sources(makers), Sides((str(a), str(b))), partial(_report_facts, (a, b), only))
 
 
 def _report_facts(
@@ -254,6 +253,10 @@ def _report_facts(
     return facts
 
 
+def _table_sources(makers: Mapping[str, TableMaker]) -> dict[str, TableSource]:
+    return {name: TableSource(make) for name, make in makers.items()}
+
+
 def _summary(pairs: Mapping[str, TableMaker]) -> Table:
     return summary_of([make() for make in pairs.values()])
 
@@ -261,7 +264,7 @@ def _summary(pairs: Mapping[str, TableMaker]) -> Table:
 def _report_files(folder: Path) -> dict[str, Path]:
     files = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix in SUFFIXES}
     if not files:
-        hint = "warplens report TRACE -o dir/ writes them"
+        hint = "a report that is written to a directory has them"
         raise UsageError(f"{folder} contains no report tables (.csv or .parquet)", hint=hint)
     return files
 
