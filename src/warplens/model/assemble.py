@@ -203,7 +203,11 @@ def side_of_events(name: str, rows: Sequence[tuple[object, ...]], row_of: Ints) 
 def memory_frame(
     allocations: Sequence[Allocation], origin: int, lanes: pl.DataFrame, damage: Counter[str]
 ) -> pl.DataFrame:
-    usable = [each for each in allocations if each.start_ns is not None and abs(each.start_ns - origin) < YEAR_NS]
+    usable = [
+        allocation
+        for allocation in allocations
+        if allocation.start_ns is not None and abs(allocation.start_ns - origin) < YEAR_NS
+    ]
     damage["out_of_range"] += len(allocations) - len(usable)
     lane_of = {pair: row for row, pair in enumerate(zip(lanes["process"], lanes["thread"], strict=True))}
     rows = [

@@ -1,4 +1,4 @@
-"""What readers say of events beside their times: records that `TraceBuilder` takes, one for each side of a trace."""
+"""Facts about events other than their times: the records that `TraceBuilder` takes."""
 
 from __future__ import annotations
 

@@ -27,5 +27,5 @@ def inverted(tree: Tree) -> Tree:
     np.add.at(self_ns, node, tree.self_ns[at])
     np.add.at(self_count, node, tree.self_count[at])
     source = np.concatenate(sources).tolist()
-    names, kinds = [tree.name[each] for each in source], [tree.kind[each] for each in source]
+    names, kinds = [tree.name[node] for node in source], [tree.kind[node] for node in source]
     return build_tree(np.concatenate(parents), names, kinds, self_ns, self_count, tree.weight)

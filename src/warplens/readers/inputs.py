@@ -22,7 +22,7 @@ from warplens.readers.shared.stored_file import StoredFile
 
 @dataclass
 class Input:
-    """A profile that can be read once, with the ExecutionTrace beside it and what its capture has to say."""
+    """A profile that can be read once, with its ExecutionTrace and the notes of its capture."""
 
     profile: StoredFile
     content_hash: str
@@ -39,38 +39,38 @@ class Input:
         text, notes = self.profile.unwrap()
         size = len(self.profile.stored)
         meta = Meta(source=str(self.shown_path), format="", size_bytes=size, content_hash=self.content_hash)
-        found = registry.read(text, meta, [*notes, *self.notes])
-        facts = {**found.meta.facts, **dict(self.facts)}
+        profile = registry.read(text, meta, [*notes, *self.notes])
+        facts = {**profile.meta.facts, **dict(self.facts)}
         # The profiler forgets which rank it was where the program closes its process group first.
-        rank = found.meta.distributed or self.rank
-        found = replace(found, meta=msgspec.structs.replace(found.meta, facts=facts, distributed=rank))
-        return found if self.calls is None else self._with_arguments(found, text, self.calls)
+        rank = profile.meta.distributed or self.rank
+        profile = replace(profile, meta=msgspec.structs.replace(profile.meta, facts=facts, distributed=rank))
+        return profile if self.calls is None else self._with_arguments(profile, text, self.calls)
 
-    def _with_arguments(self, found: Trace | CallPaths, text: bytes, calls: StoredFile) -> Trace:
-        if isinstance(found, CallPaths):
+    def _with_arguments(self, profile: Trace | CallPaths, text: bytes, calls: StoredFile) -> Trace:
+        if isinstance(profile, CallPaths):
             raise UsageError("only a PyTorch trace has an ExecutionTrace", hint="omit the ExecutionTrace")
         from warplens.readers.execution_trace.join import join
         from warplens.readers.execution_trace.step import carry_over
 
         nodes = calls.unwrap()[0]
         if self.step is None:
-            return join(found, text, nodes, str(calls.path))
+            return join(profile, text, nodes, str(calls.path))
         step_text, notes = self.step.unwrap()
-        beside = registry.read(step_text, Meta(source=str(self.step.path), format=""), notes)
-        if isinstance(beside, CallPaths):
+        step_trace = registry.read(step_text, Meta(source=str(self.step.path), format=""), notes)
+        if isinstance(step_trace, CallPaths):
             raise FormatError("not a trace", where=str(self.step.path))
-        return carry_over(found, join(beside, step_text, nodes, str(calls.path)))
+        return carry_over(profile, join(step_trace, step_text, nodes, str(calls.path)))
 
 
 def find(path: Path, execution_trace: Path | None = None) -> Input:
     """What lies at a path; `execution_trace` is one of the same run."""
-    held = bundle.find(path)
-    found = _of_bundle(path, held) if held is not None else _of_file(path)
+    bundle_files = bundle.find(path)
+    entry = _of_bundle(path, bundle_files) if bundle_files is not None else _of_file(path)
     if execution_trace is None:
-        return found
+        return entry
     calls = stored_file.load(execution_trace)
-    both = hashlib.blake2b(f"{found.content_hash} {calls.content_hash}".encode(), digest_size=16).hexdigest()
-    return replace(found, calls=calls, step=None, content_hash=both)
+    both = hashlib.blake2b(f"{entry.content_hash} {calls.content_hash}".encode(), digest_size=16).hexdigest()
+    return replace(entry, calls=calls, step=None, content_hash=both)
 
 
 def _of_file(path: Path) -> Input:
@@ -78,20 +78,20 @@ def _of_file(path: Path) -> Input:
     return Input(profile, profile.content_hash, path)
 
 
-def _of_bundle(path: Path, held: Bundle) -> Input:
-    profile = held.profile
+def _of_bundle(path: Path, bundle_files: Bundle) -> Input:
+    profile = bundle_files.profile
     is_torch = profile == TRACE
     calls, step = (
-        StoredFile(path / name, held.files[name]) if is_torch and name in held.files else None
+        StoredFile(path / name, bundle_files.files[name]) if is_torch and name in bundle_files.files else None
         for name in (EXECUTION_TRACE, EXECUTION_STEP)
     )
     return Input(
-        StoredFile(path / profile, held.files[profile]),
-        held.content_hash,
+        StoredFile(path / profile, bundle_files.files[profile]),
+        bundle_files.content_hash,
         path,
         calls,
         step,
-        tuple(held.notes()),
-        tuple(held.facts().items()),
-        held.rank,
+        tuple(bundle_files.notes()),
+        tuple(bundle_files.facts().items()),
+        bundle_files.rank,
     )

@@ -1,4 +1,4 @@
-"""An SQLite file: which profiler wrote it is told by its tables."""
+"""An SQLite file: its tables show which profiler wrote it."""
 
 from __future__ import annotations
 

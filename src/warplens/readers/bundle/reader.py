@@ -56,11 +56,11 @@ class Bundle:
     @property
     def profile(self) -> str:
         """The name of the file that holds the profile."""
-        found = next((name for name in PROFILES if name in self.files), None)
-        if found is None:
+        profile = next((name for name in PROFILES if name in self.files), None)
+        if profile is None:
             why = "; ".join(self.manifest.notes) or "nothing was recorded"
             raise FormatError(f"a capture bundle without a profile ({why})", where=str(self.path))
-        return found
+        return profile
 
     @property
     def rank(self) -> Distributed | None:
@@ -93,14 +93,14 @@ class Bundle:
 
     def facts(self) -> dict[str, str]:
         """What to show of the run that made it."""
-        found = {"recorded with": self.manifest.backend, "program": " ".join(self.manifest.command[1:])}
+        facts = {"recorded with": self.manifest.backend, "program": " ".join(self.manifest.command[1:])}
         try:
             known = msgspec.json.decode(self.files.get(ENVIRONMENT, b"{}"))
             packages = known.get("packages", {})
-            found |= {name: str(packages[name]) for name in SHOWN_PACKAGES if name in packages}
+            facts |= {name: str(packages[name]) for name in SHOWN_PACKAGES if name in packages}
         except (msgspec.DecodeError, AttributeError):
             pass  # the damaged file is named in the notes
-        return {name: text for name, text in found.items() if text}
+        return {name: text for name, text in facts.items() if text}
 
     def _differs(self, name: str, facts: dict[str, object]) -> bool:
         content = self.files.get(name)

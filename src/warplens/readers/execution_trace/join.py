@@ -60,8 +60,8 @@ def join(trace: Trace, kineto_text: bytes, execution_text: bytes, where: str = "
 def joined_share(trace: Trace) -> float:
     """The share of all op calls of the trace, autograd's nodes too, that have arguments; 0 where it has no ops."""
     is_op = trace.is_kind("op")
-    found = is_op[trace.arguments["id"].to_numpy()]
-    return float(found.sum() / is_op.sum()) if is_op.any() else 0.0
+    is_joined = is_op[trace.arguments["id"].to_numpy()]
+    return float(is_joined.sum() / is_op.sum()) if is_op.any() else 0.0
 
 
 def _numbered_calls(trace: Trace, kineto_text: bytes) -> pl.DataFrame:
@@ -90,9 +90,9 @@ def record_ids(kineto_text: bytes) -> pl.DataFrame:
         if at < 0:
             close = kineto_text.find(b"}", end, high)
             at = kineto_text.find(EXTERNAL_KEY, end, close if close >= 0 else high)
-        found = EXTERNAL_ID.match(kineto_text, at) if at >= 0 else None
-        if found is not None:
-            external.append(int(found[1]))
+        external_id = EXTERNAL_ID.match(kineto_text, at) if at >= 0 else None
+        if external_id is not None:
+            external.append(int(external_id[1]))
             record.append(int(match[1]))
     numbers = {"external_id": np.array(external, np.int64), "record_id": np.array(record, np.int64)}
     return pl.DataFrame(numbers).filter(pl.col("record_id") > 0)
@@ -124,11 +124,11 @@ def _same_shapes(pairs: pl.DataFrame) -> pl.Series:
     for row in pairs.select(columns).iter_rows():
         places.append(distinct.setdefault(row, len(distinct)))
     verdicts = np.array([_agree(*row) for row in distinct], bool)
-    found = verdicts[places] if places else np.zeros(0, bool)
+    agrees = verdicts[places] if places else np.zeros(0, bool)
     named = pairs["same_name"].to_numpy()
-    if named.any() and (~found[named]).mean() > OTHER_RUN:
-        found = np.zeros(len(found), bool)
-    return pl.Series(found, dtype=pl.Boolean)
+    if named.any() and (~agrees[named]).mean() > OTHER_RUN:
+        agrees = np.zeros(len(agrees), bool)
+    return pl.Series(agrees, dtype=pl.Boolean)
 
 
 def _agree(dims: str | None, types: str | None, shapes: str, kinds: str) -> bool:

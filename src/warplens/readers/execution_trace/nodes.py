@@ -143,12 +143,12 @@ class Nodes:
     damage: Counter[str]
 
     def notes(self) -> list[Note]:
-        found = []
+        notes = []
         if self.damage["truncated"]:
-            found.append(Note("truncated", detail="the ExecutionTrace is incomplete"))
+            notes.append(Note("truncated", detail="the ExecutionTrace is incomplete"))
         if self.damage["damaged"]:
-            found.append(Note("damaged", self.damage["damaged"], "nodes of the ExecutionTrace"))
-        return found
+            notes.append(Note("damaged", self.damage["damaged"], "nodes of the ExecutionTrace"))
+        return notes
 
 
 def decode_nodes(text: bytes, where: str) -> Nodes:
@@ -173,8 +173,8 @@ def _decoded(text: bytes, where: str, layout: NodeLayout[N]) -> Nodes:
 
 def _header(text: bytes) -> ExecutionHeader:
     head = text[:HEAD_BYTES].decode(errors="replace")
-    found = {name: match[1] for name, pattern in HEADER_FACTS.items() if (match := pattern.search(head))}
-    return ExecutionHeader(found.get("schema"), int(found["pid"]) if "pid" in found else None, found.get("time"))
+    facts = {name: match[1] for name, pattern in HEADER_FACTS.items() if (match := pattern.search(head))}
+    return ExecutionHeader(facts.get("schema"), int(facts["pid"]) if "pid" in facts else None, facts.get("time"))
 
 
 def _scan(text: bytes, layout: NodeLayout[N], damage: Counter[str]) -> list[N]:

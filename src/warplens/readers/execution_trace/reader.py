@@ -44,11 +44,11 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
     outer, orphans = _callers(calls)
     more = [*nodes.notes(), *([Note("execution_trace_orphans", orphans)] if orphans else [])]
     known = {note.code for note in notes}
-    found = msgspec.structs.replace(
+    meta = msgspec.structs.replace(
         meta, format="execution_trace", facts=_facts(nodes.header), events_in_file=calls.height
     )
     return CallPaths(
-        meta=found,
+        meta=meta,
         tree=_tree(calls, outer),
         quality=Quality((*notes, *(note for note in more if note.code not in known))),
         extra=(_table(calls),),
@@ -75,9 +75,9 @@ def _calls(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _bytes(values: pl.Series) -> Ints:
     """The bytes of all tensors in each list of values, those inside inner lists too."""
-    found = map(TENSOR.findall, values.to_list())
-    whole = (sum([int(elements) * int(size) for elements, size in each]) for each in found)
-    return np.array([min(each, MAX_BYTES) for each in whole], np.int64)
+    tensors = map(TENSOR.findall, values.to_list())
+    whole = (sum([int(elements) * int(size) for elements, size in call_tensors]) for call_tensors in tensors)
+    return np.array([min(size, MAX_BYTES) for size in whole], np.int64)
 
 
 def _callers(calls: pl.DataFrame) -> tuple[Ints, int]:
@@ -98,8 +98,8 @@ def _rows_of(wanted: Ints, key: Ints) -> Ints:
     """Where each number stands in `key`, the first time; -1 where it does not, or is absent itself."""
     order = np.argsort(key, kind="stable")
     place = np.minimum(np.searchsorted(key[order], wanted), max(0, len(key) - 1))
-    found = order[place]
-    return np.where((key[found] == wanted) & (wanted >= 0), found, NONE)
+    rows = order[place]
+    return np.where((key[rows] == wanted) & (wanted >= 0), rows, NONE)
 
 
 def _tree(calls: pl.DataFrame, outer: Ints) -> Tree:

@@ -1,4 +1,4 @@
-"""Arguments of calls from a step recorded beside the measured ones.
+"""Arguments of calls from another step than the measured ones.
 
 Recording an ExecutionTrace slows a program down, so a capture takes it of one step of its own, together with that
 step's trace. There the two are joined call by call. A call of the measured steps then has the arguments of a call of
@@ -24,18 +24,18 @@ SIGNATURES = ((*SHAPES, "concrete_inputs"), SHAPES)
 """What two calls must have in common, strictest first."""
 
 
-def carry_over(trace: Trace, beside: Trace) -> Trace:
+def carry_over(trace: Trace, other_step: Trace) -> Trace:
     """The trace with the arguments of the calls of another step of the same run, which has been joined already."""
-    known = _calls(beside).join(beside.arguments.select("id"), on="id", how="semi", maintain_order="left")
+    known = _calls(other_step).join(other_step.arguments.select("id"), on="id", how="semi", maintain_order="left")
     wanted, pairs = _calls(trace), []
     for signature in SIGNATURES:
-        found = _twins(wanted, known, signature)
-        pairs.append(found)
-        wanted = wanted.join(found, on="id", how="anti", maintain_order="left")
+        twins_of_signature = _twins(wanted, known, signature)
+        pairs.append(twins_of_signature)
+        wanted = wanted.join(twins_of_signature, on="id", how="anti", maintain_order="left")
     twins = pl.concat(pairs)
-    renamed = beside.arguments.rename({"id": "twin"})
-    found = twins.join(renamed, on="twin", how="inner", maintain_order="left").sort("id")
-    carried = replace(trace, arguments=found.select(pl.col(name).cast(kind) for name, kind in _schema().items()))
+    renamed = other_step.arguments.rename({"id": "twin"})
+    arguments = twins.join(renamed, on="twin", how="inner", maintain_order="left").sort("id")
+    carried = replace(trace, arguments=arguments.select(pl.col(name).cast(kind) for name, kind in _schema().items()))
     percent = math.floor(1000 * joined_share(carried)) / 10
     count = int(carried.is_kind("op")[carried.arguments["id"].to_numpy()].sum())
     return replace(carried, quality=trace.quality.with_notes(Note("execution_step", count, f"{percent} %")))

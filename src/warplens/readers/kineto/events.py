@@ -46,8 +46,8 @@ class EventReader:
             return -1
         if first.group(1) == b"[":
             return first.end()
-        found = ARRAY_START.search(self.text)
-        return found.end() if found else -1
+        array = ARRAY_START.search(self.text)
+        return array.end() if array else -1
 
     def pieces(self, begin: int | None = None) -> Iterator[list[KinetoEvent]]:
         """The events from the start, or from a place between two events, to the array's end."""

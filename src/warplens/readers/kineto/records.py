@@ -62,7 +62,7 @@ class KinetoEvent(Struct, gc=False):
 
 
 class KinetoHeader(Struct):
-    """What stands beside `traceEvents`; anything else is ignored."""
+    """The keys of the file other than `traceEvents`; the rest is ignored."""
 
     schemaVersion: object = None  # noqa: N815 - the file's own spelling
     deviceProperties: object = None  # noqa: N815

@@ -40,9 +40,9 @@ def _is_entry(entry: object) -> bool:
 
 def _scopes(trace: Trace) -> dict[tuple[str, str], list[int]]:
     """The annotations of each thread and name in the order of their starts, which is that of the rows."""
-    found: dict[tuple[str, str], list[int]] = {}
+    scopes: dict[tuple[str, str], list[int]] = {}
     threads = trace.lanes["thread"].to_list()
     rows = trace.events.filter(pl.col("kind") == CODE["annotation"]).select("id", "lane", "name")
     for row, lane, name in rows.iter_rows():
-        found.setdefault((threads[lane], trace.names[name]), []).append(row)
-    return found
+        scopes.setdefault((threads[lane], trace.names[name]), []).append(row)
+    return scopes

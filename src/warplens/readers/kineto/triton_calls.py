@@ -1,4 +1,4 @@
-"""What PyTorch's profiler writes beside the launch of an Inductor kernel: its file, and the configuration that ran.
+"""What PyTorch's profiler records with the launch of an Inductor kernel: its file, and the configuration that ran.
 
 Only a replay needs these, so they are looked for in the file's text when a plan is made, not with every reading.
 """
@@ -27,7 +27,7 @@ class TritonCall:
 
 def triton_calls(text: bytes) -> dict[int, TritonCall]:
     """By external id: every launch of a generated kernel that says where it comes from."""
-    found: dict[int, TritonCall] = {}
+    calls: dict[int, TritonCall] = {}
     for match in FACTS.finditer(text):
         start = text.rfind(b"{", max(0, match.start() - WINDOW_BYTES), match.start())
         end = text.find(b"}", match.end(), match.end() + WINDOW_BYTES)
@@ -37,8 +37,8 @@ def triton_calls(text: bytes) -> dict[int, TritonCall]:
             continue
         external = args.get("External id")
         if isinstance(external, int):
-            found[external] = _call(args)
-    return found
+            calls[external] = _call(args)
+    return calls
 
 
 def _call(args: dict[str, object]) -> TritonCall:

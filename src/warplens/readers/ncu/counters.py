@@ -122,9 +122,9 @@ def stall_of(name: str) -> tuple[str, str] | None:
     >>> stall_of("smsp__pcsamp_warps_issue_stalled_wait_not_issued")
     """
     for measure, pattern in STALL_METRICS:
-        found = pattern.fullmatch(name)
-        if found:
-            return measure, SAME_STALLS.get(found[1], found[1])
+        match = pattern.fullmatch(name)
+        if match:
+            return measure, SAME_STALLS.get(match[1], match[1])
     return None
 
 
@@ -139,15 +139,15 @@ class LaunchValues:
 
     def of(self, launch: ProfiledLaunch) -> dict[str, Decimal]:
         """The columns that a launch has a value for."""
-        found: dict[str, Decimal] = {}
+        numbers: dict[str, Decimal] = {}
         for column, (unit, names) in METRICS.items():
             for name in self._present(launch.metrics, names):
                 value = self.number(launch, name, unit)
                 if value is not None:
-                    found[column] = value
+                    numbers[column] = value
                     self.used.setdefault(column, set()).add(name)
                     break
-        return found
+        return numbers
 
     def number(self, launch: ProfiledLaunch, name: str, unit: str = PLAIN) -> Decimal | None:
         cell = launch.metrics.get(name)
@@ -162,13 +162,13 @@ class LaunchValues:
 
     def stalls(self, launch: ProfiledLaunch) -> dict[str, dict[str, Decimal]]:
         """What the warps of a launch did, by measure and reason."""
-        found: dict[str, dict[str, Decimal]] = {}
+        stalls: dict[str, dict[str, Decimal]] = {}
         for name in launch.metrics:
             measure = stall_of(name) if "issue_stalled_" in name else None
             value = self.number(launch, name) if measure else None
             if measure and value is not None and value >= 0:
-                found.setdefault(measure[0], {})[measure[1]] = value
-        return {measure: found[measure] for measure, _ in STALL_METRICS if any(found.get(measure, {}).values())}
+                stalls.setdefault(measure[0], {})[measure[1]] = value
+        return {measure: stalls[measure] for measure, _ in STALL_METRICS if any(stalls.get(measure, {}).values())}
 
     def limits(self, launch: ProfiledLaunch) -> str:
         """What allows the fewest blocks at a time on a multiprocessor; several where they are equal."""
@@ -188,7 +188,7 @@ class LaunchValues:
             if name in metrics:
                 yield name
             elif "*" in name:
-                yield from (each for each in metrics if fnmatchcase(each, name))
+                yield from (metric for metric in metrics if fnmatchcase(metric, name))
 
 
 def _per_block(cell: Cell, unit: str) -> Cell:

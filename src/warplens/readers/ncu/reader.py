@@ -45,10 +45,10 @@ _OTHER_PAGES: Final = (
     (re.compile(r"^==ERROR== [^\n]{1,200}", re.MULTILINE), "only an error message", ""),
 )
 ADDITIVE: Final[dict[str, Callable[[MeasuredLaunch], Decimal | None]]] = {
-    "dram_bytes": lambda each: each.dram_bytes,
-    "dram_read_bytes": lambda each: each.numbers.get("dram_read"),
-    "dram_write_bytes": lambda each: each.numbers.get("dram_write"),
-    "instructions": lambda each: each.numbers.get("instructions"),
+    "dram_bytes": lambda result: result.dram_bytes,
+    "dram_read_bytes": lambda result: result.numbers.get("dram_read"),
+    "dram_write_bytes": lambda result: result.numbers.get("dram_write"),
+    "instructions": lambda result: result.numbers.get("instructions"),
 }
 """The metrics that add up over launches: those of the tree."""
 
@@ -66,17 +66,17 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
         raise _refusal(decoded, meta, pages)
     values = LaunchValues(has_decimal_comma(_texts(pages)))
     measured = [_measure(launch, values) for launch in pages.launches]
-    found = [*notes, *_notes(decoded, pages, values, measured)]
-    known = msgspec.structs.replace(
+    all_notes = [*notes, *_notes(decoded, pages, values, measured)]
+    meta = msgspec.structs.replace(
         meta, format="ncu", devices=_devices(measured, values), events_in_file=len(measured), facts=_facts(pages)
     )
     tables = (
         counters_table(measured, values),
         stalls_table(measured),
-        rules_table([each.launch for each in measured], decimal_comma=values.decimal_comma),
+        rules_table([result.launch for result in measured], decimal_comma=values.decimal_comma),
     )
     tree, device = _tree(measured)
-    return CallPaths(known, tree, Quality(tuple(found)), device, tuple(each for each in tables if len(each)))
+    return CallPaths(meta, tree, Quality(tuple(all_notes)), device, tuple(table for table in tables if len(table)))
 
 
 def _decode(text: bytes) -> str:
@@ -88,9 +88,9 @@ def _decode(text: bytes) -> str:
 def _refusal(text: str, meta: Meta, pages: Pages) -> FormatError:
     if not pages.kinds:
         for pattern, what, hint in _OTHER_PAGES:
-            found = pattern.search(text)
-            if found:
-                said = "" if hint else f" ({found[0].strip()})"
+            match = pattern.search(text)
+            if match:
+                said = "" if hint else f" ({match[0].strip()})"
                 return FormatError(f"Nsight Compute output, but {what}{said}", where=meta.source, hint=hint or EXPORT)
         return FormatError("Nsight Compute output without a table", where=meta.source, hint=EXPORT)
     hint = UNFINISHED if pages.truncated else "no kernel was profiled"
@@ -113,28 +113,28 @@ def _measure(launch: ProfiledLaunch, values: LaunchValues) -> MeasuredLaunch:
 
 def _tree(measured: list[MeasuredLaunch]) -> tuple[Tree, tuple[int, ...]]:
     """The root with a node per kernel name, and the GPU of each node."""
-    names = list(dict.fromkeys(each.launch.kernel for each in measured))
+    names = list(dict.fromkeys(result.launch.kernel for result in measured))
     place = {name: node for node, name in enumerate(names, start=1)}
-    node = np.array([place[each.launch.kernel] for each in measured], np.int64)
+    node = np.array([place[result.launch.kernel] for result in measured], np.int64)
     size = len(names) + 1
     self_ns = np.zeros(size, np.int64)
-    np.add.at(self_ns, node, np.array([_time_ns(each) for each in measured], np.int64))
+    np.add.at(self_ns, node, np.array([_time_ns(result) for result in measured], np.int64))
     parent = np.array([-1, *[0] * len(names)], np.int64)
     count = np.bincount(node, minlength=size)
     tree = build_tree(parent, ["all", *names], ["root", *["kernel"] * len(names)], self_ns, count, "GPU time")
     used: list[set[int]] = [set() for _ in range(size)]
-    for number, each in zip(node.tolist(), measured, strict=True):
-        used[number].add(each.launch.device)
+    for number, result in zip(node.tolist(), measured, strict=True):
+        used[number].add(result.launch.device)
     sums = {
-        metric: np.bincount(node, np.array([float(value or 0) for value in found]), size).astype(np.float64)
-        for metric, found in ((metric, [take(each) for each in measured]) for metric, take in ADDITIVE.items())
-        if any(value is not None for value in found)
+        metric: np.bincount(node, np.array([float(value or 0) for value in amounts]), size).astype(np.float64)
+        for metric, amounts in ((metric, [take(result) for result in measured]) for metric, take in ADDITIVE.items())
+        if any(value is not None for value in amounts)
     }
     return tree.with_metrics(sums), tuple(devices.pop() if len(devices) == 1 else NONE for devices in used)
 
 
-def _time_ns(each: MeasuredLaunch) -> int:
-    return max(0, round(each.numbers.get("time", Decimal())))
+def _time_ns(result: MeasuredLaunch) -> int:
+    return max(0, round(result.numbers.get("time", Decimal())))
 
 
 def _devices(measured: list[MeasuredLaunch], values: LaunchValues) -> tuple[Device, ...]:
@@ -153,12 +153,12 @@ def _notes(text: str, pages: Pages, values: LaunchValues, measured: list[Measure
     yield Note("kernel_by_kernel")
     if DETAILS in pages.kinds and any(base_unit(unit)[1] for unit in _units(pages)):
         yield Note("rounded_page")
-    if all(each.dram_bytes is None for each in measured):
+    if all(result.dram_bytes is None for result in measured):
         yield Note("no_dram_bytes")
     names = ", ".join(name for name, _ in values.bad.most_common(3))
     counted = {
-        "missing_duration": (sum("time" not in each.numbers for each in measured), ""),
-        "negative_duration": (sum(each.numbers.get("time", 0) < 0 for each in measured), ""),
+        "missing_duration": (sum("time" not in result.numbers for result in measured), ""),
+        "negative_duration": (sum(result.numbers.get("time", 0) < 0 for result in measured), ""),
         "bad_args": (len(values.bad_launches), names),
         "damaged": (pages.damaged, "incomplete rows of the table"),
     }

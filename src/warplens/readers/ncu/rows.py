@@ -72,17 +72,17 @@ class Pages:
 def read_pages(text: str, wanted: Callable[[str], bool]) -> Pages:
     """The launches of all tables in a text, with the metrics whose names are wanted."""
     pages = Pages()
-    found = HEADER.search(text)
-    if found is None:
+    header = HEADER.search(text)
+    if header is None:
         return pages
-    body = text[found.start() :].lstrip("\ufeff")
+    body = text[header.start() :].lstrip("\ufeff")
     whole = body.endswith(("\n", "\r"))
-    if not whole and (body.count('"') % 2 or not body.endswith(('"', found["delimiter"]))) and body.startswith('"'):
+    if not whole and (body.count('"') % 2 or not body.endswith(('"', header["delimiter"]))) and body.startswith('"'):
         body, pages.truncated = body[: body.rfind("\n") + 1], True  # the last value has lost its end
     table: _Table | None = None
     short, narrow = False, False
     try:
-        for row in csv.reader(io.StringIO(body, newline=""), delimiter=found["delimiter"]):
+        for row in csv.reader(io.StringIO(body, newline=""), delimiter=header["delimiter"]):
             if row and row[0] == "ID":
                 table = _Table(pages, row, wanted)
             elif table is not None:

@@ -139,39 +139,39 @@ def counters_table(measured: Sequence[MeasuredLaunch], values: LaunchValues) -> 
     used = values.used.get("tensor_percent", set())
     notes = [f"tensor_percent is {', '.join(sorted(used))}"] if used else []
     notes += _stall_notes(measured, "top_stall")
-    rows = [_counters_row(each) for each in measured]
+    rows = [_counters_row(result) for result in measured]
     return Table.from_rows("counters", "one row per profiled kernel launch", COUNTERS, rows, *notes)
 
 
-def _counters_row(each: MeasuredLaunch) -> dict[str, object]:
-    launch, found = each.launch, each.numbers
-    theoretical = found.get("occupancy_theoretical_percent")
-    stall, stall_percent = each.top_stall
-    shared = [found[key] for key in ("shared_dynamic", "shared_static") if key in found]
-    row: dict[str, object] = {column.name: _float(found.get(column.name)) for column in COUNTERS}
+def _counters_row(result: MeasuredLaunch) -> dict[str, object]:
+    launch, numbers = result.launch, result.numbers
+    theoretical = numbers.get("occupancy_theoretical_percent")
+    stall, stall_percent = result.top_stall
+    shared = [numbers[key] for key in ("shared_dynamic", "shared_static") if key in numbers]
+    row: dict[str, object] = {column.name: _float(numbers.get(column.name)) for column in COUNTERS}
     return row | {
         **_id(launch),
         "device": _known(launch.device),
         "stream": _known(launch.stream),
         "grid": launch.grid or None,
         "block": launch.block or None,
-        "time_us": _float(found.get("time"), -3),
-        "dram_read_bytes": _whole(found.get("dram_read")),
-        "dram_write_bytes": _whole(found.get("dram_write")),
-        "dram_bytes": _whole(each.dram_bytes),
-        "dram_tbps": _dram_tbps(each),
-        "instructions": _whole(found.get("instructions")),
-        "sm_ghz": _float(found.get("sm_clock"), -9),
-        "occupancy_limit": each.limit if each.limit and (theoretical is None or theoretical < 100) else None,
-        "registers": _whole(found.get("registers")),
+        "time_us": _float(numbers.get("time"), -3),
+        "dram_read_bytes": _whole(numbers.get("dram_read")),
+        "dram_write_bytes": _whole(numbers.get("dram_write")),
+        "dram_bytes": _whole(result.dram_bytes),
+        "dram_tbps": _dram_tbps(result),
+        "instructions": _whole(numbers.get("instructions")),
+        "sm_ghz": _float(numbers.get("sm_clock"), -9),
+        "occupancy_limit": result.limit if result.limit and (theoretical is None or theoretical < 100) else None,
+        "registers": _whole(numbers.get("registers")),
         "shared_memory_bytes": _whole(sum(shared, Decimal())) if shared else None,
         "top_stall": stall,
         "top_stall_percent": stall_percent,
     }
 
 
-def _dram_tbps(each: MeasuredLaunch) -> float | None:
-    rate, moved, time = each.numbers.get("dram_rate"), each.dram_bytes, each.numbers.get("time")
+def _dram_tbps(result: MeasuredLaunch) -> float | None:
+    rate, moved, time = result.numbers.get("dram_rate"), result.dram_bytes, result.numbers.get("time")
     if rate is not None:
         return _float(rate, -12)
     return float(moved / time / 1000) if moved is not None and time else None
@@ -180,15 +180,15 @@ def _dram_tbps(each: MeasuredLaunch) -> float | None:
 def stalls_table(measured: Sequence[MeasuredLaunch]) -> Table:
     rows = [
         {
-            **_id(each.launch),
+            **_id(result.launch),
             "stall": state,
             "percent": share,
-            "warps_per_issue": _float(each.stalls.get("warps_per_issue", {}).get(state)),
-            "samples": _whole(each.stalls.get("samples", {}).get(state)),
+            "warps_per_issue": _float(result.stalls.get("warps_per_issue", {}).get(state)),
+            "samples": _whole(result.stalls.get("samples", {}).get(state)),
             "meaning": MEANINGS.get(state, ""),
         }
-        for each in measured
-        for state, share in sorted(each.shares.items(), key=lambda pair: (-pair[1], pair[0]))
+        for result in measured
+        for state, share in sorted(result.shares.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
     notes = _stall_notes(measured, "percent")
     return Table.from_rows("counter_stalls", "one row per profiled launch and what its warps did", STALLS, rows, *notes)
@@ -212,7 +212,7 @@ def rules_table(launches: Sequence[ProfiledLaunch], *, decimal_comma: bool) -> T
 
 
 def _stall_notes(measured: Sequence[MeasuredLaunch], column: str) -> list[str]:
-    taken = {next(iter(each.stalls)) for each in measured if each.stalls}
+    taken = {next(iter(result.stalls)) for result in measured if result.stalls}
     named = [MEASURES[measure] for measure, _ in STALL_METRICS if measure in taken]
     return [f"{column} is from {', else '.join(named)}"] if named else []
 

@@ -1,7 +1,7 @@
 """Numbers as Nsight Compute prints them, brought to base units without loss: ns, bytes, bytes per second, Hz.
 
 Prefixes are decimal (1 Kbyte is 1000 bytes). Thousands separators and the decimal sign follow the locale of the machine
-that wrote the file, so they are told from the file's own numbers.
+that wrote the file, so they are inferred from the file's own numbers.
 """
 
 from __future__ import annotations

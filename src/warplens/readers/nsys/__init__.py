@@ -1,1 +1,4 @@
-"""Nsight Systems' SQLite export: `reader` reads a file, `schema` names its tables and codes."""
+"""Nsight Systems' SQLite export: `reader` reads a file, `schema` names its tables and codes.
+
+`sqlite_file` recognizes such a database and calls the reader.
+"""

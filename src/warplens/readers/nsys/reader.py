@@ -242,10 +242,10 @@ def _added(static: Ints, dynamic: Ints) -> Ints:
 def _devices(database: Database) -> list[Device]:
     table = next((table for table in GPU_TABLES if table in database.tables), GPU_TABLES[0])
     columns, names = database.ints_and_text(table, GPU, "name")
-    found: dict[int, Device] = {}
+    devices: dict[int, Device] = {}
     for place, name in enumerate(names):
         gpu = {column: max(0, int(values[place])) for column, values in columns.items()}
-        found[gpu["id"]] = Device(
+        devices[gpu["id"]] = Device(
             id=gpu["id"],
             name=name or "",
             memory_bytes=gpu["memory"],
@@ -256,7 +256,7 @@ def _devices(database: Database) -> list[Device]:
             shared_bytes_per_multiprocessor=gpu["shared"],
             warp_size=gpu["warp_size"],
         )
-    return list(found.values())
+    return list(devices.values())
 
 
 def _facts(database: Database) -> dict[str, str]:

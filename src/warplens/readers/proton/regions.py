@@ -101,10 +101,10 @@ def _launches(regions: list[ProtonEvent]) -> dict[str, dict[int, tuple[int, floa
 
 def _arrows(ends: Iterable[ProtonEvent]) -> Iterator[tuple[ProtonEvent, ProtonEvent]]:
     """The two ends of each arrow, first where it leaves; an end without its other is dropped."""
-    found: dict[int | str, dict[bool, ProtonEvent]] = {}
+    pairs: dict[int | str, dict[bool, ProtonEvent]] = {}
     for event in ends:
         if event.bind_id is not None and event.flow_out != event.flow_in:
-            found.setdefault(event.bind_id, {})[event.flow_in] = event
-    for pair in found.values():
+            pairs.setdefault(event.bind_id, {})[event.flow_in] = event
+    for pair in pairs.values():
         if len(pair) == 2 and math.isfinite(pair[False].ts) and math.isfinite(pair[True].ts):
             yield pair[False], pair[True]

@@ -68,7 +68,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
         raise FormatError("a Proton tree with impossible times", where=meta.source, hint=WHOLE)
     parent = np.array(nodes.parent, np.int64)
     tree = build_tree(parent, names, kinds, np.array(ns, np.int64), np.array(count, np.int64), "GPU time")
-    found = msgspec.structs.replace(
+    meta = msgspec.structs.replace(
         meta,
         format="Proton call tree",
         devices=tuple(_device(number, facts) for number, facts in _gpus(tables)),
@@ -77,7 +77,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
     )
     nothing = [] if "kernel" in kinds else [Note("no_gpu")]
     quality = Quality((*notes, *nodes.notes(), *numbers.notes(), *nothing))
-    return CallPaths(found, tree.with_metrics(numbers.metrics()), quality, tuple(nodes.device))
+    return CallPaths(meta, tree.with_metrics(numbers.metrics()), quality, tuple(nodes.device))
 
 
 def _decoded(text: bytes, meta: Meta, notes: list[Note]) -> object:
@@ -88,9 +88,9 @@ def _decoded(text: bytes, meta: Meta, notes: list[Note]) -> object:
             return msgspec.json.decode(text)
         # Slower, but it knows NaN and numbers of any length, and bytes that are no text need not stop it.
         replaced = text.decode("utf-8-sig", "replace")
-        found = json.loads(replaced)
+        content = json.loads(replaced)
         notes += [Note("bad_text")] if "\ufffd" in replaced else []
-        return found
+        return content
     except RecursionError:
         raise FormatError("a Proton tree nested too deep to read", where=meta.source) from None
     except (msgspec.DecodeError, ValueError) as error:
@@ -129,8 +129,8 @@ class _TreeNodes:
 
     def _children(self, entry: dict[str, object]) -> list[dict[str, object]]:
         self.in_file += 1
-        found = entry.get("children") or []
-        listed = found if isinstance(found, list) else [found]
+        children = entry.get("children") or []
+        listed = children if isinstance(children, list) else [children]
         nodes = [child for child in listed if isinstance(child, dict)]
         self._no_nodes += len(listed) - len(nodes)
         return nodes
@@ -151,13 +151,13 @@ class _TreeNodes:
     def _add_metrics(self, node: int, entry: dict[str, object]) -> set[str]:
         metrics = entry.get("metrics")
         listed = metrics.items() if isinstance(metrics, dict) else ()
-        found = {OLD_NAMES.get(name, _encodable(name)): value for name, value in listed if isinstance(name, str)}
-        for name, value in found.items():
+        values = {OLD_NAMES.get(name, _encodable(name)): value for name, value in listed if isinstance(name, str)}
+        for name, value in values.items():
             if name == DEVICE:
                 self._set_device(node, value)
             elif name not in NO_METRICS:
                 self.values.setdefault(name, []).append((node, value))
-        return set(found)
+        return set(values)
 
     def _set_device(self, node: int, value: object) -> None:
         text = str(value)
@@ -210,15 +210,15 @@ class _MetricValues:
         self._bad: Counter[str] = Counter()
         self._odd: Counter[str] = Counter()
         self._negative: Counter[str] = Counter()
-        self._values = {name: self._summed(name, found) for name, found in nodes.values.items()}
+        self._values = {name: self._summed(name, values) for name, values in nodes.values.items()}
         user = [name for name, values in self._values.items() if values and not _is_measured(name)]
         # Proton 3.6 names on the root all that may be added up; 3.9 only what it measures itself.
         self._says_which = any(name in nodes.on_root for name in user)
         self._unsaid = [] if self._says_which else [name for name in user if not WORK.fullmatch(name)]
 
-    def _summed(self, name: str, found: list[tuple[int, object]]) -> dict[int, float]:
+    def _summed(self, name: str, values: list[tuple[int, object]]) -> dict[int, float]:
         sums: dict[int, float] = {}
-        for node, value in found:
+        for node, value in values:
             number = self._number(name, value)
             if number is not None:
                 sums[node] = sums.get(node, 0) + number
@@ -245,18 +245,18 @@ class _MetricValues:
         return [int(values.get(node, 0)) for node in range(len(self._nodes.name))]
 
     def metrics(self) -> dict[str, Floats]:
-        found: dict[str, Floats] = {}
+        metrics: dict[str, Floats] = {}
         for recorded, values in self._values.items():
             if recorded not in (TIME, COUNT) and values:
                 name, own = self._own_values(recorded, values)
-                column = found.setdefault(name, np.zeros(len(self._nodes.name)))
+                column = metrics.setdefault(name, np.zeros(len(self._nodes.name)))
                 column[list(own)] += list(own.values())
-        return found
+        return metrics
 
     def _own_values(self, recorded: str, values: dict[int, float]) -> tuple[str, dict[int, float]]:
         """The name that a metric gets here, and what each node has of it besides its children."""
-        found = HOW.fullmatch(recorded)
-        name, how = (found["name"], found["how"]) if found else (recorded, "")
+        match = HOW.fullmatch(recorded)
+        name, how = (match["name"], match["how"]) if match else (recorded, "")
         unit = UNIT.fullmatch(name)
         label = " ".join((f"{unit['name']}_{unit['unit']}" if unit else name).split())
         if how == "inc" or (name in NESTED and not self._on_frames(values)):
@@ -282,15 +282,15 @@ class _MetricValues:
 
     def notes(self) -> list[Note]:
         times = self._negative.pop(TIME, 0) + self._negative.pop(COUNT, 0)
-        found = [Note("negative_duration", times)] if times else []
+        notes = [Note("negative_duration", times)] if times else []
         for code, counted in (
             ("bad_metrics", self._bad),
             ("odd_metrics", self._odd),
             ("negative_metrics", self._negative),
         ):
             if counted:
-                found.append(Note(code, counted.total(), ", ".join(counted)))
-        return found + ([Note("user_metrics", detail=", ".join(self._unsaid))] if self._unsaid else [])
+                notes.append(Note(code, counted.total(), ", ".join(counted)))
+        return notes + ([Note("user_metrics", detail=", ".join(self._unsaid))] if self._unsaid else [])
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
@@ -334,14 +334,14 @@ def _device(number: str, facts: dict[str, object]) -> Device:
 
 def _facts(tables: list[dict[str, object]]) -> dict[str, str]:
     """What tells GPUs of one architecture apart, in words, as `Device` has no place for it."""
-    found = {}
+    texts = {}
     for number, facts in _gpus(tables):
         clock, memory, bits = (_whole(facts.get(name)) for name in ("clock_rate", "memory_clock_rate", "bus_width"))
         if clock:
-            found[f"clock of GPU {number}"] = f"{clock / 1e3:g} MHz"
+            texts[f"clock of GPU {number}"] = f"{clock / 1e3:g} MHz"
         if memory and bits:  # two transfers a clock
-            found[f"memory bandwidth of GPU {number}"] = f"{2 * memory * bits / 8e6:.1f} GB/s"
-    return found
+            texts[f"memory bandwidth of GPU {number}"] = f"{2 * memory * bits / 8e6:.1f} GB/s"
+    return texts
 
 
 def _whole(value: object) -> int:

@@ -1,1 +1,4 @@
-"""AMD profiles: `rocprofv3` reads its JSON, `rocpd` its SQLite database."""
+"""AMD profiles: `rocprofv3` reads its JSON, `rocpd` its SQLite database.
+
+`sqlite_file` recognizes such a database and calls the reader.
+"""

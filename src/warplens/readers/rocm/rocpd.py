@@ -1,7 +1,7 @@
 """rocpd, the SQLite file that rocprofv3 writes by default (schema 3.x of ROCprofiler-SDK, ROCm 7).
 
 Reads: kernel dispatches, copies, HIP and RCCL calls, roctx ranges and the GPUs, of the first process in the file: each
-process has its own set of tables, told by the ending of their names. As in rocprofv3's JSON, a dispatch is booked on
+process has its own set of tables, with one ending of their names. As in rocprofv3's JSON, a dispatch is counted on
 its hardware queue, and grids, recorded in work-items, become blocks here. Ignores: HSA calls (what HIP calls inside),
 allocations, counters, samples, and the file's views.
 """
@@ -57,13 +57,13 @@ AS_JSON: Final = "record with --output-format json"
 
 
 class RangeMessage(msgspec.Struct):
-    """What is kept beside the event of a roctx range."""
+    """The `extdata` of a roctx range's event."""
 
     message: str = ""
 
 
 class AgentFacts(msgspec.Struct):
-    """What is kept beside a GPU."""
+    """The `extdata` of a GPU."""
 
     cu_count: int = 0
     wave_front_size: int = 0
@@ -122,18 +122,18 @@ class _ProcessTables:
     def _gpus(self) -> dict[int, Device]:
         """GPUs by the id of their agent."""
         columns = ("id", "type", "type_index", "name", "product_name", "extdata")
-        found: dict[int, Device] = {}
+        gpus: dict[int, Device] = {}
         for agent, kind, number, name, product, more in self._texts("rocpd_info_agent", *columns):
             if kind == "GPU":
                 facts = _decoded(AgentFacts, more)
-                found[_int(agent)] = Device(
-                    id=_int(number) if number else len(found),
+                gpus[_int(agent)] = Device(
+                    id=_int(number) if number else len(gpus),
                     name=product or name or "",
                     multiprocessors=facts.cu_count,
                     compute=name or "",
                     warp_size=facts.wave_front_size,
                 )
-        return found
+        return gpus
 
     def _add_kernels(self, kernels: dict[str, Ints]) -> None:
         symbols = "rocpd_info_kernel_symbol"

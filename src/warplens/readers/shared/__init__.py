@@ -1,1 +1,5 @@
-"""What several formats use: the bytes of a file, SQLite, protocol buffers, columns of events."""
+"""What several formats use: `stored_file` unpacks a file, `sqlite_tables` and `protobuf_wire` read containers.
+
+`microseconds` rounds times of trace-event JSON to nanoseconds, `event_damage` says what is damaged in such files,
+`gc_pause` stops the garbage collector while events are decoded.
+"""

@@ -81,16 +81,16 @@ class Message:
 
 def fields_of(data: bytes, damage: Damage) -> Fields:
     """The fields of a message in memory: numbers as unsigned integers, all others as bytes."""
-    found = _sound_fields(data)
-    return raw_fields(Message(memoryview(data)), damage) if found is None else found
+    fields = _sound_fields(data)
+    return raw_fields(Message(memoryview(data)), damage) if fields is None else fields
 
 
 def raw_fields(message: Message, damage: Damage) -> Fields:
     """The same of a message that may be cut or damaged: what comes before that place."""
     if not message.is_cut:
-        found = _sound_fields(bytes(message.view))
-        if found is not None:
-            return found
+        fields = _sound_fields(bytes(message.view))
+        if fields is not None:
+            return fields
     return [
         (number, value if isinstance(value, int) else bytes(value.view)) for number, value in message.fields(damage)
     ]

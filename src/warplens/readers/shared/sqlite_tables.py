@@ -50,8 +50,8 @@ class Database:
     def columns(self, table: str) -> set[str]:
         """Empty for a table that the file does not have; exporters leave out what has no rows."""
         if table not in self._columns:
-            found = self._connection.execute(f"PRAGMA table_info({quoted(table)})") if table in self.tables else ()
-            self._columns[table] = {str(row[1]) for row in found}
+            columns = self._connection.execute(f"PRAGMA table_info({quoted(table)})") if table in self.tables else ()
+            self._columns[table] = {str(row[1]) for row in columns}
         return self._columns[table]
 
     def ints(self, table: str, spec: Spec, where: str = "") -> dict[str, Ints]:
@@ -61,7 +61,7 @@ class Database:
     def ints_and_text(
         self, table: str, spec: Spec, text: str, where: str = ""
     ) -> tuple[dict[str, Ints], list[str | None]]:
-        """As `ints`, with one column of text beside them."""
+        """As `ints`, and one column of text."""
         return self._read(table, spec, text, where)
 
     def texts(self, table: str, *columns: str) -> list[tuple[str | None, ...]]:
@@ -74,16 +74,16 @@ class Database:
 
     def text_of(self, table: str, key: str, value: str, keys: Ints) -> dict[int, str]:
         """The texts that these keys stand for; a key without one is left out."""
-        found: dict[int, str] = {}
+        texts: dict[int, str] = {}
         if not {key, value} <= self.columns(table):
-            return found
-        wanted = [each for each in np.unique(keys).tolist() if each != NONE]
+            return texts
+        wanted = [number for number in np.unique(keys).tolist() if number != NONE]
         for first in range(0, len(wanted), CHUNK_KEYS):
             some = wanted[first : first + CHUNK_KEYS]
             where = f"{quoted(key)} IN ({', '.join('?' * len(some))})"
             for rows in self._chunks(table, [quoted(key), _text(value)], where, some):
-                found |= {int(row[0]): row[1] for row in rows if row[1] is not None}
-        return found
+                texts |= {int(row[0]): row[1] for row in rows if row[1] is not None}
+        return texts
 
     def notes(self) -> list[Note]:
         """What to say of tables that could not be read whole."""
@@ -129,14 +129,14 @@ class Database:
 
     def _row_number(self, table: str, which: str, condition: str, if_unreadable: int) -> int | None:
         try:
-            found = self._connection.execute(f"SELECT {which}(rowid) FROM {quoted(table)} {condition}").fetchone()[0]
+            number = self._connection.execute(f"SELECT {which}(rowid) FROM {quoted(table)} {condition}").fetchone()[0]
         except sqlite3.DatabaseError:
             return if_unreadable
-        return found if isinstance(found, int) else None
+        return number if isinstance(number, int) else None
 
     def _packed(self, table: str, wanted: Sequence[str], window: str) -> Ints | None:
         """The columns of a window, each joined to one text by SQLite: half the time of a Python tuple for every row."""
-        joined = ", ".join(f"group_concat({each})" for each in wanted)
+        joined = ", ".join(f"group_concat({column})" for column in wanted)
         try:
             row = self._connection.execute(f"SELECT {joined} FROM {quoted(table)} WHERE {window}").fetchone()
         except sqlite3.DatabaseError:

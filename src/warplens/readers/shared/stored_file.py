@@ -1,4 +1,4 @@
-"""Bytes of a profile, whatever wraps them: plain, gzip or zip, told by content and never by name."""
+"""Bytes of a profile, plain, gzip or zip, recognized by content and never by name."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class _ModuleReader:
             parts = dict(fields_of(entry, self.damage)) if isinstance(entry, bytes) else {}
             computation, sequence = parts.get(1, 0), parts.get(2)
             if isinstance(computation, int) and isinstance(sequence, bytes):
-                order = [each for _, value in fields_of(sequence, self.damage) for each in varints(value)]
+                order = [number for _, value in fields_of(sequence, self.damage) for number in varints(value)]
                 self.order[computation] = order
 
     def module(self) -> HloModule:
@@ -100,31 +100,33 @@ class _ModuleReader:
             if computation.is_fused:
                 continue
             own = {raw.number: self._instruction(raw) for raw in self._raw(computation.instructions)}
-            instructions.update((each.name, each) for each in own.values())
+            instructions.update((instruction.name, instruction) for instruction in own.values())
             order = self.order.get(number, [])
-            schedules.append(tuple(own[each] for each in order if each in own))
+            schedules.append(tuple(own[member] for member in order if member in own))
         return HloModule(instructions, tuple(schedule for schedule in schedules if schedule))
 
     def _raw(self, instructions: Iterable[bytes]) -> list[_Raw]:
         return [self._raw_instruction(fields_of(data, self.damage)) for data in instructions]
 
     def _raw_instruction(self, fields: Fields) -> _Raw:
-        found = dict(fields)
-        number, metadata = found.get(35, 0), found.get(7, b"")
+        values = dict(fields)
+        number, metadata = values.get(35, 0), values.get(7, b"")
         return _Raw(
             number if isinstance(number, int) else 0,
-            text_of(found.get(1, b"")),
-            text_of(found.get(2, b"")),
+            text_of(values.get(1, b"")),
+            text_of(values.get(2, b"")),
             metadata if isinstance(metadata, bytes) else b"",
-            [each for place, value in fields if place == 38 for each in varints(value)],
-            text_of(found.get(28, b"")),
+            [called for place, value in fields if place == 38 for called in varints(value)],
+            text_of(values.get(28, b"")),
         )
 
     def _instruction(self, raw: _Raw) -> HloInstruction:
         origin = self._origin(raw.metadata)
         if not origin.op_name and raw.opcode == "fusion":
             inside = (self.computations.get(number) for number in raw.called)
-            origin = next((found for each in inside if each and (found := self._origin_inside(each)).op_name), origin)
+            origin = next(
+                (inner for fused in inside if fused and (inner := self._origin_inside(fused)).op_name), origin
+            )
         return HloInstruction(raw.name, raw.opcode, origin, raw.target)
 
     def _origin_inside(self, fused: _Computation) -> HloOrigin:
@@ -136,12 +138,12 @@ class _ModuleReader:
 
     def _origin(self, metadata: bytes) -> HloOrigin:
         """The numbers are the fields' of OpMetadata in xla_data.proto."""
-        found = dict(fields_of(metadata, self.damage))
-        frames = self.stack.above(found.get(15, 0))
-        file = text_of(found.get(3, b""))
+        values = dict(fields_of(metadata, self.damage))
+        frames = self.stack.above(values.get(15, 0))
+        file = text_of(values.get(3, b""))
         if not frames and file:
-            frames = (_frame(file, found.get(4, 0), NO_FUNCTION),)
-        return HloOrigin(text_of(found.get(2, b"")), frames)
+            frames = (_frame(file, values.get(4, 0), NO_FUNCTION),)
+        return HloOrigin(text_of(values.get(2, b"")), frames)
 
 
 class _StackFrames:

@@ -41,16 +41,20 @@ class Matcher:
 
     def __init__(self, module: HloModule) -> None:
         self._module = module
-        self._by_kernel = {kernel_name(name): each for name, each in module.instructions.items()}
+        self._by_kernel = {kernel_name(name): instruction for name, instruction in module.instructions.items()}
         self._families: dict[str, list[HloInstruction]] = {}
-        for each in module.instructions.values():
-            self._families.setdefault(family(each.name), []).append(each)
+        for instruction in module.instructions.values():
+            self._families.setdefault(family(instruction.name), []).append(instruction)
         self._known: dict[tuple[str, ...], list[MatchedOp | None]] = {}
 
     def named(self, hlo_op: str) -> MatchedOp | None:
         """The instruction that an event names; none where it names a part of the program."""
-        found = self._module.instructions.get(hlo_op)
-        return None if found is None or found.opcode in CONTAINERS else MatchedOp(found.name, found)
+        instruction = self._module.instructions.get(hlo_op)
+        return (
+            None
+            if instruction is None or instruction.opcode in CONTAINERS
+            else MatchedOp(instruction.name, instruction)
+        )
 
     def in_order(self, kernels: Sequence[str]) -> list[MatchedOp | None]:
         """The instructions of the GPU events of one launch, given by their names in the order of their starts."""
@@ -70,8 +74,11 @@ class Matcher:
         ]
         if not fits or exact.count(max(exact)) > 1:
             return None
-        found = _filled(kernels, anchors, fits[exact.index(max(exact))])
-        return [each and MatchedOp(self._op(name, each), each) for name, each in zip(names, found, strict=True)]
+        instructions = _filled(kernels, anchors, fits[exact.index(max(exact))])
+        return [
+            instruction and MatchedOp(self._op(name, instruction), instruction)
+            for name, instruction in zip(names, instructions, strict=True)
+        ]
 
     def _op(self, kernel: str, instruction: HloInstruction) -> str:
         named_after = self._by_kernel.get(kernel)
@@ -79,11 +86,14 @@ class Matcher:
 
     def _by_name(self, kernels: Iterable[str]) -> list[MatchedOp | None]:
         named = (self._by_kernel.get(kernel_name(kernel)) for kernel in kernels)
-        return [each and MatchedOp(each.name, each._replace(origin=self._shared_origin(each))) for each in named]
+        return [
+            instruction and MatchedOp(instruction.name, instruction._replace(origin=self._shared_origin(instruction)))
+            for instruction in named
+        ]
 
     def _shared_origin(self, instruction: HloInstruction) -> HloOrigin:
         """What all instructions agree on that the kernel of this one may run."""
-        origins = [each.origin for each in self._families[family(instruction.name)]]
+        origins = [member.origin for member in self._families[family(instruction.name)]]
         op_name = instruction.origin.op_name
         levels = takewhile(
             lambda level: len(set(level)) == 1, zip(*(origin.frames for origin in origins), strict=False)
@@ -104,11 +114,15 @@ class _Fit(NamedTuple):
 def _fits(schedule: tuple[HloInstruction, ...], wanted: list[str]) -> list[_Fit]:
     """The stretches whose instructions of the wanted families come in the wanted order, none left out."""
     families = set(wanted)
-    places = [place for place, each in enumerate(schedule) if family(each.name) in families and not _is_silent(each)]
-    found = [family(schedule[place].name) for place in places]
+    places = [
+        place
+        for place, instruction in enumerate(schedule)
+        if family(instruction.name) in families and not _is_silent(instruction)
+    ]
+    families_in_order = [family(schedule[place].name) for place in places]
     fits = []
-    for first in range(len(found) - len(wanted) + 1):
-        if found[first : first + len(wanted)] == wanted:
+    for first in range(len(families_in_order) - len(wanted) + 1):
+        if families_in_order[first : first + len(wanted)] == wanted:
             last = first + len(wanted)
             begin = places[first - 1] + 1 if first else 0
             end = places[last] if last < len(places) else len(schedule)
@@ -118,16 +132,16 @@ def _fits(schedule: tuple[HloInstruction, ...], wanted: list[str]) -> list[_Fit]
 
 def _filled(kernels: Sequence[str], anchors: list[int], fit: _Fit) -> list[HloInstruction | None]:
     """The anchors' instructions, and between each two of them those of what libraries launched."""
-    found: list[HloInstruction | None] = [None] * len(kernels)
+    instructions: list[HloInstruction | None] = [None] * len(kernels)
     for place, at in zip(anchors, fit.at, strict=True):
-        found[place] = fit.schedule[at]
+        instructions[place] = fit.schedule[at]
     edges = [(-1, fit.begin - 1), *zip(anchors, fit.at, strict=True), (len(kernels), fit.end)]
     for (before, after_at), (behind, until_at) in pairwise(edges):
         places = range(before + 1, behind)
-        between = [each for each in fit.schedule[after_at + 1 : until_at] if not _is_silent(each)]
-        for place, each in _shared_out(places, kernels, between):
-            found[place] = each
-    return found
+        between = [instruction for instruction in fit.schedule[after_at + 1 : until_at] if not _is_silent(instruction)]
+        for place, instruction in _shared_out(places, kernels, between):
+            instructions[place] = instruction
+    return instructions
 
 
 def _shared_out(

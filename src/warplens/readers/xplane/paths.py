@@ -62,24 +62,24 @@ class ProgramCallers:
         for launch, works in self._launches.items():
             call = self._calls.program_call(works[0].work)
             ops: dict[MatchedOp, int] = {}
-            for work, found in self._found(launch, works):
-                if found not in ops:
-                    ops[found] = self._add_path(call, work, found)
-                self._builder.add_context(work.event, ops[found])
+            for work, op in self._matched(launch, works):
+                if op not in ops:
+                    ops[op] = self._add_path(call, work, op)
+                self._builder.add_context(work.event, ops[op])
 
-    def _found(self, launch: _Launch, works: list[_ProgramWork]) -> Iterator[tuple[HloWork, MatchedOp]]:
+    def _matched(self, launch: _Launch, works: list[_ProgramWork]) -> Iterator[tuple[HloWork, MatchedOp]]:
         matcher = self._matcher(launch)
         if matcher is None:
             # Without the program, an event may still have its instruction's name and scopes.
-            yield from ((each.work, _from_event(each)) for each in works if "/" in each.op_name)
+            yield from ((member.work, _from_event(member)) for member in works if "/" in member.op_name)
             return
         named = matcher.named(launch.hlo_op)
         if named is not None:
-            yield from ((each.work, named) for each in works)
+            yield from ((member.work, named) for member in works)
             return
-        works.sort(key=lambda each: (each.work.start_ns, each.work.event))
-        in_order = matcher.in_order([each.kernel for each in works])
-        yield from ((each.work, found) for each, found in zip(works, in_order, strict=True) if found is not None)
+        works.sort(key=lambda member: (member.work.start_ns, member.work.event))
+        in_order = matcher.in_order([member.kernel for member in works])
+        yield from ((member.work, op) for member, op in zip(works, in_order, strict=True) if op is not None)
 
     def _matcher(self, launch: _Launch) -> Matcher | None:
         numbers = [launch.program] if launch.program in self._programs else self._numbers.get(launch.module, [])
@@ -91,15 +91,15 @@ class ProgramCallers:
             self._matchers[number] = Matcher(module) if module.instructions else None
         return self._matchers[number]
 
-    def _add_path(self, call: HostCall | None, work: HloWork, found: MatchedOp) -> int:
+    def _add_path(self, call: HostCall | None, work: HloWork, op: MatchedOp) -> int:
         """The op, below its callers. Frames and scopes are shared by all that runs in them; ops are one for each
         instruction."""
         parent, start_ns = (NONE, work.start_ns) if call is None else (call.event, call.start_ns)
-        for kind, name in (*callers_of(found.instruction.origin), ("op", found.op)):
-            instance = found.instruction.name if kind == "op" else ""
+        for kind, name in (*callers_of(op.instruction.origin), ("op", op.op)):
+            instance = op.instruction.name if kind == "op" else ""
             parent = self._builder.frame(parent, kind, name, start_ns, instance)
         return parent
 
 
-def _from_event(each: _ProgramWork) -> MatchedOp:
-    return MatchedOp(each.work.hlo_op, HloInstruction(each.work.hlo_op, "", HloOrigin(each.op_name)))
+def _from_event(member: _ProgramWork) -> MatchedOp:
+    return MatchedOp(member.work.hlo_op, HloInstruction(member.work.hlo_op, "", HloOrigin(member.op_name)))

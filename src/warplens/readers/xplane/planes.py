@@ -98,7 +98,7 @@ class Metadata(NamedTuple):
     texts: dict[int, str]
     """All names of statistics, which are texts that statistics refer to as well."""
     wanted: dict[int, str]
-    """The names in lower case ("Memset_details" stands beside "memcpy_details") of those that are used."""
+    """The names in lower case (files have both "Memset_details" and "memcpy_details") of those that are used."""
     kinds: dict[int, tuple[str, Stats]]
     """The name of an event, and statistics that hold for each of this name."""
     seen: dict[bytes, tuple[str, Value] | None]
@@ -219,20 +219,20 @@ class PlaneReader:
             events.append(XEvent(name, offset, duration, {**shared, **own} if shared else own))
 
     def _stats(self, messages: Iterable[bytes], metadata: Metadata) -> Stats:
-        found: Stats = {}
+        stats: Stats = {}
         for data in messages:
             try:
                 stat = metadata.seen[data]
             except KeyError:
                 stat = metadata.seen[data] = self._stat(data, metadata)
             if stat is not None:
-                found[stat[0]] = stat[1]
-        return found
+                stats[stat[0]] = stat[1]
+        return stats
 
     def _stat(self, data: bytes, metadata: Metadata) -> tuple[str, Value] | None:
         """A statistic's name and value; none where it is not wanted."""
         name = ""
-        found: tuple[str, Value] | None = None
+        stat: tuple[str, Value] | None = None
         for number, value in fields_of(data, self.damage):
             if number == 1:
                 name = metadata.wanted.get(_number(value), "")
@@ -240,14 +240,14 @@ class PlaneReader:
                     return None
             elif isinstance(value, int):
                 if number in (3, 4):
-                    found = name, value if number == 3 else signed(value)
+                    stat = name, value if number == 3 else signed(value)
                 elif number == 7:
-                    found = name, metadata.texts.get(value, "")
+                    stat = name, metadata.texts.get(value, "")
             elif number == 2:
-                found = name, double_of(value)
+                stat = name, double_of(value)
             elif number == 5:
-                found = name, text_of(value)
-        return found
+                stat = name, text_of(value)
+        return stat
 
 
 def _rounded(picoseconds: int) -> int:

@@ -1,4 +1,4 @@
-"""JAX profiles as JSON (`.trace.json.gz`), which `jax.profiler` writes beside the `.xplane.pb` for timeline viewers.
+"""JAX profiles as JSON (`.trace.json.gz`), which `jax.profiler` writes with the `.xplane.pb` for timeline viewers.
 
 Its processes are the planes and its threads the lines of that file, so they are read as such. What it lacks are the
 programs: work inside command buffers has no HLO op here, and nothing has a Python line from the program's metadata.
@@ -69,7 +69,7 @@ def _planes(events: list[XlaEvent]) -> tuple[list[XPlane], int]:
             line = lines[event.pid, event.tid] = XLine(id=_number(event.tid, len(lines)))
             plane.lines.append(line)
         if event.ph == "X" and line is not None:
-            is_timed = all(math.isfinite(each) and abs(each) < MAX_MICROSECONDS for each in (event.ts, event.dur))
+            is_timed = all(math.isfinite(time) and abs(time) < MAX_MICROSECONDS for time in (event.ts, event.dur))
             untimed += not is_timed
             if is_timed:
                 times = round(event.ts * 1e6), round(event.dur * 1e6)
