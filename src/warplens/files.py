@@ -115,7 +115,7 @@ def check_free(paths: Iterable[Path], *, force: bool) -> None:
 
 def check_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path]) -> None:
     """Refuse an output that is one of the inputs, under whatever name, or a part of one that is a folder."""
-    read = [Path(each) for each in inputs if os.fspath(each)]
+    read = [Path(path) for path in inputs if os.fspath(path)]
     for output in outputs:
         for source in read:
             if _is_same(output, source) or _is_part(output, source):
@@ -124,8 +124,10 @@ def check_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path]) -> None:
 
 def check_replaced_folder(folder: Path, inputs: Iterable[str | Path]) -> None:
     """Refuse to replace a folder (or the file of that name) that is an input or holds one."""
-    for source in (Path(each) for each in inputs if os.fspath(each)):
-        if _is_same(folder, source) or (source.exists() and _is_inside(source, folder)):
+    read = [Path(path) for path in inputs if os.fspath(path)]
+    check_inputs([folder], read)
+    for source in read:
+        if source.exists() and _is_inside(source, folder):
             raise UsageError(f"{folder} holds {source}, an input of this command", hint=NEVER_OVERWRITTEN)
 
 

@@ -229,7 +229,7 @@ def test_a_program_that_ends_without_finalize_still_leaves_its_profile(folder: P
     (["-m", "no.such.module"], "no module 'no.such.module'"),
     (["--wait", "2", "train.py"], "wait and warmup need a number of steps"),
     (["--ranks", "some", "train.py"], "--ranks 'some'"),
-    (["-o", "train.py", "train.py"], "train.py exists"),
+    (["-o", "train.py", "train.py"], "train.py is an input of this command"),
     (["--backend", "jax", "--data", "tree", "train.py"], "records traces only"),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_one_line(folder: Path, words: list[str], told: str) -> None:

@@ -47,7 +47,7 @@ def test_a_plan_tells_what_it_covers_and_what_not(capsys: pytest.CaptureFixture[
     assert main(["replay", "plan", str(COMPILED), "-o", str(target)]) == 0
     shown = capsys.readouterr().out
     assert "can be replayed:" in shown
-    assert "a generated kernel whose source is not at hand" in shown
+    assert "a generated kernel without its source" in shown
     assert main(["replay", "plan", str(COMPILED), "-o", str(target)]) == 2
     assert "exists" in capsys.readouterr().err
     assert main(["replay", "plan", str(COMPILED), "-o", str(target), "--force", "--json"]) == 0
@@ -73,7 +73,7 @@ def test_a_plan_runs_on_a_cpu_and_its_result_is_shown(capsys: pytest.CaptureFixt
     assert main(["replay", "show", str(result), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == len(found.units)
     assert main(["replay", "show", str(result), "replay_left"]) == 0
-    assert "beyond --cover 0.9" in capsys.readouterr().out
+    assert "beyond the covered share 0.9" in capsys.readouterr().out
     page = tmp_path / "r.html"
     assert main(["report", str(MLP), "--replay", str(result), "-o", str(page), "-q"]) == 0
     assert "replay_units" in page_tables(page)

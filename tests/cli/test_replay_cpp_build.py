@@ -276,7 +276,7 @@ def test_a_dtype_that_the_cpu_lacks_is_widened_and_told(boxed: Run) -> None:
         ("too\nmany", "failed", "aten::relu takes 1 arguments, the plan has 2"),
         ("bad shapes", "failed", "mat1 and mat2 shapes cannot be multiplied.*"),
         ("too large", "refused", r"needs 1024\.0 GiB, .* GiB are free"),
-        ("file", "refused", "aten::from_file is not replayed: it reaches files"),
+        ("file", "refused", "aten::from_file is not replayed: it accesses files"),
         ("crash", "failed", r"its process died \(SIG.*"),
         ("refused", "refused", "nothing is known of its inputs"),
         ("triton", "refused", "needs Triton to compile its source; the C\\+\\+ replay carries no compiler"),
@@ -321,7 +321,7 @@ def test_a_result_goes_to_standard_output_alone(project: Project) -> None:
     ("change", "words"),
     [
         ({"version": 99}, "version 99"),
-        ({"format": "x"}, "no replay plan"),
+        ({"format": "x"}, "not a replay plan"),
         ({"units": [{"id": "x"}]}, "units[0]: 'op' is missing"),
         ({"units": 3}, "units: not a list"),
         ({"gpu_ns": -5}, "gpu_ns: a number below zero"),

@@ -97,12 +97,12 @@ def test_the_shape_log_has_every_timed_iteration_and_is_not_overwritten(
 @pytest.mark.parametrize(
     ("words", "code", "message", "hint"),
     [
-        (("gpt2", "--new-tokens", "3"), 2, "makes no new tokens", "--mode infer"),
+        (("gpt2", "--new-tokens", "3"), 2, "generates no tokens", "the mode infer"),
         (("gpt2", "--tp", "2"), 2, "runs on one device", "vicuna-7b"),
-        (("gpt2", *TINY, "--cuda-graph"), 2, "--cuda-graph needs a GPU", "CPU"),
+        (("gpt2", *TINY, "--cuda-graph"), 2, "cuda_graph needs a GPU", "CPU"),
         (("gpt2", *TINY, "--prompt-tokens", "65"), 2, "knows 64 positions", "--prompt-tokens"),
         (("vicuna-7b", *TINY, "--tp", "2"), 2, "without torchrun", "torchrun --nproc-per-node 2 -m warplens workload"),
-        (("gpt2", "--device", "cpu", "--weights", "./nowhere"), 1, "is no folder", "config.json"),
+        (("gpt2", "--device", "cpu", "--weights", "./nowhere"), 1, "is not a folder", "config.json"),
         (("gpt2", *TINY, "--shape-log", "/nowhere/x.jsonl"), 2, "folder does not exist", ""),
     ],
 )

@@ -146,7 +146,7 @@ def test_only_a_bundle_is_overwritten_when_asked(tmp_path: Path) -> None:
     (tmp_path / "data" / "precious.txt").write_text("kept")
     (tmp_path / "train.py").write_text("kept")
     for name in ("data", "train.py", "."):
-        with pytest.raises(UsageError, match="is no capture bundle: not overwritten"):
+        with pytest.raises(UsageError, match="is not a capture bundle: it is not overwritten"):
             Staging(tmp_path / name, force=True)
     assert (tmp_path / "data" / "precious.txt").exists()
     (tmp_path / "empty").mkdir()

@@ -100,7 +100,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
 
 def test_without_any_driver_there_is_none_and_a_reason() -> None:
     assert find_meter() is None
-    assert why_none() == "no NVML (neither nvidia-ml-py nor libnvidia-ml.so.1 is there); no amdsmi"
+    assert why_none() == "no NVML (neither nvidia-ml-py nor libnvidia-ml.so.1 is installed); no amdsmi"
     assert find_meters() == {}
 
 
@@ -195,7 +195,7 @@ def test_cuda_visible_devices_is_followed(
         ("1,-1,2", 1, "no GPU 1 (CUDA would see 1)"),
         ("", 0, "no GPU 0 (CUDA would see 0)"),
         ("7", 0, "no GPU 7 on this machine"),
-        ("GPU-9", 0, "NVML knows no GPU GPU-9"),
+        ("GPU-9", 0, "NVML has no GPU GPU-9"),
         ("MIG-1234", 0, "a MIG slice has no meter of its own"),
         ("0", -1, "no GPU -1"),
     ],

@@ -64,7 +64,7 @@ def test_without_a_meter_the_block_runs_and_the_note_says_why() -> None:
     assert e.note == "no meter of GPU 0: no NVML"
     with EnergyWindow(meters={}) as e:
         pass
-    assert (e.joules, e.note) == (None, "no GPU to be seen")
+    assert (e.joules, e.note) == (None, "no visible GPU")
 
 
 def test_a_gpu_without_a_meter_does_not_hide_the_others() -> None:
@@ -100,7 +100,7 @@ def test_a_counter_without_ticks_is_told() -> None:
     with EnergyWindow(timing=gpu.timing, meters={0: FakeMeter(gpu, tick_seconds=math.pi)}) as e:
         gpu.sleep(2 * math.pi)
     assert e.joules is not None
-    assert "no tick of the counter in 0.2 s" in e.note
+    assert "the counter did not change in 0.2 s" in e.note
 
 
 def test_a_counter_that_went_back_gives_no_figure() -> None:

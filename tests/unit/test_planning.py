@@ -94,7 +94,7 @@ def test_all_time_is_in_units_or_has_a_reason(opened: Opened) -> None:
     assert {rest.kernel: rest.reason for rest in plan.rest} == {
         "outside": "launched outside any op",
         "unlaunched": "its launch is not in the trace",
-        "in a node of autograd": "launched by MulBackward0, which is no op that can be called",
+        "in a node of autograd": "launched by MulBackward0, which is not a callable op",
     }
     assert sum(unit.times.total_ns for unit in plan.units) + sum(rest.total_ns for rest in plan.rest) == plan.gpu_ns
 
@@ -105,10 +105,13 @@ def test_cover_and_match_mark_what_they_leave_out(opened: Opened) -> None:
     profile = opened([*product(0, 1, 9), *small])
     assert [unit.status for unit in plan_of(profile, cover=0.5).units] == ["ready", "left out"]
     matched = plan_of(profile, match=["op=aten::re*"]).units
-    assert [(unit.status, unit.reason) for unit in matched] == [("left out", "not matched by --match"), ("ready", "")]
+    assert [(unit.status, unit.reason) for unit in matched] == [
+        ("left out", "not matched by the patterns"),
+        ("ready", ""),
+    ]
     with pytest.raises(warplens.UsageError, match="no unit matches"):
         plan_of(profile, match=["op=nothing"])
-    with pytest.raises(warplens.UsageError, match="not understood"):
+    with pytest.raises(warplens.UsageError, match="not a valid pattern"):
         plan_of(profile, match=["shape=3"])
     with pytest.raises(warplens.UsageError, match="no share"):
         plan_of(profile, cover=2)
@@ -329,7 +332,7 @@ def nested(depth: int) -> dict[str, Any]:
     [
         (changed("version", 99), "of version 99"),
         (changed("version", "1"), "without a version"),
-        (changed("format", "x"), "no replay plan"),
+        (changed("format", "x"), "not a replay plan"),
         (changed("units.0.count", "many"), r"units\[0\].count: not a whole number"),
         (changed("units.0.count", 0), r"units\[0\].count: not a count"),
         (changed("units.0.status", "maybe"), r"units\[0\].status: not one of"),
@@ -340,13 +343,13 @@ def nested(depth: int) -> dict[str, Any]:
         (changed("units.0.times.median_ns", "nan"), r"units\[0\].times: a time that is negative or not finite"),
         (changed("units.0.storages.0.fill", {"low": "inf"}), r"storages\[0\].fill: a number that is not finite"),
         (changed("units.0.arguments.0", nested(300)), "nested too deep"),
-        (changed("units.0.storages.0.bytes", 8), "reaches beyond its storage"),
+        (changed("units.0.storages.0.bytes", 8), "extends beyond its storage"),
         (changed("units.0.arguments.0.tensor.storage", 5), "no storage 5"),
         (changed("units.0.arguments.0.tensor.shape", [4, 4]), "do not fit together"),
-        (changed("units.0.arguments.0.tensor.shape", [-4]), "no tensor can have"),
+        (changed("units.0.arguments.0.tensor.shape", [-4]), "not a valid size or stride"),
         (changed("units.0.arguments.0.kind", "code"), "not one of tensor"),
         (changed("units.0.arguments.0", {"kind": "int", "value": "1"}), "not a whole number"),
-        (changed("units.0.triton", {"source": "a.py", "kernel": "k"}), "needs a source that is not there"),
+        (changed("units.0.triton", {"source": "a.py", "kernel": "k"}), "needs a source that the plan does not contain"),
         (changed("sources", {"a.py": {"text": "x", "sha256": "0"}}), "SHA-256 differs"),
     ],
 )
@@ -399,7 +402,7 @@ def test_a_copy_between_gpus_is_refused(opened: Opened) -> None:
 def test_two_units_of_one_name_are_refused(tmp_path: Path) -> None:
     plan = plan_file.parse(a_plan())
     plan_file.save(tmp_path / "plan.json", replace(plan, units=plan.units * 2))
-    with pytest.raises(warplens.FormatError, match="two units are called"):
+    with pytest.raises(warplens.FormatError, match="two units have the id"):
         plan_file.load(tmp_path / "plan.json")
 
 

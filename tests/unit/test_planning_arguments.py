@@ -109,7 +109,7 @@ def test_lists_take_their_dtype_from_the_kernel() -> None:
     kernel = "void multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpListAlphaFunctor<c10::BFloat16, 2>>"
     _, found, call = built("aten::_foreach_add_", lists, lists, number("1"), kernels=(kernel,))
     assert {storage.dtype for storage in call.storages} == {"bfloat16"}
-    assert call.notes == ["the dtype of a list is told from the kernel's name"]
+    assert call.notes == ["the dtype of a list is derived from the kernel's name"]
     assert [len(argument.items) for argument in found] == [2, 2, 0]
 
 
@@ -118,8 +118,8 @@ def test_lists_take_their_dtype_from_the_kernel() -> None:
     [
         ("aten::_foreach_mul_", (([], "TensorList", ""), number("0.9")), "more than 30 tensors"),
         ("aten::index", (tensor(4, 4), NOTHING), "'indices' are not recorded"),
-        ("mine::secret", (tensor(4),), "no schema is known of mine::secret"),
-        ("aten::mm", (tensor(4), number("1")), "fit no overload of aten::mm"),
+        ("mine::secret", (tensor(4),), "there is no known schema of mine::secret"),
+        ("aten::mm", (tensor(4), number("1")), "match no overload of aten::mm"),
     ],
 )
 def test_what_cannot_be_rebuilt_says_why(op: str, values: tuple[Any, ...], reason: str) -> None:

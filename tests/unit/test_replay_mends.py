@@ -156,7 +156,7 @@ def changed(**fields: Any) -> ReplayResult:
         (changed(count=10**30), "count: a number beyond 64 bits"),
         (changed(count=(1 << 63) - 1), "'u1': not a count"),
         (changed(count=0), "'u1': not a count: 0"),
-        (replace(RESULT, units=RESULT.units * 2), "two units are called 'u1'"),
+        (replace(RESULT, units=RESULT.units * 2), "two units have the id 'u1'"),
         (replace(RESULT, units=tuple(replace(RESULT.units[0], id=name, count=1 << 53) for name in "ab")), "together"),
         (replace(RESULT, gpu_ns=10**400), "gpu_ns: a number beyond 64 bits"),
         (changed(status="odd"), "no known status: 'odd'"),
@@ -183,7 +183,7 @@ def test_a_name_that_is_too_long_is_one_line(tmp_path: Path) -> None:
 def test_the_end_of_a_run_tells_work_of_no_unit() -> None:
     lines = [line for line in summary(RESULT).splitlines() if line.startswith("not replayed")]
     assert lines == [
-        "not replayed: work of no unit, 7.000 ms: no launch",
+        "not replayed: work outside units, 7.000 ms: no launch",
         "not replayed: 1 unit, 0.000 ms: no inputs",
     ]
 

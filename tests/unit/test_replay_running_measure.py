@@ -241,7 +241,7 @@ def test_settings_are_restored_and_no_others_are_touched(monkeypatch: pytest.Mon
         torch.set_float32_matmul_precision(precision)
     told = [note for note in notes if "blas" not in note]  # a build without CUDA has no such library
     assert told == [
-        "setting _C=1 was not restored: not one that is known to choose kernels",
+        "setting _C=1 was not restored: not a known setting that selects kernels",
         "setting backends.cudnn.enabled=yes was not restored: not true or false",
     ]
 

@@ -172,7 +172,7 @@ def test_one_bad_unit_of_each_kind_ends_nothing(tmp_path: Path) -> None:
     assert found["add"].energy is None
     assert (result.device, result.runner, result.cache) == ("cpu", "python", "in-situ")
     assert sum(result.rest.values()) == 500
-    assert result.notes == ("it ran on the CPU: its times are the host's and say nothing of a GPU",)
+    assert result.notes == ("it ran on the CPU: its times say nothing about a GPU",)
     assert result.versions["torch"]
     assert result_file.load(tmp_path / "result.json") == result
     assert not partial_path(tmp_path / "result.json").exists()
@@ -330,7 +330,7 @@ def test_a_killed_run_leaves_its_journal_and_no_worker(tmp_path: Path) -> None:
 def test_what_is_no_result_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"mine": 1}')
     for fresh in (False, True):
-        with pytest.raises(UsageError, match="no result of a replay; it would be overwritten"):
+        with pytest.raises(UsageError, match="not a result of a replay; it would be overwritten"):
             run(tmp_path, add(), fresh=fresh)
     assert json.loads((tmp_path / "result.json").read_text()) == {"mine": 1}
 
@@ -388,7 +388,7 @@ def test_a_plan_without_a_gpu_says_how_to_do_without(tmp_path: Path, monkeypatch
     with pytest.raises(WarplensError, match="there is no GPU that PyTorch can use") as caught:
         run(tmp_path, add(), options=RunOptions())
     assert caught.value.hint is not None
-    assert "--device cpu" in caught.value.hint
+    assert "the device cpu" in caught.value.hint
     assert not (tmp_path / "result.json").exists()
 
 
@@ -422,7 +422,7 @@ def test_options_that_make_no_sense_are_one_line(tmp_path: Path, options: RunOpt
 
 
 def test_a_folder_that_is_not_there_is_told_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="there is not a folder"):
         run_plan(saved(tmp_path, add()), tmp_path / "no" / "r.json", CPU, lambda _: None)
 
 
@@ -441,7 +441,7 @@ def test_source_in_a_plan_does_not_run_unless_allowed(tmp_path: Path) -> None:
     generated = unit("triton_poi", id="generated", triton=TritonKernel("s", "triton_poi"))
     path = saved(tmp_path, generated, sources=sources)
     for options, reason in (
-        (CPU, "it carries source code: run with --allow-source"),
+        (CPU, "it contains source code, which runs only if it is allowed (option allow_source)"),
         (replace(CPU, allow_source=True), "a Triton kernel needs a GPU"),
     ):
         result = run_plan(path, tmp_path / "r.json", options, lambda _: None)

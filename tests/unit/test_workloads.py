@@ -64,15 +64,15 @@ def built_on_cpu(torch: Any, plan: WorkloadPlan) -> tuple[Built, Place]:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (WorkloadOptions("bert", new_tokens=4), "makes no new tokens"),
-        (WorkloadOptions("gpt2", new_tokens=4), "makes no new tokens"),
+        (WorkloadOptions("bert", new_tokens=4), "generates no tokens"),
+        (WorkloadOptions("gpt2", new_tokens=4), "generates no tokens"),
         (WorkloadOptions("resnet50", prompt_tokens=4), "reads images"),
-        (WorkloadOptions("gpt2", tiny=True, weights="x"), "takes no --weights"),
+        (WorkloadOptions("gpt2", tiny=True, weights="x"), "weights do not apply"),
         (WorkloadOptions("gpt2", tp=2), "runs on one device"),
-        (WorkloadOptions("vicuna-7b", tp=2, cuda_graph=True), "do not go together"),
+        (WorkloadOptions("vicuna-7b", tp=2, cuda_graph=True), "exclude each other"),
         (WorkloadOptions("bloom-560m", cuda_graph=True, mode="train"), "on the host"),
-        (WorkloadOptions("gpt2", shape_log="x", compile=True), "sees no calls"),
-        (WorkloadOptions("gpt3"), "no model is called"),
+        (WorkloadOptions("gpt2", shape_log="x", compile=True), "cannot see calls"),
+        (WorkloadOptions("gpt3"), "there is no model"),
     ],
 )
 def test_options_that_cannot_go_together_are_refused_with_a_hint(options: WorkloadOptions, words: str) -> None:
@@ -116,8 +116,8 @@ def fake_torch(*, cuda: str | None = None, hip: str | None = None, available: bo
 @pytest.mark.parametrize(
     ("torch_build", "nvidia", "amd", "environment", "message", "hint"),
     [
-        ({}, False, False, {}, "no GPU visible", "--tiny"),
-        ({"cuda": "12.8"}, False, False, {}, "no GPU visible", "--tiny"),
+        ({}, False, False, {}, "no GPU visible", "tiny runs"),
+        ({"cuda": "12.8"}, False, False, {}, "no GPU visible", "tiny runs"),
         ({}, True, False, {}, "built without GPU support", "pytorch.org"),
         ({"hip": "6.3"}, True, False, {}, "for the other make", "pytorch.org"),
         ({"cuda": "12.8"}, False, True, {}, "for the other make", "pytorch.org"),

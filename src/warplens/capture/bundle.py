@@ -126,9 +126,11 @@ def _check_free(target: Path, *, force: bool) -> None:
     if not target.exists():
         return
     if not force:
-        raise UsageError(f"{target} exists", hint="name another with -o, or overwrite it with --force")
+        raise UsageError(f"{target} exists", hint="choose another path, or use the force option to overwrite it")
     if not is_bundle(target):
-        raise UsageError(f"{target} exists and is no capture bundle: not overwritten", hint="name another with -o")
+        raise UsageError(
+            f"{target} exists and is not a capture bundle: it is not overwritten", hint="choose another path"
+        )
 
 
 def _made_aside(target: Path) -> Path:

@@ -13,7 +13,7 @@ from warplens.capture.scopes import Metrics
 from warplens.capture.windows import Window
 from warplens.errors import UsageError, WarplensError
 
-CANNOT_PAUSE: Final = "JAX's profiler cannot pause: all was recorded"
+CANNOT_PAUSE: Final = "JAX's profiler cannot pause: everything was recorded"
 
 
 class JaxBackend:
@@ -23,13 +23,13 @@ class JaxBackend:
 
     def __init__(self, plan: RecordingPlan, staging: Staging) -> None:
         if plan.data == "tree":
-            raise UsageError("JAX's profiler records traces only", hint="--data trace, or data='trace'")
+            raise UsageError("JAX's profiler records traces only", hint="use data='trace'")
         self.plan, self.staging = plan, staging
         self.notes: list[str] = []
         try:
             import jax
         except ImportError:
-            raise WarplensError("JAX is not installed here", hint="pip install jax, or --backend torch") from None
+            raise WarplensError("JAX is not installed here", hint="pip install jax, or use the backend torch") from None
         self._jax = jax
         self._folder = staging.path("jax")
         self._window = Window(plan)

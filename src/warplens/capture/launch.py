@@ -54,7 +54,7 @@ def script(path: str, args: Sequence[str]) -> Program:
     try:
         text = place.read_bytes()
     except (OSError, ValueError) as error:
-        hint = "give a script, -m MODULE, or workload NAME"
+        hint = "give a script, a module or a workload"
         raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}", hint=hint) from None
     # The program may change its directory and still ask where it lies.
     file = str(place.absolute())

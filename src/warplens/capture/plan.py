@@ -48,4 +48,4 @@ class RecordingPlan:
             if getattr(self, option) < 0:
                 raise UsageError(f"{option} cannot be negative")
         if not self.steps and (self.wait or self.warmup):
-            raise UsageError("wait and warmup need a number of steps to record", hint="--steps N")
+            raise UsageError("wait and warmup need a number of steps to record", hint="set steps")

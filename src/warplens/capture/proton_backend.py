@@ -29,7 +29,7 @@ class ProtonBackend:
         try:
             import triton.profiler as proton
         except ImportError as error:
-            hint = "pip install triton, or --backend torch"
+            hint = "pip install triton, or use the backend torch"
             raise WarplensError(f"Proton is not available here ({error})", hint=hint) from None
         self._proton = proton
         self._session: Any = None

@@ -138,7 +138,7 @@ class Session:
             except Exception as error:  # noqa: BLE001 - asks many parts of many packages, each with failures of its own
                 self.backend.notes.append(f"no {what}: {error}")
         if count := scopes.take_left_out():
-            self.backend.notes.append(f"{count} values of scopes' metrics were not finite, and are left out")
+            self.backend.notes.append(f"{count} values of scopes' metrics are not finite and are omitted")
 
     def _facts(self) -> dict[str, Any]:
         number, world = rank()

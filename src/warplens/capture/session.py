@@ -47,7 +47,7 @@ def start(
     plan = _plan(context=context, data=data, backend=backend, hook=hook, **options)
     commanded = next((session for session in _sessions.values() if session.is_commanded), None)
     if commanded is not None:
-        commanded.note_once("the program's own warplens.start was passed over: `warplens profile` records it all")
+        commanded.note_once("the program's own warplens.start was ignored: `warplens profile` records the whole run")
         return commanded.number
     return begin(_target(name), plan, force=force).number
 
@@ -58,7 +58,7 @@ def begin(
     """As `start`, for a plan and a path; with a command it is `end` that ends it, and not the program."""
     if any(session.backend.name != "proton" for session in _sessions.values()):
         raise UsageError("a session is recording already, and PyTorch and JAX allow one at a time",
-                         hint="warplens.finalize() it first")  # fmt: skip
+                         hint="call warplens.finalize() first")  # fmt: skip
     number = next(_numbers)
     session = _sessions[number] = Session(
         number, target, plan, force=force, source=source, command=command, changed=_tell_scopes

@@ -27,6 +27,7 @@ from warplens.capture.torch_regions import OpenRegions, Region
 from warplens.capture.trace_to_tree import AFTER_STEPS, STEP
 from warplens.capture.tree_process import TreeProcess
 from warplens.errors import WarplensError
+from warplens.units import plural
 
 PIECE_SECONDS: Final = 2.0
 """A tree is folded in pieces, so that a long run needs no more memory than a short one: a piece ends with the first
@@ -67,7 +68,7 @@ class TorchBackend:
         if not self.has_gpu:
             self.notes.append("no GPU visible to PyTorch: only the host's side is recorded")
         if plan.data == "trace" and plan.execution_trace == "step" and not plan.steps:
-            self.notes.append("no ExecutionTrace: it takes a step of its own (--steps N), or --execution-trace all")
+            self.notes.append("no ExecutionTrace: it needs a step of its own (option steps), or execution_trace=all")
 
     def start(self) -> None:
         if is_enabled(self.torch):
@@ -87,7 +88,7 @@ class TorchBackend:
             self._close(MEASURED)
         elif not any("cannot pause" in note for note in self.notes):
             what = "all threads" if self._recording.every_thread else "what another thread began"
-            self.notes.append(f"PyTorch's profiler cannot pause while it records {what}: all was recorded")
+            self.notes.append(f"PyTorch's profiler cannot pause while it records {what}: everything was recorded")
 
     def resume(self) -> None:
         if self._paused_at is not None:
@@ -309,9 +310,11 @@ class TorchBackend:
         if self._failure is not None:
             self.notes.append(f"the recording ended early: {self._failure}")
         if not self._has_ops and (self._phases.measured or not plan.steps):
-            self.notes.append("the program ran no op of PyTorch's while it was recorded")
+            self.notes.append("the program ran no PyTorch op while it was recorded")
         self.notes += self._phases.notes()
         if self._regions.unheard:
             count = len(self._regions.unheard)
-            self.notes.append(f"scopes on {count} other threads were not recorded: PyTorch's profiler hears the thread "
-                              "that begins it (--threads records all)")  # fmt: skip
+            self.notes.append(
+                f"scopes on {plural(count, 'other thread')} were not recorded: PyTorch's profiler records the thread "
+                "that starts it (the option threads records all)"
+            )

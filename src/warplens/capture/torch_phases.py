@@ -54,13 +54,13 @@ class RecordingPhases:
         if plan.steps and self.measured < plan.steps:
             needed = plan.wait + plan.warmup + plan.steps
             return [
-                f"{self.seen} steps were marked and {self.measured} recorded; --wait {plan.wait} --warmup "
-                f"{plan.warmup} --steps {plan.steps} needs {needed} (a step ends with Optimizer.step() or "
+                f"{self.seen} steps were marked and {self.measured} recorded; wait={plan.wait}, warmup="
+                f"{plan.warmup} and steps={plan.steps} need {needed} (a step ends with Optimizer.step() or "
                 "warplens.step())"
             ]
         if not self.has_arguments:
             return [
-                "no ExecutionTrace: the program ended before the step for it; with --wait 1 or more that is taken "
-                "before the recorded ones"
+                "no ExecutionTrace: the program ended before its step; with wait=1 or more it comes before the "
+                "recorded steps"
             ]
         return []

@@ -30,7 +30,7 @@ def import_torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise WarplensError("PyTorch is not installed here", hint="pip install torch, or --backend jax") from None
+        raise WarplensError("PyTorch is not installed here", hint="pip install torch, or use the backend jax") from None
     return torch
 
 

@@ -29,7 +29,7 @@ LIST_DTYPES: Final = (
     ("c10::BFloat16", "bfloat16"), ("c10::Half", "float16"), ("double", "float64"), ("float", "float32"),
     ("OpaqueType<1", "uint8"), ("OpaqueType<2", "bfloat16"), ("OpaqueType<4", "float32"), ("OpaqueType<8", "int64"),
 )  # fmt: skip
-GUESSED_DTYPE: Final = "the dtype of a list is told from the kernel's name"
+GUESSED_DTYPE: Final = "the dtype of a list is derived from the kernel's name"
 
 
 class NotReplayable(Exception):  # noqa: N818 - no error: a unit that cannot be rebuilt, and why
@@ -114,12 +114,12 @@ def choose(name: str, overload: str, recorded: Sequence[Recorded]) -> OpSchema:
     if overload:
         known = tuple(schema for schema in known if schema.overload == overload)
     if not known:
-        raise NotReplayable(f"no schema is known of {name}; an ExecutionTrace has it")
+        raise NotReplayable(f"there is no known schema of {name}; an ExecutionTrace has it")
     fitting = [schema for schema in known if _fits(schema, recorded)]
     exact = [schema for schema in fitting if len(schema.parameters) == len(recorded)]
     found = exact or fitting
     if not found:
-        raise NotReplayable(f"its recorded arguments fit no overload of {name}")
+        raise NotReplayable(f"its recorded arguments match no overload of {name}")
     return min(found, key=lambda schema: (len(schema.parameters), schema.text))
 
 

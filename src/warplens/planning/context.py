@@ -70,7 +70,7 @@ def _collected(path: Path) -> dict[str, bytes]:
                         if each.file_size <= LARGEST_BYTES}  # fmt: skip
         return _of_tar(path.read_bytes())
     except (OSError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise FormatError(f"holds no kernel files ({error})", where=str(path)) from error
+        raise FormatError(f"contains no kernel files ({error})", where=str(path)) from error
 
 
 def _of_tar(content: bytes) -> dict[str, bytes]:

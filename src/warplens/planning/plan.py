@@ -20,8 +20,8 @@ from warplens.planning.families import with_families
 from warplens.planning.units import plan_units
 from warplens.replay.plan_file import LEFT_OUT, READY, Gpu, KernelSource, ReplayPlan, Rest, Unit
 
-BEYOND: Final = "beyond --cover {:g}"
-NOT_MATCHED: Final = "not matched by --match"
+BEYOND: Final = "beyond the covered share {:g}"
+NOT_MATCHED: Final = "not matched by the patterns"
 MATCHES: Final = ("op", "kernel", "category", "family", "api", "id")
 
 
@@ -34,7 +34,7 @@ def make_plan(
     kernel, category, family, api or id fits a pattern (`op=aten::mm*`). The others stay, marked as left out.
     """
     if not 0 < cover <= 1:
-        raise UsageError(f"--cover {cover:g} is no share", hint="a number above 0, at most 1")
+        raise UsageError(f"not a valid share to cover: {cover:g}", hint="a number above 0, at most 1")
     trace = work.trace
     context = context_of(path, kernel_files)
     units = with_families(plan_units(work, context))
@@ -102,9 +102,7 @@ def _matching(units: Sequence[Unit], match: Sequence[str]) -> list[Unit]:
 def _pattern(text: str) -> tuple[str, str]:
     field, equals, pattern = text.partition("=")
     if not equals or field not in MATCHES or not pattern:
-        raise UsageError(
-            f"--match {text!r} is not understood", hint=f"FIELD=PATTERN with a field of {', '.join(MATCHES)}"
-        )
+        raise UsageError(f"not a valid pattern: {text!r}", hint=f"FIELD=PATTERN with a field of {', '.join(MATCHES)}")
     return field, pattern
 
 

@@ -239,7 +239,7 @@ def _content_hash(value: dict[str, Any]) -> str:
 
 def parse(value: Any, where: str = "") -> ReplayPlan:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise FormatError("no replay plan", where=where, hint="warplens replay plan TRACE -o plan.json makes one")
+        raise FormatError("not a replay plan", where=where, hint="warplens replay plan TRACE -o plan.json makes one")
     version = value.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise FormatError("a replay plan without a version", where=where)
@@ -285,10 +285,10 @@ def _check_names(plan: ReplayPlan) -> None:
     seen: set[str] = set()
     for unit in plan.units:
         if unit.id in seen:
-            raise FormatError(f"two units are called {unit.id!r}")
+            raise FormatError(f"two units have the id {unit.id!r}")
         seen.add(unit.id)
         if unit.triton is not None and unit.status == READY and unit.triton.source not in plan.sources:
-            raise FormatError(f"unit {unit.id!r} needs a source that is not there")
+            raise FormatError(f"unit {unit.id!r} needs a source that the plan does not contain")
     for name, source in plan.sources.items():
         if hashlib.sha256(source.text.encode()).hexdigest() != source.sha256:
             raise FormatError(f"source {name!r} is not the one that was recorded (its SHA-256 differs)")
@@ -350,14 +350,14 @@ def _check_argument(argument: Argument, unit: Unit, where: str) -> None:
     if argument.kind == "dtype" and argument.value not in DTYPES:
         raise FormatError(f"no dtype: {argument.value!r}", where=f"{where}.value")
     if argument.kind == "choice" and not 1 <= len(argument.items) <= MAX_CHOICES:
-        raise FormatError("a choice among none or too many", where=where)
+        raise FormatError("a choice with no items or too many", where=where)
     for place, item in enumerate(argument.items):
         _check_argument(item, unit, f"{where}.items[{place}]")
 
 
 def _check_tensor(tensor: Tensor | None, unit: Unit, where: str) -> None:
     if tensor is None:
-        raise FormatError("a tensor without its facts", where=where)
+        raise FormatError("a tensor without shape, stride and dtype", where=where)
     if tensor.dtype not in DTYPES:
         raise FormatError(f"no dtype: {tensor.dtype!r}", where=f"{where}.tensor.dtype")
     if not 0 <= tensor.storage < len(unit.storages):
@@ -365,9 +365,9 @@ def _check_tensor(tensor: Tensor | None, unit: Unit, where: str) -> None:
     if len(tensor.shape) != len(tensor.stride) or tensor.offset < 0:
         raise FormatError("shape, stride and offset do not fit together", where=f"{where}.tensor")
     if any(side < 0 or side > MAX_SIDE for side in (*tensor.shape, *tensor.stride)):
-        raise FormatError("a side or stride no tensor can have", where=f"{where}.tensor")
+        raise FormatError("not a valid size or stride", where=f"{where}.tensor")
     if extent(tensor) * DTYPES[tensor.dtype] > unit.storages[tensor.storage].bytes:
-        raise FormatError("it reaches beyond its storage", where=f"{where}.tensor")
+        raise FormatError("the tensor extends beyond its storage", where=f"{where}.tensor")
 
 
 def extent(tensor: Tensor) -> int:

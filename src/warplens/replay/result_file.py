@@ -163,7 +163,7 @@ def load(path: Path) -> ReplayResult:
 
 def parse(value: Any, where: str = "") -> ReplayResult:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise FormatError("no result of a replay", where=where, hint="warplens replay run plan.json -o result.json")
+        raise FormatError("not a result of a replay", where=where, hint="warplens replay run plan.json -o result.json")
     version = value.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= VERSION:
         raise FormatError(f"a result of version {version!r}; this Warplens reads up to {VERSION}", where=where)
@@ -182,7 +182,7 @@ def _check_units(result: ReplayResult) -> None:
         if unit.status not in STATUSES:
             raise FormatError(f"unit {unit.id!r} has no known status: {unit.status!r}")
         if unit.id in seen:
-            raise FormatError(f"two units are called {unit.id!r}")
+            raise FormatError(f"two units have the id {unit.id!r}")
         seen.add(unit.id)
         if not 1 <= unit.count <= MAX_COUNT:
             raise FormatError(f"unit {unit.id!r}: not a count: {unit.count}")

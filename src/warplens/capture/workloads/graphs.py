@@ -10,7 +10,7 @@ from warplens.errors import WarplensError
 WARMUPS = 3
 """Libraries choose and allocate in their first calls, which a graph cannot hold."""
 
-WITHOUT = "leave out --cuda-graph; a newer torch or transformers may record it"
+WITHOUT = "omit cuda_graph; a newer torch or transformers may record it"
 Work = Callable[[], Any]
 """Runs once and returns what it made, on the device."""
 

@@ -205,4 +205,4 @@ def find_model(name: str) -> Model:
     for model in MODELS:
         if model.name == name:
             return model
-    raise UsageError(f"no model is called {name!r}", hint=f"models: {', '.join(MODEL_NAMES)}")
+    raise UsageError(f"there is no model {name!r}", hint=f"models: {', '.join(MODEL_NAMES)}")

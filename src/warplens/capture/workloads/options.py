@@ -79,7 +79,7 @@ def resolve(options: WorkloadOptions, *, default_dtype: str) -> WorkloadPlan:
     generates = model.task == "generate" and mode == "infer"
     dtype = DTYPES[options.dtype] if options.dtype else default_dtype
     if options.cuda_graph and mode == "train" and dtype == "float16":
-        raise UsageError("--cuda-graph cannot hold the loss scaling of fp16 training", hint="use --dtype bf16")
+        raise UsageError("a CUDA graph cannot contain the loss scaling of fp16 training", hint="use dtype bf16")
     return WorkloadPlan(
         options=options,
         model=model,
@@ -96,29 +96,29 @@ def check(options: WorkloadOptions) -> None:
     model = find_model(options.model)
     mode = options.mode or model.mode
     if options.prompt_tokens and model.task == "images":
-        raise UsageError(f"{model.name} reads images, so --prompt-tokens means nothing", hint="--batch sets how many")
+        raise UsageError(f"{model.name} reads images: prompt_tokens does not apply", hint="batch sets how many")
     if options.new_tokens and (model.task != "generate" or mode == "train"):
         raise UsageError(
-            f"{model.name} makes no new tokens here, so --new-tokens means nothing",
-            hint="--prompt-tokens sets the length"
+            f"{model.name} generates no tokens in this mode: new_tokens does not apply",
+            hint="prompt_tokens sets the length"
             if model.task != "generate"
-            else "--mode infer generates, --mode train does not",
+            else "the mode infer generates, the mode train does not",
         )
     if options.tiny and options.weights != RANDOM:
-        raise UsageError("--tiny makes its own small model, so it takes no --weights", hint="leave one of them out")
+        raise UsageError("tiny builds a small model of its own: weights do not apply", hint="omit one of them")
     if options.tp > 1 and not model.shards:
-        raise UsageError(f"{model.name} runs on one device, not over {options.tp}", hint="vicuna-7b takes --tp")
+        raise UsageError(f"{model.name} runs on one device, not over {options.tp}", hint="vicuna-7b supports tp")
     if options.tp > 1 and options.cuda_graph:
-        raise UsageError("--cuda-graph and --tp do not go together", hint="leave one of them out")
+        raise UsageError("cuda_graph and tp exclude each other", hint="omit one of them")
     if options.cuda_graph and mode == "train" and model.alibi:
         raise UsageError(
-            f"{model.name} makes its mask on the host in each training step, which a CUDA graph cannot hold",
-            hint="--mode infer takes --cuda-graph",
+            f"{model.name} builds its mask on the host in each training step, which a CUDA graph cannot contain",
+            hint="the mode infer supports cuda_graph",
         )
     if options.shape_log and (options.compile or options.cuda_graph):
         raise UsageError(
-            "--shape-log sees no calls inside a compiled model or a CUDA graph",
-            hint="log without --compile and --cuda-graph: the shapes are the same",
+            "the shape log cannot see calls inside a compiled model or a CUDA graph",
+            hint="log without compile and cuda_graph: the shapes are the same",
         )
 
 

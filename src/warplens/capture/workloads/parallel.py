@@ -31,7 +31,7 @@ def make_mesh(plan: WorkloadPlan, place: Place, config: Any) -> Any:
         if size % place.world:
             raise UsageError(
                 f"the {size} {name} of {plan.model.name} cannot be shared evenly by {place.world} ranks",
-                hint="--tp takes a divisor of it",
+                hint="use a tp that divides it",
             )
     return load_torch("distributed.device_mesh").init_device_mesh(place.device.type, (place.world,))
 

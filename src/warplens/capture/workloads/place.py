@@ -57,7 +57,7 @@ def placed(torch: Any, options: WorkloadOptions, say: Callable[[str], None]) -> 
     ranks = read_ranks(os.environ)
     kind = choose_device(torch, options, say if ranks.rank == 0 else lambda text: None)
     if options.cuda_graph and kind == "cpu":
-        raise UsageError("--cuda-graph needs a GPU", hint="leave it out on a CPU")
+        raise UsageError("cuda_graph needs a GPU", hint="omit it on a CPU")
     check_ranks(options, ranks, gpus=torch.cuda.device_count() if kind == "cuda" else None)
     device = torch.device("cuda", ranks.local_rank) if kind == "cuda" else torch.device("cpu")
     if kind == "cuda":
@@ -75,7 +75,7 @@ def _process_group(torch: Any, device: Any, ranks: Ranks, options: WorkloadOptio
     try:
         torch.distributed.init_process_group(**how)
     except (ValueError, RuntimeError) as error:
-        raise WarplensError(f"the ranks cannot meet: {error}", hint=torchrun_command(options)) from error
+        raise WarplensError(f"the ranks cannot connect: {error}", hint=torchrun_command(options)) from error
     try:
         yield
     finally:
@@ -94,7 +94,7 @@ def check_ranks(options: WorkloadOptions, ranks: Ranks, *, gpus: int | None) -> 
         return
     if options.tp == 1:
         raise UsageError(
-            f"{ranks.world} ranks were started, and --tp is 1",
+            f"{ranks.world} ranks were started, and tp is 1",
             hint=f"give --tp {ranks.world}, or start it without torchrun",
         )
     started = "without torchrun" if ranks.world == 1 else f"with {ranks.world} ranks"
@@ -112,7 +112,7 @@ def choose_device(torch: Any, options: WorkloadOptions, say: Callable[[str], Non
         say(f"{trouble.message}: the tiny model runs on the CPU")
         return "cpu"
     if options.tiny:
-        raise WarplensError(trouble.message, hint="without --device cuda the tiny model runs on the CPU")
+        raise WarplensError(trouble.message, hint="without the device cuda the tiny model runs on the CPU")
     raise trouble
 
 
@@ -137,8 +137,8 @@ def gpu_trouble(
         return WarplensError(f"no GPU visible to torch {torch.__version__}, but {nvidia or amd} is there", hint=why)
     return WarplensError(
         "no GPU visible",
-        hint="--tiny runs a small model, --device cpu the whole one slowly; "
-        "with a GPU: check the driver, CUDA_VISIBLE_DEVICES and that torch is a build for it",
+        hint="tiny runs a small model, the device cpu runs the whole one slowly; "
+        "with a GPU, check the driver, CUDA_VISIBLE_DEVICES and the build of torch",
     )
 
 

@@ -25,7 +25,7 @@ def explained(plan: WorkloadPlan) -> Iterator[None]:
         if type(error).__module__.startswith(COMPILER_MODULES):
             raise WarplensError(
                 f"torch.compile failed: {_first_line(error)}",
-                hint="it needs a C++ compiler (and Triton on a GPU); or leave out --compile",
+                hint="it needs a C++ compiler (and Triton on a GPU); or omit compile",
             ) from error
         if "DefaultCPUAllocator" in str(error):
             raise WarplensError("out of memory", hint=memory_hint(plan)) from error

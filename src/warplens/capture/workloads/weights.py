@@ -36,7 +36,7 @@ def find(plan: WorkloadPlan) -> Stored:
     local = Path(name).is_dir()
     if not local and (Path(name).exists() or name.startswith((".", "/", "~")) or name.count("/") > 1):
         raise WarplensError(
-            f"--weights {name} is no folder", hint="name a folder with config.json and *.safetensors, or a hub id"
+            f"--weights {name} is not a folder", hint="name a folder with config.json and *.safetensors, or a hub id"
         )
     # Without this look the hub's library would try again for half a minute before it gives up.
     local_only = local or not hub_answers()
@@ -79,7 +79,7 @@ def _explained(name: str, *, local: bool, reachable: bool) -> Iterator[None]:
     except Exception as error:
         message = str(error).strip().splitlines() or [type(error).__name__]
         if "ignore_mismatched_sizes" in message[0]:
-            message = ["its tensors have other shapes than its config.json says"]
+            message = ["its tensors and its config.json disagree about shapes"]
         if local:
             raise WarplensError(
                 f"--weights {name} cannot be loaded: {message[0]}",

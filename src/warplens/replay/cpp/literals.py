@@ -45,7 +45,7 @@ def text(value: Any) -> str:
     try:
         encoded = value.encode()
     except UnicodeEncodeError as error:
-        raise NotWritten("no text that can be written") from error
+        raise NotWritten("not a text that can be written") from error
     letters = (encoded[place : place + 1] for place in range(len(encoded)))
     # Three octal digits end by themselves, whatever follows.
     return '"' + "".join(each.decode() if PLAIN.fullmatch(each) else f"\\{each[0]:03o}" for each in letters) + '"'

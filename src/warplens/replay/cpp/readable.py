@@ -98,7 +98,7 @@ def written_out(unit: Unit) -> Written | None:
 
 def _written(unit: Unit, schema: schema_text.SchemaText) -> Written:
     if len(schema.parameters) != len(unit.arguments):
-        raise NotWritten("defaults are PyTorch's to know")
+        raise NotWritten("its defaults are known to PyTorch only")
     if len({each.name for each in schema.parameters}) != len(schema.parameters):
         raise NotWritten("two arguments of one name")
     struct = f"{schema.name}_{schema.overload}" if schema.overload else schema.name

@@ -81,7 +81,7 @@ def argument_of(argument: Argument, parameter: SchemaParameter, call: CppCall) -
         return _tensors(argument, parameter, call)
     if argument.kind in ABSENT:
         if not kind.endswith("?"):
-            raise NotWritten("nothing where something is needed")
+            raise NotWritten("a required value is missing")
         return f"/*{parameter.name}=*/std::nullopt"
     plain = kind.removesuffix("?")
     if "[" in plain:
@@ -114,13 +114,13 @@ SINGLE: Final[dict[str, tuple[tuple[str, ...], Callable[[object], str]]]] = {
 
 def _list(argument: Argument, parameter: SchemaParameter, kind: str, call: CppCall) -> str:
     if argument.kind != "list":
-        raise NotWritten("one value for a list")
+        raise NotWritten("a single value for a list")
     element = SIZED.sub("", kind)
     values = ", ".join(_value(item, element) for item in argument.items)
     if element == "bool":
         size = BOOLS.fullmatch(kind)
         if size is None or int(size[1]) != len(argument.items):
-            raise NotWritten("another number of switches")
+            raise NotWritten("a different number of flags")
         return f"/*{parameter.name}=*/std::array<bool, {size[1]}>{{{values}}}"
     types = {"int": "int64_t", "SymInt": "c10::SymInt" if call.symbolic else "int64_t", "float": "double",
              "Scalar": "at::Scalar"}  # fmt: skip

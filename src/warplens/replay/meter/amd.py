@@ -99,6 +99,6 @@ def visible(count: int) -> list[int] | Absent:
             continue
         words = [word.strip() for word in text.split(",") if word.strip()]
         if not all(word.isdecimal() and int(word) < len(places) for word in words):
-            return Absent(f"{variable}={text}: only numbers of GPUs that are there can be followed")
+            return Absent(f"{variable}={text}: only indices of present GPUs are supported")
         places = [places[int(word)] for word in words]
     return places

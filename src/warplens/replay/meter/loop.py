@@ -151,9 +151,9 @@ def _judged(energy: Energy, idle: Idle, meter: Meter, min_repeats: int) -> Energ
     doubts = list(_doubts(energy, idle, min_repeats))
     remarks = list(doubts)
     if meter.is_sampled:
-        remarks.append("energy is a sum of power samples, for want of a counter")
+        remarks.append("energy is a sum of power samples: there is no energy counter")
     elif energy.instant_watts is None:
-        remarks.append("not checked against instant power, which this GPU does not tell")
+        remarks.append("not checked against instant power, which this GPU does not report")
     return replace(energy, doubtful=bool(doubts), why="; ".join(remarks))
 
 
@@ -161,11 +161,11 @@ def _doubts(energy: Energy, idle: Idle, min_repeats: int) -> list[str]:
     active = energy.watts - idle.watts
     found = []
     if not energy.launches:
-        found.append("fewer than two replays ended while it was measured")
+        found.append("fewer than two replays ended during the measurement")
     if energy.repeats < min_repeats:
         found.append(f"only {energy.repeats} repeats")
     if active <= idle.interval_watts:
-        found.append(f"{active:.1f} W above idle, which itself is known to ± {idle.interval_watts:.1f} W")
+        found.append(f"{active:.1f} W above idle power, whose interval is ± {idle.interval_watts:.1f} W")
     elif energy.interval > WIDEST_INTERVAL:
         found.append(f"known to ± {100 * energy.interval:.0f} % only")
     if energy.launches and energy.busy_fraction < LEAST_BUSY:

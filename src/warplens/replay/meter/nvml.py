@@ -94,7 +94,7 @@ def load() -> Any | Absent:
 
         nvml = open_library()
         if nvml is None:
-            return Absent("no NVML (neither nvidia-ml-py nor libnvidia-ml.so.1 is there)")
+            return Absent("no NVML (neither nvidia-ml-py nor libnvidia-ml.so.1 is installed)")
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -123,7 +123,7 @@ def _by_uuid(uuids: list[str], uuid: str) -> int | Absent:
         return Absent("a MIG slice has no meter of its own")
     wanted = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
     fitting = [place for place, each in enumerate(uuids) if each.startswith(wanted)]
-    return fitting[0] if len(fitting) == 1 else Absent(f"NVML knows no GPU {uuid}")
+    return fitting[0] if len(fitting) == 1 else Absent(f"NVML has no GPU {uuid}")
 
 
 def _wanted() -> list[str] | None:
@@ -147,7 +147,7 @@ def _visible(nvml: Any, uuids: list[str], device: int) -> int | Absent:
     if int(name) >= len(uuids):
         return Absent(f"no GPU {name} on this machine")
     if os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID" and _are_mixed(nvml, len(uuids)):
-        return Absent("GPUs of different kinds: which of them is meant is sure with CUDA_DEVICE_ORDER=PCI_BUS_ID only")
+        return Absent("GPUs of different models: set CUDA_DEVICE_ORDER=PCI_BUS_ID to make their order certain")
     return int(name)
 
 

@@ -30,7 +30,7 @@ class Meter(Protocol):
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the energy is a sum of power samples, for want of a counter in the hardware."""
+        """Whether the energy is a sum of power samples: there is no energy counter in the hardware."""
 
     def joules(self) -> float:
         """Energy since some moment that stays the same; only differences mean anything."""

@@ -19,7 +19,7 @@ from warplens.replay.meter.ticks import Tick, next_ticks
 
 TICK_TIMEOUT_SECONDS: Final = 0.2
 IDLE_SECONDS: Final = 2.0
-NO_GPU: Final = "no GPU to be seen"
+NO_GPU: Final = "no visible GPU"
 
 
 @dataclass(frozen=True)
@@ -138,18 +138,18 @@ class EnergyWindow:
         ticks = next_ticks(list(self._meters.values()), self._timing, timeout=TICK_TIMEOUT_SECONDS)
         unaligned = [device for device, tick in zip(self._meters, ticks, strict=True) if not tick.is_tick]
         if unaligned:
-            self._notes.append(f"GPU {unaligned[0]}: no tick of the counter in {TICK_TIMEOUT_SECONDS} s, so the window "
-                               "is not aligned")  # fmt: skip
+            waited = f"the counter did not change in {TICK_TIMEOUT_SECONDS} s"
+            self._notes.append(f"GPU {unaligned[0]}: {waited}, so the window is not aligned")
         return ticks
 
     def _measured(self, ends: Sequence[Tick]) -> Iterable[DeviceEnergy]:
         for place, (device, meter) in enumerate(self._meters.items()):
             start, end = self._starts[place], ends[place]
             if end.joules < start.joules:
-                self._notes.append(f"GPU {device}: the counter went back, as it does when the driver is loaded anew")
+                self._notes.append(f"GPU {device}: the counter went back, as it does when the driver is reloaded")
                 continue
             if meter.is_sampled:
-                self._notes.append(f"GPU {device}: a sum of power samples, for want of a counter")
+                self._notes.append(f"GPU {device}: a sum of power samples: there is no energy counter")
             idle = self._idles[place].watts if self._idles else None
             yield DeviceEnergy(
                 device, meter.gpu, meter.name, end.joules - start.joules, end.seconds - start.seconds, idle

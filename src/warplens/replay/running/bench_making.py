@@ -41,7 +41,7 @@ def find_device(wanted: str) -> Any:
     if wanted == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        raise WarplensError("there is no GPU that PyTorch can use", hint="--device cpu runs the plan without one")
+        raise WarplensError("there is no GPU that PyTorch can use", hint="the device cpu runs the plan without a GPU")
     device = torch.device(wanted or "cuda")
     device = device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
     if device.index >= torch.cuda.device_count():

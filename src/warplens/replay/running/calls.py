@@ -17,10 +17,10 @@ from warplens.replay.running.values import value_of
 
 NO_UNITS: Final = {
     # namespaces that no plan may call: they do no GPU work of their own, need other processes, or reach files
-    "prim": "it belongs to TorchScript's interpreter",
-    "profiler": "it belongs to the profiler",
-    "export": "it belongs to torch.export",
-    "static_runtime": "it belongs to TorchScript's interpreter",
+    "prim": "it is part of TorchScript's interpreter",
+    "profiler": "it is part of the profiler",
+    "export": "it is part of torch.export",
+    "static_runtime": "it is part of TorchScript's interpreter",
     "debugprims": "it reads files",
     "c10d": "a collective needs the other processes",
     "_c10d_functional": "a collective needs the other processes",
@@ -50,7 +50,7 @@ def resolve(op: str, overload: str) -> Any:
     if namespace in NO_UNITS:
         raise UnitRefused(f"{op} is not replayed: {NO_UNITS[namespace]}")
     shown = f"{op}.{overload}" if overload else op
-    unknown = f"this PyTorch has no {shown}" + ("" if namespace == "aten" else "; --import the module that defines it")
+    unknown = f"this PyTorch has no {shown}" + ("" if namespace == "aten" else "; import the module that defines it")
     try:
         found = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
     except (AttributeError, RuntimeError) as error:
@@ -59,7 +59,7 @@ def resolve(op: str, overload: str) -> Any:
         raise BadUnit(unknown)
     texts = (argument for argument in found._schema.arguments if "str" in str(argument.type))
     if any(FILES.search(argument.name) for argument in texts):
-        raise UnitRefused(f"{shown} is not replayed: it reaches files")
+        raise UnitRefused(f"{shown} is not replayed: it accesses files")
     return found
 
 

@@ -90,7 +90,7 @@ def _chunk(how: Fill, start: int, count: int, dtype: Any, generator: Any) -> Any
         return torch.rand(count, generator=generator, **place).mul_(how.high - how.low).add_(how.low)
     low, high = int(how.low), int(how.high)
     if low >= high:
-        raise BadUnit(f"no whole number is from {low} up to, but not including, {high}")
+        raise BadUnit(f"there is no integer from {low} up to, but not including, {high}")
     return torch.randint(low, high, (count,), generator=generator, **place)
 
 

@@ -92,7 +92,7 @@ def refuse_other(output: Path, problem: str) -> None:
     """`problem`: what is different about the run whose result is there; empty where nothing is."""
     if problem:
         raise UsageError(
-            f"{output} holds a run {problem}", hint="choose another output, or replace this one with the option fresh"
+            f"{output} holds a run {problem}", hint="choose another output, or use the fresh option to replace this one"
         )
 
 
@@ -111,7 +111,7 @@ def _from_result(output: Path) -> tuple[Head, list[UnitResult]] | None:
     try:
         result = result_file.load(output)
     except FormatError as error:
-        raise UsageError(f"{error}; it would be overwritten", hint="name another file, or remove it") from error
+        raise UsageError(f"{error}; it would be overwritten", hint="choose another file, or remove it") from error
     measured = {name: value for name, value in result.options.items() if name not in FREE_TO_CHANGE}
     head = Head(
         plan=result.plan,

@@ -126,7 +126,7 @@ def how_it_ended(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
     name = signal.Signals(-code).name if -code in set(map(int, signal.Signals)) else f"signal {-code}"
-    return f"{name}, perhaps for want of memory" if name == "SIGKILL" else name
+    return f"{name}, possibly out of memory" if name == "SIGKILL" else name
 
 
 def _environment() -> dict[str, str]:

@@ -43,7 +43,7 @@ def restore(settings: Mapping[str, str | int | float | bool]) -> tuple[str, ...]
 
 def _set(torch: Any, name: str, value: str | int | float | bool) -> str:
     if name not in CALLS and name not in ATTRIBUTES:
-        return "not one that is known to choose kernels"
+        return "not a known setting that selects kernels"
     if name in WORDS:
         # Some are enumerations, recorded as `_BlasBackend.Cublas`.
         value = str(value).rpartition(".")[2].lower()

@@ -40,7 +40,7 @@ def run_plan(
     if unknown:
         raise UsageError(f"the plan has no unit {unknown[0]!r}")
     if not output.parent.is_dir():
-        raise UsageError(f"there is no folder {output.parent}")
+        raise UsageError(f"there is not a folder {output.parent}")
     head = Head(plan.id, options.measured(), "", plan_fingerprint=plan_file.fingerprint(plan))
     known = earlier(output, head, fresh)
     job = wire.ReplayJob(str(plan_path.resolve()), head.plan_fingerprint, options)
@@ -142,7 +142,7 @@ class _Run:
 
     def _device_notes(self, device: str) -> list[str]:
         if device == "cpu":
-            return ["it ran on the CPU: its times are the host's and say nothing of a GPU"]
+            return ["it ran on the CPU: its times say nothing about a GPU"]
         if self._plan.gpus and self._plan.gpus[0].name not in ("", device):
             return [f"the trace is of {self._plan.gpus[0].name}, this run of {device}"]
         return []
@@ -231,7 +231,7 @@ class _Run:
         return found
 
     def _throttle_notes(self) -> list[str]:
-        return [f"the GPU was held back by its {why} after {count} units" for why, count in self._throttled.items()]
+        return [f"the GPU was throttled by its {why} after {count} units" for why, count in self._throttled.items()]
 
     def _unit_result(self, unit: Unit) -> UnitResult:
         if unit.id in self._done:

@@ -109,7 +109,7 @@ def _reasons(result: ReplayResult) -> Iterable[str]:
             count, ns = by_reason.get(unit.reason, (0, 0))
             by_reason[unit.reason] = (count + 1, ns + unit.traced.total_ns)
     told = [(ns, _units(count), reason) for reason, (count, ns) in by_reason.items()]
-    told += [(ns, "work of no unit", reason) for reason, ns in result.rest.items() if ns]
+    told += [(ns, "work outside units", reason) for reason, ns in result.rest.items() if ns]
     told.sort(key=lambda each: -each[0])
     for ns, what, reason in told[:TOP]:
         yield f"not replayed: {what}, {ns / 1e6:.3f} ms: {reason}"

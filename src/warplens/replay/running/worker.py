@@ -62,7 +62,7 @@ def _lines(folder: str) -> queue.Queue[str]:
 def _serve(job: wire.ReplayJob, lines: queue.Queue[str], send: Callable[[wire.Reply], None]) -> None:
     plan = plan_file.load(Path(job.plan))
     if plan_file.fingerprint(plan) != job.plan_fingerprint:
-        raise WarplensError("the plan was changed while it ran")
+        raise WarplensError("the plan changed during the run")
     settings.restore_variables(plan.settings)
     torch = _torch()
     _import(job.options.imports)

@@ -28,7 +28,7 @@ std::string signal_name(int number) {
     case SIGBUS: return "SIGBUS";
     case SIGFPE: return "SIGFPE";
     case SIGILL: return "SIGILL";
-    case SIGKILL: return "SIGKILL, perhaps for want of memory";
+    case SIGKILL: return "SIGKILL, possibly out of memory";
     default: return "signal " + std::to_string(number);
   }
 }

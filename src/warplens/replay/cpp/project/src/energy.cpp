@@ -95,10 +95,10 @@ bool is_enough(const std::vector<Tick>& ticks, const MeterFacts& meter, double s
 std::vector<std::string> doubts(const Energy& energy, const MeterFacts& meter) {
   std::vector<std::string> found;
   const double active = energy.watts - meter.idle_watts;
-  if (energy.launches == 0) found.emplace_back("fewer than two replays ended while it was measured");
+  if (energy.launches == 0) found.emplace_back("fewer than two replays ended during the measurement");
   if (energy.repeats < repeats_wanted) found.push_back("only " + std::to_string(energy.repeats) + " repeats");
   if (active <= meter.idle_interval_watts)
-    found.push_back(words("%.1f W above idle, which itself is known to ± %.1f W", active, meter.idle_interval_watts));
+    found.push_back(words("%.1f W above idle power, whose interval is ± %.1f W", active, meter.idle_interval_watts));
   else if (energy.interval > widest_interval)
     found.push_back(words("known to ± %.0f %% only", 100 * energy.interval));
   if (energy.launches != 0 && energy.busy_fraction < least_busy)
@@ -134,7 +134,7 @@ Energy energy_of(const std::vector<Tick>& ticks, const Feeder& feeder, int calls
   made.instant_watts = feeder.instant_watts(ticks.front(), ticks.back());
   std::vector<std::string> remarks = doubts(made, meter);
   made.doubtful = !remarks.empty();
-  if (!made.instant_watts) remarks.emplace_back("not checked against instant power, which this GPU does not tell");
+  if (!made.instant_watts) remarks.emplace_back("not checked against instant power, which this GPU does not report");
   for (const std::string& remark : remarks) made.why += (made.why.empty() ? "" : "; ") + remark;
   return made;
 }

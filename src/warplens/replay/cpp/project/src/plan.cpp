@@ -181,12 +181,12 @@ TensorFacts read_tensor(const Field& place, const std::vector<Storage>& storages
   bool empty = false;
   for (std::size_t axis = 0; axis < made.shape.size(); ++axis) {
     const std::int64_t side = made.shape[axis], step = made.stride[axis];
-    if (side < 0 || side > max_side || step < 0 || step > max_side) place.fail("a side or stride no tensor can have");
+    if (side < 0 || side > max_side || step < 0 || step > max_side) place.fail("not a valid size or stride");
     empty = empty || side == 0;
     last += static_cast<__int128>(side - 1) * step;
   }
   const __int128 extent = empty ? made.offset : last + 1;
-  if (extent * dtype_bytes(made.dtype) > storages[made.storage].bytes) place.fail("it reaches beyond its storage");
+  if (extent * dtype_bytes(made.dtype) > storages[made.storage].bytes) place.fail("the tensor extends beyond its storage");
   return made;
 }
 
@@ -201,7 +201,7 @@ Argument read_argument(const Field& place, const std::vector<Storage>& storages)
   if (const auto items = place.maybe("items"))
     for (const Field& item : items->items()) made.items.push_back(read_argument(item, storages));
   if (made.kind == "choice" && (made.items.empty() || made.items.size() > max_choices))
-    place.fail("a choice among none or too many");
+    place.fail("a choice with no items or too many");
   return made;
 }
 
@@ -270,7 +270,7 @@ Unit read_unit(const Field& place) {
 void check_version(const Json& value) {
   const Json* format = value.find("format");
   if (!value.is(Json::Kind::object) || format == nullptr || format->text != "warplens-replay-plan")
-    throw FormatError("no replay plan");
+    throw FormatError("not a replay plan");
   const Json* version = value.find("version");
   if (version == nullptr || !version->is(Json::Kind::integer) || version->integer < 1)
     throw FormatError("a replay plan without a version");
@@ -326,7 +326,7 @@ Plan load_plan(const std::string& path) {
     std::set<std::string> seen;
     for (const Field& unit : top.at("units").items()) {
       plan.units.push_back(read_unit(unit));
-      if (!seen.insert(plan.units.back().id).second) unit.fail("two units are called '" + plan.units.back().id + "'");
+      if (!seen.insert(plan.units.back().id).second) unit.fail("two units have the id '" + plan.units.back().id + "'");
     }
     return plan;
   } catch (const FormatError& error) {

@@ -182,7 +182,7 @@ class Run {
     versions_.set("torch", *message.find("torch"));
     notes_ = *message.find("notes");
     if (device_ == "cpu")
-      notes_.add("it ran on the CPU: its times are the host's and say nothing of a GPU");
+      notes_.add("it ran on the CPU: its times say nothing about a GPU");
     else if (!plan_.gpu.empty() && plan_.gpu != device_)
       notes_.add("the trace is of " + plan_.gpu + ", this run of " + device_);
     if (const Json* state = message.find("state")) before_ = *state;

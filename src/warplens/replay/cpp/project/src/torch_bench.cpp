@@ -24,10 +24,10 @@ constexpr std::int64_t flush_caches = 2;
 
 // Namespaces that no plan may call: they do no GPU work of their own, need other processes, or reach files.
 const std::map<std::string, std::string> no_units = {
-    {"prim", "it belongs to TorchScript's interpreter"},
-    {"profiler", "it belongs to the profiler"},
-    {"export", "it belongs to torch.export"},
-    {"static_runtime", "it belongs to TorchScript's interpreter"},
+    {"prim", "it is part of TorchScript's interpreter"},
+    {"profiler", "it is part of the profiler"},
+    {"export", "it is part of torch.export"},
+    {"static_runtime", "it is part of TorchScript's interpreter"},
     {"debugprims", "it reads files"},
     {"c10d", "a collective needs the other processes"},
     {"_c10d_functional", "a collective needs the other processes"},
@@ -44,7 +44,7 @@ c10::OperatorHandle find_op(const Unit& unit) {
   const auto found = c10::Dispatcher::singleton().findSchema({unit.op, overload});
   if (!found) throw BadUnit("this PyTorch has no " + shown);
   for (const c10::Argument& argument : found->schema().arguments())
-    if (argument.name().find("file") != std::string::npos) throw Refusal(shown + " is not replayed: it reaches files");
+    if (argument.name().find("file") != std::string::npos) throw Refusal(shown + " is not replayed: it accesses files");
   return *found;
 }
 

@@ -96,7 +96,7 @@ at::Tensor chunk(const Fill& how, std::int64_t start, std::int64_t count, at::Sc
     return at::rand({count}, generator, there).mul_(how.high - how.low).add_(how.low);
   const auto low = static_cast<std::int64_t>(how.low), high = static_cast<std::int64_t>(how.high);
   if (low >= high)
-    throw BadUnit("no whole number is from " + std::to_string(low) + " up to, but not including, " +
+    throw BadUnit("there is no integer from " + std::to_string(low) + " up to, but not including, " +
                   std::to_string(high));
   return at::randint(low, high, {count}, generator, there.dtype(at::kLong));
 }

@@ -79,7 +79,7 @@ std::string set_one(const std::string& name, const Json& value) {
     return "";
   }
   const auto found = switches.find(name);
-  if (found == switches.end()) return "not one that is known to choose kernels";
+  if (found == switches.end()) return "not a known setting that selects kernels";
   if (!value.is(Json::Kind::boolean)) return "not true or false";
   found->second(torch, value.boolean);
   return "";

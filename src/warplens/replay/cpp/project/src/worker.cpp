@@ -107,7 +107,7 @@ void note_throttle(const State& state, Outcome& outcome) {
   if (state.throttle.empty() || outcome.status != "done") return;
   std::string words;
   for (const std::string& each : state.throttle) words += (words.empty() ? "" : ", ") + each;
-  outcome.notes.push_back("the GPU was held back: " + words);
+  outcome.notes.push_back("the GPU was throttled: " + words);
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ int run_worker(const Options& options) {
       if (opened.session.energy_only && !opened.can_meter) continue;
       const auto is_it = [&](const Unit& each) { return each.id == id; };
       const auto unit = std::find_if(plan.units.begin(), plan.units.end(), is_it);
-      if (unit == plan.units.end()) throw BadUnit("the plan changed while it ran");
+      if (unit == plan.units.end()) throw BadUnit("the plan changed during the run");
       opened.session.alive = [&](const std::string& part) { tell(Json::object().set("alive", part)); };
       opened.session.remark = [&](const std::string& line) {
         tell(Json::object().set("remark", id + " gives " + line));
