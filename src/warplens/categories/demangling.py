@@ -53,7 +53,7 @@ def mangled_arguments(name: str) -> str:
     while (length := _IDENTIFIER_LENGTH.search(name, position)) is not None:
         end = length.end() + int(length.group())
         part = name[length.end() : end]
-        # A number that is no length (a template value) is followed by something else than that many letters.
+        # A number that is not a length (a template value) is followed by something else than that many letters.
         is_identifier = len(part) > 2 and end <= len(name) and _IDENTIFIER.fullmatch(part) is not None
         if is_identifier:
             found.append(part)

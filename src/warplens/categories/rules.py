@@ -129,7 +129,7 @@ def _as_tuple(value: object, key: str, where: str) -> tuple[str, ...]:
 
 
 def read_rules(path: Path) -> list[tuple[Rule, str]]:
-    """The rules of a user's TOML file, each with where it stands."""
+    """The rules of a user's TOML file, each with its position."""
     try:
         content = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -110,7 +110,7 @@ def _plain(name: KernelName) -> str:
     leaf = name.function.rsplit("::", 1)[-1]
     if wrapped and leaf.lower() in ("kentry", "kernel", "kernel2", "device_kernel", "_kernel_agent"):
         leaf = wrapped.group(1)
-    elif leaf.lower() == "kernel":  # `gemvx::kernel`: only the namespace tells
+    elif leaf.lower() == "kernel":  # `gemvx::kernel`: only the namespace identifies it
         leaf = "::".join(name.function.split("::")[-2:])
     leaf = _TAIL.sub("", leaf).strip("_ ") or leaf.strip()
     if name.text == name.function:  # no template arguments: the name already holds its type

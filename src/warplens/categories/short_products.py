@@ -87,7 +87,7 @@ def short_gemm(name: KernelName) -> str:
 
 
 def _inner_name(text: str) -> str:
-    """Only the generated name inside `cutlass::Kernel2<…>`: what stands around it has no tile."""
+    """Only the generated name inside `cutlass::Kernel2<…>`: the text around it has no tile."""
     match = re.search(r"cutlass_\d+_\w+", text)
     return match.group() if match else text
 

@@ -103,7 +103,7 @@ class Convolution(Struct, frozen=True):
 
 
 def _filled(values: tuple[int, ...], count: int, default: int) -> tuple[int, ...]:
-    """One value per dimension: PyTorch lets one stand for all."""
+    """One value per dimension: PyTorch accepts one for all."""
     if len(values) == count:
         return values
     return (values[0] if values else default,) * count

@@ -177,7 +177,7 @@ def _number(text: str) -> float | None:
 class Pooling(Struct, frozen=True):
     """Windows of `kernel` elements over two dimensions, one result each.
 
-    `extra` is the dtype of indices written beside the result.
+    `extra` is the dtype of indices written along with the result.
     """
 
     extra: str = ""
@@ -206,7 +206,7 @@ class Pooling(Struct, frozen=True):
 
 
 def _pair(values: tuple[int, ...], default: int) -> tuple[int, int]:
-    """One value per dimension: PyTorch lets one stand for both."""
+    """One value per dimension: PyTorch accepts one for both."""
     return (values[0], values[-1]) if len(values) in (1, 2) else (default, default)
 
 

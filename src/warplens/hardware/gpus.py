@@ -10,7 +10,7 @@ UNITS = ("matrix", "vector")
 
 DTYPES = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "int8")
 
-# Units that stand in, in this order, where a GPU has no figure of its own. Matrix figures have none: fp32 without
+# Units used instead, in this order, where a GPU has no figure of its own. Matrix figures have none: fp32 without
 # TF32, or bf16 on a V100, runs on other units altogether, and which ones is for the caller to say.
 FALLBACKS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("vector", "bf16"): ("fp16", "fp32"),

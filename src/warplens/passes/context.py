@@ -2,7 +2,7 @@
 
 Such frames are events of no duration (see `Trace.frames`), so nesting by time cannot place them. Here each gets the
 parent that was recorded, and each GPU event with a recorded path is booked on its innermost frame. A frame named
-"(backward)" is no caller but a mark: what hangs below it is the backward pass of what is above it.
+"(backward)" is not a caller but a mark: what is below it is the backward pass of what is above it.
 """
 
 from __future__ import annotations

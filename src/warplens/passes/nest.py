@@ -2,7 +2,7 @@
 
 Two things keep intervals from nesting. Annotations open inside one Python frame (`__enter__`) and close inside
 another (`__exit__`): they give way, taking in whole frames only. And clocks of different recorders disagree by
-a few ns: an event that outlives its caller stays its child where most of it lies inside, else it becomes a
+a few ns: an event that outlives its caller stays its child where most of it is inside, else it becomes a
 sibling. Both are counted; the times in the trace stay as recorded.
 """
 
@@ -137,7 +137,7 @@ def _laminar(begin: Ints, finish: Ints) -> tuple[Ints, Ints]:
 
 
 def _mend(begin: Ints, finish: Ints, parent: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Shorten an outliving event to its parent's end, or start it there if most of it lies beyond."""
+    """Shorten an outliving event to its parent's end, or start it there if most of it is beyond."""
     limit = finish[parent[rows]]
     inside = (limit - begin[rows]) * 2 >= finish[rows] - begin[rows]
     begin, finish = begin.copy(), finish.copy()

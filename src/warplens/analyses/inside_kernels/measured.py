@@ -90,7 +90,7 @@ def _of_trace(work: Workspace) -> Iterator[MeasuredKernel]:
 def _recorded_work(work: Workspace) -> dict[tuple[int, int], tuple[int, dict[str, float]]]:
     """By name and geometry: how many launches the program said something of, and what, added up.
 
-    Metrics stand on the innermost caller of a kernel. They are the kernel's where nothing else ran below it.
+    Metrics belong to the innermost caller of a kernel. They are the kernel's where nothing else ran below it.
     """
     trace = work.trace
     if trace.metrics.is_empty() or trace.contexts.is_empty():
@@ -123,7 +123,7 @@ def _of_tree(work: PathWorkspace) -> Iterator[MeasuredKernel]:
             nodes.setdefault(tree.name[node], []).append(node)
     work_metrics = [name for name in tree.metrics if name == "bytes" or FLOPS.fullmatch(name)]
     for name, own in nodes.items():
-        # A kernel may also be launched where nobody says what it does: then the sums are not those of its launches.
+        # A kernel may also be launched without metrics: then the sums do not cover all of its launches.
         amounts = {
             metric: float(tree.metrics[metric][own].sum())
             for metric in work_metrics

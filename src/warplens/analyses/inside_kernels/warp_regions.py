@@ -153,7 +153,7 @@ def _innermost(start: Ints, end: Ints, region: Ints, moments: Ints) -> Ints:
 
 
 def _beside(cta: _Cta, regions: int) -> Iterator[tuple[tuple[str, int, int], Floats]]:
-    """Per warp and region: ns in it, ns of these beside the same region, and where the others were, in ns by region.
+    """Per warp and region: ns in it, ns of these with another warp in the same region, and ns of the others by region.
 
     The last entry is what the others spent between regions.
     """

@@ -25,7 +25,7 @@ class MergedTrees:
         merged_nodes: list[int] = []
         for node in range(len(tree)):
             above = merged_nodes[int(tree.parent[node])] if node else -1
-            # Both roots stand for everything, whatever they are called.
+            # Both roots represent everything, whatever their names.
             merged = self._index.setdefault((above, tree.name[node] if node else ""), len(self._name))
             if merged == len(self._name):
                 self._parent.append(above)

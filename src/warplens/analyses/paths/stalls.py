@@ -76,7 +76,7 @@ def stalls(work: PathWorkspace) -> Table:
 
 
 def _kernels(work: PathWorkspace, rows: Ints) -> list[str]:
-    """The kernel that each sampled node is or lies in."""
+    """The kernel that each sampled node is or belongs to."""
     around = work.nearest([kind == "kernel" for kind in work.tree.kind])
     own = [
         node if work.tree.kind[node] == "kernel" or around[node] < 0 else int(around[node]) for node in rows.tolist()

@@ -17,7 +17,7 @@ from warplens.model.kinds import NONE
 from warplens.model.tree import Tree, build_tree, without
 
 CALLERS: Final = ("python", "module", "annotation", "op")
-"""Kinds that a context may leave out; kernels and what is inside them always stay."""
+"""Kinds that a context may omit; kernels and their contents are always kept."""
 NEVER: Final = re.compile(r"(?!)")
 DROPPED: Final = "\0"
 FRAME_FORMATS: Final[dict[str, Callable[[re.Match[str]], str]]] = {

@@ -1,4 +1,4 @@
-"""What the analyses of call paths share: the tree, the categories of its kernels and who stands around each."""
+"""What the analyses of call paths share: the tree, the categories of its kernels and the callers of each."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PathWorkspace:
 
     @cached_property
     def gpu_nodes(self) -> Ints:
-        """The nodes that stand for GPU work: kernels, and whatever else has time of its own."""
+        """The nodes that represent GPU work: kernels, and any other node with time of its own."""
         is_kernel = np.array([kind in GPU_WORK for kind in self.tree.kind], bool)
         return np.flatnonzero(is_kernel | (self.tree.self_ns > 0))
 
@@ -109,12 +109,12 @@ class PathWorkspace:
 
     @cached_property
     def in_graph(self) -> Bools:
-        """Which nodes stand below the launch of a graph."""
+        """Which nodes are below the launch of a graph."""
         return self.nearest([name == GRAPH for name in self.tree.name]) >= 0
 
     @cached_property
     def user_line(self) -> Ints:
-        """For each node the nearest Python frame around it that is no framework's plumbing, -1 for none."""
+        """For each node the nearest Python frame around it outside the framework, -1 for none."""
         tree = self.tree
         return self.nearest(
             [

@@ -48,7 +48,7 @@ def limit_of(cost: Cost, gpu: Gpu, kernel_dtype: str, seen_tflops: float) -> Lim
 def unit_of(cost: Cost, gpu: Gpu, kernel_dtype: str, seen_tflops: float) -> tuple[str, str]:
     """Which unit does the arithmetic, and in which type.
 
-    fp32 products run on the matrix units only in TF32, which the kernel's name tells; where it does not, a rate that
+    fp32 products run on the matrix units only in TF32, which the kernel's name shows; where it does not, a rate that
     the vector units cannot reach does.
     """
     if cost.unit != MATRIX:

@@ -16,7 +16,7 @@ HOST = ("python", "module", "annotation", "op", "runtime")
 def own_times(trace: Trace, rows: Ints) -> Ints:
     """What each of these host events lasts less those among them that it calls, in ns.
 
-    An event's time is what lies inside its caller and after the sibling before it. That is its duration, but for
+    An event's time is the part inside its caller and after the sibling before it. That is its duration, but for
     annotations, which open and close in the middle of frames, and where the clocks of two recorders disagree.
     """
     caller = _callers(trace, rows)
@@ -61,7 +61,7 @@ def _fit(level: Ints, caller: Ints, begin: Ints, end: Ints) -> None:
 def waiting(trace: Trace) -> Bools:
     """Events of threads that only wait: one chain of Python frames in which nothing starts or ends.
 
-    Monitors and worker pools look like that, and their time is nobody's work. Where there are no other threads,
+    Monitors and worker pools look like that, and their time is not work. Where there are no other threads,
     these are the work.
     """
     rows = trace.rows_of(*HOST)

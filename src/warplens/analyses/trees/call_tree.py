@@ -1,7 +1,7 @@
 """The call tree: who, up to the user's own code, caused each kernel; or where the host's own time goes.
 
-Every kernel hangs under its launch's op, the ops around that, and the frames, modules or annotations that the
-chosen context asks for. Backward kernels hang under the forward op that created them, below a node
+Every kernel is a child of its launch's op, the ops around that, and the frames, modules or annotations that the
+chosen context includes. Backward kernels are below the forward op that created them, under a node
 "(backward)", so that a module's time is all of it. With the CPU's time every host event has a node instead, and
 gives its own time to it.
 """
@@ -142,7 +142,7 @@ def _gpu_tree(trace: Trace, gpu: pl.DataFrame, context: str, label_column: str) 
 
 
 def _scope_metrics(trace: Trace, call_of_event: Ints, visible: Bools) -> Iterator[tuple[str, Ints, Floats]]:
-    """Per metric that users gave their scopes: the calls that stand for these, and the values."""
+    """Per metric of the user's scopes: the calls that represent the scopes, and the values."""
     shown = trace.metrics.filter(pl.Series(visible[trace.metrics["id"].to_numpy()]))
     for (metric,), rows in shown.group_by("metric", maintain_order=True):
         yield str(metric), call_of_event[rows["id"].to_numpy()], rows["value"].to_numpy()
@@ -165,7 +165,7 @@ class _Reach(NamedTuple):
 
 
 def _reach(trace: Trace, rows: Ints, visible: Bools) -> _Reach:
-    """What lies on the way up from some events: the visible ones, and those that jump from backward to forward."""
+    """The callers of some events: the visible ones, and those that lead from backward to forward."""
     forward = trace.ints("forward")
     up = np.where(forward >= 0, forward, trace.ints("parent"))
     stop = visible | (forward >= 0)
@@ -183,11 +183,11 @@ def _reach(trace: Trace, rows: Ints, visible: Bools) -> _Reach:
 def _add_host(
     calls: _Calls, trace: Trace, reach: _Reach, visible: Bools, kind: Ints, *, by_thread: bool = False
 ) -> Ints:
-    """The host events of the tree; returns the call that stands for each event of the trace."""
+    """Add the host events to the tree; returns the call that represents each event of the trace."""
     rows, outer = reach
     crosses, shown = trace.ints("forward")[rows] >= 0, visible[rows]
     tops = _add_threads(calls, trace, rows[outer < 0]) if by_thread else np.zeros(0, np.int64)
-    # Any call may hang under any other, so they are numbered before they are added: first the marks, then the events.
+    # A call may be the child of any other, so they are numbered before they are added: first marks, then events.
     marks = int(crosses.sum())
     mark = len(tops) + np.cumsum(crosses) - 1
     own = len(tops) + marks + np.cumsum(shown) - 1
@@ -205,7 +205,7 @@ def _add_host(
 
 
 def _add_threads(calls: _Calls, trace: Trace, top_rows: Ints) -> Ints:
-    """The calls that stand for the threads, in the order of their lanes; none where there is but one thread."""
+    """The calls that represent the threads, in the order of their lanes; none where there is only one thread."""
     lanes = _lanes(trace, top_rows)
     names = [thread_name(trace, lane) for lane in lanes.tolist()] if len(lanes) > 1 else []
     return calls.add_named(names, THREAD)

@@ -1,7 +1,7 @@
 """Units: op calls that launched GPU work, grouped where op, inputs and the launched kernels are the same.
 
 A kernel belongs to the outermost op around its launch that launches work itself: running that op again runs the kernel
-again, with everything else the op launches. Work outside ops, in replayed graphs or in collectives is no unit's.
+again, with everything else the op launches. Work outside ops, in replayed graphs or in collectives belongs to no unit.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def unit_calls(work: Workspace) -> UnitCalls:
 
 
 def _with_geometry(work: Workspace) -> pl.DataFrame:
-    """GPU events with their grids, the bytes of copies, and where their launches stand in the order of launching."""
+    """GPU events with their grids, the bytes of copies, and the times of their launches."""
     trace, gpu = work.trace, work.gpu
     shapes = trace.geometries.select("grid", "block").with_row_index("geometry").cast({"geometry": pl.Int32})
     launch = gpu["launch"].to_numpy()
@@ -166,7 +166,7 @@ def _signatures(work: Workspace, pieces: pl.DataFrame) -> pl.DataFrame:
 
 
 def aliases(inputs: str) -> str:
-    """The recorded inputs with each tensor's ids replaced by which of the call's storages it lies in.
+    """The recorded inputs with each tensor's ids replaced by the number of its storage within the call.
 
     >>> aliases('[[17,9,0,4,2,"cuda:0"],[18,9,2,2,2,"cuda:0"],true]')
     '[[0,0,4,2,"cuda:0"],[0,2,2,2,"cuda:0"],true]'

@@ -1,4 +1,4 @@
-"""Tables of a replay: each unit's time and energy alone beside its time in the trace, and what they add up to."""
+"""Tables of a replay: time and energy of each unit alone, compared with its time in the trace, and their sums."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _links(work: Workspace, costs: Costing) -> pl.DataFrame:
 
 
 def _cost_facts(costs: Costing) -> pl.DataFrame:
-    """Per cost the elements (-1 unless fusable), bytes, bytes written; the last row stands for "no cost"."""
+    """Per cost the elements (-1 unless fusable), bytes, bytes written; the last row is for "no cost"."""
     rows = []
     for cost in costs.costs:
         fusable = cost.family in FUSABLE

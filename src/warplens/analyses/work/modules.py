@@ -91,7 +91,7 @@ def python_lines(work: Workspace) -> Table:
 
 
 def module_codes(work: Workspace) -> tuple[Ints, list[str]]:
-    """For each GPU event the number of its module, and the modules' paths; the last two stand for what is in none."""
+    """For each GPU event the number of its module, and the modules' paths; the last two are for work in no module."""
     row, paths = module_context(work).row, module_paths(work)
     texts = {path: number for number, path in enumerate(dict.fromkeys(paths.values()))}
     calls, call_of_event = np.unique(row, return_inverse=True)
@@ -101,7 +101,7 @@ def module_codes(work: Workspace) -> tuple[Ints, list[str]]:
 
 
 def line_codes(work: Workspace) -> tuple[Ints, list[str]]:
-    """For each GPU event the number of its Python frame, and the frames' texts; the last stands for none."""
+    """For each GPU event the number of its Python frame, and the frames' texts; the last is for no frame."""
     trace, row = work.trace, line_context(work).row
     return np.where(row >= 0, trace.ints("name")[np.maximum(row, 0)], len(trace.names)), [*trace.names, NO_FRAME]
 

@@ -17,7 +17,7 @@ INSTANCE = re.compile(r"_\d+(?=/|$)")
 
 
 class Places(NamedTuple):
-    """Per group a `file:line function` and a module path; empty where the trace does not tell."""
+    """Per group a `file:line function` and a module path; empty where it is not recorded."""
 
     lines: list[str]
     modules: list[str]
