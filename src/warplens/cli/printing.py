@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Literal
 
 from warplens.units import plural
@@ -51,6 +52,12 @@ def show_text(text: TableText) -> None:
 def _colours() -> Literal["auto", "standard"]:
     """Forced colours are those that every terminal has: nothing is known of the one that shows them."""
     return "auto" if sys.stdout.isatty() else "standard"
+
+
+def print_line(line: str, most: int) -> None:
+    """A line of text, wrapped below itself where it is longer than the terminal is wide."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    print(fill(line, width(most), subsequent_indent=indent, break_on_hyphens=False) if line.strip() else line)
 
 
 def write_bytes(data: bytes) -> None:

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from warplens.outputs.terminal import TableText
-from warplens.outputs.text import clean, elide, encodable
+from warplens.outputs.text import clean, encodable
 from warplens.units import format_count, format_ms
 
 if TYPE_CHECKING:
@@ -44,12 +44,14 @@ def render_advice(findings: Sequence[Finding], setting: Setting, *, width: int) 
     for note in setting.notes:
         lines += [(line, "yellow") for line in wrap(clean(f"note: {note}"), max(20, width), subsequent_indent="      ")]
     for number, finding in enumerate(findings, start=1):
-        lines += [("", "none"), (elide(clean(f"{number}. {finding.code}  {finding.title}"), width), "bold")]
+        title = clean(f"{number}. {finding.code}  {finding.title}")
+        lines += [("", "none"), *((line, "bold") for line in _hanging(title, width, INDENT))]
         gain = gain_text(finding, per_step=setting.per_step)
         parts = (("gain", gain), ("where", finding.place), ("why", finding.evidence), ("do", finding.advice))
         for label, text in parts:
             lines += _paragraph(label, text, width)
-        lines += [_row(row, setting.per_step, width) for row in finding.rows[:MAX_ROWS]]
+        for row in finding.rows[:MAX_ROWS]:
+            lines += [(line, "dim") for line in _hanging(_row(row, setting.per_step), width, f"{INDENT}  ")]
         if len(finding.rows) > MAX_ROWS:
             lines.append((f"{INDENT}… {len(finding.rows) - MAX_ROWS} more: warplens show TRACE evidence", "dim"))
     return TableText((*lines, ("", "none"), *_ending(findings, setting, width)))
@@ -59,7 +61,7 @@ def _ending(findings: Sequence[Finding], setting: Setting, width: int) -> list[L
     if not findings:
         limit = f"no gain of {setting.min_gain_percent:g} % of the time or more"
         scope = " in what this trace records" if setting.notes else ""
-        return [(f"no findings: {limit}{scope}", "none")]
+        return [(line, "none") for line in wrap(f"no findings: {limit}{scope}", max(20, width))]
     text = "warplens explain CODE shows how a gain is estimated."
     if any(finding.bound for finding in findings):
         text = f"≤: upper bound, if the cause disappeared. {text}"
@@ -67,11 +69,16 @@ def _ending(findings: Sequence[Finding], setting: Setting, width: int) -> list[L
 
 
 def _paragraph(label: str, text: str, width: int) -> list[Line]:
-    wrapped = wrap(clean(text), max(20, width - len(INDENT) - 7))
+    wrapped = wrap(clean(text), max(20, width - len(INDENT) - 7), break_on_hyphens=False)
     return [(f"{INDENT}{label if number == 0 else '':<7}{line}", "none") for number, line in enumerate(wrapped)]
 
 
-def _row(row: Evidence, per_step: bool, width: int) -> Line:
+def _hanging(text: str, width: int, indent: str) -> list[str]:
+    """Wrapped, with later lines indented; a wide screen never needs it."""
+    return wrap(text, max(40, width), subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _row(row: Evidence, per_step: bool) -> str:
     parts = [row.what]
     if row.time_ms:
         parts.append(
@@ -79,7 +86,7 @@ def _row(row: Evidence, per_step: bool, width: int) -> Line:
         )
     if row.detail:
         parts.append(row.detail)
-    return (elide(f"{INDENT}- {clean(' · '.join(parts))}", width), "dim")
+    return f"{INDENT}- {clean(' · '.join(parts))}"
 
 
 def advice_json(findings: Sequence[Finding]) -> bytes:

@@ -20,6 +20,8 @@ from warplens.outputs.text import clean, elide
 from warplens.units import format_count, format_joule, format_ms, format_percent, plural
 
 LABEL = 10
+WIDE = 100
+"""The width that a summary is made for; on narrower screens it takes more lines instead of cutting."""
 SPARKS = " ▁▂▃▄▅▆▇█"
 BARS = " ▏▎▍▌▋▊▉█"
 MAX_QUALITY = 3
@@ -122,17 +124,27 @@ def _of_tables(document: Document, width: int, written: Sequence[str]) -> TableT
 
 
 def _labelled(label: str, text: str, width: int, style: str = "none") -> list[Line]:
-    """A label and its text; the second and last line of a long one is cut."""
-    first, *rest = wrap(clean(text), max(20, width - LABEL)) or [""]
-    lines = [first, " ".join(rest)] if rest else [first]
-    return [
-        (elide(f"{label if number == 0 else '':<{LABEL}}{line}", width), style) for number, line in enumerate(lines)
-    ]
+    """A label and its text; beyond some 200 characters, two lines of a wide screen, it is cut."""
+    lines = _first_lines(text, max(20, width - LABEL), _lines_for(2, width))
+    return [(f"{label if number == 0 else '':<{LABEL}}{line}", style) for number, line in enumerate(lines)]
+
+
+def _lines_for(lines: int, width: int) -> int:
+    """As many lines as hold what so many of a wide screen hold."""
+    return math.ceil(lines * WIDE / min(width, WIDE))
+
+
+def _first_lines(text: str, width: int, most: int) -> list[str]:
+    """A text in at most so many lines, the last of them cut with a mark."""
+    lines = wrap(clean(text), width, break_on_hyphens=False) or [""]
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], elide(" ".join(lines[most - 1 :]), width)]
 
 
 def _headline(document: Document, width: int) -> list[Line]:
     parts = [document.source.rpartition("/")[2], *document.headline]
-    return [(elide(clean(" · ".join(parts)), width), "bold")]
+    return [(line, "bold") for line in _first_lines(" · ".join(parts), width, _lines_for(1, width))]
 
 
 def _quality(quality: Table, width: int) -> list[Line]:
@@ -221,15 +233,15 @@ def _categories(categories: Table, width: int) -> list[Line]:
     if rest:
         shown.append(_together(rest))
     longest = max(row.percent for row in shown)
-    room = max(8, width - 70)
-    header = f"{'GPU time by kernel category':<{30 + room}}    share         time    events"
+    room = width - 70 if width >= 78 else 0  # of bars, for which a narrow screen has none
+    header = f"{'GPU time by kernel category':<{28 + (room + 2 if room else 0)}}    share         time    events"
     lines: list[Line] = [("", "none"), (header, "bold")]
     for row in shown:
-        bar = _bar(100 * row.percent / max(longest, 1e-9), room)
+        bar = f"  {_bar(100 * row.percent / max(longest, 1e-9), room)}" if room else ""
         name = elide(row.kernel_category, 28)
         time = format_ms(row.total_us / 1e3)
-        text = f"{name:<28}  {bar}  {row.percent:6.1f}%  {time:>11}  {format_count(row.count):>8}"
-        lines.append((text, "none"))
+        numbers = f"{row.percent:6.1f}%  {time:>11}  {format_count(row.count):>8}"
+        lines.append((f"{name:<28}{bar}  {numbers}", "none"))
     return lines
 
 
@@ -258,12 +270,11 @@ def _findings(findings: Table, steps: Table, width: int) -> list[Line]:
         if row.gain_ms > 0:
             sign = "≤ " if row.bound else ""
             gain = f"{sign}{format_ms(row.gain_ms)}{' per step' if len(steps) else ''} · "
-        lines.append((elide(clean(f"{row.code}  {gain}{row.title}"), width), "none"))
+        first, *rest = _first_lines(gain + row.title, max(20, width - 7), _lines_for(1, width))
+        lines += [(f"{row.code}  {first}", "none"), *((f"       {line}", "none") for line in rest)]
         place = f"{row.place}: " if row.place else ""
-        advice = wrap(clean(place + row.advice), max(20, width - 7))
-        if len(advice) > 2:  # the second line goes on beyond the edge, so that it is cut with a mark
-            advice = [advice[0], " ".join(advice[1:])]
-        lines += [(elide(f"       {line}", width), "dim") for line in advice]
+        advice = _first_lines(place + row.advice, max(20, width - 7), _lines_for(2, width))
+        lines += [(f"       {line}", "dim") for line in advice]
     if len(rows) > MAX_FINDINGS:
         lines.append((f"       … {len(rows) - MAX_FINDINGS} more: warplens advise TRACE", "dim"))
     return lines

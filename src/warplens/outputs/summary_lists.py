@@ -14,6 +14,10 @@ from warplens.units import format_count, format_ms
 
 Line = tuple[str, str]
 MAX_KERNELS = 6
+NARROW = 70
+"""Below this width a list has no room for counts."""
+NAME_ROOM = 30
+OP_ROOM = 30
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,33 @@ def kernel_list(kernels: Table, width: int) -> list[Line]:
     rows = records(frame, KernelTime)
     # Where no launch is recorded, as in a profile of single kernels, every row would say so.
     has_ops = any(not row.op.startswith("(") for row in rows)
-    room = max(20, width - 34 - 30 * has_ops)
-    header = f"{'share':>7}  {'time':>11}  {'events':>8}  {'top kernels':<{room}}{'  op' * has_ops}".rstrip()
-    lines: list[Line] = [("", "none"), (elide(header, width), "bold")]
+    longest_op = max((cell_width(clean(row.op)) for row in rows), default=0) if has_ops else 0
+    room, op_room = _name_room(width, longest_op)
+    has_counts = width >= NARROW
+    events = f"  {'events':>8}" * has_counts
+    header = f"{'share':>7}  {'time':>11}{events}  {'top kernels':<{room}}{'  op' * bool(op_room)}".rstrip()
+    lines: list[Line] = [("", "none"), (header, "bold")]
     for row in rows:
         name = elide(clean(row.kernel_short), room, middle=True)
         padding = " " * (room - cell_width(name))
-        op = f"{padding}  {elide(clean(row.op), 30, middle=True)}" if has_ops else ""
+        op = f"{padding}  {elide(clean(row.op), op_room, middle=True)}" if op_room else ""
         time = format_ms(row.total_us / 1e3)
-        text = f"{row.percent:6.1f}%  {time:>11}  {format_count(row.count):>8}  {name}{op}"
-        lines.append((text, "none"))
+        events = f"  {format_count(row.count):>8}" * has_counts
+        lines.append((f"{row.percent:6.1f}%  {time:>11}{events}  {name}{op}", "none"))
     return lines
+
+
+def _name_room(width: int, longest_op: int) -> tuple[int, int]:
+    """The cells of a kernel's name and of its op: the name stays readable, so the op goes first, then the count."""
+    room = width - 34
+    if width < NARROW:
+        return room + 12, 0
+    if not longest_op:
+        return room, 0
+    if room - OP_ROOM >= NAME_ROOM:
+        return room - OP_ROOM, OP_ROOM
+    op_room = min(room - NAME_ROOM, longest_op)
+    return room - op_room, op_room
 
 
 def path_list(paths: Table, width: int) -> list[Line]:
@@ -109,7 +129,7 @@ def host_op_list(ops: Table, width: int) -> list[Line]:
     whole = float(ops.frame["cpu_self_us"].sum()) or 1.0
     lines: list[Line] = [
         ("", "none"),
-        (f"{'share':>7}  {'host time':>11}  {'calls':>8}  top ops, inner ops not counted", "bold"),
+        (elide(f"{'share':>7}  {'host time':>11}  {'calls':>8}  top ops, inner ops not counted", width), "bold"),
     ]
     for row in rows:
         time, share = format_ms(row.cpu_self_us / 1e3), 100 * row.cpu_self_us / whole

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from warplens.errors import UsageError
 from warplens.outputs.cells import cell_texts, shown_columns
 from warplens.outputs.text import cell_width, clean, elide
+from warplens.units import plural
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 GAP = "  "
 MIN_TEXT_WIDTH = 18
 MIN_NAME_WIDTH = 30
+NARROW = 72
+NARROW_NAME_WIDTH = 24
 # Columns that go first when the width does not suffice, in this order; then the rightmost ones follow.
 # A share and the first column, which says what the row is about, stay.
 # Each is a column's name or one word of it, as in `min_us` and `kernel_us_min`.
@@ -35,9 +38,11 @@ EXPENDABLE = (
 # Cells of a column that says nothing of any row.
 NOTHING = frozenset({"", "–", "0", "0.0", "0.000", "0 FLOP"})
 # What a row is about, wherever it stands.
-PINNED = frozenset({"kernel_short", "message", "title"})
+PINNED = frozenset({"kernel_short", "message", "title", "params", "input_dims"})
 # Names keep their ends when cut; prose keeps its beginning.
 NAME_COLUMNS = frozenset({"kernel", "kernel_short", "op", "module", "function", "place", "file", "path"})
+MIN_WIDTHS = {**dict.fromkeys(NAME_COLUMNS, MIN_NAME_WIDTH), "params": 26, "input_dims": 26}
+"""The width below which a column of text stops being useful, where that is not `MIN_TEXT_WIDTH`."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +53,13 @@ class _Block:
     cells: list[str]
     numeric: bool
     width: int
+    useful: int
+    """The width below which a text stops being useful."""
 
     @property
     def floor(self) -> int:
-        """The width below which the column stops being useful; numbers are never cut."""
-        useful = MIN_NAME_WIDTH if self.name in NAME_COLUMNS else MIN_TEXT_WIDTH
-        return self.width if self.numeric else min(self.width, max(useful, len(self.name)))
+        """The least width; numbers are never cut."""
+        return self.width if self.numeric else min(self.width, max(self.useful, len(self.name)))
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,8 @@ def render_table(
     header, *rows = _grid(_shrink(blocks, width))
     lines = [(header, "bold"), *((row, "none") for row in rows)]
     if title:
-        lines.insert(0, (elide(f"{clean(table.name)}: {clean(table.meaning)}", width), "bold"))
+        heading = wrap(f"{clean(table.name)}: {clean(table.meaning)}", max(width, 20), subsequent_indent=GAP)
+        lines[:0] = [(line, "bold") for line in heading]
     for footer in _footers(table, shown, hidden):
         lines += [(line, "dim") for line in wrap(footer, max(width, 20), subsequent_indent=GAP)]
     return TableText(tuple(lines))
@@ -117,7 +124,10 @@ def _blocks(table: Table, names: Sequence[str], rows: int, width: int) -> list[_
         widest = max((cell_width(cell) for cell in cells), default=0)
         # One name of 4,000 characters must not make the fitting below count down from there.
         wanted = widest if numeric else min(widest, width)
-        blocks.append(_Block(name, cells, numeric, max(wanted, cell_width(name))))
+        useful = MIN_WIDTHS.get(name, MIN_TEXT_WIDTH)
+        # Two names and a share still fit into 60 columns.
+        useful = useful if width >= NARROW else min(useful, NARROW_NAME_WIDTH)
+        blocks.append(_Block(name, cells, numeric, max(wanted, cell_width(name)), useful))
     return blocks
 
 
@@ -184,7 +194,7 @@ def _footers(table: Table, shown: int, hidden: list[str]) -> list[str]:
         lines.append("(no rows)")
     if shown < len(table):
         left = len(table) - shown
-        lines.append(f"… {left:,} more row{'s' if left > 1 else ''}")
+        lines.append(f"… {plural(left, 'more row')}")
     if hidden:
         lines.append(f"hidden to fit: {', '.join(hidden)}")
     return lines + [f"note: {clean(note)}" for note in table.notes]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from textwrap import fill
 
 from warplens.cli.config import explain_lines
 from warplens.cli.options import add_json
-from warplens.cli.printing import width, write_bytes
+from warplens.cli.printing import print_line, write_bytes
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
 
@@ -36,8 +35,7 @@ class ExplainVerb(Verb):
             write_bytes(msgspec.json.encode([{"name": name, "meaning": meaning} for name, _, meaning in parts]))
             return 0
         for line in lines:
-            indent = " " * (len(line) - len(line.lstrip()) + 2)
-            print(fill(line, width(110), subsequent_indent=indent))
+            print_line(line, 110)
         return 0
 
 

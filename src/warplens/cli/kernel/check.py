@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from warplens.cli.kernel.profiles import add_profile_arguments, card_of, joined_with, opened_profiles, target_of
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.options import SEVERAL, add_outputs, add_rows, add_theme, positive
-from warplens.cli.printing import note, report_written, show_text, themed, width, write_bytes
+from warplens.cli.printing import note, print_line, report_written, show_text, themed, width, write_bytes
 from warplens.cli.rows import choose_rows, print_rows, shown_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
@@ -63,7 +63,7 @@ class CheckVerb(Verb):
             from warplens.cli.kernel.check_text import check_lines
 
             for line in check_lines(result, width(120)):
-                print(line)
+                print_line(line, 120)
         is_failed = result.failure is not None or all(not check.facts.is_compiled for check in result.checks)
         return 1 if is_failed else 0
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.options import SEVERAL, above_zero, add_outputs, add_rows, add_theme
-from warplens.cli.printing import note, report_written, themed, width
+from warplens.cli.printing import note, print_line, report_written, themed, width
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
@@ -76,7 +76,7 @@ class TraceVerb(Verb):
             from warplens.cli.kernel.trace_text import trace_lines
 
             for line in trace_lines(trace, width(120), configs):
-                print(line)
+                print_line(line, 120)
         report_written(args.output)
         if failure:
             note(f"the script failed; what it launched before is shown: {failure}")

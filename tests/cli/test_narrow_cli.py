@@ -1,0 +1,87 @@
+"""Terminals of 80 and 60 columns: every line fits, names stay readable, and no number is cut."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support import ROOT, SAMPLES
+from warplens.cli import main
+from warplens.outputs.text import cell_width
+
+TRACES = [path for path in SAMPLES if path.name in ("gpt2_train_step.json.gz", "cpu_mlp_train.json.gz")] + [
+    ROOT / "samples" / "proton" / "tree_python.hatchet.gz",
+    ROOT / "samples" / "jax" / "transformer_step.xplane.pb.gz",
+]
+GPT2 = TRACES[0] if "gpt2" in TRACES[0].name else TRACES[1]
+COMMAND = re.compile(r"^(?:try)? {0,10}\s*warplens ")
+Shown = Callable[..., list[str]]
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shown:
+    def lines(width: int, *words: str | Path) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(width))
+        main([str(word) for word in words])
+        return capsys.readouterr().out.splitlines()
+
+    return lines
+
+
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.name)
+@pytest.mark.parametrize("verb", ["report", "advise", "tree", "unique", "show"])
+def test_every_line_fits(shown: Shown, verb: str, path: Path, width: int) -> None:
+    more = {"unique": ["--top", "5"], "show": ["kernels", "--top", "8"]}.get(verb, [])
+    for line in shown(width, verb, path, *more):
+        # A command to copy stays whole.
+        assert cell_width(line) <= width or COMMAND.match(line)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("words", [["explain"], ["explain", "kernels"], ["diff", GPT2, GPT2]], ids=str)
+def test_explanations_and_comparisons_fit_too(shown: Shown, words: list[str | Path], width: int) -> None:
+    for line in shown(width, *words):
+        assert cell_width(line) <= width or COMMAND.match(line)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_summary_has_the_numbers_of_a_wide_one(shown: Shown, width: int) -> None:
+    wide, narrow = ("\n".join(shown(columns, "report", GPT2)) for columns in (200, width))
+    numbers = re.compile(r"\d[\d.,]* ?(?:%|ms|µs|s)(?![\w])")
+    assert set(numbers.findall(wide.split("top kernels")[0])) <= set(numbers.findall(" ".join(narrow.split())))
+    for code in re.findall(r"^WL\d+", wide, re.MULTILINE):
+        assert code in narrow
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_titles_and_evidence_of_findings_are_whole(shown: Shown, width: int) -> None:
+    wide, narrow = (" ".join("\n".join(shown(columns, "advise", GPT2)).split()) for columns in (119, width))
+    assert narrow == wide
+    assert "…" not in re.sub(r"… \d+ more", "", narrow)
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_names_of_kernels_stay_readable_and_numbers_are_whole(shown: Shown, width: int) -> None:
+    for line in shown(width, "report", GPT2)[-9:-3]:
+        share, time, unit, rest = line.split(None, 3)
+        assert re.fullmatch(r"[\d.]+%", share)
+        assert re.fullmatch(r"[\d.,]+", time)
+        assert unit in ("ms", "µs")
+        assert "…" not in rest
+    header, *rows = shown(width, "show", GPT2, "kernels", "--top", "10")[1:11]
+    at = header.index("kernel_short")
+    for row in rows:
+        name = row[at:].split("  ")[0]
+        assert "…" not in name or len(name) >= 24
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_what_a_row_is_about_is_the_last_to_be_hidden(shown: Shown, width: int) -> None:
+    assert {"op", "params", "percent_of_roofline"} <= set(
+        shown(width, "show", GPT2, "roofline", "--top", "1")[1].split()
+    )
+    assert {"op", "percent", "kernel_short"} <= set(shown(width, "show", GPT2, "kernels", "--top", "9")[1].split())
