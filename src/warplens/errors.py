@@ -1,4 +1,8 @@
-"""The one error root. Every expected failure has an exit code, one line to say and, where one helps, a hint."""
+"""The one error root. Every expected failure has an exit code, a one-line message and, where one helps, a hint.
+
+Messages and hints name no command-line flags: `option` names the parameter that a hint is about, and the command line
+adds its own spelling of it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,15 @@ class WarplensError(Exception):
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, option: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.option = option
 
 
 class FormatError(WarplensError):
-    """A file that cannot be read as a profile; `where` says which file and, if known, which place in it."""
+    """A file that cannot be read as a profile; `where` names the file and, if known, the position in it."""
 
     def __init__(self, message: str, *, where: str = "", hint: str | None = None) -> None:
         super().__init__(f"{where}: {message}" if where else message, hint=hint)
@@ -23,13 +28,13 @@ class FormatError(WarplensError):
 
 
 class UsageError(WarplensError):
-    """A request that makes no sense: unknown table, bad option, an output that would be overwritten."""
+    """A request that cannot be met: an unknown table, an invalid option, an output that would be overwritten."""
 
     exit_code = 2
 
 
 class MissingExtra(WarplensError):  # noqa: N818 - named for what is missing, as users read it
-    """An optional package is needed and absent; the hint is the command that installs it."""
+    """An optional package is needed and missing; the hint is the command that installs it."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}", hint=f"pip install 'warplens[{extra}]'")
