@@ -300,8 +300,8 @@ def topics() -> list[str]:
 def test_explain_knows_every_table_column_code_note_and_category(
     printed: Printed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = cli_topics._tables()
-    monkeypatch.setattr(cli_topics, "_tables", lambda: tables)
+    tables = cli_topics.all_tables()
+    monkeypatch.setattr(cli_topics, "all_tables", lambda: tables)
     for topic in topics():
         text = printed("explain", topic)
         assert topic.rpartition(".")[2].lower() in text.lower()
