@@ -26,6 +26,7 @@ GAP = "  "
 MIN_TEXT_WIDTH = 18
 MIN_NAME_WIDTH = 30
 NARROW = 72
+WIDE = 90
 NARROW_NAME_WIDTH = 24
 # Columns that go first when the width does not suffice, in this order; then the rightmost ones follow.
 # A share and the first column, which says what the row is about, stay.
@@ -38,11 +39,12 @@ EXPENDABLE = (
 # Cells of a column that says nothing of any row.
 NOTHING = frozenset({"", "–", "0", "0.0", "0.000", "0 FLOP"})
 # What a row is about, wherever it stands.
-PINNED = frozenset({"kernel_short", "message", "title", "params", "input_dims"})
+PINNED = frozenset({"kernel_short", "message", "title"})
 # Names keep their ends when cut; prose keeps its beginning.
 NAME_COLUMNS = frozenset({"kernel", "kernel_short", "op", "module", "function", "place", "file", "path"})
-MIN_WIDTHS = {**dict.fromkeys(NAME_COLUMNS, MIN_NAME_WIDTH), "params": 26, "input_dims": 26}
-"""The width below which a column of text stops being useful, where that is not `MIN_TEXT_WIDTH`."""
+SHAPE_COLUMNS = frozenset({"params", "input_dims"})
+# On a narrow terminal the shapes say what a row is about; on a wide one there is room for more columns instead.
+MIN_SHAPE_WIDTH = 26
 
 
 @dataclass(frozen=True)
@@ -124,16 +126,23 @@ def _blocks(table: Table, names: Sequence[str], rows: int, width: int) -> list[_
         widest = max((cell_width(cell) for cell in cells), default=0)
         # One name of 4,000 characters must not make the fitting below count down from there.
         wanted = widest if numeric else min(widest, width)
-        useful = MIN_WIDTHS.get(name, MIN_TEXT_WIDTH)
-        # Two names and a share still fit into 60 columns.
-        useful = useful if width >= NARROW else min(useful, NARROW_NAME_WIDTH)
-        blocks.append(_Block(name, cells, numeric, max(wanted, cell_width(name)), useful))
+        blocks.append(_Block(name, cells, numeric, max(wanted, cell_width(name)), _useful_width(name, width)))
     return blocks
+
+
+def _useful_width(name: str, width: int) -> int:
+    """The width below which a text column stops being useful, on a terminal of this width."""
+    if name in SHAPE_COLUMNS:
+        return MIN_SHAPE_WIDTH if width < WIDE else MIN_TEXT_WIDTH
+    if name in NAME_COLUMNS:  # two names and a share still fit into 60 columns
+        return MIN_NAME_WIDTH if width >= NARROW else NARROW_NAME_WIDTH
+    return MIN_TEXT_WIDTH
 
 
 def _hide(blocks: list[_Block], width: int, keep: Sequence[str]) -> tuple[list[_Block], list[str]]:
     """The blocks that fit when texts are at their narrowest, and the names of the others."""
     kept, hidden = list(blocks), []
+    keep = (*keep, *SHAPE_COLUMNS) if width < WIDE else keep
     while len(kept) > 1 and _total([block.floor for block in kept]) > width:
         victim = _least_telling([block for block in kept[1:] if block.name not in keep] or kept[1:])
         kept.remove(victim)
