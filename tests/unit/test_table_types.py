@@ -18,7 +18,7 @@ from support import ROOT
 from warplens.analyses.units.replayed import REPLAY_TABLES
 from warplens.kernel_lab.checking import CheckResult, KernelCheck, suggestions_table
 from warplens.kernel_lab.comparing import compare
-from warplens.kernel_lab.compiling.loading import Config
+from warplens.kernel_lab.compiling.records import Config
 from warplens.kernel_lab.config_ranking import RankedConfig, ranking_table
 from warplens.kernel_lab.facts import facts_tables
 from warplens.kernel_lab.facts.records import Access, Conversion, Facts, Line, Occupancy, Place, SharedAccess

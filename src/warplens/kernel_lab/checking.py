@@ -12,7 +12,8 @@ from warplens.errors import UsageError
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_many
 from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore, launches
-from warplens.kernel_lab.compiling.loading import Config, Kernel, load_kernel
+from warplens.kernel_lab.compiling.loading import Kernel, load_kernel
+from warplens.kernel_lab.compiling.records import Config
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import Facts
 from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined

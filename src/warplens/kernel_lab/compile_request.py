@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.compiling.loading import SEPARATOR, Config, parse_config
+from warplens.kernel_lab.compiling.loading import SEPARATOR, parse_config
+from warplens.kernel_lab.compiling.records import Config
 from warplens.kernel_lab.compiling.targets import Target, parse_targets
 
 DEFAULT_TARGETS: Final = "sm90"

@@ -14,7 +14,8 @@ from warplens.kernel_lab.comparing import narrowest_bits
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
 from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore, launches
-from warplens.kernel_lab.compiling.loading import OPTION_NAMES, Config, Kernel, load_kernel
+from warplens.kernel_lab.compiling.loading import OPTION_NAMES, Kernel, load_kernel
+from warplens.kernel_lab.compiling.records import Config
 from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.targets import TARGETS, Target
 from warplens.kernel_lab.facts import extract

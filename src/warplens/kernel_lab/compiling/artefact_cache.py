@@ -14,13 +14,16 @@ import os
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from warplens.errors import WarplensError
 from warplens.files import TEMPORARY_FILES, whole_file
+from warplens.kernel_lab.compiling.records import CompileAnswer
 
 LIMIT_BYTES: Final = 512 << 20
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Changes with what is kept or how it is compiled."""
 HEAD: Final = "head.json"
 _NO_PLACE: Final = (OSError, RuntimeError)
@@ -50,22 +53,22 @@ def file_hash(path: str | Path) -> str:
     return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
 
 
-def load(name: str) -> tuple[dict[str, Any], dict[str, bytes]] | None:
-    """The head and the files of an entry whose kernel still reads as it did, or None."""
+def load(name: str) -> tuple[CompileAnswer, dict[str, bytes]] | None:
+    """The answer and the files of an entry whose kernel still reads as it did, or None."""
     try:
         path = folder() / f"{name}.zip"
         with zipfile.ZipFile(path) as archive:
-            head: dict[str, Any] = json.loads(archive.read(HEAD))
-            if any(file_hash(file) != expected for file, expected in head["depends"].items()):
+            answer = msgspec.json.decode(archive.read(HEAD), type=CompileAnswer)
+            if any(file_hash(file) != expected for file, expected in answer.depends.items()):
                 return None
             files = {entry: archive.read(entry) for entry in archive.namelist() if entry != HEAD}
         os.utime(path)
-    except (*_NO_PLACE, ValueError, KeyError, AttributeError, zipfile.BadZipFile):
+    except (*_NO_PLACE, ValueError, KeyError, msgspec.MsgspecError, zipfile.BadZipFile):
         return None
-    return head, files
+    return answer, files
 
 
-def save(name: str, head: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+def save(name: str, answer: CompileAnswer, files: Mapping[str, bytes]) -> None:
     """Keep an entry; a full disk or a read-only home is no reason to fail."""
     with contextlib.suppress(*_NO_PLACE, WarplensError):
         place = folder()
@@ -74,7 +77,7 @@ def save(name: str, head: Mapping[str, Any], files: Mapping[str, bytes]) -> None
             whole_file(place / f"{name}.zip") as temporary,
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         ):
-            archive.writestr(HEAD, json.dumps(head))
+            archive.writestr(HEAD, msgspec.json.encode(answer))
             for entry, content in files.items():
                 archive.writestr(entry, content)
         _evict(place)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 import warplens
 from warplens.errors import UsageError, WarplensError
-from warplens.files import write_whole
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_hint
+from warplens.kernel_lab.compiling.records import (
+    IMPORT_FAILURE_FILE,
+    KERNEL_FILE,
+    CompileFailure,
+    KernelDescription,
+    KernelWork,
+    read_record,
+    write_record,
+)
 from warplens.kernel_lab.compiling.triton_version import install_hint, require_triton
 
 IMPORT_SECONDS: Final = 120.0
@@ -49,22 +55,11 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True)
-class Work:
-    """Jobs for one kernel; the child leaves their results in a folder of `Work`'s own."""
-
-    file: Path
-    name: str
-    out: Path
-    jobs: Sequence[Mapping[str, Any]] = ()
-
-
-def run_worker(works: Sequence[Work], folder: Path) -> str:
+def run_worker(works: Sequence[KernelWork], folder: Path) -> str:
     """Does the work; what is left in its folders says how each job went. Answers how the process ended, "" if well."""
     require_triton()
-    request = folder / "request.json"
-    listed = [{"file": str(w.file), "name": w.name, "out": str(w.out), "jobs": list(w.jobs)} for w in works]
-    write_whole(request, json.dumps(listed).encode())
+    request = folder / "request.msgpack"
+    write_record(request, works)
     seconds = sum(IMPORT_SECONDS + JOB_SECONDS * len(work.jobs) for work in works)
     try:
         done = subprocess.run(
@@ -83,26 +78,25 @@ def run_worker(works: Sequence[Work], folder: Path) -> str:
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it failed"])[-1]
 
 
-def description(work: Work, ending: str, hint: str | None = None) -> dict[str, Any]:
-    """What the child found the kernel to be; raises if its file could not be imported or has no such kernel."""
-    file, name = work.file, work.name
-    failed, described = work.out / "import.json", work.out / "kernel.json"
-    if failed.exists():
-        found = json.loads(failed.read_text())
-        if found["kind"] == "AttributeError" and found["message"].endswith(f"has no {name}"):
-            raise UsageError(found["message"], hint=hint)
-        message = f"importing {file.name} failed: {found['kind']}: {found['message']}"
-        hint = install_hint(found["message"]) or gpu_hint(found["message"], found["line"], None, asked=False)
+def description(work: KernelWork, ending: str, hint: str | None = None) -> KernelDescription:
+    """The kernel as the child imported it; raises if its file could not be imported or has no such kernel."""
+    file_name, out = Path(work.file).name, Path(work.out)
+    if (out / IMPORT_FAILURE_FILE).exists():
+        failure = read_record(out / IMPORT_FAILURE_FILE, CompileFailure)
+        if failure.kind == "AttributeError" and failure.message.endswith(f"has no {work.name}"):
+            raise UsageError(failure.message, hint=hint)
+        message = f"importing {file_name} failed: {failure.kind}: {failure.message}"
+        hint = install_hint(failure.message) or gpu_hint(failure.message, failure.line, None, asked=False)
         raise WarplensError(message, hint=hint)
-    if not described.exists():
-        raise WarplensError(f"importing {file.name} in a child process failed: {ending or 'it left no answer'}")
-    kernel: dict[str, Any] = json.loads(described.read_text())
-    if kernel["parameters"] is None:
-        raise UsageError(f"{name} of {file.name} is no Triton kernel", hint=hint)
+    if not (out / KERNEL_FILE).exists():
+        raise WarplensError(f"importing {file_name} in a child process failed: {ending or 'it left no answer'}")
+    kernel = read_record(out / KERNEL_FILE, KernelDescription)
+    if kernel.parameters is None:
+        raise UsageError(f"{work.name} of {file_name} is not a Triton kernel", hint=hint)
     return kernel
 
 
-def kernel_description(file: Path, name: str, hint: str | None = None) -> dict[str, Any]:
+def kernel_description(file: Path, name: str, hint: str | None = None) -> KernelDescription:
     with TemporaryDirectory(prefix="warplens-") as folder:
-        work = Work(file, name, Path(folder) / "kernel")
+        work = KernelWork(str(file), name, str(Path(folder) / "kernel"))
         return description(work, run_worker([work], Path(folder)), hint)

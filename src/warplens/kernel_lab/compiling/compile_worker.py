@@ -1,6 +1,6 @@
 """Runs in a process of its own: imports the user's file and compiles its kernel, so that no crash takes us along.
 
-Standard library and Triton only. Takes a JSON request, writes one folder per job with what the compiler made of it.
+Standard library, msgspec and Triton only. Takes a request, writes one folder per job with the compiler's results.
 What the user's file prints and what the compiler says go to files there, never to our output.
 """
 
@@ -14,13 +14,29 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from warplens.kernel_lab.compiling.compiler_repairs import repair_places
 from warplens.kernel_lab.compiling.importing import imported_kernel
+from warplens.kernel_lab.compiling.plain_values import is_plain, plain_value
+from warplens.kernel_lab.compiling.records import (
+    IMPORT_FAILURE_FILE,
+    KERNEL_FILE,
+    OUTCOME_FILE,
+    CompileFailure,
+    CompileOutcome,
+    Config,
+    KernelDescription,
+    KernelWork,
+    Parameter,
+    WorkerJob,
+    read_record,
+    write_record,
+)
+from warplens.kernel_lab.compiling.signature import CONSTEXPR, Argument, Dtype
 
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 BINARIES = ("cubin", "hsaco")
@@ -28,32 +44,30 @@ BINARIES = ("cubin", "hsaco")
 
 def main(request_path: str) -> int:
     repair_places()
-    for wanted in json.loads(Path(request_path).read_text()):
-        out = Path(wanted["out"])
+    for work in read_record(Path(request_path), list[KernelWork]):
+        out = Path(work.out)
         out.mkdir()
         with _output_into(out, "import"):
-            function = _kernel(wanted, out)
+            function = _kernel(work, out)
         if function is None:
             continue
-        for job in wanted["jobs"]:
-            folder = out / str(job["index"])
+        for job in work.jobs:
+            folder = out / str(job.index)
             folder.mkdir()
             with _output_into(folder, "compile"):
-                result = _compile(function, job, folder)
-            (folder / "result.json").write_text(json.dumps(result))
+                outcome = _compile(function, job, folder)
+            write_record(folder / OUTCOME_FILE, outcome)
     return 0
 
 
-def _kernel(wanted: dict[str, Any], out: Path) -> Any:
-    """The kernel that is asked for, described in a file; None where there is none, with the reason in a file."""
+def _kernel(work: KernelWork, out: Path) -> Any:
+    """The requested kernel, described in a file; None where there is none, with the reason in a file."""
     try:
-        found = imported_kernel(Path(wanted["file"]), wanted["name"])
-        function, configs, heuristics = _unwrap(found)
-        described = _described(function, configs, heuristics)
+        function, configs, heuristics = _unwrap(imported_kernel(Path(work.file), work.name))
+        write_record(out / KERNEL_FILE, _described(function, configs, heuristics))
     except BaseException as error:  # noqa: BLE001 - whatever the user's file raises is the answer
-        (out / "import.json").write_text(json.dumps(_failure(error, None)))
+        write_record(out / IMPORT_FAILURE_FILE, _failure(error, None))
         return None
-    (out / "kernel.json").write_text(json.dumps(described))
     return function
 
 
@@ -91,38 +105,30 @@ def _unwrap(wrapped: Any) -> tuple[Any, list[Any], list[str]]:
     return wrapped, configs, heuristics
 
 
-def _described(function: Any, configs: list[Any], heuristics: list[str]) -> dict[str, Any]:
+def _described(function: Any, configs: list[Any], heuristics: list[str]) -> KernelDescription:
     if function is None:
-        return {"parameters": None}
-    return {
-        "parameters": [
-            {"name": p.name, "constexpr": bool(p.is_constexpr), "has_default": bool(p.has_default), **_default(p)}
-            for p in function.params
-        ],
-        "first_line": def_line(function.fn),
-        "configs": [_config(config) for config in configs],
-        "heuristics": heuristics,
-        "files": _own_files(),
-    }
+        return KernelDescription(None)
+    return KernelDescription(
+        tuple(_parameter(parameter) for parameter in function.params),
+        def_line(function.fn),
+        tuple(_config(config) for config in configs),
+        tuple(heuristics),
+        tuple(_own_files()),
+    )
 
 
-def _default(parameter: Any) -> dict[str, Any]:
-    value = getattr(parameter, "default", None) if parameter.has_default else None
-    return {"default": _plain(value)}
+def _parameter(parameter: Any) -> Parameter:
+    default = getattr(parameter, "default", None) if parameter.has_default else None
+    is_known = bool(parameter.has_default) and is_plain(default)
+    return Parameter(parameter.name, bool(parameter.is_constexpr), is_known, plain_value(default))
 
 
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if hasattr(value, "value") and isinstance(value.value, (bool, int, float, str)):
-        return value.value
-    return {"dtype": value.name} if hasattr(value, "primitive_bitwidth") else {"unknown": repr(value)}
-
-
-def _config(config: Any) -> dict[str, Any]:
+def _config(config: Any) -> Config:
     options = {name: getattr(config, name, None) for name in ("num_warps", "num_stages", "num_ctas", "maxnreg")}
-    constants = {name: _plain(value) for name, value in config.kwargs.items()}
-    return {"constants": constants, "options": {name: value for name, value in options.items() if value is not None}}
+    constants = {name: plain_value(value) for name, value in config.kwargs.items()}
+    return Config(
+        tuple(constants.items()), tuple((name, value) for name, value in options.items() if value is not None)
+    )
 
 
 def _own_files() -> list[str]:
@@ -134,20 +140,19 @@ def _own_files() -> list[str]:
     return sorted(f for f in outside if "site-packages" not in f and f.endswith(".py") and Path(f).is_file())
 
 
-def _compile(function: Any, job: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _compile(function: Any, job: WorkerJob, folder: Path) -> CompileOutcome:
     import triton
     from triton.backends.compiler import GPUTarget
 
     started = time.perf_counter()
-    target = job["target"]
-    architecture = int(target["architecture"]) if target["backend"] == "cuda" else target["architecture"]
+    version, target = str(triton.__version__), job.target
+    architecture = int(target.architecture) if target.backend == "cuda" else target.architecture
     try:
-        source = _source_kind(function)(function, *_source_parts(job["arguments"]))
-        kernel = triton.compile(
-            source, target=GPUTarget(target["backend"], architecture, target["warp_size"]), options=job["options"]
-        )
+        source = _source_kind(function)(function, *_source_parts(job.arguments))
+        gpu = GPUTarget(target.backend, architecture, target.warp_size)
+        kernel = triton.compile(source, target=gpu, options=job.options)
     except Exception as error:  # noqa: BLE001 - the compiler raises many kinds; each is the answer
-        return {"failure": _failure(error, function), "triton_version": triton.__version__}
+        return CompileOutcome(version, failure=_failure(error, function))
     for kind in TEXTS:
         if kind in kernel.asm:
             (folder / kind).write_text(str(kernel.asm[kind]))
@@ -158,13 +163,7 @@ def _compile(function: Any, job: dict[str, Any], folder: Path) -> dict[str, Any]
     if "cubin" in kernel.asm:
         _disassemble(folder)
     metadata = json.loads(json.dumps(kernel.metadata._asdict(), default=str))
-    return {
-        "metadata": metadata,
-        "name": str(kernel.metadata.name),
-        "triton_version": triton.__version__,
-        "compile_seconds": compiled - started,
-        "disassembly_seconds": time.perf_counter() - compiled,
-    }
+    return CompileOutcome(version, metadata, compiled - started, time.perf_counter() - compiled)
 
 
 def _source_kind(function: Any) -> Any:
@@ -177,18 +176,20 @@ def _source_kind(function: Any) -> Any:
     return ASTSource
 
 
-def _source_parts(arguments: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
+def _source_parts(arguments: Sequence[Argument]) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
     import triton.language as tl
 
-    signature, constants, attributes = {}, {}, {}
+    signature: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    attributes: dict[Any, Any] = {}
     for at, argument in enumerate(arguments):
-        signature[argument["name"]] = "constexpr" if argument["is_one"] else argument["type"]
-        if argument["is_one"]:
-            constants[argument["name"]] = 1
-        elif argument["type"] == "constexpr":
-            dtype = argument["dtype"]
-            constants[argument["name"]] = tl.dtype(dtype) if dtype else argument["value"]
-        elif argument["divisible"]:
+        signature[argument.name] = CONSTEXPR if argument.is_one else argument.type
+        if argument.is_one:
+            constants[argument.name] = 1
+        elif argument.is_constant:
+            value = argument.value
+            constants[argument.name] = tl.dtype(value.name) if isinstance(value, Dtype) else value
+        elif argument.divisible:
             attributes[(at,)] = [["tt.divisibility", 16]]
     return signature, constants, attributes
 
@@ -228,7 +229,7 @@ def _assemble_again(folder: Path) -> None:
             return
 
 
-def _failure(error: BaseException, function: Any) -> dict[str, Any]:
+def _failure(error: BaseException, function: Any) -> CompileFailure:
     node = getattr(error, "node", None)
     message = _plain_message(getattr(error, "error_message", None) or str(error))
     cause = error.__cause__ or error.__context__
@@ -238,14 +239,8 @@ def _failure(error: BaseException, function: Any) -> dict[str, Any]:
     file = getattr(error, "filename", None)
     if node is not None and line is not None:
         line, file = _absolute(error, line, function)
-    return {
-        "kind": type(error).__name__,
-        "message": message,
-        "full_message": str(error),
-        "line": line,
-        "column": getattr(node, "col_offset", -1) + 1 or None,
-        "file": file,
-    }
+    column = getattr(node, "col_offset", -1) + 1 or None
+    return CompileFailure(type(error).__name__, message, str(file or ""), line, column)
 
 
 def _plain_message(message: str) -> str:

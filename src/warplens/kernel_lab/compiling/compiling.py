@@ -6,11 +6,10 @@ compile is an answer too, with the compiler's own words and the line.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,10 +17,20 @@ from typing import Any, Final
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling import artefact_cache
-from warplens.kernel_lab.compiling.child import Work, description, run_worker
+from warplens.kernel_lab.compiling.child import description, run_worker
 from warplens.kernel_lab.compiling.loading import OPTION_NAMES, Kernel
+from warplens.kernel_lab.compiling.records import (
+    OUTCOME_FILE,
+    CompileAnswer,
+    CompileFailure,
+    CompileOutcome,
+    KernelWork,
+    TargetRecord,
+    WorkerJob,
+    read_record,
+)
 from warplens.kernel_lab.compiling.remarks import Remark, parse_remarks
-from warplens.kernel_lab.compiling.signature import Argument, Dtype, Signature
+from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.targets import Target
 from warplens.kernel_lab.compiling.triton_version import require_triton
 
@@ -33,17 +42,6 @@ DEFAULT_OPTIONS: Final = {"num_warps": 4, "num_stages": 3}
 MOST_PROCESSES: Final = 8
 JOBS_PER_PROCESS: Final = 4
 """Another process imports the user's file anew, which takes about as long as this many compilations."""
-
-
-@dataclass(frozen=True)
-class CompileFailure:
-    """Why a kernel did not compile: the compiler's own message, and the line of the user's file that it blames."""
-
-    kind: str
-    message: str
-    file: str = ""
-    line: int | None = None
-    column: int | None = None
 
 
 @dataclass(frozen=True)
@@ -116,15 +114,15 @@ def compile_many(wanted: Sequence[tuple[Kernel, CompileJob]], *, cache: bool = T
     for at, (kernel, job) in enumerate(wanted):
         kept = artefact_cache.load(keys[at]) if cache else None
         if kept is not None:
-            found[at] = _from_files(kernel, job, *kept, is_cached=True)
+            found[at] = _from_files(kernel, job, kept[0].outcome, kept[1], is_cached=True)
     missing = {at: pair for at, pair in enumerate(wanted) if at not in found}
     shares = _shares(missing)
     with ThreadPoolExecutor(max(len(shares), 1)) as pool:
         for done in pool.map(_compiled, shares):
-            for at, (head, files) in done.items():
-                found[at] = _from_files(*wanted[at], head, files, is_cached=False)
-                if cache and "failure" not in head["result"]:
-                    artefact_cache.save(keys[at], head, files)
+            for at, (answer, files) in done.items():
+                found[at] = _from_files(*wanted[at], answer.outcome, files, is_cached=False)
+                if cache and answer.outcome.failure is None:
+                    artefact_cache.save(keys[at], answer, files)
     return [found[at] for at in range(len(wanted))]
 
 
@@ -152,7 +150,7 @@ def _key(kernel: Kernel, job: CompileJob, triton_version: str) -> str:
     )
 
 
-Kept = tuple[dict[str, Any], dict[str, bytes]]
+Kept = tuple[CompileAnswer, dict[str, bytes]]
 
 
 def _compiled(wanted: Mapping[int, tuple[Kernel, CompileJob]]) -> dict[int, Kept]:
@@ -165,63 +163,46 @@ def _compiled(wanted: Mapping[int, tuple[Kernel, CompileJob]]) -> dict[int, Kept
             for work in works:
                 done = _results(work, ending)
                 found.update(done)
-                if len(done) < len(work.jobs) or any("crash" in head for head, _ in done.values()):
+                if len(done) < len(work.jobs) or any(answer.is_crash for answer, _ in done.values()):
                     break
     return found
 
 
-def _works(wanted: Mapping[int, tuple[Kernel, CompileJob]], folder: Path) -> list[Work]:
-    groups: dict[tuple[Path, str], list[dict[str, Any]]] = {}
+def _works(wanted: Mapping[int, tuple[Kernel, CompileJob]], folder: Path) -> list[KernelWork]:
+    groups: dict[tuple[Path, str], list[WorkerJob]] = {}
     for at, (kernel, job) in wanted.items():
         groups.setdefault((kernel.file, kernel.name), []).append(_request(at, job))
-    return [Work(*key, folder / f"kernel-{at}", jobs) for at, (key, jobs) in enumerate(groups.items())]
+    return [
+        KernelWork(str(file), name, str(folder / f"kernel-{at}"), tuple(jobs))
+        for at, ((file, name), jobs) in enumerate(groups.items())
+    ]
 
 
-def _results(work: Work, ending: str) -> dict[int, Kept]:
+def _results(work: KernelWork, ending: str) -> dict[int, Kept]:
     """Up to the job that took the process down, which has that as its result."""
-    depends = {file: artefact_cache.file_hash(file) for file in description(work, ending)["files"]}
+    depends = {file: artefact_cache.file_hash(file) for file in description(work, ending).files}
     found: dict[int, Kept] = {}
     for job in work.jobs:
-        folder = work.out / str(job["index"])
-        if not (folder / "result.json").exists():
-            found[job["index"]] = _crashed(folder, ending, depends)
+        folder = Path(work.out) / str(job.index)
+        if not (folder / OUTCOME_FILE).exists():
+            found[job.index] = _crashed(folder, ending, depends)
             break
-        found[job["index"]] = _read(folder, depends)
+        found[job.index] = _read(folder, depends)
     return found
 
 
-def _request(at: int, job: CompileJob) -> dict[str, Any]:
+def _request(at: int, job: CompileJob) -> WorkerJob:
     target = job.target
-    return {
-        "index": at,
-        "arguments": [_argument(argument) for argument in job.signature.arguments],
-        "options": job.all_options(),
-        "target": {
-            "backend": "cuda" if target.is_nvidia else "hip",
-            "architecture": target.architecture,
-            "warp_size": target.warp_size,
-        },
-    }
+    named = TargetRecord("cuda" if target.is_nvidia else "hip", target.architecture, target.warp_size)
+    return WorkerJob(at, job.signature.arguments, job.all_options(), named)
 
 
-def _argument(argument: Argument) -> dict[str, Any]:
-    dtype = argument.value.name if isinstance(argument.value, Dtype) else None
-    return {
-        "name": argument.name,
-        "type": argument.type,
-        "value": None if dtype else argument.value,
-        "dtype": dtype,
-        "divisible": argument.divisible,
-        "is_one": argument.is_one,
-    }
+def _read(folder: Path, depends: dict[str, str]) -> Kept:
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != OUTCOME_FILE}
+    return CompileAnswer(read_record(folder / OUTCOME_FILE, CompileOutcome), depends), files
 
 
-def _read(folder: Path, depends: Mapping[str, str]) -> Kept:
-    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "result.json"}
-    return {"result": json.loads((folder / "result.json").read_text()), "depends": dict(depends)}, files
-
-
-def _crashed(folder: Path, ending: str, depends: Mapping[str, str]) -> Kept:
+def _crashed(folder: Path, ending: str, depends: dict[str, str]) -> Kept:
     stderr = folder / "compile.stderr"
     words = stderr.read_text(errors="replace") if stderr.exists() else ""
     said = [line.strip() for line in words.splitlines() if line.strip()]
@@ -229,15 +210,13 @@ def _crashed(folder: Path, ending: str, depends: Mapping[str, str]) -> Kept:
     message = f"the compiler crashed: {ending or 'its process ended'}"
     if wanted or said:
         message += f"; {(wanted or said)[0]}"
-    failure = {"kind": "Crash", "message": message, "file": None, "line": None, "column": None}
-    head = {"result": {"failure": failure}, "depends": dict(depends), "crash": True}
-    return head, {"compile.stderr": words.encode()}
+    answer = CompileAnswer(CompileOutcome(failure=CompileFailure("Crash", message)), depends, is_crash=True)
+    return answer, {"compile.stderr": words.encode()}
 
 
 def _from_files(
-    kernel: Kernel, job: CompileJob, head: Mapping[str, Any], files: Mapping[str, bytes], *, is_cached: bool
+    kernel: Kernel, job: CompileJob, outcome: CompileOutcome, files: Mapping[str, bytes], *, is_cached: bool
 ) -> Artefacts:
-    result = head["result"]
     texts = {kind: files[kind].decode(errors="replace") for kind in IR_KINDS if kind in files}
     remarks = parse_remarks(files.get("compile.stderr", b"").decode(errors="replace"))
     log = (files.get("ptxas") or files.get("compile.stdout") or b"").decode(errors="replace")
@@ -246,23 +225,22 @@ def _from_files(
         signature=job.signature,
         target=job.target,
         options=job.all_options(),
-        triton_version=str(result.get("triton_version", "")),
+        triton_version=outcome.triton_version,
         texts=texts,
-        metadata=result.get("metadata", {}),
+        metadata=outcome.metadata,
         remarks=tuple(remark for remark in remarks if remark.severity != "error"),
         assembler_log=log,
         binary=files.get("cubin") or files.get("hsaco") or b"",
-        failure=_failure(result["failure"], remarks) if "failure" in result else None,
-        seconds=float(result.get("compile_seconds", 0.0)) + float(result.get("disassembly_seconds", 0.0)),
+        failure=_located(outcome.failure, remarks) if outcome.failure else None,
+        seconds=outcome.compile_seconds + outcome.disassembly_seconds,
         is_cached=is_cached,
     )
 
 
-def _failure(found: Mapping[str, Any], remarks: Sequence[Remark]) -> CompileFailure:
+def _located(failure: CompileFailure, remarks: Sequence[Remark]) -> CompileFailure:
     """The compiler's passes say what is wrong on standard error and raise only "failed"."""
     errors = [remark for remark in remarks if remark.severity == "error"]
-    if found["line"] is None and errors:
+    if failure.line is None and errors:
         first = errors[0]
-        return CompileFailure(found["kind"], first.text, first.file, first.line or None, first.column or None)
-    message = str(found["message"]).strip()
-    return CompileFailure(found["kind"], message, found["file"] or "", found["line"], found["column"])
+        return CompileFailure(failure.kind, first.text, first.file, first.line or None, first.column or None)
+    return replace(failure, message=failure.message.strip())

@@ -1,25 +1,34 @@
 """Runs a user's script in a process of its own, on CPU tensors through Triton's interpreter, and notes each launch.
 
-Standard library, Triton and whatever the script imports. Takes a JSON request and leaves a JSON answer.
+Standard library, msgspec, Triton and whatever the script imports. Takes a request and leaves an answer.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 import runpy
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_stand_in
+from warplens.kernel_lab.compiling.plain_values import is_plain, plain_value
+from warplens.kernel_lab.compiling.records import (
+    LaunchArgument,
+    LaunchRecord,
+    ScriptAnswer,
+    ScriptFailure,
+    ScriptRequest,
+    read_record,
+    write_record,
+)
+from warplens.kernel_lab.compiling.signature import CONSTEXPR, DIVISOR, Argument
 from warplens.kernel_lab.compiling.stand_in_driver import Asked
 from warplens.kernel_lab.tracing.interpreter.arithmetic import put_right
 from warplens.kernel_lab.tracing.interpreter.libdevice import libdevice_runs
 from warplens.kernel_lab.tracing.interpreter.repairs import repairs, without_gluon
-from warplens.kernel_lab.tracing.watching.script import ScriptFailure, failure_of
+from warplens.kernel_lab.tracing.watching.script import failure_of
 
 DTYPES = {
     "float16": "fp16",
@@ -37,13 +46,13 @@ DTYPES = {
 
 
 def main(request_path: str) -> int:
-    request = json.loads(Path(request_path).read_text())
-    seen: list[dict[str, Any]] = []
+    request = read_record(Path(request_path), ScriptRequest)
+    seen: list[LaunchRecord] = []
     notes: list[str] = []
-    _record_launches(seen, notes, bool(request["execute"]))
+    _record_launches(seen, notes, request.execute)
     failure: ScriptFailure | None = None
-    script = Path(request["script"])
-    sys.argv = [str(script), *request["arguments"]]
+    script = Path(request.script)
+    sys.argv = [str(script), *request.arguments]
     sys.path.insert(0, str(script.parent))
     asked = Asked(script)
     try:
@@ -55,14 +64,12 @@ def main(request_path: str) -> int:
             failure = ScriptFailure(f"{script.name}: {message}", message, None, may_want_gpu=True)
     except BaseException as error:  # noqa: BLE001 - whatever the script raises is part of the answer
         failure = failure_of(error, script, asked)
-    gpu = {"line": asked.line} if asked.happened else None
-    failed = asdict(failure) if failure is not None else None
-    answer = {"launches": seen, "notes": list(dict.fromkeys(notes)), "failure": failed, "gpu": gpu}
-    Path(request["answer"]).write_text(json.dumps(answer))
+    answer = ScriptAnswer(tuple(seen), tuple(dict.fromkeys(notes)), failure, asked.happened, asked.line)
+    write_record(Path(request.answer), answer)
     return 0
 
 
-def _record_launches(seen: list[dict[str, Any]], notes: list[str], execute: bool) -> None:
+def _record_launches(seen: list[LaunchRecord], notes: list[str], execute: bool) -> None:
     import triton
     from triton.runtime import interpreter
     from triton.runtime.autotuner import Autotuner
@@ -107,7 +114,7 @@ def _plain_torch() -> Any:
     return torch._C.DisableTorchFunction()
 
 
-def _launch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _launch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LaunchRecord:
     signature = inspect.signature(function.fn)
     named = {name: value for name, value in kwargs.items() if name in signature.parameters}
     inspect.getcallargs(function.fn, *args, **named)  # raises what the launch itself would where one is missing
@@ -120,13 +127,13 @@ def _launch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
         for name, parameter in signature.parameters.items()
     ]
     options = {name: kwargs[name] for name in kwargs if name not in named and isinstance(kwargs[name], int)}
-    return {
-        "file": str(Path(function.fn.__code__.co_filename).resolve()),
-        "name": function.fn.__qualname__,
-        "arguments": arguments,
-        "grid": _grid(kwargs.get("grid"), values),
-        "options": {name: value for name, value in options.items() if name != "warmup"},
-    }
+    return LaunchRecord(
+        str(Path(function.fn.__code__.co_filename).resolve()),
+        function.fn.__qualname__,
+        tuple(arguments),
+        _grid(kwargs.get("grid"), values),
+        tuple(sorted((name, value) for name, value in options.items() if name != "warmup")),
+    )
 
 
 def _plain_names(function: Any, names: list[str]) -> list[str]:
@@ -135,40 +142,40 @@ def _plain_names(function: Any, names: list[str]) -> list[str]:
     return [names[entry] if isinstance(entry, int) else str(entry) for entry in found]
 
 
-def _grid(grid: Any, values: dict[str, Any]) -> list[int]:
+def _grid(grid: Any, values: dict[str, Any]) -> tuple[int, ...]:
     found = grid(values) if callable(grid) else grid
-    return [int(extent) for extent in (found if isinstance(found, (tuple, list)) else [found])]
+    return tuple(int(extent) for extent in (found if isinstance(found, (tuple, list)) else [found]))
 
 
-def _argument(name: str, value: Any, is_constexpr: bool, specialised: bool) -> dict[str, Any]:
+def _argument(name: str, value: Any, is_constexpr: bool, specialised: bool) -> LaunchArgument:
     """As Triton's just-in-time compiler would specialise it."""
-    record: dict[str, Any] = {"name": name, "type": "constexpr", "value": None, "divisible": False, "is_one": False}
     if is_constexpr or value is None:
-        return {**record, **_constant(value)}
+        if not is_plain(value):
+            return LaunchArgument(Argument(name, CONSTEXPR), type(getattr(value, "value", value)).__name__)
+        return LaunchArgument(Argument(name, CONSTEXPR, plain_value(value)))
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
         dtype = DTYPES.get(str(value.dtype).rpartition(".")[2])
         if dtype is None:
-            return {**record, "unknown": str(value.dtype)}
-        return {**record, "type": f"*{dtype}", "divisible": specialised and value.data_ptr() % 16 == 0}
+            return LaunchArgument(Argument(name, CONSTEXPR), str(value.dtype))
+        is_divisible = specialised and value.data_ptr() % DIVISOR == 0
+        return LaunchArgument(Argument(name, f"*{dtype}", divisible=is_divisible))
     if hasattr(value, "block_shape") and hasattr(value, "base"):
         dtype = DTYPES.get(str(value.base.dtype).rpartition(".")[2], "?")
-        return {**record, "type": f"tensordesc<{dtype}[{','.join(map(str, value.block_shape))}]>"}
+        return LaunchArgument(Argument(name, f"tensordesc<{dtype}[{','.join(map(str, value.block_shape))}]>"))
+    return _number(name, value, specialised)
+
+
+def _number(name: str, value: Any, specialised: bool) -> LaunchArgument:
     if isinstance(value, bool):
-        return {**record, "type": "u1"}
+        return LaunchArgument(Argument(name, "u1"))
     if isinstance(value, int):
         kind = "i32" if -(2**31) <= value < 2**31 else "i64" if value < 2**63 else "u64"
         is_one = specialised and value == 1
-        return {**record, "type": kind, "is_one": is_one, "divisible": specialised and not is_one and value % 16 == 0}
+        is_divisible = specialised and not is_one and value % DIVISOR == 0
+        return LaunchArgument(Argument(name, kind, divisible=is_divisible, is_one=is_one))
     if isinstance(value, float):
-        return {**record, "type": "fp32"}
-    return {**record, "unknown": type(value).__name__}
-
-
-def _constant(value: Any) -> dict[str, Any]:
-    plain = getattr(value, "value", value)
-    if plain is None or isinstance(plain, (bool, int, float, str)):
-        return {"value": plain}
-    return {"dtype": plain.name} if hasattr(plain, "primitive_bitwidth") else {"unknown": type(plain).__name__}
+        return LaunchArgument(Argument(name, "fp32"))
+    return LaunchArgument(Argument(name, CONSTEXPR), type(value).__name__)
 
 
 if __name__ == "__main__":

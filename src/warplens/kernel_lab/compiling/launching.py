@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from warplens.errors import UsageError, WarplensError
-from warplens.files import write_whole
 from warplens.kernel_lab.compiling.child import environment
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE as GPU_NOTE
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_hint
 from warplens.kernel_lab.compiling.loading import SEPARATOR, Kernel, load_kernel
-from warplens.kernel_lab.compiling.signature import Argument, Dtype, Signature
+from warplens.kernel_lab.compiling.records import (
+    LaunchRecord,
+    ScriptAnswer,
+    ScriptFailure,
+    ScriptRequest,
+    read_record,
+    write_record,
+)
+from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.triton_version import install_hint, require_triton
 
 WORKER: Final = "warplens.kernel_lab.compiling.launch_worker"
@@ -64,34 +73,32 @@ def launches(
     if not path.is_file():
         raise UsageError(f"there is no file {script}")
     answer = _answer(path, arguments, execute)
-    notes, failure = list(answer["notes"]), answer["failure"]
-    if failure is not None and not answer["launches"]:
-        raise WarplensError(failure["text"], hint=_hint(failure, answer.get("gpu")))
-    if answer.get("gpu") is not None:
+    notes, failure = list(answer.notes), answer.failure
+    if failure is not None and not answer.launches:
+        raise WarplensError(failure.text, hint=_hint(failure, answer))
+    if answer.wants_gpu:
         notify(GPU_NOTE)
     if failure is not None:
-        notes.append(failure["text"])
-        notify(f"{FAILED}: {failure['text']}")
-    found: dict[str, ScriptLaunch] = {}
-    counts: dict[str, int] = {}
-    for record in answer["launches"]:
-        unknown = [a for a in record["arguments"] if "unknown" in a]
+        notes.append(failure.text)
+        notify(f"{FAILED}: {failure.text}")
+    # By their bytes: True, 1 and 1.0 are equal, and compiled differently.
+    counts = Counter(msgspec.msgpack.encode(record) for record in answer.launches)
+    by_bytes = {msgspec.msgpack.encode(record): record for record in answer.launches}
+    listed: list[ScriptLaunch] = []
+    for encoded, count in counts.items():
+        record = by_bytes[encoded]
+        unknown = [argument for argument in record.arguments if argument.unknown]
         if unknown:
-            notes.append(f"{record['name']}: left out, its {unknown[0]['name']} is a {unknown[0]['unknown']}")
-            continue
-        key = json.dumps(record, sort_keys=True)
-        counts[key] = counts.get(key, 0) + 1
-        if key not in found:
-            found[key] = _launch(record)
-    counted = [replace(launch, count=counts[key]) for key, launch in found.items()]
-    return ScriptLaunches(tuple(counted), tuple(dict.fromkeys(notes)), failure["text"] if failure is not None else None)
+            notes.append(f"{record.name}: omitted, its {unknown[0].argument.name} is a {unknown[0].unknown}")
+        else:
+            listed.append(_launch(record, count))
+    return ScriptLaunches(tuple(listed), tuple(dict.fromkeys(notes)), failure.text if failure is not None else None)
 
 
-def _answer(script: Path, arguments: Sequence[str], execute: bool) -> dict[str, Any]:
+def _answer(script: Path, arguments: Sequence[str], execute: bool) -> ScriptAnswer:
     with TemporaryDirectory(prefix="warplens-") as folder:
-        place, request = Path(folder) / "answer.json", Path(folder) / "request.json"
-        content = {"script": str(script), "arguments": list(arguments), "execute": execute, "answer": str(place)}
-        write_whole(request, json.dumps(content).encode())
+        answer, request = Path(folder) / "answer.msgpack", Path(folder) / "request.msgpack"
+        write_record(request, ScriptRequest(str(script), tuple(arguments), execute, str(answer)))
         try:
             done = subprocess.run(
                 [sys.executable, "-m", WORKER, str(request)],
@@ -106,30 +113,19 @@ def _answer(script: Path, arguments: Sequence[str], execute: bool) -> dict[str, 
             raise WarplensError(
                 f"{script.name} ran for {LAUNCH_SECONDS:.0f} s and was stopped", hint="let it launch smaller problems"
             ) from None
-        if not place.exists():
-            said = (done.stderr.strip().splitlines() or ["it left no answer"])[-1]
-            raise WarplensError(f"running {script.name} failed: {said}")
-        found: dict[str, Any] = json.loads(place.read_text())
-        return found
+        if not answer.exists():
+            last_line = (done.stderr.strip().splitlines() or ["it left no answer"])[-1]
+            raise WarplensError(f"running {script.name} failed: {last_line}")
+        return read_record(answer, ScriptAnswer)
 
 
-def _hint(failure: Mapping[str, Any], gpu: Mapping[str, Any] | None) -> str | None:
-    message = failure["message"]
-    asked_line = gpu["line"] if gpu is not None else None
-    hint = gpu_hint(message, failure["line"], asked_line, asked=gpu is not None) if failure["may_want_gpu"] else None
-    return install_hint(message) or hint
+def _hint(failure: ScriptFailure, answer: ScriptAnswer) -> str | None:
+    asked = answer.wants_gpu
+    hint = gpu_hint(failure.message, failure.line, answer.gpu_line, asked=asked) if failure.may_want_gpu else None
+    return install_hint(failure.message) or hint
 
 
-def _launch(record: Mapping[str, Any]) -> ScriptLaunch:
-    arguments = tuple(
-        Argument(
-            a["name"],
-            a["type"],
-            Dtype(a["dtype"]) if "dtype" in a else a["value"],
-            divisible=a["divisible"],
-            is_one=a["is_one"],
-        )
-        for a in record["arguments"]
-    )
-    kernel = load_kernel(f"{record['file']}{SEPARATOR}{record['name']}")
-    return ScriptLaunch(kernel, Signature(arguments), tuple(record["grid"]), tuple(sorted(record["options"].items())))
+def _launch(record: LaunchRecord, count: int) -> ScriptLaunch:
+    arguments = tuple(argument.argument for argument in record.arguments)
+    kernel = load_kernel(f"{record.file}{SEPARATOR}{record.name}")
+    return ScriptLaunch(kernel, Signature(arguments), record.grid, record.options, count)

@@ -6,13 +6,13 @@ Importing a file runs it. It never runs in this process: what it prints, sets or
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.child import kernel_description
+from warplens.kernel_lab.compiling.records import Config, Parameter
 from warplens.kernel_lab.compiling.signature import Dtype, Signature, Value, parse, parse_value
 
 SEPARATOR: Final = "::"
@@ -27,30 +27,6 @@ OPTION_NAMES: Final = (
 )
 """What a config may set besides constexprs: the options that Triton's backends take."""
 _WRAPPERS: Final = ("jit", "autotune", "heuristics")
-
-
-@dataclass(frozen=True)
-class Parameter:
-    name: str
-    is_constexpr: bool
-    has_default: bool = False
-    default: Value = None
-
-
-@dataclass(frozen=True)
-class Config:
-    """Values of constexprs and compile options, as one entry of `triton.autotune` holds them."""
-
-    constants: tuple[tuple[str, Value], ...] = ()
-    options: tuple[tuple[str, int], ...] = ()
-
-    def text(self) -> str:
-        """
-        >>> parse_config("BLOCK=128, num_warps=8").text()
-        'BLOCK=128, num_warps=8'
-        """
-        named = [*self.constants, *self.options]
-        return ", ".join(f"{name}={value.name if isinstance(value, Dtype) else value}" for name, value in named)
 
 
 @dataclass(frozen=True)
@@ -163,24 +139,6 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
 
 def _from_import(file: Path, name: str, hint: str | None = None) -> Kernel:
     found = kernel_description(file, name, hint)
-    parameters = tuple(
-        Parameter(p["name"], p["constexpr"], p["has_default"] and _is_known(p["default"]), _value(p["default"]))
-        for p in found["parameters"]
-    )
-    configs = tuple(
-        Config(tuple((key, _value(value)) for key, value in c["constants"].items()), tuple(c["options"].items()))
-        for c in found["configs"]
-    )
-    return Kernel(
-        file, name, parameters, found["first_line"], configs, tuple(found["heuristics"]), is_autotuned=bool(configs)
-    )
-
-
-def _is_known(value: Any) -> bool:
-    return not (isinstance(value, Mapping) and "unknown" in value)
-
-
-def _value(value: Any) -> Value:
-    if isinstance(value, Mapping):
-        return Dtype(value["dtype"]) if "dtype" in value else None
-    return value  # type: ignore[no-any-return]
+    is_autotuned = bool(found.configs)
+    parameters = found.parameters or ()
+    return Kernel(file, name, parameters, found.first_line, found.configs, found.heuristics, is_autotuned)

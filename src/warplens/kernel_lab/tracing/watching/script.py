@@ -16,6 +16,7 @@ from typing import Final
 import warplens
 from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_hint, gpu_stand_in
+from warplens.kernel_lab.compiling.records import ScriptFailure
 from warplens.kernel_lab.compiling.stand_in_driver import Asked
 from warplens.kernel_lab.compiling.triton_version import install_hint
 from warplens.kernel_lab.tracing import KernelFault, KernelTrace, ProgramDebugger
@@ -93,17 +94,6 @@ def as_error(error: Exception, script: Path, asked: Asked) -> WarplensError:
     failure = failure_of(error, script, asked)
     hint = gpu_hint(failure.message, failure.line, asked.line, asked.happened) if failure.may_want_gpu else None
     return WarplensError(failure.text, hint=install_hint(failure.message) or hint)
-
-
-@dataclass(frozen=True)
-class ScriptFailure:
-    text: str
-    message: str
-    """What the exception itself says."""
-    line: int | None
-    """The innermost of the script's own."""
-    may_want_gpu: bool
-    """False where the reason is known to be another one."""
 
 
 def failure_of(error: BaseException, script: Path, asked: Asked) -> ScriptFailure:

@@ -1,0 +1,179 @@
+"""What passes between this process and the workers that import, compile or run a user's file.
+
+Requests and answers are files of MessagePack, which keeps what JSON cannot hold: a constant may be infinite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from warplens.files import write_whole
+from warplens.kernel_lab.compiling.signature import Argument, Dtype, Value
+
+KERNEL_FILE: Final = "kernel.msgpack"
+IMPORT_FAILURE_FILE: Final = "import.msgpack"
+OUTCOME_FILE: Final = "outcome.msgpack"
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a kernel; a default that has no plain value counts as none."""
+
+    name: str
+    is_constexpr: bool
+    has_default: bool = False
+    default: Value = None
+
+
+@dataclass(frozen=True)
+class Config:
+    """Values of constexprs and compile options, as one entry of `triton.autotune` holds them.
+
+    >>> Config((("BLOCK", 128),), (("num_warps", 8),)).text()
+    'BLOCK=128, num_warps=8'
+    """
+
+    constants: tuple[tuple[str, Value], ...] = ()
+    options: tuple[tuple[str, int], ...] = ()
+
+    def text(self) -> str:
+        named = [*self.constants, *self.options]
+        return ", ".join(f"{name}={value.name if isinstance(value, Dtype) else value}" for name, value in named)
+
+
+@dataclass(frozen=True)
+class KernelDescription:
+    """What importing the file shows of a kernel; `parameters` is None where the name is not that of a kernel."""
+
+    parameters: tuple[Parameter, ...] | None
+    first_line: int = 0
+    configs: tuple[Config, ...] = ()
+    heuristics: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """The user's own files that were imported: what the kernel may depend on."""
+
+
+@dataclass(frozen=True)
+class TargetRecord:
+    """A GPU as Triton names it."""
+
+    backend: str
+    architecture: str
+    warp_size: int
+
+
+@dataclass(frozen=True)
+class WorkerJob:
+    """One compilation; its results are left in a folder named by the index."""
+
+    index: int
+    arguments: tuple[Argument, ...]
+    options: dict[str, int]
+    target: TargetRecord
+
+
+@dataclass(frozen=True)
+class KernelWork:
+    """Jobs for one kernel; the worker leaves their results in the folder `out`, which it makes."""
+
+    file: str
+    name: str
+    out: str
+    jobs: tuple[WorkerJob, ...] = ()
+
+
+@dataclass(frozen=True)
+class CompileFailure:
+    """Why a kernel did not compile: the compiler's own message, and the line of the user's file that it names."""
+
+    kind: str
+    message: str
+    file: str = ""
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True)
+class CompileOutcome:
+    """How one compilation went. `metadata` is Triton's own, as it is."""
+
+    triton_version: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    compile_seconds: float = 0.0
+    disassembly_seconds: float = 0.0
+    failure: CompileFailure | None = None
+
+
+@dataclass(frozen=True)
+class CompileAnswer:
+    """An outcome with the hashes of the files it depends on; the artefact cache keeps it."""
+
+    outcome: CompileOutcome
+    depends: dict[str, str]
+    is_crash: bool = False
+
+
+@dataclass(frozen=True)
+class ScriptRequest:
+    """A script to run; without `execute` its kernels are noted and not run. The answer goes to the file `answer`."""
+
+    script: str
+    arguments: tuple[str, ...]
+    execute: bool
+    answer: str
+
+
+@dataclass(frozen=True)
+class LaunchArgument:
+    """`unknown` names the type of a value that the compiler cannot be given."""
+
+    argument: Argument
+    unknown: str = ""
+
+
+@dataclass(frozen=True)
+class LaunchRecord:
+    """One launch of a script, as Triton's just-in-time compiler would specialise it."""
+
+    file: str
+    name: str
+    arguments: tuple[LaunchArgument, ...]
+    grid: tuple[int, ...]
+    options: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class ScriptFailure:
+    """The error that ended a script."""
+
+    text: str
+    message: str
+    """What the exception itself says."""
+    line: int | None
+    """The innermost of the script's own."""
+    may_want_gpu: bool
+    """False where the reason is known to be another one."""
+
+
+@dataclass(frozen=True)
+class ScriptAnswer:
+    """What a script launched, and whether and where it asked for a GPU."""
+
+    launches: tuple[LaunchRecord, ...]
+    notes: tuple[str, ...] = ()
+    failure: ScriptFailure | None = None
+    wants_gpu: bool = False
+    gpu_line: int | None = None
+
+
+def write_record(path: Path, record: object) -> None:
+    write_whole(path, msgspec.msgpack.encode(record))
+
+
+def read_record(path: Path, kind: type[Record]) -> Record:
+    return msgspec.msgpack.decode(path.read_bytes(), type=kind)
