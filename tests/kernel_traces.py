@@ -11,12 +11,12 @@ from warplens.kernel_lab.tracing.records import (
     AccessTotals,
     Events,
     Fault,
+    KeptValues,
     KernelTrace,
     Launch,
     Reuse,
     Site,
     TensorInfo,
-    Values,
 )
 from warplens.model.kernel_scene import Mask, Pattern
 
@@ -125,7 +125,7 @@ def matmul(
     )
     if not values:
         return launch
-    recorded = Values(tuple(("fp32", each) for each in kept), (a, b, np.zeros_like(c)), (a, b, c))
+    recorded = KeptValues(tuple(("fp32", each) for each in kept), (a, b, np.zeros_like(c)), (a, b, c))
     return replace(launch, values=recorded)
 
 

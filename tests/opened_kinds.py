@@ -9,7 +9,7 @@ import warplens
 from kernel_traces import copy_past_the_end, trace_of
 from support import ROOT, kernel, launch, op, write_trace
 from warplens.kernel_lab.facts import save_facts
-from warplens.kernel_lab.facts.records import Access, Facts, Place
+from warplens.kernel_lab.facts.records import Access, KernelFacts, SourcePlace
 from warplens.kernel_lab.tracing import save
 
 SAMPLES = ROOT / "samples"
@@ -29,13 +29,13 @@ def a_comparison(folder: Path) -> warplens.Opened:
 
 
 def a_kernel_check(folder: Path) -> warplens.Opened:
-    place = Place("/here/product.py", 6, 9)
+    place = SourcePlace("/here/product.py", 6, 9)
     access = Access(
         place=place, kind="load", argument="x_ptr", element="f16", element_bits=16, shape=(256,), is_masked=False,
         is_indirect=False, in_loop=False, width_bits=16, narrowest_bits=16, best_bits=32, instructions=4,
         depends_on=("n",), undivided=("n",), undivided_address=("n",),
     )  # fmt: skip
-    facts = Facts(
+    facts = KernelFacts(
         kernel="product", file=place.file, target="sm90", triton_version="3.9.0", signature="*fp16:16, i32", config="",
         num_warps=4, num_stages=3, num_ctas=1, registers=18, accesses=(access,),
     )  # fmt: skip

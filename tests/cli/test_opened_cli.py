@@ -11,10 +11,10 @@ from kernel_traces import copy_past_the_end, trace_of
 from support import ROOT
 from warplens.cli import main
 from warplens.kernel_lab.facts import save_facts
-from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.tracing import save
 
-FACTS = Facts(
+FACTS = KernelFacts(
     kernel="product", file="/here/product.py", target="sm90", triton_version="3.9.0", signature="*fp16:16",
     config="BLOCK=16", num_warps=4, num_stages=3, num_ctas=1, registers=18,
 )  # fmt: skip

@@ -21,11 +21,11 @@ from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.bookkeeping import bookkeeping
-from warplens.kernel_lab.facts.browsing import line_links, mlir_frames, users_frames, with_places_of_products
+from warplens.kernel_lab.facts.browsing import line_frames, mlir_frames, users_frames, with_places_of_products
 from warplens.kernel_lab.facts.llvm import llvm_frames
 from warplens.kernel_lab.facts.machine import Instruction
-from warplens.kernel_lab.facts.records import Place
-from warplens.kernel_lab.measured.joining import Joined
+from warplens.kernel_lab.facts.records import SourcePlace
+from warplens.kernel_lab.measured.joining import KernelMeasurements
 from warplens.model.kernel_code import CodeCheck, KernelCode
 from warplens.model.measured import LineSamples
 from warplens.outputs.html.code_page import code_page_bytes
@@ -129,6 +129,15 @@ PRODUCTS = {
 WORK = {r"= tl\.load\(": LOADS, r"tl\.store\(": STORES, r"tl\.dot\(": PRODUCTS}
 
 
+def line_links(artefacts: Artefacts) -> dict[str, tuple[int, ...]]:
+    """By kind of text: the line of the kernel's own file that each line comes from, 0 for none."""
+    file = str(artefacts.kernel.file)
+    return {
+        kind: tuple(next((place.line for place in frames if place.file == file), 0) for frames in listed)
+        for kind, listed in line_frames(artefacts).items()
+    }
+
+
 @pytest.mark.parametrize("target", ["sm90", "gfx942"])
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_a_line_leads_to_what_does_its_work(
@@ -202,7 +211,7 @@ def test_samples_stand_at_their_lines(compiled: Mapping[tuple[str, str], Artefac
         LineSamples(30, 20, (("long_scoreboard", 15), ("wait", 5)), "C:\\there\\softmax.py", line),
         LineSamples(10, 5, (("wait", 5),), "/elsewhere/softmax.py", line + 1),
     )
-    measured = Joined(("softmax_kernel",), "run.hatchet", 4, 80_000, 50.0, samples=sampled)
+    measured = KernelMeasurements(("softmax_kernel",), "run.hatchet", 4, 80_000, 50.0, samples=sampled)
     (check,) = kernel_code(CheckResult((KernelCheck(facts, (), 0, artefacts, measured=measured),))).checks
     found = {each.place.line: each for each in check.lines}
     assert (found[line].sample_percent, found[line].waits) == (75.0, (("long_scoreboard", 75.0), ("wait", 25.0)))
@@ -281,15 +290,15 @@ def test_llvm_follows_calls_to_their_callers() -> None:
 !7 = !DILocation(line: 40, column: 2, scope: !5, inlinedAt: !6)
 """
     frames = llvm_frames(text)
-    assert frames[0] == (Place("/a, b/k.py", 3),)
-    assert frames[1] == (Place("/a, b/k.py", 5, 9),)
-    assert frames[2] == (Place("/h/h.py", 40, 2), Place("/a, b/k.py", 5, 9))
+    assert frames[0] == (SourcePlace("/a, b/k.py", 3),)
+    assert frames[1] == (SourcePlace("/a, b/k.py", 5, 9),)
+    assert frames[2] == (SourcePlace("/h/h.py", 40, 2), SourcePlace("/a, b/k.py", 5, 9))
     assert frames[3:5] == [(), ()]
 
 
 def test_products_of_warp_groups_take_the_lines_of_ptx_where_the_two_agree() -> None:
     def at(name: str, line: int) -> Instruction:
-        return Instruction(name, "", (Place("k.py", line),))
+        return Instruction(name, "", (SourcePlace("k.py", line),))
 
     machine = [at("HGMMA.64x64x16.F32", 3), at("FADD", 3), at("HGMMA.64x64x16.F32", 3)]
     assembly = [at("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16", line) for line in (5, 9)]

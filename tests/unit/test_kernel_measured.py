@@ -16,8 +16,8 @@ from support import ROOT, write_trace
 from support import kernel as kineto_kernel
 from warplens.hardware import gpu_named
 from warplens.kernel_lab.checking import CheckResult, KernelCheck, suggestions_table, with_profiles
-from warplens.kernel_lab.facts.records import Dot, Facts, Line, Occupancy, Place
-from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
+from warplens.kernel_lab.facts.records import Dot, KernelFacts, Line, Occupancy, SourcePlace
+from warplens.kernel_lab.measured.joining import KernelMeasurements, at_stake_us, joined
 from warplens.kernel_lab.measured.match import matched, named, nearest
 from warplens.kernel_lab.measured.statement_lines import statement_lines
 from warplens.kernel_lab.measured.tables import measured_tables
@@ -28,11 +28,11 @@ from warplens.model.measured import LineSamples, Measured, MeasuredKernel
 SAMPLES = ROOT / "samples"
 PROTON = SAMPLES / "proton"
 FILE = "/here/product.py"
-DOT = Dot(Place(FILE, LINES["dot"]), (16, 16, 16), "f16", "tf32", "wgmma", "m64n16k16", in_loop=True)
-FACTS = Facts(
+DOT = Dot(SourcePlace(FILE, LINES["dot"]), (16, 16, 16), "f16", "tf32", "wgmma", "m64n16k16", in_loop=True)
+FACTS = KernelFacts(
     kernel="product", file=FILE, target="sm90", triton_version="3.9.0", signature="", config="", num_warps=4,
     num_stages=3, num_ctas=1, dots=(DOT,),
-    lines=tuple(Line(Place(FILE, line), "", 5, 5, ()) for line in LINES.values()),
+    lines=tuple(Line(SourcePlace(FILE, line), "", 5, 5, ()) for line in LINES.values()),
 )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def profile(*kernels: MeasuredKernel, gpu: str = "H200", source: str = "p.hatche
 
 
 def suggestion(code: str, line: int | None) -> Suggestion:
-    source = Place(FILE, line) if line else None
+    source = SourcePlace(FILE, line) if line else None
     return Suggestion(code=code, title="", compiled_for="sm90", config="", source=source, evidence="", advice="")
 
 
@@ -227,7 +227,7 @@ def test_time_at_stake_is_the_statement_s_share_of_the_samples() -> None:
     lines = (samples(LINES["a"], 60, wait=50), samples(LINES["dot"], 20), samples(LINES["c"], 20))
     join = joined(FACTS, [profile(MeasuredKernel("product", 1, 10_000, samples=lines))])
 
-    def stake(code: str, line: int | None, found: Joined | None = join) -> float | None:
+    def stake(code: str, line: int | None, found: KernelMeasurements | None = join) -> float | None:
         return at_stake_us(suggestion(code, line), FACTS, found, SOURCE)
 
     assert stake("WK102", LINES["a"]) == pytest.approx(6.0)
@@ -235,7 +235,7 @@ def test_time_at_stake_is_the_statement_s_share_of_the_samples() -> None:
     assert stake("WK102", LINES["b"]) == 0.0
     assert stake("WK101", LINES["a"]) == stake("WK108", None) == 10.0
     assert stake("WK102", LINES["a"], replace(join, samples=(samples(0, 5),))) == 10.0
-    assert stake("WK102", LINES["a"], Joined()) is None and stake("WK102", None, None) is None
+    assert stake("WK102", LINES["a"], KernelMeasurements()) is None and stake("WK102", None, None) is None
 
 
 def test_the_suggestions_follow_the_time_at_stake() -> None:

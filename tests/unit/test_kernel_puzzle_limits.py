@@ -21,7 +21,7 @@ from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter
 from warplens.puzzles import limits
 from warplens.puzzles.catalogue import find
 from warplens.puzzles.checking import AnswerCheck, check_file
-from warplens.puzzles.child import checked
+from warplens.puzzles.child import check_answers
 from warplens.puzzles.files import text_of
 
 KERNEL = "long_row_sum"
@@ -184,7 +184,7 @@ def test_code_elsewhere_is_stopped_too_and_the_next_answer_gets_a_process_of_its
     folder = tmp_path / "traces"
     folder.mkdir()
     answers = [(file, find("long_row_sum")), (right, find("vector_add"))]
-    stopped, passed = checked(answers, folder, LONG / 1000)
+    stopped, passed = check_answers(answers, folder, LONG / 1000)
     assert [problem.kind for problem in stopped.report.problems] == ["out_of_time"]
     assert stopped.report.problems[0].spots[0].line == 12
     assert passed.report.passed

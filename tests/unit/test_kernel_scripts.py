@@ -17,7 +17,7 @@ from warplens.kernel_lab.compiling.child import environment, kernel_description 
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_stand_in  # noqa: E402
 from warplens.kernel_lab.compiling.importing import package_root  # noqa: E402
 from warplens.kernel_lab.compiling.launching import FAILED, launches  # noqa: E402
-from warplens.kernel_lab.compiling.stand_in_driver import PROPERTIES, Event, once  # noqa: E402
+from warplens.kernel_lab.compiling.stand_in_driver import PROPERTIES, StandInEvent, once  # noqa: E402
 from warplens.kernel_lab.tracing.watching.script import traced_script  # noqa: E402
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU nothing stands in for it")
@@ -94,7 +94,7 @@ def test_a_failure_for_want_of_a_gpu_says_at_which_line_it_is_asked_for(tmp_path
 def test_an_import_launches_nothing_and_needs_no_main_guard(tmp_path: Path) -> None:
     script = written(tmp_path, FOR_GPU, DEVICE)  # its last line fails, as nothing was computed
     found = kernel_description(script, "double")
-    assert [parameter["name"] for parameter in found["parameters"]] == ["x", "o", "n", "BLOCK"]
+    assert [parameter.name for parameter in found.parameters or ()] == ["x", "o", "n", "BLOCK"]
 
 
 def test_an_import_that_fails_before_the_kernel_is_told(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_benchmark_runs_once() -> None:
     assert isinstance(once(lambda: runs.append(1), warmup=5), float)
     assert len(once(lambda: runs.append(1), quantiles=[0.5, 0.2, 0.8])) == 3  # type: ignore[arg-type]
     assert len(runs) == 2
-    first, second = Event(enable_timing=True), Event(enable_timing=True)
+    first, second = StandInEvent(enable_timing=True), StandInEvent(enable_timing=True)
     first.record()
     second.record()
     assert first.elapsed_time(second) >= 0

@@ -12,11 +12,11 @@ from warplens.errors import FormatError, UsageError
 from warplens.kernel_lab.comparing import compare, regressions
 from warplens.kernel_lab.compiling import compiling
 from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_kernel, compile_many
-from warplens.kernel_lab.compiling.loading import Kernel, load_kernel, parse_config
+from warplens.kernel_lab.compiling.loading import TritonKernel, load_kernel, parse_config
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.config_ranking import rank_configs, ranking_table
-from warplens.kernel_lab.facts import Facts, extract, facts_tables, load_facts, save_facts
-from warplens.kernel_lab.facts.browsing import line_links
+from warplens.kernel_lab.facts import KernelFacts, extract, facts_tables, load_facts, save_facts
+from warplens.kernel_lab.facts.browsing import line_frames
 from warplens.kernel_lab.facts.line_notes import marks
 from warplens.kernel_lab.suggesting.counterfactual import recompiler
 from warplens.kernel_lab.suggesting.records import Suggestion
@@ -115,7 +115,7 @@ FAULTY = (
 )
 
 
-def faulty_kernel(which: str) -> Kernel:
+def faulty_kernel(which: str) -> TritonKernel:
     file, _, name = which.partition("::")
     return load_kernel(f"{KERNELS}/faulty_{file}.py::{name}")
 
@@ -149,7 +149,7 @@ def _use_the_cache(place: Path, compiled: dict[str, Artefacts], monkeypatch: pyt
 
 
 @pytest.fixture(scope="module")
-def clean(compiled: dict[str, Artefacts]) -> dict[str, tuple[Artefacts, Facts]]:
+def clean(compiled: dict[str, Artefacts]) -> dict[str, tuple[Artefacts, KernelFacts]]:
     return {name: (artefacts, extract(artefacts)) for name, artefacts in compiled.items()}
 
 
@@ -179,12 +179,14 @@ def suggestions(
     return found
 
 
-def test_the_clean_kernels_are_silent(clean: dict[str, tuple[Artefacts, Facts]]) -> None:
+def test_the_clean_kernels_are_silent(clean: dict[str, tuple[Artefacts, KernelFacts]]) -> None:
     found = {name: [f"{s.code} {s.evidence}" for s in suggest(facts)] for name, (_, facts) in clean.items()}
     assert found == {name: [] for name in CLEAN}
 
 
-def test_a_matrix_product_on_sm90_has_the_facts_that_its_code_shows(clean: dict[str, tuple[Artefacts, Facts]]) -> None:
+def test_a_matrix_product_on_sm90_has_the_facts_that_its_code_shows(
+    clean: dict[str, tuple[Artefacts, KernelFacts]],
+) -> None:
     artefacts, facts = clean["matmul"]
     assert facts.matrix_instructions == ("wgmma m64n128k16",)
     assert (facts.shared_bytes, facts.buffers, facts.spill_bytes) == (98304, 3, 0)  # 3 × (128×64 + 64×128) halves
@@ -208,7 +210,9 @@ def test_a_matrix_product_on_sm90_has_the_facts_that_its_code_shows(clean: dict[
     assert json.loads(json.dumps(facts.to_json()))["dots"][0]["instruction"] == "wgmma"
 
 
-def test_wide_loads_stay_on_their_line_and_atomics_are_indirect(clean: dict[str, tuple[Artefacts, Facts]]) -> None:
+def test_wide_loads_stay_on_their_line_and_atomics_are_indirect(
+    clean: dict[str, tuple[Artefacts, KernelFacts]],
+) -> None:
     _, facts = clean["vector_add"]
     by_line = {line.place.line: dict(line.classes) for line in facts.lines}
     assert [(a.place.line, a.width_bits, by_line[a.place.line].get("global_load", 0)) for a in facts.accesses[:2]] == [
@@ -222,20 +226,21 @@ def test_wide_loads_stay_on_their_line_and_atomics_are_indirect(clean: dict[str,
     assert [(c.through, c.in_loop) for c in facts.conversions] == [("registers", True), ("warps", False)]
 
 
-def test_tables_and_links_are_made_of_the_facts(clean: dict[str, tuple[Artefacts, Facts]]) -> None:
+def test_tables_and_links_are_made_of_the_facts(clean: dict[str, tuple[Artefacts, KernelFacts]]) -> None:
     tables = {table.name: table for table in facts_tables([facts for _, facts in clean.values()])}
     assert list(tables) == ["kernel_facts", "kernel_lines", "kernel_accesses", "kernel_remarks", "kernel_layouts"]
     assert len(tables["kernel_facts"]) == len(CLEAN)
     assert tables["kernel_facts"].frame["failure"].null_count() == len(CLEAN)
     assert len(facts_tables([])) == 5
     artefacts, facts = clean["softmax"]
-    links = line_links(artefacts)
+    frames = line_frames(artefacts)
     for kind, word in (("ttir", "tt.load"), ("ttgir", "tt.load"), ("ptx", "ld.global"), ("sass", "LDG")):
-        lines = [links[kind][at] for at, line in enumerate(artefacts.texts[kind].splitlines()) if word in line]
-        assert lines and set(lines) == {facts.accesses[0].place.line}, kind
+        texts = artefacts.texts[kind].splitlines()
+        lines = {frames[kind][at][-1].line for at, line in enumerate(texts) if word in line}
+        assert lines == {facts.accesses[0].place.line}, kind
 
 
-def test_texts_that_are_cut_off_give_what_is_intact(clean: dict[str, tuple[Artefacts, Facts]]) -> None:
+def test_texts_that_are_cut_off_give_what_is_intact(clean: dict[str, tuple[Artefacts, KernelFacts]]) -> None:
     artefacts, facts = clean["matmul"]
     for parts in range(1, 12):
         texts = {kind: text[: len(text) * parts // 12] for kind, text in artefacts.texts.items()}
@@ -246,7 +251,7 @@ def test_texts_that_are_cut_off_give_what_is_intact(clean: dict[str, tuple[Artef
 
 
 def test_facts_are_kept_in_a_file_and_damage_is_an_error(
-    clean: dict[str, tuple[Artefacts, Facts]], tmp_path: Path
+    clean: dict[str, tuple[Artefacts, KernelFacts]], tmp_path: Path
 ) -> None:
     facts = [facts for _, facts in clean.values()]
     path = tmp_path / "facts.json"
@@ -373,7 +378,7 @@ def test_few_warps_and_a_bad_last_wave_are_found() -> None:
 
 
 def test_less_than_a_wave_counts_multiprocessors_but_not_for_a_script_s_test_data(
-    clean: dict[str, tuple[Artefacts, Facts]],
+    clean: dict[str, tuple[Artefacts, KernelFacts]],
 ) -> None:
     facts = clean["matmul_unmasked"][1]
     [found] = suggest(facts, grid=(4, 4))

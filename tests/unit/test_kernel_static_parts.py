@@ -23,7 +23,7 @@ from warplens.kernel_lab.facts.layouts import moves_between, register_bases
 from warplens.kernel_lab.facts.locations import Locations, users_place
 from warplens.kernel_lab.facts.machine import read_amdgcn, read_ptx, read_sass
 from warplens.kernel_lab.facts.occupancy import occupancy
-from warplens.kernel_lab.facts.records import Place
+from warplens.kernel_lab.facts.records import SourcePlace
 from warplens.kernel_lab.facts.resources import Resources, from_amdgcn
 
 ROWS = "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0]}>"
@@ -104,8 +104,8 @@ module {
 def test_values_are_followed_to_arguments_through_loops_but_not_through_loads() -> None:
     module = Module(TTIR)
     in_loop = next(op for op in module.named("tt.load") if op.in_loop)
-    assert in_loop.place == Place("/w/k.py", 10, 12)
-    assert list(module.loops.values()) == [Place("/w/k.py", 9, 5)]
+    assert in_loop.place == SourcePlace("/w/k.py", 10, 12)
+    assert list(module.loops.values()) == [SourcePlace("/w/k.py", 9, 5)]
     assert module.sources(in_loop.operands[0], frozenset({"tt.load"})) == ({"%x"}, True)
     store = module.named("tt.store")[0]
     assert module.sources(store.operands[0]) == ({"%y"}, False)
@@ -164,21 +164,24 @@ def test_disassembly_gives_lines_and_loops_and_leaves_out_padding() -> None:
         ("EXIT", False),
         ("BRA", False),
     ]
-    assert found[0].place == Place("/w/k.py", 15)
+    assert found[0].place == SourcePlace("/w/k.py", 15)
     assert SASS.splitlines()[found[1].position].endswith("desc[UR6][R2.64] ;")
 
 
 def test_assembly_of_both_vendors_gives_columns_and_callers() -> None:
     ptx = '\t.file\t1 "/w/k.py"\n\t.loc\t1 7 12, function_name $L, inlined_at 1 14 9 // k.py\n\t@%p1 ld.global.v2.b32 {%r1, %r2}, [%rd1];\n'
     (load,) = read_ptx(ptx)
-    assert (load.name, load.frames) == ("ld.global.v2.b32", (Place("/w/k.py", 7, 12), Place("/w/k.py", 14, 9)))
+    assert (load.name, load.frames) == (
+        "ld.global.v2.b32",
+        (SourcePlace("/w/k.py", 7, 12), SourcePlace("/w/k.py", 14, 9)),
+    )
     amd = (
         '\t.file\t1 "/w" "k.py"\n\t.file\t2 "/site/triton/language" "standard.py"\n'
         "\t.loc\t2 196 12\t; standard.py:196:12 @[ standard.py:216:16 @[ k.py:15:13 ] ]\n\tv_add_f32_e32 v1, v2, v3\n"
         "\tbuffer_load_dwordx4 v1, s[0:3], 0 offen lds\n\ts_endpgm\n"
     )
     add, copy, _ = read_amdgcn(amd)
-    assert add.place == Place("/w/k.py", 15, 13)
+    assert add.place == SourcePlace("/w/k.py", 15, 13)
     assert copy.name == "buffer_load_dwordx4_lds"
 
 

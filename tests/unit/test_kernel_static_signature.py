@@ -18,7 +18,7 @@ NAMES, CONSTANTS = ("x_ptr", "n", "scale", "BLOCK"), ("BLOCK",)
 def test_a_signature_reads_types_hints_and_constants_and_writes_them_back() -> None:
     found = parse("*fp16:16, i32:1,fp32,  1024", NAMES, CONSTANTS)
     x, n, scale, block = found.arguments
-    assert (x.type, x.divisible, x.is_pointer) == ("*fp16", True, True)
+    assert (x.type, x.divisible) == ("*fp16", True)
     assert (n.type, n.is_one, n.divisible) == ("i32", True, False)
     assert (scale.type, block.is_constant, block.value) == ("fp32", True, 1024)
     assert found.text() == "*fp16:16, i32:1, fp32, 1024"

@@ -15,7 +15,7 @@ from warplens.kernel_lab.compiling.compiling import CompileJob, compile_many
 from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts import extract
-from warplens.kernel_lab.facts.records import Access, Dot, Facts, Line, Occupancy, Place
+from warplens.kernel_lab.facts.records import Access, Dot, KernelFacts, Line, Occupancy, SourcePlace
 from warplens.kernel_lab.facts.tables import facts_tables
 from warplens.kernel_lab.suggesting.suggestions import suggest
 from warplens.model.targets import RowTarget
@@ -40,11 +40,11 @@ def boxes(source, target, M):
     target.store([at, 0], source.load([at, 0]))
 """
 BOXES = "tensordesc<fp16[64,64]>, tensordesc<fp16[64,64]>, i32"
-LINE = Place("kernel.py", 7, 3)
+LINE = SourcePlace("kernel.py", 7, 3)
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Facts]:
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, KernelFacts]:
     """All in one process."""
     pytest.importorskip("triton")
     folder = tmp_path_factory.mktemp("kernels")
@@ -69,7 +69,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Facts]:
 
 @pytest.mark.parametrize("which", ["nested", "flat"])
 def test_a_layout_that_changes_once_per_tile_of_a_persistent_product_is_no_fault(
-    compiled: dict[str, Facts], which: str
+    compiled: dict[str, KernelFacts], which: str
 ) -> None:
     facts = compiled[which]
     assert any(each.in_loop and each.through == "warps" for each in facts.conversions)
@@ -77,7 +77,7 @@ def test_a_layout_that_changes_once_per_tile_of_a_persistent_product_is_no_fault
     assert "WK105" not in {each.code for each in suggest(facts)}
 
 
-def test_a_host_s_descriptor_without_tma_has_strides_that_are_not_known(compiled: dict[str, Facts]) -> None:
+def test_a_host_s_descriptor_without_tma_has_strides_that_are_not_known(compiled: dict[str, KernelFacts]) -> None:
     facts = compiled["boxes"]
     assert [(each.argument, each.by_strides) for each in facts.accesses] == [("target", True), ("source", True)]
     found = [each for each in suggest(facts) if each.code in ("WK102", "WK107")]
@@ -87,9 +87,9 @@ def test_a_host_s_descriptor_without_tma_has_strides_that_are_not_known(compiled
     assert not any(each.by_strides for each in compiled["tma"].accesses)
 
 
-def made(**fields: Any) -> Facts:
+def made(**fields: Any) -> KernelFacts:
     fixed: dict[str, Any] = {"target": "sm90", "triton_version": "3.6.0", "signature": "*fp16", "config": "B=64"}
-    return Facts("kernel", "kernel.py", **fixed, num_warps=4, num_stages=3, num_ctas=1, **fields)
+    return KernelFacts("kernel", "kernel.py", **fixed, num_warps=4, num_stages=3, num_ctas=1, **fields)
 
 
 def access(**fields: Any) -> Access:
@@ -148,7 +148,10 @@ def test_spilled_bytes_and_those_read_back_are_told_apart() -> None:
 
 
 def test_suggestions_point_at_the_rows_they_are_about_in_the_tables_of_all_compilations() -> None:
-    other, narrow = Place("kernel.py", 9, 5), access(depends_on=("n",), undivided=("n",), undivided_address=("n",))
+    other, narrow = (
+        SourcePlace("kernel.py", 9, 5),
+        access(depends_on=("n",), undivided=("n",), undivided_address=("n",)),
+    )
     dot = Dot(other, (16, 64, 64), "f16", "tf32", "mma.sync", "m16n8k16", in_loop=True)
     lines = tuple(Line(place, "", 1, 0, ()) for place in (LINE, other))
     facts = made(accesses=(replace(narrow, width_bits=128), narrow), dots=(dot,), lines=lines, spill_store_bytes=64)

@@ -21,8 +21,16 @@ from warplens.kernel_lab.comparing import compare
 from warplens.kernel_lab.compiling.records import Config
 from warplens.kernel_lab.config_ranking import RankedConfig, ranking_table
 from warplens.kernel_lab.facts import facts_tables
-from warplens.kernel_lab.facts.records import Access, Conversion, Facts, Line, Occupancy, Place, SharedAccess
-from warplens.kernel_lab.measured.joining import Joined
+from warplens.kernel_lab.facts.records import (
+    Access,
+    Conversion,
+    KernelFacts,
+    Line,
+    Occupancy,
+    SharedAccess,
+    SourcePlace,
+)
+from warplens.kernel_lab.measured.joining import KernelMeasurements
 from warplens.kernel_lab.measured.tables import measured_tables
 from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.kernel_lab.tracing.tables import TABLES as TRACED_TABLES
@@ -195,15 +203,15 @@ def test_tables_of_a_replay_have_the_types_of_an_empty_result() -> None:
     assert schemas(full) == schemas(empty)
 
 
-def bare_facts(**facts: Any) -> Facts:
-    return Facts(
+def bare_facts(**facts: Any) -> KernelFacts:
+    return KernelFacts(
         kernel="copy", file="k.py", target="sm90", triton_version="", signature="", config="", num_warps=4,
         num_stages=1, num_ctas=1, **facts,
     )  # fmt: skip
 
 
-def known_facts() -> Facts:
-    place, shape = Place("k.py", 3), (64, 64)
+def known_facts() -> KernelFacts:
+    place, shape = SourcePlace("k.py", 3), (64, 64)
     return bare_facts(
         lines=(Line(place, "x = tl.load(p)", 5, 5, ()),),
         occupancy=Occupancy(2, 8, 64, "registers", ()),
@@ -214,12 +222,12 @@ def known_facts() -> Facts:
     )
 
 
-def kernel_tables(facts: list[Facts]) -> list[Table]:
+def kernel_tables(facts: list[KernelFacts]) -> list[Table]:
     checks = tuple(
         KernelCheck(
             each,
             (Suggestion(code="WK101", title="", compiled_for="sm90", config="", evidence="", advice=""),),
-            measured=Joined(),
+            measured=KernelMeasurements(),
         )
         for each in facts
     )

@@ -12,11 +12,11 @@ from warplens.errors import UsageError
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_many
 from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore, launches
-from warplens.kernel_lab.compiling.loading import Kernel, load_kernel
+from warplens.kernel_lab.compiling.loading import TritonKernel, load_kernel
 from warplens.kernel_lab.compiling.records import Config
 from warplens.kernel_lab.facts import extract
-from warplens.kernel_lab.facts.records import Facts
-from warplens.kernel_lab.measured.joining import Joined, at_stake_us, joined
+from warplens.kernel_lab.facts.records import KernelFacts
+from warplens.kernel_lab.measured.joining import KernelMeasurements, at_stake_us, joined
 from warplens.kernel_lab.suggesting.counterfactual import recompiler
 from warplens.kernel_lab.suggesting.suggestions import Suggestion, suggest, wave_suggestions
 from warplens.kernel_lab.suggesting.targets import located
@@ -38,7 +38,7 @@ NOT_TRIED: Final = "{} takes {:.0f} s to compile, so suggested changes were not 
 class KernelCheck:
     """One compilation of a kernel: its facts and what could be better."""
 
-    facts: Facts
+    facts: KernelFacts
     suggestions: tuple[Suggestion, ...]
     launches: int = 0
     """How often a script launched it so; 0 where nothing was launched."""
@@ -50,7 +50,7 @@ class KernelCheck:
     """The grid was asked for, not that of a script's own launch."""
     other_grids: tuple[tuple[int, ...], ...] = ()
     """Of launches that are otherwise the same, with the same to say of them."""
-    measured: Joined | None = None
+    measured: KernelMeasurements | None = None
     """What profiles say of it, where they were asked."""
 
     @property
@@ -80,7 +80,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class _Compilation:
-    kernel: Kernel
+    kernel: TritonKernel
     job: CompileJob
     grid: tuple[int, ...] | None = None
     launches: int = 0
@@ -153,7 +153,7 @@ def _check_all(compilations: Sequence[_Compilation], request: CompileRequest) ->
 
 def merged(found: CheckResult) -> CheckResult:
     """One check for launches that differ in their grids only, where the same is found for each; none is measured."""
-    kept: dict[tuple[Facts, tuple[Suggestion, ...]], KernelCheck] = {}
+    kept: dict[tuple[KernelFacts, tuple[Suggestion, ...]], KernelCheck] = {}
     for check in found.checks:
         key = check.facts, check.suggestions
         first = kept.get(key)
@@ -166,7 +166,9 @@ def merged(found: CheckResult) -> CheckResult:
     return replace(found, checks=tuple(kept.values()))
 
 
-def _suggestions(compilation: _Compilation, facts: Facts, request: CompileRequest, *, tries: bool) -> list[Suggestion]:
+def _suggestions(
+    compilation: _Compilation, facts: KernelFacts, request: CompileRequest, *, tries: bool
+) -> list[Suggestion]:
     job, again = compilation.job, None
     if tries:
         again = recompiler(compilation.kernel, job.signature, job.target, dict(job.options), cache=request.cache)
@@ -190,14 +192,14 @@ def with_profiles(
         _ranked(replace(_with_waves(check, join, is_same_launch=traced is not None), measured=join))
         for check, join in zip(found.checks, joins, strict=True)
     ]
-    checks.sort(key=lambda each: -(each.measured or Joined()).total_ns)
+    checks.sort(key=lambda each: -(each.measured or KernelMeasurements()).total_ns)
     unnamed = [profile.source for profile in profiles if not profile.architecture]
     if unnamed and len({check.facts.target for check in checks}) > 1:
         return replace(found, checks=tuple(checks), notes=(*found.notes, ANY_TARGET.format(", ".join(unnamed))))
     return replace(found, checks=tuple(checks))
 
 
-def _with_waves(check: KernelCheck, join: Joined, *, is_same_launch: bool) -> KernelCheck:
+def _with_waves(check: KernelCheck, join: KernelMeasurements, *, is_same_launch: bool) -> KernelCheck:
     """WK109 for the grids that ran: a script that only tests the kernel has smaller ones.
 
     Where the profile names none, the script's own counts if its launches were traced to stand for the measured ones.

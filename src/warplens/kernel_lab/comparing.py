@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.facts.records import Access, Facts
+from warplens.kernel_lab.facts.records import Access, KernelFacts
 from warplens.kernel_lab.facts.saving import load_facts
 from warplens.model.table import Column, Table
 
@@ -23,7 +23,7 @@ class Measure:
     """A fact that two compilations are compared by. `better` is "lower", "higher" or "" where neither is."""
 
     name: str
-    of: Callable[[Facts], Shown]
+    of: Callable[[KernelFacts], Shown]
     better: str
     tolerance: float = 0.0
     """Relative; smaller changes count as none, as of figures that any change of the compiler moves a little."""
@@ -31,20 +31,20 @@ class Measure:
     """More of it is worse only where fewer warps fit because of it."""
 
 
-def _occupancy(facts: Facts) -> Shown:
+def _occupancy(facts: KernelFacts) -> Shown:
     return facts.occupancy.percent if facts.occupancy else None
 
 
-def narrowest_bits(facts: Facts) -> int | None:
+def narrowest_bits(facts: KernelFacts) -> int | None:
     widths = [a.width_bits for a in facts.accesses if a.is_tile and a.width_bits and not a.is_indirect]
     return min(widths, default=None)
 
 
-def matrix_dots(facts: Facts) -> int:
+def matrix_dots(facts: KernelFacts) -> int:
     return sum(dot.uses_matrix_unit for dot in facts.dots)
 
 
-def _conflicts(facts: Facts) -> Shown:
+def _conflicts(facts: KernelFacts) -> Shown:
     counted = [access.conflicts for access in facts.shared if access.conflicts is not None]
     return max(counted, default=None)
 
@@ -81,14 +81,14 @@ REGRESSION: Final = "regression"
 
 
 @dataclass(frozen=True)
-class Difference:
+class FactDifference:
     measure: str
     before: Shown
     after: Shown
     verdict: str
 
 
-def differences(before: Facts, after: Facts) -> list[Difference]:
+def differences(before: KernelFacts, after: KernelFacts) -> list[FactDifference]:
     """Every measure of both, and the accesses whose width changed."""
     fewer_fit = _verdict("higher", _occupancy(before), _occupancy(after), 0.0) == REGRESSION
     found = []
@@ -97,11 +97,11 @@ def differences(before: Facts, after: Facts) -> list[Difference]:
         verdict = _verdict(measure.better, first, second, measure.tolerance)
         if verdict == REGRESSION and measure.costs_occupancy and not fewer_fit:
             verdict = "changed"
-        found.append(Difference(measure.name, first, second, verdict))
+        found.append(FactDifference(measure.name, first, second, verdict))
     return found + _width_changes(before, after)
 
 
-def compare(before: Facts, after: Facts) -> Table:
+def compare(before: KernelFacts, after: KernelFacts) -> Table:
     """`kernel_diff`: one row per measure; a CI gate looks for the verdict "regression"."""
     rows = [
         {
@@ -139,7 +139,7 @@ def compare_files(before: Path, after: Path) -> list[Table]:
     return [compare(old[first], new[second]) for first, second in pairs] + ([_left_over(alone)] if alone else [])
 
 
-def _pairs(old: Sequence[Facts], new: Sequence[Facts]) -> list[tuple[int, int]]:
+def _pairs(old: Sequence[KernelFacts], new: Sequence[KernelFacts]) -> list[tuple[int, int]]:
     """Equal configs first; then what is left of a kernel and target, in order: its config was changed."""
     found: list[tuple[int, int]] = []
     for key in (_same_config, _same_kernel):
@@ -153,15 +153,15 @@ def _pairs(old: Sequence[Facts], new: Sequence[Facts]) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def _same_config(facts: Facts) -> tuple[str, ...]:
+def _same_config(facts: KernelFacts) -> tuple[str, ...]:
     return facts.kernel, facts.target, facts.config
 
 
-def _same_kernel(facts: Facts) -> tuple[str, ...]:
+def _same_kernel(facts: KernelFacts) -> tuple[str, ...]:
     return facts.kernel, facts.target
 
 
-def _left_over(alone: Sequence[tuple[Facts, str]]) -> Table:
+def _left_over(alone: Sequence[tuple[KernelFacts, str]]) -> Table:
     rows = [
         {
             "kernel": facts.kernel,
@@ -180,11 +180,11 @@ def regressions(diff: Table) -> list[str]:
     return [row["measure"] for row in diff.to_dicts() if row["verdict"] == REGRESSION]
 
 
-def _width_changes(before: Facts, after: Facts) -> list[Difference]:
+def _width_changes(before: KernelFacts, after: KernelFacts) -> list[FactDifference]:
     """Accesses are told apart by kind and argument, in their order: lines move when a kernel is edited."""
     first, second = _by_argument(before.accesses), _by_argument(after.accesses)
     return [
-        Difference(name, first[name].width_bits, second[name].width_bits, _verdict("higher", *widths, 0.0))
+        FactDifference(name, first[name].width_bits, second[name].width_bits, _verdict("higher", *widths, 0.0))
         for name in first
         if name in second
         for widths in [(first[name].width_bits, second[name].width_bits)]

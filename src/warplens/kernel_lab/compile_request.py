@@ -9,7 +9,7 @@ from typing import Final
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.loading import SEPARATOR, parse_config
 from warplens.kernel_lab.compiling.records import Config
-from warplens.kernel_lab.compiling.targets import Target, parse_targets
+from warplens.kernel_lab.compiling.targets import CompileTarget, parse_targets
 
 DEFAULT_TARGETS: Final = "sm90"
 
@@ -45,7 +45,7 @@ class CompileRequest:
                 "a kernel needs its signature", hint="one entry per parameter: '*fp16:16, *fp16:16, i32:16, 1024'"
             )
 
-    def parsed_targets(self) -> list[Target]:
+    def parsed_targets(self) -> list[CompileTarget]:
         return list(parse_targets(self.targets))
 
     def parsed_configs(self) -> list[Config]:

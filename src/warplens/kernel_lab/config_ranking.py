@@ -14,12 +14,12 @@ from warplens.kernel_lab.comparing import narrowest_bits
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
 from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore, launches
-from warplens.kernel_lab.compiling.loading import OPTION_NAMES, Kernel, load_kernel
+from warplens.kernel_lab.compiling.loading import OPTION_NAMES, TritonKernel, load_kernel
 from warplens.kernel_lab.compiling.records import Config
 from warplens.kernel_lab.compiling.signature import Signature
-from warplens.kernel_lab.compiling.targets import TARGETS, Target
+from warplens.kernel_lab.compiling.targets import TARGETS, CompileTarget
 from warplens.kernel_lab.facts import extract
-from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.model.table import Column, Table
 
 NO_CONFIG_HINT: Final = "give a config, or a kernel with triton.autotune"
@@ -67,14 +67,14 @@ class RankedConfig:
     rank: int
     config: Config
     tier: str
-    facts: Facts
+    facts: KernelFacts
 
 
 def rank_configs(
-    kernel: Kernel,
+    kernel: TritonKernel,
     signature: Signature,
     configs: Sequence[Config],
-    target: Target,
+    target: CompileTarget,
     options: Mapping[str, int] | None = None,
     *,
     cache: bool = True,
@@ -96,17 +96,17 @@ def rank_configs(
     return found
 
 
-def tier(facts: Facts) -> str:
+def tier(facts: KernelFacts) -> str:
     return next(name for name, holds in TIERS if holds(facts))
 
 
-def reuse(facts: Facts) -> float | None:
+def reuse(facts: KernelFacts) -> float | None:
     """Of the product in the innermost loop with the least: each element that is loaded is multiplied this often."""
     sides = [dot.shape for dot in facts.dots if dot.in_loop] or [dot.shape for dot in facts.dots]
     return min((m * n / (m + n) for m, n, _ in sides if m + n), default=None)
 
 
-def _key(facts: Facts) -> tuple[float, ...]:
+def _key(facts: KernelFacts) -> tuple[float, ...]:
     """Tier first; then the more reuse, the fewer instructions per product, the more warps the better."""
     names = [name for name, _ in TIERS]
     occupancy = facts.occupancy.percent if facts.occupancy else 0.0
@@ -114,7 +114,7 @@ def _key(facts: Facts) -> tuple[float, ...]:
     return -names.index(tier(facts)), -(reuse(facts) or 0.0), facts.spill_bytes, -min(occupancy, 50.0), -facts.buffers
 
 
-def _is_narrow_tile(facts: Facts, at: int) -> bool:
+def _is_narrow_tile(facts: KernelFacts, at: int) -> bool:
     access = facts.accesses[at]
     plain = access.is_tile and not access.is_indirect and access.kind != "atomic"
     return plain and 0 < 2 * access.width_bits <= access.best_bits
@@ -166,7 +166,7 @@ def _of_signature(request: CompileRequest, signature: str) -> list[Table]:
 def _of_launches(request: CompileRequest, notify: Notify) -> list[Table]:
     """The kernels that a script launches, as it does; those without configs are omitted."""
     given = request.parsed_configs()
-    chosen: dict[tuple[Path, str, str], tuple[Kernel, ScriptLaunch]] = {}
+    chosen: dict[tuple[Path, str, str], tuple[TritonKernel, ScriptLaunch]] = {}
     for launch in launches(request.source, request.script_arguments, notify=notify).launches:
         kernel = launch.kernel if given or not launch.kernel.is_autotuned else launch.kernel.with_configs()
         types = ", ".join(argument.text() for argument in launch.signature.arguments if not argument.is_constant)
@@ -189,10 +189,10 @@ def _of_launches(request: CompileRequest, notify: Notify) -> list[Table]:
 
 
 def _table_of(
-    kernel: Kernel,
+    kernel: TritonKernel,
     types: Signature,
     configs: Sequence[Config],
-    target: Target,
+    target: CompileTarget,
     options: Mapping[str, int],
     cache: bool,
 ) -> Table:

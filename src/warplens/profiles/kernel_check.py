@@ -10,7 +10,7 @@ from warplens.hardware import Gpu
 from warplens.kernel_lab.checking import CheckResult, KernelCheck, suggestions_table
 from warplens.kernel_lab.code.view import kernel_code
 from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.facts.saving import load_facts
 from warplens.kernel_lab.facts.tables import FACT_TABLES
 from warplens.kernel_lab.measured.tables import kernel_measured, kernel_stalls
@@ -24,11 +24,11 @@ from warplens.profiles.on_demand import TablesOnDemand, bound
 from warplens.units import listed, plural
 
 
-def _facts(checked: CheckResult) -> list[Facts]:
+def _facts(checked: CheckResult) -> list[KernelFacts]:
     return [check.facts for check in checked.checks]
 
 
-def _of_facts(entry: TableEntry[Sequence[Facts]]) -> TableEntry[CheckResult]:
+def _of_facts(entry: TableEntry[Sequence[KernelFacts]]) -> TableEntry[CheckResult]:
     return TableEntry(entry.name, lambda checked: entry(_facts(checked)))
 
 

@@ -1,1 +1,5 @@
-"""Exercises in Triton: a statement and a starting kernel each, a checker that explains, a reference solution."""
+"""Exercises in Triton: `catalogue` lists them, `child.check_answers` checks files in a process of its own.
+
+checking, running and limits run an answer on every case; comparing, explaining and faults say what is wrong with it;
+kernels/ holds the files that learners start from, and the solutions.
+"""

@@ -15,7 +15,7 @@ from warplens.puzzles.files import place_of
 from warplens.puzzles.limits import OutOfTime, TimeLimit
 from warplens.puzzles.measuring import costs_of
 from warplens.puzzles.records import Case, Puzzle, Report
-from warplens.puzzles.running import Run, run_case
+from warplens.puzzles.running import CaseRun, run_case
 
 DTYPES: Final = {"float32": "fp32", "float16": "fp16", "int32": "i32", "int8": "i8", "uint8": "u8"}
 DIVISIBLE: Final = 16
@@ -53,7 +53,7 @@ def check_file(file: Path, puzzle: Puzzle, seconds: float | None = None) -> Answ
 def _checked(file: Path, puzzle: Puzzle, limit: TimeLimit) -> AnswerCheck:
     path, total = file.resolve(), len(puzzle.cases)
     kernel = kernel_of(path, puzzle, limit)
-    runs: list[Run] = []
+    runs: list[CaseRun] = []
     for number, sizes in enumerate(puzzle.cases):
         run = run_case(puzzle, number, kernel, path, limit)
         problems = problems_of(run, partial(_reference, puzzle, number))
@@ -74,7 +74,7 @@ def _for_the_page(trace: KernelTrace, *notes: str) -> KernelTrace:
     return replace(trace, launches=launches)
 
 
-def _reference(puzzle: Puzzle, number: int) -> Run:
+def _reference(puzzle: Puzzle, number: int) -> CaseRun:
     with as_file(place_of(puzzle, "solution")) as path:
         return run_case(puzzle, number, kernel_of(path, puzzle), path)
 

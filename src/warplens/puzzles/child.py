@@ -31,14 +31,14 @@ Answer = tuple[Path, Puzzle]
 
 
 @dataclass(frozen=True)
-class Result:
+class AnswerResult:
     """`trace` is the launch that the report speaks of; None where there was none."""
 
     report: Report
     trace: Path | None
 
 
-def checked(answers: Sequence[Answer], folder: Path, seconds: float = SECONDS) -> Iterator[Result]:
+def check_answers(answers: Sequence[Answer], folder: Path, seconds: float = SECONDS) -> Iterator[AnswerResult]:
     """Reports in the order of the answers; traces are left in `folder`. A process that dies costs one answer only."""
     _require_triton()
     traces = [folder / f"{number}.wkt" for number in range(len(answers))]
@@ -48,13 +48,13 @@ def checked(answers: Sequence[Answer], folder: Path, seconds: float = SECONDS) -
         with _process(answers[done:], traces[done:], folder / "request.json", seconds) as process:
             for line in _lines(process, seconds + START_SECONDS):
                 trace = traces[done]
-                yield Result(msgspec.json.decode(line, type=Report), trace if trace.exists() else None)
+                yield AnswerResult(msgspec.json.decode(line, type=Report), trace if trace.exists() else None)
                 done += 1
         asked_for_another = process.returncode == NEEDS_NEW_PROCESS and done > first
         if done < len(answers) and not asked_for_another:
             file, puzzle = answers[done]
             trouble = f"{file.name}: {_ending(process.returncode)}"
-            yield Result(Report(puzzle.name, str(file), False, 0, len(puzzle.cases), trouble=trouble), None)
+            yield AnswerResult(Report(puzzle.name, str(file), False, 0, len(puzzle.cases), trouble=trouble), None)
             done += 1
 
 

@@ -18,7 +18,7 @@ FEW = 3
 
 
 @dataclass(frozen=True)
-class Difference:
+class WrongOutput:
     """`wrong` has the shape of the output; `first` is the first wrong element in the order of the indices."""
 
     name: str
@@ -28,17 +28,17 @@ class Difference:
     first: tuple[int, ...]
 
 
-def difference(name: str, tensor: Any, expected: Any, tolerance: float) -> Difference | None:
+def difference(name: str, tensor: Any, expected: Any, tolerance: float) -> WrongOutput | None:
     """None where the output is right."""
     got, wanted = _numbers(tensor), _numbers(expected)
     wrong = ~_close(got, wanted, tolerance)
     if not wrong.any():
         return None
     first = tuple(int(place) for place in np.argwhere(wrong)[0])
-    return Difference(name, got, wanted, wrong, first)
+    return WrongOutput(name, got, wanted, wrong, first)
 
 
-def described(found: Difference, mistakes: Mapping[str, Any], tolerance: float) -> Iterator[str]:
+def described(found: WrongOutput, mistakes: Mapping[str, Any], tolerance: float) -> Iterator[str]:
     """What is known about the wrong elements: where they lie, and what mistake they look like."""
     count = int(found.wrong.sum())
     if count == found.wrong.size:
@@ -54,7 +54,7 @@ def described(found: Difference, mistakes: Mapping[str, Any], tolerance: float) 
         yield looks
 
 
-def _looks_like(found: Difference, mistakes: Mapping[str, Any], tolerance: float) -> str:
+def _looks_like(found: WrongOutput, mistakes: Mapping[str, Any], tolerance: float) -> str:
     got, expected, name = found.got, found.expected, found.name
     for words, values in mistakes.items():
         # Known mistakes are float64; the learner's kernel rounds, so be a little more lenient than for right answers.
@@ -81,7 +81,7 @@ def _looks_like(found: Difference, mistakes: Mapping[str, Any], tolerance: float
     return ""
 
 
-def _home(found: Difference, tolerance: float) -> tuple[int, ...] | None:
+def _home(found: WrongOutput, tolerance: float) -> tuple[int, ...] | None:
     """The element that should hold what the first wrong one holds, where there is only one."""
     value = found.got[found.first]
     homes = np.argwhere(np.isclose(found.expected, value, rtol=max(tolerance, 1e-6), atol=1e-12))

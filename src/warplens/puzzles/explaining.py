@@ -17,7 +17,7 @@ from warplens.puzzles.comparing import (
     LOOKS_LIKE,
     WHOLE,
     Bools,
-    Difference,
+    WrongOutput,
     box_text,
     counted,
     described,
@@ -27,8 +27,8 @@ from warplens.puzzles.faults import faults_of, stray_stores
 from warplens.puzzles.limits import Expiry, OutOfTime
 from warplens.puzzles.places import MOST_SPOTS, coordinates, number_of, program_text, spots_of
 from warplens.puzzles.records import Problem, Spot
-from warplens.puzzles.running import Run, Stop
-from warplens.puzzles.writers import Access, Accesses, storage_elements, tensor_number
+from warplens.puzzles.running import CaseRun, Stop
+from warplens.puzzles.writers import Accesses, TracedAccess, storage_elements, tensor_number
 
 NOT_A_NUMBER: Final = (
     "exp of a large number is inf, and inf / inf, inf − inf and 0 · inf are nan: "
@@ -44,7 +44,7 @@ AGAIN: Final = 1.05
 MOST_LINES: Final = 4
 
 
-def problems_of(run: Run, reference: Callable[[], Run]) -> tuple[Problem, ...]:
+def problems_of(run: CaseRun, reference: Callable[[], CaseRun]) -> tuple[Problem, ...]:
     """Nothing where the answer is right and clean; else the reasons, the most telling first.
 
     `reference` runs the same case with the reference solution, to tell what a program should have read.
@@ -77,7 +77,7 @@ def time_is_up_on_import(file: Path, expiry: Expiry) -> Problem:
     return Problem(OUT_OF_TIME, text, (Spot("", 0, expiry.line, statement),), advice=ENDLESS)
 
 
-def _wrong_elements(run: Run, launch: Launch, reference: Callable[[], Run]) -> Iterator[Problem]:
+def _wrong_elements(run: CaseRun, launch: Launch, reference: Callable[[], CaseRun]) -> Iterator[Problem]:
     for name, expected in run.case.expected.items():
         found = difference(name, run.case.arguments[name], expected, run.case.tolerance)
         if found is not None:
@@ -85,7 +85,7 @@ def _wrong_elements(run: Run, launch: Launch, reference: Callable[[], Run]) -> I
             return
 
 
-def _wrong_element(found: Difference, run: Run, launch: Launch, reference: Callable[[], Run]) -> Problem:
+def _wrong_element(found: WrongOutput, run: CaseRun, launch: Launch, reference: Callable[[], CaseRun]) -> Problem:
     number = tensor_number(launch, found.name)
     element = int(storage_elements(launch.tensors[number])[found.first])
     accesses = Accesses(launch)
@@ -112,7 +112,7 @@ def _wrong_element(found: Difference, run: Run, launch: Launch, reference: Calla
     )
 
 
-def _not_written(problem: Problem, found: Difference, accesses: Accesses, number: int, element: int) -> Problem:
+def _not_written(problem: Problem, found: WrongOutput, accesses: Accesses, number: int, element: int) -> Problem:
     masked = accesses.touching(number, element, active=False)
     return replace(
         problem,
@@ -124,7 +124,7 @@ def _not_written(problem: Problem, found: Difference, accesses: Accesses, number
     )
 
 
-def _why_not_written(masked: list[Access], accesses: Accesses, number: int, found: Difference) -> Iterator[str]:
+def _why_not_written(masked: list[TracedAccess], accesses: Accesses, number: int, found: WrongOutput) -> Iterator[str]:
     launch = accesses.launch
     if masked:
         program = program_text(masked[0].program, launch)
@@ -139,7 +139,7 @@ def _why_not_written(masked: list[Access], accesses: Accesses, number: int, foun
     yield f"{int(written.sum()):,} of {written.size:,} elements of {found.name} were written{where}"
 
 
-def _writers_text(writers: Sequence[Access], element: int, launch: Launch) -> Iterator[str]:
+def _writers_text(writers: Sequence[TracedAccess], element: int, launch: Launch) -> Iterator[str]:
     programs = list(dict.fromkeys(writer.program for writer in writers))
     if len(programs) > 1:
         listed = ", ".join(program_text(program, launch) for program in programs[:MOST_SPOTS])
@@ -153,7 +153,9 @@ def _writers_text(writers: Sequence[Access], element: int, launch: Launch) -> It
         yield f"{lanes} lanes of one store write it, of which only one counts"
 
 
-def _had_read(accesses: Accesses, writer: Access, output: int, reference: Accesses, element: int) -> Iterator[str]:
+def _had_read(
+    accesses: Accesses, writer: TracedAccess, output: int, reference: Accesses, element: int
+) -> Iterator[str]:
     """Which part of each input the writer of a wrong element has read, and where the reference solution differs."""
     launch = accesses.launch
     right = {each.program for each in reference.touching(output, element, active=True)}
@@ -187,7 +189,7 @@ def _part(info: TensorInfo, flags: Bools, times: float = 1.0) -> str:
     return f"{box_text(info.name, flags)} ({counted(count, 'element')}{often})"
 
 
-def _advice_for(got: float, run: Run, launch: Launch) -> str:
+def _advice_for(got: float, run: CaseRun, launch: Launch) -> str:
     """Where a nan may come from; a read of memory that holds nothing is told by itself."""
     lines = run.unfilled_lines[:MOST_LINES]
     if math.isfinite(got) or any(fault.kind in ("out_of_bounds", "uninitialised_read") for fault in launch.faults):

@@ -7,12 +7,12 @@ from typing import Final
 
 from warplens.kernel_lab.tracing.records import Launch
 from warplens.puzzles.records import Spot
-from warplens.puzzles.writers import Access
+from warplens.puzzles.writers import TracedAccess
 
 MOST_SPOTS: Final = 3
 
 
-def spots_of(accesses: Sequence[Access], launch: Launch) -> tuple[Spot, ...]:
+def spots_of(accesses: Sequence[TracedAccess], launch: Launch) -> tuple[Spot, ...]:
     """The last access first: what it left is what counts."""
     listed = [spot_of(launch, launch.program_ids(each.program), each.site) for each in reversed(accesses)]
     return tuple({(spot.line, spot.program): spot for spot in listed}.values())[:MOST_SPOTS]

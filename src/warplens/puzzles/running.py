@@ -40,7 +40,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Run:
+class CaseRun:
     case: Case
     trace: KernelTrace
     stop: Stop | None
@@ -48,7 +48,7 @@ class Run:
     """Lines of loads whose mask switched lanes off without saying what they hold."""
 
 
-def run_case(puzzle: Puzzle, number: int, kernel: Any, file: Path, limit: TimeLimit | None = None) -> Run:
+def run_case(puzzle: Puzzle, number: int, kernel: Any, file: Path, limit: TimeLimit | None = None) -> CaseRun:
     """`limit` is of the answer; without one the launch may take its time."""
     limit = limit or TimeLimit(None, str(file))
     unfilled: set[int] = set()
@@ -65,7 +65,7 @@ def run_case(puzzle: Puzzle, number: int, kernel: Any, file: Path, limit: TimeLi
             stop = _out_of_time(limit, str(file))
         except Exception as error:  # noqa: BLE001 - the kernel is the learner's: what it raises is the answer
             stop = _stop(error, tracing.program, str(file))
-    return Run(case, tracing.trace, stop, tuple(sorted(unfilled)))
+    return CaseRun(case, tracing.trace, stop, tuple(sorted(unfilled)))
 
 
 @contextmanager

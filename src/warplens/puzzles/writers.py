@@ -16,7 +16,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Access:
+class TracedAccess:
     """One event on a tensor: `elements` counts from the start of the storage, lane by lane."""
 
     program: int
@@ -36,7 +36,7 @@ class Accesses:
         self._relative = lru_cache(maxsize=None)(lambda at: launch.patterns[at].relative().reshape(-1))
         self._lanes = lru_cache(maxsize=None)(lambda at: launch.masks[at].lanes().reshape(-1))
 
-    def of(self, tensor: int, *, writes: bool) -> Iterator[Access]:
+    def of(self, tensor: int, *, writes: bool) -> Iterator[TracedAccess]:
         events = self._events
         ops = [at for at, op in enumerate(events.ops) if (op != "load") == writes]
         chosen = np.flatnonzero((events.tensor == tensor) & np.isin(events.op, ops))
@@ -44,9 +44,9 @@ class Accesses:
             elements = int(events.base[row]) + self._relative(int(events.pattern[row]))
             active = self._lanes(int(events.mask[row]))
             op = events.ops[int(events.op[row])]
-            yield Access(int(events.program[row]), op, int(events.site[row]), elements, active)
+            yield TracedAccess(int(events.program[row]), op, int(events.site[row]), elements, active)
 
-    def touching(self, tensor: int, element: int, *, active: bool) -> list[Access]:
+    def touching(self, tensor: int, element: int, *, active: bool) -> list[TracedAccess]:
         """Writes of this element (counted from the start of the storage), or lanes on it that a mask switched off."""
         return [
             access

@@ -11,8 +11,8 @@ from warplens.units import format_bytes, format_count, format_flop, format_us
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.checking import CheckResult, KernelCheck
-    from warplens.kernel_lab.facts.records import Access, Facts
-    from warplens.kernel_lab.measured.joining import Joined
+    from warplens.kernel_lab.facts.records import Access, KernelFacts
+    from warplens.kernel_lab.measured.joining import KernelMeasurements
     from warplens.kernel_lab.suggesting.records import Suggestion
 
 INDENT = "      "
@@ -84,7 +84,7 @@ def _suggestion(group: list[tuple[Suggestion, float | None]], width: int) -> Ite
         yield from (INDENT + line for line in wrap(moved, max(40, width - len(INDENT))))
 
 
-def _measured(check: KernelCheck, found: Joined, width: int) -> Iterator[str]:
+def _measured(check: KernelCheck, found: KernelMeasurements, width: int) -> Iterator[str]:
     """The time, the share of the card's limits, what warps waited for, and the lines where they did."""
     if found.total_ns:
         yield (f"measured    {format_us(found.total_us)} in {_launches(found.count)}, "
@@ -95,7 +95,7 @@ def _measured(check: KernelCheck, found: Joined, width: int) -> Iterator[str]:
         yield from wrap(note, width - 2, initial_indent="note        ", subsequent_indent=" " * 12)
 
 
-def _limits(found: Joined) -> Iterator[str]:
+def _limits(found: KernelMeasurements) -> Iterator[str]:
     work, reached = found.work, found.reached
     if work is None:
         if found.total_ns:
@@ -113,7 +113,7 @@ def _limits(found: Joined) -> Iterator[str]:
         yield f"            {reached.flag}"
 
 
-def _waits(check: KernelCheck, found: Joined, width: int) -> Iterator[str]:
+def _waits(check: KernelCheck, found: KernelMeasurements, width: int) -> Iterator[str]:
     if not found.samples:
         return
     from warplens.kernel_lab.measured.tables import line_code, stalls_text, whole_kernel
@@ -143,7 +143,7 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(1, width - 1)] + "…"
 
 
-def _facts(facts: Facts) -> Iterator[str]:
+def _facts(facts: KernelFacts) -> Iterator[str]:
     spills = f"{facts.spill_store_bytes} B spilled and {facts.spill_load_bytes} B read back by each"
     yield f"registers   {facts.registers} per thread, {spills if facts.spill_bytes else 'no spills'}"
     pipelined = sum(loop.is_pipelined for loop in facts.loops)

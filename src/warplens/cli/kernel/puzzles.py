@@ -16,7 +16,7 @@ from warplens.errors import UsageError, WarplensError
 from warplens.files import check_file
 
 if TYPE_CHECKING:
-    from warplens.puzzles.child import Answer, Result
+    from warplens.puzzles.child import Answer, AnswerResult
     from warplens.puzzles.records import Puzzle, Report
 
 PAGE_SUFFIX = ".check.html"
@@ -95,7 +95,7 @@ class CheckPuzzlesVerb(Verb):
         from tempfile import TemporaryDirectory
 
         from warplens.cli.kernel.puzzles_text import result_lines
-        from warplens.puzzles.child import SECONDS, checked
+        from warplens.puzzles.child import SECONDS, check_answers
         from warplens.puzzles.files import note_result
         from warplens.puzzles.listing import checks_table
 
@@ -104,7 +104,7 @@ class CheckPuzzlesVerb(Verb):
         answers, untouched = _answers([Path(path) for path in args.paths])
         explained, reports = False, []
         with TemporaryDirectory(prefix="warplens-") as folder:
-            results = checked(answers, Path(folder), args.seconds or SECONDS)
+            results = check_answers(answers, Path(folder), args.seconds or SECONDS)
             for (file, puzzle), result in zip(answers, results, strict=True):
                 note_result(file, puzzle, passed=result.report.passed)
                 # Of several answers the first that fails is explained; one thing at a time is enough to work on.
@@ -196,7 +196,7 @@ def _program_link(report: Report) -> str:
     return f"#program={spots[0].number}" if spots else ""
 
 
-def _page(args: argparse.Namespace, file: Path, result: Result) -> Path | None:
+def _page(args: argparse.Namespace, file: Path, result: AnswerResult) -> Path | None:
     """Writes the launch as a page: where it failed, where it was asked for, or where an earlier one would be stale."""
     own = file.with_name(file.stem + PAGE_SUFFIX)
     wanted = not result.report.passed or args.output or args.open or own.exists()

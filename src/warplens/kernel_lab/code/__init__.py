@@ -1,1 +1,4 @@
-"""The page of a kernel's code: Python lines beside the compiler's texts."""
+"""The page of `kernel check`: the Python source next to the compiler's texts, linked line by line.
+
+`view.kernel_code` makes the records of the page; sources, lines and facts are its parts.
+"""

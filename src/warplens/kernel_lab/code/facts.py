@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from warplens.kernel_lab.checking import KernelCheck
-from warplens.kernel_lab.facts.records import Facts
-from warplens.kernel_lab.measured.joining import Joined
+from warplens.kernel_lab.facts.records import KernelFacts
+from warplens.kernel_lab.measured.joining import KernelMeasurements
 from warplens.model.kernel_code import CodeFact
 from warplens.units import format_bytes, format_us
 
@@ -33,7 +33,7 @@ def code_facts(check: KernelCheck) -> Iterable[CodeFact]:
     yield from _measured(check.measured)
 
 
-def _figures(facts: Facts) -> Iterable[tuple[str, str, str]]:
+def _figures(facts: KernelFacts) -> Iterable[tuple[str, str, str]]:
     """Name, value ("" where there is nothing to say) and meaning."""
     spills = f"{facts.spill_store_bytes} B, {facts.spill_load_bytes} B read back" if facts.spill_bytes else "none"
     yield "registers", str(facts.registers) if facts.registers else "not known", "per thread"
@@ -59,7 +59,7 @@ def _figures(facts: Facts) -> Iterable[tuple[str, str, str]]:
     yield "instructions", f"{facts.instructions:,}" if facts.instructions else "", "of the machine, each counted once"
 
 
-def _measured(found: Joined | None) -> Iterable[CodeFact]:
+def _measured(found: KernelMeasurements | None) -> Iterable[CodeFact]:
     if found is None or not found.count:
         return
     launches = "one launch" if found.count == 1 else f"mean of {found.count} launches"

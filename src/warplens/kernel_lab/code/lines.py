@@ -13,7 +13,7 @@ from warplens.kernel_lab.facts.browsing import users_frames
 from warplens.kernel_lab.facts.instruction_classes import counted
 from warplens.kernel_lab.facts.line_notes import details, marks, noted_places
 from warplens.kernel_lab.facts.machine import Instruction
-from warplens.kernel_lab.measured.joining import Joined
+from warplens.kernel_lab.measured.joining import KernelMeasurements
 from warplens.model.kernel_code import CodeLine, CodePlace
 
 Key = tuple[str, int]
@@ -64,7 +64,7 @@ def _by_line(machine: Sequence[Instruction]) -> dict[Key, _Code]:
 class _Samples:
     """By a file's name and line: a profile may have been taken where the file lay elsewhere."""
 
-    def __init__(self, measured: Joined | None) -> None:
+    def __init__(self, measured: KernelMeasurements | None) -> None:
         self._counts: Counter[Key] = Counter()
         self._waits: dict[Key, Counter[str]] = {}
         self._total = measured.sample_count if measured is not None and measured.has_lines else 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from warplens.kernel_lab.compiling.compiling import Artefacts
-from warplens.kernel_lab.facts.records import Place
+from warplens.kernel_lab.facts.records import SourcePlace
 from warplens.model.kernel_code import CodeSource
 
 MOST_BYTES: Final = 4 << 20
@@ -33,7 +33,7 @@ class _Span:
     name: str
 
 
-def sources(artefacts: Artefacts, places: Iterable[Place]) -> list[Source]:
+def sources(artefacts: Artefacts, places: Iterable[SourcePlace]) -> list[Source]:
     """The kernel first, then the functions that hold `places`, its own file's before those of others."""
     kernel = artefacts.kernel
     own = str(kernel.file)

@@ -15,7 +15,7 @@ from warplens.kernel_lab.compiling.remarks import Remark
 from warplens.kernel_lab.facts.bookkeeping import bookkeeping
 from warplens.kernel_lab.facts.browsing import line_frames, machine_code, users_frames
 from warplens.kernel_lab.facts.locations import Frames
-from warplens.kernel_lab.facts.records import Place
+from warplens.kernel_lab.facts.records import SourcePlace
 from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.model.kernel_code import (
     CodeCheck,
@@ -83,7 +83,7 @@ class _Numbers:
     def chain(self, frames: Frames) -> int:
         return self.chains.setdefault(frames, len(self.chains)) if frames else -1
 
-    def place(self, place: Place | None) -> CodePlace | None:
+    def place(self, place: SourcePlace | None) -> CodePlace | None:
         return CodePlace(self.file(place.file), place.line, place.column) if place is not None else None
 
     def numbered_chains(self) -> tuple[tuple[CodePlace, ...], ...]:
@@ -128,5 +128,5 @@ def _text(value: float | str | None) -> str:
 
 
 def _remark(remark: Remark, numbers: _Numbers) -> CodeRemark:
-    place = Place(remark.file, remark.line, remark.column) if remark.line > 0 else None
+    place = SourcePlace(remark.file, remark.line, remark.column) if remark.line > 0 else None
     return CodeRemark(remark.severity, numbers.place(place), remark.text, remark.notes, remark.count)

@@ -36,7 +36,7 @@ from warplens.kernel_lab.compiling.records import (
     read_record,
     write_record,
 )
-from warplens.kernel_lab.compiling.signature import CONSTEXPR, Argument, Dtype
+from warplens.kernel_lab.compiling.signature import CONSTEXPR, Dtype, KernelArgument
 
 TEXTS = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 BINARIES = ("cubin", "hsaco")
@@ -176,7 +176,7 @@ def _source_kind(function: Any) -> Any:
     return ASTSource
 
 
-def _source_parts(arguments: Sequence[Argument]) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
+def _source_parts(arguments: Sequence[KernelArgument]) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
     import triton.language as tl
 
     signature: dict[str, str] = {}

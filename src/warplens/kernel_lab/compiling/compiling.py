@@ -18,7 +18,7 @@ from typing import Any, Final
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling import artefact_cache
 from warplens.kernel_lab.compiling.child import description, run_worker
-from warplens.kernel_lab.compiling.loading import OPTION_NAMES, Kernel
+from warplens.kernel_lab.compiling.loading import OPTION_NAMES, TritonKernel
 from warplens.kernel_lab.compiling.records import (
     OUTCOME_FILE,
     CompileAnswer,
@@ -31,7 +31,7 @@ from warplens.kernel_lab.compiling.records import (
 )
 from warplens.kernel_lab.compiling.remarks import Remark, parse_remarks
 from warplens.kernel_lab.compiling.signature import Signature
-from warplens.kernel_lab.compiling.targets import Target
+from warplens.kernel_lab.compiling.targets import CompileTarget
 from warplens.kernel_lab.compiling.triton_version import require_triton
 
 IR_KINDS: Final = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "sass")
@@ -49,7 +49,7 @@ class CompileJob:
     """One compilation that is asked for."""
 
     signature: Signature
-    target: Target
+    target: CompileTarget
     options: Mapping[str, int] = field(default_factory=dict)
 
     def all_options(self) -> dict[str, int]:
@@ -61,9 +61,9 @@ class CompileJob:
 class Artefacts:
     """All that came of one compilation. Texts by kind (`IR_KINDS`); empty where it failed."""
 
-    kernel: Kernel
+    kernel: TritonKernel
     signature: Signature
-    target: Target
+    target: CompileTarget
     options: Mapping[str, int]
     triton_version: str
     texts: Mapping[str, str]
@@ -88,9 +88,9 @@ class Artefacts:
 
 
 def compile_kernel(
-    kernel: Kernel,
+    kernel: TritonKernel,
     signature: Signature,
-    target: Target,
+    target: CompileTarget,
     options: Mapping[str, int] | None = None,
     *,
     cache: bool = True,
@@ -99,12 +99,12 @@ def compile_kernel(
     return compile_all(kernel, [CompileJob(signature, target, options or {})], cache=cache)[0]
 
 
-def compile_all(kernel: Kernel, jobs: Sequence[CompileJob], *, cache: bool = True) -> list[Artefacts]:
+def compile_all(kernel: TritonKernel, jobs: Sequence[CompileJob], *, cache: bool = True) -> list[Artefacts]:
     """The same kernel compiled several times, in one child process: importing its file may take seconds."""
     return compile_many([(kernel, job) for job in jobs], cache=cache)
 
 
-def compile_many(wanted: Sequence[tuple[Kernel, CompileJob]], *, cache: bool = True) -> list[Artefacts]:
+def compile_many(wanted: Sequence[tuple[TritonKernel, CompileJob]], *, cache: bool = True) -> list[Artefacts]:
     """Several kernels, in one child process."""
     for _, job in wanted:
         _check(job)
@@ -126,7 +126,7 @@ def compile_many(wanted: Sequence[tuple[Kernel, CompileJob]], *, cache: bool = T
     return [found[at] for at in range(len(wanted))]
 
 
-def _shares(wanted: Mapping[int, tuple[Kernel, CompileJob]]) -> list[dict[int, tuple[Kernel, CompileJob]]]:
+def _shares(wanted: Mapping[int, tuple[TritonKernel, CompileJob]]) -> list[dict[int, tuple[TritonKernel, CompileJob]]]:
     """The work of each child process: another one is worth its start from a few jobs on."""
     count = min(os.cpu_count() or 1, MOST_PROCESSES, len(wanted) // JOBS_PER_PROCESS)
     listed = list(wanted.items())
@@ -142,7 +142,7 @@ def _check(job: CompileJob) -> None:
         raise UsageError(f"num_warps is a power of two, not {warps}")
 
 
-def _key(kernel: Kernel, job: CompileJob, triton_version: str) -> str:
+def _key(kernel: TritonKernel, job: CompileJob, triton_version: str) -> str:
     options = sorted(job.all_options().items())
     content = artefact_cache.file_hash(kernel.file)
     return artefact_cache.key(
@@ -153,7 +153,7 @@ def _key(kernel: Kernel, job: CompileJob, triton_version: str) -> str:
 Kept = tuple[CompileAnswer, dict[str, bytes]]
 
 
-def _compiled(wanted: Mapping[int, tuple[Kernel, CompileJob]]) -> dict[int, Kept]:
+def _compiled(wanted: Mapping[int, tuple[TritonKernel, CompileJob]]) -> dict[int, Kept]:
     """Every job's result; after a crash the rest go on in a new process."""
     found: dict[int, Kept] = {}
     while left := {at: pair for at, pair in wanted.items() if at not in found}:
@@ -168,7 +168,7 @@ def _compiled(wanted: Mapping[int, tuple[Kernel, CompileJob]]) -> dict[int, Kept
     return found
 
 
-def _works(wanted: Mapping[int, tuple[Kernel, CompileJob]], folder: Path) -> list[KernelWork]:
+def _works(wanted: Mapping[int, tuple[TritonKernel, CompileJob]], folder: Path) -> list[KernelWork]:
     groups: dict[tuple[Path, str], list[WorkerJob]] = {}
     for at, (kernel, job) in wanted.items():
         groups.setdefault((kernel.file, kernel.name), []).append(_request(at, job))
@@ -215,7 +215,7 @@ def _crashed(folder: Path, ending: str, depends: dict[str, str]) -> Kept:
 
 
 def _from_files(
-    kernel: Kernel, job: CompileJob, outcome: CompileOutcome, files: Mapping[str, bytes], *, is_cached: bool
+    kernel: TritonKernel, job: CompileJob, outcome: CompileOutcome, files: Mapping[str, bytes], *, is_cached: bool
 ) -> Artefacts:
     texts = {kind: files[kind].decode(errors="replace") for kind in IR_KINDS if kind in files}
     remarks = parse_remarks(files.get("compile.stderr", b"").decode(errors="replace"))

@@ -16,14 +16,14 @@ from warplens.kernel_lab.compiling.gpu_stand_in import gpu_stand_in
 from warplens.kernel_lab.compiling.plain_values import is_plain, plain_value
 from warplens.kernel_lab.compiling.records import (
     LaunchArgument,
-    LaunchRecord,
     ScriptAnswer,
     ScriptFailure,
+    ScriptLaunchRecord,
     ScriptRequest,
     read_record,
     write_record,
 )
-from warplens.kernel_lab.compiling.signature import CONSTEXPR, DIVISOR, Argument
+from warplens.kernel_lab.compiling.signature import CONSTEXPR, DIVISOR, KernelArgument
 from warplens.kernel_lab.compiling.stand_in_driver import Asked
 from warplens.kernel_lab.tracing.interpreter.arithmetic import put_right
 from warplens.kernel_lab.tracing.interpreter.libdevice import libdevice_runs
@@ -47,7 +47,7 @@ DTYPES = {
 
 def main(request_path: str) -> int:
     request = read_record(Path(request_path), ScriptRequest)
-    seen: list[LaunchRecord] = []
+    seen: list[ScriptLaunchRecord] = []
     notes: list[str] = []
     _record_launches(seen, notes, request.execute)
     failure: ScriptFailure | None = None
@@ -69,7 +69,7 @@ def main(request_path: str) -> int:
     return 0
 
 
-def _record_launches(seen: list[LaunchRecord], notes: list[str], execute: bool) -> None:
+def _record_launches(seen: list[ScriptLaunchRecord], notes: list[str], execute: bool) -> None:
     import triton
     from triton.runtime import interpreter
     from triton.runtime.autotuner import Autotuner
@@ -114,7 +114,7 @@ def _plain_torch() -> Any:
     return torch._C.DisableTorchFunction()
 
 
-def _launch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LaunchRecord:
+def _launch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ScriptLaunchRecord:
     signature = inspect.signature(function.fn)
     named = {name: value for name, value in kwargs.items() if name in signature.parameters}
     inspect.getcallargs(function.fn, *args, **named)  # raises what the launch itself would where one is missing
@@ -127,7 +127,7 @@ def _launch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lau
         for name, parameter in signature.parameters.items()
     ]
     options = {name: kwargs[name] for name in kwargs if name not in named and isinstance(kwargs[name], int)}
-    return LaunchRecord(
+    return ScriptLaunchRecord(
         str(Path(function.fn.__code__.co_filename).resolve()),
         function.fn.__qualname__,
         tuple(arguments),
@@ -151,31 +151,31 @@ def _argument(name: str, value: Any, is_constexpr: bool, specialised: bool) -> L
     """As Triton's just-in-time compiler would specialise it."""
     if is_constexpr or value is None:
         if not is_plain(value):
-            return LaunchArgument(Argument(name, CONSTEXPR), type(getattr(value, "value", value)).__name__)
-        return LaunchArgument(Argument(name, CONSTEXPR, plain_value(value)))
+            return LaunchArgument(KernelArgument(name, CONSTEXPR), type(getattr(value, "value", value)).__name__)
+        return LaunchArgument(KernelArgument(name, CONSTEXPR, plain_value(value)))
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
         dtype = DTYPES.get(str(value.dtype).rpartition(".")[2])
         if dtype is None:
-            return LaunchArgument(Argument(name, CONSTEXPR), str(value.dtype))
+            return LaunchArgument(KernelArgument(name, CONSTEXPR), str(value.dtype))
         is_divisible = specialised and value.data_ptr() % DIVISOR == 0
-        return LaunchArgument(Argument(name, f"*{dtype}", divisible=is_divisible))
+        return LaunchArgument(KernelArgument(name, f"*{dtype}", divisible=is_divisible))
     if hasattr(value, "block_shape") and hasattr(value, "base"):
         dtype = DTYPES.get(str(value.base.dtype).rpartition(".")[2], "?")
-        return LaunchArgument(Argument(name, f"tensordesc<{dtype}[{','.join(map(str, value.block_shape))}]>"))
+        return LaunchArgument(KernelArgument(name, f"tensordesc<{dtype}[{','.join(map(str, value.block_shape))}]>"))
     return _number(name, value, specialised)
 
 
 def _number(name: str, value: Any, specialised: bool) -> LaunchArgument:
     if isinstance(value, bool):
-        return LaunchArgument(Argument(name, "u1"))
+        return LaunchArgument(KernelArgument(name, "u1"))
     if isinstance(value, int):
         kind = "i32" if -(2**31) <= value < 2**31 else "i64" if value < 2**63 else "u64"
         is_one = specialised and value == 1
         is_divisible = specialised and not is_one and value % DIVISOR == 0
-        return LaunchArgument(Argument(name, kind, divisible=is_divisible, is_one=is_one))
+        return LaunchArgument(KernelArgument(name, kind, divisible=is_divisible, is_one=is_one))
     if isinstance(value, float):
-        return LaunchArgument(Argument(name, "fp32"))
-    return LaunchArgument(Argument(name, CONSTEXPR), type(value).__name__)
+        return LaunchArgument(KernelArgument(name, "fp32"))
+    return LaunchArgument(KernelArgument(name, CONSTEXPR), type(value).__name__)
 
 
 if __name__ == "__main__":

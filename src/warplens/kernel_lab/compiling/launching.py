@@ -17,11 +17,11 @@ from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling.child import environment
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE as GPU_NOTE
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_hint
-from warplens.kernel_lab.compiling.loading import SEPARATOR, Kernel, load_kernel
+from warplens.kernel_lab.compiling.loading import SEPARATOR, TritonKernel, load_kernel
 from warplens.kernel_lab.compiling.records import (
-    LaunchRecord,
     ScriptAnswer,
     ScriptFailure,
+    ScriptLaunchRecord,
     ScriptRequest,
     read_record,
     write_record,
@@ -43,7 +43,7 @@ def ignore(message: str) -> None:
 class ScriptLaunch:
     """One way in which a script launches a kernel; `count` says how often, with equal signature, grid and options."""
 
-    kernel: Kernel
+    kernel: TritonKernel
     signature: Signature
     grid: tuple[int, ...]
     options: tuple[tuple[str, int], ...]
@@ -125,7 +125,7 @@ def _hint(failure: ScriptFailure, answer: ScriptAnswer) -> str | None:
     return install_hint(failure.message) or hint
 
 
-def _launch(record: LaunchRecord, count: int) -> ScriptLaunch:
+def _launch(record: ScriptLaunchRecord, count: int) -> ScriptLaunch:
     arguments = tuple(argument.argument for argument in record.arguments)
     kernel = load_kernel(f"{record.file}{SEPARATOR}{record.name}")
     return ScriptLaunch(kernel, Signature(arguments), record.grid, record.options, count)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from warplens.files import write_whole
-from warplens.kernel_lab.compiling.signature import Argument, Dtype, Value
+from warplens.kernel_lab.compiling.signature import Dtype, KernelArgument, Value
 
 KERNEL_FILE: Final = "kernel.msgpack"
 IMPORT_FAILURE_FILE: Final = "import.msgpack"
@@ -72,7 +72,7 @@ class WorkerJob:
     """One compilation; its results are left in a folder named by the index."""
 
     index: int
-    arguments: tuple[Argument, ...]
+    arguments: tuple[KernelArgument, ...]
     options: dict[str, int]
     target: TargetRecord
 
@@ -132,12 +132,12 @@ class ScriptRequest:
 class LaunchArgument:
     """`unknown` names the type of a value that the compiler cannot be given."""
 
-    argument: Argument
+    argument: KernelArgument
     unknown: str = ""
 
 
 @dataclass(frozen=True)
-class LaunchRecord:
+class ScriptLaunchRecord:
     """One launch of a script, as Triton's just-in-time compiler would specialise it."""
 
     file: str
@@ -164,7 +164,7 @@ class ScriptFailure:
 class ScriptAnswer:
     """What a script launched, and whether and where it asked for a GPU."""
 
-    launches: tuple[LaunchRecord, ...]
+    launches: tuple[ScriptLaunchRecord, ...]
     notes: tuple[str, ...] = ()
     failure: ScriptFailure | None = None
     wants_gpu: bool = False

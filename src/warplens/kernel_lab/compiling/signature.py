@@ -57,7 +57,7 @@ Value = Literal | Dtype
 
 
 @dataclass(frozen=True)
-class Argument:
+class KernelArgument:
     """One parameter as it is compiled. `value` counts where `type` is "constexpr"."""
 
     name: str
@@ -65,10 +65,6 @@ class Argument:
     value: Value = None
     divisible: bool = False
     is_one: bool = False
-
-    @property
-    def is_pointer(self) -> bool:
-        return self.type.startswith("*")
 
     @property
     def is_constant(self) -> bool:
@@ -90,12 +86,12 @@ class Signature:
     '*fp32:16, i32:16, 256'
     """
 
-    arguments: tuple[Argument, ...]
+    arguments: tuple[KernelArgument, ...]
 
     def text(self) -> str:
         return ", ".join(argument.text() for argument in self.arguments)
 
-    def named(self, name: str) -> Argument:
+    def named(self, name: str) -> KernelArgument:
         for argument in self.arguments:
             if argument.name == name:
                 return argument
@@ -144,7 +140,7 @@ def parse(
     given = [
         _argument(name, entry, name in constexpr_names) for name, entry in zip(parameter_names, entries, strict=False)
     ]
-    return Signature((*given, *(Argument(name, CONSTEXPR, known[name]) for name in missing)))
+    return Signature((*given, *(KernelArgument(name, CONSTEXPR, known[name]) for name in missing)))
 
 
 def parse_value(text: str) -> Value:
@@ -182,11 +178,11 @@ _DTYPES: Final[Mapping[str, str]] = {
 }
 
 
-def _argument(name: str, entry: str, is_constexpr: bool) -> Argument:
+def _argument(name: str, entry: str, is_constexpr: bool) -> KernelArgument:
     if is_constexpr:
-        return Argument(name, CONSTEXPR, _constant(name, entry))
+        return KernelArgument(name, CONSTEXPR, _constant(name, entry))
     if entry == "None":
-        return Argument(name, CONSTEXPR, None)
+        return KernelArgument(name, CONSTEXPR, None)
     if _literal(entry.partition(":")[0]) is not _NO_LITERAL and entry.partition(":")[0] not in ELEMENT_BITS:
         raise UsageError(
             f"{name} is no constexpr, so its entry is a type, not the value {entry}",
@@ -201,7 +197,7 @@ def _argument(name: str, entry: str, is_constexpr: bool) -> Argument:
         raise UsageError(f"{name}: only an integer can be :1, not {type_name}")
     if mark == str(DIVISOR) and not _may_divide(type_name):
         raise UsageError(f"{name}: {type_name} cannot be divisible by 16; only pointers and integers can")
-    return Argument(name, type_name, divisible=mark == str(DIVISOR), is_one=mark == "1")
+    return KernelArgument(name, type_name, divisible=mark == str(DIVISOR), is_one=mark == "1")
 
 
 def _constant(name: str, entry: str) -> Value:

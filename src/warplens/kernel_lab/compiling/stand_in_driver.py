@@ -132,7 +132,7 @@ def once(
     return [taken] if return_mode == "all" else taken
 
 
-class Event:
+class StandInEvent:
     """`torch.cuda.Event` by the host's clock: all work is done when it is asked for."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -141,7 +141,7 @@ class Event:
     def record(self, stream: Any = None) -> None:
         self.at = time.perf_counter()
 
-    def elapsed_time(self, end: Event) -> float:
+    def elapsed_time(self, end: StandInEvent) -> float:
         return (end.at - self.at) * 1e3
 
     def synchronize(self) -> None:
@@ -154,7 +154,7 @@ class Event:
         return True
 
 
-class Stream:
+class StandInStream:
     """`torch.cuda.Stream`, on which nothing ever waits."""
 
     cuda_stream = 0
@@ -162,14 +162,14 @@ class Stream:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         return None
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> StandInStream:
         return self
 
     def __exit__(self, *error: object) -> None:
         return None
 
-    def record_event(self, event: Event | None = None) -> Event:
-        made = event or Event()
+    def record_event(self, event: StandInEvent | None = None) -> StandInEvent:
+        made = event or StandInEvent()
         made.record()
         return made
 
@@ -213,13 +213,13 @@ def torch_cuda_members(torch: Any, asked: Asked) -> dict[str, Any]:
         "get_device_properties": lambda device=None: SimpleNamespace(**PROPERTIES),
         "mem_get_info": lambda device=None: (MEMORY_BYTES, MEMORY_BYTES),
         "get_rng_state": lambda device=None: torch.get_rng_state(),
-        "current_stream": lambda device=None: Stream(),
-        "default_stream": lambda device=None: Stream(),
+        "current_stream": lambda device=None: StandInStream(),
+        "default_stream": lambda device=None: StandInStream(),
         "stream": asking(lambda stream: nullcontext(stream)),
         "device": asking(lambda device: nullcontext()),
         "device_of": asking(lambda tensor: nullcontext()),
-        "Stream": Stream,
-        "Event": Event,
+        "Stream": StandInStream,
+        "Event": StandInEvent,
         **{name: asking(giving(None)) for name in harmless},
         **{name: giving(None) for name in quiet},
         **{name: giving(0) for name in empty},

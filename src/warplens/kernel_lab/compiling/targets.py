@@ -15,7 +15,7 @@ from warplens.hardware import Gpu, gpu_named
 
 
 @dataclass(frozen=True)
-class Target:
+class CompileTarget:
     """An architecture. Registers and threads are counted per SM or CU; sizes are bytes."""
 
     name: str
@@ -55,8 +55,8 @@ class Target:
 _KIB: Final = 1024
 
 
-def _nvidia(name: str, shared_kib: int, matrix_unit: str, card: str, tensor_memory_columns: int = 0) -> Target:
-    return Target(
+def _nvidia(name: str, shared_kib: int, matrix_unit: str, card: str, tensor_memory_columns: int = 0) -> CompileTarget:
+    return CompileTarget(
         name=name,
         vendor="nvidia",
         architecture=name.removeprefix("sm"),
@@ -78,8 +78,8 @@ def _nvidia(name: str, shared_kib: int, matrix_unit: str, card: str, tensor_memo
     )
 
 
-def _amd(name: str, lds_kib: int, banks: int, card: str) -> Target:
-    return Target(
+def _amd(name: str, lds_kib: int, banks: int, card: str) -> CompileTarget:
+    return CompileTarget(
         name=name,
         vendor="amd",
         architecture=name,
@@ -102,7 +102,7 @@ def _amd(name: str, lds_kib: int, banks: int, card: str) -> Target:
     )
 
 
-TARGETS: Final[Mapping[str, Target]] = {
+TARGETS: Final[Mapping[str, CompileTarget]] = {
     target.name: target
     for target in (
         _nvidia("sm80", 164, "mma.sync", "A100 SXM 80GB"),
@@ -114,7 +114,7 @@ TARGETS: Final[Mapping[str, Target]] = {
 }
 
 
-def target_named(name: str) -> Target:
+def target_named(name: str) -> CompileTarget:
     """
     >>> target_named("sm_90a").name
     'sm90'
@@ -127,7 +127,7 @@ def target_named(name: str) -> Target:
     return TARGETS[plain]
 
 
-def parse_targets(text: str) -> tuple[Target, ...]:
+def parse_targets(text: str) -> tuple[CompileTarget, ...]:
     """
     >>> [target.name for target in parse_targets("sm80, sm90,sm80")]
     ['sm80', 'sm90']

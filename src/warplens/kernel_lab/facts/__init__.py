@@ -13,22 +13,22 @@ from warplens.kernel_lab.facts.ir import Module
 from warplens.kernel_lab.facts.machine import Instruction, read_amdgcn, read_ptx, read_sass
 from warplens.kernel_lab.facts.occupancy import occupancy
 from warplens.kernel_lab.facts.products import async_copies, dots, loops, matrix_instruction
-from warplens.kernel_lab.facts.records import Facts, Line, Place
+from warplens.kernel_lab.facts.records import KernelFacts, Line, SourcePlace
 from warplens.kernel_lab.facts.resources import Resources, from_amdgcn, from_assembler_log, shared_bytes
 from warplens.kernel_lab.facts.saving import load_facts, save_facts
 from warplens.kernel_lab.facts.shared_memory import conversions, shared_accesses
 from warplens.kernel_lab.facts.tables import facts_tables
 
-__all__ = ["Facts", "config_text", "extract", "facts_tables", "load_facts", "save_facts"]
+__all__ = ["KernelFacts", "config_text", "extract", "facts_tables", "load_facts", "save_facts"]
 
 
-def extract(artefacts: Artefacts) -> Facts:
+def extract(artefacts: Artefacts) -> KernelFacts:
     """All that can be known of a kernel without running it."""
     head = _head(artefacts)
     if artefacts.failure is not None:
         failure = artefacts.failure
-        place = Place(failure.file, failure.line, failure.column or 0) if failure.line else None
-        return Facts(**head, failure=failure.message, failure_place=place)
+        place = SourcePlace(failure.file, failure.line, failure.column or 0) if failure.line else None
+        return KernelFacts(**head, failure=failure.message, failure_place=place)
     texts, target = artefacts.texts, artefacts.target
     lowered = Module(texts["ttgir"])
     source = Module(texts["ttir"]) if "ttir" in texts else lowered
@@ -40,7 +40,7 @@ def extract(artefacts: Artefacts) -> Facts:
     shared, columns = shared_bytes(artefacts.metadata), int(artefacts.metadata.get("tmem_size") or 0)
     plain_copies, tma_copies = async_copies(lowered)
     widths = instruction_widths(assembly, target.is_nvidia)
-    return Facts(
+    return KernelFacts(
         **head,
         registers=resources.registers,
         spill_store_bytes=resources.spill_store_bytes,
@@ -108,14 +108,14 @@ def _matrix_instructions(assembly: Iterable[Instruction]) -> tuple[str, ...]:
 
 def lines(machine: Sequence[Instruction], vendor: str, artefacts: Artefacts) -> tuple[Line, ...]:
     """Instructions by the line of the user's Python; those that no line claims stand under line 0."""
-    groups: dict[Place, list[Instruction]] = {}
+    groups: dict[SourcePlace, list[Instruction]] = {}
     for instruction in machine:
         place = instruction.place
-        groups.setdefault(Place(place.file, place.line) if place else Place("", 0), []).append(instruction)
+        groups.setdefault(SourcePlace(place.file, place.line) if place else SourcePlace("", 0), []).append(instruction)
     return tuple(_line(place, groups[place], vendor, artefacts) for place in sorted(groups))
 
 
-def _line(place: Place, group: Sequence[Instruction], vendor: str, artefacts: Artefacts) -> Line:
+def _line(place: SourcePlace, group: Sequence[Instruction], vendor: str, artefacts: Artefacts) -> Line:
     source = artefacts.source_lines if place.file == str(artefacts.kernel.file) else ()
     return Line(
         place=place,

@@ -34,18 +34,6 @@ def line_frames(artefacts: Artefacts) -> dict[str, list[Frames]]:
     return found
 
 
-def line_links(artefacts: Artefacts) -> dict[str, tuple[int, ...]]:
-    """By kind of text ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn"): the Python line of each line, 0 for none.
-
-    Lines are those of the kernel's own file: what comes from elsewhere counts where that file calls it.
-    """
-    file = str(artefacts.kernel.file)
-    return {
-        kind: tuple(next((place.line for place in frames if place.file == file), 0) for frames in found)
-        for kind, found in line_frames(artefacts).items()
-    }
-
-
 def users_frames(frames: Frames) -> Frames:
     """Those that are not in Triton's own library."""
     found = (users_place(frames[at:]) for at in range(len(frames)))

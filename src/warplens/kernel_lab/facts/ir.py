@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from warplens.kernel_lab.facts.locations import Frames, Locations, users_place
-from warplens.kernel_lab.facts.records import Place
+from warplens.kernel_lab.facts.records import SourcePlace
 
 _OPERATION = re.compile(r'^\s*(?:(?P<results>%[^=]*?) = )?"?(?P<name>[a-z_]\w*\.[\w.]+)"?(?P<rest>.*)$')
 _VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
@@ -39,7 +39,7 @@ class Operation:
     """A condition stands between it and its loop, so that not every turn comes by it."""
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> SourcePlace | None:
         return users_place(self.frames)
 
     @property
@@ -99,7 +99,7 @@ class Module:
         self.operations: tuple[Operation, ...] = tuple(self._read(text.splitlines()))
 
     @cached_property
-    def loops(self) -> Mapping[int, Place]:
+    def loops(self) -> Mapping[int, SourcePlace]:
         """Each loop's place by its position."""
         found = ((at, users_place(frames)) for at, frames in self._loop_locations.items())
         return {at: place for at, place in found if place is not None}

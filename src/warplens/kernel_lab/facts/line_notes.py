@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Final
 
-from warplens.kernel_lab.facts.records import Access, Conversion, Dot, Facts, Line, Loop, Place, SharedAccess
+from warplens.kernel_lab.facts.records import (
+    Access,
+    Conversion,
+    Dot,
+    KernelFacts,
+    KernelLoop,
+    Line,
+    SharedAccess,
+    SourcePlace,
+)
 from warplens.model.kernel_code import CodeMark
 
 _SHORT: Final = {
@@ -19,17 +28,17 @@ _SHORT: Final = {
 }
 
 
-def marks(facts: Facts, file: str, line: int, *, is_blamed: bool = True) -> tuple[CodeMark, ...]:
+def marks(facts: KernelFacts, file: str, line: int, *, is_blamed: bool = True) -> tuple[CodeMark, ...]:
     """The worst first: a narrow margin shows only some of them. A narrow access is bad where a suggestion says so."""
     found = [mark for mark, _ in _notes(facts, file, line, is_blamed) if mark is not None]
     return tuple(sorted(dict.fromkeys(found), key=lambda mark: not mark.is_bad))
 
 
-def details(facts: Facts, file: str, line: int) -> tuple[str, ...]:
+def details(facts: KernelFacts, file: str, line: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for _, text in _notes(facts, file, line)))
 
 
-def noted_places(facts: Facts) -> set[tuple[str, int]]:
+def noted_places(facts: KernelFacts) -> set[tuple[str, int]]:
     places = [
         *(each.place for each in facts.accesses),
         *(each.place for each in facts.dots),
@@ -44,8 +53,8 @@ def noted_places(facts: Facts) -> set[tuple[str, int]]:
 Note = tuple[CodeMark | None, str]
 
 
-def _notes(facts: Facts, file: str, line: int, is_blamed: bool = True) -> Iterator[Note]:
-    def here(place: Place) -> bool:
+def _notes(facts: KernelFacts, file: str, line: int, is_blamed: bool = True) -> Iterator[Note]:
+    def here(place: SourcePlace) -> bool:
         return place.line == line and place.file == file
 
     yield from (_access(each, is_blamed) for each in facts.accesses if here(each.place))
@@ -86,7 +95,7 @@ def _dot(dot: Dot) -> Note:
     return CodeMark(dot.instruction.removeprefix("v_").partition(".")[0], text), text
 
 
-def _loop(loop: Loop) -> Note:
+def _loop(loop: KernelLoop) -> Note:
     held = f", {_counted(loop.buffers, 'buffer')} in shared memory" if loop.buffers else ""
     text = f"loop: {loop.loads_ahead} of {_counted(loop.loads, 'load')} begun before needed{held}"
     if loop.is_pipelined:

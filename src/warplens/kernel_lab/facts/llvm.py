@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from warplens.kernel_lab.facts.locations import Frames
-from warplens.kernel_lab.facts.records import Place
+from warplens.kernel_lab.facts.records import SourcePlace
 
 _NODE = re.compile(r"^(!\d+) = (?:distinct )?!(DI\w+)\((.*)\)\s*$")
 _FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|[^,]*)')
@@ -31,16 +31,18 @@ class DebugLocations:
             self._known[mark] = tuple(self._chain(mark))
         return self._known[mark]
 
-    def _chain(self, mark: str) -> list[Place]:
-        found: list[Place] = []
+    def _chain(self, mark: str) -> list[SourcePlace]:
+        found: list[SourcePlace] = []
         while mark in self._nodes and len(found) < _DEEPEST:
             kind, fields = self._nodes[mark]
             if kind == "DISubprogram":
-                found.append(Place(self._file(mark), _number(fields, "line"), 0))
+                found.append(SourcePlace(self._file(mark), _number(fields, "line"), 0))
                 break
             if kind != "DILocation":
                 break
-            found.append(Place(self._file(fields.get("scope", "")), _number(fields, "line"), _number(fields, "column")))
+            found.append(
+                SourcePlace(self._file(fields.get("scope", "")), _number(fields, "line"), _number(fields, "column"))
+            )
             mark = fields.get("inlinedAt", "")
         return found
 

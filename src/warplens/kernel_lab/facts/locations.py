@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from warplens.kernel_lab.facts.records import Place
+from warplens.kernel_lab.facts.records import SourcePlace
 
-Frames = tuple[Place, ...]
+Frames = tuple[SourcePlace, ...]
 """Innermost first: a helper's line, then the line that calls it."""
 
 _LIBRARY: Final = re.compile(r"[/\\]triton[/\\](language|tools|experimental)[/\\]")
@@ -20,7 +20,7 @@ _FUSED = re.compile(r"fused(?:<.*>)?\[(.*)\]", re.DOTALL)
 _DEEPEST: Final = 64
 
 
-def users_place(frames: Iterable[Place]) -> Place | None:
+def users_place(frames: Iterable[SourcePlace]) -> SourcePlace | None:
     """The innermost frame that is not Triton's own library: `tl.sum` counts where it is called."""
     listed = list(frames)
     return next((frame for frame in listed if not _LIBRARY.search(frame.file)), listed[-1] if listed else None)
@@ -45,7 +45,7 @@ class Locations:
         if match := _CALL.fullmatch(text):
             return self.frames(match[1], depth + 1) + self.frames(match[2], depth + 1)
         if match := _FILE.fullmatch(text):
-            return (Place(match[1], int(match[2]), int(match[3])),)
+            return (SourcePlace(match[1], int(match[2]), int(match[3])),)
         if match := _NAMED.fullmatch(text):
             return self.frames(match[1], depth + 1)
         if match := _FUSED.fullmatch(text):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from warplens.kernel_lab.facts.locations import Frames, users_place
-from warplens.kernel_lab.facts.records import Place
+from warplens.kernel_lab.facts.records import SourcePlace
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Instruction:
     """Its line in the text, from 0."""
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> SourcePlace | None:
         return users_place(self.frames)
 
 
@@ -41,7 +41,7 @@ def read_sass(text: str) -> list[Instruction]:
     chain_is_open = False
     for position, line in enumerate(text.splitlines()):
         if match := _SASS_LINE.search(line):
-            place = Place(match[1], int(match[2]))
+            place = SourcePlace(match[1], int(match[2]))
             frames = (*frames, place) if chain_is_open else (place,)
             chain_is_open = match[3] is not None
         elif match := _SASS_CODE.match(line):
@@ -125,7 +125,7 @@ def _assembly(text: str, code: re.Pattern[str]) -> Iterator[Instruction | str]:
     lines = text.splitlines()
     files = _files(lines)
     frames: Frames = ()
-    callers: dict[Place, Frames] = {}
+    callers: dict[SourcePlace, Frames] = {}
     for position, line in enumerate(lines):
         if match := _LOC.match(line):
             frames = _frames(match, files, callers, line)
@@ -146,17 +146,17 @@ def _files(lines: Iterable[str]) -> Mapping[str, str]:
 _AMD_CALLER = re.compile(r"(\S+?):(\d+):(\d+)")
 
 
-def _frames(match: re.Match[str], files: Mapping[str, str], callers: dict[Place, Frames], line: str) -> Frames:
-    place = Place(files.get(match[1], ""), int(match[2]), int(match[3]))
+def _frames(match: re.Match[str], files: Mapping[str, str], callers: dict[SourcePlace, Frames], line: str) -> Frames:
+    place = SourcePlace(files.get(match[1], ""), int(match[2]), int(match[3]))
     outer: Frames = ()
     if match[4]:
-        caller = Place(files.get(match[4], ""), int(match[5]), int(match[6]))
+        caller = SourcePlace(files.get(match[4], ""), int(match[5]), int(match[6]))
         outer = (caller, *callers.get(caller, ()))
     elif "@[" in line:
         # AMD's comments give bare names: `standard.py:196:12 @[ standard.py:216:16 @[ k.py:5:3 ] ]`.
         names = {path.rpartition("/")[2]: path for path in files.values()}
         found = _AMD_CALLER.findall(line.partition("@[")[2])
-        outer = tuple(Place(names.get(name, name), int(at), int(column)) for name, at, column in found)
+        outer = tuple(SourcePlace(names.get(name, name), int(at), int(column)) for name, at, column in found)
     if outer:
         callers[place] = outer
     return (place, *outer)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from warplens.kernel_lab.compiling.targets import Target
+from warplens.kernel_lab.compiling.targets import CompileTarget
 from warplens.kernel_lab.facts.records import Occupancy
 
 
 def occupancy(
-    target: Target, registers: int, shared_bytes: int, num_warps: int, tensor_memory_columns: int = 0
+    target: CompileTarget, registers: int, shared_bytes: int, num_warps: int, tensor_memory_columns: int = 0
 ) -> Occupancy:
     """
     >>> from warplens.kernel_lab.compiling.targets import TARGETS
@@ -34,14 +34,14 @@ def rounded_up(value: int, step: int) -> int:
     return -(-value // step) * step
 
 
-def _by_registers(target: Target, registers: int, num_warps: int) -> int:
+def _by_registers(target: CompileTarget, registers: int, num_warps: int) -> int:
     per_warp = rounded_up(max(registers, 1), target.register_granularity) * target.warp_size
     # Each part of the SM has its own registers, so a warp cannot use the rests of two parts.
     per_part = target.registers // target.warp_granularity // per_warp
     return per_part * target.warp_granularity // num_warps
 
 
-def _by_shared(target: Target, shared_bytes: int) -> int:
+def _by_shared(target: CompileTarget, shared_bytes: int) -> int:
     if shared_bytes > target.shared_bytes_per_block_limit:
         return 0
     taken = rounded_up(shared_bytes + target.shared_bytes_reserved, target.shared_granularity)

@@ -10,7 +10,7 @@ from warplens.kernel_lab.facts.accesses import ASYNC, LOADS
 from warplens.kernel_lab.facts.ir import Module, Operation
 from warplens.kernel_lab.facts.locations import Frames
 from warplens.kernel_lab.facts.machine import Instruction
-from warplens.kernel_lab.facts.records import Dot, Loop, Place
+from warplens.kernel_lab.facts.records import Dot, KernelLoop, SourcePlace
 from warplens.kernel_lab.facts.types import TensorType, parse_type
 
 _PTX_MATRIX: Final = (
@@ -42,7 +42,7 @@ def dots(source: Module, lowered: Module, instructions: Iterable[Instruction]) -
         if found and instruction.place:
             made.setdefault(instruction.place.line, set()).add(found)
     blocks = {operation.place: _block(lowered, operation) for operation in lowered.named("ttng.tc_gen5_mma")}
-    known: dict[Place, Dot] = {}
+    known: dict[SourcePlace, Dot] = {}
     for operation in source.named(*DOTS):
         place = operation.place
         if place is None or place in known:
@@ -92,18 +92,18 @@ def _block(lowered: Module, operation: Operation) -> str:
     return f"m{match[1]}n{match[2]}" if match else ""
 
 
-def loops(source: Module, lowered: Module) -> tuple[Loop, ...]:
+def loops(source: Module, lowered: Module) -> tuple[KernelLoop, ...]:
     """The loops of the source that load from global memory, with what the pipeliner made of them."""
     # By the whole path of calls: a helper that is called twice is two loads.
     ahead = {op.frames for op in lowered.named(*LOADS) if not op.in_loop}
     buffers = _buffers(lowered)
-    found: dict[Place, Loop] = {}
+    found: dict[SourcePlace, KernelLoop] = {}
     for position, place in source.loops.items():
         inside = [op for op in source.operations if op.loops and op.loops[-1] == position]
         loads = {op.frames: op.place for op in inside if op.name in LOADS and _is_tile(op)}
         if not loads:
             continue
-        found[place] = Loop(
+        found[place] = KernelLoop(
             place=place,
             has_dot=any(op.name in DOTS for op in inside),
             loads=len(loads),
@@ -129,9 +129,9 @@ def _carried(lowered: Module, frames: Frames) -> bool:
     return len(depths) > 1
 
 
-def _buffers(lowered: Module) -> dict[Place, int]:
+def _buffers(lowered: Module) -> dict[SourcePlace, int]:
     """How many copies of a tile the allocation at each place holds."""
-    found: dict[Place, int] = {}
+    found: dict[SourcePlace, int] = {}
     indexed = {op.operands[0] for op in lowered.named("ttg.memdesc_index", "ttg.memdesc_subview") if op.operands}
     for operation in lowered.named("ttg.local_alloc"):
         kind = parse_type(operation.types.rpartition("-> ")[2])

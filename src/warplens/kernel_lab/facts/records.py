@@ -9,7 +9,7 @@ from warplens.kernel_lab.compiling.remarks import Remark
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class SourcePlace:
     """A line of the user's Python."""
 
     file: str
@@ -21,7 +21,7 @@ class Place:
 class Access:
     """A load, store, copy or atomic of global memory that stands in the source, with the width the compiler gave it."""
 
-    place: Place
+    place: SourcePlace
     kind: str
     """load, store, async copy, tma copy, tma store, atomic."""
     argument: str
@@ -45,7 +45,7 @@ class Access:
     """Those of them that are not known to be divisible by 16."""
     undivided_address: tuple[str, ...]
     """Those of these that the address itself depends on, not only the mask."""
-    callers: tuple[Place, ...] = ()
+    callers: tuple[SourcePlace, ...] = ()
     """The calls that lead to a helper's access, innermost first; empty for one of the kernel itself."""
     by_strides: bool = False
     """Through a descriptor of the host's that became a pointer with strides, because the target has no TMA."""
@@ -72,7 +72,7 @@ class Access:
 class Dot:
     """A matrix product of the source and the instruction that does it."""
 
-    place: Place
+    place: SourcePlace
     shape: tuple[int, int, int]
     """M, N, K of the tile."""
     element: str
@@ -88,10 +88,10 @@ class Dot:
 
 
 @dataclass(frozen=True)
-class Loop:
+class KernelLoop:
     """A loop of the source that loads from global memory."""
 
-    place: Place
+    place: SourcePlace
     has_dot: bool
     loads: int
     loads_ahead: int
@@ -108,7 +108,7 @@ class Loop:
 class Conversion:
     """A change of the layout of a tensor, from threads to threads."""
 
-    place: Place
+    place: SourcePlace
     source: str
     destination: str
     shape: tuple[int, ...]
@@ -124,7 +124,7 @@ class Conversion:
 class SharedAccess:
     """A tile that is written to or read from shared memory in a known layout."""
 
-    place: Place
+    place: SourcePlace
     kind: str
     """store, load, load matrix, async copy."""
     layout: str
@@ -148,7 +148,7 @@ class SharedAccess:
 class Line:
     """The machine instructions of one line of the source, by class."""
 
-    place: Place
+    place: SourcePlace
     source: str
     instructions: int
     in_loops: int
@@ -172,7 +172,7 @@ class Occupancy:
 
 
 @dataclass(frozen=True)
-class Facts:
+class KernelFacts:
     """Everything that compiling says about a kernel; `failure` where it did not compile."""
 
     kernel: str
@@ -187,7 +187,7 @@ class Facts:
     constants: tuple[tuple[str, int], ...] = ()
     """The constexprs that are whole numbers."""
     failure: str = ""
-    failure_place: Place | None = None
+    failure_place: SourcePlace | None = None
     registers: int = 0
     spill_store_bytes: int = 0
     spill_load_bytes: int = 0
@@ -201,7 +201,7 @@ class Facts:
     instructions: int = 0
     accesses: tuple[Access, ...] = ()
     dots: tuple[Dot, ...] = ()
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[KernelLoop, ...] = ()
     conversions: tuple[Conversion, ...] = ()
     shared: tuple[SharedAccess, ...] = ()
     lines: tuple[Line, ...] = ()

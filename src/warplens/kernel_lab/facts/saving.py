@@ -10,26 +10,26 @@ import msgspec
 
 from warplens.errors import FormatError
 from warplens.files import write_whole
-from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.facts.records import KernelFacts
 
 FORMAT: Final = "warplens kernel facts"
 VERSION: Final = 1
 
 
-class _File(msgspec.Struct):
+class _FactsFile(msgspec.Struct):
     format: str
     version: int
-    facts: list[Facts]
+    facts: list[KernelFacts]
 
 
-def save_facts(path: Path, facts: Sequence[Facts]) -> None:
+def save_facts(path: Path, facts: Sequence[KernelFacts]) -> None:
     """Written whole or not at all."""
-    write_whole(path, msgspec.json.format(msgspec.json.encode(_File(FORMAT, VERSION, list(facts)))))
+    write_whole(path, msgspec.json.format(msgspec.json.encode(_FactsFile(FORMAT, VERSION, list(facts)))))
 
 
-def load_facts(path: Path) -> list[Facts]:
+def load_facts(path: Path) -> list[KernelFacts]:
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_File)
+        found = msgspec.json.decode(path.read_bytes(), type=_FactsFile)
     except OSError as error:
         raise FormatError(error.strerror or str(error), where=str(path)) from error
     except msgspec.DecodeError as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
-from warplens.kernel_lab.compiling.targets import Target
+from warplens.kernel_lab.compiling.targets import CompileTarget
 from warplens.kernel_lab.facts.banks import (
     MATRIX_ROWS,
     UNSWIZZLED,
@@ -22,7 +22,7 @@ from warplens.kernel_lab.facts.banks import (
 from warplens.kernel_lab.facts.ir import Module, Operation
 from warplens.kernel_lab.facts.layouts import Bases, moves_between, parse_attribute, register_bases
 from warplens.kernel_lab.facts.products import outer_loops
-from warplens.kernel_lab.facts.records import Conversion, Place, SharedAccess
+from warplens.kernel_lab.facts.records import Conversion, SharedAccess, SourcePlace
 from warplens.kernel_lab.facts.types import TensorType, parse_type
 
 _KINDS: Final = {
@@ -39,7 +39,7 @@ _VECTOR_BITS: Final = (16, 32, 64, 128)
 class _Use:
     """One access with all that the model needs."""
 
-    place: Place
+    place: SourcePlace
     kind: str
     layout: str
     tile: TensorType
@@ -53,7 +53,7 @@ class _Use:
         return conflicts(offsets, self.bases, self.tile.element_bits, banks) if self.bases else None
 
 
-def shared_accesses(lowered: Module, target: Target) -> tuple[SharedAccess, ...]:
+def shared_accesses(lowered: Module, target: CompileTarget) -> tuple[SharedAccess, ...]:
     uses = list(dict.fromkeys(_uses(lowered, target)))
     groups: dict[tuple[str, tuple[int, ...]], list[_Use]] = {}
     for use in uses:
@@ -68,7 +68,7 @@ def shared_accesses(lowered: Module, target: Target) -> tuple[SharedAccess, ...]
     return tuple(sorted(merged, key=lambda access: (access.place, access.kind, access.layout)))
 
 
-def _uses(lowered: Module, target: Target) -> Iterator[_Use]:
+def _uses(lowered: Module, target: CompileTarget) -> Iterator[_Use]:
     for operation in lowered.named(*_KINDS):
         pair = _types(operation)
         if pair is None or operation.place is None:
@@ -115,7 +115,7 @@ def _is_matrix_load(distributed: str, memory: TensorType, order: Sequence[int]) 
     return parent == "nvidia_mma" and in_words and (memory.element_bits == 16 or order[0] == along_k)
 
 
-def _measured(group: Sequence[_Use], target: Target) -> Iterator[SharedAccess]:
+def _measured(group: Sequence[_Use], target: CompileTarget) -> Iterator[SharedAccess]:
     """All accesses of one kind of tile: another layout must serve its writers and its readers alike."""
     tile, order = group[0].tile, group[0].order
     banks = target.banks

@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from warplens.kernel_lab.facts.instruction_classes import CLASSES
-from warplens.kernel_lab.facts.records import Facts, Place
+from warplens.kernel_lab.facts.records import KernelFacts, SourcePlace
 from warplens.model.table import Column, Table
 from warplens.model.table_entry import TableEntry
 
@@ -107,22 +107,22 @@ LAYOUTS: Final = (
 )
 
 
-def facts_tables(facts: Sequence[Facts]) -> list[Table]:
+def facts_tables(facts: Sequence[KernelFacts]) -> list[Table]:
     """`kernel_facts`, `kernel_lines`, `kernel_accesses`, `kernel_remarks` and `kernel_layouts`."""
     return [entry(facts) for entry in FACT_TABLES.values()]
 
 
 def _entry(
-    name: str, meaning: str, columns: tuple[Column, ...], rows: Callable[[Facts], Iterable[Row]]
-) -> TableEntry[Sequence[Facts]]:
-    def make(facts: Sequence[Facts]) -> Table:
+    name: str, meaning: str, columns: tuple[Column, ...], rows: Callable[[KernelFacts], Iterable[Row]]
+) -> TableEntry[Sequence[KernelFacts]]:
+    def make(facts: Sequence[KernelFacts]) -> Table:
         notes = dict.fromkeys(note for kernel in facts for note in kernel.notes)
         return Table.from_rows(name, meaning, columns, (row for kernel in facts for row in rows(kernel)), *notes)
 
     return TableEntry(name, make)
 
 
-def _facts_rows(facts: Facts) -> Iterator[Row]:
+def _facts_rows(facts: KernelFacts) -> Iterator[Row]:
     occupancy = facts.occupancy
     tiles = [access.width_bits for access in facts.accesses if access.is_tile and access.width_bits]
     counts = [access.conflicts for access in facts.shared if access.conflicts is not None]
@@ -155,7 +155,7 @@ def _facts_rows(facts: Facts) -> Iterator[Row]:
     }
 
 
-def _line_rows(facts: Facts) -> Iterator[Row]:
+def _line_rows(facts: KernelFacts) -> Iterator[Row]:
     for line in facts.lines:
         classes = dict(line.classes)
         yield {
@@ -168,7 +168,7 @@ def _line_rows(facts: Facts) -> Iterator[Row]:
         }
 
 
-def _access_rows(facts: Facts) -> Iterator[Row]:
+def _access_rows(facts: KernelFacts) -> Iterator[Row]:
     for access in facts.accesses:
         yield {
             **_key(facts),
@@ -189,11 +189,11 @@ def _access_rows(facts: Facts) -> Iterator[Row]:
         }
 
 
-def _remark_rows(facts: Facts) -> Iterator[Row]:
+def _remark_rows(facts: KernelFacts) -> Iterator[Row]:
     for remark in facts.remarks:
         yield {
             **_key(facts),
-            **_place(Place(remark.file, remark.line)),
+            **_place(SourcePlace(remark.file, remark.line)),
             "column": remark.column,
             "text": remark.text,
             "notes": "; ".join(remark.notes),
@@ -202,7 +202,7 @@ def _remark_rows(facts: Facts) -> Iterator[Row]:
         }
 
 
-def _layout_rows(facts: Facts) -> Iterator[Row]:
+def _layout_rows(facts: KernelFacts) -> Iterator[Row]:
     for access in facts.shared:
         yield {
             **_key(facts),
@@ -231,11 +231,11 @@ def _layout_rows(facts: Facts) -> Iterator[Row]:
         }
 
 
-def _key(facts: Facts) -> Row:
+def _key(facts: KernelFacts) -> Row:
     return {"target": facts.target, "config": facts.config}
 
 
-def _place(place: Place) -> Row:
+def _place(place: SourcePlace) -> Row:
     return {"file": PurePath(place.file).name, "line": place.line}
 
 

@@ -1,1 +1,4 @@
-"""A profile beside the facts: time, rooflines, stalls, and the time at stake."""
+"""Profiles joined with compiled kernels: `match` finds a kernel's launches, `joining` adds up what they measured.
+
+work computes bytes, FLOPs and the roofline of a launch; tables holds `kernel_measured` and `kernel_stalls`.
+"""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from warplens.hardware import Gpu, gpu_named
 from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.measured.match import matched, whole_grid
 from warplens.kernel_lab.measured.statement_lines import statement_lines
-from warplens.kernel_lab.measured.work import Reached, Work, reached, reported_work, traced_work
+from warplens.kernel_lab.measured.work import LaunchWork, Reached, reached, reported_work, traced_work
 from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.model.measured import LineSamples, Measured, MeasuredKernel
 
@@ -26,7 +26,7 @@ STRAY_PERCENT: Final = 10.0
 
 
 @dataclass(frozen=True)
-class Joined:
+class KernelMeasurements:
     """What profiles say of one compilation. Without a time, `count` and `total_ns` are 0."""
 
     kernels: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Joined:
     """Share of all GPU time of that profile."""
     dram_bytes: float = 0.0
     """Bytes of a launch that the GPU's counters saw."""
-    work: Work | None = None
+    work: LaunchWork | None = None
     reached: Reached | None = None
     samples: tuple[LineSamples, ...] = ()
     """Most samples first."""
@@ -67,14 +67,14 @@ class Joined:
 
 
 def joined(
-    facts: Facts,
+    facts: KernelFacts,
     profiles: Sequence[Measured],
     *,
     grid: Sequence[int] | None = None,
     traced: KernelTrace | None = None,
     card: str | None = None,
     name: str = "",
-) -> Joined:
+) -> KernelMeasurements:
     """Everything that the profiles have of a compilation; times rather from one that took no samples.
 
     `traced` is a trace of the same launches, for exact work; `name` is the kernel's name in the profiles where that
@@ -94,7 +94,7 @@ def joined(
     sampled = [each for each in found if any(kernel.samples for kernel in each[1])]
     timed.sort(key=lambda each: each in sampled)
     if not found:
-        return Joined(notes=tuple(notes))
+        return KernelMeasurements(notes=tuple(notes))
     profile, kernels = (timed or found)[0]
     count, total_ns = sum(kernel.count for kernel in kernels), sum(kernel.total_ns for kernel in kernels)
     work, said = _work(facts, found, kernels, traced)
@@ -102,7 +102,7 @@ def joined(
     limits = reached(work, gpu, total_ns / 1e3 / count) if work and count else None
     samples = _samples(sampled[0][1]) if sampled else ()
     counted = sum(kernel.dram_bytes for kernel in kernels)
-    return Joined(
+    return KernelMeasurements(
         kernels=tuple(dict.fromkeys(kernel.name for kernel in kernels)),
         source=profile.source,
         count=count,
@@ -127,16 +127,16 @@ def _grids(kernels: Sequence[MeasuredKernel]) -> tuple[tuple[tuple[int, ...], in
     return tuple(sorted(found.items(), key=lambda each: -each[1]))
 
 
-def _is_elsewhere(facts: Facts, profile: Measured) -> bool:
+def _is_elsewhere(facts: KernelFacts, profile: Measured) -> bool:
     return bool(profile.architecture) and profile.architecture.replace("_", "").rstrip("af") != facts.target
 
 
 def _work(
-    facts: Facts,
+    facts: KernelFacts,
     found: Sequence[tuple[Measured, tuple[MeasuredKernel, ...]]],
     kernels: Sequence[MeasuredKernel],
     traced: KernelTrace | None,
-) -> tuple[Work | None, tuple[str, ...]]:
+) -> tuple[LaunchWork | None, tuple[str, ...]]:
     """Exact work where it was traced, else what the program said of the launches whose times are taken."""
     notes: tuple[str, ...] = ()
     if traced is not None:
@@ -147,7 +147,7 @@ def _work(
     return (told[0] if told else None), notes
 
 
-def _gpu(facts: Facts, profile: Measured, card: str | None) -> tuple[Gpu, str]:
+def _gpu(facts: KernelFacts, profile: Measured, card: str | None) -> tuple[Gpu, str]:
     """The card whose limits hold, and what to say of the choice."""
     if profile.gpu:
         other = f"the profile is of {profile.gpu}, whose limits hold, not those of {card}" if card else ""
@@ -176,7 +176,7 @@ def _merged(lines: Sequence[LineSamples], file: str, line: int, function: str) -
     return LineSamples(samples, stalled, ordered, file, line, function)
 
 
-def _strays(facts: Facts, samples: Sequence[LineSamples]) -> list[str]:
+def _strays(facts: KernelFacts, samples: Sequence[LineSamples]) -> list[str]:
     """Samples on lines that this compilation has no code for: the file is likely not the one that ran."""
     own = [each for each in samples if each.line and _is_in(each.file, facts.file)]
     code = {line.place.line for line in facts.lines if line.place.file == facts.file}
@@ -193,7 +193,9 @@ def _is_in(recorded: str, file: str) -> bool:
     return PurePath(recorded.replace("\\", "/")).name == PurePath(file).name
 
 
-def at_stake_us(suggestion: Suggestion, facts: Facts, found: Joined | None, source: str) -> float | None:
+def at_stake_us(
+    suggestion: Suggestion, facts: KernelFacts, found: KernelMeasurements | None, source: str
+) -> float | None:
     """The time that a suggestion is about: the kernel's, or the share of it that samples give to its statement.
 
     A statement is what stands on the suggestion's line: a loop with all of its body, a call over several lines.

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.model.measured import Measured, MeasuredKernel
 
 _SPECIALISED: Final = r"(?:_0[\ddce]*)?(?:\.kd)?"
@@ -65,7 +65,7 @@ def nearest(name: str, profile: Measured) -> list[str]:
     return [by_start[each] for each in close] or names[:NEAREST]
 
 
-def matched(facts: Facts, profile: Measured, *, grid: Sequence[int] | None = None, name: str = "") -> Match:
+def matched(facts: KernelFacts, profile: Measured, *, grid: Sequence[int] | None = None, name: str = "") -> Match:
     """The launches of a profile that this compilation is.
 
     Warps, stages and grid tell configs of one kernel apart where the profile has them. Where none agrees, all are

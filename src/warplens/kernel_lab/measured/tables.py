@@ -11,7 +11,7 @@ import polars as pl
 
 from warplens.kernel_lab.facts.browsing import machine_code
 from warplens.kernel_lab.facts.instruction_classes import class_of
-from warplens.kernel_lab.measured.joining import Joined
+from warplens.kernel_lab.measured.joining import KernelMeasurements
 from warplens.model.measured import LineSamples
 from warplens.model.table import Column, Table
 
@@ -97,7 +97,7 @@ def kernel_stalls(checks: Iterable[KernelCheck]) -> Table:
     return Table.from_rows("kernel_stalls", "one row per line of a kernel that was sampled", STALLS, rows)
 
 
-def _joined(checks: Iterable[KernelCheck]) -> list[tuple[KernelCheck, Joined]]:
+def _joined(checks: Iterable[KernelCheck]) -> list[tuple[KernelCheck, KernelMeasurements]]:
     return [(check, check.measured) for check in checks if check.measured is not None]
 
 
@@ -110,7 +110,7 @@ def _key(check: KernelCheck) -> Row:
     return {"kernel": check.facts.kernel, "target": check.facts.target, "config": check.facts.config}
 
 
-def _measured_row(check: KernelCheck, found: Joined) -> Row:
+def _measured_row(check: KernelCheck, found: KernelMeasurements) -> Row:
     work, reached = found.work, found.reached
     return {
         **_key(check),
@@ -137,7 +137,7 @@ def _measured_row(check: KernelCheck, found: Joined) -> Row:
     }
 
 
-def whole_kernel(found: Joined) -> LineSamples:
+def whole_kernel(found: KernelMeasurements) -> LineSamples:
     """The samples of all lines together."""
     reasons: Counter[str] = Counter()
     for each in found.samples:
@@ -167,7 +167,7 @@ def stalls_text(line: LineSamples, most: int | None = None) -> str:
     return ", ".join(f"{name} {100 * count / total:.0f} %" for name, count in shown)
 
 
-def _stall_rows(check: KernelCheck, found: Joined) -> Iterator[Row]:
+def _stall_rows(check: KernelCheck, found: KernelMeasurements) -> Iterator[Row]:
     artefacts = check.artefacts
     code = line_code(artefacts) if artefacts is not None and found.has_lines else {}
     counts = {(PurePath(line.place.file).name, line.place.line): line for line in check.facts.lines}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from warplens.hardware import Gpu
-from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.measured.match import whole_grid
 from warplens.model.measured import MeasuredKernel
 
@@ -25,7 +25,7 @@ LATENCY_US: Final = 2.0
 
 
 @dataclass(frozen=True)
-class Work:
+class LaunchWork:
     """What one launch does, and who says so. `flop` is by unit and type of the card's rates."""
 
     flop: tuple[tuple[tuple[str, str], float], ...]
@@ -52,7 +52,7 @@ class Reached:
     flag: str = ""
 
 
-def reported_work(facts: Facts, kernels: Sequence[MeasuredKernel]) -> Work | None:
+def reported_work(facts: KernelFacts, kernels: Sequence[MeasuredKernel]) -> LaunchWork | None:
     """The program's own metrics (Proton's flops and bytes), as a mean over the launches."""
     count = sum(kernel.count for kernel in kernels)
     if not count or any(not kernel.flop and not kernel.bytes for kernel in kernels):
@@ -63,12 +63,12 @@ def reported_work(facts: Facts, kernels: Sequence[MeasuredKernel]) -> Work | Non
         sums[unit] = sums.get(unit, 0.0) + value
     flop = tuple((unit, value / count) for unit, value in sorted(sums.items()))
     moved = sum(kernel.bytes for kernel in kernels) / count if all(kernel.bytes for kernel in kernels) else 0.0
-    return Work(flop, moved, "the program's own metrics, mean of its launches")
+    return LaunchWork(flop, moved, "the program's own metrics, mean of its launches")
 
 
 def traced_work(
-    facts: Facts, trace: KernelTrace, grids: Iterable[tuple[int, ...] | None]
-) -> tuple[Work | None, tuple[str, ...]]:
+    facts: KernelFacts, trace: KernelTrace, grids: Iterable[tuple[int, ...] | None]
+) -> tuple[LaunchWork | None, tuple[str, ...]]:
     """Exact work of the traced launches that are those measured, and what keeps others from being them.
 
     `grids` are those that were measured; None where a profile does not tell.
@@ -93,7 +93,7 @@ def traced_work(
     return _mean(facts, same), unsaid
 
 
-def _mean(facts: Facts, launches: Sequence[Launch]) -> Work:
+def _mean(facts: KernelFacts, launches: Sequence[Launch]) -> LaunchWork:
     count = len(launches)
     dots = sum(launch.dot_flop for launch in launches) / count
     others = sum(launch.flop - launch.dot_flop for launch in launches) / count
@@ -104,15 +104,15 @@ def _mean(facts: Facts, launches: Sequence[Launch]) -> Work:
     else:
         moved = sum(launch.true_bytes for launch in launches) / count
         source = "traced without checks: every access as if no cache held it"
-    return Work(tuple(flop), moved, source)
+    return LaunchWork(tuple(flop), moved, source)
 
 
-def _same_constants(facts: Facts, launch: Launch) -> bool:
+def _same_constants(facts: KernelFacts, launch: Launch) -> bool:
     traced = dict(launch.constants)
     return all(traced.get(name, str(value)) == str(value) for name, value in facts.constants)
 
 
-def _unit(facts: Facts, dtype: str) -> tuple[str, str]:
+def _unit(facts: KernelFacts, dtype: str) -> tuple[str, str]:
     """Which of the card's rates bounds FLOPs of this type; "" for what the kernel's matrix products are in."""
     elements = {_dtype(dot.element): dot.precision for dot in facts.dots}
     if not elements:
@@ -128,7 +128,7 @@ def _dtype(element: str) -> str:
     return "fp8" if element.startswith("f8") else "fp4" if element.startswith("f4") else _ELEMENTS.get(element, "fp32")
 
 
-def reached(work: Work, gpu: Gpu, mean_us: float) -> Reached | None:
+def reached(work: LaunchWork, gpu: Gpu, mean_us: float) -> Reached | None:
     """The roofline of a launch: what needs most time, of its units and its bytes, all of them at once."""
     if mean_us <= 0:
         return None
@@ -155,7 +155,7 @@ def reached(work: Work, gpu: Gpu, mean_us: float) -> Reached | None:
     )
 
 
-def _flag(work: Work, gpu: Gpu, bound: str, least_us: float, mean_us: float) -> str:
+def _flag(work: LaunchWork, gpu: Gpu, bound: str, least_us: float, mean_us: float) -> str:
     """Why the share is not to be taken at face value."""
     if mean_us < least_us:
         cache = max(gpu.l2_mb, gpu.infinity_cache_mb)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from warplens.kernel_lab.facts.records import Access, Facts, SharedAccess
+from warplens.kernel_lab.facts.records import Access, KernelFacts, SharedAccess
 from warplens.kernel_lab.suggesting.counterfactual import Change
 from warplens.kernel_lab.suggesting.records import Draft, Situation
 from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
@@ -66,7 +66,7 @@ def is_narrow(access: Access) -> bool:
     )
 
 
-def is_narrowed_by_mask(facts: Facts, access: Access) -> bool:
+def is_narrowed_by_mask(facts: KernelFacts, access: Access) -> bool:
     """The compiler says so, or nothing behind the address but only something behind the mask is in doubt."""
     if access.by_strides:
         return False
@@ -75,7 +75,7 @@ def is_narrowed_by_mask(facts: Facts, access: Access) -> bool:
     return access.is_masked and bool(access.undivided) and not access.undivided_address
 
 
-def _elements_without_mask(facts: Facts, access: Access) -> int:
+def _elements_without_mask(facts: KernelFacts, access: Access) -> int:
     """Elements at once that the compiler's remark on the access grants its pointers beyond its mask; 0 for none."""
     for remark in facts.remarks:
         match = _VECTOR.search(remark.text) if remark.line == access.place.line else None
@@ -108,7 +108,7 @@ def _divisibility_draft(situation: Situation, code: str, access: Access, why: st
         left = tuple(name for name in names if name not in unneeded)
         return (Change(divisible=left),) if len(unneeded) > 1 and left else ()
 
-    def helps(after: Facts) -> bool:
+    def helps(after: KernelFacts) -> bool:
         found = next((other for other in after.accesses if other.is_same(access)), None)
         return found is not None and found.width_bits > access.width_bits
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from warplens.hardware import Gpu
-from warplens.kernel_lab.facts.records import Facts, Occupancy, Place
+from warplens.kernel_lab.facts.records import KernelFacts, Occupancy, SourcePlace
 from warplens.kernel_lab.suggesting.counterfactual import Change
 from warplens.kernel_lab.suggesting.records import Draft, Situation
 from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
@@ -33,7 +33,7 @@ def spills(situation: Situation) -> Iterator[Draft]:
     )
 
 
-def _most_local(facts: Facts) -> Place | None:
+def _most_local(facts: KernelFacts) -> SourcePlace | None:
     """The line with the most instructions that go to local memory."""
     counts = {line.place: dict(line.classes).get("local", 0) for line in facts.lines if line.place.line}
     worst = max(counts, key=lambda place: counts[place], default=None)
@@ -66,7 +66,7 @@ def low_occupancy(situation: Situation) -> Iterator[Draft]:
     if occupancy.percent >= THRESHOLDS.occupancy_percent:
         return
 
-    def helps(after: Facts) -> bool:
+    def helps(after: KernelFacts) -> bool:
         return (
             after.occupancy is not None
             and after.occupancy.percent > occupancy.percent
@@ -144,7 +144,7 @@ def _too_few(situation: Situation, gpu: Gpu, blocks: int) -> Draft:
     )
 
 
-def _split_k(facts: Facts) -> str:
+def _split_k(facts: KernelFacts) -> str:
     return ", split K over more blocks" if facts.dots else ""
 
 

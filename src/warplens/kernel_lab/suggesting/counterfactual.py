@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from warplens.kernel_lab.comparing import Difference, differences
+from warplens.kernel_lab.comparing import FactDifference, differences
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
-from warplens.kernel_lab.compiling.loading import Kernel
+from warplens.kernel_lab.compiling.loading import TritonKernel
 from warplens.kernel_lab.compiling.signature import DIVISOR, Signature
-from warplens.kernel_lab.compiling.targets import Target
+from warplens.kernel_lab.compiling.targets import CompileTarget
 from warplens.kernel_lab.facts import extract
-from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.facts.records import KernelFacts
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,19 @@ class Counterfactual:
     """A change that was compiled; `differences` are the measures that it moved."""
 
     change: str
-    differences: tuple[Difference, ...]
-    after: Facts
+    differences: tuple[FactDifference, ...]
+    after: KernelFacts
 
 
-Recompile = Callable[[Sequence[Change]], Sequence[Facts]]
+Recompile = Callable[[Sequence[Change]], Sequence[KernelFacts]]
 
 
 def recompiler(
-    kernel: Kernel, signature: Signature, target: Target, options: dict[str, int], *, cache: bool = True
+    kernel: TritonKernel, signature: Signature, target: CompileTarget, options: dict[str, int], *, cache: bool = True
 ) -> Recompile:
     """A function that compiles the kernel with each of several changes, in one child process."""
 
-    def recompile(changes: Sequence[Change]) -> Sequence[Facts]:
+    def recompile(changes: Sequence[Change]) -> Sequence[KernelFacts]:
         jobs = [
             CompileJob(
                 signature.with_divisible(change.divisible).with_constants(dict(change.constants)),
@@ -61,6 +61,6 @@ def recompiler(
     return recompile
 
 
-def counterfactual(change: Change, before: Facts, after: Facts) -> Counterfactual:
+def counterfactual(change: Change, before: KernelFacts, after: KernelFacts) -> Counterfactual:
     moved = [found for found in differences(before, after) if found.verdict != "same"]
     return Counterfactual(change.text(), tuple(moved), after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from warplens.kernel_lab.facts.records import Dot, Facts
+from warplens.kernel_lab.facts.records import Dot, KernelFacts
 from warplens.kernel_lab.suggesting.counterfactual import Change
 from warplens.kernel_lab.suggesting.records import Draft, Situation
 from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
@@ -57,8 +57,8 @@ def _widened(situation: Situation, dot: Dot) -> Draft:
     )
 
 
-def _uses(dot: Dot, instruction: str) -> Callable[[Facts], bool]:
-    def helps(after: Facts) -> bool:
+def _uses(dot: Dot, instruction: str) -> Callable[[KernelFacts], bool]:
+    def helps(after: KernelFacts) -> bool:
         return any(other.place == dot.place and other.instruction == instruction for other in after.dots)
 
     return helps
@@ -112,7 +112,7 @@ def pipelining(situation: Situation) -> Iterator[Draft]:
         if not loop.has_dot or loop.loads_ahead == loop.loads:
             continue
 
-        def helps(after: Facts, before: int = loop.loads_ahead, line: int = loop.place.line) -> bool:
+        def helps(after: KernelFacts, before: int = loop.loads_ahead, line: int = loop.place.line) -> bool:
             return any(other.place.line == line and other.loads_ahead > before for other in after.loops)
 
         changes = (Change(options=(("num_stages", _STAGES),)),) if facts.num_stages < _STAGES else ()
@@ -130,7 +130,7 @@ def pipelining(situation: Situation) -> Iterator[Draft]:
         )
 
 
-def _narrow(facts: Facts) -> str:
+def _narrow(facts: KernelFacts) -> str:
     narrow = [a for a in facts.accesses if a.in_loop and a.is_tile and 0 < a.width_bits < THRESHOLDS.narrow_bits]
     indirect = [a for a in facts.accesses if a.in_loop and a.is_tile and a.is_indirect]
     if narrow:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from warplens.kernel_lab.compiling.targets import TARGETS, Target
-from warplens.kernel_lab.facts.records import Access, Conversion, Facts, Place, SharedAccess
+from warplens.kernel_lab.compiling.targets import TARGETS, CompileTarget
+from warplens.kernel_lab.facts.records import Access, Conversion, KernelFacts, SharedAccess, SourcePlace
 from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual
 from warplens.model.finding import Finding
 from warplens.model.targets import RowTarget
@@ -22,7 +22,7 @@ class Suggestion(Finding):
 
     compiled_for: str
     config: str
-    source: Place | None = None
+    source: SourcePlace | None = None
     counterfactual: Counterfactual | None = None
     grid: tuple[int, ...] | None = None
     """The launches that it is about, where a profile has some with other grids too."""
@@ -32,14 +32,14 @@ class Suggestion(Finding):
 class Situation:
     """What a rule may look at."""
 
-    facts: Facts
+    facts: KernelFacts
     grid: tuple[int, ...] | None = None
     card: str | None = None
     is_test_data: bool = False
     """The grid comes from a script's own launch: less than one wave of it says nothing about the real problem."""
 
     @property
-    def target(self) -> Target:
+    def target(self) -> CompileTarget:
         return TARGETS[self.facts.target]
 
     @property
@@ -64,14 +64,14 @@ class Situation:
     def conversion_row(self, conversion: Conversion) -> RowTarget:
         return RowTarget("kernel_layouts", len(self.facts.shared) + self.facts.conversions.index(conversion))
 
-    def line_row(self, place: Place | None) -> RowTarget:
+    def line_row(self, place: SourcePlace | None) -> RowTarget:
         """The line of a place, or the compilation where no machine code is attributed to that line."""
         lines = [(line.place.file, line.place.line) for line in self.facts.lines]
         key = (place.file, place.line) if place else ("", 0)
         return RowTarget("kernel_lines", lines.index(key)) if place and key in lines else self.whole
 
 
-def unit_of(target: Target) -> str:
+def unit_of(target: CompileTarget) -> str:
     return "multiprocessor" if target.is_nvidia else "compute unit"
 
 
@@ -90,11 +90,11 @@ class Draft:
     code: str
     target: RowTarget
     """The row of this compilation's tables that it is about."""
-    place: Place | None = None
+    place: SourcePlace | None = None
     evidence: str
     advice: str
     changes: tuple[Change, ...] = ()
-    helps: Callable[[Facts], bool] = lambda after: True
+    helps: Callable[[KernelFacts], bool] = lambda after: True
     smallest: Callable[[Sequence[Change]], Change] = _first
     further: Callable[[Sequence[Change]], tuple[Change, ...]] = lambda helping: ()
     """What to compile besides, now that it is known which of the changes help."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts.records import Facts, Place
+from warplens.kernel_lab.facts.records import KernelFacts, SourcePlace
 from warplens.kernel_lab.suggesting import config_rules
 from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual, Recompile, counterfactual
 from warplens.kernel_lab.suggesting.records import Draft, Situation, Suggestion, unit_of
@@ -21,7 +21,7 @@ __all__ = ["Suggestion", "suggest", "wave_suggestions"]
 
 
 def suggest(
-    facts: Facts,
+    facts: KernelFacts,
     *,
     recompile: Recompile | None = None,
     grid: Sequence[int] | None = None,
@@ -36,7 +36,7 @@ def suggest(
         return []
     situation = Situation(facts, tuple(grid) if grid else None, card, is_test_data)
     drafts = [draft for rule in RULES for draft in rule.check(situation)]
-    after: dict[Change, Facts] = {}
+    after: dict[Change, KernelFacts] = {}
     if recompile:
         _compile(drafts, recompile, after)
         drafts = [replace(draft, changes=draft.changes + draft.further(_helping(draft, after))) for draft in drafts]
@@ -45,7 +45,7 @@ def suggest(
     return [suggestion for suggestion in suggestions if suggestion is not None]
 
 
-def wave_suggestions(facts: Facts, grid: Sequence[int], card: str | None = None) -> list[Suggestion]:
+def wave_suggestions(facts: KernelFacts, grid: Sequence[int], card: str | None = None) -> list[Suggestion]:
     """WK109 alone, for a grid that is known only after the rest: that of a profile."""
     if not facts.is_compiled:
         return []
@@ -54,19 +54,19 @@ def wave_suggestions(facts: Facts, grid: Sequence[int], card: str | None = None)
     return [replace(suggestion, grid=tuple(grid)) for suggestion in suggestions if suggestion is not None]
 
 
-def _compile(drafts: Sequence[Draft], recompile: Recompile, after: dict[Change, Facts]) -> None:
+def _compile(drafts: Sequence[Draft], recompile: Recompile, after: dict[Change, KernelFacts]) -> None:
     """Adds the facts with each change that is not compiled yet."""
     changes = list(dict.fromkeys(change for draft in drafts for change in draft.changes if change not in after))
     if changes:
         after.update(zip(changes, recompile(changes), strict=True))
 
 
-def _helping(draft: Draft, after: Mapping[Change, Facts]) -> list[Change]:
+def _helping(draft: Draft, after: Mapping[Change, KernelFacts]) -> list[Change]:
     tried = [change for change in draft.changes if change in after]
     return [change for change in tried if after[change].is_compiled and draft.helps(after[change])]
 
 
-def _suggestion(draft: Draft, facts: Facts, after: dict[Change, Facts]) -> Suggestion | None:
+def _suggestion(draft: Draft, facts: KernelFacts, after: dict[Change, KernelFacts]) -> Suggestion | None:
     tried = [change for change in draft.changes if change in after]
     helping = _helping(draft, after)
     if tried and not helping and draft.needs_proof:
@@ -98,7 +98,7 @@ def _suggestion(draft: Draft, facts: Facts, after: dict[Change, Facts]) -> Sugge
     )
 
 
-def _place_text(place: Place | None) -> str:
+def _place_text(place: SourcePlace | None) -> str:
     return f"{PurePath(place.file).name}:{place.line}" if place else ""
 
 

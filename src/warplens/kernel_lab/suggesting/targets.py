@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from warplens.kernel_lab.facts.records import Facts
+from warplens.kernel_lab.facts.records import KernelFacts
 from warplens.kernel_lab.suggesting.records import Suggestion
 from warplens.model.targets import RowTarget, Target
 
 
-def located(compilations: Iterable[tuple[Facts, Iterable[Suggestion]]]) -> Iterator[Suggestion]:
+def located(compilations: Iterable[tuple[KernelFacts, Iterable[Suggestion]]]) -> Iterator[Suggestion]:
     """The suggestions of several compilations, with targets in the tables that `facts_tables` makes of all of them."""
     before: dict[str, int] = {}
     for facts, suggestions in compilations:
@@ -26,7 +26,7 @@ def _shifted(target: Target, before: dict[str, int]) -> Target:
     return RowTarget(target.table, target.row + before.get(target.table, 0))
 
 
-def _rows(facts: Facts) -> dict[str, int]:
+def _rows(facts: KernelFacts) -> dict[str, int]:
     """How many rows a compilation has in each table that suggestions point at."""
     return {
         "kernel_facts": 1,

@@ -45,7 +45,7 @@ DAMAGE: Final = (
 
 
 @dataclass(frozen=True)
-class _File:
+class _TraceFile:
     """The header: which format this is, then the records."""
 
     format: str
@@ -62,7 +62,7 @@ class _Version:
 def save(trace: KernelTrace, path: str | os.PathLike[str]) -> None:
     """Writes the trace whole: the file appears when it is complete."""
     arrays = _Writer()
-    header = msgspec.json.encode(_File(FORMAT, VERSION, trace), enc_hook=arrays.reference)
+    header = msgspec.json.encode(_TraceFile(FORMAT, VERSION, trace), enc_hook=arrays.reference)
     with whole_file(Path(path)) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(HEADER, header)
         archive.writestr(ARRAYS, b"".join(arrays.pieces))
@@ -92,7 +92,7 @@ def _read(path: Path, where: str) -> KernelTrace:
     if kind.version != VERSION:
         hint = "read it with the Warplens that wrote it" if kind.version < VERSION else "a newer Warplens wrote it"
         raise FormatError(f"version {kind.version} of the format; this reads version {VERSION}", where=where, hint=hint)
-    found = msgspec.json.decode(header, type=_File, dec_hook=_Reader(numbers).array)
+    found = msgspec.json.decode(header, type=_TraceFile, dec_hook=_Reader(numbers).array)
     for launch in found.trace.launches:
         _check(launch)
     return found.trace

@@ -54,7 +54,7 @@ MAY_BE_MEANT: Final = frozenset(("integer_overflow",))
 
 
 @dataclass(frozen=True)
-class Values:
+class KeptValues:
     """Values kept on demand: one array per event (what was loaded, stored or computed), each tensor before and after.
 
     bfloat16 and float8 are kept as their bits; `values.decoded` makes numbers of them.
@@ -76,7 +76,7 @@ class Launch(LaunchRecord):
     patterns: tuple[Pattern, ...] = ()
     masks: tuple[Mask, ...] = ()
     events: Events | None = None
-    values: Values | None = None
+    values: KeptValues | None = None
 
     @property
     def programs(self) -> int:

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 Codes = npt.NDArray[np.uint8]
-Values = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[np.float64]
 SIGN: Final = 0x80
 
 
 @dataclass(frozen=True)
-class Format:
+class FloatFormat:
     """A sign, then an exponent, then a mantissa; above `largest` are the codes of infinity and of what is no number."""
 
     mantissa_bits: int
@@ -32,20 +32,20 @@ class Format:
 
 
 FORMATS: Final = {
-    "fp8e5": Format(2, 15, 0x7B, 0x7C, 0x7F),
-    "fp8e4nv": Format(3, 7, 0x7E, None, 0x7F),
-    "fp8e5b16": Format(2, 16, 0x7F, None, SIGN, has_negative_zero=False),
-    "fp8e4b8": Format(3, 8, 0x7F, None, SIGN, has_negative_zero=False),
+    "fp8e5": FloatFormat(2, 15, 0x7B, 0x7C, 0x7F),
+    "fp8e4nv": FloatFormat(3, 7, 0x7E, None, 0x7F),
+    "fp8e5b16": FloatFormat(2, 16, 0x7F, None, SIGN, has_negative_zero=False),
+    "fp8e4b8": FloatFormat(3, 8, 0x7F, None, SIGN, has_negative_zero=False),
 }
 """By Triton's names."""
 
 
-def values_of(codes: Codes, name: str) -> Values:
+def values_of(codes: Codes, name: str) -> FloatArray:
     """
     >>> values_of(np.array([0x3C, 0xC0, 0x01], np.uint8), "fp8e5").tolist()
     [1.0, -2.0, 1.52587890625e-05]
     """
-    found: Values = _table(name)[codes]
+    found: FloatArray = _table(name)[codes]
     return found
 
 
@@ -74,7 +74,7 @@ def codes_of(values: npt.NDArray[Any], name: str, *, toward_zero: bool = False) 
 
 
 @lru_cache(maxsize=len(FORMATS))
-def _table(name: str) -> Values:
+def _table(name: str) -> FloatArray:
     form = FORMATS[name]
     codes = np.arange(SIGN)
     exponents, mantissas = codes >> form.mantissa_bits, codes & ((1 << form.mantissa_bits) - 1)
@@ -83,7 +83,7 @@ def _table(name: str) -> Values:
     positive[form.largest + 1 :] = np.nan
     if form.infinity is not None:
         positive[form.infinity] = np.inf
-    table: Values = np.concatenate([positive, -positive])
+    table: FloatArray = np.concatenate([positive, -positive])
     if not form.has_negative_zero:
         table[form.no_number] = np.nan
     table.setflags(write=False)

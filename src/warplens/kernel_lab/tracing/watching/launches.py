@@ -15,7 +15,7 @@ import numpy as np
 
 from warplens.kernel_lab.tracing.interpreter.routing import one_launch
 from warplens.kernel_lab.tracing.interpreter.taps import TAG, Taps
-from warplens.kernel_lab.tracing.records import Array, Launch, Values
+from warplens.kernel_lab.tracing.records import Array, KeptValues, Launch
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.watching.faults import KernelFault, program_text, statement_at
 from warplens.kernel_lab.tracing.watching.recorder import Recorder, RecordingOptions
@@ -165,7 +165,7 @@ class LaunchTrace:
     def _finish(self, path: Any) -> Launch:
         recorder, code = self.recorder, self.kernel.__code__
         keep = self.options.mode == "record"
-        values = Values(tuple(recorder.values), self.before, self._tensor_values()) if self.options.values else None
+        values = KeptValues(tuple(recorder.values), self.before, self._tensor_values()) if self.options.values else None
         return Launch(
             index=self.index,
             kernel=self.kernel.__name__,

@@ -17,7 +17,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass
-class Storage:
+class TensorStorage:
     """Memory from `start` up to `end`; `unit` is the size of the smallest element that arguments see in it."""
 
     start: int
@@ -35,7 +35,7 @@ class Memory:
     def __init__(self) -> None:
         self.tensors: list[TensorInfo] = []
         self.host_tensors: list[Any] = []
-        self.storages: list[Storage] = []
+        self.storages: list[TensorStorage] = []
         self._starts: list[int] = []
         self._by_start: list[int] = []
 
@@ -46,7 +46,7 @@ class Memory:
         if number is None:
             number = len(self.storages)
             start = storage.data_ptr()
-            self.storages.append(Storage(start, start + storage.nbytes(), 0, Shadow(0, None), undefined))
+            self.storages.append(TensorStorage(start, start + storage.nbytes(), 0, Shadow(0, None), undefined))
         info = TensorInfo(
             name,
             str(tensor.dtype).removeprefix("torch."),
@@ -72,7 +72,7 @@ class Memory:
         self._by_start = order
         self._starts = [self.storages[at].start for at in order]
 
-    def owner(self, tag: int | None, address: int) -> tuple[int, Storage | None]:
+    def owner(self, tag: int | None, address: int) -> tuple[int, TensorStorage | None]:
         """The argument a pointer came from; where its origin is lost, the first argument whose memory it is in."""
         if tag is not None:
             return tag, self.storages[self.tensors[tag].storage]

@@ -22,7 +22,7 @@ from warplens.kernel_lab.tracing.watching.faults import (
     race_message,
     uninitialised_message,
 )
-from warplens.kernel_lab.tracing.watching.memory import Memory, Storage
+from warplens.kernel_lab.tracing.watching.memory import Memory, TensorStorage
 from warplens.kernel_lab.tracing.watching.orders import NO_ORDER, Orders
 from warplens.kernel_lab.tracing.watching.patterns import Block, Book
 from warplens.kernel_lab.tracing.watching.sectors import Waiting
@@ -233,7 +233,7 @@ class Recorder:
         mask: Bools,
         itemsize: int,
         tensor: int,
-        storage: Storage,
+        storage: TensorStorage,
         tag: int | None,
     ) -> Bools | None:
         """Reports the lanes outside the storage and gives the mask without them."""
@@ -252,7 +252,9 @@ class Recorder:
         kept: Bools = mask & ~outside
         return kept
 
-    def _mark(self, site: int, op: str, tensor: int, storage: Storage, block: Block, first: int, itemsize: int) -> None:
+    def _mark(
+        self, site: int, op: str, tensor: int, storage: TensorStorage, block: Block, first: int, itemsize: int
+    ) -> None:
         shadow = storage.shadow
         area = Area(block.cells, (first - storage.start) // storage.unit, itemsize // storage.unit)
         if op == "load":
@@ -264,7 +266,9 @@ class Recorder:
         for conflict in found:
             self._conflict(conflict, site, op, tensor, storage, itemsize)
 
-    def _conflict(self, conflict: Conflict, site: int, op: str, tensor: int, storage: Storage, itemsize: int) -> None:
+    def _conflict(
+        self, conflict: Conflict, site: int, op: str, tensor: int, storage: TensorStorage, itemsize: int
+    ) -> None:
         units, earlier = conflict.units, conflict.earlier
         if earlier is not None:
             unordered = ~np.isin(earlier, [number for number in np.unique(earlier) if self._ordered(int(number))])

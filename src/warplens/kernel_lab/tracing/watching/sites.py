@@ -63,7 +63,7 @@ class Sites:
         return inner
 
     def _add(self, frames: list[FrameType]) -> int:
-        path = tuple(place_of(frame) for frame in reversed(frames))
+        path = tuple(source_line_of(frame) for frame in reversed(frames))
         number = self._by_place.get(path)
         if number is None:
             file, line, function = path[-1] if path else ("", 0, "")
@@ -72,7 +72,7 @@ class Sites:
         return number
 
 
-def place_of(frame: FrameType) -> Place:
+def source_line_of(frame: FrameType) -> Place:
     return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
 
 
@@ -82,7 +82,7 @@ def host_path() -> tuple[Place, ...]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(places) < MOST_HOST_FRAMES:
         if not is_inner_file(frame.f_code.co_filename):
-            places.append(place_of(frame))
+            places.append(source_line_of(frame))
         frame = frame.f_back
     return tuple(reversed(places))
 
