@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
-from warplens.advice.rows import CategoryRow, OpRow, QualityRow, RowT, TimedRow, numbered
+from warplens.advice.rows import CategoryRow, OpRow, PhaseRow, QualityRow, RowT, TimedRow, numbered
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.wording import words
 from warplens.analyses.missing_data import TORCH
@@ -268,6 +268,10 @@ class TraceFigures:
     @cached_property
     def notes(self) -> list[QualityRow]:
         return self.rows(QualityRow)
+
+    @cached_property
+    def phases(self) -> dict[str, PhaseRow]:
+        return {phase.phase: phase for phase in self.rows(PhaseRow)}
 
     @cached_property
     def note_codes(self) -> set[str]:

@@ -48,10 +48,11 @@ def gap_rows(figures: TraceFigures, gaps: pl.DataFrame, top: int = 5) -> tuple[E
 
 
 def _gap_row(figures: TraceFigures, gaps: pl.DataFrame, place: str) -> Evidence:
-    length_us, cause, activity, after = gaps.select("gap_us", "cause", "host_activity", "after").row(_longest(gaps))
+    longest = _longest(gaps)
+    cause, activity, after = (gaps[name][longest] for name in ("cause", "host_activity", "after"))
     waited_ms = figures.gap_gain_ms(gaps)
     return Evidence(
-        f"gap of up to {length_us / 1e3:.2f} ms",
+        f"gap of up to {gaps['gap_us'][longest] / 1e3:.2f} ms",
         detail=f"{cause}: {activity}, before {after}",
         count=len(gaps),
         time_ms=waited_ms,
@@ -67,7 +68,8 @@ def _longest(gaps: pl.DataFrame) -> int:
 
 def _gap_targets(gaps: pl.DataFrame) -> tuple[Target, ...]:
     """The longest of some gaps, and all gaps of its cause."""
-    start_ms, length_us, cause = gaps.select("start_ms", "gap_us", "cause").row(_longest(gaps))
+    longest = _longest(gaps)
+    start_ms, length_us, cause = (gaps[name][longest] for name in ("start_ms", "gap_us", "cause"))
     start_ns = round(1e6 * start_ms)
     return (RangeTarget(start_ns, start_ns + round(1e3 * length_us)), RowsTarget("gaps", "cause", cause))
 
@@ -147,7 +149,7 @@ def short_kernels(figures: TraceFigures) -> Iterator[Finding]:
 def _launch_gaps(figures: TraceFigures) -> pl.DataFrame:
     """Gaps that launches explain, without the long ones that WL107 counts."""
     stalls = stalls_in_one_place(figures)
-    return gaps_of(figures, "launch").join(stalls, on=["device", "start_ms"], how="anti", maintain_order="left")
+    return gaps_of(figures, "launch").join(stalls, on=["device", "start_ms"], how="anti")
 
 
 def _host_bound(figures: TraceFigures) -> str:
@@ -182,7 +184,7 @@ def long_stalls(figures: TraceFigures) -> Iterator[Finding]:
     if not len(gaps):
         return
     share = 100 * float(gaps["gap_us"].sum()) / max(figures.idle_us, 1e-9)
-    longest_us, after = gaps.select("gap_us", "after").row(_longest(gaps))
+    longest_us, after = gaps["gap_us"][_longest(gaps)], gaps["after"][_longest(gaps)]
     yield _gap_finding(
         figures,
         "WL107",

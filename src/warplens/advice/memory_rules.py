@@ -10,7 +10,7 @@ import polars as pl
 from warplens.advice.evidence import kernel_evidence, op_evidence, summed
 from warplens.advice.figures import TraceFigures
 from warplens.advice.matrix_rules import ON_SCORES
-from warplens.advice.rows import ChainRow, KernelRow, OpRow, PhaseRow
+from warplens.advice.rows import ChainRow, KernelRow, OpRow
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.missing_data import NO_STACKS
 from warplens.model.finding import Evidence, Finding
@@ -146,7 +146,7 @@ def slowed_by_stacks(figures: TraceFigures) -> str:
 
 def many_launch_optimizer(figures: TraceFigures) -> Iterator[Finding]:
     """An optimizer that launches kernels for each parameter, or several passes over all of them."""
-    optimizer = next((phase for phase in figures.rows(PhaseRow) if phase.phase == "optimizer"), None)
+    optimizer = figures.phases.get("optimizer")
     if optimizer is None:
         return
     per_step = optimizer.count / max(1, figures.steps)

@@ -9,7 +9,7 @@ import polars as pl
 
 from warplens.advice.evidence import kernel_evidence, summed
 from warplens.advice.figures import TraceFigures, is_underfilled
-from warplens.advice.rows import CollectiveRow, KernelRow, LaunchRow, PhaseRow, StepRow
+from warplens.advice.rows import CollectiveRow, KernelRow, LaunchRow, StepRow
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.work.comm import UNKNOWN
 from warplens.categories import OTHER
@@ -75,7 +75,7 @@ def doubtful_trace(figures: TraceFigures) -> Iterator[Finding]:
         if note.code in DOUBTFUL and (note.code != "not_events" or note.count > 1)
     ]
     # Work that was queued before the recording began is no fault: steps and ops leave it out, and say so.
-    unlinked = next((phase for phase in figures.rows(PhaseRow) if phase.phase == "unknown"), None)
+    unlinked = figures.phases.get("unknown")
     if unlinked and unlinked.percent >= THRESHOLDS.unlinked_percent and not UNLINKED_BY_DESIGN & figures.note_codes:
         share = f"{unlinked.percent:.0f} % of GPU time has no recorded launch"
         text = f"{share} although other work has, so it has no op, line or step"
@@ -270,7 +270,7 @@ def _launch_evidence(figures: TraceFigures, launch: LaunchRow) -> Evidence:
 
 def recompute(figures: TraceFigures) -> Iterator[Finding]:
     """Forward work that activation checkpointing does twice."""
-    recomputed = next((phase for phase in figures.rows(PhaseRow) if phase.phase == "recompute"), None)
+    recomputed = figures.phases.get("recompute")
     if recomputed is None:
         return
     gain_ms = figures.row_ms(recomputed)
