@@ -22,12 +22,12 @@ def sorted_unique(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def distinct(*columns: npt.NDArray[np.int64]) -> tuple[list[tuple[int, ...]], npt.NDArray[np.int64]]:
-    """The different rows in order of appearance, and for each row its place among those.
+    """The different rows in order of appearance, and for each row its index among those.
 
     >>> distinct(np.array([7, 7, 3]), np.array([1, 1, 1]))
     ([(7, 1), (3, 1)], array([0, 0, 1]))
     """
-    frame = pl.DataFrame({str(place): column for place, column in enumerate(columns)})
+    frame = pl.DataFrame({str(index): column for index, column in enumerate(columns)})
     rows = frame.unique(maintain_order=True)
-    placed = frame.join(rows.with_row_index("place"), on=frame.columns, how="left", maintain_order="left")
-    return rows.rows(), placed["place"].to_numpy().astype(np.int64)
+    indexed = frame.join(rows.with_row_index("index"), on=frame.columns, how="left", maintain_order="left")
+    return rows.rows(), indexed["index"].to_numpy().astype(np.int64)

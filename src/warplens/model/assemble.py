@@ -150,8 +150,8 @@ def _numbered(device: Ints) -> Ints:
 def row_order(kind: Array, lane: Ints, start: Ints, duration: Ints) -> npt.NDArray[np.intp]:
     """By lane, then start, longest first; of equal intervals the kind that calls the other comes first."""
     rank = np.full(len(CODE), len(NESTED))
-    for place, name in enumerate(NESTED):
-        rank[CODE[name]] = place
+    for index, name in enumerate(NESTED):
+        rank[CODE[name]] = index
     within_start = -duration * (len(NESTED) + 1) + rank[kind]
     span = int(start.max(initial=0)) + 1
     if span * (int(lane.max(initial=0)) + 1) >= 2**62:
@@ -255,5 +255,5 @@ def _op_starting_at(events: pl.DataFrame, lane: Ints, start: Ints) -> Ints:
     starts = sorted_unique(op_start)
     code = np.minimum(np.searchsorted(starts, start), len(starts) - 1)
     keys, wanted = op_lane * len(starts) + np.searchsorted(starts, op_start), lane * len(starts) + code
-    place = np.maximum(np.searchsorted(keys, wanted, side="right") - 1, 0)
-    return np.where((keys[place] == wanted) & (starts[code] == start), rows[place], NONE)
+    index = np.maximum(np.searchsorted(keys, wanted, side="right") - 1, 0)
+    return np.where((keys[index] == wanted) & (starts[code] == start), rows[index], NONE)

@@ -165,19 +165,19 @@ class TraceBuilder:
 
     def name_codes(self, name_of: Callable[..., str], *columns: Ints) -> Ints:
         """Codes of names that depend on some columns; each different row is named once."""
-        rows, place = distinct(*columns)
-        return np.array([self.names[name_of(*row)] for row in rows], np.int64)[place]
+        rows, index = distinct(*columns)
+        return np.array([self.names[name_of(*row)] for row in rows], np.int64)[index]
 
     def lane_codes(self, lane_of: Callable[..., Lane], *columns: Ints) -> Ints:
         """Lanes that depend on some columns, likewise."""
-        rows, place = distinct(*columns)
-        return np.array([self.lanes[lane_of(*row)] for row in rows], np.int64)[place]
+        rows, index = distinct(*columns)
+        return np.array([self.lanes[lane_of(*row)] for row in rows], np.int64)[index]
 
     def geometry_codes(self, grid: Sequence[Ints], block: Sequence[Ints], registers: Ints, shared_bytes: Ints) -> Ints:
         """Codes of launch geometries; `grid` and `block` have a column for each of x, y and z."""
-        rows, place = distinct(*grid, *block, registers, shared_bytes)
+        rows, index = distinct(*grid, *block, registers, shared_bytes)
         geometries = (LaunchGeometry(str(list(row[:3])), str(list(row[3:6])), row[6], row[7]) for row in rows)
-        return np.array([self.geometries[geometry] for geometry in geometries], np.int64)[place]
+        return np.array([self.geometries[geometry] for geometry in geometries], np.int64)[index]
 
     def add_copies(self, copies: Iterable[tuple[int, int]]) -> None:
         """How many bytes events move: (event, bytes); negative sizes are unknown ones."""

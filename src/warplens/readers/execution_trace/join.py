@@ -120,11 +120,11 @@ def _same_shapes(pairs: pl.DataFrame) -> pl.Series:
     """Whether both recorded equal shapes; false for all where too many differ."""
     columns = ("call_dims", "call_types", "input_shapes", "input_types")
     distinct: dict[tuple[str, ...], int] = {}
-    places = []
+    codes = []
     for row in pairs.select(columns).iter_rows():
-        places.append(distinct.setdefault(row, len(distinct)))
+        codes.append(distinct.setdefault(row, len(distinct)))
     verdicts = np.array([_agree(*row) for row in distinct], bool)
-    agrees = verdicts[places] if places else np.zeros(0, bool)
+    agrees = verdicts[codes] if codes else np.zeros(0, bool)
     named = pairs["same_name"].to_numpy()
     if named.any() and (~agrees[named]).mean() > OTHER_RUN:
         agrees = np.zeros(len(agrees), bool)

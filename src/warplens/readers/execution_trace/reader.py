@@ -97,8 +97,8 @@ def _callers(calls: pl.DataFrame) -> tuple[Ints, int]:
 def _rows_of(wanted: Ints, key: Ints) -> Ints:
     """Where each number stands in `key`, the first time; -1 where it does not, or is absent itself."""
     order = np.argsort(key, kind="stable")
-    place = np.minimum(np.searchsorted(key[order], wanted), max(0, len(key) - 1))
-    rows = order[place]
+    index = np.minimum(np.searchsorted(key[order], wanted), max(0, len(key) - 1))
+    rows = order[index]
     return np.where((key[rows] == wanted) & (wanted >= 0), rows, NONE)
 
 

@@ -90,9 +90,9 @@ def _close_begin_end(events: KinetoEvents) -> None:
 
 def _close_latest(stack: list[KinetoEvent], name: str) -> KinetoEvent:
     """The begin that an end belongs to: the latest of its name, and the latest of all where none has it."""
-    place = next((place for place in reversed(range(len(stack))) if stack[place].name == name), len(stack) - 1)
-    begin = stack[place]
-    del stack[place:]
+    index = next((index for index in reversed(range(len(stack))) if stack[index].name == name), len(stack) - 1)
+    begin = stack[index]
+    del stack[index:]
     return begin
 
 
@@ -125,20 +125,20 @@ def _chrome_detail(columns: EventColumns) -> str:
 def _fill_devices(builder: TraceBuilder, columns: EventColumns) -> None:
     """GPU work without `device` or `stream` in its args has the numbers of its process and thread."""
     gpu = columns.is_gpu_work
-    for place, column in enumerate(("device", "stream")):
+    for index, column in enumerate(("device", "stream")):
         values = columns.whole_column(column)
         unknown = gpu & (values < 0)
         if unknown.any():
-            numbers = np.array([_lane_number(builder, lane, place) for lane in builder.lanes.in_order], np.int64)
+            numbers = np.array([_lane_number(builder, lane, index) for lane in builder.lanes.in_order], np.int64)
             values[unknown] = numbers[columns.lane[unknown]]
     device = columns.whole_column("device")
     device[device >= MAX_DEVICE] = 0
 
 
-def _lane_number(builder: TraceBuilder, lane: Lane, place: int) -> int:
+def _lane_number(builder: TraceBuilder, lane: Lane, index: int) -> int:
     """A device's number from its process's name ("/device:GPU:0") where there is one, else the id itself."""
-    named = re.fullmatch(r"/device:\w+:(\d{1,9})", builder.process_names.get(lane[0], "")) if place == 0 else None
-    return int(named[1]) if named else _number(lane[place])
+    named = re.fullmatch(r"/device:\w+:(\d{1,9})", builder.process_names.get(lane[0], "")) if index == 0 else None
+    return int(named[1]) if named else _number(lane[index])
 
 
 def _number(value: object) -> int:

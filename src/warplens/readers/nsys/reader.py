@@ -197,16 +197,16 @@ class _Export:
     def _range_names(self, ranges: Columns) -> Ints:
         """The text of each range, registered (by id) or its own, behind the name of its domain."""
         own: Codes[str | None] = Codes()
-        place = own.of(self.texts).astype(np.int64)
+        index = own.of(self.texts).astype(np.int64)
         texts = list(own)
         registered = self.database.text_of(STRINGS, "id", "value", ranges["name"])
 
-        def name_of(process: int, domain: int, code: int, place: int) -> str:
-            name = texts[place] or registered.get(code) or UNNAMED["range"]
+        def name_of(process: int, domain: int, code: int, index: int) -> str:
+            name = texts[index] or registered.get(code) or UNNAMED["range"]
             prefix = self.domains.get((process, domain), "")
             return f"{prefix}:{name}" if prefix else name
 
-        return self.builder.name_codes(name_of, ranges["process"], ranges["domain"], ranges["name"], place)
+        return self.builder.name_codes(name_of, ranges["process"], ranges["domain"], ranges["name"], index)
 
     def _domains(self, rows: Columns, texts: list[str | None]) -> dict[tuple[int, int], str]:
         """Names of NVTX domains by process and id; 0 is the default domain, which has none."""
@@ -217,7 +217,7 @@ class _Export:
 
     def _threads(self, table: Columns) -> Ints:
         thread = np.where(table["global"] == NONE, 0, table["global"] & ID_MASK)
-        return self.builder.lane_codes(lambda place, tid: (self.pids[place], tid), table["process"], thread)
+        return self.builder.lane_codes(lambda index, tid: (self.pids[index], tid), table["process"], thread)
 
     def _name_lanes(self) -> None:
         for pid, name in self.database.texts("PROCESSES", "pid", "name"):
@@ -243,8 +243,8 @@ def _devices(database: Database) -> list[Device]:
     table = next((table for table in GPU_TABLES if table in database.tables), GPU_TABLES[0])
     columns, names = database.ints_and_text(table, GPU, "name")
     devices: dict[int, Device] = {}
-    for place, name in enumerate(names):
-        gpu = {column: max(0, int(values[place])) for column, values in columns.items()}
+    for index, name in enumerate(names):
+        gpu = {column: max(0, int(values[index])) for column, values in columns.items()}
         devices[gpu["id"]] = Device(
             id=gpu["id"],
             name=name or "",

@@ -103,26 +103,26 @@ class _Scan(Generic[E]):
             self.damage["truncated"] = 1
         return self.events, +self.damage
 
-    def _read_array(self, place: int) -> int:
-        """Reads the events from a place inside an array on; returns the place after the array."""
+    def _read_array(self, position: int) -> int:
+        """Reads the events from a position inside an array on; returns the position after the array."""
         decoder = json.JSONDecoder(strict=False)
         while True:
-            entry = NOT_A_SEPARATOR.search(self.text, place)
-            place = entry.start() if entry else len(self.text)
-            if self.text.startswith("]", place):
-                return place + 1
+            entry = NOT_A_SEPARATOR.search(self.text, position)
+            position = entry.start() if entry else len(self.text)
+            if self.text.startswith("]", position):
+                return position + 1
             try:
-                value, place = decoder.raw_decode(self.text, place)
+                value, position = decoder.raw_decode(self.text, position)
             except (ValueError, RecursionError) as error:
-                place = self._next_event(place, error)
-                if place < 0:
+                position = self._next_event(position, error)
+                if position < 0:
                     return len(self.text)
             else:
                 self._keep(value)
 
-    def _next_event(self, place: int, error: Exception) -> int:
+    def _next_event(self, position: int, error: Exception) -> int:
         """Where the next event after a damaged one begins; -1 where there is none."""
-        following = None if is_cut(error) else NEXT_EVENT.search(self.text, place + 1)
+        following = None if is_cut(error) else NEXT_EVENT.search(self.text, position + 1)
         self.damage["truncated" if is_cut(error) else "damaged"] += 1
         return following.end() - 1 if following else -1
 

@@ -220,8 +220,8 @@ def _looked_up(keys: Ints, values: Ints, wanted: Ints) -> Ints:
     if len(keys) == 0:
         return np.full(len(wanted), NONE, np.int64)
     order = np.argsort(keys, kind="stable")
-    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
-    return np.where(keys[place] == wanted, values[place], NONE)
+    index = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    return np.where(keys[index] == wanted, values[index], NONE)
 
 
 def _decoded(kind: type[Stored], text: str | None) -> Stored:

@@ -143,7 +143,7 @@ class _ToolEvents:
         self.tool = tool
         self.builder = TraceBuilder()
         self.gpus = {agent.id.handle: agent for agent in tool.agents if agent.type == GPU_AGENT}
-        self.number = {handle: _number(agent, place) for place, (handle, agent) in enumerate(self.gpus.items())}
+        self.number = {handle: _number(agent, index) for index, (handle, agent) in enumerate(self.gpus.items())}
         self._add_all()
 
     def _add_all(self) -> None:
@@ -213,5 +213,5 @@ class _ToolEvents:
         ]  # fmt: skip
 
 
-def _number(agent: Agent, place: int) -> int:
-    return agent.logical_node_type_id if agent.logical_node_type_id >= 0 else place
+def _number(agent: Agent, index: int) -> int:
+    return agent.logical_node_type_id if agent.logical_node_type_id >= 0 else index

@@ -1,6 +1,6 @@
 """Protocol-buffer messages without a schema: field numbers and raw values, whatever state the bytes are in.
 
-A message that goes wrong yields the fields before that place, and `Damage` says so. A file that ends early
+A message that goes wrong yields the fields before that position, and `Damage` says so. A file that ends early
 leaves its last messages cut; a cut message still yields its whole fields, so what is intact is found however deep
 it lies. Most messages are small and in order: `fields_of` reads those at once, in a third of the time.
 """
@@ -45,28 +45,28 @@ class Message:
         A field that reaches beyond the end is left out, unless `partial` has its number: then what is there of it
         comes as a cut message.
         """
-        view, end, place = self.view, len(self.view), 0
-        while place < end:
-            tag, place = _varint(view, place)
+        view, end, position = self.view, len(self.view), 0
+        while position < end:
+            tag, position = _varint(view, position)
             wire = tag & 7
-            if place > end or tag < 8 or wire not in (VARINT, FIXED64, BYTES, FIXED32):
-                return self._stopped(damage, ran_out=place > end)
+            if position > end or tag < 8 or wire not in (VARINT, FIXED64, BYTES, FIXED32):
+                return self._stopped(damage, ran_out=position > end)
             if wire == VARINT:
-                value, place = _varint(view, place)
-                if place > end:
+                value, position = _varint(view, position)
+                if position > end:
                     return self._stopped(damage, ran_out=True)
                 yield tag >> 3, value
                 continue
             size = 8 if wire == FIXED64 else 4
             if wire == BYTES:
-                size, place = _varint(view, place)
-            if place + size > end:
+                size, position = _varint(view, position)
+            if position + size > end:
                 self._stopped(damage, ran_out=True)
-                if place <= end and wire == BYTES and tag >> 3 in partial:
-                    yield tag >> 3, Message(view[place:], is_cut=True)
+                if position <= end and wire == BYTES and tag >> 3 in partial:
+                    yield tag >> 3, Message(view[position:], is_cut=True)
                 return None
-            yield tag >> 3, Message(view[place : place + size])
-            place += size
+            yield tag >> 3, Message(view[position : position + size])
+            position += size
         return None
 
     def _stopped(self, damage: Damage, *, ran_out: bool) -> None:
@@ -86,7 +86,7 @@ def fields_of(data: bytes, damage: Damage) -> Fields:
 
 
 def raw_fields(message: Message, damage: Damage) -> Fields:
-    """The same of a message that may be cut or damaged: what comes before that place."""
+    """The same of a message that may be cut or damaged: what comes before that position."""
     if not message.is_cut:
         fields = _sound_fields(bytes(message.view))
         if fields is not None:
@@ -105,10 +105,10 @@ def varints(value: int | bytes) -> list[int]:
     """The numbers of a repeated field, packed into one or written one by one."""
     if isinstance(value, int):
         return [value]
-    numbers, place = [], 0
+    numbers, position = [], 0
     try:
-        while place < len(value):
-            number, place = _long_varint(value, place)
+        while position < len(value):
+            number, position = _long_varint(value, position)
             numbers.append(number)
     except IndexError:
         pass
@@ -130,16 +130,16 @@ def signed(value: int) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _varint(view: memoryview, place: int) -> tuple[int, int]:
-    """The number at `place` and the place after it; beyond the end where it has none."""
+def _varint(view: memoryview, position: int) -> tuple[int, int]:
+    """The number at `position` and the position after it; beyond the end where it has none."""
     value = shift = 0
     end = len(view)
-    while place < end:
-        byte = view[place]
-        place += 1
+    while position < end:
+        byte = view[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & 0xFFFF_FFFF_FFFF_FFFF, place
+            return value & 0xFFFF_FFFF_FFFF_FFFF, position
         shift += 7
         if shift > LAST_SHIFT:
             break
@@ -150,21 +150,21 @@ def _sound_fields(data: bytes) -> Fields | None:
     """The fields of a message in order; None where it is not."""
     fields: Fields = []
     add = fields.append
-    place, end = 0, len(data)
+    position, end = 0, len(data)
     try:
-        while place < end:
-            tag = data[place]
-            place += 1
+        while position < end:
+            tag = data[position]
+            position += 1
             if tag >= 0x80:
-                tag, place = _long_varint(data, place - 1)
+                tag, position = _long_varint(data, position - 1)
             if tag < 8:
                 return None
             wire = tag & 7
             if wire in NUMBERED:
-                value = data[place]
-                place += 1
+                value = data[position]
+                position += 1
                 if value >= 0x80:
-                    value, place = _long_varint(data, place - 1)
+                    value, position = _long_varint(data, position - 1)
                 if wire == VARINT:
                     add((tag >> 3, value))
                     continue
@@ -172,22 +172,22 @@ def _sound_fields(data: bytes) -> Fields | None:
                 value = FIXED_SIZES[wire]
             else:
                 return None
-            add((tag >> 3, data[place : place + value]))
-            place += value
+            add((tag >> 3, data[position : position + value]))
+            position += value
     except IndexError:
         return None
-    return fields if place == end else None
+    return fields if position == end else None
 
 
-def _long_varint(data: bytes, place: int) -> tuple[int, int]:
-    """The number at `place` and the place after it; an IndexError where it has none."""
+def _long_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number at `position` and the position after it; an IndexError where it has none."""
     value = shift = 0
     while True:
-        byte = data[place]
-        place += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return value & 0xFFFF_FFFF_FFFF_FFFF, place
+            return value & 0xFFFF_FFFF_FFFF_FFFF, position
         shift += 7
         if shift > LAST_SHIFT:
-            raise IndexError(place)
+            raise IndexError(position)

@@ -141,7 +141,7 @@ def _decompress_until_error(stored: bytes, position: int) -> list[bytes]:
             parts.append(decompressor.decompress(step))
         except zlib.error:
             with suppress(zlib.error):
-                parts.extend(before.decompress(step[place : place + 1]) for place in range(len(step)))
+                parts.extend(before.decompress(step[index : index + 1]) for index in range(len(step)))
             break
         if sum(map(len, parts)) >= MAX_TEXT_BYTES:
             break
