@@ -85,7 +85,7 @@ def test_a_trace_of_kernels_alone(tmp_path: Path, show: Show) -> None:
     profile, path = made(kernels(), tmp_path)
     page = show(path)
     assert "GPU 0" in section(page, "timeline")
-    assert "100 % of it has no recorded launch, so nobody knows who called it." in section(page, "flame")
+    assert "100 % of it has no recorded launch, so its caller is unknown." in section(page, "flame")
     cpu = page.page.locator("#flame").get_by_role("button", name="CPU time")
     assert cpu.is_disabled()
     assert cpu.get_attribute("title") == "no host events in this trace"

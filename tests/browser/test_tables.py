@@ -261,9 +261,9 @@ def test_filters_keep_the_rows_that_they_name(page: Any, profile: warplens.Profi
     for text, problem in (
         ("total_us>many", "holds numbers"),
         ("nonsense:1", "no column nonsense"),
-        ('"open', "no partner"),
+        ('"open', "Unmatched quotation mark"),
         ("op>3", "holds text"),
-        ("total_us>", "Nothing stands after"),
+        ("total_us>", "No value after"),
     ):
         page.state(filter=text)
         assert problem in page.page.locator(".tv-problem").inner_text()

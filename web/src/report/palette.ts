@@ -37,7 +37,7 @@ export class Palette {
     waits.forEach((name, place) => this.regions.set(name, GREYS[place % GREYS.length]));
     work.forEach((name, place) => this.regions.set(name, rich[place % rich.length]));
   }
-  /** Of host events: pale, to stand back behind kernels; on a dark page dark. */
+  /** Of host events: pale next to kernels; dark on a dark page. */
   kind(kind: string): string {
     const colour = this.header.kindColours[kind] ?? NONE;
     return this.dark ? darkened(colour) : colour;

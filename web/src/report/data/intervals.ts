@@ -38,7 +38,7 @@ export function length({ starts, ends }: Union): number {
   return sum;
 }
 
-/** What of `a` lies in none of `b`. */
+/** The parts of `a` that are in none of `b`. */
 export function subtract(a: Union, b: Union): Union {
   const starts: number[] = [];
   const ends: number[] = [];

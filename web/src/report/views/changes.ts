@@ -57,7 +57,7 @@ function ofTraces(app: App, table: Table): Changes {
       go: () => app.go({ to: "table", table: isCategory ? "diff_kernels" : "diff_summary", filter: isCategory ? `"${part}"` : "", row }),
     };
   });
-  return { note: `${table.notes.join("; ")}. ~ marks what lies inside the runs' own spread.`, rows, table: "diff_summary" };
+  return { note: `${table.notes.join("; ")}. ~ marks changes within the runs' own spread.`, rows, table: "diff_summary" };
 }
 
 /** Without timelines: all GPU time, and that of each kernel category. */

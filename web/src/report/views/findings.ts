@@ -29,20 +29,20 @@ const SHOWN = 6;
 const NOTE = "Findings are about the whole trace, whatever is selected below. Gains overlap: they do not add up. ≤ marks an upper bound.";
 
 function nothingFound(app: App): string {
-  if (!app.scene?.hasGpu) return "No GPU work in this trace, so there is nothing to advise on it.";
+  if (!app.scene?.hasGpu) return "No GPU work in this trace, so there is no advice.";
   const quality = app.wholeTable("quality");
   const missing = Object.keys(UNCHECKED)
     .filter((code) => quality.find("code", code) >= 0)
     .map((code) => UNCHECKED[code]);
-  const unknown = missing.length ? ` Not everything could be looked at: ${missing.join("; ")}.` : "";
-  return `No finding: nothing that could be checked would win a noticeable share of the time.${unknown}`;
+  const unknown = missing.length ? ` Not everything could be checked: ${missing.join("; ")}.` : "";
+  return `No finding: no change that could be checked would save a noticeable share of the time.${unknown}`;
 }
 
 const UNCHECKED: Record<string, string> = {
   // What a trace lacks: which checks that rules out.
-  no_host: "without the host's side nobody can tell why the GPU waits",
-  no_shapes: "without shapes there are no costs, so slow products, casts and layouts go unseen",
-  unknown_gpu: "without the GPU's limits nothing can be measured against them",
+  no_host: "without host events, the reason why the GPU waits is unknown",
+  no_shapes: "without shapes there are no costs, so slow matrix products, casts and layouts are not detected",
+  unknown_gpu: "without the GPU's limits nothing can be compared with them",
   unlinked_kernels: "work without a recorded launch belongs to no op or line",
   graph_mode: "inside graphs no ops are recorded",
 };

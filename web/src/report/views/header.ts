@@ -1,4 +1,4 @@
-// The top of the page: what was recorded, the verdict, what the trace cannot tell, search, theme and help.
+// The top of the page: what was recorded, the verdict, what the trace cannot show, search, theme and help.
 import type { App, View } from "../app";
 import { h, replace } from "../../shared/dom";
 import { formatPlural } from "../../shared/format";
@@ -34,7 +34,7 @@ export function mountHeader(host: HTMLElement, app: App): View {
     ),
     h("p", { class: "facts" }, ...factLine(app)),
     h("p", { class: "verdict", text: header.facts["verdict"] ?? "" }),
-    h("div", { class: "badges", attrs: { role: "list", "aria-label": "What this trace can and cannot tell" } }, ...badges(app)),
+    h("div", { class: "badges", attrs: { role: "list", "aria-label": "What this trace can and cannot show" } }, ...badges(app)),
   );
   // Beside the header, not in it: it stays in sight as long as the page scrolls.
   document.getElementById("app")?.append(scope);
@@ -75,7 +75,7 @@ function showScope(host: HTMLElement, app: App): void {
     attrs: { type: "button" },
     on: { click: () => app.store.set({ steps: [], range: null }) },
   });
-  replace(host, h("span", { text: `Below, everything but the findings is about ${app.selection.text}.` }), zoom, clear);
+  replace(host, h("span", { text: `Below, everything except the findings describes ${app.selection.text}.` }), zoom, clear);
 }
 
 /** How many events match the search, beside the box: the matches themselves may be out of sight. */

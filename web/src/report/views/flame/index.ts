@@ -34,7 +34,7 @@ class FlameView implements View {
   private readonly legend = h("p", { class: "flame-legend", attrs: { "aria-label": "Colours" } });
   private readonly asTable: HTMLElement;
   private look: Look | null = null;
-  private told = "";
+  private caption = "";
   private shownZoom: Zoom = { root: ROOT, span: ALL };
   private cursor = -1;
   private isNear = false;
@@ -101,7 +101,7 @@ class FlameView implements View {
     const { look, text, button } = this.source.make();
     this.isStale = false;
     this.look = look;
-    this.told = text;
+    this.caption = text;
     if (look) this.shownZoom = readZoom(look.frames, this.app.store.get("zoom"));
     this.host.removeAttribute("aria-busy");
     this.host.classList.add("is-made");
@@ -115,11 +115,11 @@ class FlameView implements View {
     const { look, shownZoom: zoom, cursor } = this;
     if (!look) return;
     const matches = matchesOf(look.frames, this.app.store.get("q"));
-    this.text.textContent = `${this.told} ${this.matchText(look, matches)}`;
+    this.text.textContent = `${this.caption} ${this.matchText(look, matches)}`;
     showCrumbs(this.crumbs, look, zoom, (frame) => this.zoomTo(frame));
     this.showChosen(look);
     if (this.isList) this.list.show(look, zoom.root, matches);
-    else this.chart.show({ look, zoom, cursor, matches }, `Flame graph: ${this.told} Arrow keys move, Enter zooms in, Backspace out.`);
+    else this.chart.show({ look, zoom, cursor, matches }, `Flame graph: ${this.caption} Arrow keys move, Enter zooms in, Backspace out.`);
   }
 
   private matchText({ frames, weightText }: Look, matches: Uint8Array | null): string {

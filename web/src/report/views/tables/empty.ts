@@ -24,8 +24,8 @@ const NEEDS: Record<string, string[]> = {
   memory_ops: [],
 };
 const NOTHING: Record<string, string> = {
-  quality: "Nothing to remark: stacks, shapes, steps and launches are all there.",
-  findings: "Nothing was found that would be worth changing.",
+  quality: "No notes: stacks, shapes, steps and launches are all there.",
+  findings: "No finding is worth a change.",
   evidence: "There are no findings, so there is no evidence for any.",
   gaps: "The GPU has no idle gap of this length.",
   short_kernels: "No kernel is this short.",

@@ -104,7 +104,7 @@ function gpuEvents(app: App): Table {
   );
   builder.text(
     "kernel_category",
-    "what the kernel does, told from its name",
+    "what the kernel does, derived from its name",
     (scene, event) => labels(scene).category[labelOf(scene, event)],
   );
   builder.text("op", "innermost framework op around the launch; the launching call where there is no op", (scene, event) => {
@@ -143,7 +143,7 @@ function hostEvents(app: App): Table {
   builder.text("thread", "process and thread", (scene, row) => texts.code(scene.lanes[scene.data.lane[row]].title));
   builder.number("step", "", "step that it belongs to; empty: none", ({ data }, row) => orNothing(data.step[row]));
   builder.number("depth", "", "events around it on its thread", ({ data }, row) => data.depth[row]);
-  return builder.finish("host_events", "one row per event that is no GPU work: the timeline's host lanes, and marks on its GPU lanes");
+  return builder.finish("host_events", "one row per event that is not GPU work: the timeline's host lanes, and marks on its GPU lanes");
 }
 
 /** No GPU work; and callers without a time are on no lane. */

@@ -10,7 +10,7 @@ export interface ExtraFacts {
   rows?: (app: App) => number;
   /** What else than the selection it depends on. */
   key?: (app: App) => string;
-  /** Where a row leads; rows are told by `table.originOf(row)`. */
+  /** Where a row leads; rows are given as `table.originOf(row)`. */
   target?: (app: App, origin: number) => Target | null;
 }
 /** What else is known about them; no entry is needed. */

@@ -60,9 +60,9 @@ function tokens(text: string): Token[] {
     if (at >= text.length) return found;
     TOKEN.lastIndex = at;
     const match = TOKEN.exec(text);
-    if (!match) throw new Wrong(`A quotation mark in ${text.slice(at)} has no partner.`);
+    if (!match) throw new Wrong(`Unmatched quotation mark in ${text.slice(at)}.`);
     const [, column = "", operator = "", phrase, word = ""] = match;
-    if (UNFINISHED.test(word)) throw new Wrong(`Nothing stands after ${word}: write the value right behind it.`);
+    if (UNFINISHED.test(word)) throw new Wrong(`No value after ${word}: write it without a space.`);
     found.push({ column, operator: operator as Token["operator"], value: phrase ?? word });
     at = TOKEN.lastIndex;
   }
@@ -103,7 +103,8 @@ function boolTest({ name, values }: Column, operator: Operator, value: string): 
 
 function numberTest({ name, values }: Column, operator: Operator, text: string): Test {
   const value = Number(text.replaceAll(",", ""));
-  if (!text.trim() || Number.isNaN(value)) throw new Wrong(`${name} holds numbers, and ${text || "nothing"} is none: write ${name}>10.`);
+  if (!text.trim() || Number.isNaN(value))
+    throw new Wrong(`${name} holds numbers; ${text || "an empty text"} is not a number: write ${name}>10.`);
   switch (operator) {
     case ">":
       return (row) => values[row] > value;

@@ -162,7 +162,7 @@ function stageAttributes(app: App): Record<string, string> {
     isInside
       ? `Timeline: ${formatCount(all)} regions inside kernels on ${lanes} warps.`
       : `Timeline: ${formatCount(gpu)} GPU events and ${formatCount(all - gpu)} host events on ${lanes} lanes.`,
-    "W and S zoom, A and D move, brackets step from event to event, Enter tells of one.",
+    "W and S zoom, A and D move, brackets step from event to event, Enter shows its details.",
     isInside ? "The table warp_regions sums them up." : "The button “As a table” lists the same GPU events.",
   ].join(" ");
   return { tabindex: "0", role: "application", "aria-roledescription": "timeline", "aria-label": text };
