@@ -82,6 +82,10 @@ class Opened:
         """A table as the page has it for the present selection: exact values by column."""
         return self.js(TABLE, name)
 
+    def changes(self, steps: int, act: str) -> list[int]:
+        """How many nodes and attributes of the document each of some steps changes: the work of a page, not its time."""
+        return self.js(CHANGES.replace("ACT", act), steps)
+
     def assert_quiet(self) -> None:
         """No word on the console, and no request but for the file itself and the worker inside it."""
         assert self.complaints == []
@@ -89,6 +93,25 @@ class Opened:
         assert sum(url.startswith("file://") for url in self.requests) == 1
 
 
+CHANGES = """async steps => {
+  const act = ACT;
+  const frame = () => new Promise(requestAnimationFrame);
+  const counts = [];
+  const count = records => {
+    for (const each of records) counts[counts.length - 1] += Math.max(1, each.addedNodes.length + each.removedNodes.length);
+  };
+  const observer = new MutationObserver(count);
+  observer.observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
+  for (let step = 0; step < steps; step++) {
+    counts.push(0);
+    act(step);
+    await frame();
+    await frame();
+    count(observer.takeRecords());
+  }
+  observer.disconnect();
+  return counts;
+}"""
 TABLE = """name => {
   const table = warplens.table(name);
   return Array.from({ length: table.rows }, (_, row) => Object.fromEntries(table.columns.map(column => {

@@ -18,8 +18,7 @@ from warplens.outputs.html.kernel_page import kernel_page_bytes
 
 Show = Callable[..., Any]
 M, N, K = 40, 24, 36
-SCRUB_MS = 50
-OPEN_MS = 1500
+MOST_CHANGES = 200  # nodes and attributes of the document per step
 
 
 @pytest.fixture(scope="module")
@@ -461,24 +460,10 @@ def test_a_grid_of_three_dimensions_is_shown_slice_by_slice(tmp_path: Path, show
     page.assert_quiet()
 
 
-def test_a_product_of_512_opens_and_scrubs_at_once(tmp_path: Path, show: Show) -> None:
+def test_a_step_among_the_programs_of_a_product_of_512_changes_little(tmp_path: Path, show: Show) -> None:
     """64 programs of 25 operations on blocks of 64 × 64, with values."""
     page = show(written(tmp_path, matmul(tmp_path, 512, 512, 512, block=64)), width=1500)
     assert page.js("() => [warplens.traced.length, warplens.programRows.length]") == [64, 25]
-    opened = [page.goto().js("() => performance.getEntriesByName('ready')[0].startTime") for _ in range(3)]
-    # The best of a few: others on the machine may take the rest of the time.
-    assert min(opened) < OPEN_MS
-    steps = page.js(
-        """async () => {
-          const times = [];
-          for (let step = 0; step < 21; step++) {
-            const start = performance.now();
-            warplens.step('program', 3);
-            document.body.offsetHeight;
-            times.push(performance.now() - start);
-            await new Promise(requestAnimationFrame);
-          }
-          return times;
-        }"""
-    )
-    assert min(steps[:20]) < SCRUB_MS
+    changes = page.changes(20, "() => warplens.step('program', 3)")
+    assert page.js("() => warplens.program") == 60
+    assert max(changes) < MOST_CHANGES

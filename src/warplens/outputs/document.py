@@ -50,9 +50,9 @@ class Document:
     source: str
     facts: Mapping[str, str]
     tables: Sequence[Table]
+    extras: Callable[[], Extras] | None = None
     kind: DocumentKind = "report"
     """What it is; the registry of outputs has a page for each kind."""
-    extras: Callable[[], Extras] | None = None
     headline: Sequence[str] = ()
     page: Callable[[], KernelScene | KernelCode] | None = None
     """What the pages of kernels show instead of tables: traced launches, or compiled kernels."""

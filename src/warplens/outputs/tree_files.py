@@ -53,7 +53,7 @@ def write_tree_file(
     is_page = target.output.name == PAGE
     content = with_categories(rows(), look().categories) if is_page else rows()
     extras = (lambda: Extras(command=command)) if is_page else None
-    write(target, Document(f"Warplens call tree: {name}", name, {}, [content], "paths", extras))
+    write(target, Document(f"Warplens call tree: {name}", name, {}, [content], extras, "paths"))
 
 
 def with_categories(tree: Table, categories: Mapping[str, str]) -> Table:

@@ -209,7 +209,7 @@ def _page(args: argparse.Namespace, file: Path, result: AnswerResult) -> Path | 
     path = Path(args.output) if args.output else own
     try:
         scene = kernel_scene(load(result.trace))
-        document = Document(scene.title, str(result.trace), {}, [], "kernel_trace", page=lambda: scene)
+        document = Document(scene.title, str(result.trace), {}, [], kind="kernel_trace", page=lambda: scene)
         write(Target(path, choose_output(PAGE_SUFFIX), force=True), document)
     except WarplensError as error:
         print(f"no page: {error}", file=sys.stderr)
