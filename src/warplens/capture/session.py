@@ -70,14 +70,14 @@ def begin(
 
 def deactivate(session: int | None = None) -> None:
     """Pause one session, or all; scopes cost nothing until it is activated again."""
-    for each in _chosen(session):
-        each.deactivate()
+    for chosen in _chosen(session):
+        chosen.deactivate()
 
 
 def activate(session: int | None = None) -> None:
     """Go on with one session, or all."""
-    for each in _chosen(session):
-        each.activate()
+    for chosen in _chosen(session):
+        chosen.activate()
 
 
 def finalize(session: int | None = None) -> Path | None:
@@ -86,9 +86,9 @@ def finalize(session: int | None = None) -> Path | None:
     What `warplens profile` records goes on until the program has ended.
     """
     path, failure = None, None
-    for each in _chosen(session):
+    for chosen in _chosen(session):
         try:
-            path = each.staging.target if each.is_commanded else end(each)
+            path = chosen.staging.target if chosen.is_commanded else end(chosen)
         except WarplensError as error:  # the others are ended all the same
             failure = error
     if failure is not None:

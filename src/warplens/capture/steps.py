@@ -102,8 +102,8 @@ class _OptimizerWatch:
                 finished = self._local.finished
             finally:
                 self._local.finished = outer
-            for each in finished:
-                self._called(each)
+            for optimizer_done in finished:
+                self._called(optimizer_done)
             return result
 
         return step
@@ -117,6 +117,6 @@ class _OptimizerWatch:
 
 
 def _subclasses(cls: Any) -> Iterator[Any]:
-    for each in cls.__subclasses__():
-        yield each
-        yield from _subclasses(each)
+    for subclass in cls.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)

@@ -173,12 +173,12 @@ def _settings(torch: Any, wanted: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     """The profiler's settings that this PyTorch knows of those wanted."""
     config = torch._C._profiler._ExperimentalConfig
     chosen: dict[str, Any] = {}
-    for each in wanted:
+    for setting in wanted:
         try:
-            config(**chosen, **each)
+            config(**chosen, **setting)
         except TypeError:
             continue
-        chosen |= each
+        chosen |= setting
     return chosen
 
 

@@ -93,7 +93,9 @@ class CallBuilder:
         return device, device == "cpu" and pinned
 
     def _list_dtype(self) -> str:
-        others = [each for value in self.given.values() if value.kind == "tensor" for each in value.tensors if each]
+        others = [
+            tensor for value in self.given.values() if value.kind == "tensor" for tensor in value.tensors if tensor
+        ]
         for kernel in self.kernels:
             for text, dtype in LIST_DTYPES:
                 if text in kernel:
@@ -194,7 +196,9 @@ def _tensor_argument(parameter: OpParameter, value: Recorded, call: CallBuilder,
         if parameter.optional:
             return NONE
         raise NotReplayable(f"the tensors of {name!r} are not recorded; an ExecutionTrace has them")
-    if not value.tensors and any(each.kind == "tensors" and not each.tensors for each in _first_lists(call)):
+    if not value.tensors and any(
+        argument.kind == "tensors" and not argument.tensors for argument in _first_lists(call)
+    ):
         raise NotReplayable(
             "a list of more than 30 tensors, whose shapes the trace leaves out; an ExecutionTrace has them"
         )

@@ -65,9 +65,9 @@ def _collected(path: Path) -> dict[str, bytes]:
             return {file.name: file.read_bytes() for file in files[:MOST_FILES]}
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
-                members = [each for each in archive.infolist() if each.filename.endswith(".py")][:MOST_FILES]
-                return {PurePosixPath(each.filename).name: archive.read(each) for each in members
-                        if each.file_size <= LARGEST_BYTES}  # fmt: skip
+                members = [member for member in archive.infolist() if member.filename.endswith(".py")][:MOST_FILES]
+                return {PurePosixPath(member.filename).name: archive.read(member) for member in members
+                        if member.file_size <= LARGEST_BYTES}  # fmt: skip
         return _of_tar(path.read_bytes())
     except (OSError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
         raise FormatError(f"contains no kernel files ({error})", where=str(path)) from error

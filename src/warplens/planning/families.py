@@ -32,7 +32,11 @@ def with_families(units: Sequence[Unit]) -> list[Unit]:
     made = []
     for unit, own in zip(units, keys, strict=True):
         # Each unit goes where most others are.
-        best = max((each for each in own if each[0] in counts), key=lambda each: counts[each[0]], default=None)
+        best = max(
+            (candidate for candidate in own if candidate[0] in counts),
+            key=lambda candidate: counts[candidate[0]],
+            default=None,
+        )
         if best is None:
             made.append(unit)
             continue

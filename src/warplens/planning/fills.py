@@ -175,8 +175,8 @@ def _true_count(op: str, mask: RecordedTensor, given: Mapping[str, Recorded]) ->
         return min(_size(given.get("source"), "all") or 0, math.prod(mask.shape))
     if not INDEXING.fullmatch(op):
         return None
-    listed = [each for each in given["indices"].tensors if each is not None]
-    others = [each for each in listed if each.dtype != "bool"]
+    listed = [tensor for tensor in given["indices"].tensors if tensor is not None]
+    others = [tensor for tensor in listed if tensor.dtype != "bool"]
     if others:
         return others[0].shape[-1] if others[0].shape else None
     values, target = _tensor(given.get("values")), _tensor(given.get("self"))
@@ -202,8 +202,8 @@ def _limit(bound: Bound, given: Mapping[str, Recorded], place: int) -> int:
 def _dimension(listed: Recorded | None, place: int) -> int:
     """Which side of the indexed tensor the index at that place is for: a mask before it takes as many as it has."""
     before = listed.tensors[:place] if listed is not None else ()
-    masks = [each for each in before if each is not None and each.dtype == "bool"]
-    return place + sum(len(each.shape) - 1 for each in masks)
+    masks = [tensor for tensor in before if tensor is not None and tensor.dtype == "bool"]
+    return place + sum(len(tensor.shape) - 1 for tensor in masks)
 
 
 def _tensor(value: Recorded | None) -> RecordedTensor | None:

@@ -161,7 +161,7 @@ def _node_list(value: Any, kind: str, shape: Any, steps: Any, full: Recorded | N
     if "Tensor(" not in inner:
         if "Double" in inner and full is not None and full.kind == "scalars" and full.text:
             return full
-        return Recorded("scalars", "[" + ", ".join(_scalar_text(each) for each in value) + "]")
+        return Recorded("scalars", "[" + ", ".join(_scalar_text(item) for item in value) + "]")
     kinds = _split_types(inner)
     tensors = []
     for place, each in enumerate(value):
@@ -181,7 +181,7 @@ def _node_tensor(value: Any, kind: str, shape: Any, steps: Any) -> RecordedTenso
         return None
     _, storage, offset, elements, _, device = value
     found = _tensor(shape if isinstance(shape, list) else [], DTYPES[kind], steps)
-    if found is None or not all(isinstance(each, int) for each in (storage, offset)) or not isinstance(device, str):
+    if found is None or not all(isinstance(number, int) for number in (storage, offset)) or not isinstance(device, str):
         return None
     where = "cpu" if device.startswith("cpu") else "cuda" if device else ""
     # A tensor without elements has no storage of its own worth sharing.
@@ -207,4 +207,4 @@ def _at(values: Any, place: int) -> Any:
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, int) and not isinstance(each, bool) for each in value)
+    return isinstance(value, list) and all(isinstance(item, int) and not isinstance(item, bool) for item in value)

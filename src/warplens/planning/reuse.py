@@ -88,7 +88,7 @@ def storages_of(text: str) -> dict[int, int]:
 def _tensors(values: Any) -> Iterable[tuple[int, int]]:
     if not isinstance(values, list):
         return
-    if len(values) == 6 and isinstance(values[5], str) and all(isinstance(each, int) for each in values[:5]):
+    if len(values) == 6 and isinstance(values[5], str) and all(isinstance(number, int) for number in values[:5]):
         _, storage, _, elements, size, device = values
         if elements and not device.startswith("cpu"):
             yield storage, elements * size

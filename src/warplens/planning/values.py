@@ -53,7 +53,7 @@ def scalars(text: str, base: str) -> Argument | None:
     inside = text.strip().removeprefix("[").removesuffix("]").strip()
     parts = [part.strip() for part in inside.split(",")] if inside else []
     found = [scalar(part, base) for part in parts]
-    known = [each for each in found if each is not None]
+    known = [value for value in found if value is not None]
     return Argument("list", items=tuple(known)) if len(known) == len(found) else None
 
 

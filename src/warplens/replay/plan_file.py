@@ -333,7 +333,7 @@ def _check_storage(storage: Storage, where: str) -> None:
 def _are_digits(digits: tuple[int, ...]) -> bool:
     if len(digits) % 3 or len(digits) > 3 * MAX_DIGITS:
         return False
-    return all(1 <= each <= MAX_SIDE for place in (0, 1) for each in digits[place::3])
+    return all(1 <= number <= MAX_SIDE for place in (0, 1) for number in digits[place::3])
 
 
 def _check_argument(argument: Argument, unit: Unit, where: str) -> None:

@@ -56,7 +56,7 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in typing.get_args(kind):
             return None
-        choices = [each for each in typing.get_args(kind) if each is not type(None)]
+        choices = [choice for choice in typing.get_args(kind) if choice is not type(None)]
         return _decode(choices[0], value, where) if len(choices) == 1 else _decode_scalar(choices, value, where)
     if origin is tuple:
         if not isinstance(value, list):
@@ -133,7 +133,7 @@ def encode(value: Any) -> Any:
             if not _is_default(field, found := getattr(value, field.name))
         }
     if isinstance(value, (tuple, list)):
-        return [encode(each) for each in value]
+        return [encode(item) for item in value]
     if isinstance(value, dict):
         return {str(name): encode(each) for name, each in value.items()}
     if isinstance(value, float) and not math.isfinite(value):

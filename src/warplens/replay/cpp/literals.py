@@ -48,7 +48,7 @@ def text(value: Any) -> str:
         raise NotWritten("not a text that can be written") from error
     letters = (encoded[place : place + 1] for place in range(len(encoded)))
     # Three octal digits end by themselves, whatever follows.
-    return '"' + "".join(each.decode() if PLAIN.fullmatch(each) else f"\\{each[0]:03o}" for each in letters) + '"'
+    return '"' + "".join(byte.decode() if PLAIN.fullmatch(byte) else f"\\{byte[0]:03o}" for byte in letters) + '"'
 
 
 def integer(value: Any) -> str:

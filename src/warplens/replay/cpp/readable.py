@@ -65,16 +65,16 @@ def files(plan: ReplayPlan) -> dict[str, str]:
     """`units.cpp` and `ops.cmake`."""
     written = [found for unit in plan.units if (found := written_out(unit)) is not None]
     macros: dict[tuple[str, str, bool], str] = {}
-    for each in written:
-        macros.setdefault((each.struct, each.takes, each.is_void), f"WARPLENS_OP_{len(macros)}")
+    for call in written:
+        macros.setdefault((call.struct, call.takes, call.is_void), f"WARPLENS_OP_{len(macros)}")
     functions, rows = [], []
     checks: dict[str, None] = {}
-    for place, each in enumerate(written):
-        macro = macros[each.struct, each.takes, each.is_void]
-        functions.append(_function(place, each, macro))
-        rows.append(f"#ifdef {macro}\n      {{{literals.text(each.unit.id)}, unit_{place}}},\n#endif\n")
-        is_void = "TRUE" if each.is_void else "FALSE"
-        checks[f'warplens_op({macro} {each.struct} {each.header} "{each.takes}" {is_void})\n'] = None
+    for place, call in enumerate(written):
+        macro = macros[call.struct, call.takes, call.is_void]
+        functions.append(_function(place, call, macro))
+        rows.append(f"#ifdef {macro}\n      {{{literals.text(call.unit.id)}, unit_{place}}},\n#endif\n")
+        is_void = "TRUE" if call.is_void else "FALSE"
+        checks[f'warplens_op({macro} {call.struct} {call.header} "{call.takes}" {is_void})\n'] = None
     return {
         "units.cpp": HEADER + "".join(functions) + _table(rows, plan.id),
         "ops.cmake": "# What each macro of units.cpp asks of PyTorch.\n" + "".join(checks),
@@ -99,7 +99,7 @@ def written_out(unit: Unit) -> Written | None:
 def _written(unit: Unit, schema: schema_text.SchemaText) -> Written:
     if len(schema.parameters) != len(unit.arguments):
         raise NotWritten("its defaults are known to PyTorch only")
-    if len({each.name for each in schema.parameters}) != len(schema.parameters):
+    if len({parameter.name for parameter in schema.parameters}) != len(schema.parameters):
         raise NotWritten("two arguments of one name")
     struct = f"{schema.name}_{schema.overload}" if schema.overload else schema.name
     is_out = schema.overload == "out" and schema.name in PRETTY_OUT

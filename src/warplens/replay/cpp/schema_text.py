@@ -46,7 +46,7 @@ def parse(text: str) -> SchemaText | None:
     if parts is None or not rest.startswith(" -> "):
         return None
     parameters = [_parameter(part) for part in parts if part != "*"]
-    known = tuple(each for each in parameters if each is not None)
+    known = tuple(parameter for parameter in parameters if parameter is not None)
     if len(known) != len(parameters):
         return None
     return SchemaText(head[1], head[2] or "", known, rest == " -> ()")

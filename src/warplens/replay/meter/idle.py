@@ -36,4 +36,4 @@ def measure_idles(meters: Sequence[Meter], seconds: float = 2.0, *, timing: Timi
         ticks.append(window_end(meters, timing, ticks[-1], seconds / WINDOWS))
     powers = [[mean_watts(first, last) for first, last in zip(one, two, strict=True)]
               for one, two in pairwise(ticks)]  # fmt: skip
-    return [Idle(*mean_interval(each)) for each in zip(*powers, strict=True)]
+    return [Idle(*mean_interval(watts)) for watts in zip(*powers, strict=True)]

@@ -64,7 +64,7 @@ class Library:
         return self._number("nvmlDeviceGetPowerUsage", ctypes.c_uint(), handle)
 
     def nvmlDeviceGetFieldValues(self, handle: Any, fields: list[int]) -> list[FieldValue]:  # noqa: N802
-        values = (FieldValue * len(fields))(*(FieldValue(fieldId=each) for each in fields))
+        values = (FieldValue * len(fields))(*(FieldValue(fieldId=field) for field in fields))
         self._call("nvmlDeviceGetFieldValues", handle, ctypes.c_int(len(fields)), ctypes.byref(values))
         return list(values)
 

@@ -75,16 +75,16 @@ def next_ticks(
     start = timing.clock()
     watched = [_Watched(meter, joules=meter.joules(), seconds=timing.clock()) for meter in meters]
     clean = max(CLEAN_SECONDS, 2 * (timing.clock() - start + POLL_SECONDS))
-    for each in watched:
-        each.clean_seconds = clean
+    for counter in watched:
+        counter.clean_seconds = clean
     end = timing.clock() + timeout
-    while any(each.tick is None for each in watched) and timing.clock() < end:
+    while any(counter.tick is None for counter in watched) and timing.clock() < end:
         between()
         timing.sleep(POLL_SECONDS)
-        for each in watched:
-            if each.tick is None:
-                each.read(timing)
-    return [each.tick or Tick(each.seconds, each.joules, is_tick=False) for each in watched]
+        for counter in watched:
+            if counter.tick is None:
+                counter.read(timing)
+    return [counter.tick or Tick(counter.seconds, counter.joules, is_tick=False) for counter in watched]
 
 
 def window_end(

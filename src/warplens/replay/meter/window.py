@@ -67,26 +67,26 @@ class EnergyWindow:
     @property
     def joules(self) -> float | None:
         """Of all GPUs together."""
-        return sum(each.joules for each in self.devices) if self.devices else None
+        return sum(device.joules for device in self.devices) if self.devices else None
 
     @property
     def seconds(self) -> float | None:
         """Of the longest window: every GPU has its own ticks."""
-        return max(each.seconds for each in self.devices) if self.devices else None
+        return max(device.seconds for device in self.devices) if self.devices else None
 
     @property
     def watts(self) -> float | None:
         """Mean power of all GPUs together."""
-        return sum(each.watts for each in self.devices) if self.devices else None
+        return sum(device.watts for device in self.devices) if self.devices else None
 
     @property
     def idle_watts(self) -> float | None:
         """Of all GPUs together, as measured before the block; None unless that was asked for."""
-        return sum(each.watts for each in self._idles) if self.devices and self._idles else None
+        return sum(idle.watts for idle in self._idles) if self.devices and self._idles else None
 
     @property
     def active_joules(self) -> float | None:
-        found = [each.active_joules for each in self.devices if each.active_joules is not None]
+        found = [device.active_joules for device in self.devices if device.active_joules is not None]
         return sum(found) if found else None
 
     @property

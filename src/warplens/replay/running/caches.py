@@ -39,8 +39,8 @@ class Cache:
 
         def prepare() -> None:
             flush()
-            for each in warm:
-                each.bitwise_or_(0)  # reads and writes every line, and changes nothing
+            for flat in warm:
+                flat.bitwise_or_(0)  # reads and writes every line, and changes nothing
             torch.cuda.synchronize()  # so that a call begins on an idle GPU, however fast the host is
 
         return prepare

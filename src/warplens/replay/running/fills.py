@@ -65,7 +65,7 @@ def _chunk(how: Fill, start: int, count: int, dtype: Any, generator: Any) -> Any
         return torch.full((count,), int(how.low) if whole else how.low, dtype=_exact(whole), **place)
     if how.kind == "ramp":
         steps = torch.arange(start, start + count, dtype=_exact(whole), **place)
-        low, step, high = (int(each) if whole else each for each in (how.low, how.step, how.high))
+        low, step, high = (int(number) if whole else number for number in (how.low, how.step, how.high))
         return steps.mul_(step).add_(low).clamp_(max=high)
     if how.kind == "shares":
         pieces = int(how.step)

@@ -94,9 +94,11 @@ def _events(action: OpCall) -> tuple[Any, Any]:
 def loop_of(candidate: Candidate, inputs: Inputs, cache: Cache, call_ns: float, device: Any) -> tuple[GraphLoop, str]:
     """The loop, and a note where it is not a graph."""
     sets = rotation(inputs, cache, device)
-    calls = [candidate(each) for each in sets]
+    calls = [candidate(inputs_set) for inputs_set in sets]
     count = -(-calls_per_replay(call_ns) // len(sets)) * len(sets)
-    resets = list({flat.data_ptr(): (flat, kept) for each in sets for flat, kept in each.changed()}.values())
+    resets = list(
+        {flat.data_ptr(): (flat, kept) for inputs_set in sets for flat, kept in inputs_set.changed()}.values()
+    )
     try:
         return GraphLoop(_captured(calls, count).replay, count, resets, count * call_ns), ""
     except RuntimeError as error:
