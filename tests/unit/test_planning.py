@@ -113,7 +113,7 @@ def test_cover_and_match_mark_what_they_leave_out(opened: Opened) -> None:
         plan_of(profile, match=["op=nothing"])
     with pytest.raises(warplens.UsageError, match="not a valid pattern"):
         plan_of(profile, match=["shape=3"])
-    with pytest.raises(warplens.UsageError, match="no share"):
+    with pytest.raises(warplens.UsageError, match="not a valid share"):
         plan_of(profile, cover=2)
 
 
