@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 
 from warplens.errors import UsageError
 
@@ -167,6 +166,8 @@ def parse_bytes(text: str) -> int:
 
 
 def _parse(text: str, factors: Mapping[str, int], what: str, hint: str) -> int:
+    from decimal import Decimal  # 3 ms that only a command with a duration or a size should pay
+
     # Both micro signs exist in the wild: U+00B5 on keyboards, U+03BC from Unicode normalisation.
     match = _QUANTITY.fullmatch(text.lower().replace("\u03bc", "\u00b5"))
     factor = factors.get(match[2]) if match else None

@@ -11,9 +11,8 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from warplens.errors import UsageError
 
@@ -24,8 +23,7 @@ THEMES: Final = ("light", "dark")
 Value = str | tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """One setting: its default, what it means, and how a file's value is read."""
 
     name: str
@@ -36,8 +34,7 @@ class Key:
     """What the value has to be, for the error where it is something else."""
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     value: Value
     origin: str
     """The file that set it, or where else it comes from."""

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
-import shutil
 import sys
 from collections.abc import Sequence
-from textwrap import fill
 from typing import TYPE_CHECKING, Literal
 
 from warplens.units import plural
@@ -24,6 +21,8 @@ PIPED_WIDTH = 200
 def width(most: int | None = None) -> int:
     """The cells of a line; prose reads badly beyond `most`."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS"):
+        import shutil
+
         columns = shutil.get_terminal_size((100, 40)).columns
     else:
         columns = PIPED_WIDTH
@@ -56,6 +55,8 @@ def _colours() -> Literal["auto", "standard"]:
 
 def print_line(line: str, most: int) -> None:
     """A line of text, wrapped below itself where it is longer than the terminal is wide."""
+    from textwrap import fill
+
     indent = " " * (len(line) - len(line.lstrip()) + 2)
     print(fill(line, width(most), subsequent_indent=indent, break_on_hyphens=False) if line.strip() else line)
 
@@ -88,4 +89,6 @@ def themed(document: Document, args: argparse.Namespace) -> Document:
 
 def command_line() -> str:
     """The command as typed, for a file that says how it was made."""
+    import shlex
+
     return shlex.join(["warplens", *sys.argv[1:]])

@@ -70,10 +70,10 @@ def named_columns(args: argparse.Namespace) -> list[str] | None:
 
 
 def require_columns(table: Table, names: Sequence[str]) -> None:
-    known = table.frame.columns
+    columns = table.frame.columns
     for name in names:
-        if name not in known:
-            raise UsageError(f"table {table.name} has no column {name!r}", hint=f"columns: {', '.join(known)}")
+        if name not in columns:
+            raise UsageError(f"table {table.name} has no column {name!r}", hint=f"columns: {', '.join(columns)}")
 
 
 def _filtered(frame: pl.DataFrame, condition: str) -> pl.DataFrame:

@@ -6,12 +6,10 @@ import argparse
 import errno
 import io
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from warplens.errors import UsageError, WarplensError
 
@@ -67,6 +65,9 @@ def stdin_as_file(args: argparse.Namespace, inputs: Sequence[str]) -> Iterator[N
         raise UsageError("stdin can be read only once", hint="give one of the files by its path")
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("nothing is piped into stdin", hint="cat trace.json.gz | warplens report -")
+    import shutil
+    from tempfile import TemporaryDirectory
+
     with TemporaryDirectory(prefix="warplens-") as folder:
         path = Path(folder) / "stdin"
         with path.open("wb") as file:

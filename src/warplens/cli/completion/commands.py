@@ -45,7 +45,7 @@ def commands_of(parser: argparse.ArgumentParser, words: tuple[str, ...] = ("warp
     helps = tuple((entry.dest, text_of(entry)) for action in verbs for entry in action._get_subactions())
     command = Command(words, helps, tuple(_options(parser)), tuple(values))
     inner = [(name, own) for action in verbs for name, own in action.choices.items()]
-    return [command, *(found for name, own in inner for found in commands_of(own, (*words, name)))]
+    return [command, *(nested for name, own in inner for nested in commands_of(own, (*words, name)))]
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[Option]:

@@ -24,5 +24,5 @@ def kernel_topic(topic: str) -> Iterator[str]:
 def kernel_tables() -> list[Table]:
     """Without rows, but with all columns and their meanings."""
     nothing = KernelTrace("count", "", 0, None, ())
-    traced = [made(nothing) for made in TABLES.values()]
+    traced = [make(nothing) for make in TABLES.values()]
     return [*facts_tables([]), *measured_tables([]), suggestions_table(CheckResult(())), *traced]

@@ -112,8 +112,8 @@ def table_topics(topic: str) -> Iterator[str]:
 def all_tables() -> list[Table]:
     """Every table of a trace without events, and of two: no rows, but all columns with their meanings."""
     profile = Profile(empty_trace(), replayed=empty_result())
-    made = [profile.table(name) for name in profile.table_names]
-    return [*made, *compare_profiles(profile, profile).tables(), *kernel_tables()]
+    own = [profile.table(name) for name in profile.table_names]
+    return [*own, *compare_profiles(profile, profile).tables(), *kernel_tables()]
 
 
 TOPICS = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,6 +119,8 @@ def _request(args: argparse.Namespace, profiles: Sequence[Measured]) -> CompileR
 
 def _sweep(args: argparse.Namespace, request: CompileRequest) -> int:
     """The configs that are given, else those of the kernels' autotuners."""
+    from dataclasses import replace
+
     from warplens.kernel_lab.config_ranking import ranking_tables
 
     tables = ranking_tables(request, note)
@@ -139,6 +140,8 @@ def _sweep(args: argparse.Namespace, request: CompileRequest) -> int:
 
 def _show_sweep(table: Table, top: int | None) -> None:
     """As many columns as fit, and of each config only what differs; the title names kernel and target."""
+    from dataclasses import replace
+
     import polars as pl
 
     from warplens.outputs import render_table

@@ -22,13 +22,13 @@ MOST_LINES = 6
 """Sampled lines that are shown; the table kernel_stalls has all."""
 
 
-def check_lines(found: CheckResult, width: int) -> Iterator[str]:
-    compiled = [check.facts for check in found.checks]
-    for place, check in enumerate(found.checks):
-        if place:
+def check_lines(result: CheckResult, width: int) -> Iterator[str]:
+    compiled = [check.facts for check in result.checks]
+    for number, check in enumerate(result.checks):
+        if number:
             yield ""
         yield from _check(check, width, tells_grid=compiled.count(check.facts) > 1 or len(check.grids) > 1)
-    for note in found.notes:
+    for note in result.notes:
         yield f"note: {note}"
 
 
@@ -54,51 +54,53 @@ def _check(check: KernelCheck, width: int, *, tells_grid: bool) -> Iterator[str]
 def _grids(check: KernelCheck) -> str:
     shown = ["×".join(map(str, grid)) for grid in check.grids[:MOST_GRIDS]]
     more = len(check.grids) - len(shown)
-    return f" (grid{'s' * (len(check.grids) > 1)} {', '.join(shown)}{f' and {more} more' * bool(more)})"
+    return f" ({'grid' if len(check.grids) == 1 else 'grids'} {', '.join(shown)}{f' and {more} more' * bool(more)})"
 
 
 def _alike(check: KernelCheck) -> list[list[tuple[Suggestion, float | None]]]:
-    """Suggestions of one code with one remedy, told once for all the lines they are about."""
-    found: dict[tuple[str, str, str], list[tuple[Suggestion, float | None]]] = {}
+    """Suggestions of one code with one remedy, shown once for all the lines they are about."""
+    groups: dict[tuple[str, str, str], list[tuple[Suggestion, float | None]]] = {}
     for suggestion, stake_us in zip(check.suggestions, check.stakes_us, strict=True):
         change = str(suggestion.counterfactual.change) if suggestion.counterfactual else ""
-        found.setdefault((suggestion.code, suggestion.advice, change), []).append((suggestion, stake_us))
-    return list(found.values())
+        groups.setdefault((suggestion.code, suggestion.advice, change), []).append((suggestion, stake_us))
+    return list(groups.values())
 
 
 def _suggestion(group: list[tuple[Suggestion, float | None]], width: int) -> Iterator[str]:
     from warplens.kernel_lab.checking import effect
 
     first = group[0][0]
-    places = [each.source for each, _ in group if each.source is not None]
-    lines = ", ".join(str(line) for line in sorted({place.line for place in places}))
-    at = f"  {Path(places[0].file).name}:{lines}" if places else ""
+    sources = [suggestion.source for suggestion, _ in group if suggestion.source is not None]
+    lines = ", ".join(str(line) for line in sorted({source.line for source in sources}))
+    at = f"  {Path(sources[0].file).name}:{lines}" if sources else ""
     # Lines that were sampled have shares of their own, which add up; else each stands for the whole kernel.
     stakes = [stake_us for _, stake_us in group if stake_us is not None]
     stake = f"  (≤ {format_us(stakes[0] if len(set(stakes)) == 1 else sum(stakes))} at stake)" if stakes else ""
     yield f"  {first.code}  {first.title}{at}{stake}"
-    for text in (*dict.fromkeys(each.evidence for each, _ in group), f"→ {first.advice}"):
+    for text in (*dict.fromkeys(suggestion.evidence for suggestion, _ in group), f"→ {first.advice}"):
         yield from (INDENT + line for line in wrap(text, max(40, width - len(INDENT))))
     if first.counterfactual is not None:
         moved = f"compiled with {first.counterfactual.change}: {effect(first) or 'no measure moves'}"
         yield from (INDENT + line for line in wrap(moved, max(40, width - len(INDENT))))
 
 
-def _measured(check: KernelCheck, found: KernelMeasurements, width: int) -> Iterator[str]:
+def _measured(check: KernelCheck, measured: KernelMeasurements, width: int) -> Iterator[str]:
     """The time, the share of the card's limits, what warps waited for, and the lines where they did."""
-    if found.total_ns:
-        yield (f"measured    {format_us(found.total_us)} in {_launches(found.count)}, "
-               f"{format_us(found.mean_us)} each, {found.gpu_percent:.1f} % of GPU time  {found.source}")  # fmt: skip
-    yield from _limits(found)
-    yield from _waits(check, found, width)
-    for note in found.notes:
+    if measured.total_ns:
+        yield (
+            f"measured    {format_us(measured.total_us)} in {_launches(measured.count)}, "
+            f"{format_us(measured.mean_us)} each, {measured.gpu_percent:.1f} % of GPU time  {measured.source}"
+        )
+    yield from _limits(measured)
+    yield from _waits(check, measured, width)
+    for note in measured.notes:
         yield from wrap(note, width - 2, initial_indent="note        ", subsequent_indent=" " * 12)
 
 
-def _limits(found: KernelMeasurements) -> Iterator[str]:
-    work, reached = found.work, found.reached
+def _limits(measured: KernelMeasurements) -> Iterator[str]:
+    work, reached = measured.work, measured.reached
     if work is None:
-        if found.total_ns:
+        if measured.total_ns:
             yield "roofline    bytes and FLOPs are not known: --traced x.wkt, or --count with a script, counts them"
         return
     done = [format_flop(work.total_flop)] * bool(work.flop) + [format_bytes(work.bytes)] * bool(work.bytes)
@@ -113,26 +115,26 @@ def _limits(found: KernelMeasurements) -> Iterator[str]:
         yield f"            {reached.flag}"
 
 
-def _waits(check: KernelCheck, found: KernelMeasurements, width: int) -> Iterator[str]:
-    if not found.samples:
+def _waits(check: KernelCheck, measured: KernelMeasurements, width: int) -> Iterator[str]:
+    if not measured.samples:
         return
     from warplens.kernel_lab.measured.tables import line_code, stalls_text, whole_kernel
 
-    whole = whole_kernel(found)
-    lines = "" if found.has_lines else ", not by line"
+    whole = whole_kernel(measured)
+    lines = "" if measured.has_lines else ", not by line"
     yield f"stalls      {stalls_text(whole, MOST_STALLS)} of the waits"
     waited = f"{100 * whole.stalled / whole.samples:.0f} % of {format_count(whole.samples)} samples waited"
-    yield f"            {waited}{lines}  {found.sampled_in}"
-    if not found.has_lines:
+    yield f"            {waited}{lines}  {measured.sampled_in}"
+    if not measured.has_lines:
         return
     code = line_code(check.artefacts) if check.artefacts is not None else {}
-    for each in found.samples[:MOST_LINES]:
-        place = PurePath(each.file.replace("\\", "/")).name, each.line
-        share = 100 * each.samples / whole.samples
-        where = f"{place[0]}:{place[1]}" if each.line else "(no line)"
-        yield f"  {share:5.1f} %   {where}  {stalls_text(each, 2)}"
-        if place in code:
-            yield _cut(f"            {code[place]}", width - 2)
+    for line in measured.samples[:MOST_LINES]:
+        position = PurePath(line.file.replace("\\", "/")).name, line.line
+        share = 100 * line.samples / whole.samples
+        where = f"{position[0]}:{position[1]}" if line.line else "(no line)"
+        yield f"  {share:5.1f} %   {where}  {stalls_text(line, 2)}"
+        if position in code:
+            yield _cut(f"            {code[position]}", width - 2)
 
 
 def _launches(count: int) -> str:

@@ -57,11 +57,11 @@ def result_lines(report: Report, puzzle: Puzzle, page: Path | None, *, whole: bo
 
 
 def _problems(report: Report, width: int) -> Iterator[str]:
-    told: set[str] = set()
+    advised: set[str] = set()
     for problem in report.problems[:MOST_PROBLEMS]:
         yield ""
-        yield from _problem(problem, "" if problem.advice in told else problem.advice, width)
-        told.add(problem.advice)
+        yield from _problem(problem, "" if problem.advice in advised else problem.advice, width)
+        advised.add(problem.advice)
     left = len(report.problems) - MOST_PROBLEMS
     if left > 0:
         yield ""
@@ -91,9 +91,9 @@ def _costs(costs: Costs) -> Iterator[str]:
         yield from (f"{INDENT}       {note}" for note in costs.notes)
 
 
-def _against(found: int, least: int) -> str:
-    ratio = found / least if least else 1.0
-    return f"{format_bytes(found)}, {'the least there is' if ratio <= 1.005 else f'{ratio:.2f}× the least'}"
+def _against(moved: int, least: int) -> str:
+    ratio = moved / least if least else 1.0
+    return f"{format_bytes(moved)}, {'the least there is' if ratio <= 1.005 else f'{ratio:.2f}× the least'}"
 
 
 def _onwards(report: Report, puzzle: Puzzle, page: Path | None) -> Iterator[str]:

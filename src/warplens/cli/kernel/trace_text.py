@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from warplens.kernel_lab.tracing.records import MAY_BE_MEANT, NO_TENSOR
-from warplens.units import format_bytes, format_count, format_flop
+from warplens.units import format_bytes, format_count, format_flop, plural
 
 if TYPE_CHECKING:
     from warplens.kernel_lab.tracing.records import AccessTotals, Fault, KernelTrace, Launch, Place
@@ -21,7 +21,7 @@ INDENT = "      "
 
 
 def trace_lines(trace: KernelTrace, width: int, configs: Mapping[int, str] | None = None) -> Iterator[str]:
-    """Launches that follow each other and did the same are told once.
+    """Launches that follow each other and did the same are shown once.
 
     `configs` says by the launch's number what an autotuner chose for it.
     """
@@ -30,8 +30,8 @@ def trace_lines(trace: KernelTrace, width: int, configs: Mapping[int, str] | Non
         list(group)
         for _, group in groupby(trace.launches, key=lambda launch: (_likeness(launch), chosen.get(launch.index)))
     ]
-    for place, group in enumerate(groups[:MOST_LAUNCHES]):
-        if place:
+    for number, group in enumerate(groups[:MOST_LAUNCHES]):
+        if number:
             yield ""
         yield from _launch(group[0], len(group), width, chosen.get(group[0].index))
     if len(groups) > MOST_LAUNCHES:
@@ -39,7 +39,7 @@ def trace_lines(trace: KernelTrace, width: int, configs: Mapping[int, str] | Non
         yield f"\n… and {format_count(rest)} more launches: --table kernel_launches has all"
     count = sum(fault.kind not in MAY_BE_MEANT for launch in trace.launches for fault in launch.faults)
     if count:
-        yield f"\n{format_count(count)} fault{'s' * (count > 1)}: --table kernel_faults has all"
+        yield f"\n{plural(count, 'fault')}: --table kernel_faults has all"
 
 
 def _likeness(launch: Launch) -> object:
@@ -53,7 +53,7 @@ def _launch(launch: Launch, times: int, width: int, config: str | None) -> Itera
     traced = "" if launch.traced_programs == launch.programs else f", {format_count(launch.traced_programs)} traced"
     file, line, _ = launch.called_from[-1] if launch.called_from else ("", 0, "")
     where = f"  {PurePath(file).name}:{line}" if file else ""
-    programs = f"{format_count(launch.programs)} program{'s' * (launch.programs > 1)}"
+    programs = f"{plural(launch.programs, 'program')}"
     yield f"{launch.kernel}, {programs} ({grid}){traced}{often}{where}"
     if config:
         yield f"  config    {config}"
@@ -75,8 +75,8 @@ def _bytes(launch: Launch) -> str:
     if not launch.unique_bytes:  # only counted: which bytes is not known
         return moved
     again = launch.true_bytes / launch.unique_bytes
-    each = f"{again:.3g} times" if again > 1.005 else "once"
-    return f"{moved}; {format_bytes(launch.unique_bytes)} of memory, each {each}"
+    times = f"{again:.3g} times" if again > 1.005 else "once"
+    return f"{moved}; {format_bytes(launch.unique_bytes)} of memory, each {times}"
 
 
 def _percent(value: float | None) -> str:
@@ -100,14 +100,14 @@ def _calls(launch: Launch) -> dict[int, str]:
     """By site, from where it was called: for lines that occur more than once, in a function called more than once."""
     sites = {access.site: launch.sites[access.site] for access in launch.accesses}
     often = Counter((site.file, site.line) for site in sites.values())
-    found = {}
+    calls = {}
     for number, site in sites.items():
-        alike = [each.path for each in sites.values() if (each.file, each.line) == (site.file, site.line)]
+        alike = [other.path for other in sites.values() if (other.file, other.line) == (site.file, site.line)]
         if often[site.file, site.line] > 1 and len(site.path) > 1:
             depth = next((at for at in range(2, len(site.path) + 1) if _differ(alike, at)), 2)
             file, line, _ = site.path[-depth]
-            found[number] = f"(called at {PurePath(file).name}:{line}) "
-    return found
+            calls[number] = f"(called at {PurePath(file).name}:{line}) "
+    return calls
 
 
 def _differ(paths: list[tuple[Place, ...]], depth: int) -> bool:

@@ -42,9 +42,9 @@ class ShowVerb(Verb):
 def _roofline_columns(table: Table) -> Table:
     from dataclasses import replace
 
-    known = table.frame.columns
-    if "percent_of_roofline" not in known:
+    columns = table.frame.columns
+    if "percent_of_roofline" not in columns:
         hint = "tables with one: op_shapes, roofline, gemm, attention, …"
         raise UsageError(f"table {table.name} has no roofline columns", hint=hint)
-    names = list(BESIDE_SHAPES) if "input_dims" in known else known[: known.index("flag") + 1]
+    names = list(BESIDE_SHAPES) if "input_dims" in columns else columns[: columns.index("flag") + 1]
     return replace(table, frame=table.frame.select(names), columns=tuple(table.column(name) for name in names))

@@ -13,7 +13,7 @@ from warplens.cli.verb import Verb
 class SqlVerb(Verb):
     """Ask a trace a question in SQL.
 
-    Every table is there under its name, and `events` holds every event (kinds and names written out). More tables of
+    Every table has its own name, and `events` has every event (kinds and names written out). More tables of
     a trace: lanes, specs, geometries, collectives, memory_events.
     """
 

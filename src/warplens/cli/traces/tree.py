@@ -248,7 +248,7 @@ class _Difference:
         self.tree = self._merged.tree
         self.is_empty = len(self.tree) < 2
         self._sides = side, other
-        self._columns = [each for name in side.metrics(args, DEFAULT[:1]) for each in self._compared(name)]
+        self._columns = [column for name in side.metrics(args, DEFAULT[:1]) for column in self._compared(name)]
         self._heading = f"by call path: {side.name} minus {other.name}"
 
     def view(self, *, rows: bool = False, whole: bool = False) -> TreeView:
@@ -284,7 +284,7 @@ class _Difference:
 
         this, other = self._sides[0].figure(name), _other_figure(self._sides[1], name)
         missing = float("nan") if this.is_rate else 0.0
-        ours, theirs = (self._merged.spread(at, each.values, missing) for at, each in enumerate((this, other)))
+        ours, theirs = (self._merged.spread(side, figure.values, missing) for side, figure in enumerate((this, other)))
         meaning = f"{this.meaning}, in the other profile"
         return (
             TreeColumn(name, ours, this.unit, this.meaning),
