@@ -311,7 +311,7 @@ def test_an_error_of_warplens_in_the_program_is_the_programs_crash(tmp_path: Pat
 def test_a_program_without_pytorch_is_told(tmp_path: Path) -> None:
     done = run(tmp_path, "print(input())\n", "--steps", "2")
     assert done.returncode == 1
-    assert "wrote out (the program crashed, status 1), which holds no profile\n" in done.stderr
+    assert "wrote out (the program crashed, status 1), which contains no profile\n" in done.stderr
     assert "next:" not in done.stderr
     (tmp_path / "out").rename(tmp_path / "first")
     done = run(tmp_path, "print(sum(range(10)))\n", "--ranks", "0")
