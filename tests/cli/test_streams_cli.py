@@ -153,3 +153,13 @@ def test_top_of_a_tree_is_its_largest_nodes(rows: int, capsys: pytest.CaptureFix
     every = sorted((row["gpu_us"] for row in json.loads(capsys.readouterr().out)), reverse=True)
     assert main(["tree", str(OTHER), "-c", "op", "--json", "--top", str(rows)]) == 0
     assert sorted((row["gpu_us"] for row in json.loads(capsys.readouterr().out)), reverse=True) == every[:rows]
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_coloured"),
+    [("", False), ("FORCE_COLOR=1", True), ("FORCE_COLOR=", False), ("NO_COLOR=1 FORCE_COLOR=1", False)],
+)
+def test_colour_in_a_pipe_is_forced_unless_no_colour_is_asked_for(environment: str, is_coloured: bool) -> None:
+    finished = shell(f"env -u NO_COLOR -u FORCE_COLOR {environment} warplens show TRACE kernel_categories")
+    assert finished.returncode == 0
+    assert ("\x1b[" in finished.stdout) is is_coloured
