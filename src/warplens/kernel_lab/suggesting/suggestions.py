@@ -36,11 +36,11 @@ def suggest(
         return []
     situation = Situation(facts, tuple(grid) if grid else None, card, is_test_data)
     drafts = [draft for rule in RULES for draft in rule.check(situation)]
-    after: dict[Change, KernelFacts] = {}
+    after: Mapping[Change, KernelFacts] = {}
     if recompile:
-        _compile(drafts, recompile, after)
+        after = _compiled(drafts, recompile, {})
         drafts = [replace(draft, changes=draft.changes + draft.further(_helping(draft, after))) for draft in drafts]
-        _compile(drafts, recompile, after)
+        after = _compiled(drafts, recompile, after)
     suggestions = (_suggestion(draft, facts, after) for draft in drafts)
     return [suggestion for suggestion in suggestions if suggestion is not None]
 
@@ -54,11 +54,12 @@ def wave_suggestions(facts: KernelFacts, grid: Sequence[int], card: str | None =
     return [replace(suggestion, grid=tuple(grid)) for suggestion in suggestions if suggestion is not None]
 
 
-def _compile(drafts: Sequence[Draft], recompile: Recompile, after: dict[Change, KernelFacts]) -> None:
-    """Adds the facts with each change that is not compiled yet."""
-    changes = list(dict.fromkeys(change for draft in drafts for change in draft.changes if change not in after))
-    if changes:
-        after.update(zip(changes, recompile(changes), strict=True))
+def _compiled(
+    drafts: Sequence[Draft], recompile: Recompile, before: Mapping[Change, KernelFacts]
+) -> Mapping[Change, KernelFacts]:
+    """The facts with each change of the drafts; those in `before` are not compiled again."""
+    changes = list(dict.fromkeys(change for draft in drafts for change in draft.changes if change not in before))
+    return {**before, **dict(zip(changes, recompile(changes), strict=True))} if changes else before
 
 
 def _helping(draft: Draft, after: Mapping[Change, KernelFacts]) -> list[Change]:
@@ -66,7 +67,7 @@ def _helping(draft: Draft, after: Mapping[Change, KernelFacts]) -> list[Change]:
     return [change for change in tried if after[change].is_compiled and draft.helps(after[change])]
 
 
-def _suggestion(draft: Draft, facts: KernelFacts, after: dict[Change, KernelFacts]) -> Suggestion | None:
+def _suggestion(draft: Draft, facts: KernelFacts, after: Mapping[Change, KernelFacts]) -> Suggestion | None:
     tried = [change for change in draft.changes if change in after]
     helping = _helping(draft, after)
     if tried and not helping and draft.needs_proof:
