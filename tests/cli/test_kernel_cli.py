@@ -144,11 +144,11 @@ def test_a_profile_puts_times_beside_the_facts(capsys: pytest.CaptureFixture[str
         (["check", ADD, "--signature", "i32", "--traced", "x.wkt"], "--traced needs a profile"),
         (["check", ADD, "--signature", "i32", "--profile", "missing.hatchet"], "missing.hatchet"),
         (["check", ADD, "--signature", "i32", "--count", "--profile", "x"], "--count needs a script"),
-        (["check", "missing.py::k", "--signature", "i32"], "there is no file"),
+        (["check", "missing.py::k", "--signature", "i32"], "no such file"),
         (["check", ADD], "a kernel needs its signature"),
         (["check", ADD, "--signature", "*fp32"], "the signature has 1 entries"),
         (["check", ADD, "--signature", "*fp32, *fp32, *fp32, i32, 64", "--target", "sm1"], "unknown target"),
-        (["trace", "missing.py"], "there is no file"),
+        (["trace", "missing.py"], "no such file"),
         (["diff", "a.json", "b.json"], "a.json"),
     ],
 )

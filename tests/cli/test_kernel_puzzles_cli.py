@@ -108,8 +108,8 @@ def test_answers_that_hang_crash_or_do_not_parse_spoil_no_other(
         (["list", "{empty}"], "has no puzzle files"),
         (["hint", "sofmax"], "did you mean softmax?"),
         (["hint", "softmax", "-n", "9"], "softmax has 3 hints"),
-        (["solution", "17"], "there is no puzzle '17'"),
-        (["start", "{empty}", "17"], "there is no puzzle '17'"),
+        (["solution", "17"], "no such puzzle: '17'"),
+        (["start", "{empty}", "17"], "no such puzzle: '17'"),
     ],
 )
 def test_bad_requests_are_one_line(

@@ -148,7 +148,7 @@ def test_configs_are_told_apart_or_said_to_be_together() -> None:
     assert matched(FACTS, found, grid=(8,)).kernels == (four,)
     together = matched(FACTS, found)
     assert together.kernels == (larger, four)
-    assert "2 launch shapes" in together.notes[0] and "--grid" in together.notes[0]
+    assert "2 launch shapes" in together.notes[0] and "a grid distinguishes them" in together.notes[0]
     other = matched(replace(FACTS, num_warps=2), profile(eight))
     assert other.kernels == (eight,) and "num_warps 8, not 2" in other.notes[0]
     one = matched(replace(FACTS, shared_bytes=64), profile(four, replace(four, shared_bytes=64)))

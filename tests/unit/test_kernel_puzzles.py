@@ -149,7 +149,7 @@ PLANTED = {
     ),
     "rows taken as contiguous": Planted(
         "transpose", ("j[None, :] * out_row_stride", "j[None, :] * rows"), "stray_store",
-        "program (0, 0) stores to the memory of out_ptr where none of its elements lies, 20 places after",
+        "program (0, 0) stores to the memory of out_ptr outside of its elements, 20 elements after",
         "program (0, 0)", "tl.store(", "is what out_ptr[1, 3] should hold",
     ),
     "reads between the rows": Planted(
@@ -246,7 +246,7 @@ BAD_ANSWERS = {
         "out_ptr, n,",
     ),
     "BLOCK of softmax must be known when it is compiled": ("BLOCK: tl.constexpr", "BLOCK"),
-    "softmax in softmax.py is no Triton kernel": ("@triton.jit\n", ""),
+    "softmax in softmax.py is not a Triton kernel": ("@triton.jit\n", ""),
     "softmax.py has no kernel softmax": ("def softmax", "def softmaxx"),
     "softmax.py, line 4: ModuleNotFoundError": ("import triton.language as tl", "import triton.languish as tl"),
     "softmax.py ends the process when it is imported": ("import triton\n", "import triton\nraise SystemExit\n"),
@@ -317,5 +317,5 @@ def test_a_file_is_known_by_its_name_or_by_its_kernel(tmp_path: Path) -> None:
     assert puzzle_of(tmp_path / "06_softmax.py").name == "softmax"
     with pytest.raises(UsageError, match=r"none\.py has the kernel of no puzzle"):
         puzzle_of(none)
-    with pytest.raises(UsageError, match="there is no puzzle 'sofmax'"):
+    with pytest.raises(UsageError, match="no such puzzle: 'sofmax'"):
         find("sofmax")

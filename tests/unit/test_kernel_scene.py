@@ -43,7 +43,7 @@ def test_one_launch_can_be_chosen_and_others_are_refused(tmp_path: Path) -> None
     assert [launch.kernel for launch in kernel_scene(trace).launches] == ["product", "shifted"]
     assert [launch.kernel for launch in kernel_scene(trace, 1).launches] == ["shifted"]
     for wrong in (2, -1):
-        with pytest.raises(UsageError, match="there is no launch"):
+        with pytest.raises(UsageError, match="no such launch"):
             kernel_scene(trace, wrong)
 
 
@@ -123,9 +123,9 @@ def test_what_is_too_much_is_left_out_with_a_word(tmp_path: Path, monkeypatch: p
     assert scene.launches[1].events is None
     assert scene.launches[1].patterns == ()
     assert scene.launches[0].tensors[0].before is None
-    assert any("60 operations are left out" in note for note in scene.notes)
-    assert any("values of a_ptr are left out" in note for note in scene.notes)
-    assert any("values of 41 operations are left out" in note for note in scene.notes)
+    assert any("60 operations are omitted" in note for note in scene.notes)
+    assert any("values of a_ptr are omitted" in note for note in scene.notes)
+    assert any("values of 41 operations are omitted" in note for note in scene.notes)
 
 
 def _tight(room: Any) -> None:

@@ -30,7 +30,7 @@ SLOW_SECONDS: Final = 20.0
 """A kernel that takes longer to compile is not compiled again for each suggestion, unless that is asked for."""
 MOST_GRIDS: Final = 3
 """Grids of a profile, by their time, that suggestions about waves (WK109) are made for."""
-ANY_TARGET: Final = "{} does not say on which GPU it was taken: its times stand beside every target"
+ANY_TARGET: Final = "{} does not name its GPU: its times are shown for every target"
 NOT_TRIED: Final = "{} takes {:.0f} s to compile, so suggested changes were not compiled (slow=True compiles them)"
 
 
@@ -61,7 +61,7 @@ class KernelCheck:
     def stakes_us(self) -> tuple[float | None, ...]:
         """The time that each suggestion is about; None without a profile."""
         source = "\n".join(self.artefacts.source_lines) if self.artefacts else ""
-        return tuple(at_stake_us(each, self.facts, self.measured, source) for each in self.suggestions)
+        return tuple(at_stake_us(suggestion, self.facts, self.measured, source) for suggestion in self.suggestions)
 
 
 @dataclass(frozen=True)
@@ -208,8 +208,8 @@ def _with_waves(check: KernelCheck, join: KernelMeasurements, *, is_same_launch:
         return check
     own = [check.grid] if is_same_launch and check.grid else []
     grids = [grid for grid, _ in join.grids] or own
-    waves = [each for grid in grids for each in wave_suggestions(check.facts, grid, join.card)][:MOST_GRIDS]
-    others = [each for each in check.suggestions if each.code != "WK109"]
+    waves = [wave for grid in grids for wave in wave_suggestions(check.facts, grid, join.card)][:MOST_GRIDS]
+    others = [suggestion for suggestion in check.suggestions if suggestion.code != "WK109"]
     return replace(check, suggestions=tuple(sorted([*others, *waves], key=lambda each: each.code)))
 
 
@@ -276,5 +276,5 @@ def _row(check: KernelCheck, suggestion: Suggestion, stake_us: float | None) -> 
 def effect(suggestion: Suggestion) -> str:
     """What the compiled change moved, in a line."""
     shown = suggestion.counterfactual
-    moved = [each for each in shown.differences if each.verdict != "same"] if shown else []
+    moved = [difference for difference in shown.differences if difference.verdict != "same"] if shown else []
     return ", ".join(f"{each.measure} {each.before} → {each.after}" for each in moved)

@@ -29,7 +29,7 @@ UNKNOWN: Final = (
 )
 
 TIERS: Final = (
-    # A config belongs to the first tier that speaks of it; earlier ones are worse.
+    # A config belongs to the first tier whose condition holds; earlier ones are worse.
     ("does not compile", lambda f: not f.is_compiled),
     ("does not fit", lambda f: f.occupancy is None or f.occupancy.blocks == 0),
     ("spills", lambda f: f.spill_bytes > 0),
@@ -81,7 +81,7 @@ def rank_configs(
 ) -> list[RankedConfig]:
     """The configs, best first. `options` hold where a config says nothing."""
     if not configs:
-        raise UsageError("there is no config to rank", hint=NO_CONFIG_HINT)
+        raise UsageError("no config to rank", hint=NO_CONFIG_HINT)
     jobs = [
         CompileJob(signature.with_constants(dict(c.constants)), target, {**(options or {}), **dict(c.options)})
         for c in configs
@@ -173,7 +173,7 @@ def _of_launches(request: CompileRequest, notify: Notify) -> list[Table]:
         if given or kernel.configs:
             chosen.setdefault((kernel.file, kernel.name, types), (kernel, launch))
     if not chosen:
-        raise UsageError("there is no config to rank", hint=NO_CONFIG_HINT)
+        raise UsageError("no config to rank", hint=NO_CONFIG_HINT)
     return [
         _table_of(
             kernel,

@@ -16,8 +16,8 @@ from warplens.puzzles.limits import TimeLimit
 from warplens.puzzles.records import Puzzle
 
 
-class BadAnswer(WarplensError):  # noqa: N818 - named for what it tells
-    """A file that holds no kernel to launch."""
+class BadAnswer(WarplensError):  # noqa: N818 - an answer, not an error of ours
+    """A file without a kernel to launch."""
 
 
 def kernel_of(file: Path, puzzle: Puzzle, limit: TimeLimit | None = None) -> Any:
@@ -27,7 +27,7 @@ def kernel_of(file: Path, puzzle: Puzzle, limit: TimeLimit | None = None) -> Any
     if kernel is None:
         raise BadAnswer(f"{file.name} has no kernel {puzzle.name}")
     if not hasattr(kernel, "arg_names") or not hasattr(kernel, "fn"):
-        raise BadAnswer(f"{puzzle.name} in {file.name} is no Triton kernel: @triton.jit above it makes it one")
+        raise BadAnswer(f"{puzzle.name} in {file.name} is not a Triton kernel: @triton.jit is missing")
     return kernel
 
 
@@ -55,7 +55,7 @@ def _imported(file: Path, limit: TimeLimit) -> Any:
     linecache.checkcache(str(file))
     spec = importlib.util.spec_from_file_location(f"warplens_puzzle_{abs(hash(str(file)))}", file)
     if spec is None or spec.loader is None:
-        raise BadAnswer(f"{file.name} is no Python file")
+        raise BadAnswer(f"{file.name} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     path = sys.path[:]
     sys.path.insert(0, str(file.parent))

@@ -26,7 +26,7 @@ def find(text: str) -> Puzzle:
             return puzzle
     near = get_close_matches(name, BY_NAME, 1)
     hint = f"did you mean {near[0]}?" if near else f"one of: {', '.join(BY_NAME)}"
-    raise UsageError(f"there is no puzzle {text!r}", hint=hint)
+    raise UsageError(f"no such puzzle: {text!r}", hint=hint)
 
 
 def after(puzzle: Puzzle) -> Puzzle | None:

@@ -32,7 +32,7 @@ Answer = tuple[Path, Puzzle]
 
 @dataclass(frozen=True)
 class AnswerResult:
-    """`trace` is the launch that the report speaks of; None where there was none."""
+    """`trace` is the launch that the report is about, if there is one."""
 
     report: Report
     trace: Path | None

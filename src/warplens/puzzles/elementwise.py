@@ -107,7 +107,7 @@ PUZZLES: Final = (
         3, "transpose", "easy", "copy a matrix transposed, whatever its strides",
         "addresses from strides, memory that is not contiguous",
         (
-            "Element (i, j) of x lies at i · x_row_stride + j · x_column_stride. What is its place in out?",
+            "Element (i, j) of x is at i · x_row_stride + j · x_column_stride. What is its place in out?",
             "out[j, i] = x[i, j]: i counts the columns of out, so it is multiplied by out_column_stride.",
             "The values need no rearranging: the tile is stored under other addresses than it was loaded from.",
         ),

@@ -190,7 +190,7 @@ def _part(info: TensorInfo, flags: Bools, times: float = 1.0) -> str:
 
 
 def _advice_for(got: float, run: CaseRun, launch: Launch) -> str:
-    """Where a nan may come from; a read of memory that holds nothing is told by itself."""
+    """Where a nan may come from; a read of uninitialised memory is reported by itself."""
     lines = run.unfilled_lines[:MOST_LINES]
     if math.isfinite(got) or any(fault.kind in ("out_of_bounds", "uninitialised_read") for fault in launch.faults):
         return ""

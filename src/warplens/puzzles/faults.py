@@ -1,4 +1,4 @@
-"""What the tracer found wrong, in a learner's words: bounds, races, reads of nothing, stores to what is no output."""
+"""Faults of a trace, in a learner's words: bounds, races, uninitialised reads, stores outside of the outputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def faults_of(launch: Launch, outputs: Container[str]) -> Iterator[Problem]:
 
 
 def stray_stores(launch: Launch, outputs: Container[str]) -> Iterator[Problem]:
-    """Stores to inputs, and to memory that lies in an output's storage but not in the output."""
+    """Stores to inputs, and to memory of an output's storage that is not part of the output."""
     accesses = Accesses(launch)
     for number, info in enumerate(launch.tensors):
         own = np.ones(info.storage_bytes // info.itemsize, bool)
@@ -44,8 +44,8 @@ def _stray(accesses: Accesses, number: int, info: TensorInfo, element: int, coun
     who = program_text(writers[0].program, accesses.launch)
     spots, details = spots_of(writers, accesses.launch), (f"{counted(count, 'element')} of this kind",)
     if is_output:
-        places = f"{element - info.offset} places after its first element"
-        text = f"{who} stores to the memory of {info.name} where none of its elements lies, {places}"
+        places = f"{element - info.offset} elements after its first"
+        text = f"{who} stores to the memory of {info.name} outside of its elements, {places}"
         advice = "an index is beyond the end of a row, or multiplied by the wrong stride"
         return Problem("stray_store", text, spots, details, advice, tensor=info.name)
     text = f"{who} stores to {index_text(info, element - info.offset)}, which is an input"
@@ -64,7 +64,7 @@ def _telling(faults: Sequence[Fault]) -> Iterator[Fault]:
 
 def _fault(fault: Fault, launch: Launch, outputs: Container[str]) -> Problem:
     who = f"program {coordinates(fault.program, launch.grid)}"
-    info = next((each for each in launch.tensors if each.name == fault.tensor), None)
+    info = next((tensor for tensor in launch.tensors if tensor.name == fault.tensor), None)
     place = index_text(info, fault.index) if info is not None else f"{fault.tensor}[{fault.index}]"
     spots = [spot_of(launch, fault.program, fault.site)]
     text = f"{who} {verb(fault.op)} {place}"

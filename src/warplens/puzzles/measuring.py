@@ -77,11 +77,11 @@ def _read_again(launch: Launch) -> Iterator[str]:
         distinct_in_programs = [np.unique(part) for part in own]
         once_per_program = sum(part.size for part in distinct_in_programs)
         distinct = len(np.unique(np.concatenate(distinct_in_programs)))
-        yield from _told(info, total / once_per_program, once_per_program / distinct, sorted(lines))
+        yield from _rereading(info, total / once_per_program, once_per_program / distinct, sorted(lines))
 
 
-def _told(info: TensorInfo, within: float, across: float, lines: list[int]) -> Iterator[str]:
-    where = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}"
+def _rereading(info: TensorInfo, within: float, across: float, lines: list[int]) -> Iterator[str]:
+    where = f"{'lines' if len(lines) > 1 else 'line'} {', '.join(map(str, lines))}"
     if within >= WORTH_TELLING:
         yield f"a program reads its part of {info.name} {within:.1f} times over ({where})"
     if across >= WORTH_TELLING:

@@ -14,7 +14,7 @@ MOST_SPOTS: Final = 3
 
 def spots_of(accesses: Sequence[TracedAccess], launch: Launch) -> tuple[Spot, ...]:
     """The last access first: what it left is what counts."""
-    listed = [spot_of(launch, launch.program_ids(each.program), each.site) for each in reversed(accesses)]
+    listed = [spot_of(launch, launch.program_ids(access.program), access.site) for access in reversed(accesses)]
     return tuple({(spot.line, spot.program): spot for spot in listed}.values())[:MOST_SPOTS]
 
 

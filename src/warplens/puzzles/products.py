@@ -33,7 +33,7 @@ def _matmul(draw: Draw, m: int, n: int, k: int, block: int) -> Case:
         {"c_ptr": wide_a @ wide_b},
         mistakes={
             "only the first BLOCK_K columns of a and rows of b are multiplied": wide_a[:, :block] @ wide_b[:block],
-            "the last step along k, which is not full, is left out": wide_a[:, :full] @ wide_b[:full],
+            "the last step along k, which is not full, is omitted": wide_a[:, :full] @ wide_b[:full],
             "only the last step along k counts: c is not added up": wide_a[:, last:] @ wide_b[last:],
         },
         least_loaded=_loaded_by_tiles(a, b, block),

@@ -38,7 +38,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What tells one case of an exercise from another; `remark` says what it is there for."""
+    """The sizes of one case of an exercise; `remark` says what the case tests."""
 
     values: Mapping[str, int | float | bool]
     remark: str = ""
@@ -68,7 +68,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Puzzle:
-    """An exercise; its kernel has its name. `measured` is the number of the case whose costs are told."""
+    """An exercise; its kernel has its name. `measured` is the number of the case whose costs are reported."""
 
     number: int
     name: str

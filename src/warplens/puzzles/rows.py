@@ -36,7 +36,7 @@ def _long_row_sum(draw: Draw, rows: int, columns: int, block: int) -> Case:
         mistakes={
             "only the first block of each row is summed": wide[:, :block].sum(1),
             "only the last block of each row is summed": wide[:, last:].sum(1),
-            "the last block of a row, which is not full, is left out": wide[:, :full].sum(1),
+            "the last block of a row, which is not full, is omitted": wide[:, :full].sum(1),
         },
     )
 
@@ -149,7 +149,7 @@ def _running_sum(draw: Draw, rows: int, columns: int, block: int) -> Case:
             "a block continues from the sum of the one before it, not of all before it": torch.cat(
                 [part.cumsum(1) + carry for part, carry in zip(blocks, sums, strict=False)], 1
             ),
-            "element i is left out of its own sum": wide.cumsum(1) - wide,
+            "element i is not part of its own sum": wide.cumsum(1) - wide,
         },
         tolerance=1e-3,
     )

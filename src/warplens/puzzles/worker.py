@@ -1,7 +1,7 @@
 """Checks answers in a process of its own: `python -m warplens.puzzles.worker request.json`.
 
 The learner's code runs here and may hang, crash or print. One line of JSON per file goes to the real stdout; whatever
-the kernels print goes to stderr. The launch that a report speaks of is left as a trace beside the request.
+the kernels print goes to stderr. The launch that a report is about is left as a trace.
 """
 
 from __future__ import annotations

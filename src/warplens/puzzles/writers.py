@@ -78,7 +78,7 @@ def tensor_number(launch: Launch, name: str) -> int:
 
 
 def storage_elements(info: TensorInfo) -> Ints:
-    """Where each element of the tensor lies in its storage, in the shape of the tensor."""
+    """The position of each element of the tensor in its storage, in the shape of the tensor."""
     places = np.full(info.shape, info.offset, np.int64)
     for axis, (size, stride) in enumerate(zip(info.shape, info.strides, strict=True)):
         steps = np.arange(size, dtype=np.int64) * stride

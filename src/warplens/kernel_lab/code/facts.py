@@ -26,7 +26,7 @@ _BLAMED: Final[Mapping[str, str]] = {
 
 def code_facts(check: KernelCheck) -> Iterable[CodeFact]:
     """What compiling says, then what profiles say."""
-    bad = {_BLAMED[each.code] for each in check.suggestions if each.code in _BLAMED}
+    bad = {_BLAMED[suggestion.code] for suggestion in check.suggestions if suggestion.code in _BLAMED}
     for name, value, meaning in _figures(check.facts) if check.facts.is_compiled else ():
         if value:
             yield CodeFact(name, value, meaning, name in bad)
@@ -54,7 +54,7 @@ def _figures(facts: KernelFacts) -> Iterable[tuple[str, str, str]]:
     yield "narrowest access", narrowest, "of a tile in global memory, per thread and instruction"
     conflicts = [access.conflicts for access in facts.shared if access.conflicts is not None]
     yield "bank conflicts", str(max(conflicts)) if conflicts else "", "most extra passes of an access of shared memory"
-    changes = sum(each.in_loop and each.through == "warps" for each in facts.conversions)
+    changes = sum(conversion.in_loop and conversion.through == "warps" for conversion in facts.conversions)
     yield "layout changes in loops", str(changes) if changes else "", "those that go through shared memory"
     yield "instructions", f"{facts.instructions:,}" if facts.instructions else "", "of the machine, each counted once"
 

@@ -71,7 +71,7 @@ def _functions(file: str, lines: Sequence[str], wanted: Iterable[int]) -> list[S
 
 
 def _spans(lines: Sequence[str]) -> list[_Span]:
-    """Of every function, from its last decorator on: a list of configs to tune is no part of it."""
+    """Of every function, from its last decorator on: a list of configs to tune is not part of it."""
     try:
         tree = ast.parse("\n".join(lines))
     except (SyntaxError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Checks as records for a page that shows Python beside what the compiler made of it, line by line."""
+"""Checks as records for a page that shows Python next to what the compiler made of it, line by line."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def code_check(check: KernelCheck) -> CodeCheck:
             _suggestion(each, stake_us, numbers)
             for each, stake_us in zip(check.suggestions, check.stakes_us, strict=True)
         ),
-        remarks=tuple(_remark(each, numbers) for each in facts.remarks),
+        remarks=tuple(_remark(remark, numbers) for remark in facts.remarks),
         launches=check.launches,
         failure=facts.failure,
         failure_place=numbers.place(facts.failure_place),
@@ -100,7 +100,7 @@ def _texts(artefacts: Artefacts, numbers: _Numbers) -> tuple[CodeText, ...]:
             kind=kind,
             # A page splits at line feeds only.
             text="\n".join(artefacts.texts[kind].splitlines()),
-            chains=np.array([numbers.chain(each) for each in frames[kind]], np.int64),
+            chains=np.array([numbers.chain(frame) for frame in frames[kind]], np.int64),
             bookkeeping=np.array(bookkeeping(kind, artefacts.texts[kind]), np.int64),
         )
         for kind in KINDS
@@ -110,7 +110,7 @@ def _texts(artefacts: Artefacts, numbers: _Numbers) -> tuple[CodeText, ...]:
 
 def _suggestion(suggestion: Suggestion, stake_us: float | None, numbers: _Numbers) -> CodeSuggestion:
     shown = suggestion.counterfactual
-    moved = [each for each in shown.differences if each.verdict != "same"] if shown else []
+    moved = [difference for difference in shown.differences if difference.verdict != "same"] if shown else []
     return CodeSuggestion(
         code=suggestion.code,
         title=suggestion.title,

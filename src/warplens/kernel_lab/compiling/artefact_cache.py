@@ -69,7 +69,7 @@ def load(name: str) -> tuple[CompileAnswer, dict[str, bytes]] | None:
 
 
 def save(name: str, answer: CompileAnswer, files: Mapping[str, bytes]) -> None:
-    """Keep an entry; a full disk or a read-only home is no reason to fail."""
+    """Keep an entry; a full disk or a read-only home is not an error."""
     with contextlib.suppress(*_NO_PLACE, WarplensError):
         place = folder()
         place.mkdir(parents=True, exist_ok=True, mode=0o700)

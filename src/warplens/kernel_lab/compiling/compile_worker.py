@@ -244,7 +244,7 @@ def _failure(error: BaseException, function: Any) -> CompileFailure:
 
 
 def _plain_message(message: str) -> str:
-    """Up to Triton 3.8 what a kernel's statement raises is told as `ValueError('…')`.
+    """Up to Triton 3.8 the error of a kernel's statement reads `ValueError('…')`.
 
     >>> _plain_message("ValueError('no such shape')"), _plain_message("f(1) is wrong")
     ('no such shape', 'f(1) is wrong')
@@ -258,7 +258,7 @@ def _plain_message(message: str) -> str:
 
 
 def _absolute(error: Any, line: int, function: Any) -> tuple[int, str | None]:
-    """Triton counts lines from the head of the function in which the error lies: the kernel, or a helper of it."""
+    """Triton counts lines from the head of the function in which the error is: the kernel, or a helper of it."""
     from triton.runtime.jit import JITFunction
 
     places = [function, *(v for m in list(sys.modules.values()) for v in list(getattr(m, "__dict__", {}).values()))]

@@ -54,7 +54,7 @@ def _prepared(file: Path) -> tuple[ModuleType, str]:
     sys.argv = [str(file)]
     spec = importlib.util.spec_from_file_location(dotted, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python file")
+        raise ImportError(f"{file} is not a Python file")
     return importlib.util.module_from_spec(spec), dotted
 
 

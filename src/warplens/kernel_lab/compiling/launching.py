@@ -71,7 +71,7 @@ def launches(
     require_triton()
     path = Path(script).resolve()
     if not path.is_file():
-        raise UsageError(f"there is no file {script}")
+        raise UsageError(f"no such file: {script}")
     answer = _answer(path, arguments, execute)
     notes, failure = list(answer.notes), answer.failure
     if failure is not None and not answer.launches:

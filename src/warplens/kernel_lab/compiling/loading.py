@@ -65,7 +65,7 @@ def load_kernel(text: str) -> TritonKernel:
     path, _, name = text.partition(SEPARATOR)
     file = Path(path).resolve()
     if not file.is_file():
-        raise UsageError(f"there is no file {path}", hint="kernels are named FILE.py::kernel")
+        raise UsageError(f"no such file: {path}", hint="kernels are named FILE.py::kernel")
     found = _kernels_in(file)
     if not name:
         if len(found) != 1:
@@ -102,7 +102,7 @@ def _kernels_in(file: Path) -> dict[str, TritonKernel]:
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError) as error:
-        raise UsageError(f"{file.name} is no Python that can be read: {error}") from error
+        raise UsageError(f"{file.name} is not valid Python: {error}") from error
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and _is_plain_kernel(node)]
     return {node.name: _from_tree(file, node) for node in functions}
 

@@ -115,7 +115,7 @@ class Signature:
     def with_constants(self, values: Mapping[str, Value]) -> Signature:
         for name in values:
             if not self.named(name).is_constant:
-                raise UsageError(f"{name} is no constexpr of the kernel, so a config cannot set it")
+                raise UsageError(f"{name} is not a constexpr of the kernel: a config cannot set it")
         return Signature(
             tuple(replace(a, value=values[a.name]) if a.name in values else a for a in self.arguments),
         )
@@ -127,7 +127,7 @@ def parse(
     constexpr_names: Sequence[str],
     defaults: Mapping[str, Value] | None = None,
 ) -> Signature:
-    """The signature that `text` says; constexprs at the end that have defaults may be left out."""
+    """The signature that `text` says; constexprs at the end that have defaults may be omitted."""
     entries = [part.strip() for part in _OUTER_COMMA.split(text)] if text.strip() else []
     missing = parameter_names[len(entries) :]
     known = defaults or {}
@@ -144,7 +144,7 @@ def parse(
 
 
 def parse_value(text: str) -> Value:
-    """The value of a constexpr; anything that is no number, truth value, None or type is a word.
+    """The value of a constexpr; anything that is not a number, truth value, None or type is a word.
 
     >>> parse_value("1024"), parse_value("None"), parse_value("fp16"), parse_value("'gelu'")
     (1024, None, Dtype(name='fp16'), 'gelu')
@@ -185,7 +185,7 @@ def _argument(name: str, entry: str, is_constexpr: bool) -> KernelArgument:
         return KernelArgument(name, CONSTEXPR, None)
     if _literal(entry.partition(":")[0]) is not _NO_LITERAL and entry.partition(":")[0] not in ELEMENT_BITS:
         raise UsageError(
-            f"{name} is no constexpr, so its entry is a type, not the value {entry}",
+            f"{name} is not a constexpr: its entry is a type, not the value {entry}",
             hint="for a number that is always 1 write i32:1; declare it `tl.constexpr` to compile a value in",
         )
     type_name, _, mark = entry.partition(":") if not entry.startswith("tensordesc") else (entry, "", "")

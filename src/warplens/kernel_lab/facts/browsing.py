@@ -30,7 +30,7 @@ def line_frames(artefacts: Artefacts) -> dict[str, list[Frames]]:
         else:
             continue
         # Line 0 says that the compiler made it up.
-        found[kind] = [tuple(place for place in each if place.line > 0) for each in frames]
+        found[kind] = [tuple(place for place in frame if place.line > 0) for frame in frames]
     return found
 
 

@@ -61,7 +61,7 @@ class _Region:
 
 
 class _Scopes:
-    """Names of values. MLIR gives a name again in a region beside the one that had it: here each has its own."""
+    """Names of values. MLIR reuses a name in another region: here each value has its own."""
 
     def __init__(self) -> None:
         self._open: list[dict[str, str]] = [{}]

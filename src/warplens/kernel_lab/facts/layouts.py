@@ -211,7 +211,7 @@ def _vectors(text: str) -> tuple[Vector, ...]:
 
 def _log2(value: int) -> int:
     if value < 1 or value & (value - 1):
-        raise ValueError(f"{value} is no power of two")
+        raise ValueError(f"{value} is not a power of two")
     return value.bit_length() - 1
 
 

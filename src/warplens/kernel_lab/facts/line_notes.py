@@ -1,4 +1,4 @@
-"""What is known of one line of Python, for the margin beside it: a few characters each, and the same in words."""
+"""Notes on one line of Python for the margin of the page: a few characters each, and the same in words."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def details(facts: KernelFacts, file: str, line: int) -> tuple[str, ...]:
 
 def noted_places(facts: KernelFacts) -> set[tuple[str, int]]:
     places = [
-        *(each.place for each in facts.accesses),
-        *(each.place for each in facts.dots),
-        *(each.place for each in facts.loops),
-        *(each.place for each in facts.conversions),
+        *(access.place for access in facts.accesses),
+        *(dot.place for dot in facts.dots),
+        *(loop.place for loop in facts.loops),
+        *(conversion.place for conversion in facts.conversions),
         *(each.place for each in facts.shared),
-        *(each.place for each in facts.lines),
+        *(line.place for line in facts.lines),
     ]
     return {(place.file, place.line) for place in places if place.line > 0}
 
@@ -57,11 +57,11 @@ def _notes(facts: KernelFacts, file: str, line: int, is_blamed: bool = True) -> 
     def here(place: SourcePlace) -> bool:
         return place.line == line and place.file == file
 
-    yield from (_access(each, is_blamed) for each in facts.accesses if here(each.place))
-    yield from (_dot(each) for each in facts.dots if here(each.place))
-    yield from (_loop(each) for each in facts.loops if here(each.place))
+    yield from (_access(access, is_blamed) for access in facts.accesses if here(access.place))
+    yield from (_dot(dot) for dot in facts.dots if here(dot.place))
+    yield from (_loop(loop) for loop in facts.loops if here(loop.place))
     yield from (_shared(each) for each in facts.shared if here(each.place))
-    yield from (_conversion(each) for each in facts.conversions if here(each.place))
+    yield from (_conversion(conversion) for conversion in facts.conversions if here(conversion.place))
     yield from (note for each in facts.lines if here(each.place) for note in _spills(each))
 
 

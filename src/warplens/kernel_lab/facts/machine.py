@@ -106,7 +106,7 @@ def read_amdgcn(text: str) -> list[Instruction]:
 
 
 def _lines_in_loops(lines: Sequence[str]) -> set[int]:
-    """LLVM's comments say of every block whether it lies in a loop, in the block's first lines.
+    """LLVM's comments say of every block whether it is in a loop, in the block's first lines.
 
     Jumps do not: rarely run blocks stand behind the rest and jump back, out of no loop.
     """
@@ -163,7 +163,7 @@ def _frames(match: re.Match[str], files: Mapping[str, str], callers: dict[Source
 
 
 def _with_loops(found: list[Instruction | str]) -> list[Instruction]:
-    """Marks what lies between a label and a later jump back to it.
+    """Marks what is between a label and a later jump back to it.
 
     Behind the kernel's end stand rare paths, such as long waits, which jump back into the code: those are no loops.
     """

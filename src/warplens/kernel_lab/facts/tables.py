@@ -174,7 +174,7 @@ def _access_rows(facts: KernelFacts) -> Iterator[Row]:
             **_key(facts),
             **_place(access.place),
             "column": access.place.column,
-            "called_at": ", ".join(f"{PurePath(each.file).name}:{each.line}" for each in access.callers) or None,
+            "called_at": ", ".join(f"{PurePath(caller.file).name}:{caller.line}" for caller in access.callers) or None,
             "kind": access.kind,
             "argument": access.argument,
             "element": access.element,

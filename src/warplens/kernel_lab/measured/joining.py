@@ -1,4 +1,4 @@
-"""A compiled kernel beside what profiles measured of it: time, work, roofline, samples by line, and time at stake."""
+"""A compiled kernel with what profiles measured of it: time, work, roofline, samples by line, and time at stake."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class KernelMeasurements:
 
     @property
     def sample_count(self) -> int:
-        return sum(each.samples for each in self.samples)
+        return sum(sample.samples for sample in self.samples)
 
     @property
     def has_lines(self) -> bool:
-        return any(each.line for each in self.samples)
+        return any(sample.line for sample in self.samples)
 
 
 def joined(
@@ -143,8 +143,8 @@ def _work(
         work, notes = traced_work(facts, traced, [whole_grid(kernel.grid) for kernel in kernels])
         if work is not None:
             return work, notes
-    told = [work for each in (kernels, *(other for _, other in found)) if (work := reported_work(facts, each))]
-    return (told[0] if told else None), notes
+    reported = (reported_work(facts, group) for group in (kernels, *(other for _, other in found)))
+    return next((work for work in reported if work), None), notes
 
 
 def _gpu(facts: KernelFacts, profile: Measured, card: str | None) -> tuple[Gpu, str]:
@@ -169,7 +169,7 @@ def _samples(kernels: Sequence[MeasuredKernel]) -> tuple[LineSamples, ...]:
 
 def _merged(lines: Sequence[LineSamples], file: str, line: int, function: str) -> LineSamples:
     reasons: dict[str, int] = {}
-    for name, count in (each for found in lines for each in found.reasons):
+    for name, count in (reason for found in lines for reason in found.reasons):
         reasons[name] = reasons.get(name, 0) + count
     ordered = tuple(sorted(reasons.items(), key=lambda each: (-each[1], each[0])))
     samples, stalled = sum(each.samples for each in lines), sum(each.stalled for each in lines)
@@ -178,7 +178,7 @@ def _merged(lines: Sequence[LineSamples], file: str, line: int, function: str) -
 
 def _strays(facts: KernelFacts, samples: Sequence[LineSamples]) -> list[str]:
     """Samples on lines that this compilation has no code for: the file is likely not the one that ran."""
-    own = [each for each in samples if each.line and _is_in(each.file, facts.file)]
+    own = [sample for sample in samples if sample.line and _is_in(sample.file, facts.file)]
     code = {line.place.line for line in facts.lines if line.place.file == facts.file}
     stray = sum(each.samples for each in own if each.line not in code)
     total = sum(each.samples for each in samples)
@@ -211,6 +211,8 @@ def at_stake_us(
     line = suggestion.source.line
     lines = statement_lines(source, line) if suggestion.source.file == facts.file else range(line, line + 1)
     hit = sum(
-        each.samples for each in found.samples if each.line in lines and _is_in(each.file, suggestion.source.file)
+        sample.samples
+        for sample in found.samples
+        if sample.line in lines and _is_in(sample.file, suggestion.source.file)
     )
     return found.total_us * hit / found.sample_count if found.sample_count else found.total_us

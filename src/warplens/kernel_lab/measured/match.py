@@ -93,7 +93,7 @@ def matched(facts: KernelFacts, profile: Measured, *, grid: Sequence[int] | None
     found = tuple(kernel for kernel in found if kernel.shared_bytes == facts.shared_bytes) or found
     found = tuple(kernel for kernel in found if kernel.registers == facts.registers) or found
     if len(found) > 1:
-        hint = "" if grid or any(not kernel.grid for kernel in found) else " (--grid tells them apart)"
+        hint = "" if grid or any(not kernel.grid for kernel in found) else " (a grid distinguishes them)"
         notes.append(f"{len(found)} launch shapes of it are taken together: {_shapes(found)}{hint}")
     return Match(found, tuple(notes))
 

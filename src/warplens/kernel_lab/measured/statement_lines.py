@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 def statement_lines(source: str, line: int) -> range:
-    """The lines of the innermost statement that the line is in; the line alone where the text is no Python.
+    """The lines of the innermost statement that the line is in; the line alone where the text is not Python.
 
     >>> text = "for k in range(n):\\n    a = load(\\n        p,\\n    )\\n"
     >>> list(statement_lines(text, 1)), list(statement_lines(text, 3))
@@ -17,7 +17,7 @@ def statement_lines(source: str, line: int) -> range:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return range(line, line + 1)
-    inside = [each for each in _statements(tree) if line in each]
+    inside = [statement for statement in _statements(tree) if line in statement]
     return min(inside, key=len, default=range(line, line + 1))
 
 

@@ -1,4 +1,4 @@
-"""Tables of kernels beside profiles: `kernel_measured`, a row per compilation; `kernel_stalls`, per sampled line."""
+"""Tables of measured kernels: `kernel_measured`, a row per compilation; `kernel_stalls`, a row per sampled line."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ MEASURED: Final = (
 )
 STALLS: Final = (
     Column(
-        "place", "file and line that was sampled; (whole kernel) where the samples are not told apart", "", pl.String
+        "place",
+        "file and line that was sampled; (whole kernel) where samples have no lines",
+        "",
+        pl.String,
     ),
     Column("percent", "share of the kernel's samples", "%", pl.Float64),
     Column("top_stall", "what warps waited for most there", "", pl.String),
@@ -86,9 +89,7 @@ def kernel_measured(checks: Iterable[KernelCheck]) -> Table:
     joined = _joined(checks)
     notes = dict.fromkeys(note for _, measured in joined for note in measured.notes)
     rows = [_measured_row(check, measured) for check, measured in joined]
-    return Table.from_rows(
-        "kernel_measured", "one row per compilation that a profile was put beside", MEASURED, rows, *notes
-    )
+    return Table.from_rows("kernel_measured", "one row per compilation compared with a profile", MEASURED, rows, *notes)
 
 
 def kernel_stalls(checks: Iterable[KernelCheck]) -> Table:
@@ -142,7 +143,9 @@ def whole_kernel(found: KernelMeasurements) -> LineSamples:
     reasons: Counter[str] = Counter()
     for each in found.samples:
         reasons.update(dict(each.reasons))
-    return LineSamples(found.sample_count, sum(each.stalled for each in found.samples), tuple(reasons.most_common()))
+    return LineSamples(
+        found.sample_count, sum(sample.stalled for sample in found.samples), tuple(reasons.most_common())
+    )
 
 
 def _waits(line: LineSamples) -> Row:

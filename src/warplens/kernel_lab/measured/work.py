@@ -39,7 +39,7 @@ class LaunchWork:
 
 @dataclass(frozen=True)
 class Reached:
-    """A launch beside the least time that the card needs for its work."""
+    """A launch compared with the least time that the card needs for its work."""
 
     card: str
     bound: str

@@ -47,9 +47,9 @@ class _Room:
 
 
 def kernel_scene(trace: KernelTrace, launch: int | None = None) -> KernelScene:
-    """All launches, or one by its number. What is too much for a page is left out, and a note says so."""
+    """All launches, or one by its number. What is too much for a page is omitted, and a note says so."""
     if launch is not None and not 0 <= launch < len(trace.launches):
-        raise UsageError(f"there is no launch {launch}: the trace has {len(trace.launches)}")
+        raise UsageError(f"no such launch: {launch} (the trace has {len(trace.launches)})")
     chosen = trace.launches if launch is None else (trace.launches[launch],)
     room = _Room()
     launches = tuple(_launch(one, room) for one in chosen)
@@ -106,7 +106,7 @@ def _tensors(launch: Launch, changed: set[int], room: _Room) -> Iterator[SceneTe
         before = _kept(launch.values.before, number, info.dtype, room) if launch.values else None
         after = _kept(launch.values.after, number, info.dtype, room) if launch.values and written else None
         if launch.values and (before is None or (written and after is None)):
-            _note(room, f"launch {launch.index}: the values of {info.name} are left out, because the page is full")
+            _note(room, f"launch {launch.index}: the values of {info.name} are omitted: the page is full")
         yield SceneTensor(**_fields(info), written=written, before=before, after=after)
 
 
@@ -128,7 +128,7 @@ def _events(launch: Launch, tensors: tuple[SceneTensor, ...], room: _Room) -> Sc
     if len(events) > room.events:
         _note(
             room,
-            f"launch {launch.index}: its {len(events):,} operations are left out; open it alone, or trace a sample",
+            f"launch {launch.index}: its {len(events):,} operations are omitted; open it alone, or trace a sample",
         )
         return None
     room.events -= len(events)
@@ -160,7 +160,7 @@ def _values(
         number[row] = len(kept)
         kept.append(decoded(data, dtype).reshape(-1))
     if left_out:
-        _note(room, f"launch {launch.index}: values of {left_out:,} operations are left out, because the page is full")
+        _note(room, f"launch {launch.index}: values of {left_out:,} operations are omitted: the page is full")
     return number, tuple(kept)
 
 

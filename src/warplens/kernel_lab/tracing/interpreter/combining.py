@@ -1,4 +1,4 @@
-"""Reductions and scans: the interpreter does them in classes of its own, beside its builder."""
+"""Reductions and scans: the interpreter does them in classes of its own, not in its builder."""
 
 from __future__ import annotations
 

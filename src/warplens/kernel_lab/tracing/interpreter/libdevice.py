@@ -78,7 +78,9 @@ def library_call(interpreter: Any) -> Callable[..., Any]:
         if function is None:
             raise NotImplementedError(f"{symbol} is not run by Triton's interpreter")
         dtype = result_type.scalar
-        values = [each.data.astype(float) if each.data.dtype.kind == "f" else each.data for each in arguments]
+        values = [
+            argument.data.astype(float) if argument.data.dtype.kind == "f" else argument.data for argument in arguments
+        ]
         with np.errstate(all="ignore"):
             result = function(*values).astype(interpreter._get_np_dtype(dtype))
         return interpreter.TensorHandle(result, dtype)

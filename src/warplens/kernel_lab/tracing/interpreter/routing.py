@@ -94,7 +94,7 @@ def interpreting(interpreter: Any) -> Iterator[None]:
 
 @contextmanager
 def one_launch(interpreter: Any) -> Iterator[None]:
-    """Triton is told that it interprets, during one launch only: what is decorated meanwhile keeps its own kind."""
+    """Triton is set to interpret during one launch only: what is decorated meanwhile keeps its own kind."""
     import triton
 
     runtime = triton.knobs.runtime

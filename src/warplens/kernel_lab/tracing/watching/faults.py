@@ -1,4 +1,4 @@
-"""Mistakes found while a kernel runs: told with the program, the statement and the element."""
+"""Faults of a running kernel: each with the program, the statement and the element."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Program = tuple[int, int, int]
 VERBS = {"load": "loads", "store": "stores"}
 
 
-class KernelFault(WarplensError):  # noqa: N818 - named for what it tells, as the tables name it
-    """A traced kernel did what it must not, and the trace was told to stop there."""
+class KernelFault(WarplensError):  # noqa: N818 - the tables name it so
+    """A traced kernel has a fault, and the trace stops at it."""
 
     def __init__(self, fault: Fault, site: Site) -> None:
-        super().__init__(told(fault, site))
+        super().__init__(fault_text(fault, site))
         self.fault = fault
         self.site = site
 
 
-def told(fault: Fault, site: Site) -> str:
+def fault_text(fault: Fault, site: Site) -> str:
     """The fault in one line, and the statement it is in."""
     return f"{fault.message}\n  {site.file}:{site.line} in {site.function}: {site.statement}"
 

@@ -74,9 +74,9 @@ class LaunchTrace:
                 cause = cause.__cause__
             if isinstance(cause, KernelFault | BdbQuit):
                 raise cause from None
-            raise error_type(self._told(cause)) from cause
+            raise error_type(self._error_text(cause)) from cause
 
-    def _told(self, cause: BaseException) -> str:
+    def _error_text(self, cause: BaseException) -> str:
         """The error with the program and the innermost statement of the kernel that it came from."""
         text = f"{program_text(self.recorder.program)}: {self._reason(cause)}"
         places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(cause.__traceback__)]

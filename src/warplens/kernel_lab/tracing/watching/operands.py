@@ -15,7 +15,7 @@ HANDED_ON: Final = ("to", "trans", "T", "permute")
 
 
 def operands_of(sites: Sequence[Site], loading: Iterable[int]) -> list[tuple[tuple[int, ...], ...]]:
-    """For each statement the load statements of its two factors; empty where it is no product.
+    """For each statement the load statements of its two factors; empty where it is not a product.
 
     A factor that its statement computes, or whose name no load assigns, has none.
     """

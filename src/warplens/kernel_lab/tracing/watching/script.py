@@ -61,7 +61,7 @@ def traced_script(
     A script that fails is an error in one line; with `partial`, what it launched before is the result.
     """
     if not script.is_file():
-        raise UsageError(f"there is no file {script}")
+        raise UsageError(f"no such file: {script}")
     debugger = ProgramDebugger(programs) if programs else None
     failure, messages = "", []
     before, path = sys.argv[:], sys.path[:]
@@ -97,7 +97,7 @@ def as_error(error: Exception, script: Path, asked: Asked) -> WarplensError:
 
 
 def failure_of(error: BaseException, script: Path, asked: Asked) -> ScriptFailure:
-    """The exception with its innermost place in the user's files: in a kernel, its statement beside the launch."""
+    """The exception with the innermost line of the user's files; in a kernel, the statement and the launch."""
     cause = _cause(error)
     launched = _places(error, script)
     own = [line for file, line in launched if file == script.resolve()]

@@ -31,7 +31,7 @@ def sources_of(launch: Launch) -> tuple[tuple[SceneSource, ...], tuple[str, ...]
 
 
 def _functions(file: str, sites: Sequence[Site], first: Sequence[int]) -> list[SceneSource] | None:
-    """None where the file cannot be read or has changed: a line beside the wrong text would mislead."""
+    """None where the file cannot be read or has changed: a line next to the wrong text would mislead."""
     # A trace may come from anywhere: it names what to read, so only Python files, and only the functions it traced.
     path = Path(file)
     if path.suffix != ".py":
