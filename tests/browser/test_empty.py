@@ -68,7 +68,7 @@ def test_a_trace_of_the_host_alone(written: Written, show: Show) -> None:
     gpu = page.page.locator("#flame").get_by_role("button", name="GPU time")
     assert gpu.is_disabled()
     assert gpu.get_attribute("title") == "no GPU work in this trace"
-    assert "No GPU work in what was read" in section(page, "roofline")
+    assert "No GPU work in the file" in section(page, "roofline")
     assert page.page.locator("#roofline .rl-svg").count() == 0
     said = reasons(page, profile)
     assert len(said) > 20
@@ -90,11 +90,11 @@ def test_a_trace_of_kernels_alone(tmp_path: Path, show: Show) -> None:
     assert cpu.is_disabled()
     assert cpu.get_attribute("title") == "no host events in this trace"
     assert "No steps are marked in this trace" in section(page, "steps")
-    assert "No CPU side: kernels cannot be tied to ops" in section(page, "roofline")
+    assert "No host events: kernels cannot be attributed to ops" in section(page, "roofline")
     said = reasons(page, profile)
-    assert all("No CPU side" in said[name] for name in ("op_shapes", "chains", "roofline"))
+    assert all("No host events" in said[name] for name in ("op_shapes", "chains", "roofline"))
     page.state(table="host_events")
-    assert "No CPU side" in page.page.locator(".tv-panel .empty").inner_text()
+    assert "No host events" in page.page.locator(".tv-panel .empty").inner_text()
     page.page.locator("#flame").scroll_into_view_if_needed()
     page.state(weight="cpu")
     page.page.locator(".flame-text", has_text="No host calls in this trace.").wait_for()
@@ -142,7 +142,7 @@ def test_a_graph_hides_its_ops(written: Written, show: Show) -> None:
     profile = warplens.open(WITHOUT_HOST, cache=False)
     assert "launched by a CUDA or HIP graph, inside which no ops are recorded" in section(page, "roofline")
     assert "No stacks were recorded" in section(page, "flame")
-    assert "No CPU side" in reasons(page, profile)["op_shapes"]
+    assert "No host events" in reasons(page, profile)["op_shapes"]
     page.assert_quiet()
 
 
