@@ -116,14 +116,6 @@ def box_text(name: str, flags: Bools) -> str:
     return f"{name}[{', '.join(parts)}]"
 
 
-def counted(count: int, noun: str) -> str:
-    """
-    >>> counted(1, "program"), counted(1200, "element")
-    ('1 program', '1,200 elements')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def _numbers(tensor: Any) -> Floats:
     numbers: Floats = np.array(tensor.detach().double().contiguous().tolist(), np.float64).reshape(tuple(tensor.shape))
     return numbers

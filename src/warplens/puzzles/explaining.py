@@ -10,16 +10,14 @@ from typing import Final
 
 import numpy as np
 
-from warplens.kernel_lab.tracing import KernelFault
+from warplens.kernel_lab.tracing import KernelFault, statement_at
 from warplens.kernel_lab.tracing.records import Launch, TensorInfo
-from warplens.kernel_lab.tracing.watching.faults import statement_at
 from warplens.puzzles.comparing import (
     LOOKS_LIKE,
     WHOLE,
     Bools,
     WrongOutput,
     box_text,
-    counted,
     described,
     difference,
 )
@@ -29,6 +27,7 @@ from warplens.puzzles.places import MOST_SPOTS, coordinates, number_of, program_
 from warplens.puzzles.records import Problem, Spot
 from warplens.puzzles.running import CaseRun, Stop
 from warplens.puzzles.writers import Accesses, TracedAccess, storage_elements, tensor_number
+from warplens.units import plural
 
 NOT_A_NUMBER: Final = (
     "exp of a large number is inf, and inf / inf, inf − inf and 0 · inf are nan: "
@@ -186,7 +185,7 @@ def _part(info: TensorInfo, flags: Bools, times: float = 1.0) -> str:
     if not count:
         return f"nothing of {info.name}"
     often = f", {times:.3g} times over" if times > AGAIN else ""
-    return f"{box_text(info.name, flags)} ({counted(count, 'element')}{often})"
+    return f"{box_text(info.name, flags)} ({plural(count, 'element')}{often})"
 
 
 def _advice_for(got: float, run: CaseRun, launch: Launch) -> str:

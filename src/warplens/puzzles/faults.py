@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
+from warplens.kernel_lab.tracing import verb
 from warplens.kernel_lab.tracing.records import NO_TENSOR, Fault, Launch, TensorInfo
-from warplens.kernel_lab.tracing.watching.faults import verb
-from warplens.puzzles.comparing import counted
 from warplens.puzzles.places import coordinates, program_text, spot_of, spots_of
 from warplens.puzzles.records import Problem
 from warplens.puzzles.writers import Accesses, index_text, storage_elements
+from warplens.units import plural
 
 ADVICE: Final = {
     "out_of_bounds": "lanes outside a tensor must be switched off: mask= with a condition on every index",
@@ -42,7 +42,7 @@ def stray_stores(launch: Launch, outputs: Container[str]) -> Iterator[Problem]:
 def _stray(accesses: Accesses, number: int, info: TensorInfo, element: int, count: int, *, is_output: bool) -> Problem:
     writers = accesses.touching(number, element, active=True)
     who = program_text(writers[0].program, accesses.launch)
-    spots, details = spots_of(writers, accesses.launch), (f"{counted(count, 'element')} of this kind",)
+    spots, details = spots_of(writers, accesses.launch), (f"{plural(count, 'element')} of this kind",)
     if is_output:
         places = f"{element - info.offset} elements after its first"
         text = f"{who} stores to the memory of {info.name} outside of its elements, {places}"
@@ -79,7 +79,7 @@ def _fault(fault: Fault, launch: Launch, outputs: Container[str]) -> Problem:
         text += f", and {other} {does} it too: on a GPU either may come first"
     else:
         text = fault.message
-    often = f"{counted(fault.elements, 'element')} in {counted(fault.programs, 'program')}, at this line"
+    often = f"{plural(fault.elements, 'element')} in {plural(fault.programs, 'program')}, at this line"
     details = (often,) if fault.elements > 1 or fault.programs > 1 else ()
     return Problem(fault.kind, text, tuple(spots), details, _advice_on(fault, outputs), tensor=fault.tensor)
 
@@ -102,5 +102,5 @@ def _other_op(fault: Fault, launch: Launch) -> str:
 
 def _size(info: TensorInfo) -> str:
     if len(info.shape) == 1:
-        return f"has {counted(info.shape[0], 'element')}"
+        return f"has {plural(info.shape[0], 'element')}"
     return f"is {' × '.join(map(str, info.shape))}"

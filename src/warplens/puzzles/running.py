@@ -17,9 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from warplens.kernel_lab.tracing import KernelTrace, trace
-from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter
-from warplens.kernel_lab.tracing.watching.faults import statement_at
+from warplens.kernel_lab.tracing import KernelTrace, load_interpreter, statement_at, trace
 from warplens.puzzles.answer import check_parameters
 from warplens.puzzles.drawing import Draw
 from warplens.puzzles.limits import OutOfTime, Program, TimeLimit

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from warplens.kernel_lab.tracing import save
-from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter
+from warplens.kernel_lab.tracing import load_interpreter, save
 from warplens.puzzles.catalogue import BY_NAME
 from warplens.puzzles.checking import check_file
 from warplens.puzzles.jobs import NEEDS_NEW_PROCESS, CheckRequest

@@ -6,10 +6,11 @@ Importing this needs neither Triton nor PyTorch; making a trace needs both.
 from __future__ import annotations
 
 from warplens.kernel_lab.tracing.file import load, save
+from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter
 from warplens.kernel_lab.tracing.records import KernelTrace, Launch
 from warplens.kernel_lab.tracing.tables import TABLES
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
-from warplens.kernel_lab.tracing.watching.faults import KernelFault
+from warplens.kernel_lab.tracing.watching.faults import KernelFault, statement_at, verb
 from warplens.kernel_lab.tracing.watching.session import TracedKernel, Tracing, trace, trace_kernel
 
 __all__ = [
@@ -21,7 +22,10 @@ __all__ = [
     "TracedKernel",
     "Tracing",
     "load",
+    "load_interpreter",
     "save",
+    "statement_at",
     "trace",
     "trace_kernel",
+    "verb",
 ]
