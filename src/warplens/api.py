@@ -25,8 +25,6 @@ from warplens.profiles.trace import TABLE_NAMES, Profile
 from warplens.readers import cache as trace_cache
 from warplens.readers import inputs
 from warplens.readers.bundle import reader as bundle
-from warplens.replay import result_file
-from warplens.replay.result_file import ReplayResult
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from warplens.profiles.comparison import Comparison
     from warplens.profiles.opened import Opened
     from warplens.profiles.options import OpenOptions, Rules
+    from warplens.replay.result_file import ReplayResult
 
 
 def open(
@@ -119,6 +118,8 @@ def _counters(pages: Sequence[Path]) -> tuple[Table, ...]:
 
 def _replayed(path: Path, trace: Trace) -> ReplayResult:
     """The result of a replay, which must be one of this trace."""
+    from warplens.replay import result_file  # its records cost more to define than a small trace to read
+
     result = result_file.load(path)
     if result.gpu_ns != int(trace.events["dur_ns"].gather(trace.gpu_rows).sum()):
         hint = "replay run on a plan of this trace makes one"

@@ -6,10 +6,10 @@ A record names only the columns that some rule asks for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, TypeVar
 
+import msgspec
 import polars as pl
 
 from warplens.analyses.roofline.tables import params_of
@@ -19,8 +19,7 @@ ROW = "row"
 """The column of a frame that numbers the rows of its table."""
 
 
-@dataclass(frozen=True)
-class TableRow:
+class TableRow(msgspec.Struct, frozen=True):
     table: ClassVar[str] = ""
     row: int
 
@@ -29,8 +28,7 @@ class TableRow:
         return RowTarget(self.table, self.row)
 
 
-@dataclass(frozen=True)
-class TimedRow(TableRow):
+class TimedRow(TableRow, frozen=True):
     """GPU time over the whole trace, and the part of it that belongs to steps."""
 
     count: int
@@ -38,20 +36,17 @@ class TimedRow(TableRow):
     step_us: float
 
 
-@dataclass(frozen=True)
-class KernelRow(TimedRow):
+class KernelRow(TimedRow, frozen=True):
     table: ClassVar[str] = "kernels"
     op: str
     kernel_short: str
 
 
-@dataclass(frozen=True)
-class ShortKernelRow(KernelRow):
+class ShortKernelRow(KernelRow, frozen=True):
     table: ClassVar[str] = "short_kernels"
 
 
-@dataclass(frozen=True)
-class LaunchRow(TimedRow):
+class LaunchRow(TimedRow, frozen=True):
     table: ClassVar[str] = "launches"
     op: str
     kernel_short: str
@@ -67,8 +62,7 @@ class LaunchRow(TimedRow):
         return self.total_us * self.unused_percent / 100
 
 
-@dataclass(frozen=True)
-class CollectiveRow(TimedRow):
+class CollectiveRow(TimedRow, frozen=True):
     table: ClassVar[str] = "comm"
     collective: str
     group: str
@@ -77,8 +71,7 @@ class CollectiveRow(TimedRow):
     algbw_gbps: float | None
 
 
-@dataclass(frozen=True)
-class ChainRow(TimedRow):
+class ChainRow(TimedRow, frozen=True):
     table: ClassVar[str] = "chains"
     ops: str
     length: int
@@ -89,8 +82,7 @@ class ChainRow(TimedRow):
     cast_us: float
 
 
-@dataclass(frozen=True)
-class PhaseRow(TimedRow):
+class PhaseRow(TimedRow, frozen=True):
     table: ClassVar[str] = "phases"
     phase: str
     percent: float
@@ -98,16 +90,14 @@ class PhaseRow(TimedRow):
     ops: str
 
 
-@dataclass(frozen=True)
-class CategoryRow(TableRow):
+class CategoryRow(TableRow, frozen=True):
     table: ClassVar[str] = "kernel_categories"
     kernel_category: str
     count: int
     percent: float
 
 
-@dataclass(frozen=True)
-class StepRow(TableRow):
+class StepRow(TableRow, frozen=True):
     table: ClassVar[str] = "steps"
     step: int
     name: str
@@ -117,16 +107,14 @@ class StepRow(TableRow):
     idle_ms: float
 
 
-@dataclass(frozen=True)
-class QualityRow(TableRow):
+class QualityRow(TableRow, frozen=True):
     table: ClassVar[str] = "quality"
     code: str
     count: int
     message: str
 
 
-@dataclass(frozen=True)
-class OpRow(TimedRow):
+class OpRow(TimedRow, frozen=True, dict=True):
     """An op with known FLOPs and bytes; without a known GPU it has no limit."""
 
     table: ClassVar[str] = "roofline"

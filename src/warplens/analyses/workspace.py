@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,9 @@ from warplens.model.table import Table
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import climb
 from warplens.passes.survey import is_graph_launch
-from warplens.replay.result_file import ReplayResult
+
+if TYPE_CHECKING:
+    from warplens.replay.result_file import ReplayResult
 
 NO_LAUNCH = "(no launch recorded)"
 COMMUNICATION = "Communication"

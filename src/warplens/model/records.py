@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 import polars as pl
 
 Record = TypeVar("Record")
@@ -22,7 +23,7 @@ class _Field(NamedTuple):
 
 
 def records(frame: pl.DataFrame, kind: type[Record]) -> list[Record]:
-    """The rows of a frame as records. The fields of the NamedTuple or dataclass are columns of the frame.
+    """The rows of a frame as records: NamedTuples, dataclasses or msgspec structs whose fields are its columns.
 
     >>> class Size(NamedTuple):
     ...     tensor: str
@@ -42,7 +43,10 @@ def records(frame: pl.DataFrame, kind: type[Record]) -> list[Record]:
 def _fields(kind: type[Any]) -> tuple[_Field, ...]:
     hints = typing.get_type_hints(kind)
     is_dataclass = dataclasses.is_dataclass(kind)
-    names = [field.name for field in dataclasses.fields(kind)] if is_dataclass else kind._fields
+    if issubclass(kind, msgspec.Struct):
+        names: Sequence[str] = kind.__struct_fields__
+    else:
+        names = [field.name for field in dataclasses.fields(kind)] if is_dataclass else kind._fields
     return tuple(_field(name, hints[name]) for name in names)
 
 

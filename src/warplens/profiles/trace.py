@@ -26,12 +26,12 @@ from warplens.outputs.document import DocumentKind
 from warplens.profiles.describing import definitions, device_line, find_gpu, headline, trace_facts
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.options import Rules, split_rules
-from warplens.replay.result_file import ReplayResult
 from warplens.units import plural
 
 if TYPE_CHECKING:
     from warplens.model.measured import Measured
     from warplens.profiles.sql import FrameMaker
+    from warplens.replay.result_file import ReplayResult
 
 TABLE_NAMES = ("quality", "findings", "evidence", *(name for name in TABLES if name != "quality"))
 """The tables of a trace's report."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from warplens.replay.result_file import UnitResult
+if TYPE_CHECKING:
+    from warplens.replay.result_file import UnitResult
 
 NEAR: Final = 0.10
 """A replayed median this near to the traced one counts as equal."""

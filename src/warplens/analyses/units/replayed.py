@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -13,8 +13,10 @@ from warplens.categories import short_name
 from warplens.errors import UsageError
 from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.table_entry import TableEntry, entries
-from warplens.replay.result_file import ReplayResult, UnitResult
 from warplens.replay.result_sums import active_joules, gpu_median_ns, in_range, ratio, replayed_ns, traced_ns
+
+if TYPE_CHECKING:
+    from warplens.replay.result_file import ReplayResult, UnitResult
 
 Row = dict[str, object]
 NO_ENERGY: Final = "no energy was measured"
