@@ -34,6 +34,8 @@ SLOW_PREFIXES = ("test_kernel_", "test_replay_")
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--fast"):
+        slow = [item for item in items if not _is_fast(item.path)]
+        config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if _is_fast(item.path)]
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
@@ -49,9 +51,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """No test reads or fills the user's cache."""
+def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test reads or fills the user's cache, nor depends on the width of a terminal: parallel workers have one of 80."""
     monkeypatch.setenv("WARPLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture

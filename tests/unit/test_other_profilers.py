@@ -76,7 +76,7 @@ def test_ops_inside_command_buffers_are_no_graph_launches() -> None:
     assert "WL102" not in {finding.code for finding in warplens.open(JAX, cache=False, min_gain_percent=0).findings()}
     coverage = {row["reason"]: row for row in profile.table("cost_coverage").to_dicts()}
     assert set(coverage) == {"costed", "no shapes"}
-    assert coverage["no shapes"]["meaning"] == "what the op worked on is not recorded"
+    assert coverage["no shapes"]["meaning"] == "the shapes of the op's inputs are not recorded"
 
 
 def test_kernels_inside_command_buffers_wait_for_no_launch_of_their_own() -> None:
