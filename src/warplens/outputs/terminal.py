@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 GAP = "  "
 MIN_TEXT_WIDTH = 18
-MIN_NAME_WIDTH = 30
+MIN_NAME_WIDTH = 28
 NARROW = 72
 WIDE = 90
 NARROW_NAME_WIDTH = 24
@@ -38,6 +38,7 @@ EXPENDABLE = (
 )
 # Cells of a column that says nothing of any row.
 NOTHING = frozenset({"", "–", "0", "0.0", "0.000", "0 FLOP"})
+TOTALS = frozenset({"total_us", "kernel_us"})
 # What a row is about, wherever it stands.
 PINNED = frozenset({"kernel_short", "message", "title"})
 # Names keep their ends when cut; prose keeps its beginning.
@@ -161,7 +162,9 @@ def _least_telling(blocks: list[_Block]) -> _Block:
     # Where sizes say what a row is about, the kernel's name need not.
     pinned = PINNED - {"kernel_short"} if any(block.name == "percent_of_roofline" for block in blocks) else PINNED
     others = [block for block in blocks if "percent" not in block.name.split("_") and block.name not in pinned]
-    return (others or blocks)[-1]
+    victim = (others or blocks)[-1]
+    # A time says more than how often it was spent.
+    return next((block for block in others if victim.name in TOTALS and block.name == "count"), victim)
 
 
 def _shrink(blocks: list[_Block], width: int) -> list[_Block]:
