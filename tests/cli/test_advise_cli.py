@@ -55,7 +55,7 @@ def test_the_verdict_comes_first_then_the_numbered_findings(trace: Path, capsys:
 def test_each_finding_says_where_why_and_what_to_do_and_lists_its_evidence(trace: Path, capsys: Captured) -> None:
     *blocks, ending = printed(capsys, trace).split("\n\n")[1:]
     assert len(blocks) == 2
-    assert ending.startswith("≤: upper bound, if the cause disappeared.")
+    assert ending.startswith("≤: upper bound: the gain if the cause were removed entirely.")
     for block in blocks:
         labels = re.findall(r"^ {7}(gain|where|why|do|-) ", block, re.MULTILINE)
         assert labels == ["gain", "where", "why", "do", "-"]

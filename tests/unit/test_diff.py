@@ -280,7 +280,7 @@ def test_gains_that_idleness_eats_show_as_more_idle_time(run: Run) -> None:
     a, b = run(call("aten::mm", GEMM_A, 600, [[8, 8]])), run(call("aten::mm", GEMM_B, 300, [[8, 8]]))
     whole = warplens.diff(a, b, whole=True).verdict()
     assert "GPU work −0.90 ms, idle time +0.60 ms (host busy" in whole
-    assert "100 % of the former from GEMM" in whole
+    assert "100 % of the change in GPU work from GEMM" in whole
 
 
 def test_the_verdict_blames_idleness(tmp_path: Path) -> None:

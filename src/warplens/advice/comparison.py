@@ -164,7 +164,7 @@ def _from(figures: ComparisonFigures) -> list[str]:
     if not categories or sign * idle > sign * categories[0].delta_us:
         return split or [f"{_percent(idle / total)} of it from {idle_text(figures)}{_events(figures)}."]
     top = categories[0]
-    of, whole = ("the former", busy) if opposed else ("it", total)
+    of, whole = ("the change in GPU work", busy) if opposed else ("it", total)
     others = [_change(part) for part in categories[1:4] if _notable(figures, part)]
     against = [
         _change(part)

@@ -58,7 +58,7 @@ EPILOG = """examples:
   warplens report trace.json.gz                    where the time goes, on one screen
   warplens report trace.json.gz -o r.html          the same as a page: timeline, flame graph, roofline, tables
   warplens report trace.json.gz -o out/ -o r.xlsx  every table as CSV, and as a workbook
-  warplens advise trace.json.gz                    what to change, and what it would win
+  warplens advise trace.json.gz                    what to change, and how much time it saves
   warplens show trace.json.gz kernels --top 20     one table
   warplens tree trace.json.gz --context module     GPU time by call path
   warplens flamegraph trace.json.gz -o flame.svg   the same as a picture

@@ -50,7 +50,7 @@ def open_timeline(args: argparse.Namespace) -> Profile:
     try:
         return profile.with_timeline()
     except WarplensError as error:
-        error.hint = error.hint or "report, show and sql read it"
+        error.hint = error.hint or "report, show, tree and sql read it"
         raise
 
 

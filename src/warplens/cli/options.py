@@ -23,7 +23,7 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
 
 
 def add_opening(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("options that open the profile")
+    group = parser.add_argument_group("options for opening the profile")
     add_shared_opening(group)
     group.add_argument("--short", default="10us", metavar="TIME", help="kernels below this are short (default 10us)")
     group.add_argument("--gpu", default="", metavar="NAME", help="GPU whose limits apply (default: the trace's own)")

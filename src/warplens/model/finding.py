@@ -93,7 +93,7 @@ def evidence_table(findings: Iterable[Finding]) -> Table:
         for number, finding in enumerate(ranked(findings), start=1)
         for row in finding.rows
     ]
-    return Table.from_rows("evidence", "one row per thing behind a finding", EVIDENCE_COLUMNS, rows)
+    return Table.from_rows("evidence", "one row per piece of evidence", EVIDENCE_COLUMNS, rows)
 
 
 def finding_targets(findings: Iterable[Finding]) -> list[tuple[Target, ...]]:

@@ -29,7 +29,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "{count:launch|launches} with a correlation id used before; the nearest earlier one is used",
     ),
     "missing_devices": (INFO, "{detail}: listed in the file, without work in the trace"),
-    "truncated": (WARNING, "the file ends early: {detail}; all complete events before are reported"),
+    "truncated": (WARNING, "the file ends early: {detail}; events before that point are reported"),
     "damaged": (WARNING, "{count:damaged section} skipped ({detail})"),
     "bad_text": (WARNING, "invalid UTF-8 was replaced"),
     "bad_args": (WARNING, "{count:event} with unreadable fields; these fields are omitted ({detail})"),

@@ -64,7 +64,7 @@ def _ending(findings: Sequence[Finding], setting: Setting, width: int) -> list[L
         return [(line, "none") for line in wrap(f"no findings: {limit}{scope}", max(20, width))]
     text = "warplens explain CODE shows how a gain is estimated."
     if any(finding.bound for finding in findings):
-        text = f"≤: upper bound, if the cause disappeared. {text}"
+        text = f"≤: upper bound: the gain if the cause were removed entirely. {text}"
     return [(line, "dim") for line in wrap(text, max(20, width))]
 
 

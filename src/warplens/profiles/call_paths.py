@@ -38,7 +38,7 @@ class PathsProfile(TablesOnDemand):
     >>> import warplens
     >>> profile = warplens.open("samples/proton/scopes.hatchet.gz")
     >>> profile.verdict()
-    'foo_n takes 85 % of the GPU time; when it ran is not recorded.'
+    'foo_n takes 85 % of the GPU time; the profile has no timeline.'
     """
 
     contains = "sums by call path"
@@ -95,7 +95,7 @@ class PathsProfile(TablesOnDemand):
         if what == OTHER:  # the kernel's name says more
             kernels = self.table("kernels").frame.group_by("kernel_short").agg(pl.col("percent").sum())
             what, percent = kernels.sort("percent", "kernel_short", descending=[True, False]).row(0)
-        return f"{what} takes {percent:.0f} % of the GPU time; when it ran is not recorded."
+        return f"{what} takes {percent:.0f} % of the GPU time; the profile has no timeline."
 
     def _counted(self) -> str:
         """What a profile without GPU times contains."""

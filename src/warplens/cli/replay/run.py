@@ -26,7 +26,7 @@ UNSET = argparse.SUPPRESS
 class RunVerb(Verb):
     """Run a plan on a GPU: whether the same kernels run, their time and their energy.
 
-    Units that are done stay done: the same command continues an interrupted run.
+    Finished units are not repeated: the same command continues an interrupted run.
     """
 
     name = "run"

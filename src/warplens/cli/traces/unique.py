@@ -18,7 +18,7 @@ KEPT_COLUMNS = {
 
 
 class UniqueVerb(Verb):
-    """Count the unique kernels of a trace, by each meaning of unique, and show what could replay each.
+    """Count the unique kernels of a trace, by several definitions of unique, and show what could replay each.
 
     How many names there are, how many with their grids, how many ops with their inputs; how many of them take most of
     the time; and per kernel which API launches it again: a library, an op of PyTorch, an extension, a Triton source, a
