@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
@@ -19,15 +19,6 @@ FRAMEWORKS: Final = {
     "torch": ("torch", "transformers", "torchvision", "lightning", "vllm", "accelerate"),
     "proton": ("triton",),
 }
-
-
-@dataclass(frozen=True)
-class BackendFacts:
-    """What the manifest has of a recording that a profiler knows."""
-
-    steps_marked: int
-    gpu: bool
-    steps_recorded: int | None = None
 
 
 class Backend(Protocol):

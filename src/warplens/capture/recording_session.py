@@ -11,7 +11,8 @@ from typing import Any
 
 from warplens import __version__, bundle_files
 from warplens.capture import environment, scopes
-from warplens.capture.backends import Backend, BackendFacts, make_backend
+from warplens.capture.backend_facts import BackendFacts
+from warplens.capture.backends import Backend, make_backend
 from warplens.capture.bundle import Staging
 from warplens.capture.kernel_sources import copy_inductor_sources
 from warplens.capture.launch import rank

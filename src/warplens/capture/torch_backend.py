@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from warplens import bundle_files
 from warplens.capture import bundle
-from warplens.capture.backends import BackendFacts
+from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics

@@ -1,0 +1,14 @@
+"""What a profiler knows of the recording that it made, for the manifest of the bundle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BackendFacts:
+    """What the manifest has of a recording that a profiler knows."""
+
+    steps_marked: int
+    gpu: bool
+    steps_recorded: int | None = None
