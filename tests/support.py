@@ -22,7 +22,13 @@ HANG_SECONDS = 900
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = sorted((ROOT / "samples" / "kineto").glob("*.json.gz"))
 SHARED = ROOT.parent / "shared"
-ORACLES = sorted((SHARED / "oracles").glob("*.json"))
+ORACLES = sorted(
+    path
+    for folder in ("h200", "public")
+    for path in (SHARED / "oracles").glob("*.json")
+    if (SHARED / "traces" / folder / f"{path.stem}.json.gz").exists()
+)
+"""Figures of other programs on single traces."""
 
 
 @contextmanager

@@ -167,7 +167,7 @@ def test_scopes_of_threads(tmp_path: Path) -> None:
     """
     done = run(tmp_path, program)
     assert names(tmp_path / "out") == ["in the main one"], done.stderr
-    assert "scopes on 1 other threads were not recorded" in notes(tmp_path / "out")
+    assert "scopes on 1 other thread were not recorded" in notes(tmp_path / "out")
     done = run(tmp_path, program, "--threads", "--force")
     assert sorted(names(tmp_path / "out")) == ["in a thread", "in the main one"], done.stderr
     assert "cannot pause while it records all threads" in notes(tmp_path / "out")
@@ -192,7 +192,7 @@ def test_names_and_metrics_of_any_kind(tmp_path: Path, data: str) -> None:
     """, "--data", data)  # fmt: skip
     assert (done.returncode, done.stdout.split()) == (0, ["True"] * 4), done.stderr
     wanted = {'q"uote', "new\nline", "back\\slash", "größe 空 🚀", "<b>", "(unnamed)", "5", "x" * 5000}
-    assert "8 values of scopes' metrics were not finite" in notes(tmp_path / "out")
+    assert "8 values of scopes' metrics are not finite" in notes(tmp_path / "out")
     if data == "tree":
         assert {path[0] for path, count in tree(tmp_path / "out").items() if count == 1} == wanted
         return

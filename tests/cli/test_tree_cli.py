@@ -281,7 +281,7 @@ def test_what_is_wrong_with_the_numbers_is_said(run: Run, tmp_path: Path) -> Non
     path.write_text(json.dumps([{"children": [leaf], "frame": {"name": "ROOT"}, "metrics": {"bytes": 0}}]))
     code, out, err = run(path)
     assert (code, out.split()[-1]) == (0, "k")
-    assert err.startswith("warning: x.hatchet: 1 amounts are negative")
+    assert err.startswith("warning: x.hatchet: 1 negative amount")
 
 
 def test_the_formats_that_argparse_knows_are_those_there_are() -> None:

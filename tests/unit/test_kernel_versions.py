@@ -13,6 +13,7 @@ from support import ROOT
 from warplens.errors import MissingExtra, UsageError, WarplensError
 from warplens.kernel_lab.compiling import compiling, triton_version
 from warplens.kernel_lab.compiling.loading import load_kernel
+from warplens.kernel_lab.compiling.records import CompileAnswer, CompileFailure, CompileOutcome
 from warplens.kernel_lab.compiling.targets import TARGETS
 
 KERNELS = ROOT / "tests" / "kernels"
@@ -62,14 +63,14 @@ def test_what_one_version_compiled_is_not_found_by_another(monkeypatch: pytest.M
     job = compiling.CompileJob(kernel.signature("*fp32:16, *fp32:16, *fp32:16, i32, 1024"), TARGETS["sm90"])
     asked: list[str] = []
     monkeypatch.setattr(compiling.artefact_cache, "load", asked.append)
-    monkeypatch.setattr(compiling, "_compiled", lambda wanted: {0: ({"result": {"failure": FAILURE}}, {})})
+    monkeypatch.setattr(compiling, "_compiled", lambda wanted: {0: (NOT_COMPILED, {})})
     for version in ("3.6.0", "3.9.0", "3.6.0"):
         pretend(monkeypatch, version)
         compiling.compile_all(kernel, [job])
     assert asked[0] == asked[2] != asked[1]
 
 
-FAILURE = {"kind": "none", "message": "not compiled here", "file": None, "line": None, "column": None}
+NOT_COMPILED = CompileAnswer(CompileOutcome(failure=CompileFailure("none", "not compiled here")), {})
 
 
 def test_tracing_without_pytorch_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
