@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import polars as pl
 
 from warplens.advice.rows import CategoryRow, OpRow, PhaseRow, QualityRow, RowT, TimedRow, numbered
@@ -43,8 +44,7 @@ GAP_COLUMNS: Final = (
 """The columns that the rules read; the gaps of a large trace are many."""
 
 
-@dataclass(frozen=True)
-class IdleCause:
+class IdleCause(msgspec.Struct, frozen=True):
     """A cause of idleness over all GPUs."""
 
     cause: str
@@ -59,8 +59,7 @@ class Ceiling(NamedTuple):
     measured: bool = False
 
 
-@dataclass(frozen=True)
-class GapsByKind:
+class GapsByKind(msgspec.Struct, frozen=True):
     """Gaps by the rule that they belong to: data, sync, setup, launch, graph, other."""
 
     none: pl.DataFrame

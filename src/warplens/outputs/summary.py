@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from shlex import quote
-from statistics import median
 from textwrap import wrap
 
+import msgspec
 import polars as pl
 
 from warplens.model.table import Table
@@ -37,16 +36,14 @@ REPLAY_WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class NoteRow:
+class NoteRow(msgspec.Struct, frozen=True):
     """A row of `quality`."""
 
     severity: str
     message: str
 
 
-@dataclass(frozen=True)
-class CategoryRow:
+class CategoryRow(msgspec.Struct, frozen=True):
     """A row of `kernel_categories`."""
 
     kernel_category: str
@@ -55,8 +52,7 @@ class CategoryRow:
     percent: float
 
 
-@dataclass(frozen=True)
-class FindingRow:
+class FindingRow(msgspec.Struct, frozen=True):
     """A row of `findings`."""
 
     code: str
@@ -207,7 +203,8 @@ def _step_line(steps: Table, width: int) -> list[Line]:
     column = "gpu_ms" if steps.frame["gpu_ms"].sum() else "host_ms"
     times = steps.frame[column].sort()
     where = "GPU" if column == "gpu_ms" else "host"
-    text = f"{len(times)} · median {format_ms(median(times))} on the {where}"
+    median = (times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2
+    text = f"{len(times)} · median {format_ms(median)} on the {where}"
     if len(times) > 1:
         text += f" ({format_ms(times[0])} to {format_ms(times[-1])})"
     return _labelled("steps", text, width)

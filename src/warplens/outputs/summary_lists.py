@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import polars as pl
 
 from warplens.model.records import records
@@ -20,8 +19,7 @@ NAME_ROOM = 30
 OP_ROOM = 30
 
 
-@dataclass(frozen=True)
-class KernelTime:
+class KernelTime(msgspec.Struct, frozen=True):
     """The launches of a kernel by an op, on all devices and streams."""
 
     kernel_short: str
@@ -31,8 +29,7 @@ class KernelTime:
     percent: float
 
 
-@dataclass(frozen=True)
-class HostOpRow:
+class HostOpRow(msgspec.Struct, frozen=True):
     """A row of `ops`."""
 
     op: str
@@ -40,8 +37,7 @@ class HostOpRow:
     cpu_self_us: float
 
 
-@dataclass(frozen=True)
-class RegionRow:
+class RegionRow(msgspec.Struct, frozen=True):
     """A row of `regions`."""
 
     region: str
