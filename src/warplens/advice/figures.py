@@ -106,7 +106,7 @@ class TraceFigures:
         rows: Iterable[Evidence] = (),
         targets: tuple[Target, ...] | None = None,
     ) -> Finding:
-        """A finding with its share of the time; unless told otherwise it points at what its first row points at."""
+        """A finding with its share of the time; by default it points at what its first row points at."""
         listed = tuple(rows)
         return Finding(
             code=code,
