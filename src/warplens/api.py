@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from warplens.advice import THRESHOLDS
 from warplens.analyses import Options
 from warplens.errors import FormatError, UsageError
 from warplens.hardware import gpu_named, load_gpu_file
@@ -44,7 +43,7 @@ def open(
     short_us: float = 10.0,
     gpu: str = "",
     gpu_file: str | os.PathLike[str] = "",
-    min_gain_percent: float = THRESHOLDS.min_gain_percent,
+    min_gain_percent: float = Options.min_gain_percent,
     execution_trace: str | os.PathLike[str] = "",
     ncu: Sequence[str | os.PathLike[str]] = (),
     replay: str | os.PathLike[str] = "",

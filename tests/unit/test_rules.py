@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
@@ -16,9 +15,8 @@ from warplens.model.rule import Explanation, Rule, RuleSet, Thresholds, threshol
 ALL: list[Rule[Any, Any]] = [*RULES, *KERNEL_RULES]
 
 
-@dataclass(frozen=True)
 class Limits(Thresholds):
-    most: float = threshold(3.0, "more is too many")
+    most = threshold(3.0, "more is too many")
 
 
 def too_many(numbers: list[int]) -> Iterator[str]:

@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from warplens.analyses.workspace import Options
 from warplens.model.rule import Thresholds, threshold
 
 
-@dataclass(frozen=True)
 class TraceThresholds(Thresholds):
-    min_gain_percent: float = threshold(1.0, "smaller gains are within the spread from one run to the next")
+    min_gain_percent = threshold(Options.min_gain_percent, "smaller gains are within the spread of runs")
     # idle time
-    idle_percent: float = threshold(10.0, "less idle time is common even in well-tuned training")
-    short_share_percent: float = threshold(50.0, "short kernels are the usual case, not the exception")
-    stall_percent_of_idle: float = threshold(10.0, "one place with a tenth of the idle time deserves its own finding")
-    cause_percent: float = threshold(1.0, "the least gain that is reported by default")
+    idle_percent = threshold(10.0, "less idle time is common even in well-tuned training")
+    short_share_percent = threshold(50.0, "short kernels are the usual case, not the exception")
+    stall_percent_of_idle = threshold(10.0, "one place with a tenth of the idle time deserves its own finding")
+    cause_percent = threshold(1.0, "the least gain that is reported by default")
     # kernels in graphs or of unknown category
-    graph_percent: float = threshold(50.0, "most of the time cannot be attributed to ops")
-    other_percent: float = threshold(1.0, "category shares are then off by more than they are rounded")
-    unlinked_percent: float = threshold(5.0, "sums by op, line and step then miss a noticeable part")
+    graph_percent = threshold(50.0, "most of the time cannot be attributed to ops")
+    other_percent = threshold(1.0, "category shares are then off by more than they are rounded")
+    unlinked_percent = threshold(5.0, "sums by op, line and step then miss a noticeable part")
     # communication and copies
-    exposed_communication_percent: float = threshold(10.0, "some exposed communication remains with good overlap")
-    exposed_memcpy_percent: float = threshold(5.0, "copies of a batch are short when they are prefetched")
-    small_message_kib: float = threshold(1024.0, "below about 1 MiB a collective takes its latency, not its bandwidth")
-    small_messages_per_step: float = threshold(8.0, "a few small messages, such as a loss, are in every program")
+    exposed_communication_percent = threshold(10.0, "some exposed communication remains with good overlap")
+    exposed_memcpy_percent = threshold(5.0, "copies of a batch are short when they are prefetched")
+    small_message_kib = threshold(1024.0, "below about 1 MiB a collective takes its latency, not its bandwidth")
+    small_messages_per_step = threshold(8.0, "a few small messages, such as a loss, are in every program")
     # how close to a measured ceiling a well-written kernel comes, and to a data sheet's
-    reachable_of_measured: float = threshold(0.85, "large library products reach this share of a measured ceiling")
-    reachable_of_datasheet: float = threshold(0.7, "data sheets give a clock that sustained work does not keep")
-    reachable_bandwidth: float = threshold(0.8, "large copies reach this share of a data sheet's bandwidth")
-    reachable_norm: float = threshold(0.5, "channels-last batch norms reach half of their limit")
-    reachable_attention: float = threshold(0.5, "fused attention kernels reach half of the matrix units' rate")
+    reachable_of_measured = threshold(0.85, "large library products reach this share of a measured ceiling")
+    reachable_of_datasheet = threshold(0.7, "data sheets give a clock that sustained work does not keep")
+    reachable_bandwidth = threshold(0.8, "large copies reach this share of a data sheet's bandwidth")
+    reachable_norm = threshold(0.5, "channels-last batch norms reach half of their limit")
+    reachable_attention = threshold(0.5, "fused attention kernels reach half of the matrix units' rate")
     # matrix work
-    slow_matrix_percent: float = threshold(50.0, "library kernels for aligned sizes reach more")
-    least_matrix_us: float = threshold(5.0, "shorter products are limited by their start-up")
+    slow_matrix_percent = threshold(50.0, "library kernels for aligned sizes reach more")
+    least_matrix_us = threshold(5.0, "shorter products are limited by their start-up")
     # memory-bound work
-    slow_memory_percent: float = threshold(40.0, "a plain elementwise kernel reaches twice this")
-    least_memory_us: float = threshold(10.0, "shorter kernels are limited by their start-up")
-    layout_percent: float = threshold(2.0, "a few transpositions at the edges of a model are normal")
-    chain_length: float = threshold(3.0, "two ops in a row save too few bytes to matter")
+    slow_memory_percent = threshold(40.0, "a plain elementwise kernel reaches twice this")
+    least_memory_us = threshold(10.0, "shorter kernels are limited by their start-up")
+    layout_percent = threshold(2.0, "a few transpositions at the edges of a model are normal")
+    chain_length = threshold(3.0, "two ops in a row save too few bytes to matter")
     # launches
-    tail_percent: float = threshold(25.0, "a smaller unused share is common for grids of a few waves")
-    few_blocks_percent: float = threshold(50.0, "half of the multiprocessors have no work")
-    least_tail_us: float = threshold(20.0, "shorter kernels do not fill the GPU for other reasons")
-    optimizer_launches: float = threshold(50.0, "a fused optimizer needs a handful of launches")
+    tail_percent = threshold(25.0, "a smaller unused share is common for grids of a few waves")
+    few_blocks_percent = threshold(50.0, "half of the multiprocessors have no work")
+    least_tail_us = threshold(20.0, "shorter kernels do not fill the GPU for other reasons")
+    optimizer_launches = threshold(50.0, "a fused optimizer needs a handful of launches")
     # steps
-    straggler_ratio: float = threshold(1.3, "steps of one program differ by less")
-    straggler_steps: float = threshold(4.0, "with fewer steps the median does not show what is usual")
+    straggler_ratio = threshold(1.3, "steps of one program differ by less")
+    straggler_steps = threshold(4.0, "with fewer steps the median does not show what is usual")
 
 
 THRESHOLDS: Final = TraceThresholds()

@@ -6,38 +6,47 @@ The rules on traces (`advice/`, WL codes) and on kernels (`kernel_lab/suggesting
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 SubjectT = TypeVar("SubjectT")
 """What the checks of a set read."""
 ResultT = TypeVar("ResultT")
 """What they yield."""
-_REASON = "reason"
 
 
-def threshold(value: float, reason: str) -> float:
-    """A field of `Thresholds`: the number, and why it is this one."""
-    declared: float = field(default=value, metadata={_REASON: reason})
-    return declared
+class Threshold(float):
+    """A number that decides whether a rule fires, and why it is this one."""
+
+    reason: str
 
 
-@dataclass(frozen=True)
+def threshold(value: float, reason: str) -> Threshold:
+    number = Threshold(value)
+    number.reason = reason
+    return number
+
+
 class Thresholds:
-    """The numbers that decide whether rules fire, one field each.
+    """The numbers that decide whether rules fire, as attributes of the class: they are the same for every trace.
 
-    >>> @dataclass(frozen=True)
-    ... class Limits(Thresholds):
-    ...     idle_percent: float = threshold(10.0, "less is normal between steps")
+    >>> class Limits(Thresholds):
+    ...     idle_percent = threshold(10.0, "less is normal between steps")
     >>> Limits().idle_percent, Limits().values(), Limits().reasons()
     (10.0, {'idle_percent': 10.0}, {'idle_percent': 'less is normal between steps'})
     """
 
     def values(self) -> dict[str, float]:
-        return {declared.name: getattr(self, declared.name) for declared in fields(self)}
+        return {name: float(number) for name, number in self._declared()}
 
     def reasons(self) -> dict[str, str]:
-        return {declared.name: declared.metadata[_REASON] for declared in fields(self)}
+        return {name: number.reason for name, number in self._declared()}
+
+    def _declared(self) -> Iterator[tuple[str, Threshold]]:
+        return ((name, number) for name, number in vars(type(self)).items() if isinstance(number, Threshold))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a threshold is not set: {name}")
 
 
 class Explanation(NamedTuple):

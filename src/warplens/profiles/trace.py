@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from warplens.advice import NEEDED_TABLES, RULES, find, verdict
 from warplens.analyses import TABLES, TRACE_TABLES, Options, Workspace
 from warplens.analyses.page.members import MEMBER_TABLES
 from warplens.analyses.page.scene import scene
@@ -103,6 +102,8 @@ class Profile(TablesOnDemand):
 
     @cached_property
     def _findings(self) -> list[Finding]:
+        from warplens.advice import NEEDED_TABLES, find
+
         tables = {name: self.table(name) for name in NEEDED_TABLES}
         return find(tables, self.min_gain_percent, self.trace.meta.format)
 
@@ -119,6 +120,8 @@ class Profile(TablesOnDemand):
 
     def verdict(self) -> str:
         """One sentence on where the time goes."""
+        from warplens.advice import NEEDED_TABLES, verdict
+
         return verdict({name: self.table(name) for name in NEEDED_TABLES})
 
     def document(
@@ -140,6 +143,8 @@ class Profile(TablesOnDemand):
         )
 
     def _extras(self, command: str, start: str) -> Extras:
+        from warplens.advice import RULES
+
         codes = dict.fromkeys(finding.code for finding in self.findings())
         return Extras(
             scenes=[self.scene()],
