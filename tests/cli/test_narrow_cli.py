@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support import ROOT, SAMPLES
-from warplens.cli import main
+from warplens.cli import VERBS, main
 from warplens.outputs.text import cell_width
 
 TRACES = [path for path in SAMPLES if path.name in ("gpt2_train_step.json.gz", "cpu_mlp_train.json.gz")] + [
@@ -77,6 +77,23 @@ def test_names_of_kernels_stay_readable_and_numbers_are_whole(shown: Shown, widt
     for row in rows:
         name = row[at:].split("  ")[0]
         assert "…" not in name or len(name) >= 24
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_comparison_shows_the_times_of_both_sides(shown: Shown, width: int) -> None:
+    lines = shown(width, "diff", GPT2, GPT2.with_name("gpt2_train_compiled.json.gz"), "--table", "diff_ops")
+    assert {"op", "a_us", "b_us", "delta_us"} <= set(lines[1].split())
+    assert all(cell_width(line) <= width for line in lines)
+
+
+def test_descriptions_in_a_help_fit(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for verb in [[], *([verb.name] for verb in VERBS)]:
+        with pytest.raises(SystemExit):
+            main([*verb, "--help"])
+        _usage, *description = capsys.readouterr().out.split("\npositional arguments:")[0].split("\n\n")
+        lines = "\n\n".join(description).splitlines()
+        assert [line for line in lines if len(line) > 80 and not COMMAND.match(line)] == []
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -308,6 +308,26 @@ def test_explain_knows_every_table_column_code_note_and_category(
         assert len(text) > len(topic) + 10, topic
 
 
+def test_no_explanation_refers_to_itself(printed: Printed) -> None:
+    for topic in ("idle", "gaps", "diff_idle", "quality"):
+        assert f"warplens explain {topic}" not in printed("explain", topic)
+
+
+def test_a_condition_on_an_unknown_column_lists_the_columns_once(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(small), "kernels", "--where", "totl_us > 1"]) == 2
+    shown = capsys.readouterr().err
+    assert 'unable to find column "totl_us". Did you mean "total_us"?' in shown
+    assert shown.count("kernel_category") == 1
+
+
+def test_the_headline_counts_records_since_not_each_is_an_event(small: Path, printed: Printed) -> None:
+    headline = printed("report", small).splitlines()[0]
+    assert " records · " in headline
+    assert "events" not in headline
+
+
 def test_explain_without_a_topic_lists_them_all(printed: Printed) -> None:
     text = " ".join(printed("explain").split())
     for topic in (
@@ -407,7 +427,7 @@ FAILURES: dict[str, tuple[int, list[str], str]] = {
     # what is wrong: (exit code, arguments with {trace}, {bad} and {folded} for files, what the message says)
     "no such file": (1, ["report", "/nonexistent/trace.json"], "no such file"),
     "no trace": (1, ["show", "{bad}", "kernels"], "text, but not JSON"),
-    "no such table": (2, ["show", "{trace}", "kernelz"], "no table 'kernelz'"),
+    "no such table": (2, ["show", "{trace}", "kernelz"], "no table 'kernelz': did you mean kernels?"),
     "no such column": (2, ["show", "{trace}", "kernels", "--columns", "op,colour"], "no column 'colour'"),
     "no such column to sort by": (2, ["show", "{trace}", "kernels", "--sort", "colour"], "no column 'colour'"),
     "a condition that is no SQL": (2, ["show", "{trace}", "kernels", "--where", "count >"], "--where"),

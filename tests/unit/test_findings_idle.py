@@ -102,6 +102,15 @@ def test_wl104_fires_with_the_gaps_too_short_to_list(opened: Opened) -> None:
     assert by_code(profile)["WL104"].gain_ms == pytest.approx(20 * 0.008)
 
 
+def test_wl104_does_not_speak_of_launches_in_a_trace_without_a_host_side(opened: Opened) -> None:
+    events = [event for event in waits([8] * 20, dur=5, name=ELEMENTWISE) if event["cat"] == "kernel"]
+    finding = by_code(opened(events))["WL104"]
+    assert finding.title == "host-bound: 100 % of GPU events are short, and the GPU is idle between them"
+    assert finding.evidence == "21 of 21 GPU events; 79 GPU events per ms, one every 12.6 µs"
+    assert finding.advice.startswith("fewer, larger kernels")
+    assert "launch" not in finding.advice
+
+
 def mixed(long: int) -> list[dict[str, Any]]:
     """20 kernels 50 µs apart, of 5 µs, some of 12."""
     events = waits([45] * 19, dur=5, name=ELEMENTWISE)

@@ -82,7 +82,7 @@ def test_a_window_without_work_says_where_there_is_some(opened: Opened) -> None:
     profile = opened([op("aten::mm", 0, 10), kernel("k", 100, 50)])
     with pytest.raises(warplens.WarplensError, match=r"no GPU work from 0 ns to 50\.00 µs") as error:
         chart_of(profile, Window(0, 50_000))
-    assert error.value.hint == "it lies from 100.0 µs to 150.0 µs"
+    assert error.value.hint == "the GPU works from 100.0 µs to 150.0 µs"
 
 
 STEPS = [
@@ -96,12 +96,12 @@ def test_steps_reach_from_their_first_kernel_to_their_last_end(opened: Opened) -
     events = opened(STEPS).gpu_events()
     assert step_window(events, {4}) == (150_000, 230_000)
     assert step_window(events, {3, 5}) == (50_000, 330_000)
-    with pytest.raises(warplens.UsageError, match="no GPU work in step 9") as error:
+    with pytest.raises(warplens.UsageError, match="no step 9 with GPU work") as error:
         step_window(events, {4, 9})
-    assert error.value.hint == "GPU work in steps 3, 4, 5"
-    with pytest.raises(warplens.UsageError, match="no GPU work in step 0") as error:
+    assert error.value.hint == "steps with GPU work: 3-5"
+    with pytest.raises(warplens.UsageError, match="no step 0 with GPU work") as error:
         step_window(opened(EVENTS).gpu_events(), {0})
-    assert error.value.hint == "this trace marks no steps"
+    assert error.value.hint == "no steps are marked"
 
 
 def test_the_longest_kernels_have_colours_and_the_rest_is_grey(opened: Opened) -> None:

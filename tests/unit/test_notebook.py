@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import warplens
+from finding_traces import step_marks, waits
 from opened_kinds import KINDS
 from support import ROOT, Opened, annotation, kernel, launch, op
 from warplens.model.notebook import MAX_CELL, tree_html
@@ -50,6 +51,12 @@ class Read(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.texts.append(data)
+
+
+def test_gains_are_per_step_where_steps_are_marked(opened: Opened) -> None:
+    gaps = waits([100, 100, 100])
+    assert "<small>≤ 200.0 µs per step</small>" in opened([*gaps, *step_marks(0, 300, 800)])._repr_html_()
+    assert "<small>≤ 300.0 µs</small>" in opened(gaps)._repr_html_()
 
 
 @pytest.fixture

@@ -416,8 +416,9 @@ def test_a_trace_without_gpu_work_has_empty_gpu_tables(opened: Opened) -> None:
     assert profile.verdict() == "CPU only: this trace has no GPU work."
 
 
-def test_an_unknown_table_is_refused_with_the_list_of_tables(opened: Opened) -> None:
-    with pytest.raises(warplens.UsageError, match="no table 'kernel'") as error:
-        opened([op("aten::mm", 0, 10)]).table("kernel")
+def test_a_misspelt_table_is_refused_with_the_name_that_was_meant(opened: Opened) -> None:
+    with pytest.raises(warplens.UsageError) as error:
+        opened([op("aten::mm", 0, 10)]).table("kernelz")
+    assert str(error.value) == "no table 'kernelz': did you mean kernels?"
     assert error.value.hint is not None
     assert "launch_categories" in error.value.hint

@@ -36,8 +36,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "Most GPU events are shorter than the threshold (10 µs by default), which is about what a launch costs the "
         "host. Many short kernels leave the GPU waiting; fusing them (torch.compile) or replaying them as a graph "
         "removes the launches. The gain is bounded by the gaps in which the host was preparing a launch and the gaps "
-        "too short to list; WL101 is then not reported. Reported when over {short_share_percent:g} % of the events are "
-        "short and these gaps take over {idle_percent:g} % of the total.",
+        "too short to list, or by the latter alone in a trace without a host side; WL101 is then not reported. "
+        "Reported when over {short_share_percent:g} % of the events are short and these gaps take over "
+        "{idle_percent:g} % of the total.",
     ),
     "WL105": Explanation(
         "Exposed communication",

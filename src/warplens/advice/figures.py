@@ -276,6 +276,11 @@ class TraceFigures:
     def note_codes(self) -> set[str]:
         return {note.code for note in self.notes}
 
+    @property
+    def has_launches(self) -> bool:
+        """Whether the trace records when the host launched work."""
+        return not self.note_codes & {"no_host", "callers_only"}
+
     @cached_property
     def ceilings(self) -> dict[tuple[str, str], Ceiling]:
         """By unit and dtype; empty for an unknown GPU."""

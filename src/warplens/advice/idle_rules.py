@@ -134,14 +134,16 @@ def short_kernels(figures: TraceFigures) -> Iterator[Finding]:
         return
     count, of = int(frame["count"].sum()), figures.launches
     share = 100 * count / max(1, of)
+    waits = "the GPU waits for their launches" if figures.has_launches else "the GPU is idle between them"
     yield figures.finding(
         "WL104",
-        title=f"{_host_bound(figures)}{share:.0f} % of GPU events are short, and the GPU waits for their launches",
+        title=f"{_host_bound(figures)}{share:.0f} % of GPU events are short, and {waits}",
         gain_ms=gain_ms,
         bound=True,
         place=str(frame["op"][0]),
         evidence=f"{format_count(count)} of {format_count(of)} GPU events; "
         f"{launch_rate(figures)}{slowed_by_stacks(figures)}",
+        advice=figures.advice("WL104" if figures.has_launches else f"WL109 {SHORT_GAPS}"),
         rows=(kernel_evidence(figures, row) for row in records(frame.head(5), ShortKernelRow)),
     )
 
@@ -159,7 +161,8 @@ def _host_bound(figures: TraceFigures) -> str:
 
 def launch_rate(figures: TraceFigures) -> str:
     rate = figures.launches / figures.measures["total"]
-    return f"{rate:.{0 if rate >= 1 else 2}f} launches per ms, one every {1e3 / max(rate, 1e-9):.1f} µs"
+    events = "launches" if figures.has_launches else "GPU events"
+    return f"{rate:.{0 if rate >= 1 else 2}f} {events} per ms, one every {1e3 / max(rate, 1e-9):.1f} µs"
 
 
 def _short(figures: TraceFigures) -> pl.DataFrame:

@@ -30,7 +30,7 @@ from warplens.cli.traces.show import ShowVerb
 from warplens.cli.traces.sql import SqlVerb
 from warplens.cli.traces.tree import TreeVerb
 from warplens.cli.traces.unique import UniqueVerb
-from warplens.cli.verb import Verb, VerbParser, add_verbs
+from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs
 from warplens.errors import WarplensError
 
 VERBS: tuple[Verb, ...] = (
@@ -64,7 +64,7 @@ EPILOG = """examples:
   warplens flamegraph trace.json.gz -o flame.svg   the same as a picture
   warplens gantt trace.json.gz -o gantt.svg        kernels over time, stream by stream
   warplens diff before.json.gz after.json.gz       what changed, and where it comes from
-  warplens sql trace.json.gz "select kernel_category, sum(total_us) from kernels group by 1"
+  warplens sql trace.json.gz "select op, sum(total_us) from kernels group by 1"
   warplens profile train.py                        record a run with all that the other verbs need
   warplens replay plan trace.json.gz -o plan.json  every kernel as a unit that can run alone
   warplens replay run plan.json                    its time and energy alone, on a GPU
@@ -168,7 +168,7 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
         prog="warplens",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
     )
     parser.add_argument("--version", action="version", version=f"warplens {__version__}")
     parser.set_defaults(verb=None)

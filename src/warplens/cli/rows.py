@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from warplens.model.table import Table
+
+
+VALID_COLUMNS = re.compile(r"; valid columns: \[.*?\]\s*", re.DOTALL)
 
 
 def print_rows(table: Table, args: argparse.Namespace, *, keep: Sequence[str] = (), title: bool = True) -> None:
@@ -85,7 +89,8 @@ def _filtered(frame: pl.DataFrame, condition: str) -> pl.DataFrame:
     try:
         return frame.filter(pl.sql_expr(condition))
     except (pl.exceptions.PolarsError, TypeError) as error:
-        raise UsageError(f"--where {condition!r}: {error}", hint=f"columns: {', '.join(frame.columns)}") from None
+        reason = VALID_COLUMNS.sub(". ", str(error)).strip()  # the hint lists them
+        raise UsageError(f"--where {condition!r}: {reason}", hint=f"columns: {', '.join(frame.columns)}") from None
 
 
 def _head(table: Table, top: int | None) -> Table:

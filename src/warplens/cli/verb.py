@@ -11,6 +11,11 @@ SMALLEST_FIRST = re.compile(r"-[A-Za-z_][\w/%]+")
 """`--sort -count`: a column after a minus sign, which argparse would take for an option."""
 
 
+COLUMN_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
+"""The space between the columns of an example."""
+HANGING = "      "
+
+
 class Verb(Protocol):
     """A verb of the command line. Its docstring is its help: one line, then whatever else there is to say."""
 
@@ -41,6 +46,29 @@ class VerbGroup(Verb):
 
     def run(self, args: argparse.Namespace) -> int:
         raise NotImplementedError  # argparse has chosen one of its verbs, or refused
+
+
+class HelpText(argparse.HelpFormatter):
+    """Help whose prose is wrapped to the terminal; examples keep their columns where these fit."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = (_fitted(paragraph, width) for paragraph in text.split("\n\n"))
+        return "\n\n".join(paragraphs)
+
+
+def _fitted(paragraph: str, width: int) -> str:
+    from textwrap import fill, wrap
+
+    lines = paragraph.splitlines()
+    if not any("  " in line for line in lines):
+        return fill(paragraph, width, break_on_hyphens=False)
+    if all(len(line) <= width for line in lines):
+        return paragraph
+    stacked: list[str] = []
+    for line in lines:
+        command, *meaning = COLUMN_GAP.split(line, maxsplit=1)  # a command stays whole
+        stacked += [command, *wrap(" ".join(meaning), width, initial_indent=HANGING, subsequent_indent=HANGING)]
+    return "\n".join(stacked)
 
 
 class VerbParser(argparse.ArgumentParser):
@@ -89,7 +117,7 @@ def add_verbs(
             verb.name,
             help=text.splitlines()[0].rstrip("."),
             description=text,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpText,
         )
         own.set_defaults(verb=verb)
         if only is None or only == verb.name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -89,12 +90,23 @@ def whole_window(events: pl.DataFrame) -> Window:
 
 def step_window(events: pl.DataFrame, steps: set[int]) -> Window:
     """From the first kernel of the first of these steps to the last end of the last."""
-    known = events.filter(pl.col("step") >= 0)["step"].unique().sort().to_list()
-    missing = sorted(steps - set(known))
+    steps_with_work = events.filter(pl.col("step") >= 0)["step"].unique().sort().to_list()
+    missing = sorted(steps - set(steps_with_work))
     if missing:
-        have = f"GPU work in steps {', '.join(map(str, known))}" if known else "this trace marks no steps"
-        raise UsageError(f"no GPU work in step {missing[0]}", hint=have)
+        hint = f"steps with GPU work: {_ranges(steps_with_work)}" if steps_with_work else "no steps are marked"
+        raise UsageError(f"no step {missing[0]} with GPU work in the trace", hint=hint)
     return whole_window(events.filter(pl.col("step").is_in(steps)))
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers in few words.
+
+    >>> _ranges([2, 3, 4, 7])
+    '2-4, 7'
+    """
+    starts = [number for number in numbers if number - 1 not in numbers]
+    ends = [number for number in numbers if number + 1 not in numbers]
+    return ", ".join(f"{start}-{end}" if end > start else str(start) for start, end in zip(starts, ends, strict=True))
 
 
 def make_chart(
@@ -120,8 +132,8 @@ def _cut(events: pl.DataFrame, window: Window) -> pl.DataFrame:
     if not len(reaching):
         every = whole_window(events)
         stretch = f"{format_ns(window.start_ns)} to {format_ns(window.end_ns)}"
-        lies = f"it lies from {format_ns(every.start_ns)} to {format_ns(every.end_ns)}"
-        raise WarplensError(f"no GPU work from {stretch}", hint=lies)
+        extent = f"the GPU works from {format_ns(every.start_ns)} to {format_ns(every.end_ns)}"
+        raise WarplensError(f"no GPU work from {stretch}", hint=extent)
     return reaching.with_columns(
         begin_ns=pl.col("start_ns").clip(lower_bound=window.start_ns), end_ns=end.clip(upper_bound=window.end_ns)
     ).sort("device", "stream", "begin_ns", "end_ns", "id")

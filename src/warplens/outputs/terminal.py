@@ -64,6 +64,11 @@ class _Block:
         """The least width; numbers are never cut."""
         return self.width if self.numeric else min(self.width, max(self.useful, len(self.name)))
 
+    @property
+    def least(self) -> int:
+        """The width below which even the columns that are kept to the last are hidden."""
+        return self.width if self.numeric else min(self.floor, MIN_TEXT_WIDTH)
+
 
 @dataclass(frozen=True)
 class TableText:
@@ -143,9 +148,13 @@ def _useful_width(name: str, width: int) -> int:
 def _hide(blocks: list[_Block], width: int, keep: Sequence[str]) -> tuple[list[_Block], list[str]]:
     """The blocks that fit when texts are at their narrowest, and the names of the others."""
     kept, hidden = list(blocks), []
-    keep = (*keep, *SHAPE_COLUMNS) if width < WIDE else keep
+    shapes = SHAPE_COLUMNS if width < WIDE else frozenset()
     while len(kept) > 1 and _total([block.floor for block in kept]) > width:
-        victim = _least_telling([block for block in kept[1:] if block.name not in keep] or kept[1:])
+        others = [block for block in kept[1:] if block.name not in keep]
+        plain = [block for block in others if block.name not in shapes]
+        if not plain and _total([block.least for block in kept]) <= width:
+            break  # shorter names are better than a missing figure
+        victim = _least_telling(plain or others or kept[1:])
         kept.remove(victim)
         hidden.append(victim.name)
     return kept, hidden

@@ -196,7 +196,7 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
         "noise": noise_line(needed, per_step=compared.per_step),
     }
     if note := caveat(needed):
-        facts["mind"] = note
+        facts["caution"] = note
     flop = [_flop(profile, per_step=compared.per_step) for profile in profiles]
     if flop[0] and flop[1]:
         facts["work"] = f"{format_flop(flop[0])} (A) and {format_flop(flop[1])} (B){' per step' * compared.per_step}"

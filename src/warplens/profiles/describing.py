@@ -57,12 +57,13 @@ def trace_facts(trace: Trace, verdict: str) -> dict[str, str]:
     facts = {"verdict": verdict, "device": device_line(trace), "format": meta.format}
     if meta.distributed is not None:
         facts["rank"] = f"{meta.distributed.rank} of {meta.distributed.world_size}"
-    facts |= {"events in file": f"{meta.events_in_file:,}", "content hash": meta.content_hash}
+    facts |= {"records in file": f"{meta.events_in_file:,}", "content hash": meta.content_hash}
     return facts | dict(meta.facts)
 
 
 def headline(meta: Meta, facts: dict[str, str]) -> tuple[str, ...]:
     """A profile in one line: its GPU, its format, how much there is of it."""
     rank = (f"rank {facts['rank']}",) if "rank" in facts else ()
-    events = (f"{format_count(meta.events_in_file)} events",) if meta.events_in_file else ()
-    return (facts["device"], meta.format, *rank, *events, format_bytes(meta.size_bytes))
+    # Not all records become rows of the table `events`: some are marks, names of threads or damaged.
+    records = (f"{format_count(meta.events_in_file)} records",) if meta.events_in_file else ()
+    return (facts["device"], meta.format, *rank, *records, format_bytes(meta.size_bytes))

@@ -22,7 +22,8 @@ def opened_html(opened: Opened) -> str:
     parts = [f"<p><b>{html_text(PurePath(opened.source).name)}</b><br>{html_text(opened.verdict())}</p>"]
     findings = opened.findings()
     if findings:
-        items = "".join(f"<li>{_finding(finding)}</li>" for finding in findings[:MAX_FINDINGS])
+        per_step = " per step" if "steps" in opened.table_names and len(opened.table("steps")) else ""
+        items = "".join(f"<li>{_finding(finding, per_step)}</li>" for finding in findings[:MAX_FINDINGS])
         rest = len(findings) - MAX_FINDINGS
         parts.append(f"<ol>{items}</ol>" + (f"<p>{rest} more: findings()</p>" if rest > 0 else ""))
     names = (name for name in opened.report_names if name not in SAID_ELSEWHERE)
@@ -34,8 +35,8 @@ def opened_html(opened: Opened) -> str:
     return f"<div>{''.join(parts)}</div>"
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: Finding, per_step: str) -> str:
     sign = "≤ " if finding.bound else ""
-    gain = f" <small>{sign}{format_ms(finding.gain_ms)}</small>" if finding.gain_ms else ""
+    gain = f" <small>{sign}{format_ms(finding.gain_ms)}{per_step}</small>" if finding.gain_ms else ""
     place = f"<br><small>{html_text(finding.place)}</small>" if finding.place else ""
     return f"<b>{html_text(finding.code)}</b> {html_text(finding.title)}{gain}{place}"

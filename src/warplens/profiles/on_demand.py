@@ -11,6 +11,7 @@ import polars as pl
 
 from warplens.errors import UsageError, WarplensError
 from warplens.model.table_entry import TableEntry
+from warplens.profiles.unknown_table import unknown_table
 from warplens.units import plural
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class TablesOnDemand:
 
     def _maker(self, name: str) -> Callable[[], Table]:
         if name not in self._sources:
-            raise UsageError(f"no table {name!r} in {self.contains}", hint=f"one of: {', '.join(self.table_names)}")
+            raise unknown_table(name, self.table_names)
         source = self._sources[name]
         if source.make is None:
             raise UsageError(f"table {name} needs {source.needs}")

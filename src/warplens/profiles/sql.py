@@ -10,8 +10,11 @@ import polars as pl
 from warplens.errors import UsageError
 from warplens.model.table import Column, Table
 from warplens.profiles.sql_text import check_query, with_names
+from warplens.profiles.unknown_table import unknown_table
 
 FrameMaker = Callable[[], pl.DataFrame]
+MISSING_TABLE = re.compile(r"relation '(.+)' was not found")
+"""How Polars reports a table that it does not know."""
 ERRORS = (pl.exceptions.PolarsError, TypeError, ValueError)
 
 
@@ -32,10 +35,17 @@ def run_query(frames: Mapping[str, FrameMaker], query: str) -> Table:
     try:
         frame = _answer(context, query)
     except ERRORS as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UsageError(f"SQL: {reason}", hint=f"tables: {', '.join(frames)}") from None
+        raise _explained(error, frames) from None
     columns = tuple(Column(name, "", "", dtype) for name, dtype in frame.schema.items())
     return Table("query", query, columns, frame)
+
+
+def _explained(error: Exception, frames: Mapping[str, FrameMaker]) -> UsageError:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    missing = MISSING_TABLE.search(reason)
+    if missing:
+        return unknown_table(missing[1], frames)
+    return UsageError(f"SQL: {reason}", hint=f"tables: {', '.join(frames)}")
 
 
 def _answer(context: pl.SQLContext[pl.DataFrame], query: str) -> pl.DataFrame:

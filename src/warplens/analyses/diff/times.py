@@ -8,7 +8,7 @@ import polars as pl
 from warplens.analyses.diff.columns import TIMES, compare, with_delta, with_noise
 from warplens.analyses.diff.noise import sample_variance
 from warplens.analyses.diff.sides import Pair, Side
-from warplens.analyses.time.gaps import all_gaps
+from warplens.analyses.time.gaps import CAUSES, all_gaps
 from warplens.analyses.time.steps import steps
 from warplens.analyses.time.timeline import timeline
 from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
@@ -73,7 +73,7 @@ def diff_idle(pair: Pair) -> Table:
     counted = Pair(_counted(pair.a), _counted(pair.b))
     frame = compare(counted, [_gaps(side) for side in pair.sides], ["cause"])
     columns = (
-        Column("cause", "why the GPU was idle; `warplens explain idle` lists the causes", "", pl.String),
+        Column("cause", f"why the GPU was idle: {', '.join(CAUSES)}", "", pl.String),
         *TIMES,
         Column("a_count", "gaps in A, per step or in the whole trace", "", pl.Float64),
         Column("b_count", "the same in B", "", pl.Float64),

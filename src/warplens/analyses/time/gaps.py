@@ -53,7 +53,7 @@ GAP_COLUMNS = (
     Column("device", "GPU number", "", pl.Int32),
     Column("start_ms", "start of the gap, since the trace's start", "ms", pl.Float64),
     Column("gap_us", "its length", "us", pl.Float64),
-    Column("cause", "the cause, from the host's activity; `warplens explain gaps` lists the causes", "", pl.String),
+    Column("cause", f"the cause, from the host's activity: {', '.join(CAUSES)}", "", pl.String),
     Column(
         "host_frame",
         "innermost Python frame of user code that the host was in; for the backward pass, of the forward code",
@@ -73,7 +73,7 @@ GAP_COLUMNS = (
 )
 IDLE_COLUMNS = (
     Column("device", "GPU number", "", pl.Int32),
-    Column("cause", "why the GPU was idle; `warplens explain idle` lists the causes", "", pl.String),
+    Column("cause", f"why the GPU was idle: {', '.join(CAUSES)}", "", pl.String),
     Column("count", "gaps", "", pl.UInt32),
     Column("total_us", "their summed length", "us", pl.Float64),
     Column("percent_of_idle", "share of the GPU's idle time", "%", pl.Float64),

@@ -37,9 +37,10 @@ class ShowResultVerb(Verb):
         from warplens.analyses.units.replayed import REPLAY_TABLES, WholeRun
         from warplens.outputs import plan_outputs, write
         from warplens.profiles.replay import open_replay
+        from warplens.profiles.unknown_table import unknown_table
 
         if args.table is not None and args.table not in REPLAY_TABLES:
-            raise UsageError(f"no table {args.table!r}", hint=f"one of: {', '.join(REPLAY_TABLES)}")
+            raise unknown_table(args.table, REPLAY_TABLES)
         if (args.whole_joules is None) != (args.whole_seconds is None):
             raise UsageError("--whole-joules and --whole-seconds belong together", hint="give both")
         names = (args.table,) if args.table else tuple(REPLAY_TABLES)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from warplens.profiles.comparison import Comparison
 
 
+TIMES = ("a_us", "b_us", "delta_us")
+"""What a comparison is about: hidden last on a narrow terminal."""
+
+
 class DiffVerb(Verb):
     """Compare two traces of the same work: what changed from A to B, and where.
 
@@ -63,7 +67,7 @@ class DiffVerb(Verb):
         if args.tree:
             _show_tree(args, comparison.diff_tree(args.context))
         elif args.table or args.json or args.csv:
-            print_rows(comparison.table(args.table or comparison.table_names[0]), args)
+            print_rows(comparison.table(args.table or comparison.table_names[0]), args, keep=TIMES)
         else:
             _show_summary(args, comparison)
             return 0

@@ -55,7 +55,12 @@ class TreeVerb(Verb):
         add_path_options(parser)
         parser.add_argument("--drop", metavar="REGEX", help="omit matching names with everything below them")
         parser.add_argument(
-            "-f", "--format", choices=FORMATS, default="full", help="format of Python frames (default full)"
+            "-f",
+            "--format",
+            choices=FORMATS,
+            default="full",
+            metavar="FORMAT",
+            help=f"format of Python frames: {', '.join(FORMATS)} (default full)",
         )
         parser.add_argument("-d", "--depth", type=positive, default=None, metavar="N", help="at most N levels")
         parser.add_argument("-t", "--threshold", type=_threshold, default=None, metavar="PERCENT",

@@ -80,15 +80,19 @@ function gain(app: App, row: number): HTMLElement | null {
   const findings = app.wholeTable("findings");
   const ms = findings.number("gain_ms", row);
   if (!(ms > 0)) return null;
-  const per = app.wholeTable("steps").rows ? " per step" : "";
   const sign = findings.number("bound", row) ? "≤ " : "";
   const percent = findings.number("gain_percent", row);
   return h(
     "span",
     { class: "gain", title: sign ? "at most this much" : "estimated gain" },
-    `${sign}${formatMs(ms)}${per} · ${formatPercent(percent)}`,
+    `${sign}${formatMs(ms)}${perStep(app)} · ${formatPercent(percent)}`,
     h("span", { class: "meter", attrs: { "aria-hidden": "true", style: `--share:${Math.min(100, percent)}%` } }),
   );
+}
+
+/** Gains and times of evidence are per step where steps are marked. */
+function perStep(app: App): string {
+  return app.wholeTable("steps").rows ? " per step" : "";
 }
 
 interface EvidenceRow {
@@ -106,7 +110,7 @@ function evidenceRows(app: App, finding: number): EvidenceRow[] {
 
 function evidenceList(app: App, rows: EvidenceRow[]): HTMLElement | null {
   if (!rows.length) return null;
-  const items = rows.map((each) => evidenceItem(app, each));
+  const items = rows.map((item) => evidenceItem(app, item));
   return h("details", { class: "evidence" }, h("summary", { text: `Evidence (${rows.length})` }), h("ul", {}, ...items));
 }
 
@@ -114,7 +118,8 @@ function evidenceItem(app: App, { row, links }: EvidenceRow): HTMLElement {
   const evidence = app.wholeTable("evidence");
   const time = evidence.number("time_ms", row);
   const count = evidence.number("count", row);
-  const figures = [count ? `${formatCount(count)} ×` : "", time ? formatMs(time) : "", evidence.text("detail", row)];
+  const timed = time ? `${formatMs(time)}${perStep(app)}` : "";
+  const figures = [count ? `${formatCount(count)} × in the trace` : "", timed, evidence.text("detail", row)];
   const text = ` ${figures.filter(Boolean).join(" · ")} `;
   return h("li", {}, h("code", { text: evidence.text("what", row) }), text, ...linkButtons(app, links));
 }

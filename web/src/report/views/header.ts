@@ -103,10 +103,10 @@ function fileName(path: string): string {
 function factLine(app: App): HTMLElement[] {
   const { facts, mode } = app.header;
   const shown = app.isDiff
-    ? ["A", "B", "times", "matched", "noise", "work", "mind"]
+    ? ["A", "B", "times", "matched", "noise", "work", "caution"]
     : mode === "paths"
       ? Object.keys(facts).filter((name) => !["verdict", "content hash"].includes(name))
-      : ["device", "format", "rank", "events in file"];
+      : ["device", "format", "rank", "records in file"];
   return shown.filter((name) => facts[name]).map((name) => h("span", {}, h("span", { class: "quiet", text: `${name} ` }), facts[name]));
 }
 

@@ -22,10 +22,10 @@ export function losses(points: Point[], open: (point: Point) => void): HTMLEleme
 function summary(points: Point[], lossy: Point[]): string {
   if (!lossy.length) return "No op here has a known limit that it stays below.";
   const flagged = lossy.filter(({ flag }) => flag);
-  const mind = flagged.length
+  const caution = flagged.length
     ? ` ${formatNs(1e3 * sum(flagged, "lostUs"))} of it is in ops marked ⚑: their share says little (see the flag).`
     : "";
-  return `${formatNs(1e3 * sum(lossy, "lostUs"))} of ${formatNs(1e3 * sum(points, "totalUs"))} is more than the roofline asks for.${mind}`;
+  return `${formatNs(1e3 * sum(lossy, "lostUs"))} of ${formatNs(1e3 * sum(points, "totalUs"))} is more than the roofline asks for.${caution}`;
 }
 
 function sum(points: Point[], key: "lostUs" | "totalUs"): number {

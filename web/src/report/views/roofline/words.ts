@@ -20,7 +20,7 @@ function factsOf(point: Point): Fact[] {
   if (!Number.isNaN(point.percentOfRoofline))
     facts.push(["of roofline", `${formatPercent(point.percentOfRoofline)}, bound by ${boundOf(point)}`]);
   if (point.lostUs > 0) facts.push(["lost", formatNs(point.lostUs * 1e3)]);
-  if (point.flag) facts.push(["mind", point.flag]);
+  if (point.flag) facts.push(["caution", point.flag]);
   if (point.approximate) facts.push(["approximate", point.approximate]);
   return facts;
 }
