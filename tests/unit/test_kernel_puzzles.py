@@ -20,8 +20,8 @@ from warplens.puzzles.drawing import Draw
 from warplens.puzzles.files import (
     answers_in,
     note_result,
-    place_of,
     puzzle_of,
+    resource_of,
     status_in,
     text_of,
     write_starts,
@@ -66,7 +66,7 @@ def changed(puzzle: str, *changes: tuple[str, str]) -> str:
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_solution_passes_and_meets_the_goal(name: str) -> None:
-    with as_file(place_of(BY_NAME[name], "solution")) as path:
+    with as_file(resource_of(BY_NAME[name], "solution")) as path:
         report = check_file(path, BY_NAME[name]).report
     assert report.passed, spoken(report) or report.trouble
     assert report.cases_passed == len(BY_NAME[name].cases)
@@ -78,7 +78,7 @@ def test_the_solution_passes_and_meets_the_goal(name: str) -> None:
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_the_start_fails_and_is_explained(name: str) -> None:
-    with as_file(place_of(BY_NAME[name], "start")) as path:
+    with as_file(resource_of(BY_NAME[name], "start")) as path:
         checked = check_file(path, BY_NAME[name])
         lines = path.read_text().splitlines()
     report = checked.report
@@ -280,7 +280,7 @@ def test_the_statements_agree_with_the_catalogue() -> None:
 def test_the_compiler_gets_a_signature_that_fits(name: str) -> None:
     puzzle = BY_NAME[name]
     text = signature_of(puzzle.case(puzzle.measured, Draw(0)))
-    with as_file(place_of(puzzle, "solution")) as path:
+    with as_file(resource_of(puzzle, "solution")) as path:
         signature = load_kernel(f"{path}::{name}").signature(text)
     assert signature.text() == text
 
@@ -294,7 +294,7 @@ def test_a_folder_keeps_what_is_there_and_knows_what_is_solved(tmp_path: Path) -
     assert status_in(tmp_path, puzzles[0]) == "begun"
     note_result(file, puzzles[0], passed=True)
     assert status_in(tmp_path, puzzles[0]) == "solved"
-    assert write_starts(tmp_path, puzzles).kept == tuple(path for path, _ in answers_in(tmp_path))
+    assert write_starts(tmp_path, puzzles).existing == tuple(path for path, _ in answers_in(tmp_path))
     assert status_in(tmp_path, puzzles[0]) == "solved"
     file.write_text(file.read_text() + "\n")
     assert status_in(tmp_path, puzzles[0]) == "begun"

@@ -128,15 +128,15 @@ def test_a_file_in_a_package_has_its_relative_imports(tmp_path: Path) -> None:
 
 @needs_no_gpu
 def test_what_stands_in_answers_as_the_card_it_names() -> None:
-    with gpu_stand_in() as asked:
+    with gpu_stand_in() as gpu_request:
         driver = triton.runtime.driver.active
         assert driver.get_current_target().arch == 90
         assert driver.utils.get_device_properties(0)["multiprocessor_count"] == PROPERTIES["multi_processor_count"]
-        assert not asked.happened
+        assert not gpu_request.happened
         assert torch.Generator(device="cuda").device.type == "cpu"
         assert isinstance(torch.empty(0).device, torch.device)
         assert torch.nn.Linear(2, 2).cuda().to(0).weight.is_cuda
-        assert asked.happened
+        assert gpu_request.happened
 
 
 def test_a_benchmark_runs_once() -> None:

@@ -151,19 +151,19 @@ def _check_all(compilations: Sequence[_Compilation], request: CompileRequest) ->
     return CheckResult(tuple(checks), tuple(dict.fromkeys(slowness)))
 
 
-def merged(found: CheckResult) -> CheckResult:
+def merged(result: CheckResult) -> CheckResult:
     """One check for launches that differ in their grids only, where the same is found for each; none is measured."""
-    kept: dict[tuple[KernelFacts, tuple[Suggestion, ...]], KernelCheck] = {}
-    for check in found.checks:
+    by_content: dict[tuple[KernelFacts, tuple[Suggestion, ...]], KernelCheck] = {}
+    for check in result.checks:
         key = check.facts, check.suggestions
-        first = kept.get(key)
+        first = by_content.get(key)
         if first is None:
-            kept[key] = check
+            by_content[key] = check
             continue
         grids = dict.fromkeys((*first.grids, *check.grids))
-        others = tuple(grid for grid in grids if grid != first.grid)
-        kept[key] = replace(first, launches=first.launches + check.launches, other_grids=others)
-    return replace(found, checks=tuple(kept.values()))
+        other_grids = tuple(grid for grid in grids if grid != first.grid)
+        by_content[key] = replace(first, launches=first.launches + check.launches, other_grids=other_grids)
+    return replace(result, checks=tuple(by_content.values()))
 
 
 def _suggestions(
@@ -177,7 +177,7 @@ def _suggestions(
 
 
 def with_profiles(
-    found: CheckResult,
+    result: CheckResult,
     profiles: Sequence[Measured],
     *,
     traced: KernelTrace | None = None,
@@ -186,17 +186,17 @@ def with_profiles(
 ) -> CheckResult:
     """The same with what profiles measured of each kernel, and what has most time at stake first."""
     joins = [
-        joined(check.facts, profiles, grid=check.grid, traced=traced, card=card, name=name) for check in found.checks
+        joined(check.facts, profiles, grid=check.grid, traced=traced, card=card, name=name) for check in result.checks
     ]
     checks = [
         _ranked(replace(_with_waves(check, join, is_same_launch=traced is not None), measured=join))
-        for check, join in zip(found.checks, joins, strict=True)
+        for check, join in zip(result.checks, joins, strict=True)
     ]
-    checks.sort(key=lambda each: -(each.measured or KernelMeasurements()).total_ns)
+    checks.sort(key=lambda check: -(check.measured or KernelMeasurements()).total_ns)
     unnamed = [profile.source for profile in profiles if not profile.architecture]
     if unnamed and len({check.facts.target for check in checks}) > 1:
-        return replace(found, checks=tuple(checks), notes=(*found.notes, ANY_TARGET.format(", ".join(unnamed))))
-    return replace(found, checks=tuple(checks))
+        return replace(result, checks=tuple(checks), notes=(*result.notes, ANY_TARGET.format(", ".join(unnamed))))
+    return replace(result, checks=tuple(checks))
 
 
 def _with_waves(check: KernelCheck, join: KernelMeasurements, *, is_same_launch: bool) -> KernelCheck:
@@ -210,7 +210,7 @@ def _with_waves(check: KernelCheck, join: KernelMeasurements, *, is_same_launch:
     grids = [grid for grid, _ in join.grids] or own
     waves = [wave for grid in grids for wave in wave_suggestions(check.facts, grid, join.card)][:MOST_GRIDS]
     others = [suggestion for suggestion in check.suggestions if suggestion.code != "WK109"]
-    return replace(check, suggestions=tuple(sorted([*others, *waves], key=lambda each: each.code)))
+    return replace(check, suggestions=tuple(sorted([*others, *waves], key=lambda suggestion: suggestion.code)))
 
 
 def _ranked(check: KernelCheck) -> KernelCheck:
@@ -243,20 +243,20 @@ COLUMNS: Final = (
 )
 
 
-def suggestions_table(found: CheckResult) -> Table:
+def suggestions_table(result: CheckResult) -> Table:
     """Most time at stake first; without a profile in the order of the checks and codes."""
     rows = [
-        _row(check, each, stake)
-        for check in found.checks
-        for each, stake in zip(check.suggestions, check.stakes_us, strict=True)
+        _row(check, suggestion, stake)
+        for check in result.checks
+        for suggestion, stake in zip(check.suggestions, check.stakes_us, strict=True)
     ]
     frame = frame_of_rows(COLUMNS, rows).sort("at_stake_us", descending=True, nulls_last=True, maintain_order=True)
-    return Table.from_frame("kernel_suggestions", "one row per suggestion", COLUMNS, frame, *found.notes)
+    return Table.from_frame("kernel_suggestions", "one row per suggestion", COLUMNS, frame, *result.notes)
 
 
 def _row(check: KernelCheck, suggestion: Suggestion, stake_us: float | None) -> dict[str, str | float | None]:
     facts, measured = check.facts, check.measured
-    shown = suggestion.counterfactual
+    counterfactual = suggestion.counterfactual
     return {
         "code": suggestion.code,
         "title": suggestion.title,
@@ -266,7 +266,7 @@ def _row(check: KernelCheck, suggestion: Suggestion, stake_us: float | None) -> 
         "line": suggestion.place,
         "evidence": suggestion.evidence,
         "advice": suggestion.advice,
-        "change": shown.change if shown else "",
+        "change": counterfactual.change if counterfactual else "",
         "effect": effect(suggestion),
         "time_us": measured.total_us if measured is not None and measured.total_ns else None,
         "at_stake_us": stake_us,
@@ -275,6 +275,10 @@ def _row(check: KernelCheck, suggestion: Suggestion, stake_us: float | None) -> 
 
 def effect(suggestion: Suggestion) -> str:
     """What the compiled change moved, in a line."""
-    shown = suggestion.counterfactual
-    moved = [difference for difference in shown.differences if difference.verdict != "same"] if shown else []
-    return ", ".join(f"{each.measure} {each.before} → {each.after}" for each in moved)
+    counterfactual = suggestion.counterfactual
+    moved = (
+        [difference for difference in counterfactual.differences if difference.verdict != "same"]
+        if counterfactual
+        else []
+    )
+    return ", ".join(f"{difference.measure} {difference.before} → {difference.after}" for difference in moved)

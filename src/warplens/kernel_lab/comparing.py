@@ -91,14 +91,14 @@ class FactDifference:
 def differences(before: KernelFacts, after: KernelFacts) -> list[FactDifference]:
     """Every measure of both, and the accesses whose width changed."""
     fewer_fit = _verdict("higher", _occupancy(before), _occupancy(after), 0.0) == REGRESSION
-    found = []
+    compared = []
     for measure in MEASURES:
         first, second = measure.of(before), measure.of(after)
         verdict = _verdict(measure.better, first, second, measure.tolerance)
         if verdict == REGRESSION and measure.costs_occupancy and not fewer_fit:
             verdict = "changed"
-        found.append(FactDifference(measure.name, first, second, verdict))
-    return found + _width_changes(before, after)
+        compared.append(FactDifference(measure.name, first, second, verdict))
+    return compared + _width_changes(before, after)
 
 
 def compare(before: KernelFacts, after: KernelFacts) -> Table:
@@ -107,12 +107,12 @@ def compare(before: KernelFacts, after: KernelFacts) -> Table:
         {
             "kernel": after.kernel,
             "target": before.target if before.target == after.target else f"{before.target} → {after.target}",
-            "measure": found.measure,
-            "before": _text(found.before),
-            "after": _text(found.after),
-            "verdict": found.verdict,
+            "measure": difference.measure,
+            "before": _text(difference.before),
+            "after": _text(difference.after),
+            "verdict": difference.verdict,
         }
-        for found in differences(before, after)
+        for difference in differences(before, after)
     ]
     notes = [
         f"{name}: {first} → {second}"
@@ -141,16 +141,16 @@ def compare_files(before: Path, after: Path) -> list[Table]:
 
 def _pairs(old: Sequence[KernelFacts], new: Sequence[KernelFacts]) -> list[tuple[int, int]]:
     """Equal configs first; then what is left of a kernel and target, in order: its config was changed."""
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for key in (_same_config, _same_kernel):
         waiting: dict[tuple[str, ...], list[int]] = {}
         for at, facts in enumerate(new):
-            if at not in {second for _, second in found}:
+            if at not in {second for _, second in pairs}:
                 waiting.setdefault(key(facts), []).append(at)
         for at, facts in enumerate(old):
-            if at not in {first for first, _ in found} and waiting.get(key(facts)):
-                found.append((at, waiting[key(facts)].pop(0)))
-    return sorted(found)
+            if at not in {first for first, _ in pairs} and waiting.get(key(facts)):
+                pairs.append((at, waiting[key(facts)].pop(0)))
+    return sorted(pairs)
 
 
 def _same_config(facts: KernelFacts) -> tuple[str, ...]:
@@ -193,16 +193,16 @@ def _width_changes(before: KernelFacts, after: KernelFacts) -> list[FactDifferen
 
 
 def _by_argument(accesses: Sequence[Access]) -> dict[str, Access]:
-    found: dict[str, Access] = {}
+    by_name: dict[str, Access] = {}
     for access in accesses:
         # Whether a load goes to shared memory by itself is another measure's matter.
         kind = "store" if "store" in access.kind else "atomic" if access.kind == "atomic" else "load"
         name, at = f"{kind} of {access.argument or '?'}", 2
-        while name in found:
+        while name in by_name:
             name = f"{kind} {at} of {access.argument or '?'}"
             at += 1
-        found[name] = access
-    return {f"width of {name}, bits": access for name, access in found.items()}
+        by_name[name] = access
+    return {f"width of {name}, bits": access for name, access in by_name.items()}
 
 
 def _verdict(better: str, before: Shown, after: Shown, tolerance: float) -> str:

@@ -88,12 +88,12 @@ def rank_configs(
     ]
     facts = [extract(artefacts) for artefacts in compile_all(kernel, jobs, cache=cache)]
     ordered = sorted(range(len(configs)), key=lambda at: _key(facts[at]))
-    found: list[RankedConfig] = []
+    ranked: list[RankedConfig] = []
     for at in ordered:
-        same = bool(found) and _key(found[-1].facts) == _key(facts[at])
-        rank = found[-1].rank if same else len(found) + 1
-        found.append(RankedConfig(rank, configs[at], tier(facts[at]), facts[at]))
-    return found
+        same = bool(ranked) and _key(ranked[-1].facts) == _key(facts[at])
+        rank = ranked[-1].rank if same else len(ranked) + 1
+        ranked.append(RankedConfig(rank, configs[at], tier(facts[at]), facts[at]))
+    return ranked
 
 
 def tier(facts: KernelFacts) -> str:
@@ -124,22 +124,22 @@ def ranking_table(ranked: Sequence[RankedConfig]) -> Table:
     """The table `kernel_sweep`: one row per config, best first."""
     rows = [
         {
-            "rank": found.rank,
-            "config": found.facts.config,
-            "tier": found.tier,
-            "reuse": reuse(found.facts),
-            "registers": found.facts.registers,
-            "spill_bytes": found.facts.spill_bytes,
-            "shared_bytes": found.facts.shared_bytes,
-            "occupancy_percent": found.facts.occupancy.percent if found.facts.occupancy else None,
-            "limiter": found.facts.occupancy.limiter if found.facts.occupancy else None,
-            "matrix_instruction": ", ".join(found.facts.matrix_instructions) or "none",
-            "narrowest_bits": narrowest_bits(found.facts),
-            "buffers": found.facts.buffers,
-            "instructions_in_loops": sum(line.in_loops for line in found.facts.lines),
-            "failure": found.facts.failure or None,
+            "rank": entry.rank,
+            "config": entry.facts.config,
+            "tier": entry.tier,
+            "reuse": reuse(entry.facts),
+            "registers": entry.facts.registers,
+            "spill_bytes": entry.facts.spill_bytes,
+            "shared_bytes": entry.facts.shared_bytes,
+            "occupancy_percent": entry.facts.occupancy.percent if entry.facts.occupancy else None,
+            "limiter": entry.facts.occupancy.limiter if entry.facts.occupancy else None,
+            "matrix_instruction": ", ".join(entry.facts.matrix_instructions) or "none",
+            "narrowest_bits": narrowest_bits(entry.facts),
+            "buffers": entry.facts.buffers,
+            "instructions_in_loops": sum(line.in_loops for line in entry.facts.lines),
+            "failure": entry.facts.failure or None,
         }
-        for found in ranked
+        for entry in ranked
     ]
     return Table.from_rows("kernel_sweep", "one row per config, best first", COLUMNS, rows, *UNKNOWN)
 
@@ -165,12 +165,12 @@ def _of_signature(request: CompileRequest, signature: str) -> list[Table]:
 
 def _of_launches(request: CompileRequest, notify: Notify) -> list[Table]:
     """The kernels that a script launches, as it does; those without configs are omitted."""
-    given = request.parsed_configs()
+    configs = request.parsed_configs()
     chosen: dict[tuple[Path, str, str], tuple[TritonKernel, ScriptLaunch]] = {}
     for launch in launches(request.source, request.script_arguments, notify=notify).launches:
-        kernel = launch.kernel if given or not launch.kernel.is_autotuned else launch.kernel.with_configs()
+        kernel = launch.kernel if configs or not launch.kernel.is_autotuned else launch.kernel.with_configs()
         types = ", ".join(argument.text() for argument in launch.signature.arguments if not argument.is_constant)
-        if given or kernel.configs:
+        if configs or kernel.configs:
             chosen.setdefault((kernel.file, kernel.name, types), (kernel, launch))
     if not chosen:
         raise UsageError("no config to rank", hint=NO_CONFIG_HINT)
@@ -178,7 +178,7 @@ def _of_launches(request: CompileRequest, notify: Notify) -> list[Table]:
         _table_of(
             kernel,
             launch.signature,
-            given or kernel.configs or (),
+            configs or kernel.configs or (),
             target,
             {**dict(launch.options), **request.options},
             request.cache,

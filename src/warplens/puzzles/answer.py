@@ -33,12 +33,12 @@ def kernel_of(file: Path, puzzle: Puzzle, limit: TimeLimit | None = None) -> Any
 
 def check_parameters(kernel: Any, puzzle: Puzzle, arguments: Mapping[str, Any]) -> None:
     """The kernel must take what the launch gives: the same names in the same order, constexprs in capitals."""
-    found, wanted = list(kernel.arg_names), list(arguments)
-    if found != wanted:
-        listed = ", ".join(wanted)
-        raise BadAnswer(f"{puzzle.name} must take ({listed}); the file's takes ({', '.join(found)})")
+    own_names, expected_names = list(kernel.arg_names), list(arguments)
+    if own_names != expected_names:
+        listed = ", ".join(expected_names)
+        raise BadAnswer(f"{puzzle.name} must take ({listed}); the file's takes ({', '.join(own_names)})")
     annotations = getattr(_innermost(kernel), "__annotations__", {})
-    plain = [name for name in wanted if name.isupper() and "constexpr" not in str(annotations.get(name))]
+    plain = [name for name in expected_names if name.isupper() and "constexpr" not in str(annotations.get(name))]
     if plain:
         raise BadAnswer(f"{plain[0]} of {puzzle.name} must be known when it is compiled: {plain[0]}: tl.constexpr")
 

@@ -10,7 +10,9 @@ from warplens.puzzles import elementwise, neighbours, products, rows
 from warplens.puzzles.records import Puzzle
 
 PUZZLES: Final[tuple[Puzzle, ...]] = tuple(
-    sorted((*elementwise.PUZZLES, *rows.PUZZLES, *neighbours.PUZZLES, *products.PUZZLES), key=lambda each: each.number)
+    sorted(
+        (*elementwise.PUZZLES, *rows.PUZZLES, *neighbours.PUZZLES, *products.PUZZLES), key=lambda puzzle: puzzle.number
+    )
 )
 BY_NAME: Final = {puzzle.name: puzzle for puzzle in PUZZLES}
 

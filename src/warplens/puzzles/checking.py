@@ -11,7 +11,7 @@ from typing import Any, Final
 from warplens.kernel_lab.tracing import KernelTrace
 from warplens.puzzles.answer import BadAnswer, kernel_of
 from warplens.puzzles.explaining import problems_of, time_is_up_on_import
-from warplens.puzzles.files import place_of
+from warplens.puzzles.files import resource_of
 from warplens.puzzles.limits import OutOfTime, TimeLimit
 from warplens.puzzles.measuring import costs_of
 from warplens.puzzles.records import Case, Puzzle, Report
@@ -75,7 +75,7 @@ def _for_the_page(trace: KernelTrace, *notes: str) -> KernelTrace:
 
 
 def _reference(puzzle: Puzzle, number: int) -> CaseRun:
-    with as_file(place_of(puzzle, "solution")) as path:
+    with as_file(resource_of(puzzle, "solution")) as path:
         return run_case(puzzle, number, kernel_of(path, puzzle), path)
 
 

@@ -42,20 +42,20 @@ def check_answers(answers: Sequence[Answer], folder: Path, seconds: float = SECO
     """Reports in the order of the answers; traces are left in `folder`. A process that dies costs one answer only."""
     _require_triton()
     traces = [folder / f"{number}.wkt" for number in range(len(answers))]
-    done = 0
-    while done < len(answers):
-        first = done
-        with _process(answers[done:], traces[done:], folder / "request.json", seconds) as process:
+    checked = 0
+    while checked < len(answers):
+        first = checked
+        with _process(answers[checked:], traces[checked:], folder / "request.json", seconds) as process:
             for line in _lines(process, seconds + START_SECONDS):
-                trace = traces[done]
+                trace = traces[checked]
                 yield AnswerResult(msgspec.json.decode(line, type=Report), trace if trace.exists() else None)
-                done += 1
-        asked_for_another = process.returncode == NEEDS_NEW_PROCESS and done > first
-        if done < len(answers) and not asked_for_another:
-            file, puzzle = answers[done]
+                checked += 1
+        asked_for_another = process.returncode == NEEDS_NEW_PROCESS and checked > first
+        if checked < len(answers) and not asked_for_another:
+            file, puzzle = answers[checked]
             trouble = f"{file.name}: {_ending(process.returncode)}"
             yield AnswerResult(Report(puzzle.name, str(file), False, 0, len(puzzle.cases), trouble=trouble), None)
-            done += 1
+            checked += 1
 
 
 def _lines(process: subprocess.Popen[bytes], seconds: float) -> Iterator[bytes]:
@@ -101,9 +101,9 @@ def _process(
 
 def _environment() -> dict[str, str]:
     home = str(Path(warplens.__file__).parents[1])
-    kept = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
+    inherited = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
     path = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH", ""))))
-    return {**kept, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**inherited, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _ending(code: int) -> str:

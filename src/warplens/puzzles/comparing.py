@@ -22,7 +22,7 @@ class WrongOutput:
     """`wrong` has the shape of the output; `first` is the first wrong element in the order of the indices."""
 
     name: str
-    got: Floats
+    actual: Floats
     expected: Floats
     wrong: Bools
     first: tuple[int, ...]
@@ -30,46 +30,46 @@ class WrongOutput:
 
 def difference(name: str, tensor: Any, expected: Any, tolerance: float) -> WrongOutput | None:
     """None where the output is right."""
-    got, wanted = _numbers(tensor), _numbers(expected)
-    wrong = ~_close(got, wanted, tolerance)
+    actual, expected_values = _numbers(tensor), _numbers(expected)
+    wrong = ~_close(actual, expected_values, tolerance)
     if not wrong.any():
         return None
-    first = tuple(int(place) for place in np.argwhere(wrong)[0])
-    return WrongOutput(name, got, wanted, wrong, first)
+    first = tuple(int(index) for index in np.argwhere(wrong)[0])
+    return WrongOutput(name, actual, expected_values, wrong, first)
 
 
-def described(found: WrongOutput, mistakes: Mapping[str, Any], tolerance: float) -> Iterator[str]:
+def described(output: WrongOutput, mistakes: Mapping[str, Any], tolerance: float) -> Iterator[str]:
     """What is known about the wrong elements: where they lie, and what mistake they look like."""
-    count = int(found.wrong.sum())
-    if count == found.wrong.size:
+    count = int(output.wrong.sum())
+    if count == output.wrong.size:
         yield f"all {count:,} elements are wrong" if count > 1 else "it is the only element"
     elif count == 1:
-        yield f"it is the only wrong one of {found.wrong.size:,} elements"
+        yield f"it is the only wrong one of {output.wrong.size:,} elements"
     else:
-        box = box_text(found.name, found.wrong)
+        box = box_text(output.name, output.wrong)
         where = "" if box.startswith(WHOLE) else f", all of them in {box}"
-        yield f"{count:,} of {found.wrong.size:,} elements are wrong{where}"
-    looks = _looks_like(found, mistakes, tolerance)
+        yield f"{count:,} of {output.wrong.size:,} elements are wrong{where}"
+    looks = _looks_like(output, mistakes, tolerance)
     if looks:
         yield looks
 
 
-def _looks_like(found: WrongOutput, mistakes: Mapping[str, Any], tolerance: float) -> str:
-    got, expected, name = found.got, found.expected, found.name
+def _looks_like(output: WrongOutput, mistakes: Mapping[str, Any], tolerance: float) -> str:
+    actual, expected, name = output.actual, output.expected, output.name
     for words, values in mistakes.items():
         # Known mistakes are float64; the learner's kernel rounds, so be a little more lenient than for right answers.
-        same = _close(got, _numbers(values), 4 * max(tolerance, 1e-6))
-        if (same | (np.isnan(got) & np.isnan(_numbers(values)))).all():
+        same = _close(actual, _numbers(values), 4 * max(tolerance, 1e-6))
+        if (same | (np.isnan(actual) & np.isnan(_numbers(values)))).all():
             return f"{LOOKS_LIKE} {words}"
-    first_got, first_expected = float(got[found.first]), float(expected[found.first])
+    first_got, first_expected = float(actual[output.first]), float(expected[output.first])
     if not np.isfinite(first_got):
         return ""
-    if got.ndim == 2 and got.shape[0] == got.shape[1] and _close(got, expected.T, tolerance).all():
+    if actual.ndim == 2 and actual.shape[0] == actual.shape[1] and _close(actual, expected.T, tolerance).all():
         return f"{name} is transposed as a whole"
-    place = _home(found, tolerance)
-    if place is not None:
-        return f"{first_got:.6g} is what {name}[{_text(place)}] should hold"
-    wrong_got, wrong_expected = got[found.wrong], expected[found.wrong]
+    home = _home(output, tolerance)
+    if home is not None:
+        return f"{first_got:.6g} is what {name}[{_text(home)}] should hold"
+    wrong_got, wrong_expected = actual[output.wrong], expected[output.wrong]
     if len(wrong_got) >= FEW and np.isfinite(wrong_got).all():
         if not wrong_got.any():
             return "all wrong elements are 0"
@@ -81,22 +81,22 @@ def _looks_like(found: WrongOutput, mistakes: Mapping[str, Any], tolerance: floa
     return ""
 
 
-def _home(found: WrongOutput, tolerance: float) -> tuple[int, ...] | None:
+def _home(output: WrongOutput, tolerance: float) -> tuple[int, ...] | None:
     """The element that should hold what the first wrong one holds, where there is only one."""
-    value = found.got[found.first]
-    homes = np.argwhere(np.isclose(found.expected, value, rtol=max(tolerance, 1e-6), atol=1e-12))
-    if not value or len(homes) != 1 or len(np.unique(found.expected)) < found.expected.size // FEW:
+    value = output.actual[output.first]
+    homes = np.argwhere(np.isclose(output.expected, value, rtol=max(tolerance, 1e-6), atol=1e-12))
+    if not value or len(homes) != 1 or len(np.unique(output.expected)) < output.expected.size // FEW:
         return None
-    return tuple(int(place) for place in homes[0])
+    return tuple(int(index) for index in homes[0])
 
 
-def _close(got: Floats, expected: Floats, tolerance: float) -> Bools:
+def _close(actual: Floats, expected: Floats, tolerance: float) -> Bools:
     """Within the tolerance of each value and of the usual size of all; NaN is close to nothing."""
     finite = np.abs(expected[np.isfinite(expected)])
     size = float(finite.mean()) if finite.size else 0.0
     with np.errstate(invalid="ignore"):
-        near: Bools = np.abs(got - expected) <= tolerance * (np.abs(expected) + size)
-    near |= got == expected
+        near: Bools = np.abs(actual - expected) <= tolerance * (np.abs(expected) + size)
+    near |= actual == expected
     return near
 
 
@@ -108,8 +108,8 @@ def box_text(name: str, flags: Bools) -> str:
     >>> box_text("x", flags), box_text("x", ~flags)
     ('x[1, 3:7]', 'all of x')
     """
-    places = np.argwhere(flags)
-    spans = list(zip(places.min(0).tolist(), places.max(0).tolist(), strict=True))
+    indexes = np.argwhere(flags)
+    spans = list(zip(indexes.min(0).tolist(), indexes.max(0).tolist(), strict=True))
     if all((low, high + 1) == (0, size) for (low, high), size in zip(spans, flags.shape, strict=True)):
         return f"{WHOLE} {name}"
     parts = [f"{low}" if low == high else f"{low}:{high + 1}" for low, high in spans]

@@ -23,9 +23,9 @@ from warplens.puzzles.comparing import (
 )
 from warplens.puzzles.faults import faults_of, stray_stores
 from warplens.puzzles.limits import Expiry, OutOfTime
-from warplens.puzzles.places import MOST_SPOTS, coordinates, number_of, program_text, spots_of
 from warplens.puzzles.records import Problem, Spot
 from warplens.puzzles.running import CaseRun, Stop
+from warplens.puzzles.spots import MOST_SPOTS, coordinates, number_of, program_text, spots_of
 from warplens.puzzles.writers import Accesses, TracedAccess, storage_elements, tensor_number
 from warplens.units import plural
 
@@ -48,16 +48,16 @@ def problems_of(run: CaseRun, reference: Callable[[], CaseRun]) -> tuple[Problem
 
     `reference` runs the same case with the reference solution, to tell what a program should have read.
     """
-    found: list[Problem] = []
+    problems: list[Problem] = []
     launch = run.trace.launches[0] if run.trace.launches else None
     if run.stop is not None and run.stop.kind != KernelFault.__name__:  # else it is among the faults
-        found.append(_stopped(run.stop, run.case.grid))
+        problems.append(_stopped(run.stop, run.case.grid))
     if launch is not None:
         if run.stop is None:
-            found += _wrong_elements(run, launch, reference)
-        found += stray_stores(launch, run.case.expected)
-        found += faults_of(launch, run.case.expected)
-    return tuple(found)
+            problems += _wrong_elements(run, launch, reference)
+        problems += stray_stores(launch, run.case.expected)
+        problems += faults_of(launch, run.case.expected)
+    return tuple(problems)
 
 
 def _stopped(stop: Stop, grid: Sequence[int]) -> Problem:
@@ -78,52 +78,52 @@ def time_is_up_on_import(file: Path, expiry: Expiry) -> Problem:
 
 def _wrong_elements(run: CaseRun, launch: Launch, reference: Callable[[], CaseRun]) -> Iterator[Problem]:
     for name, expected in run.case.expected.items():
-        found = difference(name, run.case.arguments[name], expected, run.case.tolerance)
-        if found is not None:
-            yield _wrong_element(found, run, launch, reference)
+        output = difference(name, run.case.arguments[name], expected, run.case.tolerance)
+        if output is not None:
+            yield _wrong_element(output, run, launch, reference)
             return
 
 
-def _wrong_element(found: WrongOutput, run: CaseRun, launch: Launch, reference: Callable[[], CaseRun]) -> Problem:
-    number = tensor_number(launch, found.name)
-    element = int(storage_elements(launch.tensors[number])[found.first])
+def _wrong_element(output: WrongOutput, run: CaseRun, launch: Launch, reference: Callable[[], CaseRun]) -> Problem:
+    number = tensor_number(launch, output.name)
+    element = int(storage_elements(launch.tensors[number])[output.first])
     accesses = Accesses(launch)
     writers = accesses.touching(number, element, active=True)
-    expected, got = float(found.expected[found.first]), float(found.got[found.first])
-    text = f"{found.name}[{', '.join(map(str, found.first))}] should be {expected:.6g}, but "
-    problem = Problem("", text, tensor=found.name, index=found.first, expected=expected)
+    expected, actual = float(output.expected[output.first]), float(output.actual[output.first])
+    text = f"{output.name}[{', '.join(map(str, output.first))}] should be {expected:.6g}, but "
+    problem = Problem("", text, tensor=output.name, index=output.first, expected=expected)
     if not writers:
-        return _not_written(problem, found, accesses, number, element)
+        return _not_written(problem, output, accesses, number, element)
     details = [
         *_writers_text(writers, element, launch),
         *_had_read(accesses, writers[-1], number, Accesses(reference().trace.launches[0]), element),
-        *described(found, run.case.mistakes, run.case.tolerance),
+        *described(output, run.case.mistakes, run.case.tolerance),
     ]
     recognised = any(detail.startswith(LOOKS_LIKE) for detail in details)
     return replace(
         problem,
         kind="wrong_value",
-        text=f"{text}is {got:.6g}",
+        text=f"{text}is {actual:.6g}",
         spots=spots_of(writers, launch),
         details=tuple(details),
-        advice="" if recognised else _advice_for(got, run, launch),
-        got=None if math.isnan(got) else got,
+        advice="" if recognised else _advice_for(actual, run, launch),
+        got=None if math.isnan(actual) else actual,
     )
 
 
-def _not_written(problem: Problem, found: WrongOutput, accesses: Accesses, number: int, element: int) -> Problem:
+def _not_written(problem: Problem, output: WrongOutput, accesses: Accesses, number: int, element: int) -> Problem:
     masked = accesses.touching(number, element, active=False)
     return replace(
         problem,
         kind="not_written",
         text=f"{problem.text}no program wrote it",
         spots=spots_of(masked, accesses.launch),
-        details=(*_why_not_written(masked, accesses, number, found), *described(found, {}, 0.0)),
+        details=(*_why_not_written(masked, accesses, number, output), *described(output, {}, 0.0)),
         advice=WRONG_MASK if masked else WRONG_OFFSETS,
     )
 
 
-def _why_not_written(masked: list[TracedAccess], accesses: Accesses, number: int, found: WrongOutput) -> Iterator[str]:
+def _why_not_written(masked: list[TracedAccess], accesses: Accesses, number: int, output: WrongOutput) -> Iterator[str]:
     launch = accesses.launch
     if masked:
         program = program_text(masked[0].program, launch)
@@ -131,11 +131,11 @@ def _why_not_written(masked: list[TracedAccess], accesses: Accesses, number: int
         return
     written = accesses.written(number)[storage_elements(launch.tensors[number])]
     if not written.any():
-        yield f"no element of {found.name} was written"
+        yield f"no element of {output.name} was written"
         return
-    box = box_text(found.name, written)
+    box = box_text(output.name, written)
     where = "" if box.startswith(WHOLE) else f", all of them in {box}"
-    yield f"{int(written.sum()):,} of {written.size:,} elements of {found.name} were written{where}"
+    yield f"{int(written.sum()):,} of {written.size:,} elements of {output.name} were written{where}"
 
 
 def _writers_text(writers: Sequence[TracedAccess], element: int, launch: Launch) -> Iterator[str]:
@@ -157,27 +157,27 @@ def _had_read(
 ) -> Iterator[str]:
     """Which part of each input the writer of a wrong element has read, and where the reference solution differs."""
     launch = accesses.launch
-    right = {each.program for each in reference.touching(output, element, active=True)}
+    right = {access.program for access in reference.touching(output, element, active=True)}
     parts: list[str] = []
-    others: list[str] = []
+    expected_parts: list[str] = []
     for number, info in enumerate(launch.tensors):
         read = _read(accesses, writer.program, number)
-        wanted = _read(reference, next(iter(right)), number) if len(right) == 1 else read
-        if number == output or not (read.any() or wanted.any()):
+        expected = _read(reference, next(iter(right)), number) if len(right) == 1 else read
+        if number == output or not (read.any() or expected.any()):
             continue
         parts.append(_part(info, read, accesses.times_read_by(writer.program, number)))
-        if (read != wanted).any():
-            others.append(_part(info, wanted))
+        if (read != expected).any():
+            expected_parts.append(_part(info, expected))
     if parts:
         yield f"{program_text(writer.program, launch)} has read {', '.join(parts)}"
-    if others:
-        yield f"for this element the reference solution reads {', '.join(others)}"
+    if expected_parts:
+        yield f"for this element the reference solution reads {', '.join(expected_parts)}"
 
 
 def _read(accesses: Accesses, program: int, tensor: int) -> Bools:
     """Flags in the shape of the tensor: what a program has loaded of it."""
-    places = storage_elements(accesses.launch.tensors[tensor])
-    return np.isin(places, accesses.read_by(program, tensor))
+    elements = storage_elements(accesses.launch.tensors[tensor])
+    return np.isin(elements, accesses.read_by(program, tensor))
 
 
 def _part(info: TensorInfo, flags: Bools, times: float = 1.0) -> str:
@@ -188,12 +188,12 @@ def _part(info: TensorInfo, flags: Bools, times: float = 1.0) -> str:
     return f"{box_text(info.name, flags)} ({plural(count, 'element')}{often})"
 
 
-def _advice_for(got: float, run: CaseRun, launch: Launch) -> str:
+def _advice_for(actual: float, run: CaseRun, launch: Launch) -> str:
     """Where a nan may come from; a read of uninitialised memory is reported by itself."""
     lines = run.unfilled_lines[:MOST_LINES]
-    if math.isfinite(got) or any(fault.kind in ("out_of_bounds", "uninitialised_read") for fault in launch.faults):
+    if math.isfinite(actual) or any(fault.kind in ("out_of_bounds", "uninitialised_read") for fault in launch.faults):
         return ""
-    if math.isnan(got) and lines:
+    if math.isnan(actual) and lines:
         listed = ", ".join(map(str, lines))
         loads = f"the load at line {listed} has" if len(lines) == 1 else f"the loads at lines {listed} have"
         return f"{loads} a mask but no other=: the lanes it switches off may hold anything, here nan"

@@ -9,8 +9,8 @@ import numpy as np
 
 from warplens.kernel_lab.tracing import verb
 from warplens.kernel_lab.tracing.records import NO_TENSOR, Fault, Launch, TensorInfo
-from warplens.puzzles.places import coordinates, program_text, spot_of, spots_of
 from warplens.puzzles.records import Problem
+from warplens.puzzles.spots import coordinates, program_text, spot_of, spots_of
 from warplens.puzzles.writers import Accesses, index_text, storage_elements
 from warplens.units import plural
 
@@ -44,8 +44,8 @@ def _stray(accesses: Accesses, number: int, info: TensorInfo, element: int, coun
     who = program_text(writers[0].program, accesses.launch)
     spots, details = spots_of(writers, accesses.launch), (f"{plural(count, 'element')} of this kind",)
     if is_output:
-        places = f"{element - info.offset} elements after its first"
-        text = f"{who} stores to the memory of {info.name} outside of its elements, {places}"
+        distance = f"{element - info.offset} elements after its first"
+        text = f"{who} stores to the memory of {info.name} outside of its elements, {distance}"
         advice = "an index is beyond the end of a row, or multiplied by the wrong stride"
         return Problem("stray_store", text, spots, details, advice, tensor=info.name)
     text = f"{who} stores to {index_text(info, element - info.offset)}, which is an input"
@@ -65,9 +65,9 @@ def _telling(faults: Sequence[Fault]) -> Iterator[Fault]:
 def _fault(fault: Fault, launch: Launch, outputs: Container[str]) -> Problem:
     who = f"program {coordinates(fault.program, launch.grid)}"
     info = next((tensor for tensor in launch.tensors if tensor.name == fault.tensor), None)
-    place = index_text(info, fault.index) if info is not None else f"{fault.tensor}[{fault.index}]"
+    element = index_text(info, fault.index) if info is not None else f"{fault.tensor}[{fault.index}]"
     spots = [spot_of(launch, fault.program, fault.site)]
-    text = f"{who} {verb(fault.op)} {place}"
+    text = f"{who} {verb(fault.op)} {element}"
     if fault.kind == "out_of_bounds" and info is not None:
         text += f", outside of {info.name}, which {_size(info)}"
     elif fault.kind == "uninitialised_read":

@@ -28,33 +28,33 @@ RECORD: Final = ".puzzles.json"
 @dataclass(frozen=True)
 class Started:
     written: tuple[Path, ...]
-    kept: tuple[Path, ...]
+    existing: tuple[Path, ...]
 
 
-def place_of(puzzle: Puzzle, part: Part) -> Traversable:
+def resource_of(puzzle: Puzzle, part: Part) -> Traversable:
     return files("warplens.puzzles") / "kernels" / puzzle.name / f"{part}.py"
 
 
 def text_of(puzzle: Puzzle, part: Part) -> str:
-    return place_of(puzzle, part).read_text("utf-8")
+    return resource_of(puzzle, part).read_text("utf-8")
 
 
 def write_starts(folder: Path, puzzles: Iterable[Puzzle], *, force: bool = False) -> Started:
     """One file per puzzle; a file that is there already is kept, unless forced."""
     written: list[Path] = []
-    kept: list[Path] = []
+    existing: list[Path] = []
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for puzzle in puzzles:
             path = folder / puzzle.file_name
             if path.exists() and not force:
-                kept.append(path)
+                existing.append(path)
                 continue
             write_whole(path, text_of(puzzle, "start").encode())
             written.append(path)
         if not (folder / RECORD).exists():
             _write_record(folder, {})
-    return Started(tuple(written), tuple(kept))
+    return Started(tuple(written), tuple(existing))
 
 
 def puzzle_of(file: Path) -> Puzzle:
@@ -62,11 +62,11 @@ def puzzle_of(file: Path) -> Puzzle:
     named = [puzzle for puzzle in PUZZLES if file.stem in (puzzle.name, Path(puzzle.file_name).stem)]
     if named:
         return named[0]
-    found = [BY_NAME[name] for name in _functions(file) if name in BY_NAME]
-    if len(found) == 1:
-        return found[0]
-    listed = ", ".join(puzzle.name for puzzle in found)
-    reason = f"has the kernels of several puzzles: {listed}" if found else "has the kernel of no puzzle"
+    puzzles = [BY_NAME[name] for name in _functions(file) if name in BY_NAME]
+    if len(puzzles) == 1:
+        return puzzles[0]
+    listed = ", ".join(puzzle.name for puzzle in puzzles)
+    reason = f"has the kernels of several puzzles: {listed}" if puzzles else "has the kernel of no puzzle"
     hint = f"a kernel is named as its puzzle: {', '.join(BY_NAME)}"
     raise UsageError(f"{file.name} {reason}", hint=hint)
 
@@ -114,8 +114,8 @@ def _functions(file: Path) -> list[str]:
 
 def _solved(folder: Path) -> dict[str, str]:
     try:
-        found = json.loads((folder / RECORD).read_bytes())["solved"]
-        return {str(name): str(value) for name, value in found.items()}
+        solved = json.loads((folder / RECORD).read_bytes())["solved"]
+        return {str(name): str(value) for name, value in solved.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}  # it only remembers: checking again fills it
 

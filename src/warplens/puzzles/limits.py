@@ -50,7 +50,7 @@ class TimeLimit:
         self.forced = False
         """Whether the exception was raised outside of the learner's file: this process may not be reused."""
         self._file = file
-        self._left = seconds if hasattr(signal, "setitimer") else None
+        self._remaining_seconds = seconds if hasattr(signal, "setitimer") else None
         self._signals = 0
 
     def running(self, program: Callable[[], Program | None] = lambda: None) -> _Running:
@@ -67,21 +67,21 @@ class _Running:
         self._tracer: Any = None
 
     def __enter__(self) -> None:
-        if self._limit._left is None:
+        if self._limit._remaining_seconds is None:
             return
         self._tracer = sys.gettrace()
         self._counting = True
         self._handler = signal.signal(signal.SIGPROF, self._on_signal)
-        signal.setitimer(signal.ITIMER_PROF, max(self._limit._left, 1e-6), INTERVAL_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, max(self._limit._remaining_seconds, 1e-6), INTERVAL_SECONDS)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         limit = self._limit
-        if limit._left is None:
+        if limit._remaining_seconds is None:
             return
         self._counting = False
-        left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
+        remaining_seconds, _ = signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, self._handler)
-        limit._left = left
+        limit._remaining_seconds = remaining_seconds
         if limit.expiry is not None:
             sys.settrace(self._tracer)
             raise OutOfTime from error

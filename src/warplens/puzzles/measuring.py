@@ -51,10 +51,10 @@ def distinct_share_of_waves(launch: Launch, wave: int = WAVE) -> float:
     accesses = Accesses(launch)
     loaded = distinct = 0
     for number, info in enumerate(launch.tensors):
-        seen: dict[int, list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]] = {}
+        by_wave: dict[int, list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]] = {}
         for access in accesses.of(number, writes=False):
-            seen.setdefault(access.program // wave, []).append(access.elements[access.active])
-        for parts in seen.values():
+            by_wave.setdefault(access.program // wave, []).append(access.elements[access.active])
+        for parts in by_wave.values():
             elements = np.concatenate(parts)
             loaded += elements.size * info.itemsize
             distinct += len(np.unique(elements)) * info.itemsize

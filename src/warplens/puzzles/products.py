@@ -171,9 +171,9 @@ def _attention(draw: Draw, heads: int, length: int, width: int, block: int, caus
     padding = blocks * block - length
     empty = torch.nn.functional.pad(scores * scale, (0, padding)).softmax(2)[:, :, :length] @ v.double()
     first = attended(scores * scale, torch.arange(length)[None, :] >= block)
-    shown = (scores * scale).masked_fill(future, -float("inf"))
+    masked_scores = (scores * scale).masked_fill(future, -float("inf"))
     mistakes = {
-        **_not_rescaled(shown, v.double(), block),
+        **_not_rescaled(masked_scores, v.double(), block),
         "only the first block of keys is looked at": first,
         "the scores are not multiplied by scale": attended(scores, future),
         **({"keys past the end count too, with a score of 0": empty} if padding and not causal else {}),

@@ -56,12 +56,14 @@ class Accesses:
 
     def read_by(self, program: int, tensor: int) -> Ints:
         """Elements of the storage that a program has loaded through this tensor, each once."""
-        parts = [each.elements[each.active] for each in self.of(tensor, writes=False) if each.program == program]
+        parts = [
+            access.elements[access.active] for access in self.of(tensor, writes=False) if access.program == program
+        ]
         return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
     def times_read_by(self, program: int, tensor: int) -> float:
         """How often a program has loaded each of those elements, in the mean."""
-        loads = [int(each.active.sum()) for each in self.of(tensor, writes=False) if each.program == program]
+        loads = [int(access.active.sum()) for access in self.of(tensor, writes=False) if access.program == program]
         return sum(loads) / max(1, self.read_by(program, tensor).size)
 
     def written(self, tensor: int) -> Bools:
@@ -79,11 +81,11 @@ def tensor_number(launch: Launch, name: str) -> int:
 
 def storage_elements(info: TensorInfo) -> Ints:
     """The position of each element of the tensor in its storage, in the shape of the tensor."""
-    places = np.full(info.shape, info.offset, np.int64)
+    positions = np.full(info.shape, info.offset, np.int64)
     for axis, (size, stride) in enumerate(zip(info.shape, info.strides, strict=True)):
         steps = np.arange(size, dtype=np.int64) * stride
-        places += steps.reshape([-1 if other == axis else 1 for other in range(len(info.shape))])
-    return places
+        positions += steps.reshape([-1 if dimension == axis else 1 for dimension in range(len(info.shape))])
+    return positions
 
 
 def index_text(info: TensorInfo, flat: int) -> str:
@@ -100,9 +102,9 @@ def index_text(info: TensorInfo, flat: int) -> str:
     if flat < 0:
         return f"{info.name} before its first element (by {-flat})"
     order = sorted(range(len(info.strides)), key=lambda axis: -info.strides[axis])
-    left, index = flat, [0] * len(info.shape)
-    for place, axis in enumerate(order):
-        index[axis], left = divmod(left, max(1, info.strides[axis]))
-        if place and index[axis] >= info.shape[axis]:
+    remainder, index = flat, [0] * len(info.shape)
+    for rank, axis in enumerate(order):
+        index[axis], remainder = divmod(remainder, max(1, info.strides[axis]))
+        if rank and index[axis] >= info.shape[axis]:
             return f"{info.name} between its rows ({flat} after its first element)"
     return f"{info.name}[{', '.join(map(str, index))}]"

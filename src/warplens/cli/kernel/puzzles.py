@@ -66,13 +66,13 @@ class StartPuzzlesVerb(Verb):
         from warplens.puzzles.catalogue import PUZZLES, find
         from warplens.puzzles.files import write_starts
 
-        done = write_starts(Path(args.folder), [find(name) for name in args.names] or PUZZLES, force=args.force)
-        if done.kept:
-            kept = ", ".join(path.name for path in done.kept)
-            print(f"kept {kept}: they exist already (--force overwrites them)", file=sys.stderr)
-        for path in done.written:
+        started = write_starts(Path(args.folder), [find(name) for name in args.names] or PUZZLES, force=args.force)
+        if started.existing:
+            names = ", ".join(path.name for path in started.existing)
+            print(f"kept {names}: they exist already (--force overwrites them)", file=sys.stderr)
+        for path in started.written:
             print(path)
-        first = (*done.written, *done.kept)[0]
+        first = (*started.written, *started.existing)[0]
         print(f"\nopen {first}, fill the gap, then: warplens kernel puzzles check {first}", file=sys.stderr)
         return 0
 

@@ -47,8 +47,8 @@ def _figures(facts: KernelFacts) -> Iterable[tuple[str, str, str]]:
         yield "limited by", fit.limiter, f"blocks that each would allow: {limits}"
     yield "matrix unit", ", ".join(facts.matrix_instructions) or "not used", "instructions of the matrix unit"
     ahead = f"{sum(loop.is_pipelined for loop in facts.loops)} of {_counted(len(facts.loops), 'loop')}"
-    held = f", {_counted(facts.buffers, 'buffer')}" if facts.buffers else ""
-    yield "load ahead", ahead + held if facts.loops else "", "loops that begin to load before they need it"
+    buffers = f", {_counted(facts.buffers, 'buffer')}" if facts.buffers else ""
+    yield "load ahead", ahead + buffers if facts.loops else "", "loops that begin to load before they need it"
     widths = [access.width_bits for access in facts.accesses if access.is_tile and access.width_bits]
     narrowest = f"{min(widths)} bits" if widths else ""
     yield "narrowest access", narrowest, "of a tile in global memory, per thread and instruction"
@@ -59,15 +59,15 @@ def _figures(facts: KernelFacts) -> Iterable[tuple[str, str, str]]:
     yield "instructions", f"{facts.instructions:,}" if facts.instructions else "", "of the machine, each counted once"
 
 
-def _measured(found: KernelMeasurements | None) -> Iterable[CodeFact]:
-    if found is None or not found.count:
+def _measured(measurements: KernelMeasurements | None) -> Iterable[CodeFact]:
+    if measurements is None or not measurements.count:
         return
-    launches = "one launch" if found.count == 1 else f"mean of {found.count} launches"
-    share = f"{found.gpu_percent:.0f} % of all GPU time in {found.source}"
-    yield CodeFact("measured", format_us(found.mean_us), f"{launches}; {share}")
-    if found.reached is not None:
-        limit = f"{found.reached.roofline_us:.3g} µs is the least that {found.reached.card} needs for it"
-        yield CodeFact("of roofline", f"{found.reached.percent:.0f} % ({found.reached.bound})", limit)
+    launches = "one launch" if measurements.count == 1 else f"mean of {measurements.count} launches"
+    share = f"{measurements.gpu_percent:.0f} % of all GPU time in {measurements.source}"
+    yield CodeFact("measured", format_us(measurements.mean_us), f"{launches}; {share}")
+    if measurements.reached is not None:
+        limit = f"{measurements.reached.roofline_us:.3g} µs is the least that {measurements.reached.card} needs for it"
+        yield CodeFact("of roofline", f"{measurements.reached.percent:.0f} % ({measurements.reached.bound})", limit)
 
 
 def _counted(count: int, noun: str) -> str:

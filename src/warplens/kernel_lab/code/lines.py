@@ -35,13 +35,13 @@ def code_lines(
     places = [suggestion.source for suggestion in check.suggestions if suggestion.code in ("WK102", "WK107")]
     blamed = {(place.file, place.line) for place in places if place is not None}
     for file, line in sorted({*code, *noted_places(facts)}):
-        found = code.get((file, line), _Code())
+        line_code = code.get((file, line), _Code())
         yield CodeLine(
             place=CodePlace(file_number(file), line),
-            instructions=len(found.own),
-            in_loops=sum(each.in_loop for each in found.own),
-            called_instructions=found.called,
-            classes=counted(TARGETS[facts.target].vendor, [each.name for each in found.own]),
+            instructions=len(line_code.own),
+            in_loops=sum(instruction.in_loop for instruction in line_code.own),
+            called_instructions=line_code.called,
+            classes=counted(TARGETS[facts.target].vendor, [instruction.name for instruction in line_code.own]),
             marks=marks(facts, file, line, is_blamed=(file, line) in blamed),
             details=details(facts, file, line),
             sample_percent=sampled.percent(file, line),
@@ -51,14 +51,14 @@ def code_lines(
 
 def _by_line(machine: Sequence[Instruction]) -> dict[Key, _Code]:
     """An instruction is its innermost line's own, and one that the lines around it call."""
-    found: dict[Key, _Code] = {}
+    code_by_line: dict[Key, _Code] = {}
     for instruction in machine:
         places = (place for place in users_frames(instruction.frames) if place.line > 0)
         own, *callers = dict.fromkeys((place.file, place.line) for place in places) or [("", 0)]
-        found.setdefault(own, _Code()).own.append(instruction)
+        code_by_line.setdefault(own, _Code()).own.append(instruction)
         for caller in callers:
-            found.setdefault(caller, _Code()).called += 1
-    return found
+            code_by_line.setdefault(caller, _Code()).called += 1
+    return code_by_line
 
 
 class _Samples:
@@ -68,15 +68,15 @@ class _Samples:
         self._counts: Counter[Key] = Counter()
         self._waits: dict[Key, Counter[str]] = {}
         self._total = measured.sample_count if measured is not None and measured.has_lines else 0
-        for each in measured.samples if measured is not None else ():
-            key = (PurePath(each.file.replace("\\", "/")).name, each.line)
-            self._counts[key] += each.samples
-            self._waits.setdefault(key, Counter()).update(dict(each.reasons))
+        for sample in measured.samples if measured is not None else ():
+            key = (PurePath(sample.file.replace("\\", "/")).name, sample.line)
+            self._counts[key] += sample.samples
+            self._waits.setdefault(key, Counter()).update(dict(sample.reasons))
 
     def percent(self, file: str, line: int) -> float | None:
         return 100 * self._counts[PurePath(file).name, line] / self._total if self._total else None
 
     def waits(self, file: str, line: int) -> tuple[tuple[str, float], ...]:
-        found = self._waits.get((PurePath(file).name, line), Counter())
-        total = sum(found.values())
-        return tuple((name, 100 * count / total) for name, count in found.most_common()) if total else ()
+        reasons = self._waits.get((PurePath(file).name, line), Counter())
+        total = sum(reasons.values())
+        return tuple((name, 100 * count / total) for name, count in reasons.most_common()) if total else ()

@@ -37,14 +37,14 @@ def sources(artefacts: Artefacts, places: Iterable[SourcePlace]) -> list[Source]
     """The kernel first, then the functions that hold `places`, its own file's before those of others."""
     kernel = artefacts.kernel
     own = str(kernel.file)
-    wanted: dict[str, set[int]] = {own: {kernel.first_line}}
+    lines_by_file: dict[str, set[int]] = {own: {kernel.first_line}}
     for place in places:
-        wanted.setdefault(place.file, set()).add(place.line)
-    found: list[Source] = []
-    for file in sorted(wanted, key=lambda name: (name != own, name)):
+        lines_by_file.setdefault(place.file, set()).add(place.line)
+    functions: list[Source] = []
+    for file in sorted(lines_by_file, key=lambda name: (name != own, name)):
         lines = artefacts.source_lines if file == own else _lines(file)
-        found += _functions(file, lines, wanted[file])
-    return sorted(found, key=lambda each: not (each.file == own and _holds(each, kernel.first_line)))
+        functions += _functions(file, lines, lines_by_file[file])
+    return sorted(functions, key=lambda source: not (source.file == own and _holds(source, kernel.first_line)))
 
 
 def _holds(source: Source, line: int) -> bool:
@@ -62,11 +62,11 @@ def _lines(file: str) -> Sequence[str]:
     return ()
 
 
-def _functions(file: str, lines: Sequence[str], wanted: Iterable[int]) -> list[Source]:
+def _functions(file: str, lines: Sequence[str], wanted_lines: Iterable[int]) -> list[Source]:
     if not lines:
         return []
     spans = _spans(lines)
-    inside = [max(holding) for line in wanted if (holding := [s for s in spans if s.first <= line <= s.last])]
+    inside = [max(holding) for line in wanted_lines if (holding := [s for s in spans if s.first <= line <= s.last])]
     return [Source(file, s.first, s.name, tuple(lines[s.first - 1 : s.last])) for s in sorted(set(inside))]
 
 
@@ -77,7 +77,11 @@ def _spans(lines: Sequence[str]) -> list[_Span]:
     except (SyntaxError, ValueError, RecursionError):
         return []
     return [
-        _Span(max((one.lineno for one in node.decorator_list), default=node.lineno), node.end_lineno or 0, node.name)
+        _Span(
+            max((decorator.lineno for decorator in node.decorator_list), default=node.lineno),
+            node.end_lineno or 0,
+            node.name,
+        )
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
     ]

@@ -31,10 +31,10 @@ KINDS: Final = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
 """The texts, in the order in which the compiler makes them."""
 
 
-def kernel_code(found: CheckResult) -> KernelCode:
+def kernel_code(result: CheckResult) -> KernelCode:
     """All that was checked, for `warplens.outputs.html.code_page`."""
-    names = list(dict.fromkeys(check.facts.kernel for check in found.checks))
-    return KernelCode(", ".join(names), tuple(code_check(check) for check in found.checks), found.notes)
+    names = list(dict.fromkeys(check.facts.kernel for check in result.checks))
+    return KernelCode(", ".join(names), tuple(code_check(check) for check in result.checks), result.notes)
 
 
 def code_check(check: KernelCheck) -> CodeCheck:
@@ -44,7 +44,7 @@ def code_check(check: KernelCheck) -> CodeCheck:
     numbers = _Numbers()
     texts = _texts(artefacts, numbers)
     places = {place for chain in numbers.chains for place in users_frames(chain)}
-    found = sources(artefacts, places)
+    functions = sources(artefacts, places)
     return CodeCheck(
         kernel=facts.kernel,
         target=facts.target,
@@ -53,12 +53,12 @@ def code_check(check: KernelCheck) -> CodeCheck:
         triton=facts.triton_version,
         seconds=facts.seconds,
         facts=tuple(code_facts(check)),
-        sources=tuple(each.numbered(numbers.file(each.file)) for each in found),
+        sources=tuple(function.numbered(numbers.file(function.file)) for function in functions),
         texts=texts,
         lines=tuple(code_lines(check, machine_code(artefacts), numbers.file)),
         suggestions=tuple(
-            _suggestion(each, stake_us, numbers)
-            for each, stake_us in zip(check.suggestions, check.stakes_us, strict=True)
+            _suggestion(suggestion, stake_us, numbers)
+            for suggestion, stake_us in zip(check.suggestions, check.stakes_us, strict=True)
         ),
         remarks=tuple(_remark(remark, numbers) for remark in facts.remarks),
         launches=check.launches,
@@ -109,17 +109,24 @@ def _texts(artefacts: Artefacts, numbers: _Numbers) -> tuple[CodeText, ...]:
 
 
 def _suggestion(suggestion: Suggestion, stake_us: float | None, numbers: _Numbers) -> CodeSuggestion:
-    shown = suggestion.counterfactual
-    moved = [difference for difference in shown.differences if difference.verdict != "same"] if shown else []
+    counterfactual = suggestion.counterfactual
+    moved = (
+        [difference for difference in counterfactual.differences if difference.verdict != "same"]
+        if counterfactual
+        else []
+    )
     return CodeSuggestion(
         code=suggestion.code,
         title=suggestion.title,
         place=numbers.place(suggestion.source),
         evidence=suggestion.evidence,
         advice=suggestion.advice,
-        change=shown.change if shown else "",
+        change=counterfactual.change if counterfactual else "",
         stake=format_us(stake_us) if stake_us is not None else "",
-        effect=tuple((each.measure, _text(each.before), _text(each.after), each.verdict) for each in moved),
+        effect=tuple(
+            (difference.measure, _text(difference.before), _text(difference.after), difference.verdict)
+            for difference in moved
+        ),
     )
 
 

@@ -26,7 +26,7 @@ LIMIT_BYTES: Final = 512 << 20
 FORMAT: Final = 4
 """Changes with what is kept or how it is compiled."""
 HEAD: Final = "head.json"
-_NO_PLACE: Final = (OSError, RuntimeError)
+_FOLDER_ERRORS: Final = (OSError, RuntimeError)
 # Settings that only say where things lie or what is printed do not change what is compiled.
 _SHAPING: Final = ("TRITON_", "MLIR_", "LLVM_", "DISABLE_", "AMDGCN_", "ALLOW_LHS_TMEM_", "USE_IR_LOC")
 _NOT_SHAPING: Final = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR", "TRITON_INTERPRET")
@@ -63,29 +63,29 @@ def load(name: str) -> tuple[CompileAnswer, dict[str, bytes]] | None:
                 return None
             files = {entry: archive.read(entry) for entry in archive.namelist() if entry != HEAD}
         os.utime(path)
-    except (*_NO_PLACE, ValueError, KeyError, msgspec.MsgspecError, zipfile.BadZipFile):
+    except (*_FOLDER_ERRORS, ValueError, KeyError, msgspec.MsgspecError, zipfile.BadZipFile):
         return None
     return answer, files
 
 
 def save(name: str, answer: CompileAnswer, files: Mapping[str, bytes]) -> None:
     """Keep an entry; a full disk or a read-only home is not an error."""
-    with contextlib.suppress(*_NO_PLACE, WarplensError):
-        place = folder()
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with contextlib.suppress(*_FOLDER_ERRORS, WarplensError):
+        cache_folder = folder()
+        cache_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (
-            whole_file(place / f"{name}.zip") as temporary,
+            whole_file(cache_folder / f"{name}.zip") as temporary,
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         ):
             archive.writestr(HEAD, msgspec.json.encode(answer))
             for entry, content in files.items():
                 archive.writestr(entry, content)
-        _evict(place)
+        _evict(cache_folder)
 
 
-def _evict(place: Path) -> None:
+def _evict(cache_folder: Path) -> None:
     used = 0
-    entries = [*place.glob("*.zip"), *place.glob(TEMPORARY_FILES)]
+    entries = [*cache_folder.glob("*.zip"), *cache_folder.glob(TEMPORARY_FILES)]
     for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True):
         used += entry.stat().st_size
         if used > LIMIT_BYTES:

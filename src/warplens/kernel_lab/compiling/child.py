@@ -43,9 +43,9 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     """For a child that compiles: remarks on, the interpreter off, and Triton's own cache left as it is."""
     home = str(Path(warplens.__file__).parents[1])
     path = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH", ""))))
-    kept = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
+    inherited = {name: value for name, value in os.environ.items() if name not in NOT_PASSED_ON}
     return {
-        **kept,
+        **inherited,
         "PYTHONPATH": path,
         "PYTHONDONTWRITEBYTECODE": "1",
         "MLIR_ENABLE_DIAGNOSTICS": "remarks",
@@ -62,7 +62,7 @@ def run_worker(works: Sequence[KernelWork], folder: Path) -> str:
     write_record(request, works)
     seconds = sum(IMPORT_SECONDS + JOB_SECONDS * len(work.jobs) for work in works)
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", WORKER, str(request)],
             env=environment(folder),
             stdin=subprocess.DEVNULL,
@@ -73,9 +73,9 @@ def run_worker(works: Sequence[KernelWork], folder: Path) -> str:
         )
     except subprocess.TimeoutExpired:
         return "it took too long and was stopped"
-    if done.returncode < 0:
-        return f"it was ended by {signal.Signals(-done.returncode).name}"
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["it failed"])[-1]
+    if process.returncode < 0:
+        return f"it was ended by {signal.Signals(-process.returncode).name}"
+    return "" if process.returncode == 0 else (process.stderr.strip().splitlines() or ["it failed"])[-1]
 
 
 def description(work: KernelWork, ending: str, hint: str | None = None) -> KernelDescription:
@@ -86,7 +86,7 @@ def description(work: KernelWork, ending: str, hint: str | None = None) -> Kerne
         if failure.kind == "AttributeError" and failure.message.endswith(f"has no {work.name}"):
             raise UsageError(failure.message, hint=hint)
         message = f"importing {file_name} failed: {failure.kind}: {failure.message}"
-        hint = install_hint(failure.message) or gpu_hint(failure.message, failure.line, None, asked=False)
+        hint = install_hint(failure.message) or gpu_hint(failure.message, failure.line, None, is_requested=False)
         raise WarplensError(message, hint=hint)
     if not (out / KERNEL_FILE).exists():
         raise WarplensError(f"importing {file_name} in a child process failed: {ending or 'it left no answer'}")

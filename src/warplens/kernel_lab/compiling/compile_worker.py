@@ -76,7 +76,7 @@ def _output_into(folder: Path, name: str) -> Iterator[None]:
     """Everything written to standard output and error meanwhile, by C++ too, goes to two files."""
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = [os.dup(1), os.dup(2)]
+    saved = [os.dup(1), os.dup(2)]
     for descriptor, kind in ((1, "stdout"), (2, "stderr")):
         file = os.open(folder / f"{name}.{kind}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         os.dup2(file, descriptor)
@@ -86,7 +86,7 @@ def _output_into(folder: Path, name: str) -> Iterator[None]:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        for descriptor, copy in zip((1, 2), kept, strict=True):
+        for descriptor, copy in zip((1, 2), saved, strict=True):
             os.dup2(copy, descriptor)
             os.close(copy)
 
@@ -119,8 +119,8 @@ def _described(function: Any, configs: list[Any], heuristics: list[str]) -> Kern
 
 def _parameter(parameter: Any) -> Parameter:
     default = getattr(parameter, "default", None) if parameter.has_default else None
-    is_known = bool(parameter.has_default) and is_plain(default)
-    return Parameter(parameter.name, bool(parameter.is_constexpr), is_known, plain_value(default))
+    has_plain_default = bool(parameter.has_default) and is_plain(default)
+    return Parameter(parameter.name, bool(parameter.is_constexpr), has_plain_default, plain_value(default))
 
 
 def _config(config: Any) -> Config:
@@ -134,9 +134,9 @@ def _config(config: Any) -> Config:
 def _own_files() -> list[str]:
     """The files that the kernel may depend on: every imported one that is not installed."""
     installed = {str(Path(path).resolve()) for path in (sys.prefix, sys.base_prefix)}
-    found = {str(Path(file).resolve()) for m in list(sys.modules.values()) if (file := getattr(m, "__file__", None))}
-    here = str(Path(__file__).resolve().parents[2])
-    outside = [f for f in found if not any(f.startswith(root + os.sep) for root in installed | {here})]
+    imported = {str(Path(file).resolve()) for m in list(sys.modules.values()) if (file := getattr(m, "__file__", None))}
+    package = str(Path(__file__).resolve().parents[2])
+    outside = [f for f in imported if not any(f.startswith(root + os.sep) for root in installed | {package})]
     return sorted(f for f in outside if "site-packages" not in f and f.endswith(".py") and Path(f).is_file())
 
 
@@ -208,9 +208,9 @@ def _disassemble(folder: Path) -> None:
         return
     # Without data-flow analysis it is a third faster and prints the same.
     command = [nvdisasm, "-gi", "-c", "-ndf", str(folder / "cubin")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        (folder / "sass").write_text(done.stdout)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode == 0:
+        (folder / "sass").write_text(process.stdout)
     if "spill stores" not in (folder / "compile.stdout").read_text(errors="replace"):
         _assemble_again(folder)
 
@@ -223,9 +223,9 @@ def _assemble_again(folder: Path) -> None:
         if assembler is None:
             continue
         command = [assembler, "-v", f"--gpu-name={architecture}", str(folder / "ptx"), "-o", os.devnull]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            (folder / "ptxas").write_text(done.stderr)
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if process.returncode == 0:
+            (folder / "ptxas").write_text(process.stderr)
             return
 
 
@@ -261,8 +261,8 @@ def _absolute(error: Any, line: int, function: Any) -> tuple[int, str | None]:
     """Triton counts lines from the head of the function in which the error is: the kernel, or a helper of it."""
     from triton.runtime.jit import JITFunction
 
-    places = [function, *(v for m in list(sys.modules.values()) for v in list(getattr(m, "__dict__", {}).values()))]
-    for candidate in places:
+    candidates = [function, *(v for m in list(sys.modules.values()) for v in list(getattr(m, "__dict__", {}).values()))]
+    for candidate in candidates:
         if isinstance(candidate, JITFunction) and candidate.src == error.src:
             return line + def_line(candidate.fn) - 1, candidate.fn.__code__.co_filename
     return line, None

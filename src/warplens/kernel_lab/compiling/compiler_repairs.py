@@ -28,19 +28,19 @@ def _keep_lines_of_inline_assembly() -> None:
         return
 
     def make_ptx(*args: Any, **kwargs: Any) -> Any:
-        made = original(*args, **kwargs)
-        return without_lines_in_assembly(made) if isinstance(made, str) else made
+        ptx = original(*args, **kwargs)
+        return without_lines_in_assembly(ptx) if isinstance(ptx, str) else ptx
 
     CUDABackend.make_ptx = make_ptx
 
 
 def without_lines_in_assembly(ptx: str) -> str:
-    kept, inside = [], False
+    lines, inside = [], False
     for line in ptx.splitlines(keepends=True):
         inside = _ASM_BEGIN in line or (inside and _ASM_END not in line)
         if not (inside and line.lstrip().startswith(".loc")):
-            kept.append(line)
-    return "".join(kept)
+            lines.append(line)
+    return "".join(lines)
 
 
 def _keep_places_of_calls() -> None:

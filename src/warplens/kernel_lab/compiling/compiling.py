@@ -104,32 +104,34 @@ def compile_all(kernel: TritonKernel, jobs: Sequence[CompileJob], *, cache: bool
     return compile_many([(kernel, job) for job in jobs], cache=cache)
 
 
-def compile_many(wanted: Sequence[tuple[TritonKernel, CompileJob]], *, cache: bool = True) -> list[Artefacts]:
+def compile_many(requests: Sequence[tuple[TritonKernel, CompileJob]], *, cache: bool = True) -> list[Artefacts]:
     """Several kernels, in one child process."""
-    for _, job in wanted:
+    for _, job in requests:
         _check(job)
     version = require_triton()
-    keys = [_key(kernel, job, version) for kernel, job in wanted]
-    found: dict[int, Artefacts] = {}
-    for at, (kernel, job) in enumerate(wanted):
-        kept = artefact_cache.load(keys[at]) if cache else None
-        if kept is not None:
-            found[at] = _from_files(kernel, job, kept[0].outcome, kept[1], is_cached=True)
-    missing = {at: pair for at, pair in enumerate(wanted) if at not in found}
+    keys = [_key(kernel, job, version) for kernel, job in requests]
+    artefacts: dict[int, Artefacts] = {}
+    for at, (kernel, job) in enumerate(requests):
+        cached = artefact_cache.load(keys[at]) if cache else None
+        if cached is not None:
+            artefacts[at] = _from_files(kernel, job, cached[0].outcome, cached[1], is_cached=True)
+    missing = {at: pair for at, pair in enumerate(requests) if at not in artefacts}
     shares = _shares(missing)
     with ThreadPoolExecutor(max(len(shares), 1)) as pool:
-        for done in pool.map(_compiled, shares):
-            for at, (answer, files) in done.items():
-                found[at] = _from_files(*wanted[at], answer.outcome, files, is_cached=False)
+        for answers in pool.map(_compiled, shares):
+            for at, (answer, files) in answers.items():
+                artefacts[at] = _from_files(*requests[at], answer.outcome, files, is_cached=False)
                 if cache and answer.outcome.failure is None:
                     artefact_cache.save(keys[at], answer, files)
-    return [found[at] for at in range(len(wanted))]
+    return [artefacts[at] for at in range(len(requests))]
 
 
-def _shares(wanted: Mapping[int, tuple[TritonKernel, CompileJob]]) -> list[dict[int, tuple[TritonKernel, CompileJob]]]:
+def _shares(
+    requests: Mapping[int, tuple[TritonKernel, CompileJob]],
+) -> list[dict[int, tuple[TritonKernel, CompileJob]]]:
     """The work of each child process: another one is worth its start from a few jobs on."""
-    count = min(os.cpu_count() or 1, MOST_PROCESSES, len(wanted) // JOBS_PER_PROCESS)
-    listed = list(wanted.items())
+    count = min(os.cpu_count() or 1, MOST_PROCESSES, len(requests) // JOBS_PER_PROCESS)
+    listed = list(requests.items())
     return [dict(listed[at :: max(count, 1)]) for at in range(max(count, 1))] if listed else []
 
 
@@ -150,27 +152,27 @@ def _key(kernel: TritonKernel, job: CompileJob, triton_version: str) -> str:
     )
 
 
-Kept = tuple[CompileAnswer, dict[str, bytes]]
+AnswerFiles = tuple[CompileAnswer, dict[str, bytes]]
 
 
-def _compiled(wanted: Mapping[int, tuple[TritonKernel, CompileJob]]) -> dict[int, Kept]:
+def _compiled(requests: Mapping[int, tuple[TritonKernel, CompileJob]]) -> dict[int, AnswerFiles]:
     """Every job's result; after a crash the rest go on in a new process."""
-    found: dict[int, Kept] = {}
-    while left := {at: pair for at, pair in wanted.items() if at not in found}:
+    answers: dict[int, AnswerFiles] = {}
+    while missing := {at: pair for at, pair in requests.items() if at not in answers}:
         with TemporaryDirectory(prefix="warplens-") as folder:
-            works = _works(left, Path(folder))
+            works = _works(missing, Path(folder))
             ending = run_worker(works, Path(folder))
             for work in works:
-                done = _results(work, ending)
-                found.update(done)
-                if len(done) < len(work.jobs) or any(answer.is_crash for answer, _ in done.values()):
+                results = _results(work, ending)
+                answers.update(results)
+                if len(results) < len(work.jobs) or any(answer.is_crash for answer, _ in results.values()):
                     break
-    return found
+    return answers
 
 
-def _works(wanted: Mapping[int, tuple[TritonKernel, CompileJob]], folder: Path) -> list[KernelWork]:
+def _works(requests: Mapping[int, tuple[TritonKernel, CompileJob]], folder: Path) -> list[KernelWork]:
     groups: dict[tuple[Path, str], list[WorkerJob]] = {}
-    for at, (kernel, job) in wanted.items():
+    for at, (kernel, job) in requests.items():
         groups.setdefault((kernel.file, kernel.name), []).append(_request(at, job))
     return [
         KernelWork(str(file), name, str(folder / f"kernel-{at}"), tuple(jobs))
@@ -178,17 +180,17 @@ def _works(wanted: Mapping[int, tuple[TritonKernel, CompileJob]], folder: Path) 
     ]
 
 
-def _results(work: KernelWork, ending: str) -> dict[int, Kept]:
+def _results(work: KernelWork, ending: str) -> dict[int, AnswerFiles]:
     """Up to the job that took the process down, which has that as its result."""
     depends = {file: artefact_cache.file_hash(file) for file in description(work, ending).files}
-    found: dict[int, Kept] = {}
+    results: dict[int, AnswerFiles] = {}
     for job in work.jobs:
         folder = Path(work.out) / str(job.index)
         if not (folder / OUTCOME_FILE).exists():
-            found[job.index] = _crashed(folder, ending, depends)
+            results[job.index] = _crashed(folder, ending, depends)
             break
-        found[job.index] = _read(folder, depends)
-    return found
+        results[job.index] = _read(folder, depends)
+    return results
 
 
 def _request(at: int, job: CompileJob) -> WorkerJob:
@@ -197,19 +199,19 @@ def _request(at: int, job: CompileJob) -> WorkerJob:
     return WorkerJob(at, job.signature.arguments, job.all_options(), named)
 
 
-def _read(folder: Path, depends: dict[str, str]) -> Kept:
+def _read(folder: Path, depends: dict[str, str]) -> AnswerFiles:
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != OUTCOME_FILE}
     return CompileAnswer(read_record(folder / OUTCOME_FILE, CompileOutcome), depends), files
 
 
-def _crashed(folder: Path, ending: str, depends: dict[str, str]) -> Kept:
+def _crashed(folder: Path, ending: str, depends: dict[str, str]) -> AnswerFiles:
     stderr = folder / "compile.stderr"
     words = stderr.read_text(errors="replace") if stderr.exists() else ""
-    said = [line.strip() for line in words.splitlines() if line.strip()]
-    wanted = [line for line in said if "error" in line.lower() or "assert" in line.lower()]
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower() or "assert" in line.lower()]
     message = f"the compiler crashed: {ending or 'its process ended'}"
-    if wanted or said:
-        message += f"; {(wanted or said)[0]}"
+    if errors or lines:
+        message += f"; {(errors or lines)[0]}"
     answer = CompileAnswer(CompileOutcome(failure=CompileFailure("Crash", message)), depends, is_crash=True)
     return answer, {"compile.stderr": words.encode()}
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from warplens.kernel_lab.compiling.changing import Change, changed
 from warplens.kernel_lab.compiling.lazy_torch import import_when_used
-from warplens.kernel_lab.compiling.stand_in_driver import Asked, once, stand_in_driver, torch_cuda_members
+from warplens.kernel_lab.compiling.stand_in_driver import GpuRequest, once, stand_in_driver, torch_cuda_members
 
 NOTE: Final = "the script asks for a GPU: its tensors are on the CPU here"
 SIGNS: Final = ("CUDA", "cuda", "active drivers", "active GPU", "NVIDIA", "HIP")
@@ -23,10 +23,10 @@ SIGNS: Final = ("CUDA", "cuda", "active drivers", "active GPU", "NVIDIA", "HIP")
 GPU_KINDS: Final = ("cuda", "hip")
 DEVICE_FILES: Final = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """Where none of these is, no driver of NVIDIA, AMD or WSL is loaded; Triton would import PyTorch to ask."""
-MADE_FOR_GPU: Final = "_warplens_made_for_gpu"
+GPU_MARK: Final = "_warplens_is_for_gpu"
 
 
-def gpu_hint(message: str, line: int | None, asked_line: int | None, asked: bool) -> str | None:
+def gpu_hint(message: str, line: int | None, request_line: int | None, is_requested: bool) -> str | None:
     """What to say of a script's failure that a missing GPU explains.
 
     >>> gpu_hint("Torch not compiled with CUDA enabled", 7, None, False)
@@ -36,7 +36,7 @@ def gpu_hint(message: str, line: int | None, asked_line: int | None, asked: bool
     """
     if any(sign in message for sign in SIGNS):
         return f"the script asks for a GPU{_at(line)}; there is none here"
-    return f"the script asks for a GPU{_at(asked_line)}; its tensors are on the CPU here" if asked else None
+    return f"the script asks for a GPU{_at(request_line)}; its tensors are on the CPU here" if is_requested else None
 
 
 def _at(line: int | None) -> str:
@@ -44,28 +44,28 @@ def _at(line: int | None) -> str:
 
 
 @contextmanager
-def gpu_stand_in(script: Path | None = None, *, lazy_torch: bool = False) -> Iterator[Asked]:
+def gpu_stand_in(script: Path | None = None, *, lazy_torch: bool = False) -> Iterator[GpuRequest]:
     """With `lazy_torch` PyTorch, which takes seconds, is imported only when the script uses something of it."""
-    asked = Asked(script)
+    gpu_request = GpuRequest(script)
     if not lazy_torch or any(Path(file).exists() for file in DEVICE_FILES):
         with suppress(ImportError):
             import_module("torch")
         if _has_gpu():
-            yield asked
+            yield gpu_request
             return
     with ExitStack() as stack:
         is_over = False
 
         def change(torch: Any) -> None:
             if not is_over:
-                asked.device = torch.device("cpu")
-                stack.enter_context(changed(*_changes(torch, asked)))
-                stack.enter_context(_mode(torch, asked))
+                gpu_request.device = torch.device("cpu")
+                stack.enter_context(changed(*_changes(torch, gpu_request)))
+                stack.enter_context(_mode(torch, gpu_request))
 
-        stack.enter_context(_driver(asked))
+        stack.enter_context(_driver(gpu_request))
         import_when_used(change)
         try:
-            yield asked
+            yield gpu_request
         finally:
             is_over = True
 
@@ -80,14 +80,14 @@ def _has_gpu() -> bool:
 
 
 @contextmanager
-def _driver(asked: Asked) -> Iterator[None]:
+def _driver(gpu_request: GpuRequest) -> Iterator[None]:
     try:
         from triton.runtime.driver import driver
     except ImportError:
         yield
         return
     before = dict(vars(driver))
-    driver.set_active(stand_in_driver(asked))
+    driver.set_active(stand_in_driver(gpu_request))
     try:
         yield
     finally:
@@ -95,9 +95,9 @@ def _driver(asked: Asked) -> Iterator[None]:
         vars(driver).update(before)
 
 
-def _changes(torch: Any, asked: Asked) -> list[Change]:
-    changes = [(torch.cuda, name, value) for name, value in torch_cuda_members(torch, asked).items()]
-    changes += [(torch, name, value) for name, value in _torch_members(torch, asked).items()]
+def _changes(torch: Any, gpu_request: GpuRequest) -> list[Change]:
+    changes = [(torch.cuda, name, value) for name, value in torch_cuda_members(torch, gpu_request).items()]
+    changes += [(torch, name, value) for name, value in _torch_members(torch, gpu_request).items()]
     changes += [(torch.Tensor, "is_cuda", _is_cuda(torch))]
     changes += [(torch.cuda.nvtx, name, lambda *args, **kwargs: 0) for name in ("range_push", "range_pop", "mark")]
     try:
@@ -121,20 +121,20 @@ def _is_cuda(torch: Any) -> property:
     return property(is_cuda)
 
 
-def _torch_members(torch: Any, asked: Asked) -> dict[str, Any]:
+def _torch_members(torch: Any, gpu_request: GpuRequest) -> dict[str, Any]:
     """`torch.device("cuda")` is the CPU's, so that it equals that of the tensors made there."""
     device, generator, set_default = torch.device, torch.Generator, torch.set_default_device
 
     def make_device(*args: Any, **kwargs: Any) -> Any:
         number = [value for value in args if isinstance(value, int)] if len(args) == 1 else []
-        return _moved(number[0] if number else device(*args, **kwargs), device, asked)
+        return _moved(number[0] if number else device(*args, **kwargs), device, gpu_request)
 
     def make_generator(*args: Any, **kwargs: Any) -> Any:
-        named = {name: _moved(value, device, asked) for name, value in kwargs.items()}
-        return generator(*(_moved(value, device, asked) for value in args), **named)
+        named = {name: _moved(value, device, gpu_request) for name, value in kwargs.items()}
+        return generator(*(_moved(value, device, gpu_request) for value in args), **named)
 
-    def set_default_device(wanted: Any) -> None:
-        set_default(wanted if wanted is None else _moved(wanted, device, asked))
+    def set_default_device(requested: Any) -> None:
+        set_default(requested if requested is None else _moved(requested, device, gpu_request))
 
     return {
         "device": _standing_in(device, make_device),
@@ -162,26 +162,26 @@ def _standing_in(original: Any, make: Any) -> Any:
     return Kind(original.__name__, (), {"__module__": original.__module__, "__doc__": original.__doc__})
 
 
-def _moved(value: Any, device: Any, asked: Asked) -> Any:
+def _moved(value: Any, device: Any, gpu_request: GpuRequest) -> Any:
     """The CPU for a GPU, whether that is named, numbered or a device; anything else as it is."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    if value is asked.device:
+    if value is gpu_request.device:
         return value
     if is_number or (isinstance(value, (str, device)) and str(value).partition(":")[0] in GPU_KINDS):
-        asked()
-        return asked.device
+        gpu_request.record()
+        return gpu_request.device
     return value
 
 
-def _mode(torch: Any, asked: Asked) -> Any:
+def _mode(torch: Any, gpu_request: GpuRequest) -> Any:
     from torch.overrides import TorchFunctionMode
 
     device, tensor_type = type(torch.empty(0).device), torch.Tensor
 
     def as_copied(source: Any, result: Any, to_gpu: bool) -> Any:
         """A tensor that changes places is a copy of its own."""
-        stays = getattr(source, MADE_FOR_GPU, False) == to_gpu
-        copied = result.clone() if result is source and asked.happened and not stays else result
+        stays = getattr(source, GPU_MARK, False) == to_gpu
+        copied = result.clone() if result is source and gpu_request.happened and not stays else result
         return _marked(copied, to_gpu)
 
     class OnCpu(TorchFunctionMode):  # type: ignore[misc]
@@ -191,41 +191,41 @@ def _mode(torch: Any, asked: Asked) -> Any:
                 return func(*args, **named)
             is_method = bool(args) and isinstance(args[0], tensor_type)
             if is_method and name == "cuda":
-                asked()
+                gpu_request.record()
                 return as_copied(args[0], args[0], to_gpu=True)
             if is_method and name == "pin_memory":
                 return args[0]
-            wanted = named.get("device")
-            if wanted is not None:
-                named["device"] = _moved(wanted, device, asked)
+            requested = named.get("device")
+            if requested is not None:
+                named["device"] = _moved(requested, device, gpu_request)
             if named.get("pin_memory"):
                 named["pin_memory"] = False
             if is_method and name in ("to", "cpu"):
                 return self._sent(func, args, named)
             if name == "_parse_to":
-                return self._place_of_module(func, args, named)
-            made = func(*args, **named)
-            return _marked(made, True) if named.get("device") is asked.device else made
+                return self._device_of_module(func, args, named)
+            result = func(*args, **named)
+            return _marked(result, True) if named.get("device") is gpu_request.device else result
 
-        def _place_of_module(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        def _device_of_module(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
             """What `Module.to` reads from its arguments: device, dtype and more."""
-            sent = [_moved(value, device, asked) for value in args]
-            found, *others = func(*sent, **named)
-            is_gpu = any(value is asked.device for value in (*sent, named.get("device")))
-            return (asked.device if is_gpu else found, *others)
+            sent = [_moved(value, device, gpu_request) for value in args]
+            parsed, *others = func(*sent, **named)
+            is_gpu = any(value is gpu_request.device for value in (*sent, named.get("device")))
+            return (gpu_request.device if is_gpu else parsed, *others)
 
         def _sent(self, func: Any, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
             source, *others = args
-            sent = [_moved(value, device, asked) for value in others]
-            places = [value for value in (*sent, named.get("device")) if isinstance(value, (str, device))]
+            sent = [_moved(value, device, gpu_request) for value in others]
+            devices = [value for value in (*sent, named.get("device")) if isinstance(value, (str, device))]
             result = func(source, *sent, **named)
-            to_gpu = any(place is asked.device for place in places)
-            return as_copied(source, result, to_gpu) if places or func is tensor_type.cpu else result
+            to_gpu = any(target is gpu_request.device for target in devices)
+            return as_copied(source, result, to_gpu) if devices or func is tensor_type.cpu else result
 
     return OnCpu()
 
 
-def _marked(made: Any, to_gpu: bool) -> Any:
-    if hasattr(made, "untyped_storage"):
-        setattr(made, MADE_FOR_GPU, to_gpu)
-    return made
+def _marked(tensor: Any, to_gpu: bool) -> Any:
+    if hasattr(tensor, "untyped_storage"):
+        setattr(tensor, GPU_MARK, to_gpu)
+    return tensor

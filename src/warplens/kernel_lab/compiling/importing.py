@@ -62,8 +62,8 @@ def _execute(file: Path, dotted: str, module: ModuleType) -> None:
     parent = dotted.rpartition(".")[0]
     if parent:
         _import_package(parent, file.parent)
-        found = sys.modules.get(dotted)
-        if found is not None and Path(getattr(found, "__file__", None) or "").resolve() == file:
+        imported = sys.modules.get(dotted)
+        if imported is not None and Path(getattr(imported, "__file__", None) or "").resolve() == file:
             return
     sys.modules[dotted] = module
     assert module.__spec__ is not None and module.__spec__.loader is not None
@@ -86,12 +86,12 @@ def _import_package(name: str, folder: Path) -> None:
 
 
 def _find(module: Any, dotted: str) -> Any:
-    found = module
+    value = module
     for part in dotted.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise AttributeError(f"{Path(module.__file__).name} has no {dotted}")
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 @contextmanager

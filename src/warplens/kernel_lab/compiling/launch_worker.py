@@ -24,7 +24,7 @@ from warplens.kernel_lab.compiling.records import (
     write_record,
 )
 from warplens.kernel_lab.compiling.signature import CONSTEXPR, DIVISOR, KernelArgument
-from warplens.kernel_lab.compiling.stand_in_driver import Asked
+from warplens.kernel_lab.compiling.stand_in_driver import GpuRequest
 from warplens.kernel_lab.tracing.interpreter.arithmetic import put_right
 from warplens.kernel_lab.tracing.interpreter.libdevice import libdevice_runs
 from warplens.kernel_lab.tracing.interpreter.repairs import repairs, without_gluon
@@ -47,29 +47,29 @@ DTYPES = {
 
 def main(request_path: str) -> int:
     request = read_record(Path(request_path), ScriptRequest)
-    seen: list[ScriptLaunchRecord] = []
+    launches: list[ScriptLaunchRecord] = []
     notes: list[str] = []
-    _record_launches(seen, notes, request.execute)
+    _record_launches(launches, notes, request.execute)
     failure: ScriptFailure | None = None
     script = Path(request.script)
     sys.argv = [str(script), *request.arguments]
     sys.path.insert(0, str(script.parent))
-    asked = Asked(script)
+    gpu_request = GpuRequest(script)
     try:
-        with gpu_stand_in(script) as asked, libdevice_runs():
+        with gpu_stand_in(script) as gpu_request, libdevice_runs():
             runpy.run_path(str(script), run_name="__main__")
     except SystemExit as error:
         if error.code not in (None, 0):
             message = f"the script ended with {error.code!r}"
             failure = ScriptFailure(f"{script.name}: {message}", message, None, may_want_gpu=True)
     except BaseException as error:  # noqa: BLE001 - whatever the script raises is part of the answer
-        failure = failure_of(error, script, asked)
-    answer = ScriptAnswer(tuple(seen), tuple(dict.fromkeys(notes)), failure, asked.happened, asked.line)
+        failure = failure_of(error, script, gpu_request)
+    answer = ScriptAnswer(tuple(launches), tuple(dict.fromkeys(notes)), failure, gpu_request.happened, gpu_request.line)
     write_record(Path(request.answer), answer)
     return 0
 
 
-def _record_launches(seen: list[ScriptLaunchRecord], notes: list[str], execute: bool) -> None:
+def _record_launches(launches: list[ScriptLaunchRecord], notes: list[str], execute: bool) -> None:
     import triton
     from triton.runtime import interpreter
     from triton.runtime.autotuner import Autotuner
@@ -79,7 +79,7 @@ def _record_launches(seen: list[ScriptLaunchRecord], notes: list[str], execute: 
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not kwargs.get("warmup"):
-            seen.append(_launch(self, args, kwargs))
+            launches.append(_launch(self, args, kwargs))
         if not execute:
             return None
         with _plain_torch():
@@ -90,8 +90,8 @@ def _record_launches(seen: list[ScriptLaunchRecord], notes: list[str], execute: 
         self.nargs = dict(zip(self.arg_names, args, strict=False))
         config = (self.prune_configs(kwargs) or self.configs)[0]
         # Pruning may leave the first one out.
-        which = "the first" if config is self.configs[0] else "one"
-        notes.append(f"{self.base_fn.__name__}: {which} of {len(self.configs)} configs of its autotune")
+        chosen = "the first" if config is self.configs[0] else "one"
+        notes.append(f"{self.base_fn.__name__}: {chosen} of {len(self.configs)} configs of its autotune")
         self.best_config = config
         if config.pre_hook is not None:
             config.pre_hook({**self.nargs, **kwargs, **config.all_kwargs()})
@@ -138,13 +138,13 @@ def _launch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Scr
 
 def _plain_names(function: Any, names: list[str]) -> list[str]:
     """Parameters that the kernel's decorator says are not to be specialised."""
-    found = getattr(function, "kwargs", {}).get("do_not_specialize") or []
-    return [names[entry] if isinstance(entry, int) else str(entry) for entry in found]
+    entries = getattr(function, "kwargs", {}).get("do_not_specialize") or []
+    return [names[entry] if isinstance(entry, int) else str(entry) for entry in entries]
 
 
 def _grid(grid: Any, values: dict[str, Any]) -> tuple[int, ...]:
-    found = grid(values) if callable(grid) else grid
-    return tuple(int(extent) for extent in (found if isinstance(found, (tuple, list)) else [found]))
+    extents = grid(values) if callable(grid) else grid
+    return tuple(int(extent) for extent in (extents if isinstance(extents, (tuple, list)) else [extents]))
 
 
 def _argument(name: str, value: Any, is_constexpr: bool, specialised: bool) -> LaunchArgument:

@@ -100,7 +100,7 @@ def _answer(script: Path, arguments: Sequence[str], execute: bool) -> ScriptAnsw
         answer, request = Path(folder) / "answer.msgpack", Path(folder) / "request.msgpack"
         write_record(request, ScriptRequest(str(script), tuple(arguments), execute, str(answer)))
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, "-m", WORKER, str(request)],
                 env=environment(Path(folder), TRITON_INTERPRET="1"),
                 stdin=subprocess.DEVNULL,
@@ -114,14 +114,17 @@ def _answer(script: Path, arguments: Sequence[str], execute: bool) -> ScriptAnsw
                 f"{script.name} ran for {LAUNCH_SECONDS:.0f} s and was stopped", hint="let it launch smaller problems"
             ) from None
         if not answer.exists():
-            last_line = (done.stderr.strip().splitlines() or ["it left no answer"])[-1]
+            last_line = (process.stderr.strip().splitlines() or ["it left no answer"])[-1]
             raise WarplensError(f"running {script.name} failed: {last_line}")
         return read_record(answer, ScriptAnswer)
 
 
 def _hint(failure: ScriptFailure, answer: ScriptAnswer) -> str | None:
-    asked = answer.wants_gpu
-    hint = gpu_hint(failure.message, failure.line, answer.gpu_line, asked=asked) if failure.may_want_gpu else None
+    hint = (
+        gpu_hint(failure.message, failure.line, answer.gpu_line, is_requested=answer.wants_gpu)
+        if failure.may_want_gpu
+        else None
+    )
     return install_hint(failure.message) or hint
 
 

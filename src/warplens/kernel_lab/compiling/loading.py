@@ -52,8 +52,8 @@ class TritonKernel:
     def signature(self, text: str, config: Config | None = None) -> Signature:
         """The signature that `text` says, with the config's values in place of its constexprs'."""
         defaults = {p.name: p.default for p in self.parameters if p.has_default}
-        found = parse(text, self.parameter_names, self.constexpr_names, defaults)
-        return found.with_constants(dict(config.constants)) if config else found
+        signature = parse(text, self.parameter_names, self.constexpr_names, defaults)
+        return signature.with_constants(dict(config.constants)) if config else signature
 
     def with_configs(self) -> TritonKernel:
         """This kernel with the configs of its `autotune`, for which the file is imported in a child process."""
@@ -66,15 +66,15 @@ def load_kernel(text: str) -> TritonKernel:
     file = Path(path).resolve()
     if not file.is_file():
         raise UsageError(f"no such file: {path}", hint="kernels are named FILE.py::kernel")
-    found = _kernels_in(file)
+    kernels = _kernels_in(file)
     if not name:
-        if len(found) != 1:
-            listed = ", ".join(found) or "none that can be seen without running it"
+        if len(kernels) != 1:
+            listed = ", ".join(kernels) or "none that can be seen without running it"
             raise UsageError(f"say which kernel of {path}: {path}::NAME", hint=f"kernels there: {listed}")
-        name = next(iter(found))
-    if name in found:
-        return found[name]
-    return _from_import(file, name, hint=f"kernels there: {', '.join(found)}" if found else None)
+        name = next(iter(kernels))
+    if name in kernels:
+        return kernels[name]
+    return _from_import(file, name, hint=f"kernels there: {', '.join(kernels)}" if kernels else None)
 
 
 def parse_config(text: str) -> Config:
@@ -138,7 +138,9 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
 
 
 def _from_import(file: Path, name: str, hint: str | None = None) -> TritonKernel:
-    found = kernel_description(file, name, hint)
-    is_autotuned = bool(found.configs)
-    parameters = found.parameters or ()
-    return TritonKernel(file, name, parameters, found.first_line, found.configs, found.heuristics, is_autotuned)
+    described = kernel_description(file, name, hint)
+    is_autotuned = bool(described.configs)
+    parameters = described.parameters or ()
+    return TritonKernel(
+        file, name, parameters, described.first_line, described.configs, described.heuristics, is_autotuned
+    )

@@ -59,8 +59,8 @@ def _blocks(lines: list[str]) -> Iterator[Remark]:
 def _head(line: str) -> Remark | None:
     match = _HEAD.fullmatch(line)
     if match:
-        place = match["file"], int(match["line"]), int(match["column"])
-        return Remark(match["severity"], *place, match["text"].strip())
+        position = match["file"], int(match["line"]), int(match["column"])
+        return Remark(match["severity"], *position, match["text"].strip())
     match = _UNPLACED.fullmatch(line)
     return Remark(match["severity"], "", 0, 0, match["text"].strip()) if match else None
 

@@ -130,17 +130,17 @@ def parse(
     """The signature that `text` says; constexprs at the end that have defaults may be omitted."""
     entries = [part.strip() for part in _OUTER_COMMA.split(text)] if text.strip() else []
     missing = parameter_names[len(entries) :]
-    known = defaults or {}
-    if len(entries) > len(parameter_names) or any(name not in known for name in missing):
+    default_values = defaults or {}
+    if len(entries) > len(parameter_names) or any(name not in default_values for name in missing):
         raise UsageError(
             f"the signature has {len(entries)} entries, the kernel {len(parameter_names)} parameters: "
             f"{', '.join(parameter_names)}",
             hint=_FORMAT_HINT,
         )
-    given = [
+    arguments = [
         _argument(name, entry, name in constexpr_names) for name, entry in zip(parameter_names, entries, strict=False)
     ]
-    return Signature((*given, *(KernelArgument(name, CONSTEXPR, known[name]) for name in missing)))
+    return Signature((*arguments, *(KernelArgument(name, CONSTEXPR, default_values[name]) for name in missing)))
 
 
 def parse_value(text: str) -> Value:

@@ -40,7 +40,7 @@ TRITON_PROPERTIES: Final = {
 }
 
 
-class Asked:
+class GpuRequest:
     """Whether the script has asked for a GPU, and at which of its lines first.
 
     `device` is the CPU's, an object of its own: where the script hands it back, it means the GPU.
@@ -52,7 +52,7 @@ class Asked:
         self.line: int | None = None
         self.device: Any = None
 
-    def __call__(self) -> None:
+    def record(self) -> None:
         if self.happened:
             return
         self.happened = True
@@ -62,7 +62,7 @@ class Asked:
         self.line = frame.f_lineno if frame is not None else None
 
 
-def stand_in_driver(asked: Asked) -> Any:
+def stand_in_driver(gpu_request: GpuRequest) -> Any:
     """Triton's active driver where it has none: a kind of its CUDA driver that never touches one."""
     base = _cuda_driver()
 
@@ -90,8 +90,8 @@ def stand_in_driver(asked: Asked) -> Any:
         def get_active_torch_device(self) -> Any:
             import torch
 
-            asked()
-            return asked.device or torch.device("cpu")
+            gpu_request.record()
+            return gpu_request.device or torch.device("cpu")
 
         def get_device_interface(self) -> Any:
             import torch
@@ -126,10 +126,10 @@ def once(
     """In place of `triton.testing.do_bench`: the interpreter's time says nothing, so one run is enough."""
     started = time.perf_counter()
     fn()
-    taken = (time.perf_counter() - started) * 1e3
+    milliseconds = (time.perf_counter() - started) * 1e3
     if quantiles is not None:
-        return [taken] * len(quantiles) if len(quantiles) > 1 else taken
-    return [taken] if return_mode == "all" else taken
+        return [milliseconds] * len(quantiles) if len(quantiles) > 1 else milliseconds
+    return [milliseconds] if return_mode == "all" else milliseconds
 
 
 class StandInEvent:
@@ -169,9 +169,9 @@ class StandInStream:
         return None
 
     def record_event(self, event: StandInEvent | None = None) -> StandInEvent:
-        made = event or StandInEvent()
-        made.record()
-        return made
+        recorded = event or StandInEvent()
+        recorded.record()
+        return recorded
 
     def synchronize(self) -> None:
         return None
@@ -186,12 +186,12 @@ class StandInStream:
         return True
 
 
-def torch_cuda_members(torch: Any, asked: Asked) -> dict[str, Any]:
+def torch_cuda_members(torch: Any, gpu_request: GpuRequest) -> dict[str, Any]:
     """By name, what stands in `torch.cuda` meanwhile."""
 
     def asking(answer: Callable[..., Any]) -> Callable[..., Any]:
         def member(*args: Any, **kwargs: Any) -> Any:
-            asked()
+            gpu_request.record()
             return answer(*args, **kwargs)
 
         return member

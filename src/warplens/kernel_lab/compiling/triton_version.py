@@ -17,15 +17,15 @@ def require_triton(purpose: str = "compiling a kernel") -> str:
     """The version of the installed Triton; one clear error where there is none or it is too old."""
     for package in PACKAGES:
         try:
-            found = version(package)
+            installed = version(package)
         except PackageNotFoundError:
             continue
-        refuse_old(found, purpose)
-        return found
+        refuse_old(installed, purpose)
+        return installed
     raise MissingExtra("Triton", "triton", purpose)
 
 
-def refuse_old(found: str, purpose: str) -> None:
+def refuse_old(installed: str, purpose: str) -> None:
     """
     >>> refuse_old("3.6.0+git2f", "tracing"), refuse_old("4.0", "tracing"), refuse_old("a fork", "tracing")
     (None, None, None)
@@ -34,11 +34,11 @@ def refuse_old(found: str, purpose: str) -> None:
     ...
     warplens.errors.UsageError: tracing a kernel needs Triton 3.6 or newer; 3.5.1 is installed
     """
-    match = re.match(r"(\d+)\.(\d+)", found)
+    match = re.match(r"(\d+)\.(\d+)", installed)
     if match and (int(match[1]), int(match[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise UsageError(
-            f"{purpose} needs Triton {oldest} or newer; {found} is installed",
+            f"{purpose} needs Triton {oldest} or newer; {installed} is installed",
             hint=f"pip install --upgrade 'triton>={oldest}'",
         )
 

@@ -102,8 +102,8 @@ def config_text(artefacts: Artefacts) -> str:
 
 
 def _matrix_instructions(assembly: Iterable[Instruction]) -> tuple[str, ...]:
-    found = (matrix_instruction(instruction) for instruction in assembly)
-    return tuple(sorted({f"{family} {shape}" for family, shape in filter(None, found)}))
+    instructions = (matrix_instruction(instruction) for instruction in assembly)
+    return tuple(sorted({f"{family} {shape}" for family, shape in filter(None, instructions)}))
 
 
 def lines(machine: Sequence[Instruction], vendor: str, artefacts: Artefacts) -> tuple[Line, ...]:

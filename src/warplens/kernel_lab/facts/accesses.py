@@ -54,12 +54,12 @@ Widths = Mapping[Frames, Counter[tuple[str, int]]]
 
 def instruction_widths(instructions: Iterable[Instruction], is_nvidia: bool) -> Widths:
     """Kind and bits of every instruction that touches global memory, by the places it comes from, innermost first."""
-    found: dict[Frames, Counter[tuple[str, int]]] = {}
+    widths: dict[Frames, Counter[tuple[str, int]]] = {}
     for instruction in instructions:
         access = ptx_access(instruction.name, instruction.text) if is_nvidia else amd_access(instruction.name)
         if access and instruction.frames:
-            found.setdefault(instruction.frames, Counter())[access] += 1
-    return found
+            widths.setdefault(instruction.frames, Counter())[access] += 1
+    return widths
 
 
 def accesses(source: Module, lowered: Module, widths: Widths, signature: Signature, threads: int) -> tuple[Access, ...]:
@@ -69,12 +69,12 @@ def accesses(source: Module, lowered: Module, widths: Widths, signature: Signatu
     """
     names = argument_names(source, signature)
     kinds = _kinds(lowered)
-    found: dict[Frames, Access] = {}
+    by_chain: dict[Frames, Access] = {}
     for operation in source.named(*FORMS):
         chain = _users_chain(operation.frames)
-        if chain and chain not in found:
-            found[chain] = _access(operation, chain, source, names, kinds, widths, threads)
-    return tuple(found[chain] for chain in sorted(found))
+        if chain and chain not in by_chain:
+            by_chain[chain] = _access(operation, chain, source, names, kinds, widths, threads)
+    return tuple(by_chain[chain] for chain in sorted(by_chain))
 
 
 def _users_chain(frames: Frames) -> Frames:
@@ -85,22 +85,22 @@ def _users_chain(frames: Frames) -> Frames:
 
 def argument_names(module: Module, signature: Signature) -> dict[str, str]:
     """The parameters behind the function's arguments; constants are no arguments of the compiled function."""
-    kept = [a.name for a in signature.arguments if not a.is_constant and not a.is_one]
-    if len(kept) == len(module.arguments):
-        return dict(zip(module.arguments, kept, strict=True))
+    names = [a.name for a in signature.arguments if not a.is_constant and not a.is_one]
+    if len(names) == len(module.arguments):
+        return dict(zip(module.arguments, names, strict=True))
     return {name: name.removeprefix("%").partition(".")[0] for name in module.arguments}
 
 
 def _kinds(lowered: Module) -> dict[Frames, str]:
     """What an access became, by its calls and by its place alone: the first form that is not the plain one wins."""
-    found: dict[Frames, str] = {}
+    kinds: dict[Frames, str] = {}
     for operation in lowered.named(*FORMS):
         chain = _users_chain(operation.frames)
         kind = FORMS[operation.name].kind
         for key in {chain, chain[:1]} if chain else ():
-            if key not in found or kind in ("async copy", "tma copy"):
-                found[key] = kind
-    return found
+            if key not in kinds or kind in ("async copy", "tma copy"):
+                kinds[key] = kind
+    return kinds
 
 
 def _access(
@@ -163,10 +163,10 @@ def _behind(module: Module, values: Iterable[str]) -> tuple[set[str], bool]:
 
 def _with_strides(module: Module, arguments: Iterable[str]) -> set[str]:
     """Parameters that are descriptors of the host's, but for the compiled function a pointer and its strides."""
-    found = (name.partition(_STRIDE) for name in arguments)
+    parts = (name.partition(_STRIDE) for name in arguments)
     return {
         name.removeprefix("%")
-        for name, is_stride, _ in found
+        for name, is_stride, _ in parts
         if is_stride and name in module.arguments and module.arguments[name].startswith("!tt.ptr")
     }
 
@@ -181,15 +181,15 @@ def best_bits(tile: TensorType, threads: int, layout: str = "") -> int:
     elements = max(tile.elements // max(threads, 1), 1)
     bases = register_bases(layout, tile.shape) if layout else None
     if bases is not None:
-        held = set(bases.register)
-        elements = min(elements, max(_run(held, dim, len(tile.shape)) for dim in range(len(tile.shape))))
+        registers = set(bases.register)
+        elements = min(elements, max(_run(registers, dim, len(tile.shape)) for dim in range(len(tile.shape))))
     return min(elements * tile.element_bits, WIDEST_BITS)
 
 
-def _run(held: set[tuple[int, ...]], dim: int, rank: int) -> int:
+def _run(registers: set[tuple[int, ...]], dim: int, rank: int) -> int:
     """Elements side by side along a dimension in the registers of one thread."""
     count = 1
-    while tuple(count if at == dim else 0 for at in range(rank)) in held:
+    while tuple(count if at == dim else 0 for at in range(rank)) in registers:
         count *= 2
     return count
 
@@ -198,26 +198,26 @@ def _tile(operation: Operation) -> TensorType:
     """The accessed tile, by the first type that has elements."""
     for part in re.split(r" -> ", operation.types):
         for piece in split_outer(part):
-            found = parse_type(piece)
-            if found is not None and (found.shape or "ptr" in piece):
-                return found
+            tile = parse_type(piece)
+            if tile is not None and (tile.shape or "ptr" in piece):
+                return tile
     return TensorType((), "", "")
 
 
 def _counted(widths: Widths, operation: Operation, kind: str) -> Counter[int]:
-    wanted = {"async copy": "load", "tma copy": "load", "tma store": "store"}.get(kind, kind)
+    instruction_kind = {"async copy": "load", "tma copy": "load", "tma store": "store"}.get(kind, kind)
     frames = operation.frames
-    exact = _of_kind([widths.get(frames, {})], wanted)
+    exact = _of_kind([widths.get(frames, {})], instruction_kind)
     # Where the assembler tells no calls, every call of a helper has the widths of its line.
-    return exact or _of_kind([each for at, each in widths.items() if at[:1] == frames[:1]], wanted)
+    return exact or _of_kind([counts for at, counts in widths.items() if at[:1] == frames[:1]], instruction_kind)
 
 
-def _of_kind(counts: Iterable[Mapping[tuple[str, int], int]], wanted: str) -> Counter[int]:
-    found: Counter[int] = Counter()
-    for (kind, bits), count in (item for each in counts for item in each.items()):
-        if kind == wanted and bits:
-            found[bits] += count
-    return found
+def _of_kind(counts: Iterable[Mapping[tuple[str, int], int]], wanted_kind: str) -> Counter[int]:
+    by_bits: Counter[int] = Counter()
+    for (kind, bits), count in (item for widths in counts for item in widths.items()):
+        if kind == wanted_kind and bits:
+            by_bits[bits] += count
+    return by_bits
 
 
 def _is_pointer(module: Module, argument: str) -> bool:

@@ -103,8 +103,8 @@ def _nvmma(values: dict[str, str], shape: Sequence[int], element_bits: int) -> O
         column, row = coordinates[..., order[0]] * element_bytes, coordinates[..., order[1]]
         tile, inside = column // width, column % width
         group = (inside // MATRIX_ROW_BYTES) ^ ((row // per_phase) % phases)
-        place = tile * shape[order[1]] * width + row * width
-        return (place + group * MATRIX_ROW_BYTES + inside % MATRIX_ROW_BYTES) // element_bytes
+        row_start = tile * shape[order[1]] * width + row * width
+        return (row_start + group * MATRIX_ROW_BYTES + inside % MATRIX_ROW_BYTES) // element_bytes
 
     return offsets
 
@@ -131,7 +131,7 @@ def vector_elements(offsets: Offsets, bases: Bases, element_bits: int) -> int:
     while (
         count in registers
         and 2 * count * element_bits <= WIDEST_BITS
-        and all(place % (2 * count) == 0 for place in [*others, *(p for p in registers if p > count)])
+        and all(offset % (2 * count) == 0 for offset in [*others, *(p for p in registers if p > count)])
     ):
         count *= 2
     return count
@@ -149,12 +149,12 @@ def conflicts(offsets: Offsets, bases: Bases, element_bits: int, banks: int = 32
     rest = tuple(v for v in bases.register if not 0 < _offset(offsets, v) < vector)
     coordinates = Bases(rest, bases.lane, bases.warp[:0]).coordinates()[:, :, 0]
     starts = offsets(coordinates) * element_bytes
-    bytes_each = vector * element_bytes
-    lanes = max(banks * WORD_BYTES // max(bytes_each, WORD_BYTES), 1)
+    lane_bytes = vector * element_bytes
+    lanes = max(banks * WORD_BYTES // max(lane_bytes, WORD_BYTES), 1)
     worst = 1
     for instruction in starts:
         for begin in range(0, len(instruction), lanes):
-            worst = max(worst, _passes(instruction[begin : begin + lanes], bytes_each, banks))
+            worst = max(worst, _passes(instruction[begin : begin + lanes], lane_bytes, banks))
     return worst - 1
 
 
@@ -178,7 +178,7 @@ def _tiles(rows: int, columns: int, across: int) -> Iterator[tuple[int, int]]:
             yield row, column
 
 
-def _passes(starts: Ints, bytes_each: int, banks: int) -> int:
-    words = {int(start + at) // WORD_BYTES for start in starts for at in range(0, max(bytes_each, 1), WORD_BYTES)}
-    taken = [word % banks for word in words]
-    return max((taken.count(bank) for bank in set(taken)), default=1)
+def _passes(starts: Ints, lane_bytes: int, banks: int) -> int:
+    words = {int(start + at) // WORD_BYTES for start in starts for at in range(0, max(lane_bytes, 1), WORD_BYTES)}
+    used_banks = [word % banks for word in words]
+    return max((used_banks.count(bank) for bank in set(used_banks)), default=1)

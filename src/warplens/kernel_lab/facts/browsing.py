@@ -17,7 +17,7 @@ _PTX_PRODUCT = re.compile(r"wgmma\.mma_async\..*?m(\d+)n(\d+)k(\d+)")
 
 def line_frames(artefacts: Artefacts) -> dict[str, list[Frames]]:
     """By kind of text: the places that each of its lines comes from, innermost first; none for debug information."""
-    found: dict[str, list[Frames]] = {}
+    by_kind: dict[str, list[Frames]] = {}
     for kind, text in artefacts.texts.items():
         if kind in ("ttir", "ttgir"):
             frames = mlir_frames(text)
@@ -30,14 +30,14 @@ def line_frames(artefacts: Artefacts) -> dict[str, list[Frames]]:
         else:
             continue
         # Line 0 says that the compiler made it up.
-        found[kind] = [tuple(place for place in frame if place.line > 0) for frame in frames]
-    return found
+        by_kind[kind] = [tuple(place for place in frame if place.line > 0) for frame in frames]
+    return by_kind
 
 
 def users_frames(frames: Frames) -> Frames:
     """Those that are not in Triton's own library."""
-    found = (users_place(frames[at:]) for at in range(len(frames)))
-    return tuple(dict.fromkeys(place for place in found if place is not None))
+    places = (users_place(frames[at:]) for at in range(len(frames)))
+    return tuple(dict.fromkeys(place for place in places if place is not None))
 
 
 def machine_code(artefacts: Artefacts) -> list[Instruction]:
@@ -53,19 +53,30 @@ def with_places_of_products(machine: Sequence[Instruction], assembly: Iterable[I
 
     Where PTX has the same products in the same order, its lines count.
     """
-    known = [(match.groups(), each.frames) for each in assembly if (match := _PTX_PRODUCT.match(each.name))]
-    places = {at: match.groups() for at, each in enumerate(machine) if (match := _WARP_GROUP_PRODUCT.match(each.name))}
-    if list(places.values()) != [shape for shape, _ in known]:
+    ptx_products = [
+        (match.groups(), instruction.frames)
+        for instruction in assembly
+        if (match := _PTX_PRODUCT.match(instruction.name))
+    ]
+    machine_products = {
+        at: match.groups()
+        for at, instruction in enumerate(machine)
+        if (match := _WARP_GROUP_PRODUCT.match(instruction.name))
+    }
+    if list(machine_products.values()) != [shape for shape, _ in ptx_products]:
         return list(machine)
-    frames = {at: found for at, (_, found) in zip(places, known, strict=True)}
-    return [replace(each, frames=frames[at]) if at in frames else each for at, each in enumerate(machine)]
+    frames = {at: ptx_frames for at, (_, ptx_frames) in zip(machine_products, ptx_products, strict=True)}
+    return [
+        replace(instruction, frames=frames[at]) if at in frames else instruction
+        for at, instruction in enumerate(machine)
+    ]
 
 
 def mlir_frames(text: str) -> list[Frames]:
     """An operation with a region says where it is from behind the region: its first line has the same place."""
     lines = text.splitlines()
     locations = Locations(text)
-    found: list[Frames] = [()] * len(lines)
+    frames: list[Frames] = [()] * len(lines)
     open_regions: list[list[int]] = []
     for at, line in enumerate(lines):
         stripped = line.strip()
@@ -76,15 +87,15 @@ def mlir_frames(text: str) -> list[Frames]:
             open_regions[-1].append(at)
             if not opens:
                 own = locations.frames(_location(stripped))
-                for place in open_regions.pop():
-                    found[place] = own
+                for position in open_regions.pop():
+                    frames[position] = own
         elif opens:
             open_regions.append([at])
         elif stripped.startswith("^") and open_regions:
             open_regions[-1].append(at)
         else:
-            found[at] = locations.frames(_location(stripped))
-    return found
+            frames[at] = locations.frames(_location(stripped))
+    return frames
 
 
 def _location(line: str) -> str:
@@ -97,5 +108,5 @@ def _location(line: str) -> str:
 
 
 def _by_line(instructions: Iterable[Instruction], text: str) -> list[Frames]:
-    found = {instruction.position: instruction.frames for instruction in instructions}
-    return [found.get(at, ()) for at in range(len(text.splitlines()))]
+    by_position = {instruction.position: instruction.frames for instruction in instructions}
+    return [by_position.get(at, ()) for at in range(len(text.splitlines()))]

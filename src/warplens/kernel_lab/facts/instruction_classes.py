@@ -90,5 +90,5 @@ def class_of(vendor: str, instruction: str) -> str:
 
 
 def counted(vendor: str, instructions: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    found = [class_of(vendor, instruction) for instruction in instructions]
-    return tuple((name, found.count(name)) for name in CLASSES if name in found)
+    classes = [class_of(vendor, instruction) for instruction in instructions]
+    return tuple((name, classes.count(name)) for name in CLASSES if name in classes)

@@ -65,7 +65,7 @@ class _Scopes:
 
     def __init__(self) -> None:
         self._open: list[dict[str, str]] = [{}]
-        self._taken: dict[str, int] = {}
+        self._definitions: dict[str, int] = {}
 
     def enter(self) -> None:
         self._open.append({})
@@ -75,7 +75,7 @@ class _Scopes:
             self._open.pop()
 
     def define(self, name: str) -> str:
-        times = self._taken[name] = self._taken.get(name, 0) + 1
+        times = self._definitions[name] = self._definitions.get(name, 0) + 1
         own = name if times == 1 else f"{name}~{times}"
         self._open[-1][name] = own
         return own
@@ -93,7 +93,7 @@ class Module:
         self.arguments: dict[str, str] = {}
         self.divisible: set[str] = set()
         self.comes_from: dict[str, list[str]] = {}
-        self.made_by: dict[str, str] = {}
+        self.producers: dict[str, str] = {}
         self._loop_locations: dict[int, Frames] = {}
         self._scopes = _Scopes()
         self.operations: tuple[Operation, ...] = tuple(self._read(text.splitlines()))
@@ -101,21 +101,21 @@ class Module:
     @cached_property
     def loops(self) -> Mapping[int, SourcePlace]:
         """Each loop's place by its position."""
-        found = ((at, users_place(frames)) for at, frames in self._loop_locations.items())
-        return {at: place for at, place in found if place is not None}
+        places = ((at, users_place(frames)) for at, frames in self._loop_locations.items())
+        return {at: place for at, place in places if place is not None}
 
     def named(self, *names: str) -> list[Operation]:
         return [operation for operation in self.operations if operation.name in names]
 
     def layout(self, text: str) -> str:
         """The layout that a type names, written out: `#blocked` → `#ttg.blocked<{…}>`."""
-        shown = text
+        written = text
         for _ in range(8):
-            found = re.sub(r"#\w+(?![\w.<])", lambda match: self.layouts.get(match[0], match[0]), shown)
-            if found == shown:
+            replaced = re.sub(r"#\w+(?![\w.<])", lambda match: self.layouts.get(match[0], match[0]), written)
+            if replaced == written:
                 break
-            shown = found
-        return shown
+            written = replaced
+        return written
 
     def _read(self, lines: list[str]) -> Iterator[Operation]:
         regions: list[_Region] = []
@@ -193,7 +193,7 @@ class Module:
 
     def _flow(self, operation: Operation, regions: list[_Region], bindings: list[tuple[str, str]]) -> None:
         for result in operation.results:
-            self.made_by[result] = operation.name
+            self.producers[result] = operation.name
         if operation.name in LOOPS:
             for at, (inner, initial) in enumerate(bindings):
                 self.comes_from.setdefault(inner, []).append(initial)
@@ -211,19 +211,19 @@ class Module:
 
     def sources(self, value: str, stop_at: frozenset[str] = frozenset()) -> tuple[set[str], bool]:
         """The function's arguments that a value is computed from, and whether what `stop_at` made is among it."""
-        seen: set[str] = set()
+        visited: set[str] = set()
         stopped = False
         waiting = [value]
         while waiting:
             current = waiting.pop()
-            if current in seen:
+            if current in visited:
                 continue
-            seen.add(current)
-            if self.made_by.get(current) in stop_at:
+            visited.add(current)
+            if self.producers.get(current) in stop_at:
                 stopped = True
                 continue
             waiting.extend(self.comes_from.get(current, ()))
-        return {name for name in seen if name in self.arguments}, stopped
+        return {name for name in visited if name in self.arguments}, stopped
 
 
 def _carried_text(text: str) -> str:

@@ -87,8 +87,8 @@ def _slice(values: dict[str, str], shape: Vector) -> Bases | None:
     if parent is None:
         return None
     parts = (parent.register, parent.lane, parent.warp)
-    kept = [tuple(v[:dropped] + v[dropped + 1 :] for v in part) for part in parts]
-    return Bases(tuple(vector for vector in kept[0] if any(vector)), kept[1], kept[2])
+    sliced = [tuple(v[:dropped] + v[dropped + 1 :] for v in part) for part in parts]
+    return Bases(tuple(vector for vector in sliced[0] if any(vector)), sliced[1], sliced[2])
 
 
 def _blocked(values: dict[str, str], order: Vector) -> Bases:
@@ -97,23 +97,23 @@ def _blocked(values: dict[str, str], order: Vector) -> Bases:
     parts: list[tuple[Vector, ...]] = []
     for name in ("sizePerThread", "threadsPerWarp", "warpsPerCTA"):
         extents = _numbers(values[name])
-        found: list[Vector] = []
+        vectors: list[Vector] = []
         for dim in order:
             for _ in range(_log2(extents[dim])):
-                found.append(_unit(rank, dim, 1 << at[dim]))
+                vectors.append(_unit(rank, dim, 1 << at[dim]))
                 at[dim] += 1
-        parts.append(tuple(found))
+        parts.append(tuple(vectors))
     return Bases(*parts)
 
 
 def _warps(values: dict[str, str], rows_first: bool, tile: Vector, skipped: int | None = None) -> tuple[Vector, ...]:
     """Warps side by side; along a dimension that the tile does not have they hold the same."""
     extents = _numbers(values["warpsPerCTA"])
-    found = []
+    vectors = []
     for dim in (0, 1) if rows_first else (1, 0):
         for bit in range(_log2(extents[dim])):
-            found.append((0, 0) if dim == skipped else _unit(2, dim, tile[dim] << bit))
-    return tuple(found)
+            vectors.append((0, 0) if dim == skipped else _unit(2, dim, tile[dim] << bit))
+    return tuple(vectors)
 
 
 def _nvidia_result(values: dict[str, str]) -> Bases | None:
@@ -130,8 +130,8 @@ def _amd_result(values: dict[str, str]) -> Bases:
     rows, columns = _numbers(values["instrShape"])[:2]
     lanes = [(0, 1 << bit) for bit in range(_log2(columns))]
     lanes += [(4 << bit, 0) for bit in range(6 - len(lanes))]
-    taken = {vector[0] for vector in lanes}
-    registers = [(1 << bit, 0) for bit in range(_log2(rows)) if 1 << bit not in taken]
+    lane_rows = {vector[0] for vector in lanes}
+    registers = [(1 << bit, 0) for bit in range(_log2(rows)) if 1 << bit not in lane_rows]
     turned = values.get("isTransposed") == "true"
     parts = (
         [tuple(reversed(v)) if turned else v for v in registers],
@@ -191,10 +191,10 @@ def _inside(vector: Vector, shape: Vector) -> Vector:
 
 
 def _spread(vectors: Sequence[Vector], rank: int) -> Ints:
-    found = np.zeros((1, rank), dtype=np.int64)
+    spread = np.zeros((1, rank), dtype=np.int64)
     for vector in vectors:
-        found = np.concatenate([found, found ^ np.array(vector, dtype=np.int64)])
-    return found
+        spread = np.concatenate([spread, spread ^ np.array(vector, dtype=np.int64)])
+    return spread
 
 
 def _unit(rank: int, dim: int, step: int) -> Vector:
@@ -229,8 +229,8 @@ def _same_span(first: Bases, second: Bases, by_lane: bool) -> bool:
     """Whether each thread (or each warp) holds the same elements in both, whatever their order."""
     if first.warp != second.warp or (by_lane and first.lane != second.lane):
         return False
-    held = [_span(b.register if by_lane else (*b.register, *b.lane)) for b in (first, second)]
-    return held[0] == held[1]
+    spans = [_span(b.register if by_lane else (*b.register, *b.lane)) for b in (first, second)]
+    return spans[0] == spans[1]
 
 
 def _span(vectors: Sequence[Vector]) -> frozenset[Vector]:

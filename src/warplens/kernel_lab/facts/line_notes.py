@@ -30,8 +30,8 @@ _SHORT: Final = {
 
 def marks(facts: KernelFacts, file: str, line: int, *, is_blamed: bool = True) -> tuple[CodeMark, ...]:
     """The worst first: a narrow margin shows only some of them. A narrow access is bad where a suggestion says so."""
-    found = [mark for mark, _ in _notes(facts, file, line, is_blamed) if mark is not None]
-    return tuple(sorted(dict.fromkeys(found), key=lambda mark: not mark.is_bad))
+    line_marks = [mark for mark, _ in _notes(facts, file, line, is_blamed) if mark is not None]
+    return tuple(sorted(dict.fromkeys(line_marks), key=lambda mark: not mark.is_bad))
 
 
 def details(facts: KernelFacts, file: str, line: int) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def noted_places(facts: KernelFacts) -> set[tuple[str, int]]:
         *(dot.place for dot in facts.dots),
         *(loop.place for loop in facts.loops),
         *(conversion.place for conversion in facts.conversions),
-        *(each.place for each in facts.shared),
+        *(shared_access.place for shared_access in facts.shared),
         *(line.place for line in facts.lines),
     ]
     return {(place.file, place.line) for place in places if place.line > 0}
@@ -54,30 +54,30 @@ Note = tuple[CodeMark | None, str]
 
 
 def _notes(facts: KernelFacts, file: str, line: int, is_blamed: bool = True) -> Iterator[Note]:
-    def here(place: SourcePlace) -> bool:
+    def is_on_line(place: SourcePlace) -> bool:
         return place.line == line and place.file == file
 
-    yield from (_access(access, is_blamed) for access in facts.accesses if here(access.place))
-    yield from (_dot(dot) for dot in facts.dots if here(dot.place))
-    yield from (_loop(loop) for loop in facts.loops if here(loop.place))
-    yield from (_shared(each) for each in facts.shared if here(each.place))
-    yield from (_conversion(conversion) for conversion in facts.conversions if here(conversion.place))
-    yield from (note for each in facts.lines if here(each.place) for note in _spills(each))
+    yield from (_access(access, is_blamed) for access in facts.accesses if is_on_line(access.place))
+    yield from (_dot(dot) for dot in facts.dots if is_on_line(dot.place))
+    yield from (_loop(loop) for loop in facts.loops if is_on_line(loop.place))
+    yield from (_shared(shared) for shared in facts.shared if is_on_line(shared.place))
+    yield from (_conversion(conversion) for conversion in facts.conversions if is_on_line(conversion.place))
+    yield from (note for code in facts.lines if is_on_line(code.place) for note in _spills(code))
 
 
 def _access(access: Access, is_blamed: bool) -> Note:
-    what = f"{access.kind} of {access.argument or 'an address that no argument explains'}"
+    subject = f"{access.kind} of {access.argument or 'an address that no argument explains'}"
     if access.is_tile:
-        what += f", a {_shape(access.shape)} tile of {access.element}"
+        subject += f", a {_shape(access.shape)} tile of {access.element}"
     if access.callers:
-        what += f" (called at {PurePath(access.callers[0].file).name}:{access.callers[0].line})"
+        subject += f" (called at {PurePath(access.callers[0].file).name}:{access.callers[0].line})"
     if access.is_tma:
-        text = f"{what}; the tensor memory accelerator moves it as one box"
+        text = f"{subject}; the tensor memory accelerator moves it as one box"
         return CodeMark(f"{_SHORT[access.kind]} {_shape(access.shape)}", text), text
     narrow = access.is_tile and 0 < access.width_bits < access.best_bits
     width = f"{access.width_bits} bits per thread and instruction" if access.width_bits else "width not found"
     best = f", {access.best_bits} would fit" if narrow else ""
-    words = [what, width + best, _counted(access.instructions, "instruction")]
+    words = [subject, width + best, _counted(access.instructions, "instruction")]
     words += [text for text, holds in (("masked", access.is_masked), ("indirect", access.is_indirect)) if holds]
     if access.narrowest_bits and access.narrowest_bits < access.width_bits:
         words.append(f"some only {access.narrowest_bits} bits")
@@ -96,8 +96,8 @@ def _dot(dot: Dot) -> Note:
 
 
 def _loop(loop: KernelLoop) -> Note:
-    held = f", {_counted(loop.buffers, 'buffer')} in shared memory" if loop.buffers else ""
-    text = f"loop: {loop.loads_ahead} of {_counted(loop.loads, 'load')} begun before needed{held}"
+    buffers = f", {_counted(loop.buffers, 'buffer')} in shared memory" if loop.buffers else ""
+    text = f"loop: {loop.loads_ahead} of {_counted(loop.loads, 'load')} begun before needed{buffers}"
     if loop.is_pipelined:
         return CodeMark("ahead" + (f" ×{loop.buffers}" if loop.buffers > 1 else ""), text), text
     return (CodeMark("no ahead", text, is_bad=True) if loop.has_dot else None), text

@@ -21,30 +21,30 @@ class DebugLocations:
     """The debug metadata of a module."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        found = (_NODE.match(line) for line in lines if line.startswith("!"))
-        self._nodes: dict[str, Node] = {m[1]: (m[2], dict(_FIELD.findall(m[3]))) for m in found if m}
-        self._known: dict[str, Frames] = {}
+        nodes = (_NODE.match(line) for line in lines if line.startswith("!"))
+        self._nodes: dict[str, Node] = {m[1]: (m[2], dict(_FIELD.findall(m[3]))) for m in nodes if m}
+        self._frames: dict[str, Frames] = {}
 
     def frames(self, mark: str) -> Frames:
         """Innermost first; each frame of a chain of inlined calls."""
-        if mark not in self._known:
-            self._known[mark] = tuple(self._chain(mark))
-        return self._known[mark]
+        if mark not in self._frames:
+            self._frames[mark] = tuple(self._chain(mark))
+        return self._frames[mark]
 
     def _chain(self, mark: str) -> list[SourcePlace]:
-        found: list[SourcePlace] = []
-        while mark in self._nodes and len(found) < _DEEPEST:
+        chain: list[SourcePlace] = []
+        while mark in self._nodes and len(chain) < _DEEPEST:
             kind, fields = self._nodes[mark]
             if kind == "DISubprogram":
-                found.append(SourcePlace(self._file(mark), _number(fields, "line"), 0))
+                chain.append(SourcePlace(self._file(mark), _number(fields, "line"), 0))
                 break
             if kind != "DILocation":
                 break
-            found.append(
+            chain.append(
                 SourcePlace(self._file(fields.get("scope", "")), _number(fields, "line"), _number(fields, "column"))
             )
             mark = fields.get("inlinedAt", "")
-        return found
+        return chain
 
     def _file(self, scope: str) -> str:
         for _ in range(_DEEPEST):
@@ -59,9 +59,9 @@ class DebugLocations:
 def llvm_frames(text: str) -> list[Frames]:
     """By line of the text."""
     lines = text.splitlines()
-    known = DebugLocations(lines)
+    locations = DebugLocations(lines)
     marks = (_MARK.findall(line) if not line.startswith("!") else [] for line in lines)
-    return [known.frames(found[-1]) if found else () for found in marks]
+    return [locations.frames(line_marks[-1]) if line_marks else () for line_marks in marks]
 
 
 def _number(fields: Mapping[str, str], name: str) -> int:

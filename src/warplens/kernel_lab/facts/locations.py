@@ -30,14 +30,14 @@ class Locations:
     """The location table at the head and foot of an MLIR module."""
 
     def __init__(self, text: str) -> None:
-        found = (_DEFINITION.match(line) for line in text.splitlines() if line.startswith("#loc"))
-        self._table: Mapping[str, str] = {match[1]: match[2] for match in found if match}
-        self._known: dict[str, Frames] = {}
+        definitions = (_DEFINITION.match(line) for line in text.splitlines() if line.startswith("#loc"))
+        self._table: Mapping[str, str] = {match[1]: match[2] for match in definitions if match}
+        self._frames: dict[str, Frames] = {}
 
     def frames(self, text: str, depth: int = 0) -> Frames:
-        if text not in self._known:
-            self._known[text] = self._resolved(text.strip(), depth) if depth < _DEEPEST else ()
-        return self._known[text]
+        if text not in self._frames:
+            self._frames[text] = self._resolved(text.strip(), depth) if depth < _DEEPEST else ()
+        return self._frames[text]
 
     def _resolved(self, text: str, depth: int) -> Frames:
         if text.startswith("#"):

@@ -36,7 +36,7 @@ _LABEL = re.compile(r"^\s*([.$\w]+):")
 
 def read_sass(text: str) -> list[Instruction]:
     """The output of `nvdisasm -gi`: the lines of an inlined call stand above each other, innermost first."""
-    found: list[Instruction | str] = []
+    items: list[Instruction | str] = []
     frames: Frames = ()
     chain_is_open = False
     for position, line in enumerate(text.splitlines()):
@@ -49,25 +49,25 @@ def read_sass(text: str) -> list[Instruction]:
             jump = _SASS_JUMP.search(match["rest"])
             name, label = match["name"], jump[1] if jump else ""
             ends = _ends(match)
-            found.append(Instruction(name, match["rest"].strip(), frames, False, label, ends, position))
+            items.append(Instruction(name, match["rest"].strip(), frames, False, label, ends, position))
         elif match := _LABEL.match(line):
-            found.append(match[1])
-    return _with_loops(_without_padding(found))
+            items.append(match[1])
+    return _with_loops(_without_padding(items))
 
 
 def _ends(match: re.Match[str]) -> bool:
     return match["name"] == "EXIT" and match["when"] is None
 
 
-def _without_padding(found: list[Instruction | str]) -> list[Instruction | str]:
+def _without_padding(items: list[Instruction | str]) -> list[Instruction | str]:
     """Behind the last EXIT stand a jump to itself and NOPs that are never run."""
-    kept = list(found)
-    while kept and (isinstance(kept[-1], str) or kept[-1].name == "NOP"):
-        kept.pop()
-    last = kept[-1] if kept else None
-    if isinstance(last, Instruction) and last.name == "BRA" and len(kept) > 1 and kept[-2] == last.label:
-        kept = kept[:-2]
-    return kept
+    code = list(items)
+    while code and (isinstance(code[-1], str) or code[-1].name == "NOP"):
+        code.pop()
+    last = code[-1] if code else None
+    if isinstance(last, Instruction) and last.name == "BRA" and len(code) > 1 and code[-2] == last.label:
+        code = code[:-2]
+    return code
 
 
 _PTX_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
@@ -77,7 +77,7 @@ _PTX_CODE = re.compile(r"^\s+(?:@!?%?\w+\s+)?([a-z][\w.:]*)(.*)$")
 
 def read_ptx(text: str) -> list[Instruction]:
     """PTX keeps columns, which the disassembly has lost. Loops are not looked for."""
-    return [found for found in _assembly(text, _PTX_CODE) if isinstance(found, Instruction)]
+    return [item for item in _assembly(text, _PTX_CODE) if isinstance(item, Instruction)]
 
 
 _AMD_CODE = re.compile(r"^\s+((?:v|s|ds|global|buffer|flat|scratch)_\w+)(.*)$")
@@ -87,13 +87,13 @@ _AMD_LOOP = re.compile(r";.*(?:in Loop:|Loop Header|Parent Loop)")
 
 
 def read_amdgcn(text: str) -> list[Instruction]:
-    found = list(_assembly(text, _AMD_CODE))
+    items = list(_assembly(text, _AMD_CODE))
     jumps = ("s_cbranch", "s_branch")
     marked = [
         replace(item, label=match[1])
         if isinstance(item, Instruction) and item.name.startswith(jumps) and (match := _AMD_JUMP.match(item.text))
         else item
-        for item in found
+        for item in items
     ]
     end = next(
         (at for at in range(len(marked), 0, -1) if getattr(marked[at - 1], "name", "") == "s_endpgm"), len(marked)
@@ -110,15 +110,15 @@ def _lines_in_loops(lines: Sequence[str]) -> set[int]:
 
     Jumps do not: rarely run blocks stand behind the rest and jump back, out of no loop.
     """
-    found: set[int] = set()
+    positions: set[int] = set()
     in_loop, at_head = False, False
     for position, line in enumerate(lines):
         begins = _AMD_BLOCK.match(line) is not None
         at_head = begins or (at_head and line.lstrip().startswith(";"))
         in_loop = (in_loop and not begins) or (at_head and _AMD_LOOP.search(line) is not None)
         if in_loop:
-            found.add(position)
-    return found
+            positions.add(position)
+    return positions
 
 
 def _assembly(text: str, code: re.Pattern[str]) -> Iterator[Instruction | str]:
@@ -139,8 +139,8 @@ def _assembly(text: str, code: re.Pattern[str]) -> Iterator[Instruction | str]:
 
 
 def _files(lines: Iterable[str]) -> Mapping[str, str]:
-    found = (_PTX_FILE.match(line) for line in lines if ".file" in line)
-    return {m[1]: f"{m[2].rstrip('/')}/{m[3]}" if m[3] else m[2] for m in found if m}
+    matches = (_PTX_FILE.match(line) for line in lines if ".file" in line)
+    return {m[1]: f"{m[2].rstrip('/')}/{m[3]}" if m[3] else m[2] for m in matches if m}
 
 
 _AMD_CALLER = re.compile(r"(\S+?):(\d+):(\d+)")
@@ -155,14 +155,14 @@ def _frames(match: re.Match[str], files: Mapping[str, str], callers: dict[Source
     elif "@[" in line:
         # AMD's comments give bare names: `standard.py:196:12 @[ standard.py:216:16 @[ k.py:5:3 ] ]`.
         names = {path.rpartition("/")[2]: path for path in files.values()}
-        found = _AMD_CALLER.findall(line.partition("@[")[2])
-        outer = tuple(SourcePlace(names.get(name, name), int(at), int(column)) for name, at, column in found)
+        outer_calls = _AMD_CALLER.findall(line.partition("@[")[2])
+        outer = tuple(SourcePlace(names.get(name, name), int(at), int(column)) for name, at, column in outer_calls)
     if outer:
         callers[place] = outer
     return (place, *outer)
 
 
-def _with_loops(found: list[Instruction | str]) -> list[Instruction]:
+def _with_loops(items: list[Instruction | str]) -> list[Instruction]:
     """Marks what is between a label and a later jump back to it.
 
     Behind the kernel's end stand rare paths, such as long waits, which jump back into the code: those are no loops.
@@ -171,7 +171,7 @@ def _with_loops(found: list[Instruction | str]) -> list[Instruction]:
     last_end = -1
     code: list[Instruction] = []
     inside: set[int] = set()
-    for item in found:
+    for item in items:
         if isinstance(item, str):
             at_label[item] = len(code)
             continue

@@ -44,5 +44,5 @@ def _by_registers(target: CompileTarget, registers: int, num_warps: int) -> int:
 def _by_shared(target: CompileTarget, shared_bytes: int) -> int:
     if shared_bytes > target.shared_bytes_per_block_limit:
         return 0
-    taken = rounded_up(shared_bytes + target.shared_bytes_reserved, target.shared_granularity)
-    return target.shared_bytes // taken if taken else target.warp_slots
+    block_bytes = rounded_up(shared_bytes + target.shared_bytes_reserved, target.shared_granularity)
+    return target.shared_bytes // block_bytes if block_bytes else target.warp_slots

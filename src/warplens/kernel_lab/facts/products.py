@@ -36,20 +36,20 @@ def matrix_instruction(instruction: Instruction) -> tuple[str, str] | None:
 
 
 def dots(source: Module, lowered: Module, instructions: Iterable[Instruction]) -> tuple[Dot, ...]:
-    made: dict[int, set[tuple[str, str]]] = {}
+    by_line: dict[int, set[tuple[str, str]]] = {}
     for instruction in instructions:
-        found = matrix_instruction(instruction)
-        if found and instruction.place:
-            made.setdefault(instruction.place.line, set()).add(found)
+        family_and_shape = matrix_instruction(instruction)
+        if family_and_shape and instruction.place:
+            by_line.setdefault(instruction.place.line, set()).add(family_and_shape)
     blocks = {operation.place: _block(lowered, operation) for operation in lowered.named("ttng.tc_gen5_mma")}
-    known: dict[SourcePlace, Dot] = {}
+    by_place: dict[SourcePlace, Dot] = {}
     for operation in source.named(*DOTS):
         place = operation.place
-        if place is None or place in known:
+        if place is None or place in by_place:
             continue
-        families = sorted(made.get(place.line, ()))
+        families = sorted(by_line.get(place.line, ()))
         family, shape = families[-1] if families else ("", "")
-        known[place] = Dot(
+        by_place[place] = Dot(
             place=place,
             shape=_shape(operation),
             element=_element(operation),
@@ -58,12 +58,12 @@ def dots(source: Module, lowered: Module, instructions: Iterable[Instruction]) -
             instruction_shape=blocks.get(place) or shape if family == "tcgen05.mma" else shape,
             in_loop=operation.in_loop,
         )
-    return tuple(known.values())
+    return tuple(by_place.values())
 
 
 def _operands(operation: Operation) -> list[TensorType]:
     pieces = re.split(r" \* | -> |, (?=tensor|!ttg)", operation.types)
-    return [found for found in (parse_type(piece) for piece in pieces) if found is not None and len(found.shape) >= 2]
+    return [kind for kind in (parse_type(piece) for piece in pieces) if kind is not None and len(kind.shape) >= 2]
 
 
 def _shape(operation: Operation) -> tuple[int, int, int]:
@@ -97,20 +97,20 @@ def loops(source: Module, lowered: Module) -> tuple[KernelLoop, ...]:
     # By the whole path of calls: a helper that is called twice is two loads.
     ahead = {op.frames for op in lowered.named(*LOADS) if not op.in_loop}
     buffers = _buffers(lowered)
-    found: dict[SourcePlace, KernelLoop] = {}
+    by_place: dict[SourcePlace, KernelLoop] = {}
     for position, place in source.loops.items():
         inside = [op for op in source.operations if op.loops and op.loops[-1] == position]
         loads = {op.frames: op.place for op in inside if op.name in LOADS and _is_tile(op)}
         if not loads:
             continue
-        found[place] = KernelLoop(
+        by_place[place] = KernelLoop(
             place=place,
             has_dot=any(op.name in DOTS for op in inside),
             loads=len(loads),
             loads_ahead=sum(frames in ahead or _carried(lowered, frames) for frames in loads),
             buffers=max((buffers.get(p, 0) for p in loads.values() if p is not None), default=0),
         )
-    return tuple(found.values())
+    return tuple(by_place.values())
 
 
 def outer_loops(lowered: Module) -> frozenset[int]:
@@ -131,13 +131,13 @@ def _carried(lowered: Module, frames: Frames) -> bool:
 
 def _buffers(lowered: Module) -> dict[SourcePlace, int]:
     """How many copies of a tile the allocation at each place holds."""
-    found: dict[SourcePlace, int] = {}
+    copies: dict[SourcePlace, int] = {}
     indexed = {op.operands[0] for op in lowered.named("ttg.memdesc_index", "ttg.memdesc_subview") if op.operands}
     for operation in lowered.named("ttg.local_alloc"):
         kind = parse_type(operation.types.rpartition("-> ")[2])
         if operation.place and kind and indexed.intersection(operation.results) and len(kind.shape) > 1:
-            found[operation.place] = max(found.get(operation.place, 0), kind.shape[0])
-    return found
+            copies[operation.place] = max(copies.get(operation.place, 0), kind.shape[0])
+    return copies
 
 
 def async_copies(lowered: Module) -> tuple[int, int]:

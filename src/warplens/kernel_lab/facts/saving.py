@@ -29,11 +29,11 @@ def save_facts(path: Path, facts: Sequence[KernelFacts]) -> None:
 
 def load_facts(path: Path) -> list[KernelFacts]:
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_FactsFile)
+        saved = msgspec.json.decode(path.read_bytes(), type=_FactsFile)
     except OSError as error:
         raise FormatError(error.strerror or str(error), where=str(path)) from error
     except msgspec.DecodeError as error:
         raise FormatError(f"no kernel facts: {error}", where=str(path)) from error
-    if found.format != FORMAT or found.version != VERSION:
-        raise FormatError(f"{found.format} {found.version}, not {FORMAT} {VERSION}", where=str(path))
-    return found.facts
+    if saved.format != FORMAT or saved.version != VERSION:
+        raise FormatError(f"{saved.format} {saved.version}, not {FORMAT} {VERSION}", where=str(path))
+    return saved.facts

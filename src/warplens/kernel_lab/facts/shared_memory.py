@@ -59,12 +59,12 @@ def shared_accesses(lowered: Module, target: CompileTarget) -> tuple[SharedAcces
     for use in uses:
         groups.setdefault((use.layout, use.tile.allocated), []).append(use)
     # The pipeliner repeats a loop's accesses before and behind it: those count once, as the loop's.
-    found: dict[SharedAccess, bool] = {}
+    in_loops: dict[SharedAccess, bool] = {}
     for group in groups.values():
         for access in _measured(group, target):
             same = replace(access, in_loop=False)
-            found[same] = found.get(same, False) or access.in_loop
-    merged = [replace(access, in_loop=in_loop) for access, in_loop in found.items()]
+            in_loops[same] = in_loops.get(same, False) or access.in_loop
+    merged = [replace(access, in_loop=in_loop) for access, in_loop in in_loops.items()]
     return tuple(sorted(merged, key=lambda access: (access.place, access.kind, access.layout)))
 
 
@@ -178,14 +178,14 @@ def _least(options: Sequence[Option], conflicts: Callable[[Option], int]) -> Opt
     for option in options[1:]:
         if not fewest:
             break
-        found = conflicts(option)
-        if found < fewest:
-            best, fewest = option, found
+        count = conflicts(option)
+        if count < fewest:
+            best, fewest = option, count
     return best
 
 
 def conversions(lowered: Module) -> tuple[Conversion, ...]:
-    found: dict[Conversion, None] = {}
+    distinct: dict[Conversion, None] = {}
     outer = outer_loops(lowered)
     for operation in lowered.named("ttg.convert_layout"):
         first, _, second = operation.types.partition(" -> ")
@@ -203,5 +203,5 @@ def conversions(lowered: Module) -> tuple[Conversion, ...]:
             through=moves_between(*layouts, source.shape),
             in_every_turn=operation.in_loop and operation.loops[-1] not in outer and not operation.in_branch,
         )
-        found[conversion] = None
-    return tuple(sorted(found, key=lambda conversion: conversion.place))
+        distinct[conversion] = None
+    return tuple(sorted(distinct, key=lambda conversion: conversion.place))

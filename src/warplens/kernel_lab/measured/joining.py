@@ -81,7 +81,7 @@ def joined(
     is another one.
     """
     notes: list[str] = []
-    found: list[tuple[Measured, tuple[MeasuredKernel, ...]]] = []
+    matches: list[tuple[Measured, tuple[MeasuredKernel, ...]]] = []
     for profile in profiles:
         if _is_elsewhere(facts, profile):
             notes.append(f"{profile.source} is of {profile.gpu or profile.architecture}, not of {facts.target}")
@@ -89,16 +89,16 @@ def joined(
         match = matched(facts, profile, grid=grid, name=name)
         notes += match.notes
         if match.kernels:
-            found.append((profile, match.kernels))
-    timed = [each for each in found if sum(kernel.total_ns for kernel in each[1])]
-    sampled = [each for each in found if any(kernel.samples for kernel in each[1])]
-    timed.sort(key=lambda each: each in sampled)
-    if not found:
+            matches.append((profile, match.kernels))
+    timed = [match for match in matches if sum(kernel.total_ns for kernel in match[1])]
+    sampled = [match for match in matches if any(kernel.samples for kernel in match[1])]
+    timed.sort(key=lambda match: match in sampled)
+    if not matches:
         return KernelMeasurements(notes=tuple(notes))
-    profile, kernels = (timed or found)[0]
+    profile, kernels = (timed or matches)[0]
     count, total_ns = sum(kernel.count for kernel in kernels), sum(kernel.total_ns for kernel in kernels)
-    work, said = _work(facts, found, kernels, traced)
-    gpu, which = _gpu(facts, profile, card)
+    work, work_notes = _work(facts, matches, kernels, traced)
+    gpu, gpu_note = _gpu(facts, profile, card)
     limits = reached(work, gpu, total_ns / 1e3 / count) if work and count else None
     samples = _samples(sampled[0][1]) if sampled else ()
     counted = sum(kernel.dram_bytes for kernel in kernels)
@@ -115,16 +115,21 @@ def joined(
         sampled_in=sampled[0][0].source if sampled else "",
         grids=_grids(kernels),
         card=gpu.name,
-        notes=(*dict.fromkeys(notes), *said, *([which] if limits and which else []), *_strays(facts, samples)),
+        notes=(
+            *dict.fromkeys(notes),
+            *work_notes,
+            *([gpu_note] if limits and gpu_note else []),
+            *_strays(facts, samples),
+        ),
     )
 
 
 def _grids(kernels: Sequence[MeasuredKernel]) -> tuple[tuple[tuple[int, ...], int], ...]:
-    found: dict[tuple[int, ...], int] = {}
+    time_by_grid: dict[tuple[int, ...], int] = {}
     for kernel in kernels:
         if grid := whole_grid(kernel.grid):
-            found[grid] = found.get(grid, 0) + kernel.total_ns
-    return tuple(sorted(found.items(), key=lambda each: -each[1]))
+            time_by_grid[grid] = time_by_grid.get(grid, 0) + kernel.total_ns
+    return tuple(sorted(time_by_grid.items(), key=lambda item: -item[1]))
 
 
 def _is_elsewhere(facts: KernelFacts, profile: Measured) -> bool:
@@ -133,7 +138,7 @@ def _is_elsewhere(facts: KernelFacts, profile: Measured) -> bool:
 
 def _work(
     facts: KernelFacts,
-    found: Sequence[tuple[Measured, tuple[MeasuredKernel, ...]]],
+    matches: Sequence[tuple[Measured, tuple[MeasuredKernel, ...]]],
     kernels: Sequence[MeasuredKernel],
     traced: KernelTrace | None,
 ) -> tuple[LaunchWork | None, tuple[str, ...]]:
@@ -143,7 +148,7 @@ def _work(
         work, notes = traced_work(facts, traced, [whole_grid(kernel.grid) for kernel in kernels])
         if work is not None:
             return work, notes
-    reported = (reported_work(facts, group) for group in (kernels, *(other for _, other in found)))
+    reported = (reported_work(facts, group) for group in (kernels, *(group for _, group in matches)))
     return next((work for work in reported if work), None), notes
 
 
@@ -161,18 +166,21 @@ def _gpu(facts: KernelFacts, profile: Measured, card: str | None) -> tuple[Gpu, 
 def _samples(kernels: Sequence[MeasuredKernel]) -> tuple[LineSamples, ...]:
     """The samples of several launch shapes, line by line."""
     groups: dict[tuple[str, int, str], list[LineSamples]] = {}
-    for each in (line for kernel in kernels for line in kernel.samples):
-        groups.setdefault((each.file, each.line, each.function), []).append(each)
+    for sample in (line for kernel in kernels for line in kernel.samples):
+        groups.setdefault((sample.file, sample.line, sample.function), []).append(sample)
     merged = [_merged(lines, *place) for place, lines in groups.items()]
-    return tuple(sorted(merged, key=lambda each: (-each.samples, each.file, each.line)))
+    return tuple(sorted(merged, key=lambda sample: (-sample.samples, sample.file, sample.line)))
 
 
 def _merged(lines: Sequence[LineSamples], file: str, line: int, function: str) -> LineSamples:
     reasons: dict[str, int] = {}
-    for name, count in (reason for found in lines for reason in found.reasons):
+    for name, count in (reason for line_samples in lines for reason in line_samples.reasons):
         reasons[name] = reasons.get(name, 0) + count
-    ordered = tuple(sorted(reasons.items(), key=lambda each: (-each[1], each[0])))
-    samples, stalled = sum(each.samples for each in lines), sum(each.stalled for each in lines)
+    ordered = tuple(sorted(reasons.items(), key=lambda reason_count: (-reason_count[1], reason_count[0])))
+    samples, stalled = (
+        sum(reason_count.samples for reason_count in lines),
+        sum(reason_count.stalled for reason_count in lines),
+    )
     return LineSamples(samples, stalled, ordered, file, line, function)
 
 
@@ -180,8 +188,8 @@ def _strays(facts: KernelFacts, samples: Sequence[LineSamples]) -> list[str]:
     """Samples on lines that this compilation has no code for: the file is likely not the one that ran."""
     own = [sample for sample in samples if sample.line and _is_in(sample.file, facts.file)]
     code = {line.place.line for line in facts.lines if line.place.file == facts.file}
-    stray = sum(each.samples for each in own if each.line not in code)
-    total = sum(each.samples for each in samples)
+    stray = sum(sample.samples for sample in own if sample.line not in code)
+    total = sum(sample.samples for sample in samples)
     if not code or not total or 100 * stray / total < STRAY_PERCENT:
         return []
     name = PurePath(facts.file).name
@@ -194,25 +202,27 @@ def _is_in(recorded: str, file: str) -> bool:
 
 
 def at_stake_us(
-    suggestion: Suggestion, facts: KernelFacts, found: KernelMeasurements | None, source: str
+    suggestion: Suggestion, facts: KernelFacts, measurements: KernelMeasurements | None, source: str
 ) -> float | None:
     """The time that a suggestion is about: the kernel's, or the share of it that samples give to its statement.
 
     A statement is what stands on the suggestion's line: a loop with all of its body, a call over several lines.
     `source` is the text of the kernel's file.
     """
-    if found is None or not found.total_ns:
+    if measurements is None or not measurements.total_ns:
         return None
-    of_grid = {grid: time_ns for grid, time_ns in found.grids if grid == suggestion.grid}
+    of_grid = {grid: time_ns for grid, time_ns in measurements.grids if grid == suggestion.grid}
     if suggestion.grid is not None and of_grid:
         return of_grid[suggestion.grid] / 1e3
-    if suggestion.source is None or suggestion.code in WHOLE_KERNEL or not found.has_lines:
-        return found.total_us
+    if suggestion.source is None or suggestion.code in WHOLE_KERNEL or not measurements.has_lines:
+        return measurements.total_us
     line = suggestion.source.line
     lines = statement_lines(source, line) if suggestion.source.file == facts.file else range(line, line + 1)
     hit = sum(
         sample.samples
-        for sample in found.samples
+        for sample in measurements.samples
         if sample.line in lines and _is_in(sample.file, suggestion.source.file)
     )
-    return found.total_us * hit / found.sample_count if found.sample_count else found.total_us
+    return (
+        measurements.total_us * hit / measurements.sample_count if measurements.sample_count else measurements.total_us
+    )

@@ -37,9 +37,9 @@ def named(name: str, profile: Measured) -> tuple[MeasuredKernel, ...]:
     A `*` in the name stands for anything: so a user names a kernel that launch metadata has given another name.
     """
     for agrees in _spellings(name):
-        found = tuple(kernel for kernel in profile.kernels if agrees(kernel.name))
-        if found:
-            return found
+        kernels = tuple(kernel for kernel in profile.kernels if agrees(kernel.name))
+        if kernels:
+            return kernels
     return ()
 
 
@@ -60,9 +60,9 @@ def _spellings(name: str) -> Iterable[Callable[[str], bool]]:
 def nearest(name: str, profile: Measured) -> list[str]:
     """Names of the profile that come close to one that it does not have; else those with most time."""
     names = list(dict.fromkeys(kernel.name for kernel in profile.kernels))
-    by_start = {re.split(r"[<\[({ ]", each)[0].rstrip("_").lower(): each for each in reversed(names)}
+    by_start = {re.split(r"[<\[({ ]", candidate)[0].rstrip("_").lower(): candidate for candidate in reversed(names)}
     close = difflib.get_close_matches(name.lower(), by_start, n=NEAREST, cutoff=0.5)
-    return [by_start[each] for each in close] or names[:NEAREST]
+    return [by_start[candidate] for candidate in close] or names[:NEAREST]
 
 
 def matched(facts: KernelFacts, profile: Measured, *, grid: Sequence[int] | None = None, name: str = "") -> Match:
@@ -71,38 +71,38 @@ def matched(facts: KernelFacts, profile: Measured, *, grid: Sequence[int] | None
     Warps, stages and grid tell configs of one kernel apart where the profile has them. Where none agrees, all are
     taken together, and that is said.
     """
-    found = named(name or facts.kernel, profile)
-    if not found:
+    kernels = named(name or facts.kernel, profile)
+    if not kernels:
         return Match((), (_absent(name or facts.kernel, profile),))
     notes: list[str] = []
     warp_size = TARGETS[facts.target].warp_size
-    known: tuple[tuple[str, object, dict[MeasuredKernel, object]], ...] = (
-        ("num_warps", facts.num_warps, {kernel: _warps(kernel, warp_size) for kernel in found}),
-        ("num_stages", facts.num_stages, {kernel: kernel.stages if kernel.stages >= 0 else None for kernel in found}),
-        ("grid", whole_grid(grid or ()), {kernel: whole_grid(kernel.grid) for kernel in found}),
+    launch_values: tuple[tuple[str, object, dict[MeasuredKernel, object]], ...] = (
+        ("num_warps", facts.num_warps, {kernel: _warps(kernel, warp_size) for kernel in kernels}),
+        ("num_stages", facts.num_stages, {kernel: kernel.stages if kernel.stages >= 0 else None for kernel in kernels}),
+        ("grid", whole_grid(grid or ()), {kernel: whole_grid(kernel.grid) for kernel in kernels}),
     )
-    for what, wanted, of in known:
-        ran = {of[kernel] for kernel in found} - {None}
-        if wanted is None or not ran:
+    for label, own, of in launch_values:
+        ran = {of[kernel] for kernel in kernels} - {None}
+        if own is None or not ran:
             continue
-        kept = tuple(kernel for kernel in found if of[kernel] in (None, wanted))
-        found = kept or found
-        if not kept:
+        agreeing = tuple(kernel for kernel in kernels if of[kernel] in (None, own))
+        kernels = agreeing or kernels
+        if not agreeing:
             listed = ", ".join(sorted(map(_text, ran)))
-            notes.append(f"in {profile.source} it ran with {what} {listed}, not {_text(wanted)}: the times are of that")
-    found = tuple(kernel for kernel in found if kernel.shared_bytes == facts.shared_bytes) or found
-    found = tuple(kernel for kernel in found if kernel.registers == facts.registers) or found
-    if len(found) > 1:
-        hint = "" if grid or any(not kernel.grid for kernel in found) else " (a grid distinguishes them)"
-        notes.append(f"{len(found)} launch shapes of it are taken together: {_shapes(found)}{hint}")
-    return Match(found, tuple(notes))
+            notes.append(f"in {profile.source} it ran with {label} {listed}, not {_text(own)}: the times are of that")
+    kernels = tuple(kernel for kernel in kernels if kernel.shared_bytes == facts.shared_bytes) or kernels
+    kernels = tuple(kernel for kernel in kernels if kernel.registers == facts.registers) or kernels
+    if len(kernels) > 1:
+        hint = "" if grid or any(not kernel.grid for kernel in kernels) else " (a grid distinguishes them)"
+        notes.append(f"{len(kernels)} launch shapes of it are taken together: {_shapes(kernels)}{hint}")
+    return Match(kernels, tuple(notes))
 
 
 def _absent(name: str, profile: Measured) -> str:
     near = nearest(name, profile)
     if not near:
         return f"{profile.source} holds no kernels"
-    listed = ", ".join(each if len(each) <= LONGEST else f"{each[: LONGEST - 1]}…" for each in near)
+    listed = ", ".join(candidate if len(candidate) <= LONGEST else f"{candidate[: LONGEST - 1]}…" for candidate in near)
     return f"{profile.source} has no kernel {name}; it has: {listed} (--profile-kernel names the one meant)"
 
 

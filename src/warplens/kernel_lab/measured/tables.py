@@ -111,20 +111,20 @@ def _key(check: KernelCheck) -> Row:
     return {"kernel": check.facts.kernel, "target": check.facts.target, "config": check.facts.config}
 
 
-def _measured_row(check: KernelCheck, found: KernelMeasurements) -> Row:
-    work, reached = found.work, found.reached
+def _measured_row(check: KernelCheck, measurements: KernelMeasurements) -> Row:
+    work, reached = measurements.work, measurements.reached
     return {
         **_key(check),
-        "profile_kernel": ", ".join(found.kernels) or None,
-        "profile": found.source or None,
-        "count": found.count or None,
-        "total_us": found.total_us or None,
-        "mean_us": found.mean_us or None,
-        "percent": found.gpu_percent if found.total_ns else None,
+        "profile_kernel": ", ".join(measurements.kernels) or None,
+        "profile": measurements.source or None,
+        "count": measurements.count or None,
+        "total_us": measurements.total_us or None,
+        "mean_us": measurements.mean_us or None,
+        "percent": measurements.gpu_percent if measurements.total_ns else None,
         "flop": work.total_flop if work else None,
         "bytes": work.bytes if work else None,
         "work_from": work.source if work else None,
-        "dram_bytes": found.dram_bytes or None,
+        "dram_bytes": measurements.dram_bytes or None,
         "tflops": reached.tflops if reached else None,
         "tbps": reached.tbps if reached else None,
         "card": reached.card if reached else None,
@@ -133,18 +133,18 @@ def _measured_row(check: KernelCheck, found: KernelMeasurements) -> Row:
         "percent_of_roofline": reached.percent if reached else None,
         "ceiling": reached.ceiling if reached else None,
         "flag": (reached.flag if reached else "") or None,
-        **_waits(whole_kernel(found)),
-        "notes": "; ".join(found.notes) or None,
+        **_waits(whole_kernel(measurements)),
+        "notes": "; ".join(measurements.notes) or None,
     }
 
 
-def whole_kernel(found: KernelMeasurements) -> LineSamples:
+def whole_kernel(measurements: KernelMeasurements) -> LineSamples:
     """The samples of all lines together."""
     reasons: Counter[str] = Counter()
-    for each in found.samples:
-        reasons.update(dict(each.reasons))
+    for sample in measurements.samples:
+        reasons.update(dict(sample.reasons))
     return LineSamples(
-        found.sample_count, sum(sample.stalled for sample in found.samples), tuple(reasons.most_common())
+        measurements.sample_count, sum(sample.stalled for sample in measurements.samples), tuple(reasons.most_common())
     )
 
 
@@ -166,32 +166,32 @@ def stalls_text(line: LineSamples, most: int | None = None) -> str:
     'wait 75 %, barrier 25 %'
     """
     total = max(1, sum(count for _, count in line.reasons))
-    shown = line.reasons[:most]
-    return ", ".join(f"{name} {100 * count / total:.0f} %" for name, count in shown)
+    largest = line.reasons[:most]
+    return ", ".join(f"{name} {100 * count / total:.0f} %" for name, count in largest)
 
 
-def _stall_rows(check: KernelCheck, found: KernelMeasurements) -> Iterator[Row]:
+def _stall_rows(check: KernelCheck, measurements: KernelMeasurements) -> Iterator[Row]:
     artefacts = check.artefacts
-    code = line_code(artefacts) if artefacts is not None and found.has_lines else {}
+    code = line_code(artefacts) if artefacts is not None and measurements.has_lines else {}
     counts = {(PurePath(line.place.file).name, line.place.line): line for line in check.facts.lines}
-    for each in found.samples:
-        place = (PurePath(each.file.replace("\\", "/")).name, each.line)
-        own = counts.get(place) if each.line else None
-        share = each.samples / found.sample_count if found.sample_count else 0.0
+    for sample in measurements.samples:
+        place = (PurePath(sample.file.replace("\\", "/")).name, sample.line)
+        own = counts.get(place) if sample.line else None
+        share = sample.samples / measurements.sample_count if measurements.sample_count else 0.0
         yield {
             **_key(check),
-            "place": f"{place[0]}:{place[1]}" if each.line else WHOLE,
-            "file": place[0] if each.line else None,
-            "line": each.line or None,
+            "place": f"{place[0]}:{place[1]}" if sample.line else WHOLE,
+            "file": place[0] if sample.line else None,
+            "line": sample.line or None,
             "source": own.source if own else None,
-            **_waits(each),
+            **_waits(sample),
             "percent": 100 * share,
-            "time_us": found.total_us * share or None,
-            "stalls": stalls_text(each),
+            "time_us": measurements.total_us * share or None,
+            "stalls": stalls_text(sample),
             "instructions": own.instructions if own else None,
             "in_loops": own.in_loops if own else None,
             "code": code.get(place),
-            "profile": found.sampled_in,
+            "profile": measurements.sampled_in,
         }
 
 
@@ -202,13 +202,13 @@ def line_code(artefacts: Artefacts) -> dict[tuple[str, int], str]:
         place = instruction.place
         if place is not None:
             names.setdefault((PurePath(place.file).name, place.line), Counter())[instruction.name] += 1
-    return {place: _listed(found, artefacts.target.vendor) for place, found in names.items()}
+    return {place: _listed(counts, artefacts.target.vendor) for place, counts in names.items()}
 
 
-def _listed(found: Counter[str], vendor: str) -> str:
-    ordered = sorted(found, key=lambda name: (_rank(name, vendor), -found[name], name))
-    rest = sum(found[name] for name in ordered[MOST_NAMES:])
-    texts = [f"{name} ×{found[name]}" if found[name] > 1 else name for name in ordered[:MOST_NAMES]]
+def _listed(counts: Counter[str], vendor: str) -> str:
+    ordered = sorted(counts, key=lambda name: (_rank(name, vendor), -counts[name], name))
+    rest = sum(counts[name] for name in ordered[MOST_NAMES:])
+    texts = [f"{name} ×{counts[name]}" if counts[name] > 1 else name for name in ordered[:MOST_NAMES]]
     return ", ".join([*texts, *([f"{rest} more"] if rest else [])])
 
 

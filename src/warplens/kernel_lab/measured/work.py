@@ -58,7 +58,7 @@ def reported_work(facts: KernelFacts, kernels: Sequence[MeasuredKernel]) -> Laun
     if not count or any(not kernel.flop and not kernel.bytes for kernel in kernels):
         return None
     sums: dict[tuple[str, str], float] = {}
-    for width, value in (each for kernel in kernels for each in kernel.flop):
+    for width, value in (metric for kernel in kernels for metric in kernel.flop):
         unit = _unit(facts, _WIDTHS.get(width, ""))
         sums[unit] = sums.get(unit, 0.0) + value
     flop = tuple((unit, value / count) for unit, value in sorted(sums.items()))
@@ -83,13 +83,15 @@ def traced_work(
     whole = [launch for launch in own if launch.traced_programs == launch.programs]
     if not whole:
         return None, (f"only a sample of the programs of {facts.kernel} was traced: its work is not known",)
-    known = {grid for grid in grids if grid is not None}
-    same = [launch for launch in whole if whole_grid(launch.grid) in known] if known else whole
+    measured_grids = {grid for grid in grids if grid is not None}
+    same = [launch for launch in whole if whole_grid(launch.grid) in measured_grids] if measured_grids else whole
     if not same:
-        ran = " or ".join(_grid(grid) for grid in sorted(known))
+        ran = " or ".join(_grid(grid) for grid in sorted(measured_grids))
         traced = " or ".join(dict.fromkeys(_grid(launch.grid) for launch in whole))
         return None, (f"traced with a grid of {traced}, measured with {ran}: the work is of another launch",)
-    unsaid = () if known else (f"the profile does not say its grid: the work is that of {_grid(same[0].grid)}",)
+    unsaid = (
+        () if measured_grids else (f"the profile does not say its grid: the work is that of {_grid(same[0].grid)}",)
+    )
     return _mean(facts, same), unsaid
 
 
@@ -99,7 +101,7 @@ def _mean(facts: KernelFacts, launches: Sequence[Launch]) -> LaunchWork:
     others = sum(launch.flop - launch.dot_flop for launch in launches) / count
     flop = [(_unit(facts, ""), dots)] * bool(dots) + [(("vector", "fp32"), others)] * bool(others)
     if all(launch.reuse for launch in launches):
-        moved = sum(each.read_bytes + each.written_bytes for launch in launches for each in launch.reuse) / count
+        moved = sum(tensor.read_bytes + tensor.written_bytes for launch in launches for tensor in launch.reuse) / count
         source = "traced: each byte read once, each written once"
     else:
         moved = sum(launch.true_bytes for launch in launches) / count

@@ -101,16 +101,16 @@ def _divisibility_draft(situation: Situation, code: str, access: Access, why: st
     pointers = access.argument.split("|")
     every = Change(divisible=names)
     # With one left out at a time it shows which of them are needed.
-    fewer = [Change(divisible=tuple(n for n in names if n != left)) for left in names] if len(names) > 1 else []
+    fewer = [Change(divisible=tuple(n for n in names if n != omitted)) for omitted in names] if len(names) > 1 else []
 
     def needed(helping: Sequence[Change]) -> tuple[Change, ...]:
         unneeded = {name for name in names if any(name not in change.divisible for change in helping)}
-        left = tuple(name for name in names if name not in unneeded)
-        return (Change(divisible=left),) if len(unneeded) > 1 and left else ()
+        omitted = tuple(name for name in names if name not in unneeded)
+        return (Change(divisible=omitted),) if len(unneeded) > 1 and omitted else ()
 
     def helps(after: KernelFacts) -> bool:
-        found = next((other for other in after.accesses if other.is_same(access)), None)
-        return found is not None and found.width_bits > access.width_bits
+        recompiled = next((candidate for candidate in after.accesses if candidate.is_same(access)), None)
+        return recompiled is not None and recompiled.width_bits > access.width_bits
 
     def smallest(changes: Sequence[Change]) -> Change:
         return min(changes, key=lambda change: len(change.divisible))
@@ -149,10 +149,10 @@ def _written(change: Change, pointers: Sequence[str], fits: int) -> str:
 def _multiples(names: Sequence[str], fits: int) -> str:
     code = ", ".join(f"`{name} // {fits} * {fits}`" for name in names)
     always = f"it always is a multiple of {fits}" if len(names) == 1 else f"they always are multiples of {fits}"
-    it = "it" if len(names) == 1 else "them"
+    pronoun = "it" if len(names) == 1 else "them"
     return (
         f"{Change(divisible=tuple(names)).text()} (a multiple of 16, so that Triton specialises the kernel for it), "
-        f"pad the tensor to make {it} so, or, where {always}, write {code}, which shows the compiler"
+        f"pad the tensor to make {pronoun} so, or, where {always}, write {code}, which shows the compiler"
     )
 
 
@@ -190,5 +190,5 @@ def bank_conflicts(situation: Situation) -> Iterator[Draft]:
 
 def _passes(counts: Sequence[int | None]) -> int | None:
     """Passes of the worst access, its own included; None where one is not modelled."""
-    known = [count for count in counts if count is not None]
-    return 1 + max(known) if known and len(known) == len(counts) else None
+    modelled = [count for count in counts if count is not None]
+    return 1 + max(modelled) if modelled and len(modelled) == len(counts) else None

@@ -186,7 +186,7 @@ def _uses_per_element(shape: tuple[int, int, int]) -> float:
 
 def _too_large(situation: Situation, occupancy: Occupancy) -> Draft:
     facts, target = situation.facts, situation.target
-    what = (
+    excess = (
         f"{facts.shared_bytes} bytes of shared memory, the limit is {target.shared_bytes_per_block_limit} per block"
         if occupancy.limiter == "shared memory"
         else f"{facts.registers} registers for each of {facts.num_warps * target.warp_size} threads"
@@ -196,7 +196,7 @@ def _too_large(situation: Situation, occupancy: Occupancy) -> Draft:
         code="WK110",
         target=situation.whole,
         place=facts.dots[0].place if facts.dots else None,
-        evidence=f"the kernel does not fit: {what}; launching it fails",
+        evidence=f"the kernel does not fit: {excess}; launching it fails",
         advice="compile with {change}",
         changes=(*changes, *_smaller_tiles(situation)),
         helps=lambda after: after.occupancy is not None and after.occupancy.blocks > 0,

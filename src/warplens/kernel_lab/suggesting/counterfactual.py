@@ -62,5 +62,5 @@ def recompiler(
 
 
 def counterfactual(change: Change, before: KernelFacts, after: KernelFacts) -> Counterfactual:
-    moved = [found for found in differences(before, after) if found.verdict != "same"]
+    moved = [difference for difference in differences(before, after) if difference.verdict != "same"]
     return Counterfactual(change.text(), tuple(moved), after)

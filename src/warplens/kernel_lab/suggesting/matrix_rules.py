@@ -145,11 +145,11 @@ def _narrow(facts: KernelFacts) -> str:
 
 def conversions_in_loops(situation: Situation) -> Iterator[Draft]:
     """WK105: each turn of the loop writes a tile to shared memory and reads it back for another layout."""
-    seen = set()
+    reported = set()
     for conversion in situation.facts.conversions:
-        if not conversion.in_every_turn or conversion.through != "warps" or conversion.place in seen:
+        if not conversion.in_every_turn or conversion.through != "warps" or conversion.place in reported:
             continue
-        seen.add(conversion.place)
+        reported.add(conversion.place)
         kinds = [text.partition("<")[0].rpartition(".")[2] for text in (conversion.source, conversion.destination)]
         yield Draft(
             code="WK105",

@@ -72,11 +72,11 @@ def _suggestion(draft: Draft, facts: KernelFacts, after: Mapping[Change, KernelF
     helping = _helping(draft, after)
     if tried and not helping and draft.needs_proof:
         return None
-    shown: Counterfactual | None = None
+    proof: Counterfactual | None = None
     about = draft.changes[0] if draft.changes else Change()
     if helping:
         about = draft.smallest(helping)
-        shown = counterfactual(about, facts, after[about])
+        proof = counterfactual(about, facts, after[about])
         advice = _filled(draft, about)
     elif tried:
         listed = "; ".join(change.text() for change in tried)
@@ -94,7 +94,7 @@ def _suggestion(draft: Draft, facts: KernelFacts, after: Mapping[Change, KernelF
         place=_place_text(draft.place),
         evidence=draft.evidence.replace("{unknown}", ", ".join(names)),
         advice=advice,
-        counterfactual=shown,
+        counterfactual=proof,
         targets=(draft.target,),
     )
 

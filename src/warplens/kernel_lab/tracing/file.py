@@ -92,10 +92,10 @@ def _read(path: Path, where: str) -> KernelTrace:
     if kind.version != VERSION:
         hint = "read it with the Warplens that wrote it" if kind.version < VERSION else "a newer Warplens wrote it"
         raise FormatError(f"version {kind.version} of the format; this reads version {VERSION}", where=where, hint=hint)
-    found = msgspec.json.decode(header, type=_TraceFile, dec_hook=_Reader(numbers).array)
-    for launch in found.trace.launches:
+    content = msgspec.json.decode(header, type=_TraceFile, dec_hook=_Reader(numbers).array)
+    for launch in content.trace.launches:
         _check(launch)
-    return found.trace
+    return content.trace
 
 
 class _Writer:
@@ -126,15 +126,15 @@ class _Reader:
 
     def array(self, kind: type, reference: Any) -> Array:
         """An array from its reference; both types must be plain numbers, and all of it inside the file."""
-        stored, wanted = np.dtype(str(reference["dtype"])), np.dtype(str(reference["as"]))
-        if stored.kind not in NUMBER_KINDS or wanted.kind not in NUMBER_KINDS:
+        stored, restored = np.dtype(str(reference["dtype"])), np.dtype(str(reference["as"]))
+        if stored.kind not in NUMBER_KINDS or restored.kind not in NUMBER_KINDS:
             raise ValueError(f"an array of type {stored}")
         shape = tuple(int(size) for size in reference["shape"])
         count, at = math.prod(shape), int(reference["at"])
         if min(shape, default=0) < 0 or at < 0 or at + count * stored.itemsize > len(self._numbers):
             raise ValueError("an array reaches outside the file")
         raw = np.frombuffer(self._numbers, stored, count, at)
-        return raw.astype(wanted.newbyteorder("=")).reshape(shape)
+        return raw.astype(restored.newbyteorder("=")).reshape(shape)
 
 
 def _narrowed(value: Array) -> Array:
@@ -183,6 +183,6 @@ def _check_events(launch: Launch, events: Events) -> None:
             _within((int(column.min()), int(column.max())), limit, lowest, name)
 
 
-def _within(found: tuple[int, int], limit: int, lowest: int, name: str) -> None:
-    if found[0] < lowest or found[1] >= limit:
+def _within(extremes: tuple[int, int], limit: int, lowest: int, name: str) -> None:
+    if extremes[0] < lowest or extremes[1] >= limit:
         raise ValueError(f"a {name} that is not in the file")

@@ -52,8 +52,8 @@ def kernel_scene(trace: KernelTrace, launch: int | None = None) -> KernelScene:
         raise UsageError(f"no such launch: {launch} (the trace has {len(trace.launches)})")
     chosen = trace.launches if launch is None else (trace.launches[launch],)
     room = _Room()
-    launches = tuple(_launch(one, room) for one in chosen)
-    names = ", ".join(dict.fromkeys(one.kernel for one in chosen)) or "no launch"
+    launches = tuple(_launch(traced, room) for traced in chosen)
+    names = ", ".join(dict.fromkeys(traced.kernel for traced in chosen)) or "no launch"
     return KernelScene(names, trace.triton, trace.mode, _sampling(trace), launches, tuple(room.notes), FAULT_KINDS)
 
 
@@ -103,8 +103,8 @@ def _operands(launch: Launch) -> tuple[tuple[tuple[int, ...], ...], ...]:
 def _tensors(launch: Launch, changed: set[int], room: _Room) -> Iterator[SceneTensor]:
     for number, info in enumerate(launch.tensors):
         written = info.storage in changed
-        before = _kept(launch.values.before, number, info.dtype, room) if launch.values else None
-        after = _kept(launch.values.after, number, info.dtype, room) if launch.values and written else None
+        before = _values_that_fit(launch.values.before, number, info.dtype, room) if launch.values else None
+        after = _values_that_fit(launch.values.after, number, info.dtype, room) if launch.values and written else None
         if launch.values and (before is None or (written and after is None)):
             _note(room, f"launch {launch.index}: the values of {info.name} are omitted: the page is full")
         yield SceneTensor(**_fields(info), written=written, before=before, after=after)
@@ -114,7 +114,7 @@ def _fields(record: TensorInfo | Events) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
-def _kept(arrays: tuple[Array, ...], number: int, dtype: str, room: _Room) -> Numbers | None:
+def _values_that_fit(arrays: tuple[Array, ...], number: int, dtype: str, room: _Room) -> Numbers | None:
     if number >= len(arrays) or arrays[number].size > room.tensor_values:
         return None
     room.tensor_values -= arrays[number].size
@@ -144,24 +144,24 @@ def _values(
     What was loaded from a tensor that nothing writes is in the tensor already.
     """
     number = np.full(len(events), -1, np.int64)
-    kept: list[Numbers] = []
+    arrays: list[Numbers] = []
     if launch.values is None or len(launch.values.events) != len(events):
         return number, ()
-    known = [tensor.before is not None and not tensor.written for tensor in tensors]
+    in_tensor = [tensor.before is not None and not tensor.written for tensor in tensors]
     left_out = 0
     for row, (op, tensor) in enumerate(zip(events.op.tolist(), events.tensor.tolist(), strict=True)):
-        if events.ops[op] == "load" and tensor != NO_TENSOR and known[tensor]:
+        if events.ops[op] == "load" and tensor != NO_TENSOR and in_tensor[tensor]:
             continue
         dtype, data = launch.values.events[row]
         if data.size > room.event_values:
             left_out += 1
             continue
         room.event_values -= data.size
-        number[row] = len(kept)
-        kept.append(decoded(data, dtype).reshape(-1))
+        number[row] = len(arrays)
+        arrays.append(decoded(data, dtype).reshape(-1))
     if left_out:
         _note(room, f"launch {launch.index}: values of {left_out:,} operations are omitted: the page is full")
-    return number, tuple(kept)
+    return number, tuple(arrays)
 
 
 def _note(room: _Room, text: str) -> None:

@@ -77,8 +77,8 @@ class Combining:
         wide = tuple(self._wide_tensor(tensor) for tensor in tensors)
         result = original(operation, wide)
         several = isinstance(result, list | tuple)
-        given = [tensor.dtype for tensor in tensors]
-        narrow = [self._narrow_tensor(one, given[at]) for at, one in enumerate(result if several else [result])]
+        dtypes = [tensor.dtype for tensor in tensors]
+        narrow = [self._narrow_tensor(value, dtypes[at]) for at, value in enumerate(result if several else [result])]
         return narrow if several else narrow[0]
 
     def _wide_tensor(self, tensor: Any) -> Any:

@@ -45,8 +45,8 @@ def values_of(codes: Codes, name: str) -> FloatArray:
     >>> values_of(np.array([0x3C, 0xC0, 0x01], np.uint8), "fp8e5").tolist()
     [1.0, -2.0, 1.52587890625e-05]
     """
-    found: FloatArray = _table(name)[codes]
-    return found
+    values: FloatArray = _table(name)[codes]
+    return values
 
 
 def codes_of(values: npt.NDArray[Any], name: str, *, toward_zero: bool = False) -> Codes:
@@ -60,17 +60,17 @@ def codes_of(values: npt.NDArray[Any], name: str, *, toward_zero: bool = False) 
         wide = values.astype(np.float64)
     sizes, finite = np.abs(wide), _table(name)[: form.largest + 1]
     if toward_zero:
-        places = np.searchsorted(finite, sizes, side="right") - 1
+        indexes = np.searchsorted(finite, sizes, side="right") - 1
     else:
         middles = (finite[1:] + finite[:-1]) / 2
-        places = np.searchsorted(middles, sizes, side="left")
-        is_tie = sizes == middles[np.minimum(places, len(middles) - 1)]
-        places += is_tie & (places % 2 == 1)
-    places = np.minimum(places, form.largest)
-    signed = np.signbit(wide) & (form.has_negative_zero | (places > 0))
-    codes = places.astype(np.uint8) | np.where(signed, SIGN, 0).astype(np.uint8)
-    found: Codes = np.where(np.isnan(wide), np.uint8(form.no_number), codes)
-    return found
+        indexes = np.searchsorted(middles, sizes, side="left")
+        is_tie = sizes == middles[np.minimum(indexes, len(middles) - 1)]
+        indexes += is_tie & (indexes % 2 == 1)
+    indexes = np.minimum(indexes, form.largest)
+    signed = np.signbit(wide) & (form.has_negative_zero | (indexes > 0))
+    codes = indexes.astype(np.uint8) | np.where(signed, SIGN, 0).astype(np.uint8)
+    result: Codes = np.where(np.isnan(wide), np.uint8(form.no_number), codes)
+    return result
 
 
 @lru_cache(maxsize=len(FORMATS))

@@ -105,13 +105,13 @@ class FloatWork:
         """Conversions from and to eight bits."""
 
         def create_fp_to_fp(source: Any, target: Any, rounding_mode: Any = None) -> Any:
-            name, wanted = source.dtype.scalar.name, target.scalar.name
-            if name not in FORMATS and wanted not in FORMATS:
+            name, target_name = source.dtype.scalar.name, target.scalar.name
+            if name not in FORMATS and target_name not in FORMATS:
                 return original(source, target, rounding_mode)
             values = values_of(source.data, name) if name in FORMATS else self.widened(source).data
-            if wanted in FORMATS:
+            if target_name in FORMATS:
                 toward_zero = str(rounding_mode).endswith("RTZ")
-                return self.handle_type(codes_of(values, wanted, toward_zero=toward_zero), target.scalar)
+                return self.handle_type(codes_of(values, target_name, toward_zero=toward_zero), target.scalar)
             if target.scalar == self.bfloat16:
                 return self.handle_type(bfloat_of_float(values.astype(np.float32)), self.bfloat16)
             return self.handle_type(values.astype(f"float{target.scalar.primitive_bitwidth}"), target.scalar)

@@ -105,8 +105,8 @@ def run_libdevice(name: str, arguments: tuple[Any, ...]) -> Any:
 
 def _types(error: KeyError) -> str:
     """What was looked up in vain: a tuple, or the language's own kind of one."""
-    found = getattr(error.args[0], "values", error.args[0])
-    return ", ".join(map(str, found)) if isinstance(found, tuple | list) else str(found)
+    types = getattr(error.args[0], "values", error.args[0])
+    return ", ".join(map(str, types)) if isinstance(types, tuple | list) else str(types)
 
 
 @contextmanager
@@ -116,27 +116,27 @@ def libdevice_runs() -> Iterator[None]:
     Their code is changed, not the modules' names, so that those which a kernel's file has imported compute too.
     """
     functions = _functions()
-    kept = [(function.__code__, function.__kwdefaults__) for function, _, _ in functions]
+    originals = [(function.__code__, function.__kwdefaults__) for function, _, _ in functions]
     for function, code, defaults in functions:
         function.__code__, function.__kwdefaults__ = code, defaults
     try:
         yield
     finally:
-        for (function, _, _), before in zip(functions, kept, strict=True):
+        for (function, _, _), before in zip(functions, originals, strict=True):
             function.__code__, function.__kwdefaults__ = before
 
 
 @cache
 def _functions() -> tuple[tuple[FunctionType, CodeType, dict[str, Any]], ...]:
     """The functions with the code and the defaults that make them compute."""
-    found = []
+    functions = []
     for module in LIBDEVICES:
         with suppress(ImportError):
             for name, function in vars(import_module(module)).items():
                 if isinstance(function, FunctionType) and len(function.__code__.co_freevars) < len(_STAND_INS):
                     code = _STAND_INS[len(function.__code__.co_freevars)]
-                    found.append((function, code, {"libdevice_name": name}))
-    return tuple(found)
+                    functions.append((function, code, {"libdevice_name": name}))
+    return tuple(functions)
 
 
 def _without_closure(*args: Any, libdevice_name: str = "", **named: Any) -> Any:

@@ -16,7 +16,7 @@ OPERATIONS: Final = {"create_dot_scaled": ("dot_scaled", "3.8")}
 GLUON: Final = "Gluon kernels do not run in Triton's interpreter; `kernel check {}::{} --signature …` compiles this one"
 BINARY: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 CONSTANT_OPERATIONS: Final = (
-    *(f"__{name}__" for name in (*BINARY, *(f"r{each}" for each in BINARY))),
+    *(f"__{name}__" for name in (*BINARY, *(f"r{operator}" for operator in BINARY))),
     *(f"__{name}__" for name in ("gt", "ge", "lt", "le", "eq", "ne", "and", "or", "xor", "lshift", "rshift")),
 )
 
@@ -90,8 +90,8 @@ def _giving_tensors(operation: Callable[..., Any], language: Any) -> Callable[..
     @wraps(operation)
     def unwrapped(self: Any, other: Any) -> Any:
         result = operation(self, other)
-        held = getattr(result, "value", None)
-        return held if isinstance(held, language.tensor) else result
+        value = getattr(result, "value", None)
+        return value if isinstance(value, language.tensor) else result
 
     return unwrapped
 

@@ -46,8 +46,8 @@ def load_interpreter() -> Any:
         raise MissingExtra("PyTorch", "triton", PURPOSE) from error
     lacking = [name for name in NEEDED if not _has(interpreter, name)]
     if lacking:
-        known = "Triton 3.6 to 3.9 have it"
-        raise UsageError(f"this Triton's interpreter has no {', '.join(lacking)}, which a trace needs", hint=known)
+        versions = "Triton 3.6 to 3.9 have it"
+        raise UsageError(f"this Triton's interpreter has no {', '.join(lacking)}, which a trace needs", hint=versions)
     return interpreter
 
 
@@ -66,10 +66,10 @@ def interpreting(interpreter: Any) -> Iterator[None]:
 
     def interpreted(function: Any) -> Any:
         # By the Python function: a JIT function's own hash reads the source of all it calls.
-        found = functions.get(id(function.fn))
-        if found is None:
-            found = functions[id(function.fn)] = interpreter.InterpretedFunction(function.fn)
-        return found
+        wrapper = functions.get(id(function.fn))
+        if wrapper is None:
+            wrapper = functions[id(function.fn)] = interpreter.InterpretedFunction(function.fn)
+        return wrapper
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         return interpreted(self).run(*args, **kwargs)
@@ -112,25 +112,25 @@ def _patched_once(interpreter: Any) -> Iterator[None]:
         return
     language = interpreter.tl
     original: Callable[[Any], Any] = interpreter._patch_lang
-    done: set[frozenset[int]] = set()
+    patched: set[frozenset[int]] = set()
     scopes: list[Any] = []
 
     class Scopes:
         def restore(self) -> None:
             while scopes:
                 scopes.pop().restore()
-            done.clear()
+            patched.clear()
 
     def patch(function: Any) -> Any:
         modules = frozenset(
             id(value) for value in function.__globals__.values() if value is language or value is language.core
         )
-        if modules not in done:
+        if modules not in patched:
             scope = original(function)
             for name in ("__repr__", "__str__"):
-                scope.set_attr(language.tensor, name, _shown)
+                scope.set_attr(language.tensor, name, _tensor_text)
             scopes.append(scope)
-            done.add(modules)
+            patched.add(modules)
         return Scopes()
 
     with changed((interpreter, "_patch_lang", patch)):
@@ -140,6 +140,6 @@ def _patched_once(interpreter: Any) -> Iterator[None]:
             Scopes().restore()
 
 
-def _shown(tensor: Any) -> str:
+def _tensor_text(tensor: Any) -> str:
     """A tensor of the kernel as its values, in the debugger and in `print`."""
     return repr(decoded(tensor.handle.data, str(tensor.handle.dtype)))

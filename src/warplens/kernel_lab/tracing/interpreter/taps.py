@@ -28,26 +28,26 @@ class Arguments:
     """Reads and replaces arguments of a call by the first of several names that the signature has."""
 
     def __init__(self, function: Method) -> None:
-        self.places = _places(getattr(function, "__func__", function))
+        self.positions = _positions(getattr(function, "__func__", function))
 
     def get(self, args: tuple[Any, ...], kwargs: dict[str, Any], *names: str) -> Any:
         for name in names:
-            place = self.places.get(name)
-            if place is not None:
-                return args[place] if place < len(args) else kwargs.get(name)
+            position = self.positions.get(name)
+            if position is not None:
+                return args[position] if position < len(args) else kwargs.get(name)
         return None
 
     def replaced(self, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, value: Any) -> Any:
-        place = self.places[name]
-        if place >= len(args):
+        position = self.positions[name]
+        if position >= len(args):
             return args, {**kwargs, name: value}
-        return (*args[:place], value, *args[place + 1 :]), kwargs
+        return (*args[:position], value, *args[position + 1 :]), kwargs
 
 
 @lru_cache(maxsize=64)
-def _places(function: Method) -> dict[str, int]:
+def _positions(function: Method) -> dict[str, int]:
     names = [name for name in inspect.signature(function).parameters if name != "self"]
-    return {name: place for place, name in enumerate(names)}
+    return {name: position for position, name in enumerate(names)}
 
 
 @lru_cache(maxsize=32)
@@ -118,8 +118,8 @@ class Taps:
         tag = getattr(pointers.dtype, TAG, None)
         op, semantic = self._atomic or (op, semantic)
         orders = NO_ORDER if semantic is None else orders_of(semantic)
-        kept = self.recorder.access(op, pointers.data, lanes, itemsize, tag, flop_per_lane, orders)
-        return None if kept is None else self.interpreter.TensorHandle(kept, self.interpreter.tl.int1)
+        safe_mask = self.recorder.access(op, pointers.data, lanes, itemsize, tag, flop_per_lane, orders)
+        return None if safe_mask is None else self.interpreter.TensorHandle(safe_mask, self.interpreter.tl.int1)
 
     def _load(self, original: Method) -> Method:
         arguments = Arguments(original)

@@ -62,23 +62,23 @@ class FaultList:
     """Faults of a launch, one per kind, statement and tensor; later occurrences only add to its counts."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, int, str], Fault] = {}
+        self._by_statement: dict[tuple[str, int, str], Fault] = {}
         self._last_program: dict[tuple[str, int, str], Program] = {}
 
     def add(self, fault: Fault) -> None:
         key = (fault.kind, fault.site, fault.tensor)
-        first = self._found.get(key)
+        first = self._by_statement.get(key)
         if first is None:
-            self._found[key] = fault
+            self._by_statement[key] = fault
         else:
             again = self._last_program[key] != fault.program
-            self._found[key] = replace(
+            self._by_statement[key] = replace(
                 first, elements=first.elements + fault.elements, programs=first.programs + int(again)
             )
         self._last_program[key] = fault.program
 
     def all(self) -> tuple[Fault, ...]:
-        return tuple(self._found.values())
+        return tuple(self._by_statement.values())
 
 
 def statement_at(file: str, line: int) -> str:

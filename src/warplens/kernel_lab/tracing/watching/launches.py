@@ -79,8 +79,8 @@ class LaunchTrace:
     def _error_text(self, cause: BaseException) -> str:
         """The error with the program and the innermost statement of the kernel that it came from."""
         text = f"{program_text(self.recorder.program)}: {self._reason(cause)}"
-        places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(cause.__traceback__)]
-        own = [place for place in places if not is_inner_file(place[0])]
+        frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(cause.__traceback__)]
+        own = [frame_line for frame_line in frames if not is_inner_file(frame_line[0])]
         file, line = own[-1] if own else ("", 0)
         return f"{text}\n  {file}:{line}: {statement_at(file, line)}" if own else text
 
@@ -96,7 +96,7 @@ class LaunchTrace:
         """Hears of the arguments once they are on the host, of each conversion to a pointer, and of each program."""
         builder, interpreter = self.interpreter.interpreter_builder, self.interpreter
         to_host, convert = executor._init_args_hst, interpreter._implicit_cvt
-        set_dim, set_place = builder.set_grid_dim, builder.set_grid_idx
+        set_dim, set_index = builder.set_grid_dim, builder.set_grid_idx
         options = builder.options
 
         def init_args_hst(*args: Any, **kwargs: Any) -> Any:
@@ -117,7 +117,7 @@ class LaunchTrace:
             set_dim(x, y, z)
 
         def set_grid_idx(x: int, y: int, z: int) -> None:
-            set_place(x, y, z)
+            set_index(x, y, z)
             self.program = (x, y, z)
             self.recorder.begin_program(x, y, z)
             if self.debugger is not None:
@@ -138,7 +138,7 @@ class LaunchTrace:
                 self.debugger.end()
 
     def _learn_arguments(self, executor: Any, args: Any, kwargs: Any) -> None:
-        self._kept = (args, kwargs)  # their ids must not be reused while the launch runs
+        self._alive_arguments = (args, kwargs)  # their ids must not be reused while the launch runs
         for name, value in inspect.getcallargs(executor.fn, *args, **kwargs).items():
             self._learn(name, value)
         self.recorder.memory.close()
@@ -146,8 +146,8 @@ class LaunchTrace:
 
     def _learn(self, name: str, value: Any) -> None:
         if isinstance(value, tuple):
-            for place, part in enumerate(value):
-                self._learn(f"{name}[{place}]", part)
+            for position, part in enumerate(value):
+                self._learn(f"{name}[{position}]", part)
         elif hasattr(value, "block_shape") and hasattr(value, "base"):
             self._learn(name, value.base)
         elif hasattr(value, "data_ptr"):
@@ -198,8 +198,8 @@ def sampled(options: RecordingOptions, launch: int, programs: int) -> frozenset[
     """
     if options.sample is None:
         return None
-    wanted = options.sample if options.sample >= 1 else max(1, round(options.sample * programs))
-    chosen = random.Random(f"{options.seed}:{launch}").sample(range(programs), min(int(wanted), programs))
+    count = options.sample if options.sample >= 1 else max(1, round(options.sample * programs))
+    chosen = random.Random(f"{options.seed}:{launch}").sample(range(programs), min(int(count), programs))
     return frozenset(chosen)
 
 

@@ -42,7 +42,7 @@ class Memory:
     def add(self, name: str, tensor: Any, undefined: Flags | None) -> int:
         """A tensor argument on the host; gives its number."""
         storage = tensor.untyped_storage()
-        number = next((at for at, known in enumerate(self.storages) if known.start == storage.data_ptr()), None)
+        number = next((at for at, existing in enumerate(self.storages) if existing.start == storage.data_ptr()), None)
         if number is None:
             number = len(self.storages)
             start = storage.data_ptr()
@@ -80,7 +80,7 @@ class Memory:
         if at < 0 or address >= self.storages[self._by_start[at]].end:
             return NO_TENSOR, None
         number = self._by_start[at]
-        tensor = next(place for place, info in enumerate(self.tensors) if info.storage == number)
+        tensor = next(argument for argument, info in enumerate(self.tensors) if info.storage == number)
         return tensor, self.storages[number]
 
     def name(self, tensor: int) -> str:

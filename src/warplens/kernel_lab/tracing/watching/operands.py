@@ -25,11 +25,11 @@ def operands_of(sites: Sequence[Site], loading: Iterable[int]) -> list[tuple[tup
         name = _assigned(site.statement)
         if name:
             loads.setdefault((site.file, site.function, name), []).append(number)
-    found = []
+    operands = []
     for site in sites:
         names = factor_names(site.statement)
-        found.append(tuple(tuple(loads.get((site.file, site.function, name), ())) for name in names))
-    return found
+        operands.append(tuple(tuple(loads.get((site.file, site.function, name), ())) for name in names))
+    return operands
 
 
 def factor_names(statement: str) -> tuple[str, ...]:
@@ -42,8 +42,8 @@ def factor_names(statement: str) -> tuple[str, ...]:
     """
     for node in _nodes(statement):
         if isinstance(node, ast.Call) and _called(node) in FACTORS:
-            places = FACTORS[_called(node)]
-            return tuple(_name(node.args[place]) if place < len(node.args) else "" for place in places)
+            positions = FACTORS[_called(node)]
+            return tuple(_name(node.args[position]) if position < len(node.args) else "" for position in positions)
     return ()
 
 

@@ -26,5 +26,5 @@ def orders_of(semantic: Any) -> Orders:
     (Orders(releases=False, acquires=True), True)
     """
     name = str(semantic)
-    found = Orders("RELEASE" in name, "ACQUIRE" in name)
-    return found if found.releases or found.acquires else NO_ORDER
+    orders = Orders("RELEASE" in name, "ACQUIRE" in name)
+    return orders if orders.releases or orders.acquires else NO_ORDER

@@ -61,13 +61,13 @@ class Block:
     def sectors(self, first_byte: int) -> tuple[int, int]:
         """Sectors the warps of this block touch when its first lane is at `first_byte`, and the fewest possible."""
         phase = first_byte % SECTOR_BYTES
-        found = self._sectors.get(phase)
-        if found is None:
+        counts = self._sectors.get(phase)
+        if counts is None:
             order = _lane_order(self.pattern)
-            places = self.pattern.relative().transpose(order) * self.pattern.itemsize + phase
+            byte_offsets = self.pattern.relative().transpose(order) * self.pattern.itemsize + phase
             mask = None if self.mask.whole else self.mask.lanes().transpose(order)
-            found = self._sectors[phase] = sectors_of(lanes_in_warps(places, mask), self.pattern.itemsize)
-        return found
+            counts = self._sectors[phase] = sectors_of(lanes_in_warps(byte_offsets, mask), self.pattern.itemsize)
+        return counts
 
 
 class Book:
@@ -177,15 +177,17 @@ def _grid_cells(shape: Sequence[int], strides: Sequence[int], mask: Mask) -> Cel
     box = mask.box or tuple((0, size) for size in shape)
     start = sum(low * stride for (low, _), stride in zip(box, strides, strict=True))
     # A dimension of stride 0 repeats the same elements: once is enough.
-    kept = [(high - low, stride) for (low, high), stride in zip(box, strides, strict=True) if stride and high - low > 1]
-    ends = [(size - 1) * stride for size, stride in kept]
+    dimensions = [
+        (high - low, stride) for (low, high), stride in zip(box, strides, strict=True) if stride and high - low > 1
+    ]
+    ends = [(size - 1) * stride for size, stride in dimensions]
     return Cells(
         low=start + sum(end for end in ends if end < 0),
         high=start + sum(end for end in ends if end > 0),
         active=mask.active,
         start=start,
-        shape=tuple(size for size, _ in kept) or (1,),
-        strides=tuple(stride for _, stride in kept) or (1,),
+        shape=tuple(size for size, _ in dimensions) or (1,),
+        strides=tuple(stride for _, stride in dimensions) or (1,),
         offsets=None,
     )
 

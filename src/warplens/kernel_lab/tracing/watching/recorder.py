@@ -128,7 +128,7 @@ class Recorder:
         orders: Orders = NO_ORDER,
     ) -> Bools | None:
         """Counts one load, store or atomic; gives the mask without lanes out of bounds where there are any."""
-        site = self.sites.here()
+        site = self.sites.running()
         if mask.shape != pointers.shape:
             mask = np.broadcast_to(mask, pointers.shape)
         first = pointers.item(0) if pointers.size else 0
@@ -156,7 +156,7 @@ class Recorder:
 
     def compute(self, op: str, shape: tuple[int, ...], flop: int) -> None:
         """Counts a dot or a reduction."""
-        site = self.sites.here()
+        site = self.sites.running()
         row = self._totals.setdefault((site, op, NO_TENSOR), [0] * FIELDS_OF_TOTALS)
         row[0] += 1
         row[7] += flop
@@ -170,9 +170,9 @@ class Recorder:
     def broken_assertion(self, message: str, holds: Bools) -> None:
         """An assertion of the running statement. An overflow may be meant, so it is only reported."""
         kind = "integer_overflow" if OVERFLOW in message else "assertion"
-        lane = tuple(int(place) for place in np.argwhere(~holds)[0])
+        lane = tuple(int(index) for index in np.argwhere(~holds)[0])
         text = f"{program_text(self._program)}, lane {lane_text(lane)}: {message or 'the assertion does not hold'}"
-        site, broken = self.sites.here(), int(np.count_nonzero(~holds))
+        site, broken = self.sites.running(), int(np.count_nonzero(~holds))
         fault = Fault(kind, site, "assert", "", self._program, -1, lane, text, broken)
         self._report(fault, stop=kind == "assertion")
 
@@ -242,15 +242,15 @@ class Recorder:
         outside = mask & ((pointers < storage.start) | (pointers > storage.end - itemsize))
         if not outside.any():
             return None
-        lane = tuple(int(place) for place in np.argwhere(outside)[0])
+        lane = tuple(int(axis_index) for axis_index in np.argwhere(outside)[0])
         name, start = self.memory.name(tensor), self.memory.start(tensor)
         index = (int(pointers[lane]) - start) // itemsize
         limit = (storage.end - start) // itemsize
         message = out_of_bounds_message(self._program, op, name, index, limit, lane)
         fault = Fault("out_of_bounds", site, op, name, self._program, index, lane, message, int(outside.sum()))
         self._report(fault, stop=self.options.out_of_bounds == "raise")
-        kept: Bools = mask & ~outside
-        return kept
+        safe: Bools = mask & ~outside
+        return safe
 
     def _mark(
         self, site: int, op: str, tensor: int, storage: TensorStorage, block: Block, first: int, itemsize: int
@@ -258,12 +258,12 @@ class Recorder:
         shadow = storage.shadow
         area = Area(block.cells, (first - storage.start) // storage.unit, itemsize // storage.unit)
         if op == "load":
-            found = shadow.load(area, self._number, self._start)
+            conflicts = shadow.load(area, self._number, self._start)
         elif op == "store":
-            found = shadow.store(area, self._number, self._start)
+            conflicts = shadow.store(area, self._number, self._start)
         else:
-            found = shadow.atomic(area, self._number, self._start)
-        for conflict in found:
+            conflicts = shadow.atomic(area, self._number, self._start)
+        for conflict in conflicts:
             self._conflict(conflict, site, op, tensor, storage, itemsize)
 
     def _conflict(

@@ -17,7 +17,7 @@ import warplens
 from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_hint, gpu_stand_in
 from warplens.kernel_lab.compiling.records import ScriptFailure
-from warplens.kernel_lab.compiling.stand_in_driver import Asked
+from warplens.kernel_lab.compiling.stand_in_driver import GpuRequest
 from warplens.kernel_lab.compiling.triton_version import install_hint
 from warplens.kernel_lab.tracing import KernelFault, KernelTrace, ProgramDebugger
 from warplens.kernel_lab.tracing.watching.faults import statement_at
@@ -67,7 +67,7 @@ def traced_script(
     before, path = sys.argv[:], sys.path[:]
     sys.argv, sys.path[:1] = [str(script), *arguments], [str(script.resolve().parent)]
     try:
-        with recording(options or RecordingOptions(), debugger) as tracing, gpu_stand_in(script) as asked:
+        with recording(options or RecordingOptions(), debugger) as tracing, gpu_stand_in(script) as gpu_request:
             try:
                 runpy.run_path(str(script), run_name="__main__")
             except SystemExit as leaving:
@@ -78,47 +78,51 @@ def traced_script(
             except BdbQuit:
                 messages.append("stopped in the debugger")
             except Exception as error:
-                script_error = as_error(error, script, asked)
+                script_error = as_error(error, script, gpu_request)
                 if not partial or not tracing.launches:
                     raise script_error from error
                 failure = script_error.message
-            if asked.happened:
+            if gpu_request.happened:
                 messages.append(NOTE)
             return ScriptTrace(tracing.trace, dict(tracing.configs), failure, tuple(messages))
     finally:
         sys.argv, sys.path[:] = before, path
 
 
-def as_error(error: Exception, script: Path, asked: Asked) -> WarplensError:
+def as_error(error: Exception, script: Path, gpu_request: GpuRequest) -> WarplensError:
     """What a script raised, with the line of the user's own code that it came from."""
-    failure = failure_of(error, script, asked)
-    hint = gpu_hint(failure.message, failure.line, asked.line, asked.happened) if failure.may_want_gpu else None
+    failure = failure_of(error, script, gpu_request)
+    hint = (
+        gpu_hint(failure.message, failure.line, gpu_request.line, gpu_request.happened)
+        if failure.may_want_gpu
+        else None
+    )
     return WarplensError(failure.text, hint=install_hint(failure.message) or hint)
 
 
-def failure_of(error: BaseException, script: Path, asked: Asked) -> ScriptFailure:
+def failure_of(error: BaseException, script: Path, gpu_request: GpuRequest) -> ScriptFailure:
     """The exception with the innermost line of the user's files; in a kernel, the statement and the launch."""
     cause = _cause(error)
-    launched = _places(error, script)
+    launched = _users_lines(error, script)
     own = [line for file, line in launched if file == script.resolve()]
-    place = _place(launched[-1]) if launched else script.name
+    place = _place_text(launched[-1]) if launched else script.name
     outer = f" (called at {script.name}:{own[-1]})" if own and launched[-1][0] != script.resolve() else ""
     reason = _reason(cause)
     if cause is not error:
-        said = _PROGRAM.match(str(error))
-        if said:  # the tracer's own words: the program, the reason, and the statement in a line of its own
-            reason = said[0] + str(error)[said.end() :].rpartition("\n  ")[0]
-        inside = _places(cause, script)
-        statement = f"\n  {_place(inside[-1])}: {_statement(inside[-1])}" if inside else ""
+        prefix = _PROGRAM.match(str(error))
+        if prefix:  # the tracer's own words: the program, the reason, and the statement in a line of its own
+            reason = prefix[0] + str(error)[prefix.end() :].rpartition("\n  ")[0]
+        inside = _users_lines(cause, script)
+        statement = f"\n  {_place_text(inside[-1])}: {_statement(inside[-1])}" if inside else ""
         text = f"{place}{outer}: {_short(reason)}{statement}"
     else:
         if isinstance(error, AssertionError) and not str(error) and launched:
             statement = _statement(launched[-1])
-            names_gpu = asked.happened and ("cuda" in statement or "device" in statement)
+            names_gpu = gpu_request.happened and ("cuda" in statement or "device" in statement)
             reason = f"{reason}{statement}{ON_CPU if names_gpu else ''}"
         text = f"{place}{outer}: {_short(reason)}"
-    is_known = isinstance(cause, WarplensError | NotImplementedError)
-    return ScriptFailure(text, str(cause), own[-1] if own else None, not is_known)
+    is_explained = isinstance(cause, WarplensError | NotImplementedError)
+    return ScriptFailure(text, str(cause), own[-1] if own else None, not is_explained)
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -132,11 +136,11 @@ def _reason(cause: BaseException) -> str:
     return cause.message if isinstance(cause, WarplensError) else f"{type(cause).__name__}: {cause}"
 
 
-def _places(error: BaseException, script: Path) -> list[tuple[Path, int]]:
+def _users_lines(error: BaseException, script: Path) -> list[tuple[Path, int]]:
     """Lines of the user's files that the exception came through, the innermost last."""
     own = script.resolve()
-    found = [(Path(frame.f_code.co_filename).resolve(), line) for frame, line in walk_tb(error.__traceback__)]
-    return [place for place in found if place[0] == own or _is_users(place[0])]
+    lines = [(Path(frame.f_code.co_filename).resolve(), line) for frame, line in walk_tb(error.__traceback__)]
+    return [place for place in lines if place[0] == own or _is_users(place[0])]
 
 
 def _is_users(file: Path) -> bool:
@@ -144,7 +148,7 @@ def _is_users(file: Path) -> bool:
     return not installed and file.is_file()
 
 
-def _place(place: tuple[Path, int]) -> str:
+def _place_text(place: tuple[Path, int]) -> str:
     return f"{place[0].name}:{place[1]}"
 
 

@@ -16,14 +16,14 @@ INACTIVE: Final = -(1 << 62)
 MOST_WAITING: Final = 64
 
 
-def lanes_in_warps(places: Ints, mask: Bools | None) -> Ints:
+def lanes_in_warps(byte_offsets: Ints, mask: Bools | None) -> Ints:
     """Places in bytes, 32 lanes to a row; lanes that are masked or fill up the last warp are inactive."""
-    places = places.reshape(-1)
+    byte_offsets = byte_offsets.reshape(-1)
     if mask is not None:
-        places = np.where(mask.reshape(-1), places, INACTIVE)
-    if places.size % WARP_LANES:
-        places = np.pad(places, (0, -places.size % WARP_LANES), constant_values=INACTIVE)
-    return places.reshape(-1, WARP_LANES)
+        byte_offsets = np.where(mask.reshape(-1), byte_offsets, INACTIVE)
+    if byte_offsets.size % WARP_LANES:
+        byte_offsets = np.pad(byte_offsets, (0, -byte_offsets.size % WARP_LANES), constant_values=INACTIVE)
+    return byte_offsets.reshape(-1, WARP_LANES)
 
 
 def sectors_of(warps: Ints, itemsize: int) -> tuple[int, int]:
@@ -70,8 +70,8 @@ class Waiting:
 
     def counted(self) -> tuple[int, int]:
         if self._whole:
-            places = np.concatenate(self._whole).astype(np.int64) - self._start
-            self._warps.append(places.reshape(-1, WARP_LANES))
+            byte_offsets = np.concatenate(self._whole).astype(np.int64) - self._start
+            self._warps.append(byte_offsets.reshape(-1, WARP_LANES))
         if not self._warps:
             return 0, 0
         warps = np.concatenate(self._warps)

@@ -216,7 +216,7 @@ def joined(traces: Iterable[KernelTrace]) -> KernelTrace:
     from dataclasses import replace
 
     listed = tuple(traces)
-    launches = [launch for one in listed for launch in one.launches]
+    launches = [launch for trace in listed for launch in trace.launches]
     numbered = tuple(replace(launch, index=number) for number, launch in enumerate(launches))
     return replace(listed[0], launches=numbered)
 

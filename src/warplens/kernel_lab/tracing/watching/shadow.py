@@ -65,13 +65,13 @@ class Area:
     def units(self, chosen: Flags) -> npt.NDArray[np.int64]:
         """Places of the chosen units; `chosen` has the shape that `of` gives."""
         if self.offsets is not None:
-            found: npt.NDArray[np.int64] = self.offsets[chosen]
-            return found
-        places = np.full(self.shape, self.first, np.int64)
+            selected: npt.NDArray[np.int64] = self.offsets[chosen]
+            return selected
+        positions = np.full(self.shape, self.first, np.int64)
         for axis, (size, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
             steps = np.arange(size, dtype=np.int64) * stride
-            places += steps.reshape([-1 if other == axis else 1 for other in range(len(self.shape))])
-        return places[chosen]
+            positions += steps.reshape([-1 if dimension == axis else 1 for dimension in range(len(self.shape))])
+        return positions[chosen]
 
 
 class Shadow:
@@ -124,9 +124,9 @@ class Shadow:
 
     def _undefined(self, area: Area) -> Iterator[Conflict]:
         if self.undefined is not None:
-            found = area.of(self.undefined)
-            if _any(found):
-                yield Conflict("uninitialised_read", area.units(found), None)
+            flags = area.of(self.undefined)
+            if _any(flags):
+                yield Conflict("uninitialised_read", area.units(flags), None)
 
     def _define(self, area: Area) -> None:
         if self.undefined is not None:

@@ -21,13 +21,13 @@ class Sites:
     def __init__(self, outermost: CodeType) -> None:
         """`outermost` is the interpreter's own function that calls the kernel: frames above it are the host's."""
         self._outermost = outermost
-        self._known: dict[tuple[int, ...], int] = {}
+        self._by_frames: dict[tuple[int, ...], int] = {}
         self._sites: list[Site] = []
         self._by_place: dict[tuple[Place, ...], int] = {}
         self._inner: dict[int, bool] = {}
         self._codes: list[CodeType] = []
 
-    def here(self) -> int:
+    def running(self) -> int:
         """Number of the statement that is running; the frames of Triton and of this package are passed over."""
         key: list[int] = []
         frames: list[FrameType] = []
@@ -43,10 +43,10 @@ class Sites:
             elif code is self._outermost:
                 break
             frame = frame.f_back
-        found = self._known.get(tuple(key))
-        if found is None:
-            found = self._known[tuple(key)] = self._add(frames)
-        return found
+        number = self._by_frames.get(tuple(key))
+        if number is None:
+            number = self._by_frames[tuple(key)] = self._add(frames)
+        return number
 
     def all(self) -> tuple[Site, ...]:
         return tuple(self._sites)
@@ -78,13 +78,13 @@ def source_line_of(frame: FrameType) -> Place:
 
 def host_path() -> tuple[Place, ...]:
     """Where the launch was made: the innermost calls, the outer one first."""
-    places: list[Place] = []
+    calls: list[Place] = []
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and len(places) < MOST_HOST_FRAMES:
+    while frame is not None and len(calls) < MOST_HOST_FRAMES:
         if not is_inner_file(frame.f_code.co_filename):
-            places.append(source_line_of(frame))
+            calls.append(source_line_of(frame))
         frame = frame.f_back
-    return tuple(reversed(places))
+    return tuple(reversed(calls))
 
 
 def is_inner_file(file: str) -> bool:

@@ -20,13 +20,13 @@ def sources_of(launch: Launch) -> tuple[tuple[SceneSource, ...], tuple[str, ...]
     for file in files:
         sites = [site for site in launch.sites if site.file == file]
         first = [launch.line] if file == launch.file else []
-        found = _functions(file, sites, first)
-        if found is None:
+        functions = _functions(file, sites, first)
+        if functions is None:
             notes.append(
                 f"{Path(file).name or 'the kernel'}: its text is not here, or not as it was when it was traced"
             )
         else:
-            sources += found
+            sources += functions
     return tuple(sources), tuple(notes)
 
 
@@ -47,8 +47,8 @@ def _functions(file: str, sites: Sequence[Site], first: Sequence[int]) -> list[S
     if not all(_says(lines, site) for site in sites):
         return None
     spans = _spans(tree)
-    wanted = {span for line in [*first, *(site.line for site in sites)] if (span := _holding(spans, line))}
-    return [SceneSource(file, begin, tuple(lines[begin - 1 : end])) for begin, end in sorted(wanted)]
+    traced_spans = {span for line in [*first, *(site.line for site in sites)] if (span := _holding(spans, line))}
+    return [SceneSource(file, begin, tuple(lines[begin - 1 : end])) for begin, end in sorted(traced_spans)]
 
 
 def _says(lines: Sequence[str], site: Site) -> bool:
@@ -58,7 +58,7 @@ def _says(lines: Sequence[str], site: Site) -> bool:
 def _spans(tree: ast.AST) -> list[tuple[int, int]]:
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     return [
-        (min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno or node.lineno)
+        (min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]), node.end_lineno or node.lineno)
         for node in functions
     ]
 

@@ -34,16 +34,16 @@ class UndefinedMemory:
     def flags(self, storage: Any) -> Flags | None:
         """One flag per byte, True where undefined; None where all of it is defined. Shared, not copied."""
         address = storage.data_ptr()
-        found = self._flags.get(address)
-        if found is None:
+        entry = self._flags.get(address)
+        if entry is None:
             return None
-        reference, flags = found
+        reference, flags = entry
         if reference.expired() or len(flags) != storage.nbytes():
             del self._flags[address]
             return None
         return flags
 
-    def made(self, tensor: Any) -> None:
+    def mark_undefined(self, tensor: Any) -> None:
         from torch.multiprocessing.reductions import StorageWeakRef
 
         storage = tensor.untyped_storage()
@@ -120,14 +120,14 @@ def _follow(memory: UndefinedMemory, schema: Any, args: Any, kwargs: Any, result
 
     if schema.name in MAKE_UNDEFINED:
         if isinstance(result, torch.Tensor):
-            memory.made(result)
+            memory.mark_undefined(result)
         return
     if schema.name in ONLY_METADATA:
         return
-    for place, argument in enumerate(schema.arguments):
+    for position, argument in enumerate(schema.arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:
             continue
-        value = kwargs.get(argument.name, args[place] if place < len(args) else None)
+        value = kwargs.get(argument.name, args[position] if position < len(args) else None)
         for tensor in value if isinstance(value, list | tuple) else (value,):
             if isinstance(tensor, torch.Tensor):
                 memory.written(tensor)

@@ -12,8 +12,8 @@ def attention(
     first = tl.program_id(0) * BLOCK
     rows = first + tl.arange(0, BLOCK)
     inner = tl.arange(0, WIDTH)
-    places = head + rows[:, None] * WIDTH + inner[None, :]
-    q = tl.load(q_ptr + places, mask=rows[:, None] < length, other=0.0)
+    offsets = head + rows[:, None] * WIDTH + inner[None, :]
+    q = tl.load(q_ptr + offsets, mask=rows[:, None] < length, other=0.0)
 
     highest = tl.full((BLOCK,), -float("inf"), dtype=tl.float32)
     total = tl.zeros((BLOCK,), dtype=tl.float32)
@@ -23,10 +23,10 @@ def attention(
         keys = start + tl.arange(0, BLOCK)
         k = tl.load(k_ptr + head + keys[None, :] * WIDTH + inner[:, None], mask=keys[None, :] < length, other=0.0)
         v = tl.load(v_ptr + head + keys[:, None] * WIDTH + inner[None, :], mask=keys[:, None] < length, other=0.0)
-        seen = keys[None, :] < length
+        visible = keys[None, :] < length
         if CAUSAL:
-            seen = seen & (keys[None, :] <= rows[:, None])
-        score = tl.where(seen, tl.dot(q, k) * scale, -float("inf"))
+            visible = visible & (keys[None, :] <= rows[:, None])
+        score = tl.where(visible, tl.dot(q, k) * scale, -float("inf"))
         higher = tl.maximum(highest, tl.max(score, axis=1))
         weights = tl.exp(score - higher[:, None])
         shrink = tl.exp(highest - higher)
@@ -34,4 +34,4 @@ def attention(
         out = tl.dot(weights, v, out * shrink[:, None])
         highest = higher
 
-    tl.store(out_ptr + places, out / total[:, None], mask=rows[:, None] < length)
+    tl.store(out_ptr + offsets, out / total[:, None], mask=rows[:, None] < length)

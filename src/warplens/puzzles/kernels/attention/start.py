@@ -27,8 +27,8 @@ def attention(
     head = tl.program_id(1) * length * WIDTH
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inner = tl.arange(0, WIDTH)
-    places = head + rows[:, None] * WIDTH + inner[None, :]
-    q = tl.load(q_ptr + places, mask=rows[:, None] < length, other=0.0)
+    offsets = head + rows[:, None] * WIDTH + inner[None, :]
+    q = tl.load(q_ptr + offsets, mask=rows[:, None] < length, other=0.0)
 
     # TODO: this is the first block of keys only.
     keys = tl.arange(0, BLOCK)
@@ -41,4 +41,4 @@ def attention(
     total = tl.sum(weights, axis=1)
     out = tl.dot(weights, v)
 
-    tl.store(out_ptr + places, out / total[:, None], mask=rows[:, None] < length)
+    tl.store(out_ptr + offsets, out / total[:, None], mask=rows[:, None] < length)

@@ -19,8 +19,8 @@ def spots_of(accesses: Sequence[TracedAccess], launch: Launch) -> tuple[Spot, ..
 
 
 def spot_of(launch: Launch, program: Sequence[int], site: int) -> Spot:
-    place, text = launch.sites[site], f"program {coordinates(program, launch.grid)}"
-    return Spot(text, number_of(program, launch.grid), place.line, place.statement)
+    statement, text = launch.sites[site], f"program {coordinates(program, launch.grid)}"
+    return Spot(text, number_of(program, launch.grid), statement.line, statement.statement)
 
 
 def program_text(number: int, launch: Launch) -> str:
