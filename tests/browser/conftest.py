@@ -18,6 +18,11 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 READY = "html[data-ready]"
+HANG_MS = 300_000
+"""The only limit of these tests, for starting, loading, waiting and saving: a hundred times what each takes."""
+SETTLED = Path(__file__).with_name("settled.js")
+SLOW_MS = int(os.environ.get("WARPLENS_SLOW_PAGE", "0"))
+"""By how much each timer and frame of the page is late: a test that counts on a quick page fails with 300."""
 
 
 def missing(what: str) -> Any:
@@ -36,7 +41,7 @@ def browser() -> Iterator[Any]:
         missing("Playwright is not installed")
     path = next(filter(None, map(shutil.which, BROWSERS)), None) or missing("no Chromium on this machine")
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        launched = playwright.chromium.launch(executable_path=path, args=FLAGS, timeout=HANG_MS)
         yield launched
         launched.close()
 
@@ -64,13 +69,22 @@ class Opened:
         self.page.mouse.move(0, 0)
         self.page.goto("about:blank")
 
-    def goto(self, state: str = "") -> Opened:
+    def goto(self, state: str = "", ready: str = READY) -> Opened:
         # A fresh address each time: changing only what follows # would not load the page again.
         self.page.goto("about:blank")
         self.requests.clear()
         self.page.goto(f"file://{self.path}{'#' + state if state else ''}")
-        self.page.wait_for_selector(READY)
+        self.page.wait_for_selector(ready)
         return self
+
+    def settled(self) -> Opened:
+        """Once the page has drawn what it was told and has nothing left to do: no frame, no timer."""
+        self.js("() => settled()")
+        return self
+
+    def until(self, condition: str, argument: Any = None) -> None:
+        """Once a script gives something true."""
+        self.page.wait_for_function(condition, arg=argument)
 
     def js(self, script: str, argument: Any = None) -> Any:
         return self.page.evaluate(script, argument)
@@ -95,7 +109,6 @@ class Opened:
 
 CHANGES = """async steps => {
   const act = ACT;
-  const frame = () => new Promise(requestAnimationFrame);
   const counts = [];
   const count = records => {
     for (const each of records) counts[counts.length - 1] += Math.max(1, each.addedNodes.length + each.removedNodes.length);
@@ -105,8 +118,7 @@ CHANGES = """async steps => {
   for (let step = 0; step < steps; step++) {
     counts.push(0);
     act(step);
-    await frame();
-    await frame();
+    await settled();
     count(observer.takeRecords());
   }
   observer.disconnect();
@@ -143,17 +155,26 @@ def idle_pages() -> list[Any]:
     return []
 
 
+def new_page(browser: Any) -> Any:
+    page = browser.new_page()
+    page.set_default_timeout(HANG_MS)
+    page.add_init_script(f"window.SLOW_MS = {SLOW_MS}; {SETTLED.read_text()}")
+    return page
+
+
 @pytest.fixture
 def show(browser: Any, idle_pages: list[Any]) -> Iterator[Callable[..., Opened]]:
     """Opens a page file: `show(path, "steps=3", width=1920, dark=True)`."""
     opened = []
 
-    def open_page(path: Path, state: str = "", *, width: int = 1280, height: int = 900, dark: bool = False) -> Opened:
-        page = idle_pages.pop() if idle_pages else browser.new_page()
+    def open_page(
+        path: Path, state: str = "", *, width: int = 1280, height: int = 900, dark: bool = False, ready: str = READY
+    ) -> Opened:
+        page = idle_pages.pop() if idle_pages else new_page(browser)
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme="dark" if dark else "light")
         opened.append(Opened(page, path))
-        return opened[-1].goto(state)
+        return opened[-1].goto(state, ready)
 
     yield open_page
     for each in opened:

@@ -178,7 +178,7 @@ def test_texts_stand_out_from_what_is_behind_them(written: Written, show: Show, 
     page = busy(show(written(TRAIN), BUSY, dark=dark))
     for state in ({}, {"q": "", "table": "kernels", "filter": "total_us>many"}, {"steps": "", "range": "0-10"}):
         page.state(**state)
-        page.page.wait_for_timeout(50)
+        page.settled()
         found = page.js(CONTRAST)
         assert found["texts"] > 200
         assert found["low"] == []
@@ -231,11 +231,11 @@ def test_the_theme_is_the_system_s_until_one_is_chosen(written: Written, show: S
         button.click()
         assert button.get_attribute("aria-label") == f"Theme: {label}"
         assert page.js(BACKGROUND) == background
-    page.page.wait_for_timeout(100)
+    page.settled()
     dark = page.js(CORNER)
     page.page.emulate_media(color_scheme="light")
     assert page.js(BACKGROUND) == LIGHT
-    page.page.wait_for_timeout(100)
+    page.settled()
     assert page.js(CORNER) != dark, "the charts follow the system too"
     chosen = show(written(TRAIN), "theme=dark")
     assert chosen.js(BACKGROUND) == DARK
@@ -246,7 +246,7 @@ def test_the_theme_is_the_system_s_until_one_is_chosen(written: Written, show: S
 def test_nothing_hangs_over_the_edge(written: Written, show: Show, width: int) -> None:
     """640 px is a window of 1280 at 200 %."""
     page = busy(show(written(EAGER), BUSY.replace("steps=5", "steps=2"), width=width))
-    page.page.wait_for_timeout(150)
+    page.settled()
     assert page.js("() => document.documentElement.scrollWidth") <= width
     over = page.js(
         """() => [...document.querySelectorAll('button, input, select, summary')].filter(each => {

@@ -53,7 +53,7 @@ def test_it_opens_from_disk_without_a_request_or_a_complaint(page_file: Path, sh
     page = show(page_file)
     for state in ({"stages": "ttir.ttgir.sass"}, {"raw": "1"}, {"line": "0.13"}, {"check": "1"}, {"facts": "0"}):
         page.state(**state)
-        page.page.wait_for_timeout(40)
+        page.settled()
     page.assert_quiet()
     assert len(page.requests) == 1
 
@@ -307,13 +307,10 @@ def test_of_twenty_thousand_lines_only_those_in_sight_are_in_the_document(long_f
     assert max(hovered) < MOST_CHANGES
 
 
-def test_a_damaged_page_says_so(page_file: Path, browser: Any, tmp_path: Path) -> None:
+def test_a_damaged_page_says_so(page_file: Path, show: Show, tmp_path: Path) -> None:
     html = page_file.read_text()
     place = html.index('id="data">') + 500
     broken = tmp_path / "broken.html"
     broken.write_text(html[:place] + html[place + 400 :])
-    page = browser.new_page()
-    page.goto(f"file://{broken}")
-    page.wait_for_selector(".failed")
-    assert "cannot be shown" in page.locator(".failed").inner_text()
-    page.close()
+    page = show(broken, ready=".failed")
+    assert "cannot be shown" in page.page.locator(".failed").inner_text()

@@ -120,7 +120,7 @@ def test_both_timelines_are_drawn_from_their_first_step(page: Any, comparison: w
     assert B.name in text
     # Right after the common beginning both traces run their first kernels: both GPU lanes have colour there.
     page.state(view="-2000-300000")
-    page.page.wait_for_timeout(100)
+    page.settled()
     drawn = page.js(
         """() => {
           const canvas = document.querySelector('.tl-stage > canvas');

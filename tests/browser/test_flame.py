@@ -269,7 +269,7 @@ def test_a_search_states_its_share(page: Any, profile: warplens.Profile) -> None
     page.page.keyboard.type("LayerNorm")
     text = page.page.locator(".flame-text").inner_text()
     assert f"“LayerNorm” is in {found:,} frames: {100 * ns / tree.total_ns[0]:.1f} % of GPU time." in text
-    page.page.wait_for_timeout(50)
+    page.settled()
     assert page.js(PIXELS) != before, "what does not match is dimmed"
     page.page.keyboard.press("Escape")
     assert "LayerNorm" not in page.page.locator(".flame-text").inner_text()

@@ -36,8 +36,7 @@ def test_a_link_leads_there_takes_the_keyboard_along_and_back_returns(written: W
     page.page.keyboard.press("]")
     assert page.js("() => warplens.store.text('event')") not in ("", event)
     page.page.go_back()
-    page.page.wait_for_timeout(100)
-    assert page.js("() => warplens.store.text('event')") == ""
+    page.until("() => warplens.store.text('event') === ''")
     assert page.page.locator("h1").is_visible()
     page.assert_quiet()
 
@@ -54,7 +53,7 @@ def test_numbers_lead_to_sections(written: Written, show: Show) -> None:
 def test_a_link_reopens_at_the_same_place(written: Written, show: Show) -> None:
     page = show(written(EAGER))
     page.js("() => warplens.go({to: 'table', table: 'ops', row: 3})")
-    page.page.wait_for_timeout(300)
+    page.settled()
     again = show(written(EAGER), page.js("() => location.hash.slice(1)"))
     assert again.js(IN_SIGHT, "tables")
     assert again.js("() => warplens.store.text('row')") == "3"
@@ -157,8 +156,10 @@ def test_the_wheel_scrolls_the_page_also_after_a_click(written: Written, show: S
     box = stage.bounding_box()
     page.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 20)
     view = page.js("() => warplens.store.text('view')")
+    before = page.js("() => scrollY")
     page.page.mouse.wheel(0, 300)
-    page.page.wait_for_timeout(150)
+    page.until("before => scrollY > before", before)
+    page.settled()
     assert page.js("() => warplens.store.text('view')") == view
 
 
@@ -177,7 +178,7 @@ def test_idle_time_on_a_gpu_says_why(written: Written, show: Show) -> None:
     page.state(view=f"{gap[0] - gap[1]}-{gap[0] + 2 * gap[1]}")
     stage = page.page.locator("#timeline [role=application]")
     stage.scroll_into_view_if_needed()
-    page.page.wait_for_timeout(150)
+    page.settled()
     box = page.page.locator("#timeline canvas").last.bounding_box()
     page.page.mouse.move(box["x"] + box["width"] / 2, stage.bounding_box()["y"] + 12)
     assert gap[2] in page.page.locator(".tip:visible").inner_text()

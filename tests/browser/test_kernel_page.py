@@ -51,7 +51,7 @@ def test_it_opens_from_disk_without_a_request_or_a_complaint(page_file: Path, sh
         {"banks": "64.64.2.matrix.0.1"},
     ):
         page.state(**state)
-        page.page.wait_for_timeout(60)
+        page.settled()
     page.assert_quiet()
     assert len(page.requests) == 1
 
@@ -83,7 +83,7 @@ def test_launches_can_be_chosen(page_file: Path, show: Show) -> None:
     [program, faulty, op] = page.js("() => [warplens.ids(), warplens.launch.faults[0].program, warplens.op]")
     assert program == faulty != [0, 0, 0]
     assert op == -1
-    page.page.wait_for_timeout(300)
+    page.settled()
     assert page.js("() => location.hash") == "#launch=1"
 
 
@@ -277,7 +277,7 @@ def test_the_block_of_an_operation_can_be_taken_to_the_banks(page_file: Path, sh
     assert page.page.locator("#bank-rows").input_value() == "16"
     page.page.locator("#bank-swizzle").check()
     assert "Swizzle: vectors of 4" in page.page.locator("#bank-said").inner_text()
-    page.page.wait_for_timeout(300)
+    page.settled()
     assert "banks=16.16.4.column.0.1" in page.js("() => location.hash")
 
 
@@ -305,7 +305,7 @@ def test_two_of_four_dimensions_are_shown_and_the_others_follow_the_program(tmp_
     sliders = page.page.locator("[data-tensor] input[data-dim]")
     assert [sliders.nth(at).input_value() for at in range(2)] == ["1", "1"]
     sliders.nth(0).fill("0")
-    page.page.wait_for_timeout(300)
+    page.settled()
     assert "dims=2.3.0.f.0.0" in page.js("() => decodeURIComponent(location.hash)")
     page.page.get_by_label("rows of x_ptr").select_option("1")
     assert "rows: dimension 1, columns: dimension 3" in page.page.locator("[data-tensor]").inner_text()
@@ -386,7 +386,7 @@ def test_every_control_and_picture_has_a_name_and_a_twin(page_file: Path, show: 
     )
     assert len(labels) == 8
     assert all(len(label) > 20 for label in labels)
-    page.page.wait_for_timeout(100)
+    page.settled()
     for section, columns in {"programs": "Operations", "tensors": "Masked lanes", "banks": "Banks"}.items():
         assert columns in page.page.locator(f"#{section} table").last.inner_text()
     ids = page.js("() => [...document.querySelectorAll('[id]')].map(each => each.id)")
@@ -422,16 +422,13 @@ def test_help_lists_the_keys(page_file: Path, show: Show) -> None:
     assert page.js("() => warplens.store.text('show')") == "programs"
 
 
-def test_a_damaged_page_says_so(page_file: Path, browser: Any, tmp_path: Path) -> None:
+def test_a_damaged_page_says_so(page_file: Path, show: Show, tmp_path: Path) -> None:
     html = page_file.read_text()
     place = html.index('id="data">') + 2000
     broken = tmp_path / "broken.html"
     broken.write_text(html[:place] + html[place + 400 :])
-    page = browser.new_page()
-    page.goto(f"file://{broken}")
-    page.wait_for_selector(".failed")
-    assert "cannot be shown" in page.locator(".failed").inner_text()
-    page.close()
+    page = show(broken, ready=".failed")
+    assert "cannot be shown" in page.page.locator(".failed").inner_text()
 
 
 def test_a_grid_of_three_dimensions_is_shown_slice_by_slice(tmp_path: Path, show: Show) -> None:

@@ -19,7 +19,7 @@ EAGER = ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz"
 @pytest.mark.parametrize("trace", SAMPLES, ids=lambda path: path.stem)
 def test_it_opens_from_disk_without_a_request_or_a_complaint(trace: Path, written: Written, show: Show) -> None:
     page = show(written(trace))
-    page.page.wait_for_timeout(200)
+    page.settled()
     page.assert_quiet()
     profile = warplens.open(trace, cache=False)
     assert page.page.locator("h1").inner_text() == trace.name
@@ -79,23 +79,20 @@ def test_names_that_look_like_markup_stay_text(tmp_path: Path, show: Show) -> No
     states += [{"table": table, "row": "0"} for table in ("kernels", "ops", "op_shapes", "modules", "python_lines")]
     for state in states:
         page.state(**state)
-        page.page.wait_for_timeout(60)
+        page.settled()
     assert page.page.locator("img").count() == 0
     assert page.page.title().endswith("evil.json")
     assert NASTY[0] in page.page.locator("#timeline").inner_text()
     page.assert_quiet()
 
 
-def test_a_damaged_page_says_so(written: Written, show: Show, browser: Any, tmp_path: Path) -> None:
+def test_a_damaged_page_says_so(written: Written, show: Show, tmp_path: Path) -> None:
     html = written(EAGER).read_text()
     place = html.index('id="data">') + 2000
     broken = tmp_path / "broken.html"
     broken.write_text(html[:place] + html[place + 400 :])
-    page = browser.new_page()
-    page.goto(f"file://{broken}")
-    page.wait_for_selector(".failed")
-    assert "cannot be shown" in page.locator(".failed").inner_text()
-    page.close()
+    page = show(broken, ready=".failed")
+    assert "cannot be shown" in page.page.locator(".failed").inner_text()
 
 
 def test_a_comparison_opens_with_both_traces(tmp_path: Path, show: Show) -> None:
@@ -110,5 +107,5 @@ def test_a_comparison_opens_with_both_traces(tmp_path: Path, show: Show) -> None
     text = page.page.locator("#timeline").inner_text()
     assert a.name in text
     assert b.name in text
-    page.page.wait_for_timeout(200)
+    page.settled()
     page.assert_quiet()

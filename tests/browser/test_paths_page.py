@@ -229,7 +229,7 @@ def test_a_link_reopens_the_choices_and_the_zoom(flame: Callable[..., Any]) -> N
     tree = opened(SHADOW).tree()
     heaviest = max(np.flatnonzero(tree.parent == 0).tolist(), key=lambda node: tree.total("flops16")[node])
     assert name == tree.name[heaviest]
-    page.page.wait_for_timeout(300)
+    page.settled()
     again = flame(SHADOW, page.js("() => location.hash.slice(1)"))
     assert again.page.locator(".flame-crumbs [aria-current]").get_attribute("title") == name
     assert "FLOP of flops16" in text_of(again)

@@ -44,7 +44,7 @@ def test_the_page_in_pictures(written: Written, show: Show, tmp_path: Path, widt
         section.scroll_into_view_if_needed()
         if chart == "flame":
             page.page.wait_for_selector("#flame .is-made")
-        page.js("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        page.settled()
         pictures[chart] = section.screenshot(animations="disabled")
     kinds = page.js("() => warplens.header.colours")
     gemm = int(kinds["GEMM"].removeprefix("#"), 16)

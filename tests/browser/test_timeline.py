@@ -56,7 +56,7 @@ def test_the_wheel_zooms_where_the_pointer_is(page: Any) -> None:
     page.page.keyboard.down("Control")
     page.page.mouse.wheel(0, -400)
     page.page.keyboard.up("Control")
-    page.page.wait_for_timeout(100)
+    page.until("() => warplens.store.get('view')")
     after = view(page)
     assert after[1] - after[0] < before[1] - before[0]
     assert after[0] > before[0]
@@ -76,7 +76,7 @@ def test_a_drag_moves_and_a_shift_drag_selects(page: Any) -> None:
         page.page.mouse.move(box["x"] + (start + end) / 2 * box["width"], y)
         page.page.mouse.move(box["x"] + end * box["width"], y)
         page.page.mouse.up()
-        page.page.wait_for_timeout(60)
+        page.settled()
 
     before = view(page)
     drag(0.4, 0.6)
@@ -134,7 +134,7 @@ def test_a_click_selects_what_is_under_it(page: Any) -> None:
     )
     start, end = page.js("row => [warplens.scene.start(row), warplens.scene.end(row)]", longest)
     page.state(view=f"{start - (end - start)}-{end + (end - start)}")
-    page.page.wait_for_timeout(150)
+    page.settled()
     box = page.page.locator(STAGE).bounding_box()
     found = set()
     for y in range(4, 160, 6):
@@ -146,25 +146,25 @@ def test_a_click_selects_what_is_under_it(page: Any) -> None:
 def test_the_legend_hides_a_category(page: Any) -> None:
     chip = page.page.locator("#timeline .tl-legend button", has_text="GEMM").first
     chip.click()
-    page.page.wait_for_timeout(400)
+    page.settled()
     assert page.js("() => warplens.store.get('hide')") == ["GEMM"]
     assert (
         page.page.locator("#timeline .tl-legend button", has_text="GEMM").first.get_attribute("aria-pressed") == "false"
     )
     chip.click()
-    page.page.wait_for_timeout(400)
+    page.settled()
     assert page.js("() => warplens.store.get('hide')") == []
 
 
 def test_search_goes_from_match_to_match(page: Any) -> None:
     page.page.keyboard.press("/")
     page.page.keyboard.type("softmax")
-    page.page.wait_for_timeout(200)
+    page.settled()
     page.page.locator(STAGE).focus()
     seen = []
     for _ in range(3):
         page.page.keyboard.press("n")
-        page.page.wait_for_timeout(50)
+        page.settled()
         row = int(page.js("() => warplens.store.text('event')").split(":")[1])
         assert "softmax" in page.js("row => warplens.scene.name(row) + warplens.scene.short(row)", row).lower()
         seen.append(row)
@@ -174,7 +174,7 @@ def test_search_goes_from_match_to_match(page: Any) -> None:
 def test_the_address_reopens_the_view(page: Any, written: Written, show: Show) -> None:
     row = page.js("() => warplens.scene.data.gpuRow[5]")
     page.state(event=f"0:{row}", view="1000000-9000000", hide="GEMM", colour="kernel", theme="dark")
-    page.page.wait_for_timeout(400)
+    page.settled()
     address = page.js("() => location.hash.slice(1)")
     again = show(written(EAGER), address)
     for key in ("event", "view", "hide", "colour", "theme"):

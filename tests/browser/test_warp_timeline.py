@@ -65,7 +65,7 @@ def test_regions_have_the_colours_of_the_legend(page: Any) -> None:
     assert page.js(PIXEL, ["warp 5", 250]) == colour(page, "wait mma")
     assert page.js(PIXEL, ["warp 9", 250]) == colour(page, "tma load")
     page.page.locator("[data-category='mma']").click()
-    page.page.wait_for_timeout(100)
+    page.settled()
     assert page.js(PIXEL, ["warp 1", 250]) != colour(page, "mma")
 
 
