@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support import write_trace
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     import warplens
 
 FIRST_TS = 3_843_680_428_000
+
+# The same examples in every run, and none fails for taking long: that says how busy the machine is.
+settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 
 # A file's tests stay with one worker, so that the files that take the longest must not be begun last.

@@ -13,7 +13,7 @@ Pairs = list[tuple[int, int]]
 
 points = st.integers(-LIMIT, LIMIT)
 pairs = st.lists(st.tuples(points, points), max_size=12)
-checked = settings(max_examples=400, derandomize=True, deadline=None)
+checked = settings(max_examples=400)
 
 
 def union_of(intervals: Pairs) -> Union:

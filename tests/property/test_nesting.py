@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from warplens.passes.nest import Nesting, _sequential, nest_lane
 
-checked = settings(max_examples=300, derandomize=True, deadline=None)
+checked = settings(max_examples=300)
 Forest = list[Any]
 """Trees as nested lists: each entry is the list of its children."""
 

@@ -174,7 +174,7 @@ TEXTS = st.one_of(
 ARGUMENTS = st.lists(st.one_of(TENSORS, TEXTS, st.none(), st.lists(TENSORS, max_size=3).map(tuple)), max_size=16)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(ARGUMENTS, st.integers(0, 1 << 62))
 def test_no_arguments_raise(args: list[Argument], chunks: int) -> None:
     for op in OPS:

@@ -27,7 +27,7 @@ torch = pytest.importorskip("torch")
 flop_counter = pytest.importorskip("torch.utils.flop_counter")
 
 SIZES = st.integers(1, 300)
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=60)
 
 
 def torch_flop(op: str, *args: Any, out: Any = None) -> int:

@@ -18,7 +18,7 @@ if not hasattr(signal, "setitimer"):
     pytest.skip("this system has no timer of CPU time", allow_module_level=True)
 
 from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter
-from warplens.puzzles import limits
+from warplens.puzzles import child, limits
 from warplens.puzzles.catalogue import find
 from warplens.puzzles.checking import AnswerCheck, check_file
 from warplens.puzzles.child import check_answers
@@ -195,3 +195,18 @@ def test_a_file_that_does_not_end_when_it_is_imported_is_named_with_its_line(tmp
     check = check_file(file, find("long_row_sum"), LONG)
     assert check.report.trouble == "learner.py, line 19: was still running when the time was up, outside of its kernel"
     assert the_line(check) == 19
+
+
+@pytest.mark.parametrize(("ending", "trouble"), [
+    ("time.sleep(3600)", "it did not end within 1 s, so its process was ended"),
+    ("os.kill(os.getpid(), signal.SIGKILL)", "its process was killed, as the system does where memory runs out"),
+], ids=["silent", "killed"])  # fmt: skip
+def test_a_silent_answer_is_told_apart_from_one_that_the_system_kills(
+    ending: str, trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = answer(tmp_path, extra=f"\n\nimport os, signal, time\n{ending}\n")
+    # However slow this machine is, the first does not end by itself, and the second has all the time it needs.
+    monkeypatch.setattr(child, "START_SECONDS", 0 if "sleep" in ending else LONG)
+    (result,) = check_answers([(file, find("long_row_sum"))], tmp_path, 1.0)
+    assert result.report.trouble == f"learner.py: {trouble}"
+    assert result.trace is None

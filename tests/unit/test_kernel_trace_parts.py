@@ -41,7 +41,7 @@ def blocks(draw: st.DrawFn) -> tuple[Any, Any, int]:
     return (START + offsets * itemsize).astype(np.uint64), mask, itemsize
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(blocks(), st.booleans())
 def test_a_block_gives_back_its_pointers_and_mask(block: tuple[Any, Any, int], keep: bool) -> None:
     pointers, mask, itemsize = block
@@ -54,7 +54,7 @@ def test_a_block_gives_back_its_pointers_and_mask(block: tuple[Any, Any, int], k
     assert pattern == (0 if keep or described.pattern.strides is not None else -1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(blocks())
 def test_cells_are_the_active_elements(block: tuple[Any, Any, int]) -> None:
     pointers, mask, itemsize = block
@@ -77,7 +77,7 @@ def slow_sectors(places: list[int | None], itemsize: int) -> tuple[int, int]:
     return touched, fewest
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(blocks(), st.integers(0, 7))
 def test_sectors_equal_a_count_by_hand(block: tuple[Any, Any, int], shift: int) -> None:
     pointers, mask, itemsize = block
@@ -122,7 +122,7 @@ def slow_races(accesses: list[tuple[int, str, list[int]]]) -> set[tuple[str, int
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(
         st.tuples(
@@ -172,7 +172,7 @@ def test_elements_of_several_units() -> None:
     assert np.flatnonzero(shadow.last_writes).tolist() == [4, 5, 8, 9]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.floats(width=32))
 def test_bfloat16_rounds_as_pytorch_does(value: float) -> None:
     torch = pytest.importorskip("torch")

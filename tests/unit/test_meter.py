@@ -259,7 +259,7 @@ def test_a_sampled_meter_goes_on_by_itself_until_it_is_closed() -> None:
     assert meter.joules() == 100 * (next(seconds) - 1) >= 400
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     watts=st.floats(150, 700),
     call_us=st.floats(2, 2000),

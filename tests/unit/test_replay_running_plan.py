@@ -30,7 +30,7 @@ from warplens.replay.running.supervisor import run_plan
 
 pytest.importorskip("torch")
 
-CPU = RunOptions(device="cpu", min_repeats=6, max_repeats=20)
+CPU = RunOptions(device="cpu", min_repeats=6, max_repeats=20, unit_timeout=HANG_SECONDS)
 OPS = """
 import os, pathlib, sys, time
 import torch
@@ -212,12 +212,12 @@ def test_done_units_are_kept_and_others_run_again(tmp_path: Path) -> None:
     calls = log(tmp_path)
     assert calls > 5
     (tmp_path / "mended").touch()
-    second = run(tmp_path, *units, options=replace(CPU, unit_timeout=77))
+    second = run(tmp_path, *units, options=replace(CPU, unit_timeout=2 * HANG_SECONDS))
     assert {each.status for each in second.units} == {"done"}
     assert log(tmp_path) == calls, "a done unit is not run again"
     assert by_id(second)["counted"] == by_id(first)["counted"]
 
-    again = run(tmp_path, *units, options=replace(CPU, unit_timeout=77))
+    again = run(tmp_path, *units, options=replace(CPU, unit_timeout=2 * HANG_SECONDS))
     assert replace(again, options={}) == replace(second, options={}), "nothing is left to do, nothing is lost"
 
     with pytest.raises(UsageError, match="holds a run with another seed"):
@@ -246,7 +246,7 @@ from warplens.replay.running.options import RunOptions
 from warplens.replay.running.supervisor import run_plan
 signal.signal(signal.SIGINT, signal.default_int_handler)
 folder = Path(sys.argv[1])
-options = RunOptions(device="cpu", min_repeats=6, max_repeats=20, imports=("replaytest_ops",))
+options = RunOptions(device="cpu", min_repeats=6, max_repeats=20, unit_timeout=900, imports=("replaytest_ops",))
 try:
     run_plan(folder / "plan.json", folder / "result.json", options, lambda each: print(each.unit, flush=True))
 except KeyboardInterrupt:
