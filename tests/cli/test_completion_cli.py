@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support import HANG_SECONDS
 from warplens.cli import VERBS, build_parser, main
 from warplens.cli.completion.commands import commands_of
 
@@ -51,7 +52,7 @@ def answers(shell: str, path: Path, line: str) -> list[str]:
     else:
         words = " ".join(f'"{word}"' for word in line.split(" "))
         command = ["zsh", "-f", "-c", f"{ZSH_STUBS} source {path}; words=({words}); CURRENT=$#words; _warplens"]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, check=True)
     assert finished.stderr == ""
     return [text.partition("\t")[0] for text in finished.stdout.split("\n")]
 
@@ -61,7 +62,7 @@ def test_a_shell_completes_verbs_options_and_values(
     shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = script_for(shell, tmp_path, capsys)
-    subprocess.run([shell, "-n", str(path)], check=True, timeout=60)
+    subprocess.run([shell, "-n", str(path)], check=True, timeout=HANG_SECONDS)
     for line, (expected, other) in TYPED.items():
         found = set(answers(shell, path, line))
         assert expected <= found, line

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support import ROOT, SAMPLES
+from support import HANG_SECONDS, ROOT, SAMPLES
 from warplens.cli import VERBS, build_parser, main
 from warplens.cli.verb import Verb, VerbGroup
 
@@ -23,7 +23,7 @@ CLOSED = "error: cannot write to stdout: Bad file descriptor\n"
 
 def shell(command: str) -> subprocess.CompletedProcess[str]:
     line = f"set -o pipefail; {command}".replace("warplens", WARPLENS).replace("TRACE", str(TRACE))
-    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=HANG_SECONDS, cwd=ROOT)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
