@@ -46,32 +46,46 @@ def check_answers(answers: Sequence[Answer], folder: Path, seconds: float = SECO
     while checked < len(answers):
         first = checked
         with _process(answers[checked:], traces[checked:], folder / "request.json", seconds) as process:
-            for line in _lines(process, seconds + START_SECONDS):
+            alarm = Alarm(process, seconds + START_SECONDS)
+            for line in alarm.lines():
                 trace = traces[checked]
                 yield AnswerResult(msgspec.json.decode(line, type=Report), trace if trace.exists() else None)
                 checked += 1
         asked_for_another = process.returncode == NEEDS_NEW_PROCESS and checked > first
         if checked < len(answers) and not asked_for_another:
             file, puzzle = answers[checked]
-            trouble = f"{file.name}: {_ending(process.returncode)}"
+            trouble = f"{file.name}: {alarm.reason() or _ending(process.returncode)}"
             yield AnswerResult(Report(puzzle.name, str(file), False, 0, len(puzzle.cases), trouble=trouble), None)
             checked += 1
 
 
-def _lines(process: subprocess.Popen[bytes], seconds: float) -> Iterator[bytes]:
-    """Lines of the child until it ends; it is killed where one of them takes too long."""
-    stream: IO[bytes] | None = process.stdout
-    assert stream is not None
-    while True:
-        alarm = Timer(seconds, process.kill)
-        alarm.start()
-        try:
-            line = stream.readline()
-        finally:
-            alarm.cancel()
-        if not line.endswith(b"\n"):
-            return
-        yield line
+class Alarm:
+    """Kills a child that is silent for too long, and knows that it did: the system kills too, for want of memory."""
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+        self._process, self._seconds, self._rang = process, seconds, False
+
+    def lines(self) -> Iterator[bytes]:
+        """Lines of the child until it ends."""
+        stream: IO[bytes] | None = self._process.stdout
+        assert stream is not None
+        while True:
+            timer = Timer(self._seconds, self._ring)
+            timer.start()
+            try:
+                line = stream.readline()
+            finally:
+                timer.cancel()
+            if not line.endswith(b"\n"):
+                return
+            yield line
+
+    def reason(self) -> str:
+        return f"it did not end within {self._seconds:.0f} s, so its process was ended" if self._rang else ""
+
+    def _ring(self) -> None:
+        self._rang = True
+        self._process.kill()
 
 
 @contextmanager
@@ -108,7 +122,7 @@ def _environment() -> dict[str, str]:
 
 def _ending(code: int) -> str:
     if code == -signal.SIGKILL:
-        return "it took too long, or too much memory, and its process was ended"
+        return "its process was killed, as the system does where memory runs out"
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}"
     return f"its process ended with status {code} before the check was done"

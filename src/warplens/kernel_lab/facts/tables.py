@@ -51,7 +51,7 @@ FACTS: Final = (
         "bank_conflicts", "most extra passes of an access of shared memory; null where none is modelled", "", pl.Int64
     ),
     Column("instructions", "machine instructions, each counted once", "", pl.Int64),
-    Column("compile_s", "time that compiling took", "s", pl.Float64),
+    Column("compile_s", "CPU time that compiling took", "s", pl.Float64),
     Column("failure", "why it did not compile", "", pl.String),
 )
 LINES: Final = (
