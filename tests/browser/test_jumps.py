@@ -59,6 +59,18 @@ def test_a_link_reopens_at_the_same_place(written: Written, show: Show) -> None:
     assert again.js("() => warplens.store.text('row')") == "3"
 
 
+def test_a_chain_of_ops_leads_to_its_longest_kernel_on_the_timeline(written: Written, show: Show) -> None:
+    page = show(written(EAGER))
+    page.page.locator('.card[data-code="WL205"] .links .link', has_text="longest on the timeline").first.click()
+    assert focused(page) == "timeline"
+    row = int(page.js("() => warplens.store.text('event')").split(":")[1])
+    profile = warplens.open(EAGER, cache=False)
+    (target, *_) = next(finding for finding in profile.findings() if finding.code == "WL205").targets
+    ops = profile.table("chains").to_dicts()[target.row]["ops"].split(" → ")
+    event = profile.gpu_events().row(by_predicate=pl.col("id") == row, named=True)
+    assert event["op"].removeprefix("aten::") in ops
+
+
 @pytest.mark.parametrize("trace", [EAGER, SYNC], ids=lambda path: path.stem)
 def test_the_longest_gap_is_the_one_the_card_tells_of(trace: Path, written: Written, show: Show) -> None:
     page = show(written(trace))

@@ -16,16 +16,13 @@ import warplens
 from page_reader import PageData
 from support import SAMPLES, Opened, kernel, launch, op
 from warplens.model.kinds import KINDS
-from warplens.model.targets import EventTarget, StepTarget
 from warplens.model.trace import empty_trace
 from warplens.outputs.html import page_bytes
 from warplens.outputs.html.events import (
-    Kept,
     choose_events,
     expected_parents,
     kept_parents,
     pack_scene,
-    page_target,
 )
 from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.records import ColumnSpec, PageHeader
@@ -250,12 +247,6 @@ def test_what_is_left_out_leaves_the_others_under_their_nearest_caller() -> None
         while at >= 0 and kept.place[at] < 0:
             at = int(old[at])
         assert parent[place] == (kept.place[at] if at >= 0 else -1)
-
-
-def test_a_target_is_the_events_row_on_the_page_and_gone_where_that_is_left_out() -> None:
-    kept = Kept(np.array([0, 2]), np.array([0, -1, 1]), 5)
-    assert [page_target(EventTarget(event), kept) for event in range(3)] == [EventTarget(0), None, EventTarget(1)]
-    assert page_target(StepTarget(1), kept) == StepTarget(1)
 
 
 def test_a_trace_without_events_gives_a_page() -> None:

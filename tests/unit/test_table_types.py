@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import msgspec
 import polars as pl
@@ -42,9 +44,11 @@ from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.tables import pack_table
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.tabular import csv_bytes, parquet_bytes
+from warplens.outputs.workbook import workbook_bytes
 from warplens.replay.result_file import empty_result, load
 
 SAMPLES = ROOT / "samples"
+SHEET = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 NAME = Column("name", "its name", "", pl.String)
 SIZE = Column("size_bytes", "its size", "bytes", pl.Int64)
 TIME = Column("time_us", "its time", "us", pl.Float64)
@@ -148,6 +152,18 @@ def differing(full: Iterable[Table], empty: Iterable[Table]) -> dict[str, set[st
         name: {each for each in shared if first[name][each] != second[name][each]} for name, shared in columns.items()
     }
     return {name: found for name, found in wrong.items() if found}
+
+
+def test_every_count_has_64_bits() -> None:
+    """Numbers of GPUs and steps keep the type that events have."""
+    numbers = {"device", "gpu", "step"}
+    narrow = {
+        (table.name, name): dtype
+        for table in [*EMPTY, *every_table(warplens.open(SAMPLES / "execution_trace" / "mlp_train.et.json.gz"))]
+        for name, dtype in table.frame.schema.items()
+        if dtype.is_integer() and dtype != pl.Int64 and name not in numbers
+    }
+    assert narrow == {("host_events", "depth"): pl.Int32}
 
 
 def profiles() -> list[Path]:
@@ -258,6 +274,39 @@ def test_tables_of_a_kernel_trace_have_the_types_of_an_empty_trace(tmp_path: Pat
     full, empty = ([make(trace) for make in TRACED_TABLES.values()] for trace in (traced, trace_of()))
     assert all(len(table) for table in full)
     assert schemas(full) == schemas(empty)
+
+
+CELL_TYPES = {pl.String: "s", pl.Boolean: "b"}
+"""How a sheet marks its cells; numbers have no mark."""
+
+
+def sheet_of(table: Table) -> ElementTree.Element:
+    with zipfile.ZipFile(io.BytesIO(workbook_bytes(document(table)))) as archive:
+        return ElementTree.fromstring(archive.read("xl/worksheets/sheet2.xml"))  # the first is the cover
+
+
+@pytest.mark.parametrize("name", ["kernels", "gaps", "findings", "measured_kernels", "quality"])
+def test_a_workbook_has_cells_and_formats_of_the_declared_types(name: str) -> None:
+    full = warplens.open(SAMPLES / "ncu" / "ops_trace.json.gz", cache=False).table(name)
+    empty = warplens.Profile(empty_trace()).table(name)
+    for row in list(sheet_of(full).iter(f"{SHEET}row"))[1:]:
+        for cell in row.iter(f"{SHEET}c"):
+            column = full.columns[column_number(cell.attrib["r"])]
+            assert cell.attrib.get("t", "") == CELL_TYPES.get(type(column.dtype()), ""), column
+    assert column_formats(full) == column_formats(empty)
+
+
+def column_formats(table: Table) -> list[str | None]:
+    """Of each column; neighbours that look alike are one entry in the file."""
+    entries = [entry.attrib for entry in sheet_of(table).iter(f"{SHEET}col")]
+    return [entry.get("style") for entry in entries for _ in range(int(entry["min"]), int(entry["max"]) + 1)]
+
+
+def column_number(cell: str) -> int:
+    number = 0
+    for letter in cell.rstrip("0123456789"):
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number - 1
 
 
 def document(table: Table) -> Document:

@@ -1,4 +1,4 @@
-"""`Target`: what a finding points at, as data: a row of a table, rows, an event, a range of time, a step.
+"""`Target`: what a finding points at, as data: a row of a table, rows, a range of time, a step.
 
 A sentence is for people and may be reworded at any time; a link never depends on it.
 """
@@ -27,12 +27,6 @@ class RowsTarget(msgspec.Struct, frozen=True, tag_field="to", tag="rows"):
     value: str
 
 
-class EventTarget(msgspec.Struct, frozen=True, tag_field="to", tag="event"):
-    """One event of the trace, by its id."""
-
-    event: int
-
-
 class RangeTarget(msgspec.Struct, frozen=True, tag_field="to", tag="range"):
     """A range of time, in ns since the start of the trace."""
 
@@ -46,4 +40,4 @@ class StepTarget(msgspec.Struct, frozen=True, tag_field="to", tag="step"):
     step: int
 
 
-Target = RowTarget | RowsTarget | EventTarget | RangeTarget | StepTarget
+Target = RowTarget | RowsTarget | RangeTarget | StepTarget

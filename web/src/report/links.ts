@@ -35,8 +35,6 @@ function linkTo(app: App, target: PointedAt): Link[] {
       const { table, column, value } = target;
       return app.hasTable(table) ? [{ text: spoken(table), target: { to: "table", table, filter: `${column}=${quoted(value)}` } }] : [];
     }
-    case "event":
-      return app.scene ? [{ text: "on the timeline", target: { to: "event", scene: 0, row: target.event } }] : [];
     case "range":
       return [
         {

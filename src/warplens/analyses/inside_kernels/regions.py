@@ -17,12 +17,12 @@ CTA: Final = re.compile(r"(?P<kernel>.*) Core\d+ CTA\d+", re.DOTALL)
 COLUMNS: Final = (
     Column("kernel", "the kernel that was instrumented", "", pl.String),
     Column("region", "name of the region", "", pl.String),
-    Column("count", "passes through the region, of all warps", "", pl.UInt32),
+    Column("count", "passes through the region, of all warps", "", pl.Int64),
     Column("total_us", "sum of their durations, regions inside included", "us", pl.Float64),
     Column("mean_us", "mean of one pass", "us", pl.Float64),
     Column("min_us", "shortest pass", "us", pl.Float64),
     Column("max_us", "longest pass", "us", pl.Float64),
-    Column("warps", "warps that passed through it (each warp of each CTA)", "", pl.UInt32),
+    Column("warps", "warps that passed through it (each warp of each CTA)", "", pl.Int64),
     Column("percent", "share of the warps' spans, from each one's first region to its last", "%", pl.Float64),
 )
 MEANING: Final = (
@@ -46,12 +46,12 @@ def regions(work: Workspace) -> Table:
     frame = (
         events.group_by("kernel", "region")
         .agg(
-            pl.len().alias("count"),
+            pl.len().cast(pl.Int64).alias("count"),
             (pl.col("dur_ns").sum() / 1000).alias("total_us"),
             us.mean().alias("mean_us"),
             us.min().alias("min_us"),
             us.max().alias("max_us"),
-            pl.col("lane").n_unique().alias("warps"),
+            pl.col("lane").n_unique().cast(pl.Int64).alias("warps"),
         )
         .join(spans, on="kernel", how="left")
         .with_columns((pl.col("total_us") * 100_000 / pl.col("span_ns").clip(1)).alias("percent"))

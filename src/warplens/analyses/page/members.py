@@ -14,6 +14,7 @@ import polars as pl
 from warplens.analyses.roofline.costing import costing
 from warplens.analyses.roofline.tables import roofline_rows
 from warplens.analyses.time.phases import phase_of
+from warplens.analyses.work.chains import chain_rows
 from warplens.analyses.work.comm import described_collectives
 from warplens.analyses.work.launches import launch_rows
 from warplens.analyses.work.modules import frame_parts, line_codes, line_context, module_codes, module_context
@@ -107,6 +108,7 @@ SPECIAL: Final[dict[str, Callable[[Workspace, pl.DataFrame], Ints]]] = {
     "op_shapes": _op_shapes,
     "roofline": lambda work, _: roofline_rows(work),
     "launches": lambda work, _: launch_rows(work),
+    "chains": lambda work, _: chain_rows(work),
     "modules": _modules,
     "python_lines": _lines,
     "comm": _comm,

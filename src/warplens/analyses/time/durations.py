@@ -19,12 +19,12 @@ def short_kernels(work: Workspace) -> Table:
     frame = (
         short.group_by("name")
         .agg(
-            pl.len().alias("count"),
+            pl.len().cast(pl.Int64).alias("count"),
             TOTAL_US,
             US.mean().alias("mean_us"),
             pl.col("op").mode().sort().first(),
             STEP_US,
-            pl.col("in_graph").sum().alias("graph_count"),
+            pl.col("in_graph").sum().cast(pl.Int64).alias("graph_count"),
         )
         .join(work.kernel_facts, on="name", how="left")
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
@@ -33,14 +33,14 @@ def short_kernels(work: Workspace) -> Table:
     columns = (
         Column("kernel", "name as recorded", "", pl.String),
         CATEGORY,
-        Column("count", "launches shorter than the threshold", "", pl.UInt32),
+        Column("count", "launches shorter than the threshold", "", pl.Int64),
         TOTAL,
         Column("mean_us", "their mean duration", "us", pl.Float64),
         PERCENT,
         Column("op", "op that launches it most often", "", pl.String),
         Column("kernel_short", "readable short form of the name", "", pl.String),
         STEP_TIME,
-        Column("graph_count", "launches inside a CUDA or HIP graph, which cost no launch on the host", "", pl.UInt32),
+        Column("graph_count", "launches inside a CUDA or HIP graph, which cost no launch on the host", "", pl.Int64),
     )
     share = 100 * len(short) / max(1, len(work.gpu))
     limit = format_ns(work.options.short_ns)

@@ -74,7 +74,7 @@ GAP_COLUMNS = (
 IDLE_COLUMNS = (
     Column("device", "GPU number", "", pl.Int32),
     Column("cause", f"why the GPU was idle: {', '.join(CAUSES)}", "", pl.String),
-    Column("count", "gaps", "", pl.UInt32),
+    Column("count", "gaps", "", pl.Int64),
     Column("total_us", "their summed length", "us", pl.Float64),
     Column("percent_of_idle", "share of the GPU's idle time", "%", pl.Float64),
     Column("percent", "share of the GPU's total time", "%", pl.Float64),
@@ -97,7 +97,7 @@ def idle(work: Workspace) -> Table:
     frame = (
         named_gaps(work)
         .group_by("device", "cause")
-        .agg(pl.len().alias("count"), pl.col("gap_ns").sum(), pl.col("idle_ns", "total_ns").first())
+        .agg(pl.len().cast(pl.Int64).alias("count"), pl.col("gap_ns").sum(), pl.col("idle_ns", "total_ns").first())
         .with_columns(
             (pl.col("gap_ns") / 1e3).alias("total_us"),
             (100 * pl.col("gap_ns") / pl.col("idle_ns")).round(6).alias("percent_of_idle"),

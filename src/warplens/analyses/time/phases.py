@@ -33,7 +33,7 @@ MEANINGS: Final = {
 }
 COLUMNS = (
     Column("phase", "part of the step; `warplens explain phases` defines each", "", pl.String),
-    Column("count", "GPU events", "", pl.UInt32),
+    Column("count", "GPU events", "", pl.Int64),
     Column("total_us", "sum of their durations", "us", pl.Float64),
     PERCENT,
     Column(
@@ -48,7 +48,7 @@ def phases(work: Workspace) -> Table:
     frame = work.gpu.select("op", "dur_ns", "step").with_columns(phase_of(work))
     summed = (
         frame.group_by("phase")
-        .agg(pl.len().alias("count"), (pl.col("dur_ns").sum() / 1000).alias("total_us"), STEP_US)
+        .agg(pl.len().cast(pl.Int64).alias("count"), (pl.col("dur_ns").sum() / 1000).alias("total_us"), STEP_US)
         .join(_top_ops(frame), on="phase", how="left")
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
         .sort("total_us", "phase", descending=[True, False])

@@ -108,14 +108,14 @@ KERNEL_COLUMNS: Final = (
         "",
         pl.String,
     ),
-    Column("count", "launches", "", pl.UInt32),
+    Column("count", "launches", "", pl.Int64),
     Column("total_us", "sum of their durations", "us", pl.Float64),
     PERCENT,
     CUMULATIVE,
-    Column("geometries", "different grids and blocks", "", pl.UInt32),
-    Column("units", "units that launch it", "", pl.UInt32),
+    Column("geometries", "different grids and blocks", "", pl.Int64),
+    Column("units", "units that launch it", "", pl.Int64),
     Column("op", "the op that launches most of it", "", pl.String),
-    Column("ops", "ops that launch it", "", pl.UInt32),
+    Column("ops", "ops that launch it", "", pl.Int64),
 )
 
 
@@ -130,11 +130,11 @@ def unique_kernels(work: Workspace) -> Table:
         events.group_by("name")
         .agg(
             pl.col("kernel", "kernel_short", "kernel_category", "kind").first(),
-            pl.len().alias("count"),
+            pl.len().cast(pl.Int64).alias("count"),
             (pl.col("dur_ns").sum() / 1000).alias("total_us"),
-            pl.struct("grid", "block").n_unique().alias("geometries"),
-            pl.col("unit").drop_nulls().n_unique().alias("units"),
-            pl.col("op").n_unique().alias("ops"),
+            pl.struct("grid", "block").n_unique().cast(pl.Int64).alias("geometries"),
+            pl.col("unit").drop_nulls().n_unique().cast(pl.Int64).alias("units"),
+            pl.col("op").n_unique().cast(pl.Int64).alias("ops"),
         )
         .join(main, on="name", how="left")
         .sort("total_us", "kernel", descending=[True, False])
@@ -150,7 +150,7 @@ UNIT_COLUMNS: Final = (
     Column("kernels", "what one call launches, in order", "", pl.String),
     Column("kernel_category", "of its longest kernel", "", pl.String),
     Column("api", "what can launch that one again", "", pl.String),
-    Column("count", "calls", "", pl.UInt32),
+    Column("count", "calls", "", pl.Int64),
     Column("total_us", "GPU time of all calls", "us", pl.Float64),
     Column("median_us", "GPU time of one call, median", "us", pl.Float64),
     Column("p10_us", "a tenth of the calls took less", "us", pl.Float64),
@@ -176,7 +176,7 @@ def units(work: Workspace) -> Table:
     names = pl.Series("name", work.trace.names, dtype=pl.String)
     frame = (
         by_unit.units.with_columns(names.gather(by_unit.units["op"]).alias("op"), us.alias("total_us"))
-        .rename({"calls": "count"})
+        .with_columns(pl.col("calls").cast(pl.Int64).alias("count"))
         .join(times, on="unit", how="left", maintain_order="left")
         .join(_launched(by_unit), on="unit", how="left", maintain_order="left")
         .join(specs, on="spec", how="left", maintain_order="left")

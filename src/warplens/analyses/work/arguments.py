@@ -23,8 +23,8 @@ COLUMNS: Final = (
     Column("input_types", "types of the inputs, with the element type of tensors", "", pl.String),
     Column("input_strides", "strides of the inputs", "", pl.String),
     Column("inputs", "values of the inputs: numbers, strings, devices; of a tensor, its device", "", pl.String),
-    Column("count", "calls of the op with these inputs, whether they launched GPU work or not", "", pl.UInt32),
-    Column("joined", "calls that the ExecutionTrace contains; of the others only the op is known", "", pl.Int32),
+    Column("count", "calls of the op with these inputs, whether they launched GPU work or not", "", pl.Int64),
+    Column("joined", "calls that the ExecutionTrace contains; of the others only the op is known", "", pl.Int64),
     Column("kernel_us", "GPU time of the kernels they launched themselves", "us", pl.Float64),
     PERCENT,
     Column("kernel_file", "source of the Triton kernel", "", pl.String),
@@ -58,8 +58,8 @@ def _grouped(calls: pl.DataFrame, work: Workspace) -> pl.DataFrame:
     return (
         calls.group_by("op", *SIGNATURE, maintain_order=True)
         .agg(
-            pl.len().alias("count"),
-            pl.col("joined").sum(),
+            pl.len().cast(pl.Int64).alias("count"),
+            pl.col("joined").sum().cast(pl.Int64),
             (pl.col("dur_ns").sum() / 1000).alias("kernel_us"),
         )
         .with_columns(percent_of("kernel_us", work.gpu_total_ns).alias("percent"))

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.roofline.costing import Costing, costing
+from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import STEP_TIME
 from warplens.analyses.work.places import places_of
 from warplens.analyses.workspace import Workspace, percent_of
@@ -25,9 +26,9 @@ FUSABLE: Final = frozenset({"pointwise", "cast"})
 MIN_LENGTH: Final = 2
 COLUMNS = (
     Column("ops", "the ops in order", "", pl.String),
-    Column("length", "ops in a chain", "", pl.UInt32),
+    Column("length", "ops in a chain", "", pl.Int64),
     Column("elements", "elements of each op", "", pl.Int64),
-    Column("count", "times this chain runs", "", pl.UInt32),
+    Column("count", "times this chain runs", "", pl.Int64),
     Column("total_us", "GPU time of all of them", "us", pl.Float64),
     Column("percent", "share of the summed duration of all GPU events", "%", pl.Float64),
     Column("bytes", "bytes one chain moves", "bytes", pl.Float64),
@@ -38,7 +39,7 @@ COLUMNS = (
         pl.Float64,
     ),
     Column("saved_us", "time those bytes take, all chains together, at the chain's own speed", "us", pl.Float64),
-    Column("casts", "ops of the chain that only change the type", "", pl.UInt32),
+    Column("casts", "ops of the chain that only change the type", "", pl.Int64),
     Column("cast_us", "GPU time of those", "us", pl.Float64),
     Column("line", "Python line with most of the time", "", pl.String),
     Column("module", "nn.Module with most of the time", "", pl.String),
@@ -47,18 +48,30 @@ COLUMNS = (
 
 
 def chains(work: Workspace) -> Table:
-    costs = costing(work)
-    events = _links(work, costs)
+    meaning = "one row per sequence of elementwise ops that could be one kernel"
+    return Table.from_frame("chains", meaning, COLUMNS, _chains(work))
+
+
+def chain_rows(work: Workspace) -> Ints:
+    """For each GPU event the row of `chains` that it belongs to, -1 for none."""
+    rows = _chains(work).select("run").with_row_index("group")
+    return _event_groups(work, _links(work), rows)
+
+
+@shared
+def _chains(work: Workspace) -> pl.DataFrame:
+    """The rows of the table, each with the numbers of its `run`s."""
+    events = _links(work)
     per_run = (
         events.group_by("run", maintain_order=True)
         .agg(
             pl.col("op").first().alias("first"),
             pl.col("code"),
             pl.col("elements").first(),
-            pl.len().alias("length"),
+            pl.len().cast(pl.Int64).alias("length"),
             pl.col("dur_ns", "step_ns", "bytes").sum(),
             (2 * pl.col("written").head(pl.len() - 1).sum()).alias("saved_bytes"),
-            pl.col("cast").sum().alias("casts"),
+            pl.col("cast").sum().cast(pl.Int64).alias("casts"),
             pl.col("dur_ns").filter("cast").sum().alias("cast_ns"),
         )
         .filter(pl.col("length") >= MIN_LENGTH)
@@ -71,7 +84,7 @@ def chains(work: Workspace) -> Table:
         per_run.group_by(keys, maintain_order=True)
         .agg(
             pl.col("length", "bytes", "saved_bytes", "casts").first(),
-            pl.len().alias("count"),
+            pl.len().cast(pl.Int64).alias("count"),
             pl.col("dur_ns", "step_ns", "saved_ns", "cast_ns").sum(),
             pl.col("run"),
         )
@@ -89,15 +102,13 @@ def chains(work: Workspace) -> Table:
         (pl.col("step_ns") / 1000).alias("step_us"),
         (pl.col("cast_ns") / 1000).alias("cast_us"),
     ).with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
-    frame = frame.sort("saved_us", "ops", "elements", descending=[True, False, False])
-    return Table.from_frame(
-        "chains", "one row per sequence of elementwise ops that could be one kernel", COLUMNS, frame
-    )
+    return frame.sort("saved_us", "ops", "elements", descending=[True, False, False])
 
 
-def _links(work: Workspace, costs: Costing) -> pl.DataFrame:
+@shared
+def _links(work: Workspace) -> pl.DataFrame:
     """The fusable events in stream order, with the number of the run they belong to."""
-    gpu = work.gpu
+    gpu, costs = work.gpu, costing(work)
     lane, start = work.trace.ints("lane")[gpu["id"].to_numpy()], gpu["start_ns"].to_numpy()
     order = np.lexsort((start, lane))
     cost = np.append(costs.groups["cost"].to_numpy(), NONE)[costs.event_group][order]

@@ -28,7 +28,7 @@ COLUMNS = (
     Column("group_size", "ranks in it", "", pl.Int64),
     Column("dtype", "element type", "", pl.String),
     Column("message_bytes", "bytes of the larger side of the message on one rank", "bytes", pl.Int64),
-    Column("count", "GPU events", "", pl.UInt32),
+    Column("count", "GPU events", "", pl.Int64),
     Column("total_us", "sum of their durations", "us", pl.Float64),
     Column("mean_us", "mean duration", "us", pl.Float64),
     Column("min_us", "shortest duration: least time waiting for other ranks", "us", pl.Float64),
@@ -48,7 +48,7 @@ def comm(work: Workspace) -> Table:
         described_collectives(work)
         .group_by(keys)
         .agg(
-            pl.len().alias("count"),
+            pl.len().cast(pl.Int64).alias("count"),
             (pl.col("dur_ns").sum() / 1000).alias("total_us"),
             us.mean().alias("mean_us"),
             us.min().alias("min_us"),

@@ -26,8 +26,8 @@ def memory(work: Workspace) -> Table:
     per_device = (
         frame.group_by("device")
         .agg(
-            (pl.col("bytes") > 0).sum().alias("allocations"),
-            (pl.col("bytes") < 0).sum().alias("frees"),
+            (pl.col("bytes") > 0).sum().cast(pl.Int64).alias("allocations"),
+            (pl.col("bytes") < 0).sum().cast(pl.Int64).alias("frees"),
             pl.col("bytes").filter(pl.col("bytes") > 0).sum().alias("requested_bytes"),
             # The totals of an event are those after it.
             (pl.col("allocated_bytes") - pl.col("bytes")).first().alias("first_allocated_bytes"),
@@ -40,8 +40,8 @@ def memory(work: Workspace) -> Table:
     )
     columns = (
         Column("device", "GPU number or CPU", "", pl.String),
-        Column("allocations", "allocations recorded", "", pl.UInt32),
-        Column("frees", "frees recorded", "", pl.UInt32),
+        Column("allocations", "allocations recorded", "", pl.Int64),
+        Column("frees", "frees recorded", "", pl.Int64),
         Column("requested_bytes", "sum of all allocations", "bytes", pl.Int64),
         Column("first_allocated_bytes", "allocated when recording began", "bytes", pl.Int64),
         Column("peak_allocated_bytes", "most allocated at one time", "bytes", pl.Int64),
@@ -58,7 +58,7 @@ def memory_ops(work: Workspace) -> Table:
     frame = (
         grown.group_by("device", "op")
         .agg(
-            pl.len().alias("allocations"),
+            pl.len().cast(pl.Int64).alias("allocations"),
             pl.col("bytes").sum().alias("requested_bytes"),
             pl.col("bytes").max().alias("largest_bytes"),
         )
@@ -67,7 +67,7 @@ def memory_ops(work: Workspace) -> Table:
     columns = (
         Column("device", "GPU number or CPU", "", pl.String),
         Column("op", "innermost op at the time of the allocation", "", pl.String),
-        Column("allocations", "allocations it made", "", pl.UInt32),
+        Column("allocations", "allocations it made", "", pl.Int64),
         Column("requested_bytes", "their sum", "bytes", pl.Int64),
         Column("largest_bytes", "the largest", "bytes", pl.Int64),
     )

@@ -49,11 +49,11 @@ def modules(work: Workspace) -> Table:
     frame = frame.with_columns(
         percent_of("kernel_us", work.gpu_total_ns).alias("percent"),
         percent_of("subtree_kernel_us", work.gpu_total_ns).alias("subtree_percent"),
-        (pl.col("module").str.count_matches("/", literal=True)).alias("depth"),
+        pl.col("module").str.count_matches("/", literal=True).cast(pl.Int64).alias("depth"),
     ).sort("subtree_kernel_us", "module", descending=[True, False])
     columns = (
         Column("module", "path of nn.Module instances, outermost first", "", pl.String),
-        Column("depth", "modules around it", "", pl.UInt32),
+        Column("depth", "modules around it", "", pl.Int64),
         Column("count", "GPU events whose innermost module this is", "", pl.Int64),
         FORWARD,
         BACKWARD,

@@ -41,7 +41,7 @@ def ops(work: Workspace) -> Table:
     columns = (
         OP,
         OP_CATEGORY,
-        Column("count", "calls of the op (launches, where there is no op)", "", pl.UInt32),
+        Column("count", "calls of the op (launches, where there is no op)", "", pl.Int64),
         Column("kernel_us", "GPU time of the kernels it launched itself", "us", pl.Float64),
         Column("subtree_kernel_us", "GPU time of all kernels launched inside it", "us", pl.Float64),
         Column("cpu_us", "host time inside the op, callees included; recursive calls count once", "us", pl.Float64),
@@ -74,7 +74,7 @@ def _host_side(work: Workspace) -> pl.DataFrame:
             "cpu_self_us": np.maximum(duration[rows] - inner[rows], 0) / 1000,
         }
     )
-    counted = frame.group_by("name").agg(pl.len().alias("count"), pl.col("cpu_us", "cpu_self_us").sum())
+    counted = frame.group_by("name").agg(pl.len().cast(pl.Int64).alias("count"), pl.col("cpu_us", "cpu_self_us").sum())
     texts = pl.Series("op", trace.names, dtype=pl.String).gather(counted["name"])
     return counted.with_columns(texts.alias("op"))
 
@@ -98,7 +98,7 @@ def _direct(work: Workspace) -> pl.DataFrame:
     return work.gpu.group_by("op").agg(
         pl.col("op_category").first(),
         (pl.col("dur_ns").sum() / 1000).alias("kernel_us"),
-        pl.col("owner").n_unique().alias("launches"),
+        pl.col("owner").n_unique().cast(pl.Int64).alias("launches"),
     )
 
 
@@ -140,13 +140,13 @@ def op_shapes(work: Workspace) -> Table:
     frame = (
         calls.group_by("op", "op_category", "spec")
         .agg(
-            pl.len().alias("count"),
+            pl.len().cast(pl.Int64).alias("count"),
             (pl.col("dur_ns").sum() / 1000).alias("kernel_us"),
             us.mean().alias("kernel_us_mean"),
             us.min().alias("kernel_us_min"),
             us.max().alias("kernel_us_max"),
             us.std().fill_null(0.0).alias("kernel_us_std"),
-            pl.col("kernel_short").list.len().max().alias("kernels_per_call"),
+            pl.col("kernel_short").list.len().max().cast(pl.Int64).alias("kernels_per_call"),
             pl.col("kernels").mode().sort().first(),
         )
         .with_columns(percent_of("kernel_us", work.gpu_total_ns).alias("percent"))
@@ -160,13 +160,13 @@ def op_shapes(work: Workspace) -> Table:
         OP,
         OP_CATEGORY,
         *SPEC_COLUMNS,
-        Column("count", "calls of the op with these inputs that launched GPU work", "", pl.UInt32),
+        Column("count", "calls of the op with these inputs that launched GPU work", "", pl.Int64),
         Column("kernel_us", "GPU time of the kernels it launched itself", "us", pl.Float64),
         Column("kernel_us_mean", "mean per call", "us", pl.Float64),
         Column("kernel_us_min", "minimum per call", "us", pl.Float64),
         Column("kernel_us_max", "maximum per call", "us", pl.Float64),
         Column("kernel_us_std", "standard deviation over calls", "us", pl.Float64),
-        Column("kernels_per_call", "GPU events per call (maximum)", "", pl.UInt32),
+        Column("kernels_per_call", "GPU events per call (maximum)", "", pl.Int64),
         Column("kernels", "the kernel sequence that most calls launch", "", pl.String),
         PERCENT,
         *(column for column in ROOFLINE_COLUMNS if column.name in ROOFLINE_SET),

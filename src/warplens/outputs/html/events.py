@@ -11,7 +11,6 @@ from warplens.model.kinds import GPU_WORK, KINDS, NESTED, NONE
 from warplens.model.lanes import caller_lanes
 from warplens.model.paths import depths
 from warplens.model.scene import Scene
-from warplens.model.targets import EventTarget, Target
 from warplens.model.trace import Bools, Ints, Trace
 from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.records import (
@@ -60,14 +59,6 @@ def pack_scene(scene: Scene, packer: Packer, kept: Kept) -> SceneHeader:
         copies=_copies(trace, kept, packer),
         members=_members(scene, packer),
     )
-
-
-def page_target(target: Target, kept: Kept) -> Target | None:
-    """What a finding points at, an event by its row on the page; None where it is not there."""
-    if not isinstance(target, EventTarget):
-        return target
-    row = int(kept.place[target.event])
-    return EventTarget(row) if row >= 0 else None
 
 
 def choose_events(scene: Scene, limit: int = MAX_EVENTS) -> Kept:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
 from warplens.model.kinds import KINDS
-from warplens.model.targets import Target
 from warplens.outputs.document import Document, Extras
-from warplens.outputs.html.events import Kept, choose_events, pack_scene, page_target
+from warplens.outputs.html.events import choose_events, pack_scene
 from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.records import ReportHeader
 from warplens.outputs.html.tables import pack_table
@@ -60,8 +58,7 @@ def page_bytes(document: Document) -> bytes:
 def packed_document(document: Document) -> bytes:
     extras = document.extras() if document.extras is not None else Extras()
     packer = Packer()
-    kept = [choose_events(scene) for scene in extras.scenes]
-    scenes = [pack_scene(scene, packer, events) for scene, events in zip(extras.scenes, kept, strict=True)]
+    scenes = [pack_scene(scene, packer, choose_events(scene)) for scene in extras.scenes]
     tables = [pack_table(table, packer) for table in document.tables]
     header = ReportHeader(
         title=document.title,
@@ -73,8 +70,8 @@ def packed_document(document: Document) -> bytes:
         facts=dict(document.facts),
         definitions={name: dict(entries) for name, entries in extras.definitions.items()},
         explanations=dict(extras.explanations),
-        finding_targets=_on_page(extras.finding_targets, kept),
-        targets=_on_page(extras.evidence_targets, kept),
+        finding_targets=[list(row) for row in extras.finding_targets],
+        targets=[list(row) for row in extras.evidence_targets],
         kinds=list(KINDS),
         colours=_colours(document, extras),
         kind_colours=KIND_COLOURS,
@@ -85,17 +82,9 @@ def packed_document(document: Document) -> bytes:
     return packer.packed(header)
 
 
-def _on_page(targets: Sequence[Sequence[Target]], kept: Sequence[Kept]) -> list[list[Target]]:
-    """Targets of the rows of a table; findings are about the first trace."""
-    if not kept:
-        return [list(row) for row in targets]
-    placed = [[page_target(target, kept[0]) for target in row] for row in targets]
-    return [[target for target in row if target is not None] for row in placed]
-
-
 def _colours(document: Document, extras: Extras) -> dict[str, str]:
     """Every built-in category's colour, and those of the user's own."""
     frames = [scene.kernels for scene in extras.scenes] or [table.frame for table in document.tables]
     named = [frame["kernel_category"].unique() for frame in frames if "kernel_category" in frame.columns]
-    own = {each for names in named for each in names.to_list() if each}
-    return {**CATEGORY_COLOURS, **{each: category_colour(each) for each in sorted(own)}}
+    own = {category for names in named for category in names.to_list() if category}
+    return {**CATEGORY_COLOURS, **{category: category_colour(category) for category in sorted(own)}}

@@ -124,7 +124,7 @@ def _table(calls: pl.DataFrame) -> Table:
     )
     frame = (
         rows.group_by(SIGNATURE, maintain_order=True)
-        .agg(pl.len().alias("count"), pl.col(METRICS).sum())
+        .agg(pl.len().cast(pl.Int64).alias("count"), pl.col(METRICS).sum())
         .sort("input_bytes", "count", "op", descending=[True, True, False], maintain_order=True)
     )
     columns = (
@@ -135,7 +135,7 @@ def _table(calls: pl.DataFrame) -> Table:
         Column("input_types", "types of the inputs, with the element type of tensors", "", pl.String),
         Column("input_strides", "strides of the inputs; empty before schema 1.1.1", "", pl.String),
         Column("inputs", "values of the inputs; of a tensor, its device", "", pl.String),
-        Column("count", "calls with these inputs", "", pl.UInt32),
+        Column("count", "calls with these inputs", "", pl.Int64),
         Column("input_bytes", "elements × element size of all input tensors of these calls", "bytes", pl.Int64),
         Column("output_bytes", "the same of what they returned", "bytes", pl.Int64),
         Column("kernel_file", "source of the Triton kernel", "", pl.String),

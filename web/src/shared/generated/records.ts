@@ -14,8 +14,8 @@ export interface ReportHeader {
   facts: Record<string, string>;
   definitions: Record<string, Record<string, string>>;
   explanations: Record<string, string>;
-  findingTargets: (RowTarget | RowsTarget | EventTarget | RangeTarget | StepTarget)[][];
-  targets: (RowTarget | RowsTarget | EventTarget | RangeTarget | StepTarget)[][];
+  findingTargets: (RowTarget | RowsTarget | RangeTarget | StepTarget)[][];
+  targets: (RowTarget | RowsTarget | RangeTarget | StepTarget)[][];
   kinds: string[];
   colours: Record<string, string>;
   kindColours: Record<string, string>;
@@ -37,12 +37,6 @@ export interface RowsTarget {
   table: string;
   column: string;
   value: string;
-}
-
-/** One event of the trace, by its id. */
-export interface EventTarget {
-  to: "event";
-  event: number;
 }
 
 /** A range of time, in ns since the start of the trace. */
