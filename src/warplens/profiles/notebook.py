@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from warplens.model.finding import Finding
 from warplens.model.notebook import html_text, table_html
+from warplens.model.table import Table
 from warplens.units import format_ms
-
-if TYPE_CHECKING:
-    from warplens.model.finding import Finding
-    from warplens.profiles.opened import Opened
 
 MAX_FINDINGS = 5
 ROWS = 5
@@ -18,7 +16,21 @@ SAID_ELSEWHERE = ("quality", "findings", "evidence", "timeline")
 """Tables that say nothing of their own next to the verdict and the findings."""
 
 
-def opened_html(opened: Opened) -> str:
+class ShownProfile(Protocol):
+    """What is shown of an opened object."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def table_names(self) -> tuple[str, ...]: ...
+    @property
+    def report_names(self) -> tuple[str, ...]: ...
+    def verdict(self) -> str: ...
+    def findings(self) -> list[Finding]: ...
+    def table(self, name: str) -> Table: ...
+
+
+def opened_html(opened: ShownProfile) -> str:
     parts = [f"<p><b>{html_text(PurePath(opened.source).name)}</b><br>{html_text(opened.verdict())}</p>"]
     findings = opened.findings()
     if findings:
