@@ -193,7 +193,10 @@ def diff(
     if isinstance(first, PathsProfile) and isinstance(second, PathsProfile):
         return comparison.compare_paths(first, second)
     if first.has_timeline != second.has_timeline:
-        raise UsageError("one has a timeline and the other does not", hint="compare two of a kind")
+        timed, untimed = (first, second) if first.has_timeline else (second, first)
+        raise UsageError(
+            f"{timed.source} has a timeline, {untimed.source} has none", hint="compare two profiles of the same kind"
+        )
     raise UsageError(f"{first.source} and {second.source} cannot be compared", hint="compare two profiles")
 
 

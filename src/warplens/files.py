@@ -22,7 +22,7 @@ TEMPORARY_FILES: Final = ".warplens-*.tmp"
 TEMPORARY_FOLDER: Final = "writing-"
 NEVER_READ: Final = (".html", ".svg", ".png", ".pdf", ".md", ".xlsx", ".folded", ".speedscope.json")
 """Outputs that no reader opens: inside an input folder they are not part of the input."""
-NEVER_OVERWRITTEN: Final = "choose another path: an input is never overwritten, not even with the force option"
+NEVER_OVERWRITTEN: Final = "choose another path: inputs are never overwritten"
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -110,7 +110,7 @@ def check_free(paths: Iterable[Path], *, force: bool) -> None:
         if path.is_dir():
             raise UsageError(f"{path} is a directory")
         if not force and os.path.lexists(path) and not is_stream(path):
-            raise UsageError(f"{path} already exists", hint="use the force option to overwrite it", option="force")
+            raise UsageError(f"{path} already exists", hint="set force to overwrite it", option="force")
 
 
 def check_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path]) -> None:

@@ -109,7 +109,7 @@ def test_wl209_fires_when_a_quarter_is_lost_in_the_last_wave(opened: Opened) -> 
     finding = by_code(opened(multiplied(198), H200))["WL209"]
     assert finding.gain_ms == pytest.approx(0.1 / 4)
     assert (finding.bound, finding.place) == (True, PLACE)
-    assert "198 blocks, 1.50 waves of 1 per multiprocessor (limited by registers)" in finding.evidence
+    assert "198 blocks in 1.50 waves, 1 at a time on each multiprocessor (limited by registers)" in finding.evidence
     assert rows_gain_ms(finding) == pytest.approx(finding.gain_ms)
 
 

@@ -118,7 +118,7 @@ def test_a_query_of_a_trace_also_knows_its_events(tmp_path: Path) -> None:
 
 
 def test_two_things_that_are_not_of_a_kind_are_not_compared(tmp_path: Path) -> None:
-    with pytest.raises(warplens.UsageError, match="one has a timeline and the other does not"):
+    with pytest.raises(warplens.UsageError, match=r"has a timeline, .* has none"):
         warplens.diff(a_trace(tmp_path), call_paths(tmp_path))
 
 

@@ -58,7 +58,7 @@ def test_an_order_by_the_aggregated_column_still_works() -> None:
 )  # fmt: skip
 def test_a_statement_that_is_not_a_query_is_refused_by_name(statement: str) -> None:
     first = re.sub(r"/\*.*?\*/|explain", "", statement).split()[0].upper()
-    with pytest.raises(UsageError, match=f"{first} is not a query"):
+    with pytest.raises(UsageError, match=f"{first} is not supported"):
         names(statement)
 
 

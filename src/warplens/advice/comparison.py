@@ -274,7 +274,7 @@ def _matching(figures: ComparisonFigures) -> list[str]:
         return []
     of = "A" if figures.matched[0] <= figures.matched[1] else "B"
     share = f"Only {least:.0f} %" if least >= 0.5 else "Nothing"
-    text = f"{share} of {of}'s GPU time has a counterpart with the same op and shapes"
+    text = f"{share} of {of}'s GPU time is matched by op and shapes"
     return [f"{text}: are these the same work?" if max(figures.matched) < UNLIKE_PERCENT else f"{text}."]
 
 

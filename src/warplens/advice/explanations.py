@@ -22,13 +22,13 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "CUDA and HIP graph launches hide the ops inside them: a trace records only their kernels. These are still "
         "categorised by name, and `launch_categories` shows which category dominates each graph. To see ops and lines, "
         "profile one step with graphs disabled. Kernels of JAX command buffers whose ops are named in the .xplane.pb "
-        "are not counted. There is no gain, so it is shown only with --min-gain 0, from {graph_percent:g} % of GPU "
-        "time.",
+        "are not counted. There is no gain, so it is shown only with a minimum gain of 0, from "
+        "{graph_percent:g} % of GPU time.",
     ),
     "WL103": Explanation(
         "Kernels of unknown category",
         "Kernels that match no category rule take a noticeable share of GPU time, so category shares are incomplete. "
-        "Add rules for them with --rules my.toml. Reported above {other_percent:g} % of GPU time; it has no gain of "
+        "Add rules for them in a rules file. Reported above {other_percent:g} % of GPU time; it has no gain of "
         "its own.",
     ),
     "WL104": Explanation(

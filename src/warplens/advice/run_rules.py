@@ -258,8 +258,8 @@ def _unused(figures: TraceFigures, code: str, chosen: pl.Expr, *, title: str) ->
 def _launch_evidence(figures: TraceFigures, launch: LaunchRow) -> Evidence:
     return Evidence(
         launch.kernel_short,
-        detail=f"{launch.blocks} blocks, {launch.waves:.2f} waves of {launch.blocks_per_multiprocessor} per "
-        f"multiprocessor (limited by {launch.limited_by})",
+        detail=f"{launch.blocks} blocks in {launch.waves:.2f} waves, {launch.blocks_per_multiprocessor} at a time "
+        f"on each multiprocessor (limited by {launch.limited_by})",
         count=launch.count,
         time_ms=figures.row_ms(launch),
         gain_ms=figures.per_step_ms(launch.unused_us, launch),

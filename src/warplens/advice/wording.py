@@ -37,7 +37,7 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "xla_json": "open the run's .xplane.pb instead of its JSON: it names the HLO op of each kernel",
         ANY: "see launch_categories for each graph; profile once without graphs to see what launches each kernel",
     },
-    "WL103": {ANY: "name their category in a rules file and pass it with --rules"},
+    "WL103": {ANY: "name their category in a rules file, and open the trace with these rules"},
     "WL105": {ANY: "overlap it with computation (bucket sizes, prefetching), shrink it, or balance the ranks"},
     "WL106": {
         "torch": "use pinned memory with non_blocking=True, prefetch on a copy stream, keep data on the GPU",

@@ -49,7 +49,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     ),
     "unknown_gpu": (
         INFO,
-        "no roofline: the limits of this GPU are not known ({detail}); name it with --gpu or --gpu-file",
+        "no roofline: the limits of this GPU are not known ({detail}); give its name (gpu) or its limits (gpu_file)",
     ),
     "mangled": (INFO, "{count:mangled kernel name} (to demangle: pip install 'warplens[demangle]')"),
     "other_processes": (WARNING, "{count:more process|more processes} in the file; only the first is read"),
@@ -59,8 +59,8 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "other_ranks": (INFO, "rank {detail} is shown; {count:more rank} in the same folder"),
     "graph_level": (
         WARNING,
-        "{count:CUDA graph launch|CUDA graph launches} recorded as a whole, without kernels (record with "
-        "--cuda-graph-trace=node)",
+        "{count:CUDA graph launch|CUDA graph launches} recorded as a whole, without kernels (record with nsys "
+        "profile --cuda-graph-trace=node)",
     ),
     "zip_members": (INFO, "the archive has several files; {detail} is read"),
     "execution_trace": (INFO, "arguments of {count:op call} come from an ExecutionTrace ({detail} of ops)"),

@@ -1,6 +1,7 @@
-"""SQL as text: whether it only asks, and names for what it computes.
+"""SQL as text: whether it is a query, and names for what it computes.
 
-Polars executes also what changes its tables and functions that open files, and names `sum(total_us)` after its column.
+Polars also executes statements that change tables and functions that open files, and names `sum(total_us)` after its
+column.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def check_query(text: str) -> None:
     """Refuses statements that are not queries, and functions that read files."""
     heads = [token for token in tokens_of(text) if token.text != "(" and token.word != "explain"]
     if not heads or heads[0].word not in QUERIES:
-        shown = heads[0].text.upper() if heads else "an empty text"
-        raise UsageError(f"SQL: {shown} is not a query", hint="start with SELECT or WITH: a profile is only read")
+        reason = f"{heads[0].text.upper()} is not supported" if heads else "the query is empty"
+        raise UsageError(f"SQL: {reason}", hint="a query starts with SELECT or WITH; tables cannot be changed")
     check_functions(text)
 
 

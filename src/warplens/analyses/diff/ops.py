@@ -49,7 +49,7 @@ def diff_ops(pair: Pair) -> Table:
 def matched_note(pair: Pair) -> str:
     a, b = shares_matched(pair)
     what = "op and shapes" if has_shapes(pair) else "op (without recorded shapes)"
-    return f"{a:.0f} % of A's and {b:.0f} % of B's GPU time has a counterpart of the same {what}"
+    return f"{a:.0f} % of A's and {b:.0f} % of B's GPU time is matched by {what}"
 
 
 def _event_rows(matching: Matching) -> tuple[pl.Series, pl.Series]:

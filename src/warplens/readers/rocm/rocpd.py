@@ -53,7 +53,7 @@ SYMBOL: Final[Spec] = {"id": ("id",), "registers": ("arch_vgpr_count",)}
 CATEGORY_KINDS: Final = {"MARKER": "annotation", "HSA": "", "HIP": "runtime", "RCCL": "runtime"}
 """By a part of the category's name, the first that fits; "" is left out."""
 RECORD: Final = "record with: rocprofv3 --kernel-trace --hip-trace --marker-trace --memory-copy-trace"
-AS_JSON: Final = "record with --output-format json"
+AS_JSON: Final = "record with: rocprofv3 --output-format json"
 
 
 class RangeMessage(msgspec.Struct):
