@@ -90,7 +90,7 @@ def test_pointing_at_a_line_lights_its_counterparts_everywhere(page_file: Path, 
     python(page, 13).hover()
     assert [row.split()[2] for row in rows(page, "ttgir", ".is-active")] == ["tt.addptr", "tt.load"]
     assert len(rows(page, "sass", ".is-active")) == 2
-    assert page.page.locator('[aria-label="SASS"] .said').inner_text() == "2 of 6"
+    assert page.page.locator('[aria-label="SASS"] .status').inner_text() == "2 of 6"
     page.page.locator('.text[data-kind="sass"] .row', has_text="STG").hover()
     assert rows(page, "python", ".is-active") == ["tl.store(out_ptr + at, y, mask=at < n)"]
     assert rows(page, "ttgir", ".is-active") == ["tt.store %o, %y, %mask : tensor<1024x!tt.ptr<f32>>"]

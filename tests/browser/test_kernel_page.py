@@ -37,7 +37,7 @@ def written(folder: Path, *launches: Launch, sample: float | None = None) -> Pat
 
 
 def said(page: Any, tensor: str) -> str:
-    text: str = page.page.locator(f'[data-tensor="{tensor}"] .said').inner_text()
+    text: str = page.page.locator(f'[data-tensor="{tensor}"] .status').inner_text()
     return text
 
 
@@ -107,7 +107,7 @@ def test_a_program_is_picked_by_number_scrubber_pointer_and_keys(page_file: Path
     page.page.keyboard.press("ArrowDown")
     page.page.keyboard.press("Enter")
     assert page.js(program) == [1, 1, 0]
-    assert "Program (1, 1, 0), 4 of 6 traced" in page.page.locator("#program-said").inner_text()
+    assert "Program (1, 1, 0), 4 of 6 traced" in page.page.locator("#program-status").inner_text()
 
 
 def test_operations_are_linked_to_their_lines(page_file: Path, show: Show) -> None:
@@ -267,7 +267,7 @@ def test_a_fault_leads_to_its_program_and_operation(page_file: Path, show: Show)
 )
 def test_bank_conflicts_are_counted(page_file: Path, show: Show, layout: str, conflicts: int) -> None:
     page = show(page_file, f"banks={layout}")
-    text = page.page.locator("#bank-said").inner_text()
+    text = page.page.locator("#bank-status").inner_text()
     assert text.startswith(f"{conflicts:,} conflict")
 
 
@@ -276,7 +276,7 @@ def test_the_block_of_an_operation_can_be_taken_to_the_banks(page_file: Path, sh
     page.page.get_by_role("button", name="Take the chosen").click()
     assert page.page.locator("#bank-rows").input_value() == "16"
     page.page.locator("#bank-swizzle").check()
-    assert "Swizzle: vectors of 4" in page.page.locator("#bank-said").inner_text()
+    assert "Swizzle: vectors of 4" in page.page.locator("#bank-status").inner_text()
     page.settled()
     assert "banks=16.16.4.column.0.1" in page.js("() => location.hash")
 
@@ -353,7 +353,7 @@ def test_a_sample_and_a_count_say_so(tmp_path: Path, show: Show) -> None:
     )
     page.page.locator('[data-axis="x"]').fill("1")
     page.page.locator('[data-axis="x"]').press("Enter")
-    assert page.page.locator("#program-said").inner_text() == "Program (1, 1, 0) was not traced."
+    assert page.page.locator("#program-status").inner_text() == "Program (1, 1, 0) was not traced."
     assert page.js("() => warplens.program") == 1
     counted = replace(whole, events=None, values=None, patterns=(), masks=())
     page = show(written(tmp_path, counted))

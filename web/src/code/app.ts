@@ -37,7 +37,7 @@ export class App {
   /** Column, from 1, of the expression that the row under the pointer comes from; 0 for none. */
   column = 0;
   private hues: (number | null)[] = [];
-  private shown = -1;
+  private current = -1;
   private readonly watchers: (() => void)[] = [];
   /** The pane that was used last: keys that are meant for a text go there. */
   lastPane = "";
@@ -51,9 +51,9 @@ export class App {
 
   /** After a change of the compilation. */
   refresh(): void {
-    if (this.place === this.shown) return;
-    this.shown = this.place;
-    this.check = this.page.check(this.place);
+    if (this.checkNumber === this.current) return;
+    this.current = this.checkNumber;
+    this.check = this.page.check(this.checkNumber);
     this.hovered = -1;
     this.column = 0;
     const linked = new Set<number>();
@@ -62,7 +62,7 @@ export class App {
     this.hues = this.check.python.map(({ id }) => (linked.has(id) ? Math.round((number++ * HUE_STEP + 210) % 360) : null));
   }
 
-  get place(): number {
+  get checkNumber(): number {
     const last = this.page.header.checks.length - 1;
     return Math.min(last, this.store.get("check"));
   }
@@ -97,7 +97,7 @@ export class App {
     this.column = column;
     for (const watcher of this.watchers) watcher();
   }
-  /** Tells of a change of what the pointer is at. */
+  /** Called when the pointer moves to another line. */
   watch(watcher: () => void): void {
     this.watchers.push(watcher);
   }
@@ -105,9 +105,9 @@ export class App {
   /** The next line of Python, down or up, that has something to show. */
   step(by: 1 | -1): void {
     const { python } = this.check;
-    const known = (id: number): boolean => this.hue(id) !== null || python[id].suggestions.length > 0;
+    const hasCode = (id: number): boolean => this.hue(id) !== null || python[id].suggestions.length > 0;
     let id = this.line < 0 ? (by > 0 ? 0 : python.length - 1) : this.line + by;
-    while (id >= 0 && id < python.length && !known(id)) id += by;
+    while (id >= 0 && id < python.length && !hasCode(id)) id += by;
     if (id >= 0 && id < python.length) this.choose(id);
   }
 
@@ -115,15 +115,15 @@ export class App {
   get stages(): string[] {
     const { kinds } = this.check;
     const machine = kinds.at(-1);
-    const wanted = this.store.get("stages") ?? (innerWidth > ROOMY_PX ? ["ttgir", "machine"] : ["machine"]);
-    const found = wanted.map((kind) => (kinds.includes(kind) ? kind : kind === "machine" || machineKind(kind) ? machine : undefined));
-    const known = new Set(found.filter((kind): kind is string => kind !== undefined));
-    return kinds.filter((kind) => known.has(kind));
+    const requested = this.store.get("stages") ?? (innerWidth > ROOMY_PX ? ["ttgir", "machine"] : ["machine"]);
+    const resolved = requested.map((kind) => (kinds.includes(kind) ? kind : kind === "machine" || machineKind(kind) ? machine : undefined));
+    const available = new Set(resolved.filter((kind): kind is string => kind !== undefined));
+    return kinds.filter((kind) => available.has(kind));
   }
   toggleStage(kind: string): void {
-    const order = this.store.get("stages")?.filter((each) => this.stages.includes(each)) ?? this.stages;
-    const kept = order.includes(kind) ? order.filter((each) => each !== kind) : [...order, kind].slice(-MOST_STAGES);
-    this.store.set({ stages: kept, sizes: [] });
+    const order = this.store.get("stages")?.filter((stage) => this.stages.includes(stage)) ?? this.stages;
+    const stages = order.includes(kind) ? order.filter((stage) => stage !== kind) : [...order, kind].slice(-MOST_STAGES);
+    this.store.set({ stages, sizes: [] });
   }
   listing(kind: string): Listing | null {
     return this.check.listing(kind, this.raw);

@@ -38,8 +38,8 @@ export class Check {
       return [...new Set(ids)];
     });
     for (const facts of plain.lines) this.at(facts.place, (line) => (line.facts = facts));
-    for (const each of plain.suggestions) this.at(each.place, (line) => line.suggestions.push(each));
-    for (const each of plain.remarks) this.at(each.place, (line) => line.remarks.push(each));
+    for (const suggestion of plain.suggestions) this.at(suggestion.place, (line) => line.suggestions.push(suggestion));
+    for (const remark of plain.remarks) this.at(remark.place, (line) => line.remarks.push(remark));
   }
 
   /** The number of a line of Python, -1 where it is not shown. */
@@ -48,18 +48,18 @@ export class Check {
   }
 
   listing(kind: string, raw: boolean): Listing | null {
-    const packed = this.packed.find((each) => each.kind === kind);
+    const packed = this.packed.find((text) => text.kind === kind);
     if (!packed) return null;
     const key = `${kind}${raw}`;
-    let found = this.listings.get(key);
-    if (!found) {
+    let listing = this.listings.get(key);
+    if (!listing) {
       const lines = this.texts[packed.text].split("\n");
       const chains = readInts(packed.chains, this.bytes);
       const hidden = readInts(packed.bookkeeping, this.bytes);
-      found = new Listing(kind, lines.slice(0, chains.length), chains, hidden, this.chainLines, raw);
-      this.listings.set(key, found);
+      listing = new Listing(kind, lines.slice(0, chains.length), chains, hidden, this.chainLines, raw);
+      this.listings.set(key, listing);
     }
-    return found;
+    return listing;
   }
 
   private add(file: number, line: number, text: string): void {
@@ -81,14 +81,14 @@ export interface Page {
 export async function load(base64: string): Promise<Page> {
   const unpacked = await unpack(base64);
   const header = unpacked.header as CodeHeader;
-  const made = new Map<number, Check>();
+  const cache = new Map<number, Check>();
   return {
     header,
     check(at) {
       const packed = header.checks[at];
-      const found = made.get(at) ?? new Check(packed, packed.texts, header.texts, unpacked.bytes);
-      made.set(at, found);
-      return found;
+      const check = cache.get(at) ?? new Check(packed, packed.texts, header.texts, unpacked.bytes);
+      cache.set(at, check);
+      return check;
     },
   };
 }

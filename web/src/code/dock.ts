@@ -73,13 +73,13 @@ function lineParts(app: App, line: PythonLine): HTMLElement[] {
 function kernelParts(app: App): HTMLElement[] {
   const { plain } = app.check;
   const columns: HTMLElement[] = [];
-  if (plain.suggestions.length) columns.push(box("Suggestions", ...plain.suggestions.map((each) => suggestedAt(app, each))));
+  if (plain.suggestions.length) columns.push(box("Suggestions", ...plain.suggestions.map((suggestion) => suggestedAt(app, suggestion))));
   else if (!plain.failure) columns.push(box("Suggestions", h("p", { class: "quiet", text: "Nothing to suggest." })));
   const total = new Map<string, number>();
   for (const { classes } of plain.lines) for (const [name, count] of classes) total.set(name, (total.get(name) ?? 0) + count);
-  const instructions = plain.lines.reduce((sum, each) => sum + each.instructions, 0);
-  const inLoops = plain.lines.reduce((sum, each) => sum + each.in_loops, 0);
-  const nowhere = plain.lines.filter(({ place }) => !place.line).reduce((sum, each) => sum + each.instructions, 0);
+  const instructions = plain.lines.reduce((sum, line) => sum + line.instructions, 0);
+  const inLoops = plain.lines.reduce((sum, line) => sum + line.in_loops, 0);
+  const nowhere = plain.lines.filter(({ place }) => !place.line).reduce((sum, line) => sum + line.instructions, 0);
   const mixed = mix([...total], instructions, inLoops);
   if (mixed)
     columns.push(
@@ -166,6 +166,6 @@ function mix(classes: [string, number][], total: number, inLoops: number): HTMLE
         h("td", { class: "bars", attrs: { "aria-hidden": "true" } }, bar),
       );
     });
-  const said = `${formatPlural(total, "machine instruction")}, ${inLoops === total ? "all" : formatCount(inLoops)} in loops`;
-  return h("div", {}, h("p", { text: said }), h("table", { class: "mix" }, h("tbody", {}, ...rows)));
+  const text = `${formatPlural(total, "machine instruction")}, ${inLoops === total ? "all" : formatCount(inLoops)} in loops`;
+  return h("div", {}, h("p", { text }), h("table", { class: "mix" }, h("tbody", {}, ...rows)));
 }

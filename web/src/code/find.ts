@@ -4,7 +4,7 @@ import { formatCount } from "../shared/format";
 
 interface Searched {
   /** Rows that contain a text, in lower case. */
-  search(wanted: string): number[];
+  search(query: string): number[];
   show(row: number): void;
   /** The first row in sight: a new search begins there. */
   first(): number;
@@ -12,11 +12,11 @@ interface Searched {
 
 export class FindBox {
   rows: number[] = [];
-  wanted = "";
+  query = "";
   readonly element: HTMLElement;
   private at = -1;
   private readonly input: HTMLInputElement;
-  private readonly said = h("span", { class: "quiet found", attrs: { role: "status", "aria-live": "polite" } });
+  private readonly status = h("span", { class: "quiet find-status", attrs: { role: "status", "aria-live": "polite" } });
 
   constructor(
     name: string,
@@ -27,7 +27,7 @@ export class FindBox {
       attrs: { type: "search", placeholder: "Find  /", "aria-label": `Find in ${name}`, spellcheck: "false" },
       on: { input: () => this.search(), keydown: (event) => this.key(event) },
     });
-    this.element = h("span", { class: "finding" }, this.said, this.input);
+    this.element = h("span", { class: "finding" }, this.status, this.input);
   }
 
   focus(): void {
@@ -36,20 +36,20 @@ export class FindBox {
   }
   /** After a change of the text. */
   again(): void {
-    this.rows = this.searched.search(this.wanted);
+    this.rows = this.searched.search(this.query);
     this.at = Math.min(this.at, this.rows.length - 1);
     this.say();
   }
   clear(): boolean {
-    if (!this.wanted) return false;
+    if (!this.query) return false;
     this.input.value = "";
     this.search();
     return true;
   }
 
   private search(): void {
-    this.wanted = this.input.value.toLowerCase();
-    this.rows = this.searched.search(this.wanted);
+    this.query = this.input.value.toLowerCase();
+    this.rows = this.searched.search(this.query);
     const first = this.searched.first();
     this.at = this.rows.findIndex((row) => row >= first);
     if (this.at < 0) this.at = this.rows.length ? 0 : -1;
@@ -70,7 +70,7 @@ export class FindBox {
   }
 
   private say(): void {
-    this.said.textContent = !this.wanted
+    this.status.textContent = !this.query
       ? ""
       : this.rows.length
         ? `${formatCount(this.at + 1)} of ${formatCount(this.rows.length)}`

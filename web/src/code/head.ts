@@ -46,7 +46,7 @@ export function mountHead(host: HTMLElement, app: App): View {
     failure.textContent = plain.failure
       ? `It does not compile${plain.failure_place ? ` (${app.placeText(plain.failure_place)})` : ""}: ${plain.failure}`
       : "";
-    if (picker) picker.querySelector("select")!.value = String(app.place);
+    if (picker) picker.querySelector("select")!.value = String(app.checkNumber);
   };
   show();
   return {
@@ -70,7 +70,7 @@ function parts({ config }: Packed): string[] {
   return config.split(", ").filter(Boolean);
 }
 
-/** Only what tells it from the others. */
+/** Only what distinguishes it from the others. */
 function optionText(check: Packed, withKernel: boolean, same: ReadonlySet<string>): string {
   const own = parts(check).filter((part) => !same.has(part));
   const state = check.failure
@@ -95,16 +95,16 @@ function allChecks(app: App): HTMLElement | null {
       app.store.set({ check: at });
     });
     const cells = names.map((name) => {
-      const fact = check.facts.find((each) => each.name === name);
+      const fact = check.facts.find((candidate) => candidate.name === name);
       return h("td", { text: fact?.value ?? "", class: fact?.is_bad ? "warning" : "" });
     });
-    const found = check.failure ? "does not compile" : check.suggestions.map(({ code }) => code).join(" ");
+    const result = check.failure ? "does not compile" : check.suggestions.map(({ code }) => code).join(" ");
     return h(
       "tr",
       {},
       h("th", { attrs: { scope: "row" } }, pick, h("div", { class: "quiet", text: check.config })),
       ...cells,
-      h("td", { text: found }),
+      h("td", { text: result }),
     );
   });
   const heads = ["", ...names, "suggestions"].map((text) => h("th", { text, attrs: { scope: "col" } }));

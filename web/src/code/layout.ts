@@ -12,7 +12,7 @@ export class Layout implements View {
   private readonly panes = new Map<string, Pane>();
   private readonly tools = h("div", { class: "toolbar" });
   private readonly columns = h("div", { class: "panes" });
-  private shown: string[] = [];
+  private visible: string[] = [];
 
   constructor(
     host: HTMLElement,
@@ -38,12 +38,12 @@ export class Layout implements View {
 
   /** The pane that keys are meant for: the last one used, else the first. */
   get current(): Pane | undefined {
-    const texts = this.shown.filter((kind) => kind !== "python");
+    const texts = this.visible.filter((kind) => kind !== "python");
     return this.panes.get(texts.includes(this.app.lastPane) ? this.app.lastPane : texts[0]);
   }
   /** The next or previous place of the chosen line in every text. */
   stepPlaces(by: number): void {
-    for (const kind of this.shown) this.panes.get(kind)?.stepPlace(by);
+    for (const kind of this.visible) this.panes.get(kind)?.stepPlace(by);
   }
   clearFind(): boolean {
     return [...this.panes.values()].map((pane) => pane.clearFind()).some(Boolean);
@@ -52,7 +52,7 @@ export class Layout implements View {
   private arrange(): void {
     const tabs = ["python", ...this.app.check.kinds];
     const tab = tabs.includes(this.app.store.get("tab")) ? this.app.store.get("tab") : "python";
-    const wanted = NARROW.matches ? [tab] : ["python", ...this.app.stages];
+    const kinds = NARROW.matches ? [tab] : ["python", ...this.app.stages];
     this.tools.hidden = tabs.length < 2;
     // Made anew, so whatever of it had the focus gets it back.
     const focused = this.tools.contains(document.activeElement) ? (document.activeElement as HTMLElement) : null;
@@ -60,9 +60,9 @@ export class Layout implements View {
     if (focused) this.tools.querySelector<HTMLElement>(focused.id ? `#${focused.id}` : `[data-kind="${focused.dataset["kind"]}"]`)?.focus();
     if (NARROW.matches) this.columns.setAttribute("role", "tabpanel");
     else this.columns.removeAttribute("role");
-    if (wanted.join() !== this.shown.join()) {
-      this.shown = wanted;
-      const elements = wanted.map((kind) => (kind === "python" ? this.python.element : this.pane(kind).element));
+    if (kinds.join() !== this.visible.join()) {
+      this.visible = kinds;
+      const elements = kinds.map((kind) => (kind === "python" ? this.python.element : this.pane(kind).element));
       const between = elements
         .slice(1)
         .map((_, at) => splitter(this.columns, at, (sizes) => this.app.store.set({ sizes: sizes.map((size) => Math.round(1000 * size)) })));
@@ -73,29 +73,29 @@ export class Layout implements View {
 
   private size(): void {
     const saved = this.app.store.get("sizes").map((size) => size / 1000);
-    const fits = saved.length === this.shown.length && saved.every((size) => size > 0.04);
-    const sizes = fits ? saved : this.shown.map((kind) => (kind === "python" ? 1.3 : 1));
+    const fits = saved.length === this.visible.length && saved.every((size) => size > 0.04);
+    const sizes = fits ? saved : this.visible.map((kind) => (kind === "python" ? 1.3 : 1));
     this.columns.style.gridTemplateColumns = sizes.map((size) => `minmax(0, ${size}fr)`).join(" 7px ");
   }
 
   private pane(kind: string): Pane {
-    let found = this.panes.get(kind);
-    if (!found) {
-      found = new Pane(this.app, kind);
-      this.panes.set(kind, found);
-      found.show();
+    let pane = this.panes.get(kind);
+    if (!pane) {
+      pane = new Pane(this.app, kind);
+      this.panes.set(kind, pane);
+      pane.show();
     }
-    return found;
+    return pane;
   }
 
   private mark(): void {
     this.python.mark();
-    for (const kind of this.shown) this.panes.get(kind)?.mark();
+    for (const kind of this.visible) this.panes.get(kind)?.mark();
   }
   /** Brings the chosen line into sight everywhere. */
   follow(): void {
     this.python.follow();
-    for (const kind of this.shown) this.panes.get(kind)?.follow();
+    for (const kind of this.visible) this.panes.get(kind)?.follow();
   }
 
   private stages(): HTMLElement {

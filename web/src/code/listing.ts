@@ -23,7 +23,7 @@ export class Listing {
   readonly rows: Int32Array;
   readonly longest: number;
   private readonly rowsByLine = new Map<number, Int32Array>();
-  private readonly shown: (string | undefined)[] = [];
+  private readonly texts: (string | undefined)[] = [];
 
   constructor(
     readonly kind: string,
@@ -41,7 +41,7 @@ export class Listing {
   }
 
   text(row: number): string {
-    return (this.shown[row] ??= tidied(this.kind, this.lines[this.rows[row]] ?? "", this.raw));
+    return (this.texts[row] ??= tidied(this.kind, this.lines[this.rows[row]] ?? "", this.raw));
   }
   chain(row: number): number {
     return this.chains[this.rows[row]];
@@ -53,13 +53,13 @@ export class Listing {
   }
   /** Rows that come from a line of Python, itself or through what it calls. */
   rowsOf(id: number): Int32Array {
-    let found = this.rowsByLine.get(id);
-    if (!found) {
+    let rows = this.rowsByLine.get(id);
+    if (!rows) {
       const isWanted = this.chainLines.map((ids) => ids.includes(id));
-      found = Int32Array.from(this.rows.keys()).filter((row) => isWanted[this.chain(row)]);
-      this.rowsByLine.set(id, found);
+      rows = Int32Array.from(this.rows.keys()).filter((row) => isWanted[this.chain(row)]);
+      this.rowsByLine.set(id, rows);
     }
-    return found;
+    return rows;
   }
   /** The row that says most about a line of Python: the first that does its work, else the first at all; -1 for none. */
   mainRowOf(id: number): number {
@@ -78,10 +78,10 @@ export class Listing {
     return Array.from(this.rows.keys(), (row) => this.text(row)).join("\n");
   }
   /** Rows that contain a text, in lower case. */
-  find(wanted: string): number[] {
-    const found: number[] = [];
-    for (let row = 0; row < this.rows.length; row++) if (this.text(row).toLowerCase().includes(wanted)) found.push(row);
-    return found;
+  find(query: string): number[] {
+    const hits: number[] = [];
+    for (let row = 0; row < this.rows.length; row++) if (this.text(row).toLowerCase().includes(query)) hits.push(row);
+    return hits;
   }
 }
 

@@ -37,7 +37,7 @@ export class Overview {
     this.height = this.element.clientHeight;
   }
 
-  draw(listing: Listing | null, app: App, found: number[]): void {
+  draw(listing: Listing | null, app: App, hits: number[]): void {
     this.rows = listing?.rows.length ?? 0;
     if (!this.height || !listing || !this.rows) return;
     this.drawGround(listing, app);
@@ -50,14 +50,14 @@ export class Overview {
     context.globalAlpha = 1;
     context.scale(scale(), scale());
     if (app.active >= 0)
-      this.places(
+      this.drawRows(
         context,
         listing.rowsOf(app.active),
         EDGE,
         WIDTH - EDGE,
         `hsl(${app.hue(app.active) ?? 210} 75% ${isDark() ? "62%" : "42%"})`,
       );
-    this.places(context, found, 0, EDGE, cssColour("--warn"));
+    this.drawRows(context, hits, 0, EDGE, cssColour("--warn"));
   }
 
   /** Marks the part that is in sight, given in rows. */
@@ -67,7 +67,7 @@ export class Overview {
     this.window.style.height = `${Math.max(4, Math.min(count, this.rows) * step)}px`;
   }
 
-  private places(context: CanvasRenderingContext2D, rows: ArrayLike<number>, x: number, width: number, colour: string): void {
+  private drawRows(context: CanvasRenderingContext2D, rows: ArrayLike<number>, x: number, width: number, colour: string): void {
     const step = this.used / this.rows;
     const size = Math.max(LEAST_PX, step);
     context.fillStyle = colour;

@@ -15,7 +15,7 @@ export class Pane {
   readonly element: HTMLElement;
   private readonly body: HTMLElement;
   private readonly inner = h("div", { class: "rows" });
-  private readonly said = h("span", { class: "quiet said", attrs: { role: "status" } });
+  private readonly status = h("span", { class: "quiet status", attrs: { role: "status" } });
   private readonly before = this.arrow("▲", "Previous place of the line", -1);
   private readonly after = this.arrow("▼", "Next place of the line", 1);
   private readonly find: FindBox;
@@ -53,7 +53,7 @@ export class Pane {
       "div",
       { class: "pane-head" },
       h("h2", { text: title(kind), title: meaning(kind) }),
-      this.said,
+      this.status,
       h("span", { class: "step" }, this.before, this.after),
       this.find.element,
       this.copier(),
@@ -106,20 +106,20 @@ export class Pane {
     const { line } = this.app;
     const count = this.listing && active >= 0 ? this.listing.rowsOf(active).length : 0;
     const all = this.listing?.rows.length ?? 0;
-    this.said.textContent = active < 0 ? formatPlural(all, "line") : `${formatCount(count)} of ${formatCount(all)}`;
-    this.said.title =
+    this.status.textContent = active < 0 ? formatPlural(all, "line") : `${formatCount(count)} of ${formatCount(all)}`;
+    this.status.title =
       active < 0
         ? ""
         : `${formatPlural(count, "line")} of ${formatCount(all)} come from line ${this.app.check.python[active].line} of the Python`;
-    const places = this.listing && line >= 0 ? this.listing.stretchesOf(line).length : 0;
-    this.before.disabled = this.after.disabled = !places;
+    const stretches = this.listing && line >= 0 ? this.listing.stretchesOf(line).length : 0;
+    this.before.disabled = this.after.disabled = !stretches;
   }
 
   /** Brings what the chosen line does here into sight. */
   follow(): void {
     const { line } = this.app;
     if (!this.listing || line < 0) return;
-    // Whoever clicked a row here looks at it already.
+    // A row that was clicked here is in sight already.
     if (this.cursor >= 0 && this.listing.pythonOf(this.cursor).includes(line)) return;
     const row = this.listing.mainRowOf(line);
     this.cursor = row;
@@ -131,11 +131,13 @@ export class Pane {
   /** To the next or previous stretch of the chosen line, round and round. */
   stepPlace(by: number): void {
     const { line } = this.app;
-    const places = this.listing && line >= 0 ? this.listing.stretchesOf(line) : [];
-    if (!places.length) return;
-    const from = this.cursor >= 0 && places.includes(this.cursor) ? this.cursor : this.firstRow;
+    const stretches = this.listing && line >= 0 ? this.listing.stretchesOf(line) : [];
+    if (!stretches.length) return;
+    const from = this.cursor >= 0 && stretches.includes(this.cursor) ? this.cursor : this.firstRow;
     const next =
-      by > 0 ? (places.find((row) => row > from) ?? places[0]) : (places.findLast((row) => row < from) ?? places[places.length - 1]);
+      by > 0
+        ? (stretches.find((row) => row > from) ?? stretches[0])
+        : (stretches.findLast((row) => row < from) ?? stretches[stretches.length - 1]);
     this.cursor = next;
     this.reveal(next, true);
     this.redraw();
@@ -203,14 +205,14 @@ export class Pane {
       element.remove();
       this.rows.delete(row);
     }
-    const made = document.createDocumentFragment();
+    const fragment = document.createDocumentFragment();
     for (let row = first; row < last; row++) {
       if (this.rows.has(row)) continue;
       const element = this.make(listing, row);
       this.rows.set(row, element);
-      made.append(element);
+      fragment.append(element);
     }
-    this.inner.append(made);
+    this.inner.append(fragment);
     if (this.rows.has(this.cursor)) this.body.setAttribute("aria-activedescendant", this.idOf(this.cursor));
     else this.body.removeAttribute("aria-activedescendant");
   }
@@ -218,7 +220,7 @@ export class Pane {
   private make(listing: Listing, row: number): HTMLElement {
     const text = listing.text(row);
     const code = h("span", { class: "code" });
-    paint(code, text, tokens(this.kind, text), this.find.wanted);
+    paint(code, text, tokens(this.kind, text), this.find.query);
     const element = h(
       "div",
       {
@@ -269,7 +271,7 @@ export class Pane {
 
   private clicked(event: MouseEvent): void {
     const row = this.rowOf(event);
-    // A selection of text is no choice of a line.
+    // A selection of text does not choose a line.
     if (row < 0 || !getSelection()?.isCollapsed) return;
     this.moveTo(row);
   }
@@ -278,7 +280,7 @@ export class Pane {
     this.cursor = row;
     this.app.choose(this.listing.pythonOf(row)[0] ?? -1);
     this.draw();
-    for (const [each, element] of this.rows) this.tint(each, element);
+    for (const [row, element] of this.rows) this.tint(row, element);
   }
 
   private key(event: KeyboardEvent): void {

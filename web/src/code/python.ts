@@ -15,7 +15,7 @@ export class PythonPane {
     class: "text python",
     attrs: { role: "grid", tabindex: "0", "aria-label": "Python source", "data-kind": "python" },
   });
-  private readonly said = h("span", { class: "quiet said" });
+  private readonly status = h("span", { class: "quiet status" });
   private rows: HTMLElement[] = [];
   private hasSamples = false;
   private mostSamples = 1;
@@ -26,7 +26,7 @@ export class PythonPane {
     this.element = h(
       "section",
       { class: "pane", attrs: { "aria-label": "Python" } },
-      h("div", { class: "pane-head" }, h("h2", { text: "Python" }), this.said),
+      h("div", { class: "pane-head" }, h("h2", { text: "Python" }), this.status),
       this.body,
     );
     this.body.addEventListener("mouseover", (event) => app.hover(this.idOf(event.target)));
@@ -54,8 +54,8 @@ export class PythonPane {
     const groups = plain.sources.map((source) => this.group(source, most));
     if (!groups.length) groups.push(h("p", { class: "empty", text: "The source of the kernel could not be read." }));
     replace(this.body, ...groups);
-    this.said.textContent = fileName(plain.files[plain.sources[0]?.file ?? 0] ?? "");
-    this.said.title = plain.files[plain.sources[0]?.file ?? 0] ?? "";
+    this.status.textContent = fileName(plain.files[plain.sources[0]?.file ?? 0] ?? "");
+    this.status.title = plain.files[plain.sources[0]?.file ?? 0] ?? "";
     this.mark();
   }
 
@@ -107,7 +107,7 @@ export class PythonPane {
       const row = this.row(line, most);
       paint(row.querySelector(".code") as HTMLElement, line.text, painted[at]);
       this.rows[line.id] = row;
-      const hints = line.suggestions.map((each) => hint(each));
+      const hints = line.suggestions.map((suggestion) => hint(suggestion));
       if (check.plain.failure_place && check.idOf(check.plain.failure_place.file, check.plain.failure_place.line) === line.id)
         hints.push(failed(check.plain.failure));
       return [row, ...hints];
@@ -199,10 +199,10 @@ function waitText(facts: CodeLine | null): string {
 function shownMarks(line: PythonLine): { text: string; marks: HTMLElement[] } {
   const marks: HTMLElement[] = [];
   let text = "";
-  const said = line.remarks.map(({ text: words }) => words).join("; ");
+  const remarks = line.remarks.map(({ text: words }) => words).join("; ");
   for (const mark of [
     ...(line.facts?.marks ?? []),
-    ...(said ? [{ text: "remark", meaning: `The compiler says: ${said}`, is_bad: false }] : []),
+    ...(remarks ? [{ text: "remark", meaning: `The compiler says: ${remarks}`, is_bad: false }] : []),
   ]) {
     if (text && text.length + mark.text.length > MOST_MARKS) break;
     text += `${text ? "··" : "·"}${mark.text}`;

@@ -1,4 +1,4 @@
-// A suggestion in words: what was found, what to change, what the change did when it was compiled.
+// A suggestion as text: what was found, what to change, what the change did when it was compiled.
 import { h } from "../shared/dom";
 import type { CodeSuggestion } from "../shared/generated/records";
 

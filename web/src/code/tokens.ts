@@ -19,21 +19,21 @@ const PATTERNS: Record<string, RegExp> = { ttir: MLIR, ttgir: MLIR, llir: LLVM, 
 
 export function tokens(kind: string, text: string): Token[] {
   const pattern = PATTERNS[kind];
-  const found: Token[] = [];
-  if (!pattern) return found;
+  const matches: Token[] = [];
+  if (!pattern) return matches;
   for (const match of text.matchAll(pattern)) {
     for (const name in match.groups) {
       if (match.groups[name] === undefined) continue;
-      found.push([match.index, match.index + match[0].length, name]);
+      matches.push([match.index, match.index + match[0].length, name]);
       break;
     }
   }
-  return found;
+  return matches;
 }
 
 /** Tokens of lines that belong together, so that a text over several lines is one. */
 export function tokensByLine(kind: string, lines: string[]): Token[][] {
-  const found: Token[][] = lines.map(() => []);
+  const byLine: Token[][] = lines.map(() => []);
   const starts: number[] = [];
   let total = 0;
   for (const line of lines) {
@@ -44,16 +44,16 @@ export function tokensByLine(kind: string, lines: string[]): Token[][] {
   for (const [from, to, name] of tokens(kind, lines.join("\n"))) {
     while (line + 1 < lines.length && starts[line + 1] <= from) line++;
     for (let at = line; at < lines.length && starts[at] < to; at++) {
-      found[at].push([Math.max(0, from - starts[at]), Math.min(lines[at].length, to - starts[at]), name]);
+      byLine[at].push([Math.max(0, from - starts[at]), Math.min(lines[at].length, to - starts[at]), name]);
     }
   }
-  return found;
+  return byLine;
 }
 
-/** Fills an element with a text: tokens in their colours, places of `wanted` (in lower case) marked. */
-export function paint(element: HTMLElement, text: string, found: Token[], wanted = ""): void {
+/** Fills an element with a text: tokens in their colours, occurrences of `sought` (in lower case) marked. */
+export function paint(element: HTMLElement, text: string, tokens: Token[], sought = ""): void {
   const parts = document.createDocumentFragment();
-  const hits = wanted ? placesOf(text.toLowerCase(), wanted) : [];
+  const hits = sought ? occurrences(text.toLowerCase(), sought) : [];
   const add = (from: number, to: number, name: string): void => {
     for (const [start, end, isHit] of cut(from, to, hits)) {
       const piece = text.slice(start, end);
@@ -67,7 +67,7 @@ export function paint(element: HTMLElement, text: string, found: Token[], wanted
     }
   };
   let at = 0;
-  for (const [from, to, name] of found) {
+  for (const [from, to, name] of tokens) {
     if (from > at) add(at, from, "");
     add(from, to, name);
     at = to;
@@ -76,10 +76,10 @@ export function paint(element: HTMLElement, text: string, found: Token[], wanted
   element.replaceChildren(parts);
 }
 
-function placesOf(text: string, wanted: string): [number, number][] {
-  const found: [number, number][] = [];
-  for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + wanted.length)) found.push([at, at + wanted.length]);
-  return found;
+function occurrences(text: string, sought: string): [number, number][] {
+  const ranges: [number, number][] = [];
+  for (let at = text.indexOf(sought); at >= 0; at = text.indexOf(sought, at + sought.length)) ranges.push([at, at + sought.length]);
+  return ranges;
 }
 
 function* cut(from: number, to: number, hits: [number, number][]): Generator<[number, number, boolean]> {

@@ -17,7 +17,7 @@ export class App {
   bytes: number[] = [];
   private starts: number[] = [];
   private rows: Int32Array = new Int32Array();
-  private shown = -1;
+  private current = -1;
 
   constructor(
     readonly scene: Scene,
@@ -30,8 +30,8 @@ export class App {
   refresh(): void {
     const last = this.scene.header.launches.length - 1;
     const at = Math.min(last, this.store.get("launch"));
-    if (at === this.shown) return;
-    this.shown = at;
+    if (at === this.current) return;
+    this.current = at;
     this.launch = this.scene.launch(at);
     this.index(this.launch.events);
   }
@@ -44,11 +44,11 @@ export class App {
     if (!events) return;
     const { program } = events;
     this.rows = Int32Array.from(program, (_, row) => row);
-    if (program.some((each, row) => row > 0 && each < program[row - 1])) this.rows.sort((a, b) => program[a] - program[b] || a - b);
-    for (const [place, row] of this.rows.entries()) {
-      if (!place || program[row] !== program[this.rows[place - 1]]) {
+    if (program.some((number, row) => row > 0 && number < program[row - 1])) this.rows.sort((a, b) => program[a] - program[b] || a - b);
+    for (const [start, row] of this.rows.entries()) {
+      if (!start || program[row] !== program[this.rows[start - 1]]) {
         this.traced.push(program[row]);
-        this.starts.push(place);
+        this.starts.push(start);
         this.bytes.push(0);
       }
       this.bytes[this.bytes.length - 1] += this.trueBytes(row);
@@ -57,15 +57,15 @@ export class App {
   }
 
   /** The program that is shown, as a place among the traced ones; -1 where there is none. */
-  get place(): number {
-    const wanted = this.store.get("program");
+  get position(): number {
+    const chosen = this.store.get("program");
     // Until one is chosen: the first that did something wrong.
     const [fault] = this.launch.faults;
-    const found = this.traced.indexOf(wanted !== null ? wanted : fault ? this.numberOf(fault.program) : -1);
-    return found < 0 ? Math.min(0, this.traced.length - 1) : found;
+    const position = this.traced.indexOf(chosen !== null ? chosen : fault ? this.numberOf(fault.program) : -1);
+    return position < 0 ? Math.min(0, this.traced.length - 1) : position;
   }
   get program(): number {
-    return this.traced[this.place] ?? -1;
+    return this.traced[this.position] ?? -1;
   }
   ids(program = this.program): ProgramId {
     const [, y, z] = this.launch.grid;
@@ -76,10 +76,10 @@ export class App {
   }
   /** Rows of the events of the program that is shown. */
   get programRows(): Int32Array {
-    return this.rowsAt(this.place);
+    return this.rowsAt(this.position);
   }
-  rowsAt(place: number): Int32Array {
-    return place < 0 ? this.rows.subarray(0, 0) : this.rows.subarray(this.starts[place], this.starts[place + 1]);
+  rowsAt(position: number): Int32Array {
+    return position < 0 ? this.rows.subarray(0, 0) : this.rows.subarray(this.starts[position], this.starts[position + 1]);
   }
   /** All rows, program by program. */
   get allRows(): Int32Array {
@@ -87,8 +87,8 @@ export class App {
   }
   /** The chosen operation as a place among the program's; -1: all of them. */
   get op(): number {
-    const place = this.store.get("op") ?? -1;
-    return place < this.programRows.length ? place : -1;
+    const position = this.store.get("op") ?? -1;
+    return position < this.programRows.length ? position : -1;
   }
   /** Row of the chosen operation, or -1. */
   get opRow(): number {
@@ -104,13 +104,13 @@ export class App {
     return factors.length ? new Set(factors) : null;
   }
 
-  /** The last load of a product's first or second factor before it; -1 where its statement does not tell. */
+  /** The last load of a product's first or second factor before it; -1 where its statement does not say. */
   factorRow(row: number, which: number): number {
     const { events, operands } = this.launch;
-    const wanted = operands[(events as Events).site[row]][which] ?? [];
+    const sites = operands[(events as Events).site[row]][which] ?? [];
     const rows = this.programRows;
-    for (let place = rows.indexOf(row) - 1; place >= 0; place--) {
-      if (wanted.includes((events as Events).site[rows[place]]) && this.kind(rows[place]) === "load") return rows[place];
+    for (let position = rows.indexOf(row) - 1; position >= 0; position--) {
+      if (sites.includes((events as Events).site[rows[position]]) && this.kind(rows[position]) === "load") return rows[position];
     }
     return -1;
   }
@@ -151,11 +151,11 @@ export class App {
   /** Moves among the traced programs, or among the operations. */
   step(what: "program" | "op", by: number): void {
     if (what === "program" && this.traced.length) {
-      const place = Math.min(this.traced.length - 1, Math.max(0, this.place + by));
-      this.store.set({ program: this.traced[place] });
+      const position = Math.min(this.traced.length - 1, Math.max(0, this.position + by));
+      this.store.set({ program: this.traced[position] });
     } else if (what === "op" && this.programRows.length) {
-      const place = Math.min(this.programRows.length - 1, Math.max(-1, this.op + by));
-      this.store.set({ op: place < 0 ? null : place });
+      const position = Math.min(this.programRows.length - 1, Math.max(-1, this.op + by));
+      this.store.set({ op: position < 0 ? null : position });
     }
   }
 }

@@ -1,4 +1,4 @@
-// Shared memory as 32 banks of 4 bytes: where a tile's elements lie, and how often a warp must go back to a bank.
+// Shared memory as 32 banks of 4 bytes: the bank of each of a tile's elements, and how often a warp must go back to a bank.
 
 export const BANKS = 32;
 export const BANK_BYTES = 4;
@@ -35,8 +35,8 @@ export function swizzleOf({ columns, bytes }: Layout): Swizzle {
   const vector = Math.max(1, Math.min(columns, Math.floor(MATRIX_BYTES / bytes)));
   const rowBytes = columns * bytes;
   const perPhase = Math.max(1, Math.floor(PASS_BYTES / rowBytes));
-  const wanted = Math.max(1, Math.min(MATRIX_ROWS / Math.min(MATRIX_ROWS, perPhase), Math.floor(columns / vector)));
-  return { vector, perPhase, maxPhase: 2 ** Math.floor(Math.log2(wanted)) };
+  const phases = Math.max(1, Math.min(MATRIX_ROWS / Math.min(MATRIX_ROWS, perPhase), Math.floor(columns / vector)));
+  return { vector, perPhase, maxPhase: 2 ** Math.floor(Math.log2(phases)) };
 }
 
 /** Byte of an element from the tile's beginning. */
@@ -80,21 +80,21 @@ function accesses(layout: Layout, direction: Direction): Reach[][] {
 /** Every pass over the banks, in order. */
 export function passes(layout: Layout, direction: Direction): Pass[] {
   const swizzle = swizzleOf(layout);
-  const found: Pass[] = [];
+  const allPasses: Pass[] = [];
   for (const access of accesses(layout, direction)) {
     const laneBytes = (access[0]?.elements ?? 1) * layout.bytes;
     const lanes = Math.max(1, Math.floor(PASS_BYTES / Math.max(BANK_BYTES, laneBytes)));
-    for (let at = 0; at < access.length; at += lanes) found.push(pass(layout, swizzle, access.slice(at, at + lanes), at));
+    for (let at = 0; at < access.length; at += lanes) allPasses.push(pass(layout, swizzle, access.slice(at, at + lanes), at));
   }
-  return found;
+  return allPasses;
 }
 
 function pass(layout: Layout, swizzle: Swizzle, lanes: Reach[], first: number): Pass {
   const words = new Set<number>();
   const reached = lanes.map(({ row, column, elements }, at) => {
     const own = new Set<number>();
-    for (let each = 0; each < elements; each++) {
-      const address = addressOf(layout, row, column + each, swizzle);
+    for (let element = 0; element < elements; element++) {
+      const address = addressOf(layout, row, column + element, swizzle);
       for (let byte = address; byte < address + layout.bytes; byte += BANK_BYTES) own.add(Math.floor(byte / BANK_BYTES));
     }
     for (const word of own) words.add(word);
@@ -105,8 +105,8 @@ function pass(layout: Layout, swizzle: Swizzle, lanes: Reach[], first: number): 
   return { lanes: reached, perBank, conflicts: Math.max(1, ...perBank) - 1 };
 }
 
-export function conflictsOf(found: Pass[]): number {
-  return found.reduce((total, { conflicts }) => total + conflicts, 0);
+export function conflictsOf(allPasses: Pass[]): number {
+  return allPasses.reduce((total, { conflicts }) => total + conflicts, 0);
 }
 
 /** Bytes of the whole tile, padding included. */

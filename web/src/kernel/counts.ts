@@ -14,7 +14,7 @@ export interface Counts {
 
 const MOST_ELEMENTS = 32 << 20; // 12 bytes each while counting
 const SLICE_MS = 12;
-const kept = new WeakMap<Launch, Map<number, Promise<Counts | null>>>();
+const cache = new WeakMap<Launch, Map<number, Promise<Counts | null>>>();
 
 /** Elements from the tensor's first to its last, gaps included. */
 export function extent(launch: Launch, tensor: number): number {
@@ -25,8 +25,8 @@ export function extent(launch: Launch, tensor: number): number {
 /** null where the tensor is too large to be counted on a page. */
 export function countsOf(app: App, tensor: number): Promise<Counts | null> {
   const { launch } = app;
-  let tensors = kept.get(launch);
-  if (!tensors) kept.set(launch, (tensors = new Map<number, Promise<Counts | null>>()));
+  let tensors = cache.get(launch);
+  if (!tensors) cache.set(launch, (tensors = new Map<number, Promise<Counts | null>>()));
   let counts = tensors.get(tensor);
   if (!counts) tensors.set(tensor, (counts = count(app, launch, tensor)));
   return counts;

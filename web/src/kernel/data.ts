@@ -46,13 +46,13 @@ export interface Scene {
 export async function load(base64: string): Promise<Scene> {
   const { header, bytes } = await unpack(base64);
   const whole = header as KernelHeader;
-  const made = new Map<number, Launch>();
+  const decoded = new Map<number, Launch>();
   return {
     header: whole,
     launch(at) {
-      const found = made.get(at) ?? decodeLaunch(whole.launches[at], bytes);
-      made.set(at, found);
-      return found;
+      const launch = decoded.get(at) ?? decodeLaunch(whole.launches[at], bytes);
+      decoded.set(at, launch);
+      return launch;
     },
   };
 }

@@ -1,4 +1,4 @@
-// Where in a tensor the lanes of an access lie.
+// Which elements of a tensor the lanes of an access reach.
 import type { Events, Launch, Mask, Pattern, Tensor } from "./data";
 
 /** `index` is the lane's place in the tensor, one number per dimension; it is reused for the next lane. */
@@ -31,20 +31,20 @@ function fromBits(bits: Int32Array, count: number): Uint8Array {
 
 function fromBox(box: [number, number][], pattern: Pattern): Uint8Array {
   const lanes = new Uint8Array(pattern.lanes);
-  eachPlace(pattern.shape, (lane, place) => {
-    lanes[lane] = Number(box.every(([low, high], axis) => place[axis] >= low && place[axis] < high));
+  forEachLane(pattern.shape, (lane, index) => {
+    lanes[lane] = Number(box.every(([low, high], axis) => index[axis] >= low && index[axis] < high));
   });
   return lanes;
 }
 
-function eachPlace(shape: number[], visit: (lane: number, place: Int32Array) => void): void {
-  const place = new Int32Array(shape.length);
+function forEachLane(shape: number[], visit: (lane: number, index: Int32Array) => void): void {
+  const index = new Int32Array(shape.length);
   const count = shape.reduce((total, size) => total * size, 1);
   for (let lane = 0; lane < count; lane++) {
-    visit(lane, place);
+    visit(lane, index);
     for (let axis = shape.length - 1; axis >= 0; axis--) {
-      if (++place[axis] < shape[axis]) break;
-      place[axis] = 0;
+      if (++index[axis] < shape[axis]) break;
+      index[axis] = 0;
     }
   }
 }
@@ -54,14 +54,14 @@ export function offsetsOf(pattern: Pattern): Float64Array {
   if (pattern.offsets) return pattern.offsets;
   let offsets = expandedPatterns.get(pattern);
   if (!offsets) {
-    const made = new Float64Array(pattern.lanes);
+    const expanded = new Float64Array(pattern.lanes);
     const strides = pattern.strides as number[];
-    eachPlace(pattern.shape, (lane, place) => {
+    forEachLane(pattern.shape, (lane, index) => {
       let total = 0;
-      for (let axis = 0; axis < strides.length; axis++) total += place[axis] * strides[axis];
-      made[lane] = total;
+      for (let axis = 0; axis < strides.length; axis++) total += index[axis] * strides[axis];
+      expanded[lane] = total;
     });
-    expandedPatterns.set(pattern, (offsets = made));
+    expandedPatterns.set(pattern, (offsets = expanded));
   }
   return offsets;
 }
@@ -77,7 +77,7 @@ function orderOf(tensor: Tensor): number[] {
   return order;
 }
 
-/** The place of the element `relative` to the tensor's first, which may lie outside the tensor. */
+/** The place of the element `relative` to the tensor's first, which may be outside the tensor. */
 export function placeOf(tensor: Tensor, relative: number, into: Int32Array): Int32Array {
   into.fill(0);
   const order = orderOf(tensor);
@@ -123,15 +123,15 @@ export function reach(launch: Launch, row: number, tensor: Tensor): number[] | n
 }
 
 function alongSteps(index: Int32Array, steps: Step[], { shape, lanes: count }: Pattern, lanes: Uint8Array | null, visit: Visit): void {
-  const place = new Int32Array(shape.length);
+  const lanePosition = new Int32Array(shape.length);
   for (let lane = 0; lane < count; lane++) {
     visit(lane, index, !lanes || lanes[lane] === 1);
     for (let axis = shape.length - 1; axis >= 0; axis--) {
       const { dim, by } = steps[axis];
       if (dim >= 0) index[dim] += by;
-      if (++place[axis] < shape[axis]) break;
+      if (++lanePosition[axis] < shape[axis]) break;
       if (dim >= 0) index[dim] -= by * shape[axis];
-      place[axis] = 0;
+      lanePosition[axis] = 0;
     }
   }
 }
@@ -155,9 +155,9 @@ function stepsOf(pattern: Pattern, tensor: Tensor): Step[] | null {
       steps.push({ dim: -1, by: 0 });
       continue;
     }
-    const dim = orderOf(tensor).find((each) => {
-      const by = stride / tensor.strides[each];
-      return Number.isInteger(by) && Math.abs(by) < tensor.shape[each];
+    const dim = orderOf(tensor).find((candidate) => {
+      const by = stride / tensor.strides[candidate];
+      return Number.isInteger(by) && Math.abs(by) < tensor.shape[candidate];
     });
     if (dim === undefined) return null;
     steps.push({ dim, by: stride / tensor.strides[dim] });
@@ -186,15 +186,15 @@ function activeBox(mask: Mask, pattern: Pattern): [number, number][] {
   let box = activeBoxes.get(mask);
   if (!box) {
     const lanes = maskLanes(mask, pattern) as Uint8Array;
-    const found = pattern.shape.map((): [number, number] => [Infinity, 0]);
-    eachPlace(pattern.shape, (lane, place) => {
+    const bounds = pattern.shape.map((): [number, number] => [Infinity, 0]);
+    forEachLane(pattern.shape, (lane, index) => {
       if (lanes[lane])
-        for (const [axis, each] of found.entries()) {
-          each[0] = Math.min(each[0], place[axis]);
-          each[1] = Math.max(each[1], place[axis] + 1);
+        for (const [axis, range] of bounds.entries()) {
+          range[0] = Math.min(range[0], index[axis]);
+          range[1] = Math.max(range[1], index[axis] + 1);
         }
     });
-    activeBoxes.set(mask, (box = found));
+    activeBoxes.set(mask, (box = bounds));
   }
   return box;
 }

@@ -1,4 +1,4 @@
-// How a tensor lies on a map: two of its dimensions as rows and columns, the others fixed; a vector folded into rows.
+// How a tensor is laid out on a map: two of its dimensions as rows and columns, the others fixed; a vector folded into rows.
 import type { MapChoice } from "./state";
 import type { Tensor } from "./data";
 
@@ -53,7 +53,7 @@ export function columnOf({ row, column, width }: Mapping, index: Int32Array): nu
 }
 
 /** Whether an element is on the map: its other dimensions are those that are shown. */
-export function shown({ row, column, fixed }: Mapping, index: Int32Array): boolean {
+export function isOnMap({ row, column, fixed }: Mapping, index: Int32Array): boolean {
   for (let dim = 0; dim < index.length; dim++) if (dim !== row && dim !== column && index[dim] !== fixed[dim]) return false;
   return true;
 }

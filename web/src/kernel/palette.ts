@@ -26,13 +26,13 @@ export interface Colours {
   beyond: string;
 }
 
-let made: Colours | null = null;
+let cached: Colours | null = null;
 
 export function colours(): Colours {
-  return (made ??= make());
+  return (cached ??= make());
 }
 export function forgetColours(): void {
-  made = null;
+  cached = null;
 }
 
 function make(): Colours {

@@ -2,7 +2,7 @@
 import { h } from "../shared/dom";
 import type { Fact, Tip } from "../shared/tip";
 
-export interface Said {
+export interface TipText {
   title: string;
   lines?: string[];
   facts?: Fact[];
@@ -11,7 +11,7 @@ interface Options {
   label: string;
   tip: Tip;
   /** What is at a row and a column. */
-  describe: (row: number, column: number) => Said | null;
+  describe: (row: number, column: number) => TipText | null;
   choose?: (row: number, column: number) => void;
   move?: (row: number, column: number) => void;
 }
@@ -49,8 +49,8 @@ export class Picture {
           pointerleave: () => this.leave(),
           blur: () => this.leave(),
           click: (event) => {
-            const place = this.placeAt(event);
-            if (place) options.choose?.(...place);
+            const cell = this.placeAt(event);
+            if (cell) options.choose?.(...cell);
           },
           keydown: (event) => this.key(event),
         },
@@ -187,17 +187,17 @@ export class Picture {
   }
 
   private point(event: PointerEvent): void {
-    const place = this.placeAt(event);
-    if (!place) return this.leave();
-    if (event.buttons & 1) this.options.choose?.(...place);
-    this.place(this.cursor, ...place);
-    this.say(...place, event.clientX, event.clientY);
+    const cell = this.placeAt(event);
+    if (!cell) return this.leave();
+    if (event.buttons & 1) this.options.choose?.(...cell);
+    this.place(this.cursor, ...cell);
+    this.say(...cell, event.clientX, event.clientY);
   }
 
   private say(row: number, column: number, x: number, y: number): void {
     this.options.move?.(row, column);
-    const said = this.options.describe(row, column);
-    if (said) this.options.tip.show(said.title, said.lines ?? [], said.facts ?? [], x, y);
+    const text = this.options.describe(row, column);
+    if (text) this.options.tip.show(text.title, text.lines ?? [], text.facts ?? [], x, y);
     else this.options.tip.hide();
   }
 

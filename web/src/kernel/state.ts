@@ -4,7 +4,7 @@ import { Store as AnyStore, type Codec, type KeyOf, type StateOf } from "../shar
 import { theme } from "../shared/theme";
 import type { Direction, Layout } from "./bank_model";
 
-/** How a tensor lies on its map. */
+/** How a tensor is laid out on its map. */
 export interface MapChoice {
   /** Dimensions; -1: the vector `column` is folded into rows. */
   row: number;

@@ -1,4 +1,4 @@
-// A table of texts; columns of numbers stand right.
+// A table of texts; columns of numbers are right-aligned.
 import { h } from "../shared/dom";
 
 export function table(heads: string[], rows: string[][]): HTMLElement {

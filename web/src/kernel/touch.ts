@@ -108,9 +108,9 @@ export class TensorUse {
     const { app, tensor } = this;
     const facts: Fact[] = [];
     const events = app.launch.events as Events;
-    for (const [place, row] of app.programRows.entries()) {
+    for (const [number, row] of app.programRows.entries()) {
       if (app.launch.tensors[events.tensor[row]]?.storage !== tensor.storage) continue;
-      let said = "";
+      let description = "";
       let isActive = false;
       let values: Numbers | null | undefined;
       this.each(row, (lane, at, active) => {
@@ -120,9 +120,9 @@ export class TensorUse {
         values ??= app.launch.value(events.value[row]);
         const value = active && values && lane < values.length ? `: ${numberText(values[lane])}` : "";
         const dropped = this.isFaulty(row) && !inside(tensor, index) ? "masked or out of bounds" : "masked";
-        said = `${active ? "" : `${dropped}, `}lane ${lane}${value}`;
+        description = `${active ? "" : `${dropped}, `}lane ${lane}${value}`;
       });
-      if (said) facts.push([`${place} ${app.opName(row)}, line ${app.line(row)}`, said]);
+      if (description) facts.push([`${number} ${app.opName(row)}, line ${app.line(row)}`, description]);
     }
     return facts;
   }

@@ -4,7 +4,7 @@ import { formatBytes, formatCount, formatPlural } from "../../shared/format";
 import type { App, View } from "../app";
 import { BANK_BYTES, BANKS, conflictsOf, passes, sizeOf, swizzleOf, type Direction, type Layout, type Pass } from "../bank_model";
 import { colours, heatStep } from "../palette";
-import { Picture, type Said } from "../picture";
+import { Picture, type TipText } from "../picture";
 import { boundedBanks, MOST_ROWS, type BankChoice } from "../state";
 import { table } from "../table";
 
@@ -16,8 +16,8 @@ const DIRECTIONS: [Direction, string][] = [
 
 export function mountBanks(host: HTMLElement, app: App): View {
   const { store } = app;
-  let made: Pass[] = [];
-  let place = 0;
+  let allPasses: Pass[] = [];
+  let passNumber = 0;
   const number = (label: string, id: string, min: number, max: number): HTMLInputElement =>
     h("input", {
       class: "number",
@@ -43,10 +43,10 @@ export function mountBanks(host: HTMLElement, app: App): View {
   const which = h("input", {
     id: "bank-pass",
     attrs: { type: "range", min: "0", "aria-label": "Pass over the banks" },
-    on: { input: () => ((place = Number(which.value)), draw()) },
+    on: { input: () => ((passNumber = Number(which.value)), draw()) },
   });
-  const said = h("p", { id: "bank-said", attrs: { role: "status", "aria-live": "polite" } });
-  const passSaid = h("p", { class: "small" });
+  const status = h("p", { id: "bank-status", attrs: { role: "status", "aria-live": "polite" } });
+  const passStatus = h("p", { class: "small" });
   const picture = new Picture({ label: "", tip: app.tip, describe: (row, bank) => describe(row, bank) });
   const twin = h("div", { class: "scroll" });
   const compared = h("div", { class: "scroll" });
@@ -66,7 +66,7 @@ export function mountBanks(host: HTMLElement, app: App): View {
       h("label", {}, swizzle, " swizzle"),
       take,
     ),
-    said,
+    status,
     h(
       "div",
       { class: "split" },
@@ -74,7 +74,7 @@ export function mountBanks(host: HTMLElement, app: App): View {
         "div",
         {},
         h("label", { class: "small" }, "pass ", which),
-        passSaid,
+        passStatus,
         picture.element,
         h("p", {
           class: "quiet small",
@@ -105,7 +105,7 @@ export function mountBanks(host: HTMLElement, app: App): View {
   function fromOp(): void {
     const shape = app.opRow < 0 ? [] : app.shape(app.opRow);
     const pattern = app.opRow < 0 ? undefined : app.launch.patterns[app.launch.events!.pattern[app.opRow]];
-    if (!shape.length || !pattern) return void (said.textContent = "Choose a load or a store first.");
+    if (!shape.length || !pattern) return void (status.textContent = "Choose a load or a store first.");
     const [tall, wide] = shape.length > 1 ? shape.slice(-2) : [1, shape[0]];
     choose({ ...store.get("banks"), rows: tall, columns: wide, bytes: pattern.itemsize });
   }
@@ -118,15 +118,15 @@ export function mountBanks(host: HTMLElement, app: App): View {
     direction.value = now.direction;
     padding.value = String(now.padding);
     swizzle.checked = now.swizzle;
-    made = passes(now, now.direction);
-    place = Math.min(place, Math.max(0, made.length - 1));
-    which.max = String(Math.max(0, made.length - 1));
-    which.value = String(place);
+    allPasses = passes(now, now.direction);
+    passNumber = Math.min(passNumber, Math.max(0, allPasses.length - 1));
+    which.max = String(Math.max(0, allPasses.length - 1));
+    which.value = String(passNumber);
     const { vector, perPhase, maxPhase } = swizzleOf(now);
     const how = now.swizzle
       ? ` Swizzle: vectors of ${vector}, ${formatPlural(maxPhase, "phase")} of ${formatPlural(perPhase, "row")}.`
       : "";
-    said.textContent = `${formatPlural(conflictsOf(made), "conflict")} in ${formatCount(made.length)} passes over the banks to read the tile once; it takes ${formatBytes(sizeOf(now))}.${how}`;
+    status.textContent = `${formatPlural(conflictsOf(allPasses), "conflict")} in ${formatCount(allPasses.length)} passes over the banks to read the tile once; it takes ${formatBytes(sizeOf(now))}.${how}`;
     compare(now);
     draw();
   }
@@ -144,14 +144,14 @@ export function mountBanks(host: HTMLElement, app: App): View {
       .filter(([name], at) => kinds.findIndex(([other]) => other === name) === at)
       .map(([name, change]) => {
         const other = { ...now, ...change };
-        return [name, ...DIRECTIONS.map(([each]) => formatCount(conflictsOf(passes(other, each)))), formatCount(sizeOf(other))];
+        return [name, ...DIRECTIONS.map(([access]) => formatCount(conflictsOf(passes(other, access)))), formatCount(sizeOf(other))];
       });
     replace(compared, table(["Layout", "column", "row", "8 × 16 bytes", "Bytes"], lines));
   }
 
   function draw(): void {
     const now = store.get("banks");
-    const pass = made[place];
+    const pass = allPasses[passNumber];
     if (!pass) return;
     const high = Math.max(1, Math.ceil(sizeOf(now) / (BANKS * BANK_BYTES)));
     picture.fit(high, BANKS, 512, 320, 14);
@@ -170,8 +170,8 @@ export function mountBanks(host: HTMLElement, app: App): View {
       line,
     );
     const fullest = Math.max(...pass.perBank);
-    passSaid.textContent = `Pass ${place + 1} of ${formatCount(made.length)}: ${formatPlural(pass.lanes.length, "lane")}, ${formatPlural(words.length, "word")}, the fullest bank has ${fullest}: ${formatPlural(pass.conflicts, "conflict")}.`;
-    picture.label(`Shared memory by bank. ${passSaid.textContent} The table beside it lists every lane.`);
+    passStatus.textContent = `Pass ${passNumber + 1} of ${formatCount(allPasses.length)}: ${formatPlural(pass.lanes.length, "lane")}, ${formatPlural(words.length, "word")}, the fullest bank has ${fullest}: ${formatPlural(pass.conflicts, "conflict")}.`;
+    picture.label(`Shared memory by bank. ${passStatus.textContent} The table beside it lists every lane.`);
     replace(
       twin,
       table(
@@ -187,10 +187,10 @@ export function mountBanks(host: HTMLElement, app: App): View {
     );
   }
 
-  function describe(row: number, bank: number): Said {
+  function describe(row: number, bank: number): TipText {
     const word = row * BANKS + bank;
-    const readers = (made[place]?.lanes ?? []).filter((lane) => lane.words.includes(word));
-    const inBank = made[place]?.perBank[bank] ?? 0;
+    const readers = (allPasses[passNumber]?.lanes ?? []).filter((lane) => lane.words.includes(word));
+    const inBank = allPasses[passNumber]?.perBank[bank] ?? 0;
     return {
       title: `bank ${bank}, word ${word}`,
       lines: [

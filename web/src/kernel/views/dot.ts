@@ -5,7 +5,7 @@ import { sizeText, type App, type View } from "../app";
 import type { Events, Numbers } from "../data";
 import { eachLane, inside, maskLanes } from "../lanes";
 import { colours, signedStep } from "../palette";
-import { Picture, type Said } from "../picture";
+import { Picture, type TipText } from "../picture";
 import { numberText } from "../touch";
 
 const TILE_PX = 256;
@@ -22,21 +22,21 @@ interface Tile {
 
 export function mountDot(host: HTMLElement, app: App): View {
   const section = host.parentElement as HTMLElement;
-  const said = h("p", { attrs: { role: "status", "aria-live": "polite" } });
+  const status = h("p", { attrs: { role: "status", "aria-live": "polite" } });
   const next = h("button", { text: "Next product of this program", attrs: { type: "button" }, on: { click: () => toNext() } });
   const board = h("div", { class: "product" });
-  host.append(h("div", { class: "tools wrap" }, next, said), board);
+  host.append(h("div", { class: "tools wrap" }, next, status), board);
   let tiles: Tile[] = [];
   let pictures: Picture[] = [];
 
   function dots(): number[] {
-    return Array.from(app.programRows.keys()).filter((place) => app.kind(app.programRows[place]) === "dot");
+    return Array.from(app.programRows.keys()).filter((operation) => app.kind(app.programRows[operation]) === "dot");
   }
 
   function toNext(): void {
     const all = dots();
-    const place = all.find((each) => each > app.op) ?? all[0];
-    if (place !== undefined) app.store.set({ op: place });
+    const operation = all.find((candidate) => candidate > app.op) ?? all[0];
+    if (operation !== undefined) app.store.set({ op: operation });
   }
 
   function show(): void {
@@ -49,7 +49,7 @@ export function mountDot(host: HTMLElement, app: App): View {
     next.disabled = !all.length;
     board.hidden = !chosen;
     if (!chosen) {
-      said.textContent = all.length
+      status.textContent = all.length
         ? `The program has ${formatCount(all.length)} matrix products; choose one in the list of operations.`
         : "The program has no matrix product.";
       return;
@@ -57,7 +57,7 @@ export function mountDot(host: HTMLElement, app: App): View {
     tiles = tilesOf(app, row);
     const [a, b, c] = tiles;
     const batch = app.shape(row).slice(0, -3);
-    said.textContent =
+    status.textContent =
       `${sizeText([c.rows, c.columns])} = ${sizeText([a.rows, a.columns])} times ${sizeText([b.rows, b.columns])}${batch.length ? `, the first of ${sizeText(batch)} in a batch` : ""}: ${formatFlop(app.dotFlop(row))}. ` +
       tiles.map((tile) => `${tile.name}: ${tile.source}.`).join(" ");
     draw();
@@ -114,12 +114,12 @@ export function mountDot(host: HTMLElement, app: App): View {
     picture.paint(fill, line, stripes, edge, text);
   }
 
-  function describe(at: number, row: number, column: number): Said {
+  function describe(at: number, row: number, column: number): TipText {
     const { name, columns, values, active } = tiles[at];
-    const place = row * columns + column;
+    const element = row * columns + column;
     const lines: string[] = [];
-    if (active && !active[place]) lines.push("masked");
-    if (values) lines.push(numberText(values[place]));
+    if (active && !active[element]) lines.push("masked");
+    if (values) lines.push(numberText(values[element]));
     if (at === 2) lines.push(`row ${row} of A with column ${column} of B, ${formatCount(tiles[0].columns)} products`);
     return { title: `${name}[${row}, ${column}]`, lines };
   }
@@ -150,31 +150,31 @@ function factor(app: App, load: number, name: string, rows: number, columns: num
   if (load < 0) return { ...none, source: "computed in the program, or loaded where the statement does not say" };
   const [tall, wide] = app.shape(load).slice(-2);
   const turned = tall === columns && wide === rows && rows !== columns;
-  const said = `${app.tensorName(load)}, loaded in operation ${app.programRows.indexOf(load)}, line ${app.line(load)}`;
+  const origin = `${app.tensorName(load)}, loaded in operation ${app.programRows.indexOf(load)}, line ${app.line(load)}`;
   if (!turned && (tall !== rows || wide !== columns || app.shape(load).length !== 2))
-    return { ...none, source: `from ${said}, in another shape` };
+    return { ...none, source: `from ${origin}, in another shape` };
   const values = valuesOf(app, load);
   const pattern = app.launch.patterns[events.pattern[load]];
   const active = maskLanes(app.launch.masks[events.mask[load]], pattern);
-  if (!turned) return { ...none, values, active, source: said };
+  if (!turned) return { ...none, values, active, source: origin };
   const turn = <T extends Numbers | Uint8Array>(given: T | null): T | null =>
     given && (given.map((_, at) => given[(at % columns) * rows + Math.floor(at / columns)]) as T);
-  return { ...none, values: turn(values), active: turn(active), source: `${said}, transposed` };
+  return { ...none, values: turn(values), active: turn(active), source: `${origin}, transposed` };
 }
 
 /** What a load brought: kept with it, or still in the tensor, which nothing writes. */
 function valuesOf(app: App, row: number): Numbers | null {
   const events = app.launch.events as Events;
-  const kept = app.launch.value(events.value[row]);
-  if (kept) return kept;
+  const recorded = app.launch.value(events.value[row]);
+  if (recorded) return recorded;
   const tensor = app.launch.tensors[events.tensor[row]];
   if (!tensor?.before || tensor.written) return null;
-  const found = new Float64Array(app.lanes(row));
+  const loaded = new Float64Array(app.lanes(row));
   eachLane(app.launch, row, tensor, (lane, index, active) => {
     if (!active || !inside(tensor, index)) return;
     let at = 0;
     for (let dim = 0; dim < index.length; dim++) at = at * tensor.shape[dim] + index[dim];
-    found[lane] = (tensor.before as Numbers)[at];
+    loaded[lane] = (tensor.before as Numbers)[at];
   });
-  return found;
+  return loaded;
 }

@@ -53,9 +53,9 @@ function goTo(app: App, fault: Fault): void {
   app.store.set({ program: app.numberOf(fault.program), op: null });
   const events = app.launch.events;
   if (!events) return;
-  const place = app.programRows.findIndex(
-    (each) => events.site[each] === fault.site && (!fault.tensor || app.tensorName(each) === fault.tensor),
+  const operation = app.programRows.findIndex(
+    (row) => events.site[row] === fault.site && (!fault.tensor || app.tensorName(row) === fault.tensor),
   );
-  if (place >= 0) app.store.set({ op: place });
+  if (operation >= 0) app.store.set({ op: operation });
   document.getElementById("ops")?.scrollIntoView({ block: "nearest" });
 }

@@ -7,9 +7,9 @@ import { sizeText, type App } from "../app";
 import { countsOf, type Counts } from "../counts";
 import type { Numbers, Tensor } from "../data";
 import { inside } from "../lanes";
-import { choiceOf, columnOf, indexAt, mappingOf, rowOf, shown, wholeOf, type Mapping, type Window } from "../mapping";
+import { choiceOf, columnOf, indexAt, mappingOf, rowOf, isOnMap, wholeOf, type Mapping, type Window } from "../mapping";
 import { ATOMIC, BEYOND, CHOSEN, colours, DROPPED, heatStep, LOADED, MASKED, signedStep, STORED } from "../palette";
-import { Picture, type Said } from "../picture";
+import { Picture, type TipText } from "../picture";
 import { table } from "../table";
 import { numberText, TensorUse, type Touch } from "../touch";
 import { showControls } from "./map_controls";
@@ -28,7 +28,7 @@ export class TensorMap {
   private readonly picture: Picture;
   private readonly use: TensorUse;
   private readonly controls = h("div", { class: "tools wrap small" });
-  private readonly said = h("p", { class: "said" });
+  private readonly status = h("p", { class: "status" });
   private readonly scale = h("p", { class: "quiet small" });
   private readonly details: HTMLDetailsElement = h("details", {}, h("summary", { text: "As a table" }));
   private mapping: Mapping;
@@ -58,7 +58,7 @@ export class TensorMap {
       this.controls,
       this.picture.element,
       this.scale,
-      this.said,
+      this.status,
       this.details,
     );
   }
@@ -80,7 +80,7 @@ export class TensorMap {
       this.window.rows > HEIGHT_PX ? LARGE_PX : HEIGHT_PX,
     );
     this.draw(rows);
-    this.tell(touch, rows);
+    this.describeTouch(touch, rows);
     showControls(this.controls, this.tensor, this.mapping, this.choose);
     this.table();
   }
@@ -102,7 +102,7 @@ export class TensorMap {
     let [top, left, bottom, right] = [Infinity, Infinity, -1, -1];
     for (const row of rows) {
       this.use.each(row, (_, index) => {
-        if (!shown(this.mapping, index)) return;
+        if (!isOnMap(this.mapping, index)) return;
         const [y, x] = [rowOf(this.mapping, index), columnOf(this.mapping, index)];
         if (y < 0 || x < 0 || y >= whole.rows || x >= whole.columns) return;
         top = Math.min(top, y);
@@ -133,7 +133,7 @@ export class TensorMap {
       const masked = chosen ? MASKED : 0;
       const dropped = masked && this.use.isFaulty(row) ? MASKED | DROPPED : masked;
       this.use.each(row, (_, index, active) => {
-        if (!shown(mapping, index)) return;
+        if (!isOnMap(mapping, index)) return;
         const y = rowOf(mapping, index) - window.top;
         const x = columnOf(mapping, index) - window.left;
         if (y >= 0 && x >= 0 && y < window.rows && x < window.columns)
@@ -143,7 +143,7 @@ export class TensorMap {
     return flags;
   }
 
-  /** Cells that lie outside the tensor. */
+  /** Cells outside the tensor. */
   private markBeyond(flags: Uint8Array): void {
     const { picture, window, mapping, tensor } = this;
     const whole = wholeOf(tensor, mapping);
@@ -254,7 +254,7 @@ export class TensorMap {
     };
   }
 
-  private tell(touch: Touch, rows: number[]): void {
+  private describeTouch(touch: Touch, rows: number[]): void {
     const { picture, mapping, tensor } = this;
     const parts = [
       touch.loaded && `loads ${formatPlural(touch.loaded, "element")}`,
@@ -264,7 +264,7 @@ export class TensorMap {
     const where = touch.low.length ? ` within [${touch.low.map((low, dim) => `${low}:${touch.high[dim] + 1}`).join(", ")}]` : "";
     const faulty = rows.some((row) => this.use.isFaulty(row));
     const masked = touch.masked ? `; ${formatPlural(touch.masked, "lane")} masked${faulty ? " or out of bounds" : ""}` : "";
-    this.said.textContent = rows.length
+    this.status.textContent = rows.length
       ? `The program ${parts.length ? `${parts.join(", ")}${where}` : "touches nothing here"}${masked}${touch.outside ? `; ${formatPlural(touch.outside, "lane")} outside it` : ""}.`
       : "The program does not touch it.";
     const axes =
@@ -275,7 +275,7 @@ export class TensorMap {
         : `rows: dimension ${mapping.row}, columns: dimension ${mapping.column}`;
     const cells = picture.scaled ? `; drawn smaller: a cell is ${picture.rowsPerCell} × ${picture.columnsPerCell} elements` : "";
     this.scale.textContent = `${axes}${cells}${this.legend()}`;
-    picture.label(`Map of ${tensor.name}. ${this.said.textContent} Arrow keys read single elements; a table follows.`);
+    picture.label(`Map of ${tensor.name}. ${this.status.textContent} Arrow keys read single elements; a table follows.`);
   }
 
   private legend(): string {
@@ -295,7 +295,7 @@ export class TensorMap {
     return `; an element is touched by up to ${most}; ${formatCount(counts.touched)} elements touched, ${formatCount(counts.shared)} of them by several programs`;
   }
 
-  private describe(row: number, column: number): Said | null {
+  private describe(row: number, column: number): TipText | null {
     const { app, tensor, mapping, window, picture } = this;
     const index = indexAt(mapping, window.top + row, window.left + column);
     const text = `${tensor.name}[${Array.from(index).join(", ")}]`;
@@ -314,10 +314,10 @@ export class TensorMap {
           ["programs", formatCount(this.counts.programs[counted])],
         );
     }
-    const found = this.use.touchedBy(index);
-    facts.push(...found.slice(0, MOST_LISTED));
-    if (found.length > MOST_LISTED) lines.push(`and ${formatCount(found.length - MOST_LISTED)} more operations`);
-    if (!found.length) lines.push(`not touched by program (${app.ids().join(", ")})`);
+    const operations = this.use.touchedBy(index);
+    facts.push(...operations.slice(0, MOST_LISTED));
+    if (operations.length > MOST_LISTED) lines.push(`and ${formatCount(operations.length - MOST_LISTED)} more operations`);
+    if (!operations.length) lines.push(`not touched by program (${app.ids().join(", ")})`);
     return { title: text, lines, facts };
   }
 

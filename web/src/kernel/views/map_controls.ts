@@ -1,4 +1,4 @@
-// Which two dimensions of a tensor its map shows, and where the others stand.
+// Which two dimensions of a tensor its map shows, and the index of the others.
 import { h, replace } from "../../shared/dom";
 import type { Tensor } from "../data";
 import { choiceOf, type Mapping } from "../mapping";
@@ -9,7 +9,7 @@ type Choose = (choice: MapChoice) => void;
 export function showControls(host: HTMLElement, tensor: Tensor, mapping: Mapping, choose: Choose): void {
   const dims = tensor.shape.map((_, dim) => dim);
   if (dims.length < 2) return replace(host);
-  // The sliders stay while one of them is held.
+  // The sliders stay while one of them is being moved.
   const active = host.contains(document.activeElement) ? (document.activeElement as HTMLElement) : null;
   if (active?.matches("input")) return moveSliders(host, mapping);
   const set = (change: Partial<Mapping>): void => choose(choiceOf({ ...mapping, ...change }));
@@ -25,7 +25,7 @@ export function showControls(host: HTMLElement, tensor: Tensor, mapping: Mapping
   // Made anew, but under the reader's hands the same.
   if (active)
     [rows, columns]
-      .find((each) => each.textContent === active.parentElement?.textContent)
+      .find((button) => button.textContent === active.parentElement?.textContent)
       ?.querySelector("select")
       ?.focus();
 }
@@ -56,12 +56,12 @@ function slider(host: HTMLElement, tensor: Tensor, mapping: Mapping, dim: number
   range.value = String(mapping.fixed[dim]);
   /** This slider's index is the reader's from now on; others that were moved before stay theirs. */
   const chosen = (): MapChoice => {
-    range.dataset["held"] = "";
-    const held = [...host.querySelectorAll<HTMLInputElement>("input[data-held]")];
+    range.dataset["moved"] = "";
+    const moved = [...host.querySelectorAll<HTMLInputElement>("input[data-moved]")];
     const [fixed, follows] = [[...mapping.fixed], [...mapping.follows]];
-    for (const each of held) {
-      fixed[Number(each.dataset["dim"])] = Number(each.value);
-      follows[Number(each.dataset["dim"])] = false;
+    for (const slider of moved) {
+      fixed[Number(slider.dataset["dim"])] = Number(slider.value);
+      follows[Number(slider.dataset["dim"])] = false;
     }
     return choiceOf({ ...mapping, fixed, follows });
   };

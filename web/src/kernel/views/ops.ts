@@ -19,8 +19,8 @@ export function mountOps(host: HTMLElement, app: App): View {
     },
     inner,
   );
-  const said = h("p", { class: "quiet small", id: "op-said", attrs: { role: "status", "aria-live": "polite" } });
-  host.append(list, said);
+  const status = h("p", { class: "quiet small", id: "op-status", attrs: { role: "status", "aria-live": "polite" } });
+  host.append(list, status);
 
   function key(event: KeyboardEvent): void {
     const page = Math.max(1, Math.floor(list.clientHeight / ROW_PX) - 1);
@@ -31,20 +31,20 @@ export function mountOps(host: HTMLElement, app: App): View {
     app.step("op", by);
   }
 
-  function row(place: number): HTMLElement {
-    const chosen = place === app.op;
-    const cells = place < 0 ? allCells() : cellsOf(app, app.programRows[place], place);
+  function row(number: number): HTMLElement {
+    const chosen = number === app.op;
+    const cells = number < 0 ? allCells() : cellsOf(app, app.programRows[number], number);
     const element = h(
       "div",
       {
-        class: `op${place >= 0 ? ` is-${app.kind(app.programRows[place])}` : ""}`,
-        id: `op-${place}`,
+        class: `op${number >= 0 ? ` is-${app.kind(app.programRows[number])}` : ""}`,
+        id: `op-${number}`,
         attrs: { role: "option", "aria-selected": String(chosen) },
-        on: { click: () => app.store.set({ op: place < 0 ? null : place }) },
+        on: { click: () => app.store.set({ op: number < 0 ? null : number }) },
       },
       ...cells.map((text) => h("span", { text })),
     );
-    element.style.top = `${(place + 1) * ROW_PX}px`;
+    element.style.top = `${(number + 1) * ROW_PX}px`;
     return element;
   }
 
@@ -71,7 +71,7 @@ export function mountOps(host: HTMLElement, app: App): View {
 
   function say(): void {
     const { opRow } = app;
-    said.textContent =
+    status.textContent =
       opRow < 0
         ? "Line, operation, tensor, block, active lanes of all."
         : `Chosen: ${cellsOf(app, opRow, app.op).filter(Boolean).join(", ")}. ${app.launch.sites[app.launch.events!.site[opRow]].statement}`;
@@ -89,12 +89,12 @@ export function mountOps(host: HTMLElement, app: App): View {
   };
 }
 
-function cellsOf(app: App, row: number, place: number): string[] {
+function cellsOf(app: App, row: number, number: number): string[] {
   const lanes = app.lanes(row);
   const kind = app.kind(row);
   const shape = app.shape(row);
   // The last size of a product is the one it sums over.
   const block = kind === "dot" ? `${sizeText(shape.slice(0, -1))} over ${shape.at(-1)}` : sizeText(shape);
   const active = kind === "dot" ? formatFlop(app.dotFlop(row)) : lanes ? `${count(app.activeLanes(row))} of ${count(lanes)}` : "";
-  return [`${place}`, `line ${app.line(row)}`, app.opName(row), app.tensorName(row), block, active];
+  return [`${number}`, `line ${app.line(row)}`, app.opName(row), app.tensorName(row), block, active];
 }

@@ -12,7 +12,7 @@ const CELL_PX = 36;
 const MOST_TABLE_ROWS = 1000;
 const AXES = ["x", "y", "z"];
 
-/** How the grid's up to three dimensions lie on rows and columns. */
+/** How the grid's up to three dimensions map to rows and columns. */
 interface Plan {
   rows: number;
   columns: number;
@@ -65,7 +65,7 @@ export function mountPrograms(host: HTMLElement, app: App): View {
   );
   const step = (text: string, label: string, by: number): HTMLElement =>
     h("button", { text, title: label, attrs: { type: "button", "aria-label": label }, on: { click: () => app.step("program", by) } });
-  const said = h("p", { id: "program-said", attrs: { role: "status", "aria-live": "polite" } });
+  const status = h("p", { id: "program-status", attrs: { role: "status", "aria-live": "polite" } });
   const layer = h("input", {
     attrs: { type: "range", min: "0", "aria-label": "Slice of the grid" },
     on: { input: () => ((slice = Number(layer.value)), draw()) },
@@ -77,7 +77,7 @@ export function mountPrograms(host: HTMLElement, app: App): View {
   host.append(
     h("div", { class: "tools wrap" }, step("‹", "Previous program ([)", -1), ...labelled, step("›", "Next program (])", 1)),
     scrubber,
-    said,
+    status,
     picture.element,
     axes,
     layerRow,
@@ -99,7 +99,7 @@ export function mountPrograms(host: HTMLElement, app: App): View {
 
   function pick(program: number): void {
     if (app.traced.includes(program)) app.store.set({ program });
-    else said.textContent = `Program ${idText(app.ids(program))} was not traced.`;
+    else status.textContent = `Program ${idText(app.ids(program))} was not traced.`;
   }
 
   function fromFields(): void {
@@ -112,7 +112,7 @@ export function mountPrograms(host: HTMLElement, app: App): View {
   function draw(): void {
     const { heat, ground, line, bad, quiet } = colours();
     picture.fit(plan.rows, plan.columns, WIDTH_PX, HEIGHT_PX, CELL_PX);
-    const most = app.bytes.reduce((top, each) => Math.max(top, each), 1);
+    const most = app.bytes.reduce((top, bytes) => Math.max(top, bytes), 1);
     const cells = new Float64Array(picture.cellRows * picture.cellColumns).fill(-1);
     const faulty = new Uint8Array(cells.length);
     const at = (program: number): number => {
@@ -121,9 +121,9 @@ export function mountPrograms(host: HTMLElement, app: App): View {
       const [row, column] = placeOf(ids);
       return picture.cellOf(row, column);
     };
-    for (const [place, program] of app.traced.entries()) {
+    for (const [position, program] of app.traced.entries()) {
       const cell = at(program);
-      if (cell >= 0) cells[cell] = Math.max(cells[cell], app.bytes[place] / most);
+      if (cell >= 0) cells[cell] = Math.max(cells[cell], app.bytes[position] / most);
     }
     for (const fault of app.launch.faults) {
       const cell = at(app.numberOf(fault.program));
@@ -141,30 +141,30 @@ export function mountPrograms(host: HTMLElement, app: App): View {
 
   function mark(): void {
     const ids = app.ids();
-    const { place, traced, launch } = app;
+    const { position, traced, launch } = app;
     for (const [dim, field] of fields.entries()) field.value = String(Math.max(0, ids[dim]));
-    scrubber.value = String(place);
+    scrubber.value = String(position);
     scrubber.setAttribute("aria-valuetext", `program ${idText(ids)}`);
-    if (place < 0) {
+    if (position < 0) {
       chosen.hidden = true;
-      said.textContent = "Only totals were recorded.";
+      status.textContent = "Only totals were recorded.";
       return;
     }
     picture.place(chosen, ...placeOf(ids));
     picture.start(...placeOf(ids));
-    said.textContent = `Program ${idText(ids)}, ${formatCount(place + 1)} of ${formatCount(traced.length)} traced${traced.length < launch.grid[0] * launch.grid[1] * launch.grid[2] ? ` (${formatCount(launch.grid[0] * launch.grid[1] * launch.grid[2])} launched)` : ""}: ${saidOf(app, traced[place]).join(", ")}`;
+    status.textContent = `Program ${idText(ids)}, ${formatCount(position + 1)} of ${formatCount(traced.length)} traced${traced.length < launch.grid[0] * launch.grid[1] * launch.grid[2] ? ` (${formatCount(launch.grid[0] * launch.grid[1] * launch.grid[2])} launched)` : ""}: ${saidOf(app, traced[position]).join(", ")}`;
   }
 
   function table(): void {
     if (!details.open) return;
     const rows = app.traced
       .slice(0, MOST_TABLE_ROWS)
-      .map((program, place) =>
+      .map((program, position) =>
         h(
           "tr",
           {},
           h("td", { text: idText(app.ids(program)) }),
-          ...[app.rowsAt(place).length, app.bytes[place]].map((value) => h("td", { class: "number-cell", text: formatCount(value) })),
+          ...[app.rowsAt(position).length, app.bytes[position]].map((value) => h("td", { class: "number-cell", text: formatCount(value) })),
         ),
       );
     const heads = ["Program", "Operations", "Bytes"].map((text) => h("th", { text, attrs: { scope: "col" } }));
@@ -224,13 +224,13 @@ export function mountPrograms(host: HTMLElement, app: App): View {
 }
 
 function saidOf(app: App, program: number): string[] {
-  const place = app.traced.indexOf(program);
+  const position = app.traced.indexOf(program);
   if (!app.launch.events) return ["only totals were recorded"];
-  if (place < 0) return ["not traced"];
+  if (position < 0) return ["not traced"];
   const faults = app.launch.faults.filter((fault) => app.numberOf(fault.program) === program).length;
   return [
-    formatPlural(app.rowsAt(place).length, "operation"),
-    `${formatBytes(app.bytes[place])} moved`,
+    formatPlural(app.rowsAt(position).length, "operation"),
+    `${formatBytes(app.bytes[position])} moved`,
     ...(faults ? [formatPlural(faults, "fault")] : []),
   ];
 }

@@ -57,11 +57,11 @@ export function mountSource(host: HTMLElement, app: App): View {
   function choose(file: string, line: number): void {
     const { events, sites } = app.launch;
     if (!events) return;
-    const places = Array.from(app.programRows.keys()).filter((place) => {
-      const site = sites[events.site[app.programRows[place]]];
+    const operations = Array.from(app.programRows.keys()).filter((operation) => {
+      const site = sites[events.site[app.programRows[operation]]];
       return (site.line === line && site.file === file) || site.path.some(([at, number]) => at === file && number === line);
     });
-    const next = places.find((place) => place > app.op) ?? places[0];
+    const next = operations.find((operation) => operation > app.op) ?? operations[0];
     if (next !== undefined) app.store.set({ op: next });
   }
 
