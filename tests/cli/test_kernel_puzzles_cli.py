@@ -77,6 +77,18 @@ def test_a_learner_fails_fixes_and_goes_on(
     assert "kept 01_vector_add.py" in capsys.readouterr().err
 
 
+def test_the_page_has_the_theme_of_the_settings_or_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("warplens.toml").write_text('theme = "dark"\n')
+    file, page = Path("vector_add.py"), Path("vector_add.check.html")
+    file.write_text(text_of(find("vector_add"), "start"))
+    for theme, options in {"dark": [], "light": ["--theme", "light"]}.items():
+        assert puzzles("check", str(file), *options) == 1
+        assert page.read_text().startswith(f'<!doctype html>\n<html lang="en" data-chosen="{theme}">')
+
+
 def test_answers_that_hang_crash_or_do_not_parse_spoil_no_other(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

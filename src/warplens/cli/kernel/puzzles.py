@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import add_force, add_json, add_output, add_top, positive
-from warplens.cli.printing import width
+from warplens.cli.options import add_force, add_json, add_output, add_theme, add_top, positive
+from warplens.cli.printing import themed, width
 from warplens.cli.rows import print_json
 from warplens.cli.verb import Verb, VerbGroup
 from warplens.errors import UsageError, WarplensError
@@ -88,6 +88,7 @@ class CheckPuzzlesVerb(Verb):
         add_output(parser, "the page of the explained launch (default: next to the file)", metavar="page.html")
         parser.add_argument("--open", action="store_true", help="open the page in a browser")
         parser.add_argument("--seconds", type=positive, metavar="N", help="CPU time limit per file (default 10)")
+        add_theme(parser)
         add_top(parser)
         add_json(parser)
 
@@ -168,7 +169,7 @@ class SolutionVerb(Verb):
 
 
 def _answers(paths: Sequence[Path]) -> tuple[list[Answer], list[Puzzle]]:
-    """The files to check, each with its puzzle; those of a folder that nobody has worked on yet are not run."""
+    """The files to check, each with its puzzle; unchanged start files of a folder are not run."""
     from warplens.puzzles.files import answers_in, puzzle_of, status_in
 
     answers: list[Answer] = []
@@ -197,10 +198,10 @@ def _program_link(report: Report) -> str:
 
 
 def _page(args: argparse.Namespace, file: Path, result: AnswerResult) -> Path | None:
-    """Writes the launch as a page: where it failed, where it was asked for, or where an earlier one would be stale."""
+    """Writes the launch as a page: where it failed, on request, or where an earlier one would be stale."""
     own = file.with_name(file.stem + PAGE_SUFFIX)
-    wanted = not result.report.passed or args.output or args.open or own.exists()
-    if result.trace is None or not wanted:
+    needed = not result.report.passed or args.output or args.open or own.exists()
+    if result.trace is None or not needed:
         return None
     from warplens.kernel_lab.tracing import load
     from warplens.kernel_lab.tracing.scene import kernel_scene
@@ -210,7 +211,7 @@ def _page(args: argparse.Namespace, file: Path, result: AnswerResult) -> Path | 
     try:
         scene = kernel_scene(load(result.trace))
         document = Document(scene.title, str(result.trace), {}, [], kind="kernel_trace", page=lambda: scene)
-        write(Target(path, choose_output(PAGE_SUFFIX), force=True), document)
+        write(Target(path, choose_output(PAGE_SUFFIX), force=True), themed(document, args))
     except WarplensError as error:
         print(f"no page: {error}", file=sys.stderr)
         return None
