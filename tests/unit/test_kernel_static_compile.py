@@ -14,7 +14,7 @@ from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling import artefact_cache, compiling, launching
 from warplens.kernel_lab.compiling.child import environment
 from warplens.kernel_lab.compiling.compiler_repairs import without_lines_in_assembly
-from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all, compile_kernel
+from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
 from warplens.kernel_lab.compiling.launching import launches
 from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.kernel_lab.compiling.records import CompileAnswer, CompileOutcome, ScriptAnswer, ScriptFailure
@@ -111,7 +111,7 @@ def test_the_cache_keeps_to_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_kernel_that_does_not_compile_is_a_record_with_tritons_words_and_line() -> None:
     kernel = load_kernel(f"{KERNELS}/faulty_products.py::uneven_kernel")
-    found = compile_kernel(kernel, kernel.signature("*i32, 48"), TARGETS["sm90"], cache=False)
+    found = compile_all(kernel, [CompileJob(kernel.signature("*i32, 48"), TARGETS["sm90"])], cache=False)[0]
     source = found.source_lines
     assert found.failure is not None and found.failure.line is not None
     assert found.failure.message == "arange's range must be a power of 2"
@@ -139,16 +139,16 @@ def test_files_that_cannot_be_used_are_refused_in_one_line(tmp_path: Path, copy_
     kernel = load_kernel(f"{copy_file}::copy")
     signature = kernel.signature("*fp16, *fp16, i32, 64")
     with pytest.raises(UsageError, match="unknown compile option 'warps'"):
-        compile_kernel(kernel, signature, TARGETS["sm90"], {"warps": 4})
+        compile_all(kernel, [CompileJob(signature, TARGETS["sm90"], {"warps": 4})])[0]
     with pytest.raises(UsageError, match="power of two"):
-        compile_kernel(kernel, signature, TARGETS["sm90"], {"num_warps": 3})
+        compile_all(kernel, [CompileJob(signature, TARGETS["sm90"], {"num_warps": 3})])[0]
     with pytest.raises(UsageError, match=r"plain of copying.py is not a Triton kernel"):
         load_kernel(f"{copy_file}::plain")
     with pytest.raises(UsageError, match=r"copying.py has no nothing"):
         load_kernel(f"{copy_file}::nothing")
     copy_file.write_text("import no_such_module\n" + COPY)
     with pytest.raises(WarplensError, match=r"importing copying.py failed: ModuleNotFoundError"):
-        compile_kernel(load_kernel(f"{copy_file}::copy"), signature, TARGETS["sm90"])
+        compile_all(load_kernel(f"{copy_file}::copy"), [CompileJob(signature, TARGETS["sm90"])])[0]
 
 
 def test_lines_inside_inline_assembly_do_not_drift() -> None:

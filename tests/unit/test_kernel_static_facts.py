@@ -11,7 +11,7 @@ import pytest
 from warplens.errors import FormatError, UsageError
 from warplens.kernel_lab.comparing import compare, regressions
 from warplens.kernel_lab.compiling import compiling
-from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_kernel, compile_many
+from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_all, compile_many
 from warplens.kernel_lab.compiling.loading import TritonKernel, load_kernel, parse_config
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.config_ranking import rank_configs, ranking_table
@@ -171,7 +171,7 @@ def suggestions(
     """By code; the first of each."""
     kernel = faulty_kernel(which)
     parsed = kernel.signature(signature)
-    facts = extract(compile_kernel(kernel, parsed, TARGETS[target], options))
+    facts = extract(compile_all(kernel, [CompileJob(parsed, TARGETS[target], options)])[0])
     again = recompiler(kernel, parsed, TARGETS[target], options) if prove else None
     found: dict[str, Suggestion] = {}
     for suggestion in suggest(facts, recompile=again, grid=grid):
@@ -258,7 +258,7 @@ def test_facts_are_kept_in_a_file_and_damage_is_an_error(
     save_facts(path, facts)
     assert load_facts(path) == facts
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(FormatError, match="no kernel facts"):
+    with pytest.raises(FormatError, match="not a file of kernel facts"):
         load_facts(path)
     path.write_text('{"format": "warplens kernel facts", "version": 99, "facts": []}')
     with pytest.raises(FormatError, match="99"):
@@ -302,7 +302,7 @@ def test_on_amd_the_same_fault_is_found_without_remarks() -> None:
     assert set(found) == {"WK107"}
     kernel = faulty_kernel(ROWS)
     signature = kernel.signature("*fp16:16, *fp16:16, i32:16, i32, 2048")
-    facts = extract(compile_kernel(kernel, signature, TARGETS["gfx942"]))
+    facts = extract(compile_all(kernel, [CompileJob(signature, TARGETS["gfx942"])])[0])
     assert facts.registers > 0 and facts.instructions > 10
     assert any("not modelled for AMD" in note for note in facts_tables([facts])[0].notes)
 
@@ -398,7 +398,7 @@ def tried(place: Path, text: str, signature: str) -> list[Suggestion]:
     source.write_text(text)
     kernel, target = load_kernel(f"{source}::copy"), TARGETS["sm90"]
     given = kernel.signature(signature)
-    facts = extract(compile_kernel(kernel, given, target))
+    facts = extract(compile_all(kernel, [CompileJob(given, target)])[0])
     return [each for each in suggest(facts, recompile=recompiler(kernel, given, target, {})) if each.code == "WK102"]
 
 
@@ -414,7 +414,7 @@ def test_a_helper_that_a_loop_calls_twice_is_two_loads(tmp_path: Path) -> None:
     source.write_text(TWICE)
     kernel = load_kernel(f"{source}::product")
     signature = kernel.signature("*fp16:16, *fp16:16, *fp32:16, i32:16, i32:16, 64")
-    facts = extract(compile_kernel(kernel, signature, TARGETS["sm80"]))
+    facts = extract(compile_all(kernel, [CompileJob(signature, TARGETS["sm80"])])[0])
     assert [(loop.loads, loop.loads_ahead) for loop in facts.loops] == [(2, 2)]
     assert facts.async_copies == 2
 
@@ -433,9 +433,10 @@ def test_a_helper_s_access_is_told_once_per_call_and_a_box_has_no_width(tmp_path
     kernel = load_kernel(f"{source}::add")
     for target in ("sm90", "gfx942"):
         facts = extract(
-            compile_kernel(
-                kernel, kernel.signature("*fp16:16, *fp16, *fp16:16, 1024"), TARGETS[target], {"num_warps": 1}
-            )
+            compile_all(
+                kernel,
+                [CompileJob(kernel.signature("*fp16:16, *fp16, *fp16:16, 1024"), TARGETS[target], {"num_warps": 1})],
+            )[0]
         )
         loads = [each for each in facts.accesses if each.kind == "load"]
         assert [(each.argument, each.callers[0].line, each.width_bits) for each in loads] == [
@@ -451,7 +452,9 @@ def test_a_helper_s_access_is_told_once_per_call_and_a_box_has_no_width(tmp_path
         ]
     boxes = load_kernel(f"{source}::boxes")
     facts = extract(
-        compile_kernel(boxes, boxes.signature("*fp16:16, *fp16:16, i32:16, i32:16, 64, 32"), TARGETS["sm90"])
+        compile_all(
+            boxes, [CompileJob(boxes.signature("*fp16:16, *fp16:16, i32:16, i32:16, 64, 32"), TARGETS["sm90"])]
+        )[0]
     )
     copy = next(each for each in facts.accesses if each.kind == "tma copy")
     assert copy.is_vectorised and copy.shape == (64, 32)
@@ -473,7 +476,9 @@ def test_two_compilations_are_compared_and_regressions_named() -> None:
     kernel = faulty_kernel(ROWS)
     good, bad = (
         extract(
-            compile_kernel(kernel, kernel.signature(f"*fp16:16, *fp16:16, i32:16, i32{mark}, 1024"), TARGETS["sm90"])
+            compile_all(
+                kernel, [CompileJob(kernel.signature(f"*fp16:16, *fp16:16, i32:16, i32{mark}, 1024"), TARGETS["sm90"])]
+            )[0]
         )
         for mark in (":16", "")
     )
@@ -504,7 +509,7 @@ def test_configs_are_ranked_and_what_is_not_known_is_said() -> None:
 
 def test_what_does_not_compile_has_no_suggestions_but_a_row() -> None:
     kernel = load_kernel(f"{KERNELS}/faulty_products.py::uneven_kernel")
-    facts = extract(compile_kernel(kernel, kernel.signature("*i32, 48"), TARGETS["sm90"]))
+    facts = extract(compile_all(kernel, [CompileJob(kernel.signature("*i32, 48"), TARGETS["sm90"])])[0])
     assert suggest(facts) == []
     assert facts.failure_place is not None
     assert facts_tables([facts])[0].to_dicts()[0]["failure"] == "arange's range must be a power of 2"
@@ -513,9 +518,9 @@ def test_what_does_not_compile_has_no_suggestions_but_a_row() -> None:
 def test_cached_facts_need_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = faulty_kernel(PRODUCT)
     signature = kernel.signature(f"{HALVES}, i32:16, i32:16, 64, 64, 64")
-    compile_kernel(kernel, signature, TARGETS["sm90"])
+    compile_all(kernel, [CompileJob(signature, TARGETS["sm90"])])[0]
     monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("what is cached needs no process"))
-    found = compile_kernel(load_kernel(f"{kernel.file}::{kernel.name}"), signature, TARGETS["sm90"])
+    found = compile_all(load_kernel(f"{kernel.file}::{kernel.name}"), [CompileJob(signature, TARGETS["sm90"])])[0]
     assert extract(found).is_compiled
     assert found.is_cached
 

@@ -1,7 +1,7 @@
 """Compiles a kernel for GPUs that are not here, and keeps all that the compiler made of it.
 
 The compiler runs in a child process: it can abort, and its remarks go to standard error. A kernel that does not
-compile is an answer too, with the compiler's own words and the line.
+compile is an answer too, with the compiler's own message and the line.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ JOBS_PER_PROCESS: Final = 4
 
 @dataclass(frozen=True)
 class CompileJob:
-    """One compilation that is asked for."""
+    """One requested compilation."""
 
     signature: Signature
     target: CompileTarget
@@ -85,18 +85,6 @@ class Artefacts:
             return tuple(self.kernel.file.read_text(errors="replace").splitlines())
         except OSError:
             return ()
-
-
-def compile_kernel(
-    kernel: TritonKernel,
-    signature: Signature,
-    target: CompileTarget,
-    options: Mapping[str, int] | None = None,
-    *,
-    cache: bool = True,
-) -> Artefacts:
-    """The kernel compiled once; `options` are Triton's: num_warps, num_stages, maxnreg …"""
-    return compile_all(kernel, [CompileJob(signature, target, options or {})], cache=cache)[0]
 
 
 def compile_all(kernel: TritonKernel, jobs: Sequence[CompileJob], *, cache: bool = True) -> list[Artefacts]:
