@@ -43,7 +43,7 @@ START_SAYS = {
     "convolution": ("wrong_value", "only the middle weight is used"),
     "matmul": ("wrong_value", "for this element the reference solution reads a_ptr[0:16, 0:48]"),
     "linear": ("wrong_value", "neither b nor the maximum with 0 is applied"),
-    "attention": ("wrong_value", "only the first block of keys is looked at"),
+    "attention": ("wrong_value", "only the first block of keys is used"),
     "int8_matmul": ("wrong_value", "the scales are not applied"),
     "int4_matmul": ("wrong_value", "both weights of a byte are taken from its low half"),
 }

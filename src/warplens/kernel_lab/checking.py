@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from warplens.kernel_lab.tracing.records import KernelTrace
 
 SLOW_SECONDS: Final = 20.0
-"""A kernel that takes longer to compile is not compiled again for each suggestion, unless that is asked for."""
+"""A kernel that takes longer to compile is not compiled again for each suggestion, unless that is requested."""
 MOST_GRIDS: Final = 3
 """Grids of a profile, by their time, that suggestions about waves (WK109) are made for."""
 ANY_TARGET: Final = "{} does not name its GPU: its times are shown for every target"
@@ -43,15 +43,15 @@ class KernelCheck:
     launches: int = 0
     """How often a script launched it so; 0 where nothing was launched."""
     artefacts: Artefacts | None = field(default=None, repr=False, compare=False)
-    """The compiler's texts, for whoever shows them."""
+    """The compiler's texts, for the page."""
     grid: tuple[int, ...] | None = None
     """Of the launch, where it is known."""
     is_grid_given: bool = False
-    """The grid was asked for, not that of a script's own launch."""
+    """The grid was given by the user, not by a script's own launch."""
     other_grids: tuple[tuple[int, ...], ...] = ()
     """Of launches that are otherwise the same, with the same to say of them."""
     measured: KernelMeasurements | None = None
-    """What profiles say of it, where they were asked."""
+    """What profiles measured of it, where some were given."""
 
     @property
     def grids(self) -> tuple[tuple[int, ...], ...]:

@@ -181,7 +181,7 @@ def regressions(diff: Table) -> list[str]:
 
 
 def _width_changes(before: KernelFacts, after: KernelFacts) -> list[FactDifference]:
-    """Accesses are told apart by kind and argument, in their order: lines move when a kernel is edited."""
+    """Accesses are distinguished by kind and argument, in their order: lines move when a kernel is edited."""
     first, second = _by_argument(before.accesses), _by_argument(after.accesses)
     return [
         FactDifference(name, first[name].width_bits, second[name].width_bits, _verdict("higher", *widths, 0.0))
@@ -195,7 +195,7 @@ def _width_changes(before: KernelFacts, after: KernelFacts) -> list[FactDifferen
 def _by_argument(accesses: Sequence[Access]) -> dict[str, Access]:
     by_name: dict[str, Access] = {}
     for access in accesses:
-        # Whether a load goes to shared memory by itself is another measure's matter.
+        # Whether a load goes to shared memory by itself is another measure.
         kind = "store" if "store" in access.kind else "atomic" if access.kind == "atomic" else "load"
         name, at = f"{kind} of {access.argument or '?'}", 2
         while name in by_name:

@@ -1,4 +1,4 @@
-"""What `kernel check` and `kernel check --sweep` are asked to compile."""
+"""What `kernel check` and `kernel check --sweep` compile."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def _table_of(
     options: Mapping[str, int],
     cache: bool,
 ) -> Table:
-    """The table says what it is of, and options stand before the constants, which may be many."""
+    """The table names its kernel, and options come before the constants, which may be many."""
     ranking = ranking_table(rank_configs(kernel, types, configs, target, options, cache=cache))
     of = (Column("kernel", "its name", "", pl.String), Column("target", "GPU that it was compiled for", "", pl.String))
     frame = ranking.frame.with_columns(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from warplens.hardware import Gpu
 from warplens.kernel_lab.tracing import file as trace_file
-from warplens.kernel_lab.tracing.records import MAY_BE_MEANT, Fault, KernelTrace, Launch
+from warplens.kernel_lab.tracing.records import MAY_BE_INTENDED, Fault, KernelTrace, Launch
 from warplens.kernel_lab.tracing.tables import TABLES
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.watching.session import TracedKernel
@@ -77,7 +77,7 @@ class OpenedKernelTrace(TablesOnDemand):
             return "No kernel was launched."
         moved = format_bytes(sum(launch.true_bytes for launch in self.launches))
         flop = format_flop(sum(launch.flop for launch in self.launches))
-        count = sum(fault.kind not in MAY_BE_MEANT for _, fault in self.faults)
+        count = sum(fault.kind not in MAY_BE_INTENDED for _, fault in self.faults)
         faults = plural(count, "fault") if count else "no faults"
         return f"{plural(len(self.launches), 'launch', 'launches')} of {names}: {moved} moved, {flop}, {faults}."
 

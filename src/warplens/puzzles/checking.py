@@ -34,7 +34,7 @@ class AnswerCheck:
 def check_file(file: Path, puzzle: Puzzle, seconds: float | None = None) -> AnswerCheck:
     """Runs the file's kernel on every case until one fails. The file is imported here, in this process.
 
-    `seconds` is the CPU time that its code may take; None is no limit.
+    `seconds` is the CPU time that its code may take; None for no limit.
     """
     limit = TimeLimit(seconds, str(file.resolve()))
     try:

@@ -1,4 +1,4 @@
-"""An output against what it should hold: the first wrong element, where the wrong ones lie, what they look like."""
+"""An output against what it should hold: the first wrong element, where the wrong ones are, what they look like."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def difference(name: str, tensor: Any, expected: Any, tolerance: float) -> Wrong
 
 
 def described(output: WrongOutput, mistakes: Mapping[str, Any], tolerance: float) -> Iterator[str]:
-    """What is known about the wrong elements: where they lie, and what mistake they look like."""
+    """What is known about the wrong elements: where they are, and what mistake they look like."""
     count = int(output.wrong.sum())
     if count == output.wrong.size:
         yield f"all {count:,} elements are wrong" if count > 1 else "it is the only element"
@@ -56,11 +56,11 @@ def described(output: WrongOutput, mistakes: Mapping[str, Any], tolerance: float
 
 def _looks_like(output: WrongOutput, mistakes: Mapping[str, Any], tolerance: float) -> str:
     actual, expected, name = output.actual, output.expected, output.name
-    for words, values in mistakes.items():
+    for description, values in mistakes.items():
         # Known mistakes are float64; the learner's kernel rounds, so be a little more lenient than for right answers.
         same = _close(actual, _numbers(values), 4 * max(tolerance, 1e-6))
         if (same | (np.isnan(actual) & np.isnan(_numbers(values)))).all():
-            return f"{LOOKS_LIKE} {words}"
+            return f"{LOOKS_LIKE} {description}"
     first_got, first_expected = float(actual[output.first]), float(expected[output.first])
     if not np.isfinite(first_got):
         return ""

@@ -1,4 +1,4 @@
-"""Tensors for the cases: seeded numbers, memory that nothing has written, rows that lie apart."""
+"""Tensors for the cases: seeded numbers, memory that nothing has written, rows with gaps between them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def unwritten(*shape: int, dtype: str = "float32") -> Any:
 
 
 def rows_apart(tensor: Any, gap: int) -> Any:
-    """The same values in a wider memory: `gap` elements that belong to nobody follow each row."""
+    """The same values in a wider memory: `gap` unused elements follow each row."""
     rows, columns = tensor.shape
     wide = unwritten(rows, columns + gap, dtype=str(tensor.dtype).removeprefix("torch."))
     wide[:, :columns] = tensor

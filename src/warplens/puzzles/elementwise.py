@@ -115,7 +115,7 @@ PUZZLES: Final = (
         (
             sizes(rows=32, columns=32, gap=0, turned=False, block=16),
             sizes("no side is a multiple of the block", rows=20, columns=33, gap=0, turned=False, block=16),
-            sizes("rows lie further apart than they are long", rows=20, columns=33, gap=3, turned=False, block=16),
+            sizes("rows are further apart than they are long", rows=20, columns=33, gap=3, turned=False, block=16),
             sizes("x is itself a transposed view", rows=18, columns=10, gap=0, turned=True, block=16),
         ),
         Goal("loaded", 1.01, "every element is read once"),

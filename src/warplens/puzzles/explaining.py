@@ -35,7 +35,7 @@ NOT_A_NUMBER: Final = (
 )
 WRONG_MASK: Final = "is the condition of the mask the right one?"
 WRONG_OFFSETS: Final = (
-    "is there a program, and a turn of its loop, for every block? which offsets does each program take?"
+    "is there a program, and an iteration of its loop, for every block? which offsets does each program take?"
 )
 OUT_OF_TIME: Final = "out_of_time"
 ENDLESS: Final = "does every loop come to an end? A step of 0, or a while whose condition never changes, does not"
@@ -44,9 +44,9 @@ MOST_LINES: Final = 4
 
 
 def problems_of(run: CaseRun, reference: Callable[[], CaseRun]) -> tuple[Problem, ...]:
-    """Nothing where the answer is right and clean; else the reasons, the most telling first.
+    """Nothing where the answer is right and clean; else the reasons, the most informative first.
 
-    `reference` runs the same case with the reference solution, to tell what a program should have read.
+    `reference` runs the same case with the reference solution, to find what a program should have read.
     """
     problems: list[Problem] = []
     launch = run.trace.launches[0] if run.trace.launches else None

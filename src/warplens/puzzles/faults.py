@@ -1,4 +1,4 @@
-"""Faults of a trace, in a learner's words: bounds, races, uninitialised reads, stores outside of the outputs."""
+"""Faults of a trace, described for a learner: bounds, races, uninitialised reads, stores outside of the outputs."""
 
 from __future__ import annotations
 

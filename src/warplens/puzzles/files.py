@@ -78,7 +78,7 @@ def answers_in(folder: Path) -> tuple[tuple[Path, Puzzle], ...]:
 
 
 def status_in(folder: Path, puzzle: Puzzle) -> Status:
-    """Where the folder's file for a puzzle stands; a file that was changed after it was solved is begun again."""
+    """The state of the folder's file for a puzzle; a file that was changed after it was solved is begun again."""
     try:
         text = (folder / puzzle.file_name).read_bytes()
     except OSError:

@@ -18,7 +18,7 @@ Program = tuple[int, int, int]
 INTERVAL_SECONDS: Final = 0.1
 """CPU time between two signals once the time is up."""
 PATIENT_SIGNALS: Final = 20
-"""After so many of them without a line of the learner's file, the exception is raised where the code stands."""
+"""After so many of them without a line of the learner's file, the exception is raised wherever the code is."""
 
 
 class OutOfTime(BaseException):

@@ -39,7 +39,7 @@ CHECK_COLUMNS: Final = (
     Column("loaded_bytes", "what a right answer loads", "bytes", pl.Int64),
     Column("least_loaded_bytes", "what would do", "bytes", pl.Int64),
     Column("goal_met", "whether it reaches the goal besides being right", "", pl.Boolean),
-    Column("page", "the launch, to look at", "", pl.String),
+    Column("page", "page of the launch", "", pl.String),
 )
 
 

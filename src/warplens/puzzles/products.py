@@ -174,13 +174,13 @@ def _attention(draw: Draw, heads: int, length: int, width: int, block: int, caus
     masked_scores = (scores * scale).masked_fill(future, -float("inf"))
     mistakes = {
         **_not_rescaled(masked_scores, v.double(), block),
-        "only the first block of keys is looked at": first,
+        "only the first block of keys is used": first,
         "the scores are not multiplied by scale": attended(scores, future),
         **({"keys past the end count too, with a score of 0": empty} if padding and not causal else {}),
     }
     if causal:
         mistakes |= {
-            "keys after the query count too: CAUSAL is not heeded": attended(scores * scale, future & False),
+            "keys after the query count too: CAUSAL is ignored": attended(scores * scale, future & False),
             "the query's own key is hidden too: keys up to and including its own count": attended(
                 scores * scale, torch.ones(length, length).triu(0).bool()
             ),
@@ -285,7 +285,7 @@ PUZZLES: Final = (
         _int4_matmul,
         (
             sizes(m=32, n=32, k=64, group=32, block=16),
-            sizes("m and n are no multiples of the block", m=24, n=40, k=96, group=32, block=16),
+            sizes("m and n are not multiples of the block", m=24, n=40, k=96, group=32, block=16),
         ),
         Goal("loaded", 1.01, "each packed byte is read once per tile, not once for each of its halves"),
     ),

@@ -101,7 +101,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: the sentence, the statements behind it, what else is known, and what may help."""
+    """One thing that is wrong: the sentence, the statements that cause it, what else is known, and what may help."""
 
     kind: str
     text: str

@@ -168,7 +168,7 @@ PUZZLES: Final = (
         (
             sizes(rows=4, columns=32, gap=0, block=32),
             sizes("a block is longer than a row", rows=6, columns=50, gap=0, block=64),
-            sizes("rows lie further apart than they are long", rows=5, columns=20, gap=7, block=32),
+            sizes("rows are further apart than they are long", rows=5, columns=20, gap=7, block=32),
         ),
         Goal("loaded", 1.01, "every element is read once"),
     ),
@@ -176,9 +176,9 @@ PUZZLES: Final = (
         5, "long_row_sum", "easy", "sum rows that are longer than a block",
         "a loop over blocks, an accumulator, masks inside the loop",
         (
-            "for start in range(0, columns, BLOCK): each turn takes the columns start … start + BLOCK − 1.",
+            "for start in range(0, columns, BLOCK): each iteration takes the columns start … start + BLOCK − 1.",
             "Keep an accumulator of BLOCK lanes, tl.zeros((BLOCK,), tl.float32), and reduce it once after the loop.",
-            "The mask belongs to each turn: start + offsets < columns.",
+            "Each iteration needs its own mask: start + offsets < columns.",
         ),
         _long_row_sum,
         (
@@ -243,8 +243,8 @@ PUZZLES: Final = (
         "a scan within a block, a carry from block to block",
         (
             "tl.cumsum(x, axis=0) is the running sum within one block.",
-            "What a block lacks is the sum of all blocks before it: one number that grows from turn to turn.",
-            "carry += tl.sum(x, axis=0) at the end of each turn, after the block was stored as cumsum + carry.",
+            "What a block lacks is the sum of all blocks before it: one number that grows with each iteration.",
+            "carry += tl.sum(x, axis=0) at the end of each iteration, after the block was stored as cumsum + carry.",
         ),
         _running_sum,
         (

@@ -1,4 +1,4 @@
-"""Programs and statements of a launch in words."""
+"""Texts for the programs and statements of a launch."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class TraceVerb(Verb):
 
     def run(self, args: argparse.Namespace) -> int:
         from warplens.kernel_lab.tracing import load
-        from warplens.kernel_lab.tracing.records import MAY_BE_MEANT
+        from warplens.kernel_lab.tracing.records import MAY_BE_INTENDED
         from warplens.kernel_lab.tracing.watching.script import traced_script
         from warplens.outputs import plan_outputs, write
         from warplens.profiles.kernel_trace import OpenedKernelTrace
@@ -80,7 +80,7 @@ class TraceVerb(Verb):
         report_written(args.output)
         if failure:
             note(f"the script failed; what it launched before is shown: {failure}")
-        is_faulty = any(fault.kind not in MAY_BE_MEANT for launch in trace.launches for fault in launch.faults)
+        is_faulty = any(fault.kind not in MAY_BE_INTENDED for launch in trace.launches for fault in launch.faults)
         return 1 if failure or is_faulty else 0
 
 

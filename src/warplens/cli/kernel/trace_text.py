@@ -9,7 +9,7 @@ from pathlib import PurePath
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from warplens.kernel_lab.tracing.records import MAY_BE_MEANT, NO_TENSOR
+from warplens.kernel_lab.tracing.records import MAY_BE_INTENDED, NO_TENSOR
 from warplens.units import format_bytes, format_count, format_flop, plural
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def trace_lines(trace: KernelTrace, width: int, configs: Mapping[int, str] | Non
     if len(groups) > MOST_LAUNCHES:
         rest = sum(map(len, groups[MOST_LAUNCHES:]))
         yield f"\n… and {format_count(rest)} more launches: --table kernel_launches has all"
-    count = sum(fault.kind not in MAY_BE_MEANT for launch in trace.launches for fault in launch.faults)
+    count = sum(fault.kind not in MAY_BE_INTENDED for launch in trace.launches for fault in launch.faults)
     if count:
         yield f"\n{plural(count, 'fault')}: --table kernel_faults has all"
 
@@ -120,7 +120,7 @@ def _work(access: AccessTotals) -> str:
 
 def _faults(launch: Launch, width: int) -> Iterator[str]:
     for fault in launch.faults:
-        label, meant = ("note", "  (may be meant)") if fault.kind in MAY_BE_MEANT else ("FAULT", "")
+        label, meant = ("note", "  (may be meant)") if fault.kind in MAY_BE_INTENDED else ("FAULT", "")
         yield f"  {label:<9} {fault.kind}  {_place(launch, fault)}{meant}"
         for text in (fault.message, f"in: {' '.join(launch.sites[fault.site].statement.split())}"):
             yield from wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)

@@ -37,7 +37,7 @@ def _figures(facts: KernelFacts) -> Iterable[tuple[str, str, str]]:
     """Name, value ("" where there is nothing to say) and meaning."""
     spills = f"{facts.spill_store_bytes} B, {facts.spill_load_bytes} B read back" if facts.spill_bytes else "none"
     yield "registers", str(facts.registers) if facts.registers else "not known", "per thread"
-    yield "spills", spills, "bytes that a thread writes to memory and reads back for want of registers"
+    yield "spills", spills, "bytes that a thread writes to memory and reads back because registers run out"
     yield "shared", format_bytes(facts.shared_bytes), "shared memory of a block"
     fit = facts.occupancy
     if fit is not None:

@@ -27,7 +27,7 @@ FORMAT: Final = 4
 """Changes with what is kept or how it is compiled."""
 HEAD: Final = "head.json"
 _FOLDER_ERRORS: Final = (OSError, RuntimeError)
-# Settings that only say where things lie or what is printed do not change what is compiled.
+# Settings that only say where files are or what is printed do not change what is compiled.
 _SHAPING: Final = ("TRITON_", "MLIR_", "LLVM_", "DISABLE_", "AMDGCN_", "ALLOW_LHS_TMEM_", "USE_IR_LOC")
 _NOT_SHAPING: Final = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR", "TRITON_INTERPRET")
 

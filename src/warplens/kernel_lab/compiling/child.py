@@ -35,7 +35,7 @@ NOT_PASSED_ON: Final = (
     "TRITON_KERNEL_DUMP",
     "USE_IR_LOC",
 )
-"""Settings under which the compiler would leave out what the facts are read from."""
+"""Settings under which the compiler would omit what the facts are read from."""
 WORKER: Final = "warplens.kernel_lab.compiling.compile_worker"
 
 

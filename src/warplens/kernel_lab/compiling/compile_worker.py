@@ -1,4 +1,4 @@
-"""Runs in a process of its own: imports the user's file and compiles its kernel, so that no crash takes us along.
+"""Runs in a child process: imports the user's file and compiles its kernel, so that a crash does not end the parent.
 
 Standard library, msgspec and Triton only. Takes a request, writes one folder per job with the compiler's results.
 What the user's file prints and what the compiler says go to files there, never to our output.

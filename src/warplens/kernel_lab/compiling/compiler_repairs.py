@@ -1,6 +1,6 @@
 """Puts right what some versions of the compiler get wrong about lines, in the process that compiles.
 
-What is compiled stays the same: only the places that stand in its texts change. Standard library and Triton only.
+What is compiled stays the same: only the places in its texts change. Standard library and Triton only.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def without_lines_in_assembly(ptx: str) -> str:
 def _keep_places_of_calls() -> None:
     """Triton 3.6 and 3.7 place a call at its last argument, on that one's line, and count columns from 0.
 
-    Later versions know the column at which a function begins, which tells them apart.
+    Later versions know the column at which a function begins, which distinguishes them.
     """
     try:
         from triton._C.libtriton import ir

@@ -19,7 +19,7 @@ from warplens.kernel_lab.compiling.stand_in_driver import GpuRequest, once, stan
 
 NOTE: Final = "the script asks for a GPU: its tensors are on the CPU here"
 SIGNS: Final = ("CUDA", "cuda", "active drivers", "active GPU", "NVIDIA", "HIP")
-"""Words of PyTorch's and Triton's errors about a GPU that is not there."""
+"""Words of PyTorch's and Triton's errors about a missing GPU."""
 GPU_KINDS: Final = ("cuda", "hip")
 DEVICE_FILES: Final = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 """Where none of these is, no driver of NVIDIA, AMD or WSL is loaded; Triton would import PyTorch to ask."""
@@ -108,7 +108,7 @@ def _changes(torch: Any, gpu_request: GpuRequest) -> list[Change]:
 
 
 def _is_cuda(torch: Any) -> property:
-    """True for whoever asks, but PyTorch itself, which takes it for the truth.
+    """True for every caller but PyTorch itself, which relies on it.
 
     It is the tensors' own, so that it holds where PyTorch switches modes off, as inside `torch.library.custom_op`.
     """
@@ -179,7 +179,7 @@ def _mode(torch: Any, gpu_request: GpuRequest) -> Any:
     device, tensor_type = type(torch.empty(0).device), torch.Tensor
 
     def as_copied(source: Any, result: Any, to_gpu: bool) -> Any:
-        """A tensor that changes places is a copy of its own."""
+        """A tensor that moves to another device is a copy."""
         stays = getattr(source, GPU_MARK, False) == to_gpu
         copied = result.clone() if result is source and gpu_request.happened and not stays else result
         return _marked(copied, to_gpu)

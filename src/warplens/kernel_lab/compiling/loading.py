@@ -98,7 +98,7 @@ def parse_config(text: str) -> Config:
 
 
 def _kernels_in(file: Path) -> dict[str, TritonKernel]:
-    """The kernels that stand in the file for all to see: functions under `@triton.jit` and its wrappers alone."""
+    """The kernels that the file's text shows: functions under `@triton.jit` and its wrappers alone."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError) as error:

@@ -187,7 +187,7 @@ class StandInStream:
 
 
 def torch_cuda_members(torch: Any, gpu_request: GpuRequest) -> dict[str, Any]:
-    """By name, what stands in `torch.cuda` meanwhile."""
+    """By name, the members that replace those of `torch.cuda` meanwhile."""
 
     def asking(answer: Callable[..., Any]) -> Callable[..., Any]:
         def member(*args: Any, **kwargs: Any) -> Any:

@@ -96,7 +96,7 @@ def _head(artefacts: Artefacts) -> dict[str, Any]:
 
 
 def config_text(artefacts: Artefacts) -> str:
-    """What tells two compilations of a kernel apart: its constants and options."""
+    """What distinguishes two compilations of a kernel: its constants and options."""
     parts = [f"{name}={value}" for name, value in artefacts.signature.constants().items()]
     return ", ".join([*parts, *(f"{name}={value}" for name, value in artefacts.options.items())])
 
@@ -107,7 +107,7 @@ def _matrix_instructions(assembly: Iterable[Instruction]) -> tuple[str, ...]:
 
 
 def lines(machine: Sequence[Instruction], vendor: str, artefacts: Artefacts) -> tuple[Line, ...]:
-    """Instructions by the line of the user's Python; those that no line claims stand under line 0."""
+    """Instructions by the line of the user's Python; those without a line are counted under line 0."""
     groups: dict[SourcePlace, list[Instruction]] = {}
     for instruction in machine:
         place = instruction.place

@@ -1,4 +1,4 @@
-"""The loads and stores of global memory that stand in the source, joined with the instructions they became."""
+"""The loads and stores of global memory in the source, joined with the instructions they became."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _users_chain(frames: Frames) -> Frames:
 
 
 def argument_names(module: Module, signature: Signature) -> dict[str, str]:
-    """The parameters behind the function's arguments; constants are no arguments of the compiled function."""
+    """The parameters behind the function's arguments; constants are not arguments of the compiled function."""
     names = [a.name for a in signature.arguments if not a.is_constant and not a.is_one]
     if len(names) == len(module.arguments):
         return dict(zip(module.arguments, names, strict=True))
@@ -125,7 +125,7 @@ def _access(
     listed = sorted(names[name] for name in reached)
     divisible = {names[name] for name in module.divisible}
     strided = _with_strides(module, behind_address)
-    # TMA's descriptors say themselves how they are aligned; of those that became strides a launch can say nothing.
+    # TMA's descriptors carry their alignment; of those that became strides a launch states nothing.
     in_doubt = [] if form.kind.startswith("tma") else [name for name in listed if name not in strided]
     undivided = [name for name in in_doubt if name not in divisible and _may_divide(module, names, name)]
     return Access(
@@ -208,7 +208,7 @@ def _counted(widths: Widths, operation: Operation, kind: str) -> Counter[int]:
     instruction_kind = {"async copy": "load", "tma copy": "load", "tma store": "store"}.get(kind, kind)
     frames = operation.frames
     exact = _of_kind([widths.get(frames, {})], instruction_kind)
-    # Where the assembler tells no calls, every call of a helper has the widths of its line.
+    # Where the assembly does not record calls, every call of a helper has the widths of its line.
     return exact or _of_kind([counts for at, counts in widths.items() if at[:1] == frames[:1]], instruction_kind)
 
 

@@ -1,7 +1,7 @@
 """Bank conflicts of shared memory: a model of the banks, for the layouts that Triton writes.
 
-A wavefront moves up to 128 bytes, four to each bank. Lanes that want different words of the same bank wait for
-each other: a conflict of N means N passes more than one. Lanes that want the same word share it.
+A wavefront moves up to 128 bytes, four to each bank. Lanes that need different words of the same bank wait for
+each other: a conflict of N means N passes more than one. Lanes that need the same word share it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ UNSWIZZLED = Swizzle()
 
 
 def shared_offsets(layout: str, shape: Sequence[int], element_bits: int) -> Offsets | None:
-    """Where elements lie in shared memory under a layout that is written out; None for one that is not modelled."""
+    """Offsets of elements in shared memory under a layout that is written out; None for one that is not modelled."""
     kind, values = parse_attribute(layout)
     try:
         if kind == "swizzled_shared":
@@ -124,7 +124,7 @@ def _padded_attribute(layout: str, shape: Sequence[int]) -> Offsets | None:
 
 
 def vector_elements(offsets: Offsets, bases: Bases, element_bits: int) -> int:
-    """How many elements of a thread lie side by side in shared memory for every lane, up to 128 bits."""
+    """How many elements of a thread are adjacent in shared memory for every lane, up to 128 bits."""
     registers = [_offset(offsets, vector) for vector in bases.register]
     others = [_offset(offsets, vector) for vector in (*bases.lane, *bases.warp)]
     count = 1

@@ -49,7 +49,7 @@ def machine_code(artefacts: Artefacts) -> list[Instruction]:
 
 
 def with_places_of_products(machine: Sequence[Instruction], assembly: Iterable[Instruction]) -> list[Instruction]:
-    """NVIDIA's assembler gives products of warp groups the line of what happens to stand above them.
+    """NVIDIA's assembler gives products of warp groups the line of the instruction above them.
 
     Where PTX has the same products in the same order, its lines count.
     """
@@ -73,7 +73,7 @@ def with_places_of_products(machine: Sequence[Instruction], assembly: Iterable[I
 
 
 def mlir_frames(text: str) -> list[Frames]:
-    """An operation with a region says where it is from behind the region: its first line has the same place."""
+    """An operation with a region has its location after the region: its first line has the same place."""
     lines = text.splitlines()
     locations = Locations(text)
     frames: list[Frames] = [()] * len(lines)

@@ -30,13 +30,13 @@ class Operation:
     results: tuple[str, ...]
     operands: tuple[str, ...]
     text: str
-    """All behind the name, without the location."""
+    """The text after the name, without the location."""
     frames: Frames
     loops: tuple[int, ...]
     """The loops around it, outermost first, by their position in the module."""
     position: int
     in_branch: bool = False
-    """A condition stands between it and its loop, so that not every turn comes by it."""
+    """It is in a condition inside its loop, so not every iteration runs it."""
 
     @property
     def place(self) -> SourcePlace | None:
@@ -48,7 +48,7 @@ class Operation:
 
     @property
     def types(self) -> str:
-        """What stands behind the last " : "."""
+        """The text after the last " : "."""
         return self.text.rpartition(" : ")[2]
 
 

@@ -35,7 +35,7 @@ _LABEL = re.compile(r"^\s*([.$\w]+):")
 
 
 def read_sass(text: str) -> list[Instruction]:
-    """The output of `nvdisasm -gi`: the lines of an inlined call stand above each other, innermost first."""
+    """The output of `nvdisasm -gi`: the lines of an inlined call follow each other, innermost first."""
     items: list[Instruction | str] = []
     frames: Frames = ()
     chain_is_open = False
@@ -60,7 +60,7 @@ def _ends(match: re.Match[str]) -> bool:
 
 
 def _without_padding(items: list[Instruction | str]) -> list[Instruction | str]:
-    """Behind the last EXIT stand a jump to itself and NOPs that are never run."""
+    """After the last EXIT come a jump to itself and NOPs that never run."""
     code = list(items)
     while code and (isinstance(code[-1], str) or code[-1].name == "NOP"):
         code.pop()
@@ -76,7 +76,7 @@ _PTX_CODE = re.compile(r"^\s+(?:@!?%?\w+\s+)?([a-z][\w.:]*)(.*)$")
 
 
 def read_ptx(text: str) -> list[Instruction]:
-    """PTX keeps columns, which the disassembly has lost. Loops are not looked for."""
+    """PTX keeps columns, which the disassembly lacks. Loops are not marked."""
     return [item for item in _assembly(text, _PTX_CODE) if isinstance(item, Instruction)]
 
 
@@ -108,7 +108,7 @@ def read_amdgcn(text: str) -> list[Instruction]:
 def _lines_in_loops(lines: Sequence[str]) -> set[int]:
     """LLVM's comments say of every block whether it is in a loop, in the block's first lines.
 
-    Jumps do not: rarely run blocks stand behind the rest and jump back, out of no loop.
+    Jumps do not: rarely run blocks come after the rest and jump back without being in a loop.
     """
     positions: set[int] = set()
     in_loop, at_head = False, False
@@ -165,7 +165,7 @@ def _frames(match: re.Match[str], files: Mapping[str, str], callers: dict[Source
 def _with_loops(items: list[Instruction | str]) -> list[Instruction]:
     """Marks what is between a label and a later jump back to it.
 
-    Behind the kernel's end stand rare paths, such as long waits, which jump back into the code: those are no loops.
+    After the kernel's end come rare paths, such as long waits, which jump back into the code: those are not loops.
     """
     at_label: dict[str, int] = {}
     last_end = -1

@@ -114,7 +114,7 @@ def loops(source: Module, lowered: Module) -> tuple[KernelLoop, ...]:
 
 
 def outer_loops(lowered: Module) -> frozenset[int]:
-    """Loops around another that multiplies or loads tiles: what stands in them is done once for all its turns."""
+    """Loops around another that multiplies or loads tiles: what they contain runs once for all its iterations."""
     working = [op for op in lowered.named(*DOTS, *LOADS) if op.name in DOTS or _is_tile(op)]
     return frozenset(at for op in working for at in op.loops[:-1])
 

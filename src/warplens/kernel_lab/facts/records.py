@@ -19,7 +19,7 @@ class SourcePlace:
 
 @dataclass(frozen=True)
 class Access:
-    """A load, store, copy or atomic of global memory that stands in the source, with the width the compiler gave it."""
+    """A load, store, copy or atomic of global memory of the source, with the width the compiler gave it."""
 
     place: SourcePlace
     kind: str
@@ -117,7 +117,7 @@ class Conversion:
     through: str
     """registers, lanes (within a warp), warps (through shared memory), or unknown."""
     in_every_turn: bool = False
-    """Of an innermost loop: not once per turn of a loop around the one that works, and under no condition."""
+    """In an innermost loop and unconditional: not once per iteration of an outer loop."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def load_facts(path: Path) -> list[KernelFacts]:
     except OSError as error:
         raise FormatError(error.strerror or str(error), where=str(path)) from error
     except msgspec.DecodeError as error:
-        raise FormatError(f"no kernel facts: {error}", where=str(path)) from error
+        raise FormatError(f"not a file of kernel facts: {error}", where=str(path)) from error
     if saved.format != FORMAT or saved.version != VERSION:
         raise FormatError(f"{saved.format} {saved.version}, not {FORMAT} {VERSION}", where=str(path))
     return saved.facts

@@ -58,7 +58,7 @@ def shared_accesses(lowered: Module, target: CompileTarget) -> tuple[SharedAcces
     groups: dict[tuple[str, tuple[int, ...]], list[_Use]] = {}
     for use in uses:
         groups.setdefault((use.layout, use.tile.allocated), []).append(use)
-    # The pipeliner repeats a loop's accesses before and behind it: those count once, as the loop's.
+    # The pipeliner repeats a loop's accesses before and after it: those count once, as the loop's.
     in_loops: dict[SharedAccess, bool] = {}
     for group in groups.values():
         for access in _measured(group, target):
@@ -110,7 +110,7 @@ def _is_matrix_load(distributed: str, memory: TensorType, order: Sequence[int]) 
         return False
     parent, _ = parse_attribute(values.get("parent", ""))
     along_k = 1 if values.get("opIdx") == "0" else 0
-    # It gives each lane one word: the operand must want neighbours along K in words, too.
+    # It gives each lane one word: the operand must need neighbours along K in words, too.
     in_words = values.get("kWidth") == str(32 // max(memory.element_bits, 1))
     return parent == "nvidia_mma" and in_words and (memory.element_bits == 16 or order[0] == along_k)
 

@@ -17,7 +17,7 @@ class TensorType:
     shape: tuple[int, ...]
     element: str
     layout: str
-    """The first attribute behind the element: `#blocked`, `#ttg.slice<{…}>`."""
+    """The first attribute after the element: `#blocked`, `#ttg.slice<{…}>`."""
     allocated: tuple[int, ...] = ()
     """The shape of the whole that a part of shared memory was cut out of; its own where it was not."""
 
@@ -67,7 +67,7 @@ def parse_type(text: str) -> TensorType | None:
 
 
 def split_outer(text: str, separator: str = ", ") -> list[str]:
-    """The parts between separators that stand in no bracket.
+    """The parts between separators outside of brackets.
 
     >>> split_outer("a<b, c>, d")
     ['a<b, c>', 'd']

@@ -206,7 +206,7 @@ def at_stake_us(
 ) -> float | None:
     """The time that a suggestion is about: the kernel's, or the share of it that samples give to its statement.
 
-    A statement is what stands on the suggestion's line: a loop with all of its body, a call over several lines.
+    A statement is the code on the suggestion's line: a loop with all of its body, a call over several lines.
     `source` is the text of the kernel's file.
     """
     if measurements is None or not measurements.total_ns:

@@ -25,7 +25,7 @@ LONGEST: Final = 60
 
 @dataclass(frozen=True)
 class Match:
-    """The launches that are meant, and what has to be said of the choice."""
+    """The launches that match, and notes on the choice."""
 
     kernels: tuple[MeasuredKernel, ...]
     notes: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def nearest(name: str, profile: Measured) -> list[str]:
 def matched(facts: KernelFacts, profile: Measured, *, grid: Sequence[int] | None = None, name: str = "") -> Match:
     """The launches of a profile that this compilation is.
 
-    Warps, stages and grid tell configs of one kernel apart where the profile has them. Where none agrees, all are
+    Warps, stages and grid distinguish configs of one kernel where the profile has them. Where none agrees, all are
     taken together, and that is said.
     """
     kernels = named(name or facts.kernel, profile)

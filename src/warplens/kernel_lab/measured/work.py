@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from warplens.kernel_lab.tracing.records import KernelTrace, Launch
 
 _ELEMENTS: Final = {
-    # element of a matrix product, in the compiler's words: the type that the card's rates are listed by
+    # element of a matrix product, as the compiler names it: the type that the card's rates are listed by
     "f16": "fp16", "bf16": "bf16", "f64": "fp64", "i8": "int8", "f32": "fp32",
 }  # fmt: skip
 _WIDTHS: Final = {"8": "fp8", "16": "fp16", "32": "fp32", "64": "fp64"}
@@ -71,7 +71,7 @@ def traced_work(
 ) -> tuple[LaunchWork | None, tuple[str, ...]]:
     """Exact work of the traced launches that are those measured, and what keeps others from being them.
 
-    `grids` are those that were measured; None where a profile does not tell.
+    `grids` are those that were measured; None where a profile does not say.
     """
     own = [launch for launch in trace.launches if launch.kernel == facts.kernel]
     if not own:

@@ -12,7 +12,7 @@ from warplens.kernel_lab.suggesting.thresholds import THRESHOLDS
 
 _VECTOR = re.compile(r"vec = (\d+).*origin vec = (\d+)")
 _MOST_ARGUMENTS = 6
-"""Leaving each out in turn costs a compilation each."""
+"""Omitting each of them costs one more compilation."""
 
 
 def narrow_accesses(situation: Situation) -> Iterator[Draft]:
@@ -67,7 +67,7 @@ def is_narrow(access: Access) -> bool:
 
 
 def is_narrowed_by_mask(facts: KernelFacts, access: Access) -> bool:
-    """The compiler says so, or nothing behind the address but only something behind the mask is in doubt."""
+    """The compiler says so, or only an argument of the mask, none of the address, is in doubt."""
     if access.by_strides:
         return False
     if _elements_without_mask(facts, access):
@@ -100,7 +100,7 @@ def _divisibility_draft(situation: Situation, code: str, access: Access, why: st
     names = access.undivided
     pointers = access.argument.split("|")
     every = Change(divisible=names)
-    # With one left out at a time it shows which of them are needed.
+    # Omitting one at a time shows which of them are needed.
     fewer = [Change(divisible=tuple(n for n in names if n != omitted)) for omitted in names] if len(names) > 1 else []
 
     def needed(helping: Sequence[Change]) -> tuple[Change, ...]:

@@ -144,7 +144,7 @@ def _narrow(facts: KernelFacts) -> str:
 
 
 def conversions_in_loops(situation: Situation) -> Iterator[Draft]:
-    """WK105: each turn of the loop writes a tile to shared memory and reads it back for another layout."""
+    """WK105: each iteration of the loop writes a tile to shared memory and reads it back for another layout."""
     reported = set()
     for conversion in situation.facts.conversions:
         if not conversion.in_every_turn or conversion.through != "warps" or conversion.place in reported:
@@ -157,6 +157,6 @@ def conversions_in_loops(situation: Situation) -> Iterator[Draft]:
             place=conversion.place,
             evidence=f"a {'×'.join(map(str, conversion.shape))} tile goes from {kinds[0]} to {kinds[1]} layout in "
             "every iteration",
-            advice="move what needs the other layout (a store, a reduction, a transposed operand) behind the loop, or "
+            advice="move what needs the other layout (a store, a reduction, a transposed operand) after the loop, or "
             "load the operand in the layout that the product requires",
         )

@@ -30,7 +30,7 @@ class Suggestion(Finding):
 
 @dataclass(frozen=True)
 class Situation:
-    """What a rule may look at."""
+    """What a rule reads."""
 
     facts: KernelFacts
     grid: tuple[int, ...] | None = None

@@ -1,6 +1,6 @@
 """Suggestions from a kernel's facts, with stable codes; a change of config is compiled to show its effect.
 
-A rule reads facts and drafts. All changes that the drafts want are compiled together, and a draft whose changes do not
+A rule reads facts and drafts. All changes that the drafts propose are compiled together. A draft whose changes do not
 help is dropped or kept without one, as it says.
 """
 

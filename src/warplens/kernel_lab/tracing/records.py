@@ -49,8 +49,8 @@ FAULT_KINDS: Final = {
     "assertion": "a tl.device_assert that does not hold",
     "integer_overflow": "an integer result that its type cannot hold",
 }
-MAY_BE_MEANT: Final = frozenset(("integer_overflow",))
-"""Told, but no failure: a hash wraps around on purpose, and a lane that its mask switches off may hold anything."""
+MAY_BE_INTENDED: Final = frozenset(("integer_overflow",))
+"""Reported, but not a failure: a hash wraps around on purpose, and a masked lane may hold anything."""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ FAULT_COLUMNS: Final = (
     Column("programs", "programs it happened in", "", pl.Int64),
     Column("other_program", "the other program of a race", "", pl.String),
     Column("other_line", "where the other program touched it", "", pl.Int64),
-    Column("message", "in words", "", pl.String),
+    Column("message", "description", "", pl.String),
     Column("statement", "source text", "", pl.String),
     Column("meaning", "what the kind means", "", pl.String),
     Column("file", "source file", "", pl.String),

@@ -1,4 +1,4 @@
-"""The interpreter's floating arithmetic put right without a trace, as `kernel check` runs scripts."""
+"""The interpreter's floating arithmetic corrected without a trace, as `kernel check` runs scripts."""
 
 from __future__ import annotations
 

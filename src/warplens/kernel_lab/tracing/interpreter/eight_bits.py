@@ -1,4 +1,4 @@
-"""Floating types of eight bits: what each code stands for, and the code that is nearest to a value.
+"""Floating types of eight bits: the value of each code, and the code nearest to a value.
 
 The interpreter loses the carry of a rounded mantissa, so that 1.98 becomes 1.0. Here a value goes to the nearest code,
 a tie to the even one, and what is too large to the largest, as NVIDIA's conversions do it.
@@ -20,7 +20,7 @@ SIGN: Final = 0x80
 
 @dataclass(frozen=True)
 class FloatFormat:
-    """A sign, then an exponent, then a mantissa; above `largest` are the codes of infinity and of what is no number."""
+    """A sign, then an exponent, then a mantissa; above `largest` are the codes of infinity and NaN."""
 
     mantissa_bits: int
     bias: int

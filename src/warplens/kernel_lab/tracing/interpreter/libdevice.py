@@ -104,7 +104,7 @@ def run_libdevice(name: str, arguments: tuple[Any, ...]) -> Any:
 
 
 def _types(error: KeyError) -> str:
-    """What was looked up in vain: a tuple, or the language's own kind of one."""
+    """The types that were looked up and not found: a tuple, or the language's own kind of one."""
     types = getattr(error.args[0], "values", error.args[0])
     return ", ".join(map(str, types)) if isinstance(types, tuple | list) else str(types)
 

@@ -1,4 +1,4 @@
-"""The taps: wrappers that stand in the interpreter's builder while a launch is traced.
+"""The taps: wrappers around the methods of the interpreter's builder while a launch is traced.
 
 Arguments are found by name in the signature of what is wrapped, because their order differs between Triton 3.6 and
 3.9; a method that a version lacks is not wrapped. The wrappers are attributes of the builder object, so that taking
@@ -52,7 +52,7 @@ def _positions(function: Method) -> dict[str, int]:
 
 @lru_cache(maxsize=32)
 def _kind(operation: Any) -> str:
-    """Of `ATOMIC_OP.FADD`, which is dear to print: fadd."""
+    """Of `ATOMIC_OP.FADD`, which is slow to print: fadd."""
     return str(operation).rsplit(".", 1)[-1].lower()
 
 
@@ -237,7 +237,7 @@ class Taps:
         self.recorder.compute(op, (*result.data.shape, inner), 2 * result.data.size * inner)
 
     def _select(self, original: Method) -> Method:
-        """A choice between pointers of two tensors belongs to neither: its lanes are told apart by address."""
+        """A choice between pointers of two tensors belongs to neither: its lanes are distinguished by address."""
 
         def select(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)

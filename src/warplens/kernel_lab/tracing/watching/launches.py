@@ -93,7 +93,7 @@ class LaunchTrace:
 
     @contextmanager
     def _watching(self, executor: Any) -> Iterator[None]:
-        """Hears of the arguments once they are on the host, of each conversion to a pointer, and of each program."""
+        """Observes the arguments once they are on the host, each conversion to a pointer, and each program."""
         builder, interpreter = self.interpreter.interpreter_builder, self.interpreter
         to_host, convert = executor._init_args_hst, interpreter._implicit_cvt
         set_dim, set_index = builder.set_grid_dim, builder.set_grid_idx

@@ -1,4 +1,4 @@
-"""The memory of a launch: its tensor arguments and the storages they lie in."""
+"""The memory of a launch: its tensor arguments and their storages."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ NO_ORDER = Orders(releases=False, acquires=False)
 
 @lru_cache(maxsize=16)
 def orders_of(semantic: Any) -> Orders:
-    """Of Triton's own kind of it, which is dear to print.
+    """From Triton's own value, which is slow to print.
 
     >>> orders_of("MEM_SEMANTIC.ACQUIRE"), orders_of("MEM_SEMANTIC.RELAXED") is NO_ORDER
     (Orders(releases=False, acquires=True), True)

@@ -101,7 +101,7 @@ class Book:
     def _pattern(self, pointers: npt.NDArray[np.uint64], itemsize: int) -> tuple[Pattern, int]:
         shape = pointers.shape
         first, far, steps = _steps(pointers)
-        # The last lane tells most irregular blocks apart before any array is made.
+        # The last lane distinguishes most irregular blocks before any array is built.
         if far or any(step % itemsize for step in steps):
             return self._irregular(pointers, first, itemsize)
         key = (itemsize, shape, steps)

@@ -1,4 +1,4 @@
-"""One launch while it runs: counts every operation and, if asked, keeps it."""
+"""One launch while it runs: counts every operation and, on request, keeps it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class RecordingOptions:
 
 
 class Recorder:
-    """Called by the taps. `active` is False while a program that the sample leaves out runs."""
+    """Called by the taps. `active` is False while a program outside the sample runs."""
 
     def __init__(self, options: RecordingOptions, outermost: CodeType) -> None:
         self.options = options
@@ -168,7 +168,7 @@ class Recorder:
             self.values.append((str(dtype), np.array(data)))
 
     def broken_assertion(self, message: str, holds: Bools) -> None:
-        """An assertion of the running statement. An overflow may be meant, so it is only reported."""
+        """An assertion of the running statement. An overflow may be intended, so it is only reported."""
         kind = "integer_overflow" if OVERFLOW in message else "assertion"
         lane = tuple(int(index) for index in np.argwhere(~holds)[0])
         text = f"{program_text(self._program)}, lane {lane_text(lane)}: {message or 'the assertion does not hold'}"

@@ -17,7 +17,7 @@ MOST_WAITING: Final = 64
 
 
 def lanes_in_warps(byte_offsets: Ints, mask: Bools | None) -> Ints:
-    """Places in bytes, 32 lanes to a row; lanes that are masked or fill up the last warp are inactive."""
+    """Byte offsets, 32 lanes to a row; lanes that are masked or fill up the last warp are inactive."""
     byte_offsets = byte_offsets.reshape(-1)
     if mask is not None:
         byte_offsets = np.where(mask.reshape(-1), byte_offsets, INACTIVE)

@@ -144,7 +144,7 @@ def _launches_go_to(
 
 @contextmanager
 def _kernels_watched(tracing: Tracing) -> Iterator[None]:
-    """Autotuners tell which config they took; what the interpreter cannot run is refused."""
+    """Autotuners report the config they took; what the interpreter cannot run is refused."""
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 

@@ -63,7 +63,7 @@ class Area:
             self.of(memory)[...] = value
 
     def units(self, chosen: Flags) -> npt.NDArray[np.int64]:
-        """Places of the chosen units; `chosen` has the shape that `of` gives."""
+        """Positions of the chosen units; `chosen` has the shape that `of` gives."""
         if self.offsets is not None:
             selected: npt.NDArray[np.int64] = self.offsets[chosen]
             return selected

@@ -1,4 +1,4 @@
-"""Where in the kernel an operation stands: found by walking the Python frames above it."""
+"""The statement of the kernel that an operation belongs to, from the Python frames above it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_HOST_FRAMES = 16
 
 
 class Sites:
-    """Statements met so far. Frames are told apart by code and instruction: the line is looked up once."""
+    """Statements run so far. Frames are distinguished by code and instruction: the line is looked up once."""
 
     def __init__(self, outermost: CodeType) -> None:
         """`outermost` is the interpreter's own function that calls the kernel: frames above it are the host's."""

@@ -13,7 +13,7 @@ MOST_SOURCE_BYTES = 4 << 20
 
 
 def sources_of(launch: Launch) -> tuple[tuple[SceneSource, ...], tuple[str, ...]]:
-    """The functions that the launch went through, the kernel first, and what is missing in words."""
+    """The functions that the launch went through, the kernel first, and notes on what is missing."""
     files = dict.fromkeys([launch.file, *(site.file for site in launch.sites)])
     sources: list[SceneSource] = []
     notes: list[str] = []

@@ -65,7 +65,7 @@ class UndefinedMemory:
 
     @contextmanager
     def pausing(self) -> Iterator[None]:
-        """For the interpreter's own copies of arguments: they are no writes, and watching them costs milliseconds."""
+        """For the interpreter's own copies of arguments: not writes of the program, and slow to watch."""
         import torch
 
         self.paused = True

@@ -32,7 +32,7 @@ def attention(
 
     # TODO: this is the first block of keys only.
     keys = tl.arange(0, BLOCK)
-    # k is loaded transposed, WIDTH × BLOCK, as tl.dot wants it.
+    # k is loaded transposed, WIDTH × BLOCK, as tl.dot needs it.
     k = tl.load(k_ptr + head + keys[None, :] * WIDTH + inner[:, None], mask=keys[None, :] < length, other=0.0)
     v = tl.load(v_ptr + head + keys[:, None] * WIDTH + inner[None, :], mask=keys[:, None] < length, other=0.0)
     score = tl.where(keys[None, :] < length, tl.dot(q, k) * scale, -float("inf"))

@@ -2,7 +2,7 @@
 
     out[i] = Σ w[t] · x[i + t − width // 2]        t = 0 … width − 1, width odd, x is 0 outside 0 … n − 1
 
-Each program computes one block of out. Its elements need neighbours that lie in the blocks before and
+Each program computes one block of out. Its elements need neighbours that are in the blocks before and
 after it; at the two ends of x there are none.
 
 Launched as   convolution[(cdiv(n, BLOCK),)](x, w, out, n, width, BLOCK)

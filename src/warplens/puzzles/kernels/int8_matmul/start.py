@@ -8,7 +8,7 @@ the tile. Where does the scale go so that it is applied as seldom as possible?
 
 Launched as   int8_matmul[(cdiv(m, BLOCK), cdiv(n, BLOCK))](a, w, scale, c, m, n, k, BLOCK)
               a: float16, m × k; w: int8, k × n; scale: float32 of n elements; c: float32, m × n
-You need      .to(tl.float16): tl.dot wants both sides of one type
+You need      .to(tl.float16): tl.dot needs both sides of one type
 Goal          weights travel as bytes, scales once per tile
 """
 

@@ -4,7 +4,7 @@
     variance = Σ (x[row, j] − mean)² / columns
     out[row, j] = (x[row, j] − mean) / sqrt(variance + eps) · weight[j] + bias[j]
 
-One program takes one row, and a row fits into a block. Mind the lanes past the end of the row: they
+One program takes one row, and a row fits into a block. Mask the lanes past the end of the row: they
 must count neither in the mean nor in the variance. The rows of one case are around 1000.
 
 Launched as   layer_norm[(rows,)](x, weight, bias, out, columns, eps, BLOCK)

@@ -19,6 +19,6 @@ import triton.language as tl
 def row_sum(x_ptr, out_ptr, columns, row_stride, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     offsets = tl.arange(0, BLOCK)
-    # TODO: where BLOCK is more than columns, this adds what lies behind the row.
+    # TODO: where BLOCK is more than columns, this adds what follows the row.
     x = tl.load(x_ptr + row * row_stride + offsets)
     tl.store(out_ptr + row, tl.sum(x, axis=0))

@@ -2,8 +2,8 @@
 
     out[j, i] = x[i, j]
 
-The stride of a dimension says how many elements of memory lie between two neighbours along it. Rows
-may lie further apart than they are long (what is between them belongs to somebody else), and x may be
+The stride of a dimension says how many elements of memory are between two neighbours along it. Rows
+may be further apart than they are long (what is between them belongs to other data), and x may be
 a transposed view itself, so use the strides that are given and assume nothing.
 
 Launched as   transpose[(cdiv(rows, BLOCK), cdiv(columns, BLOCK))](
