@@ -165,14 +165,14 @@ def _common_folder(paths: Sequence[Path]) -> str:
 @contextmanager
 def _parents(paths: Sequence[Path]) -> Iterator[None]:
     """The folders of the paths exist inside; after a failure those that were made here are gone again."""
-    made: list[Path] = []
+    created: list[Path] = []
     try:
         for folder in dict.fromkeys(path.parent for path in paths):
-            made[:0] = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+            created[:0] = [parent for parent in (folder, *folder.parents) if not parent.exists()]
             folder.mkdir(parents=True, exist_ok=True)
         yield
     except BaseException:
-        for folder in made:
+        for folder in created:
             with suppress(OSError):
                 folder.rmdir()
         raise

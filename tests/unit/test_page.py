@@ -227,7 +227,7 @@ def test_above_the_limit_the_shortest_host_events_go_and_the_page_says_so() -> N
     assert len(kept.rows) <= limit
     assert set(trace.gpu_rows) <= set(kept.rows.tolist()), "all GPU work stays"
     launches = trace.ints("launch")[trace.gpu_rows]
-    assert (kept.place[launches[launches >= 0]] >= 0).all(), "and so does what launched it"
+    assert (kept.row_of_event[launches[launches >= 0]] >= 0).all(), "and so does what launched it"
     gone = np.setdiff1d(np.arange(len(trace)), kept.rows)
     assert trace.ints("dur_ns")[gone].max() < kept.shortest_ns
     packer = Packer()
@@ -244,9 +244,9 @@ def test_what_is_left_out_leaves_the_others_under_their_nearest_caller() -> None
     old = trace.ints("parent")
     for place in range(0, len(kept.rows), 97):
         at = int(old[kept.rows[place]])
-        while at >= 0 and kept.place[at] < 0:
+        while at >= 0 and kept.row_of_event[at] < 0:
             at = int(old[at])
-        assert parent[place] == (kept.place[at] if at >= 0 else -1)
+        assert parent[place] == (kept.row_of_event[at] if at >= 0 else -1)
 
 
 def test_a_trace_without_events_gives_a_page() -> None:

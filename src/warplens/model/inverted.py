@@ -10,14 +10,14 @@ from warplens.model.tree import Tree, build_tree
 
 def inverted(tree: Tree) -> Tree:
     """The tree whose paths are those of `tree` backwards; a path's time ends up at its outermost caller."""
-    known: dict[str, int] = {}
-    label = np.array([known.setdefault(name, len(known)) for name in tree.name], np.int64)
+    codes: dict[str, int] = {}
+    label = np.array([codes.setdefault(name, len(codes)) for name in tree.name], np.int64)
     at = np.flatnonzero((tree.self_ns > 0) | (tree.self_count > 0))
     node, paths = np.zeros(len(at), np.int64), np.arange(len(at))
     parents, sources, size = [np.array([-1])], [np.array([0])], 1
     callee = at.copy()
     while len(paths := paths[callee[paths] > 0]):
-        first, group = groups(node[paths] * len(known) + label[callee[paths]])
+        first, group = groups(node[paths] * len(codes) + label[callee[paths]])
         parents.append(node[paths[first]])
         sources.append(callee[paths[first]])
         node[paths] = size + group

@@ -150,8 +150,8 @@ def _groups(shown: pl.DataFrame, by: str, top: int) -> tuple[tuple[Group, ...], 
         if rest := ordered[top:]:
             name = f"{len(rest)} other kernel{'s' if len(rest) > 1 else ''}"
             groups.append(Group(name, REST, sum(ns for _, ns in rest)))
-    place = {name: min(rank, len(groups) - 1) for rank, (name, _) in enumerate(ordered)}
-    return tuple(groups), np.array([place[name] for name in shown[column].to_list()], np.int64)
+    group_of_name = {name: min(rank, len(groups) - 1) for rank, (name, _) in enumerate(ordered)}
+    return tuple(groups), np.array([group_of_name[name] for name in shown[column].to_list()], np.int64)
 
 
 def _rows(shown: pl.DataFrame, unseen_ns: float) -> tuple[tuple[Row, ...], Ints, Ints]:
@@ -179,7 +179,7 @@ def pack(begin_ns: Ints, end_ns: Ints, unseen_ns: float = 0.0) -> Ints:
     busy: list[tuple[int, int]] = []
     free: list[int] = []
     events = zip(begin_ns.tolist(), latest.tolist(), end_ns.tolist(), strict=True)
-    for place, (begin, late_begin, end) in enumerate(events):
+    for index, (begin, late_begin, end) in enumerate(events):
         while busy and busy[0][0] <= begin:
             heapq.heappush(free, heapq.heappop(busy)[1])
         lowest = free[0] if free else len(busy)
@@ -187,6 +187,6 @@ def pack(begin_ns: Ints, end_ns: Ints, unseen_ns: float = 0.0) -> Ints:
             lowest = heapq.heappop(busy)[1]
         elif free:
             heapq.heappop(free)
-        lane[place] = lowest
+        lane[index] = lowest
         heapq.heappush(busy, (end, lowest))
     return lane

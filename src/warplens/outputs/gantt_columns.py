@@ -48,5 +48,5 @@ def _run_before(bars: Bars, rows: Ints, moments: Floats) -> Floats:
         return np.zeros(len(moments))
     begin, lasts = bars.begin_ns[rows], bars.end_ns[rows] - bars.begin_ns[rows]
     finished = np.concatenate([[0], np.cumsum(lasts)])
-    place = np.maximum(np.searchsorted(begin, moments, side="right") - 1, 0)
-    return np.asarray(finished[place] + np.clip(moments - begin[place], 0, lasts[place]), np.float64)
+    position = np.maximum(np.searchsorted(begin, moments, side="right") - 1, 0)
+    return np.asarray(finished[position] + np.clip(moments - begin[position], 0, lasts[position]), np.float64)

@@ -117,7 +117,7 @@ def _layout(chart: Chart, look: GanttLook, labels: list[str]) -> _Frame:
     columns, lines = _legend_shape(chart, axes_width)
     below = AXIS_IN + NOTE_IN + lines * LEGEND_LINE_IN + 0.1
     row = next(height for most, height in ROW_IN if len(chart.rows) <= most)
-    heights = [max(row, LANE_IN * each.lanes) for each in chart.rows]
+    heights = [max(row, LANE_IN * chart_row.lanes) for chart_row in chart.rows]
     if look.height_in is not None:
         room = max(LEAST_AXES_IN, look.height_in - below - TITLE_IN)
         heights = [height * room / sum(heights) for height in heights]
@@ -148,7 +148,7 @@ def _draw(chart: Chart, look: GanttLook) -> Any:
 
 
 def _row_label(row: Row, chart: Chart) -> str:
-    several = len({each.device for each in chart.rows}) > 1
+    several = len({chart_row.device for chart_row in chart.rows}) > 1
     return f"GPU {row.device} stream {row.stream}" if several else f"stream {row.stream}"
 
 
@@ -189,8 +189,8 @@ def _draw_bars(axes: Any, chart: Chart, tops: Any) -> None:
     """Every bar as it is: one compound path per colour and row, so that files stay small."""
     bars, factor = chart.bars, _unit(chart)[1]
     for number, row in enumerate(chart.rows):
-        for place, group in enumerate(chart.groups):
-            own = np.flatnonzero((bars.row == number) & (bars.group == place))
+        for rank, group in enumerate(chart.groups):
+            own = np.flatnonzero((bars.row == number) & (bars.group == rank))
             if len(own):
                 upper, height = _lane_box(row, bars.lane[own], tops[number], tops[number + 1] - tops[number])
                 left, right = bars.begin_ns[own] / factor, bars.end_ns[own] / factor

@@ -117,9 +117,9 @@ def choose_output(path: str, tables: str = "csv") -> Output:
     for output in OUTPUTS:
         if output.suffix == suffix and not output.directory:
             return output
-    known = ", ".join(dict.fromkeys(output.suffix for output in OUTPUTS if not output.directory))
+    suffixes = ", ".join(dict.fromkeys(output.suffix for output in OUTPUTS if not output.directory))
     raise UsageError(
-        f"cannot tell what to write to {path!r}", hint=f"end it in {known}, or in / for a directory of tables"
+        f"cannot tell what to write to {path!r}", hint=f"end it in {suffixes}, or in / for a directory of tables"
     )
 
 

@@ -122,8 +122,8 @@ def render_table(
 def _blocks(table: Table, names: Sequence[str], rows: int, width: int) -> list[_Block]:
     unknown = [name for name in names if name not in table.frame.columns]
     if unknown:
-        known = ", ".join(table.frame.columns)
-        raise UsageError(f"table {table.name} has no column {unknown[0]!r}", hint=f"its columns: {known}")
+        names = ", ".join(table.frame.columns)
+        raise UsageError(f"table {table.name} has no column {unknown[0]!r}", hint=f"its columns: {names}")
     head = table.frame.head(rows)
     blocks = []
     for name in names:

@@ -59,7 +59,7 @@ def write_tree_file(
 def with_categories(tree: Table, categories: Mapping[str, str]) -> Table:
     """The rows of a tree with the kernels' categories, which a page's flame graph takes its colours from."""
     kernel = pl.col("name").replace_strict(categories, default=None, return_dtype=pl.String)
-    found = pl.when(pl.col("kind") == "kernel").then(kernel).alias(CATEGORY.name)
+    category = pl.when(pl.col("kind") == "kernel").then(kernel).alias(CATEGORY.name)
     return Table.from_frame(
-        tree.name, tree.meaning, (*tree.columns, CATEGORY), tree.frame.with_columns(found), *tree.notes
+        tree.name, tree.meaning, (*tree.columns, CATEGORY), tree.frame.with_columns(category), *tree.notes
     )

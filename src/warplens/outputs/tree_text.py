@@ -17,7 +17,7 @@ from warplens.outputs.terminal import TableText
 from warplens.outputs.text import clean, elide
 from warplens.units import MISSING
 
-PLACE = (
+NODE_COLUMNS = (
     Column("node", "number of the node; parents come before their children", "", pl.Int64),
     Column("parent", "node above it, empty for the root", "", pl.Int64),
     Column("depth", "nodes above it", "", pl.Int64),
@@ -77,15 +77,15 @@ def visible(tree: Tree, view: TreeView) -> list[tuple[int, int]]:
     for node in range(1, len(tree)):
         if view.shown is None or view.shown[node]:
             children[int(tree.parent[node])].append(node)
-    found: list[tuple[int, int]] = []
+    visited: list[tuple[int, int]] = []
     stack = [(0, 0)]
     while stack:
         node, depth = stack.pop()
-        found.append((node, depth))
+        visited.append((node, depth))
         if view.max_depth is None or depth < view.max_depth:
             ordered = sorted(children[node], key=lambda child: _order(tree, view, child), reverse=True)
             stack.extend((child, depth + 1) for child in ordered)
-    return found
+    return visited
 
 
 def _order(tree: Tree, view: TreeView, node: int) -> tuple[tuple[float, ...], str]:
@@ -142,13 +142,13 @@ def tree_table(tree: Tree, view: TreeView) -> Table:
             "name": [tree.name[node] for node in nodes],
             "kind": [tree.kind[node] for node in nodes],
         },
-        schema={column.name: column.dtype for column in PLACE},
+        schema={column.name: column.dtype for column in NODE_COLUMNS},
     )
-    taken = {column.name for column in PLACE}
+    taken = {column.name for column in NODE_COLUMNS}
     columns = [column for column in view.columns if column.name not in taken]
     frame = frame.with_columns([_series(column, nodes) for column in columns])
     described = (column.declared for column in columns)
-    return Table.from_frame("tree", f"one row per node: {tree.weight} by call path", (*PLACE, *described), frame)
+    return Table.from_frame("tree", f"one row per node: {tree.weight} by call path", (*NODE_COLUMNS, *described), frame)
 
 
 def _series(column: TreeColumn, nodes: list[int]) -> pl.Series:

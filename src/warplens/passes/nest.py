@@ -131,8 +131,8 @@ def _laminar(begin: Ints, finish: Ints) -> tuple[Ints, Ints]:
     for level in range(1, deepest + 1):
         outer = by_depth[bounds[level - 1] : bounds[level]]
         inner = by_depth[bounds[level] : bounds[level + 1]]
-        place = np.searchsorted(outer, inner) - 1
-        parent[inner] = np.where(place >= 0, outer[np.maximum(place, 0)], NONE)
+        position = np.searchsorted(outer, inner) - 1
+        parent[inner] = np.where(position >= 0, outer[np.maximum(position, 0)], NONE)
     return parent, depth
 
 

@@ -57,9 +57,9 @@ def _assign(trace: Trace, numbers: list[int], start: Ints, end: Ints) -> Ints:
     gpu = trace.gpu_rows
     cause = np.where(trace.ints("launch")[gpu] >= 0, trace.ints("launch")[gpu], trace.ints("op")[gpu])
     moment[gpu] = np.where(cause >= 0, begun[np.maximum(cause, 0)], NONE)
-    place = np.searchsorted(start, moment, side="right") - 1
-    inside = (place >= 0) & (moment < end[np.maximum(place, 0)])
-    return np.where(inside, np.array(numbers)[np.maximum(place, 0)], NONE)
+    position = np.searchsorted(start, moment, side="right") - 1
+    inside = (position >= 0) & (moment < end[np.maximum(position, 0)])
+    return np.where(inside, np.array(numbers)[np.maximum(position, 0)], NONE)
 
 
 def _annotations(trace: Trace) -> tuple[Ints, list[str]]:
@@ -76,18 +76,18 @@ def _marks(trace: Trace, rows: Ints, numbers: list[int], names: list[str], origi
 
 def _profiler_steps(trace: Trace) -> Marks | None:
     rows, names = _annotations(trace)
-    found: dict[int, int] = {}
+    first_marks: dict[int, int] = {}
     repeated = 0
     end = (trace.ints("start_ns") + trace.ints("dur_ns"))[rows]
     for index, name in enumerate(names):
         match = PROFILER_STEP.fullmatch(name)
         if match and int(match[1]) < 2**31:
-            first = found.setdefault(int(match[1]), index)
+            first = first_marks.setdefault(int(match[1]), index)
             repeated += int(trace.ints("start_ns")[rows[index]] >= end[first] > 0 and first != index)
-    if not found:
+    if not first_marks:
         return None
-    chosen = list(found.values())
-    marks = _marks(trace, rows[chosen], list(found), [names[index] for index in chosen], "")
+    chosen = list(first_marks.values())
+    marks = _marks(trace, rows[chosen], list(first_marks), [names[index] for index in chosen], "")
     return marks._replace(repeated=repeated)
 
 

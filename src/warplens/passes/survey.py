@@ -85,8 +85,8 @@ def is_graph_launch(trace: Trace, launch: Ints) -> Bools:
     """Which of these launches replay a captured graph."""
     is_graph = np.fromiter((GRAPH_LAUNCH in name for name in trace.names), bool, len(trace.names))
     names = trace.ints("name")[np.maximum(launch, 0)]
-    found: Bools = is_graph[names] & (launch >= 0)
-    return found
+    in_graph: Bools = is_graph[names] & (launch >= 0)
+    return in_graph
 
 
 def count_overlaps(trace: Trace, gpu: Ints) -> int:

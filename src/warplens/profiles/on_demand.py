@@ -55,7 +55,7 @@ class TablesOnDemand:
 
     def __init__(self, sources: Mapping[str, TableSource]) -> None:
         self._sources = sources
-        self._made: dict[str, Table] = {}
+        self._tables: dict[str, Table] = {}
 
     @property
     def source(self) -> str:
@@ -91,9 +91,9 @@ class TablesOnDemand:
 
     def table(self, name: str) -> Table:
         """One table by name, computed on the first call."""
-        if name not in self._made:
-            self._made[name] = self._maker(name)()
-        return self._made[name]
+        if name not in self._tables:
+            self._tables[name] = self._maker(name)()
+        return self._tables[name]
 
     def _maker(self, name: str) -> Callable[[], Table]:
         if name not in self._sources:

@@ -51,12 +51,12 @@ class _Merged:
         return number
 
     def add(self, tree: Tree, side: str, runs: int) -> None:
-        place: list[int] = []
+        merged: list[int] = []
         for node in range(len(tree)):
-            above = place[int(tree.parent[node])] if node else -1
-            place.append(self.node(above, tree.name[node], tree.kind[node]))
-            self.numbers[f"{side}_ns"][place[-1]] += float(tree.total_ns[node]) / runs
-            self.numbers[f"{side}_count"][place[-1]] += float(tree.total_count[node]) / runs
+            above = merged[int(tree.parent[node])] if node else -1
+            merged.append(self.node(above, tree.name[node], tree.kind[node]))
+            self.numbers[f"{side}_ns"][merged[-1]] += float(tree.total_ns[node]) / runs
+            self.numbers[f"{side}_count"][merged[-1]] += float(tree.total_count[node]) / runs
 
 
 def default_context(pair: Pair) -> str:

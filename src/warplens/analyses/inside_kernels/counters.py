@@ -169,7 +169,7 @@ def joined_kernels(work: Workspace, counters: Table, rules: Table | None = None)
     shapes = [_shape(*row) for row in groups.select("kernel", "grid", "block").iter_rows()]
     profiled = [_shape(*row) for row in counters.frame.select("kernel", "grid", "block").iter_rows()]
     matches = _Matches(shapes, profiled)
-    rows = [matches.found.get(shape, (None, None)) for shape in profiled]
+    rows = [matches.row_of_shape.get(shape, (None, None)) for shape in profiled]
     frame = counters.frame.with_columns(
         pl.Series("row", [row for row, _ in rows], dtype=pl.Int64),
         pl.Series("matched_by", [how for _, how in rows], dtype=pl.String),
@@ -228,7 +228,7 @@ class _Matches:
         for row, shape in enumerate(shapes):
             self.by_base.setdefault(shape.key.base, []).append(row)
         self.shapes = shapes
-        self.found: dict[KernelShape, tuple[int, str]] = {}
+        self.row_of_shape: dict[KernelShape, tuple[int, str]] = {}
         self.absent: list[KernelShape] = []
         self.ambiguous: list[KernelShape] = []
         for shape in dict.fromkeys(profiled):
@@ -242,21 +242,21 @@ class _Matches:
         loose = [row for row in fitting if _one_hides(words, self.shapes[row].key.arguments)]
         chosen, how = (exact, BY_NAME) if exact else (loose, BY_BASE)
         if len(chosen) == 1:
-            self.found[shape] = (chosen[0], how)
+            self.row_of_shape[shape] = (chosen[0], how)
         else:
             (self.ambiguous if chosen else self.absent).append(shape)
 
     def _drop_rivals(self) -> None:
         """Two profiled kernels cannot both be one kernel of the trace, if that is all their base names say."""
-        claims = Counter(row for row, _ in self.found.values())
-        for shape, (row, how) in list(self.found.items()):
+        claims = Counter(row for row, _ in self.row_of_shape.values())
+        for shape, (row, how) in list(self.row_of_shape.items()):
             if how == BY_BASE and claims[row] > 1:
-                del self.found[shape]
+                del self.row_of_shape[shape]
                 self.ambiguous.append(shape)
 
     def notes(self) -> list[str]:
-        total = len(self.found) + len(self.absent) + len(self.ambiguous)
-        notes = [f"{len(self.found)} of {total} profiled kernels (by name, grid and block) occur in the trace"]
+        total = len(self.row_of_shape) + len(self.absent) + len(self.ambiguous)
+        notes = [f"{len(self.row_of_shape)} of {total} profiled kernels (by name, grid and block) occur in the trace"]
         if self.absent:
             notes.append(f"{len(self.absent)} do not: {_listed(self.absent)}")
         if self.ambiguous:

@@ -52,7 +52,7 @@ def stalls(work: PathWorkspace) -> Table:
         np.flatnonzero(np.sum([tree.metrics[name] for name in counted], axis=0)) if counted else np.zeros(0, np.int64)
     )
     frame = pl.DataFrame(
-        {"kernel": _kernels(work, rows), "place": [_place(work, node) for node in rows.tolist()]}
+        {"kernel": _kernels(work, rows), "place": [_source_line(work, node) for node in rows.tolist()]}
         | {
             name: tree.metrics[name][rows] if name in tree.metrics else np.zeros(len(rows))
             for name in (SAMPLES, STALLED)
@@ -84,7 +84,7 @@ def _kernels(work: PathWorkspace, rows: Ints) -> list[str]:
     return [work.tree.name[node] for node in own]
 
 
-def _place(work: PathWorkspace, node: int) -> str:
+def _source_line(work: PathWorkspace, node: int) -> str:
     return work.tree.name[node] if work.tree.kind[node] == "line" else ""
 
 

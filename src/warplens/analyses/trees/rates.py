@@ -156,7 +156,7 @@ FORMULAS: Final = (
     Formula(f"avg_time/{TIME_UNIT}", "{unit}", "GPU time per GPU event",
             lambda a, m: ratio(a.ns, a.count) / NS_IN[m["unit"]], is_rate=True),
     Formula(f"cpu_time/{TIME_UNIT}", "{unit}", "time on the host's clock, of timed scopes",
-            lambda a, m: known(a.of(CPU_TIME)) / NS_IN[m["unit"]]),
+            lambda a, m: recorded(a.of(CPU_TIME)) / NS_IN[m["unit"]]),
     Formula(f"avg_cpu_time/{TIME_UNIT}", "{unit}", "time on the host's clock per GPU event",
             lambda a, m: ratio(a.of(CPU_TIME), a.count) / NS_IN[m["unit"]], is_rate=True),
     Formula(f"{SCALE}flop(?P<width>8|16|32|64)?/s", "{scale}FLOP/s", "{width}FLOPs over GPU time",
@@ -288,14 +288,14 @@ def amount_unit(name: str) -> str:
     )
 
 
-def known(amount: Floats) -> Floats:
+def recorded(amount: Floats) -> Floats:
     """NaN for 0: nothing was recorded there."""
     return np.where(amount == 0, np.nan, amount)
 
 
 def ratio(amount: Floats, base: Floats) -> Floats:
     """NaN where there is nothing to divide, or nothing to divide by."""
-    return known(amount) / np.where(base > 0, base, np.nan)
+    return recorded(amount) / np.where(base > 0, base, np.nan)
 
 
 def _without_mark(name: str) -> tuple[str, bool]:

@@ -37,7 +37,7 @@ def ops(work: Workspace) -> Table:
         .sort("kernel_us", "subtree_kernel_us", "cpu_us", "op", descending=[True, True, True, False])
     )
     names = frame.select("op", "op_category").rows()
-    filled = pl.Series("op_category", [known or op_category(op) for op, known in names], dtype=pl.String)
+    filled = pl.Series("op_category", [category or op_category(op) for op, category in names], dtype=pl.String)
     columns = (
         OP,
         OP_CATEGORY,

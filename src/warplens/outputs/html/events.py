@@ -32,7 +32,7 @@ class Kept(NamedTuple):
     """Which events are on the page: their rows, and for every event of the trace its new row, -1 if left out."""
 
     rows: Ints
-    place: Ints
+    row_of_event: Ints
     shortest_ns: int
     """Host events shorter than this were left out, except those that GPU work hangs under; 0 where all are there."""
 
@@ -74,8 +74,8 @@ def choose_events(scene: Scene, limit: int = MAX_EVENTS) -> Kept:
     others = np.sort(duration[~keep])[::-1]
     shortest = int(others[room - 1]) + 1 if 0 < room <= len(others) else int(others[0]) + 1 if len(others) else 0
     keep |= duration >= shortest
-    place = np.where(keep, np.cumsum(keep) - 1, NONE)
-    return Kept(np.flatnonzero(keep), place, shortest)
+    row_of_event = np.where(keep, np.cumsum(keep) - 1, NONE)
+    return Kept(np.flatnonzero(keep), row_of_event, shortest)
 
 
 def _needed(trace: Trace, owner: Ints) -> Bools:
@@ -94,12 +94,12 @@ def _needed(trace: Trace, owner: Ints) -> Bools:
 def kept_parents(trace: Trace, kept: Kept) -> Ints:
     """For each event on the page the nearest event around it that is there too."""
     parent = trace.ints("parent").astype(np.int64)
-    found = parent[kept.rows]
+    above = parent[kept.rows]
     while True:
-        missing = (found >= 0) & (kept.place[found] < 0)
+        missing = (above >= 0) & (kept.row_of_event[above] < 0)
         if not missing.any():
-            return np.where(found >= 0, kept.place[found], NONE)
-        found = np.where(missing, parent[found], found)
+            return np.where(above >= 0, kept.row_of_event[above], NONE)
+        above = np.where(missing, parent[above], above)
 
 
 def _event_columns(trace: Trace, kept: Kept, parent: Ints, packer: Packer) -> dict[str, ColumnSpec]:
@@ -108,7 +108,7 @@ def _event_columns(trace: Trace, kept: Kept, parent: Ints, packer: Packer) -> di
     is_op = trace.is_kind("op")[rows]
     odd = np.flatnonzero(expected_parents(trace, rows, depth) != parent)
     forward = trace.ints("forward").astype(np.int64)[rows]
-    with_forward = np.flatnonzero((forward >= 0) & (kept.place[forward] >= 0))
+    with_forward = np.flatnonzero((forward >= 0) & (kept.row_of_event[forward] >= 0))
     return {
         "label": packer.add_ints(_labelled(trace)[1][rows]),
         "start": packer.add_ints(trace.ints("start_ns")[rows], delta=True),
@@ -119,7 +119,7 @@ def _event_columns(trace: Trace, kept: Kept, parent: Ints, packer: Packer) -> di
         "oddRow": packer.add_ints(odd, delta=True),
         "oddParent": packer.add_ints(parent[odd], delta=True),
         "forwardRow": packer.add_ints(with_forward, delta=True),
-        "forward": packer.add_ints(kept.place[forward[with_forward]], delta=True),
+        "forward": packer.add_ints(kept.row_of_event[forward[with_forward]], delta=True),
     }
 
 
@@ -127,11 +127,15 @@ def _arrow_columns(trace: Trace, kept: Kept, packer: Packer) -> dict[str, Column
     """Arrows between the warps of a kernel; those between ops are the column `forward`."""
     source, target = (trace.flows[name].to_numpy().astype(np.int64) for name in ("source", "target"))
     if len(source):
-        between_warps = trace.is_kind("gpu_annotation")[source] & (kept.place[source] >= 0) & (kept.place[target] >= 0)
+        between_warps = (
+            trace.is_kind("gpu_annotation")[source]
+            & (kept.row_of_event[source] >= 0)
+            & (kept.row_of_event[target] >= 0)
+        )
         source, target = source[between_warps], target[between_warps]
     return {
-        "arrowFrom": packer.add_ints(kept.place[source], delta=True),
-        "arrowTo": packer.add_ints(kept.place[target], delta=True),
+        "arrowFrom": packer.add_ints(kept.row_of_event[source], delta=True),
+        "arrowTo": packer.add_ints(kept.row_of_event[target], delta=True),
     }
 
 
@@ -146,9 +150,9 @@ def expected_parents(trace: Trace, rows: Ints, depth: Ints) -> Ints:
     bounds = np.searchsorted(depth[by_depth], np.arange(deepest + 2))
     for level in range(1, deepest + 1):
         outer, inner = by_depth[bounds[level - 1] : bounds[level]], by_depth[bounds[level] : bounds[level + 1]]
-        place = np.searchsorted(outer, inner) - 1
-        above = outer[np.maximum(place, 0)]
-        expected[inner] = np.where((place >= 0) & (lane[above] == lane[inner]), above, NONE)
+        position = np.searchsorted(outer, inner) - 1
+        above = outer[np.maximum(position, 0)]
+        expected[inner] = np.where((position >= 0) & (lane[above] == lane[inner]), above, NONE)
     return expected
 
 
@@ -156,9 +160,9 @@ def _labelled(trace: Trace) -> tuple[Ints, Ints]:
     """The distinct pairs of name and kind as one number each, and for every event the place of its pair among them."""
     code = trace.ints("name").astype(np.int64) * len(KINDS) + trace.ints("kind")
     pairs = np.flatnonzero(np.bincount(code)) if len(code) else code
-    place = np.zeros(int(pairs[-1]) + 1 if len(pairs) else 0, np.int64)
-    place[pairs] = np.arange(len(pairs))
-    return pairs, place[code]
+    rank = np.zeros(int(pairs[-1]) + 1 if len(pairs) else 0, np.int64)
+    rank[pairs] = np.arange(len(pairs))
+    return pairs, rank[code]
 
 
 def _labels(scene: Scene, packer: Packer) -> Labels:
@@ -185,7 +189,7 @@ def _gpu_columns(scene: Scene, kept: Kept, packer: Packer) -> dict[str, ColumnSp
     order = np.empty(len(first), np.int64)
     order[np.argsort(first, kind="stable")] = np.arange(len(first))
     return {
-        "gpuRow": packer.add_ints(kept.place[rows], delta=True),
+        "gpuRow": packer.add_ints(kept.row_of_event[rows], delta=True),
         "launch": packer.add_ints(launch, delta=True),
         "owner": packer.add_ints(owner - launch),
         "call": packer.add_ints(order[calls], delta=True),
@@ -196,7 +200,7 @@ def _gpu_columns(scene: Scene, kept: Kept, packer: Packer) -> dict[str, ColumnSp
 
 
 def _placed(rows: Ints, kept: Kept) -> Ints:
-    return np.where(rows >= 0, kept.place[np.maximum(rows, 0)], NONE)
+    return np.where(rows >= 0, kept.row_of_event[np.maximum(rows, 0)], NONE)
 
 
 def _lanes(trace: Trace, kept: Kept) -> list[LaneHeader]:

@@ -53,19 +53,19 @@ class Packer:
 
     def add_floats(self, values: npt.NDArray[np.float64]) -> ColumnSpec:
         """NaN stands for "nothing here"."""
-        known = np.isfinite(values)
+        is_finite = np.isfinite(values)
         for scale in SCALES:
-            scaled = np.rint(np.where(known, values, 0.0) * scale)
-            if np.array_equal((scaled / scale)[known], values[known]) and np.abs(scaled).max(initial=0) < EXACT:
-                ordered = bool(len(scaled) > 1 and known.all() and (np.diff(scaled) <= 0).all())
+            scaled = np.rint(np.where(is_finite, values, 0.0) * scale)
+            if np.array_equal((scaled / scale)[is_finite], values[is_finite]) and np.abs(scaled).max(initial=0) < EXACT:
+                ordered = bool(len(scaled) > 1 and is_finite.all() and (np.diff(scaled) <= 0).all())
                 spec = self.add_ints(scaled.astype(np.int64), delta=ordered)
-                return replace(spec, scale=scale, nulls=self._nulls(known))
+                return replace(spec, scale=scale, nulls=self._nulls(is_finite))
         planes = values.astype("<f8").view(np.uint8).reshape(-1, 8)
         return ColumnSpec(self._add(planes), len(values), 8, is_float=True)
 
     def add_texts(self, values: pl.Series) -> ColumnSpec:
         if len(values) < FEW:
-            listed = [-1 if each is None else self.text(each) for each in values.to_list()]
+            listed = [-1 if text is None else self.text(text) for text in values.to_list()]
             return replace(self.add_ints(np.array(listed, np.int64)), is_text=True)
         kinds = values.unique(maintain_order=True)
         codes = [-1 if kind is None else self.text(kind) for kind in kinds.to_list()]
@@ -86,17 +86,17 @@ class Packer:
         content = [f"{len(head):08d}".encode(), head, *self._parts]
         return base64.b64encode(b"".join([*map(squeeze.compress, content), squeeze.flush()]))
 
-    def _nulls(self, known: npt.NDArray[np.bool_]) -> ColumnSpec | None:
-        return None if known.all() else self.add_ints(np.flatnonzero(~known), delta=True)
+    def _nulls(self, is_finite: npt.NDArray[np.bool_]) -> ColumnSpec | None:
+        return None if is_finite.all() else self.add_ints(np.flatnonzero(~is_finite), delta=True)
 
     def _add(self, planes: npt.NDArray[np.uint8]) -> int:
-        place = self._size
+        offset = self._size
         self._parts.append(np.ascontiguousarray(planes.T).tobytes())
         self._size += planes.size
-        return place
+        return offset
 
 
 def _numbers(values: pl.Series) -> npt.NDArray[np.float64]:
     if values.null_count():
-        return np.array([np.nan if each is None else each for each in values.to_list()], np.float64)
+        return np.array([np.nan if value is None else value for value in values.to_list()], np.float64)
     return values.to_numpy().astype(np.float64)

@@ -95,8 +95,8 @@ class Bundle:
         """What to show of the run that made it."""
         facts = {"recorded with": self.manifest.backend, "program": " ".join(self.manifest.command[1:])}
         try:
-            known = msgspec.json.decode(self.files.get(ENVIRONMENT, b"{}"))
-            packages = known.get("packages", {})
+            environment = msgspec.json.decode(self.files.get(ENVIRONMENT, b"{}"))
+            packages = environment.get("packages", {})
             facts |= {name: str(packages[name]) for name in SHOWN_PACKAGES if name in packages}
         except (msgspec.DecodeError, AttributeError):
             pass  # the damaged file is named in the notes

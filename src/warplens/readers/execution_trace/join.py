@@ -66,14 +66,14 @@ def joined_share(trace: Trace) -> float:
 
 def _numbered_calls(trace: Trace, kineto_text: bytes) -> pl.DataFrame:
     """The host calls of the trace that PyTorch numbers, with their numbers; null for none."""
-    known = record_ids(kineto_text).unique().filter(pl.len().over("external_id") == 1)
+    numbered = record_ids(kineto_text).unique().filter(pl.len().over("external_id") == 1)
     calls = trace.events.filter(pl.col("kind").is_in([CODE[kind] for kind in JOINED_KINDS]))
     names = pl.Series("call", trace.names, dtype=pl.String).gather(calls["name"])
     own = trace.specs.select(call_dims="input_dims", call_types="input_types")
     specs = own.with_row_index("spec").with_columns(pl.col("spec").cast(pl.Int32))
     calls = calls.select("id", "kind", "external_id", "spec", names)
     calls = calls.join(specs, on="spec", how="left", maintain_order="left")
-    return calls.join(known, on="external_id", how="left", maintain_order="left")
+    return calls.join(numbered, on="external_id", how="left", maintain_order="left")
 
 
 def record_ids(kineto_text: bytes) -> pl.DataFrame:
@@ -137,13 +137,13 @@ def _agree(dims: str | None, types: str | None, shapes: str, kinds: str) -> bool
     >>> _agree("[[512,64],[]]", '["float","Scalar"]', "[[8, 64], []]", '["Tensor(float)", "Int"]')
     False
     """
-    known = [decoded_list(text) for text in (dims, types, shapes, kinds)]
+    lists = [decoded_list(text) for text in (dims, types, shapes, kinds)]
     return all(
         dim == shape
         or not dim
         or kind in NO_TENSORS
         or not (isinstance(shape, list) and str(node).startswith("Tensor("))
-        for dim, kind, shape, node in zip(*known, strict=False)
+        for dim, kind, shape, node in zip(*lists, strict=False)
     )
 
 

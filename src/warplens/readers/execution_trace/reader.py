@@ -43,14 +43,14 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> CallPaths:
     calls = _calls(nodes.frame)
     outer, orphans = _callers(calls)
     more = [*nodes.notes(), *([Note("execution_trace_orphans", orphans)] if orphans else [])]
-    known = {note.code for note in notes}
+    codes = {note.code for note in notes}
     meta = msgspec.structs.replace(
         meta, format="execution_trace", facts=_facts(nodes.header), events_in_file=calls.height
     )
     return CallPaths(
         meta=meta,
         tree=_tree(calls, outer),
-        quality=Quality((*notes, *(note for note in more if note.code not in known))),
+        quality=Quality((*notes, *(note for note in more if note.code not in codes))),
         extra=(_table(calls),),
     )
 

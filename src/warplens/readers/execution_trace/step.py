@@ -26,10 +26,10 @@ SIGNATURES = ((*SHAPES, "concrete_inputs"), SHAPES)
 
 def carry_over(trace: Trace, other_step: Trace) -> Trace:
     """The trace with the arguments of the calls of another step of the same run, which has been joined already."""
-    known = _calls(other_step).join(other_step.arguments.select("id"), on="id", how="semi", maintain_order="left")
+    joined = _calls(other_step).join(other_step.arguments.select("id"), on="id", how="semi", maintain_order="left")
     wanted, pairs = _calls(trace), []
     for signature in SIGNATURES:
-        twins_of_signature = _twins(wanted, known, signature)
+        twins_of_signature = _twins(wanted, joined, signature)
         pairs.append(twins_of_signature)
         wanted = wanted.join(twins_of_signature, on="id", how="anti", maintain_order="left")
     twins = pl.concat(pairs)
@@ -45,15 +45,15 @@ def _schema() -> dict[str, type[pl.DataType]]:
     return SIDE_FRAMES["arguments"]
 
 
-def _twins(wanted: pl.DataFrame, known: pl.DataFrame, signature: tuple[str, ...]) -> pl.DataFrame:
-    """For each wanted call the known one at the same place among those of its signature: id and twin."""
-    place = pl.int_range(pl.len(), dtype=pl.Int64).over(signature).alias("place")
-    own = known.select(*signature, pl.col("id").alias("twin"), place)
-    counts = known.group_by(signature).agg(pl.len().cast(pl.Int64).alias("calls"))
+def _twins(wanted: pl.DataFrame, joined: pl.DataFrame, signature: tuple[str, ...]) -> pl.DataFrame:
+    """For each wanted call the one at the same position among those of its signature: id and twin."""
+    position = pl.int_range(pl.len(), dtype=pl.Int64).over(signature).alias("position")
+    own = joined.select(*signature, pl.col("id").alias("twin"), position)
+    counts = joined.group_by(signature).agg(pl.len().cast(pl.Int64).alias("calls"))
     # The steps are alike: the n-th call of a signature is the n-th of its step, counted on from step to step.
-    calls = wanted.select("id", *signature, place).join(counts, on=signature, how="inner", maintain_order="left")
-    calls = calls.with_columns(pl.col("place") % pl.col("calls"))
-    return calls.join(own, on=[*signature, "place"], how="inner", maintain_order="left").select("id", "twin")
+    calls = wanted.select("id", *signature, position).join(counts, on=signature, how="inner", maintain_order="left")
+    calls = calls.with_columns(pl.col("position") % pl.col("calls"))
+    return calls.join(own, on=[*signature, "position"], how="inner", maintain_order="left").select("id", "twin")
 
 
 def _calls(trace: Trace) -> pl.DataFrame:

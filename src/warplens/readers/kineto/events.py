@@ -151,4 +151,4 @@ def _closings(text: bytes, position: int, tries: int = 4) -> list[int]:
     if not likely:
         likely = [match.start() for match in re.finditer(rb"\]", tail[:4096])][:1]
     chosen = likely[-1:] + likely[:tries]
-    return [position + place for place in dict.fromkeys(chosen)]
+    return [position + offset for offset in dict.fromkeys(chosen)]

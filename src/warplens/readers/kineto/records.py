@@ -88,8 +88,8 @@ CATEGORIES = (
 UsualKinetoEvent = msgspec.defstruct(
     "UsualKinetoEvent",
     [
-        (known.name, {"ph": Literal[PHASES], "cat": Literal[CATEGORIES]}.get(known.name, known.type), known.default)
-        for known in msgspec.structs.fields(KinetoEvent)
+        (field.name, {"ph": Literal[PHASES], "cat": Literal[CATEGORIES]}.get(field.name, field.type), field.default)
+        for field in msgspec.structs.fields(KinetoEvent)
     ],
     gc=False,
     module=__name__,

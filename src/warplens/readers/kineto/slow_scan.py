@@ -136,8 +136,8 @@ def _fields(struct: type[Struct]) -> dict[str, tuple[str, Any]]:
 
 def _assign_known(target: Struct, values: dict[str, object]) -> int:
     """Set what fits; returns how many fields did not."""
-    known = _fields(type(target))
-    return sum(not _assign(target, *known[name], value) for name, value in values.items() if name in known)
+    fields = _fields(type(target))
+    return sum(not _assign(target, *fields[name], value) for name, value in values.items() if name in fields)
 
 
 def _assign(target: Struct, attribute: str, kind: Any, value: object) -> bool:

@@ -173,8 +173,8 @@ class LaunchValues:
     def limits(self, launch: ProfiledLaunch) -> str:
         """What allows the fewest blocks at a time on a multiprocessor; several where they are equal."""
         blocks = {word: self.number(launch, name) for name, word in LIMITS.items()}
-        known = {word: count for word, count in blocks.items() if count is not None}
-        return ", ".join(word for word, count in known.items() if count == min(known.values()))
+        limits = {word: count for word, count in blocks.items() if count is not None}
+        return ", ".join(word for word, count in limits.items() if count == min(limits.values()))
 
     def sizes(self, launch: ProfiledLaunch, what: str) -> str:
         """Grid or block from the metrics, for files without a column for them."""

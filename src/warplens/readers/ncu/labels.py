@@ -55,9 +55,9 @@ def metric_of_label(label: str, unit: str) -> str:
     if label == MEMORY_THROUGHPUT:
         share = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
         return share if unit == "%" else "dram__bytes.sum.per_second"
-    known = LABELS.get(label)
-    if known or _METRIC.fullmatch(label):
-        return known or label
+    metric = LABELS.get(label)
+    if metric or _METRIC.fullmatch(label):
+        return metric or label
     both = _LABEL_AND_METRIC.fullmatch(label)
     if both:
         return both[1]

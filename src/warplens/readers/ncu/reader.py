@@ -107,15 +107,15 @@ def _units(pages: Pages) -> set[str]:
 
 def _measure(launch: ProfiledLaunch, values: LaunchValues) -> MeasuredLaunch:
     grid, block = launch.grid or values.sizes(launch, "grid"), launch.block or values.sizes(launch, "block")
-    known = replace(launch, kernel=launch.kernel or UNNAMED, grid=grid, block=block)
-    return MeasuredLaunch(known, values.of(launch), values.stalls(launch), values.limits(launch))
+    named = replace(launch, kernel=launch.kernel or UNNAMED, grid=grid, block=block)
+    return MeasuredLaunch(named, values.of(launch), values.stalls(launch), values.limits(launch))
 
 
 def _tree(measured: list[MeasuredLaunch]) -> tuple[Tree, tuple[int, ...]]:
     """The root with a node per kernel name, and the GPU of each node."""
     names = list(dict.fromkeys(result.launch.kernel for result in measured))
-    place = {name: node for node, name in enumerate(names, start=1)}
-    node = np.array([place[result.launch.kernel] for result in measured], np.int64)
+    node_of_kernel = {name: node for node, name in enumerate(names, start=1)}
+    node = np.array([node_of_kernel[result.launch.kernel] for result in measured], np.int64)
     size = len(names) + 1
     self_ns = np.zeros(size, np.int64)
     np.add.at(self_ns, node, np.array([_time_ns(result) for result in measured], np.int64))

@@ -99,16 +99,16 @@ class _Table:
 
     def __init__(self, pages: Pages, header: list[str], wanted: Callable[[str], bool]) -> None:
         self.pages, self.wanted = pages, wanted
-        self.place = {name: place for place, name in reversed(list(enumerate(header)))}
+        self.positions = {name: position for position, name in reversed(list(enumerate(header)))}
         self.width = len(header)
         self.processes: set[str] = set()
         self.units: dict[str, str] = {}
         self.launches: dict[tuple[int, int], ProfiledLaunch] = {}
         if "Metric Name" in header and "Metric Value" in header:
-            self.kind, self.width = DETAILS, self.place["Metric Value"] + 1
+            self.kind, self.width = DETAILS, self.positions["Metric Value"] + 1
         else:
             self.kind = RAW
-            self.metrics = [(name, place) for name, place in self.place.items() if self.is_metric(name)]
+            self.metrics = [(name, position) for name, position in self.positions.items() if self.is_metric(name)]
         pages.kinds.add(self.kind)
 
     def is_metric(self, name: str) -> bool:
@@ -122,7 +122,7 @@ class _Table:
             # Other lines, and small tables between the rows, do not begin as the rows do.
             return self._cell(row, "Process ID") not in self.processes
         if self.kind == RAW and not row[0]:
-            self.units = {name: row[place] for name, place in self.metrics}
+            self.units = {name: row[position] for name, position in self.metrics}
             return True
         number, process = _whole(row[0]), _whole(self._cell(row, "Process ID"))
         if number is None or process is None:
@@ -130,12 +130,12 @@ class _Table:
         self.processes.add(self._cell(row, "Process ID"))
         if self.kind == RAW:
             launch = self._new_launch(row, number, process)
-            launch.metrics = {name: Cell(row[place], self.units.get(name, "")) for name, place in self.metrics}
+            launch.metrics = {name: Cell(row[position], self.units.get(name, "")) for name, position in self.metrics}
             return True
-        known = self.launches.get((process, number))
-        if known is None:
-            known = self.launches[process, number] = self._new_launch(row, number, process)
-        self._add_detail(row, known)
+        detailed = self.launches.get((process, number))
+        if detailed is None:
+            detailed = self.launches[process, number] = self._new_launch(row, number, process)
+        self._add_detail(row, detailed)
         return True
 
     def _new_launch(self, row: list[str], number: int, process: int) -> ProfiledLaunch:
@@ -167,8 +167,8 @@ class _Table:
             launch.rules.append(RuleMessage(*(self._cell(row, column) for column in columns)))
 
     def _cell(self, row: list[str], column: str) -> str:
-        place = self.place.get(column)
-        return row[place] if place is not None and place < len(row) else ""
+        position = self.positions.get(column)
+        return row[position] if position is not None and position < len(row) else ""
 
 
 def _sizes(text: str) -> str:

@@ -151,8 +151,8 @@ def _counters_row(result: MeasuredLaunch) -> dict[str, object]:
     row: dict[str, object] = {column.name: _float(numbers.get(column.name)) for column in COUNTERS}
     return row | {
         **_id(launch),
-        "device": _known(launch.device),
-        "stream": _known(launch.stream),
+        "device": _recorded(launch.device),
+        "stream": _recorded(launch.stream),
         "grid": launch.grid or None,
         "block": launch.block or None,
         "time_us": _float(numbers.get("time"), -3),
@@ -221,7 +221,7 @@ def _id(launch: ProfiledLaunch) -> dict[str, object]:
     return {"id": launch.id, "process": launch.process, "kernel": launch.kernel}
 
 
-def _known(number: int) -> int | None:
+def _recorded(number: int) -> int | None:
     return number if number >= 0 else None
 
 

@@ -235,8 +235,8 @@ def _columns(table: Columns, *names: str) -> list[Ints]:
 
 
 def _added(static: Ints, dynamic: Ints) -> Ints:
-    known = (static != NONE) | (dynamic != NONE)
-    return np.where(known, np.maximum(static, 0) + np.maximum(dynamic, 0), NONE)
+    is_recorded = (static != NONE) | (dynamic != NONE)
+    return np.where(is_recorded, np.maximum(static, 0) + np.maximum(dynamic, 0), NONE)
 
 
 def _devices(database: Database) -> list[Device]:

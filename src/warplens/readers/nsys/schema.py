@@ -101,11 +101,11 @@ MEMORY_KINDS: Final = (
 
 def copy_name(way: int, source: int, target: int) -> str:
     """A copy as PyTorch's profiler names it."""
-    known = COPY_WAYS[way] if 0 <= way < len(COPY_WAYS) else f"of kind {way}"
-    if way >= FIRST_UNIFIED_WAY and known != f"of kind {way}":
-        return f"Memcpy {known} (unified memory)"
+    way_text = COPY_WAYS[way] if 0 <= way < len(COPY_WAYS) else f"of kind {way}"
+    if way >= FIRST_UNIFIED_WAY and way_text != f"of kind {way}":
+        return f"Memcpy {way_text} (unified memory)"
     ends = memory_kind(source), memory_kind(target)
-    return f"Memcpy {known} ({ends[0]} -> {ends[1]})" if all(ends) else f"Memcpy {known}"
+    return f"Memcpy {way_text} ({ends[0]} -> {ends[1]})" if all(ends) else f"Memcpy {way_text}"
 
 
 def set_name(memory: int) -> str:

@@ -91,7 +91,7 @@ class _Scan(Generic[E]):
     def __init__(self, text: bytes, kind: type[E]) -> None:
         self.text = text.decode(errors="replace")
         self.kind = kind
-        self.args = next(known.type for known in msgspec.structs.fields(kind) if known.name == "args")
+        self.args = next(field.type for field in msgspec.structs.fields(kind) if field.name == "args")
         self.damage = Counter(bad_text=int("\N{REPLACEMENT CHARACTER}" in self.text))
         self.events: list[E] = []
 

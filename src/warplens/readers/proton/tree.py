@@ -114,7 +114,7 @@ class _TreeNodes:
         self.values: dict[str, list[tuple[int, object]]] = {}
         self.on_root: set[str] = set()
         self.in_file = 0
-        self._place: dict[tuple[int, str], int] = {}
+        self._node_of_path: dict[tuple[int, str], int] = {}
         self._unnamed = 0
         self._no_nodes = 0
 
@@ -141,7 +141,7 @@ class _TreeNodes:
         if not isinstance(name, str) or not name:
             name, self._unnamed = "(no name)", self._unnamed + 1
         name = _encodable(name)
-        node = self._place.setdefault((above, name), len(self.name))
+        node = self._node_of_path.setdefault((above, name), len(self.name))
         if node == len(self.name):
             self.parent.append(above)
             self.name.append(name)

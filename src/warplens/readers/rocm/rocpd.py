@@ -141,8 +141,8 @@ class _ProcessTables:
         stored = self._text_of(symbols, "kernel_name", kernels["kernel"])
         names = {code: shown.get(code) or text.removesuffix(".kd") for code, text in {**shown, **stored}.items()}
         self.builder.damage["unnamed"] += int((~np.isin(kernels["kernel"], list(names))).sum())
-        known = self.database.ints(symbols + self.ending, SYMBOL)
-        registers = _looked_up(known["id"], known["registers"], kernels["kernel"])
+        symbol_columns = self.database.ints(symbols + self.ending, SYMBOL)
+        registers = _looked_up(symbol_columns["id"], symbol_columns["registers"], kernels["kernel"])
         block = [kernels[f"block_{axis}"] for axis in "xyz"]
         items = [kernels[f"items_{axis}"] for axis in "xyz"]
         grid = [-(-work // np.maximum(1, size)) for work, size in zip(items, block, strict=True)]

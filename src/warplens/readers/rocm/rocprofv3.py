@@ -202,8 +202,8 @@ class _ToolEvents:
     def _operation(self, record: Record) -> str:
         kinds = self.tool.strings.buffer_records
         operations = kinds[record.kind].operations if 0 <= record.kind < len(kinds) else []
-        known = 0 <= record.operation < len(operations)
-        return operations[record.operation] if known else f"operation {record.kind}.{record.operation}"
+        is_listed = 0 <= record.operation < len(operations)
+        return operations[record.operation] if is_listed else f"operation {record.kind}.{record.operation}"
 
     def devices(self) -> list[Device]:
         return [

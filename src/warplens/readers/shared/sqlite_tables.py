@@ -66,10 +66,10 @@ class Database:
 
     def texts(self, table: str, *columns: str) -> list[tuple[str | None, ...]]:
         """The rows of a small table, every value as text; None where a value or the whole column is absent."""
-        known = self.columns(table)
-        if not known.intersection(columns):
+        existing = self.columns(table)
+        if not existing.intersection(columns):
             return []
-        wanted = [_text(column) if column in known else "NULL" for column in columns]
+        wanted = [_text(column) if column in existing else "NULL" for column in columns]
         return [row for rows in self._chunks(table, wanted, "", ()) for row in rows]
 
     def text_of(self, table: str, key: str, value: str, keys: Ints) -> dict[int, str]:
@@ -90,12 +90,12 @@ class Database:
         return [Note("damaged", self.damage.total(), f"in {', '.join(self.damage)}")] if self.damage else []
 
     def _read(self, table: str, spec: Spec, text: str | None, where: str) -> tuple[dict[str, Ints], list[str | None]]:
-        known = self.columns(table)
-        present = {name: [column for column in others if column in known] for name, others in spec.items()}
+        existing = self.columns(table)
+        present = {name: [column for column in others if column in existing] for name, others in spec.items()}
         wanted = [_integer(columns) for columns in present.values() if columns]
         if not wanted:
             return {name: np.zeros(0, np.int64) for name in spec}, []
-        text_wanted = [_text(text)] if text is not None and text in known else []
+        text_wanted = [_text(text)] if text is not None and text in existing else []
         blocks: list[Ints] = [np.zeros((len(wanted), 0), np.int64)]
         texts: list[str | None] = []
         for window in self._windows(table, where):

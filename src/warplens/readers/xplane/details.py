@@ -35,8 +35,8 @@ def geometry_of(stats: Stats) -> LaunchGeometry:
 def _geometry(kernel_details: Value, occupancy: Value | None) -> LaunchGeometry:
     details = details_of({"kernel_details": kernel_details}, "kernel_details")
     shared = [id_of(details.get(key)) for key in ("static_shared", "dynamic_shared", "group_mem")]
-    known = [size for size in shared if size >= 0]
-    size = min(sum(known), 2**63 - 1) if known else NONE
+    recorded = [size for size in shared if size >= 0]
+    size = min(sum(recorded), 2**63 - 1) if recorded else NONE
     percent = percent_of(details.get("occ_pct") if occupancy is None else occupancy)
     grid, block = (_extent(details.get(key)) for key in ("grid", "block"))
     return LaunchGeometry(grid, block, id_of(details.get("regs")), size, percent)

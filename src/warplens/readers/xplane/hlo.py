@@ -116,7 +116,7 @@ class _ModuleReader:
             text_of(values.get(1, b"")),
             text_of(values.get(2, b"")),
             metadata if isinstance(metadata, bytes) else b"",
-            [called for place, value in fields if place == 38 for called in varints(value)],
+            [called for field_number, value in fields if field_number == 38 for called in varints(value)],
             text_of(values.get(28, b"")),
         )
 
@@ -150,21 +150,21 @@ class _StackFrames:
     """The stack frames of a module: flat lists that refer to each other by place, the first being 1."""
 
     def __init__(self, fields: Fields, damage: Damage) -> None:
-        parts = {number: [value for place, value in fields if place == number] for number in (1, 2, 3, 4)}
+        parts = {number: [value for field_number, value in fields if field_number == number] for number in (1, 2, 3, 4)}
         self._files, self._functions = ([text_of(value) for value in parts[number]] for number in (1, 2))
         self._locations, self._frames = (
             [dict(fields_of(value, damage)) if isinstance(value, bytes) else {} for value in parts[number]]
             for number in (3, 4)
         )
-        self._known: dict[int, tuple[str, ...]] = {}
+        self._stacks: dict[int, tuple[str, ...]] = {}
 
     def above(self, number: int | bytes) -> tuple[str, ...]:
         """The frames down to one of them, outermost first."""
         if not isinstance(number, int) or not 0 < number <= len(self._frames):
             return ()
-        if number not in self._known:
-            self._known[number] = self._walk(number)
-        return self._known[number]
+        if number not in self._stacks:
+            self._stacks[number] = self._walk(number)
+        return self._stacks[number]
 
     def _walk(self, number: int | bytes) -> tuple[str, ...]:
         frames, seen = [], set()
@@ -178,8 +178,8 @@ class _StackFrames:
         return tuple(reversed(frames))
 
 
-def _at(values: list[T], place: int | bytes) -> T | None:
-    return values[place - 1] if isinstance(place, int) and 0 < place <= len(values) else None
+def _at(values: list[T], position: int | bytes) -> T | None:
+    return values[position - 1] if isinstance(position, int) and 0 < position <= len(values) else None
 
 
 def _frame(file: str, line: int | bytes, function: str) -> str:

@@ -30,18 +30,18 @@ class HostKinds:
         self.step_name = _step_name(planes)
         self._launched = launched
         self._hlo_ops = hlo_ops
-        self._known: dict[tuple[str, bool], tuple[str, str]] = {}
+        self._kinds_by_name: dict[tuple[str, bool], tuple[str, str]] = {}
 
     def of(self, event: XEvent, is_internal: bool) -> tuple[str, str]:
         """`is_internal` where all but the user's own marks is XLA's."""
         if event.stats:
-            known = self._by_stats(event)
-            if known is not None:
-                return known
+            described = self._by_stats(event)
+            if described is not None:
+                return described
         key = event.name, is_internal or "_src" in event.stats
-        if key not in self._known:
-            self._known[key] = self._by_name(*key)
-        return self._known[key]
+        if key not in self._kinds_by_name:
+            self._kinds_by_name[key] = self._by_name(*key)
+        return self._kinds_by_name[key]
 
     def _by_stats(self, event: XEvent) -> tuple[str, str] | None:
         name = event.name

@@ -45,7 +45,7 @@ class Matcher:
         self._families: dict[str, list[HloInstruction]] = {}
         for instruction in module.instructions.values():
             self._families.setdefault(family(instruction.name), []).append(instruction)
-        self._known: dict[tuple[str, ...], list[MatchedOp | None]] = {}
+        self._matches: dict[tuple[str, ...], list[MatchedOp | None]] = {}
 
     def named(self, hlo_op: str) -> MatchedOp | None:
         """The instruction that an event names; none where it names a part of the program."""
@@ -59,17 +59,20 @@ class Matcher:
     def in_order(self, kernels: Sequence[str]) -> list[MatchedOp | None]:
         """The instructions of the GPU events of one launch, given by their names in the order of their starts."""
         key = tuple(kernels)
-        if key not in self._known:
-            self._known[key] = self._along_schedule(key) or self._by_name(key)
-        return self._known[key]
+        if key not in self._matches:
+            self._matches[key] = self._along_schedule(key) or self._by_name(key)
+        return self._matches[key]
 
     def _along_schedule(self, kernels: tuple[str, ...]) -> list[MatchedOp | None] | None:
         names = [kernel_name(kernel) for kernel in kernels]
-        anchors = [place for place, name in enumerate(names) if name in self._by_kernel]
-        wanted = [family(names[place]) for place in anchors]
+        anchors = [position for position, name in enumerate(names) if name in self._by_kernel]
+        wanted = [family(names[position]) for position in anchors]
         fits = [fit for schedule in self._module.schedules for fit in _fits(schedule, wanted)] if anchors else []
         exact = [
-            sum(kernel_name(fit.schedule[at].name) == names[place] for place, at in zip(anchors, fit.at, strict=True))
+            sum(
+                kernel_name(fit.schedule[at].name) == names[position]
+                for position, at in zip(anchors, fit.at, strict=True)
+            )
             for fit in fits
         ]
         if not fits or exact.count(max(exact)) > 1:
@@ -114,46 +117,50 @@ class _Fit(NamedTuple):
 def _fits(schedule: tuple[HloInstruction, ...], wanted: list[str]) -> list[_Fit]:
     """The stretches whose instructions of the wanted families come in the wanted order, none left out."""
     families = set(wanted)
-    places = [
-        place
-        for place, instruction in enumerate(schedule)
+    positions = [
+        position
+        for position, instruction in enumerate(schedule)
         if family(instruction.name) in families and not _is_silent(instruction)
     ]
-    families_in_order = [family(schedule[place].name) for place in places]
+    families_in_order = [family(schedule[position].name) for position in positions]
     fits = []
     for first in range(len(families_in_order) - len(wanted) + 1):
         if families_in_order[first : first + len(wanted)] == wanted:
             last = first + len(wanted)
-            begin = places[first - 1] + 1 if first else 0
-            end = places[last] if last < len(places) else len(schedule)
-            fits.append(_Fit(schedule, places[first:last], begin, end))
+            begin = positions[first - 1] + 1 if first else 0
+            end = positions[last] if last < len(positions) else len(schedule)
+            fits.append(_Fit(schedule, positions[first:last], begin, end))
     return fits
 
 
 def _filled(kernels: Sequence[str], anchors: list[int], fit: _Fit) -> list[HloInstruction | None]:
     """The anchors' instructions, and between each two of them those of what libraries launched."""
     instructions: list[HloInstruction | None] = [None] * len(kernels)
-    for place, at in zip(anchors, fit.at, strict=True):
-        instructions[place] = fit.schedule[at]
+    for position, at in zip(anchors, fit.at, strict=True):
+        instructions[position] = fit.schedule[at]
     edges = [(-1, fit.begin - 1), *zip(anchors, fit.at, strict=True), (len(kernels), fit.end)]
     for (before, after_at), (behind, until_at) in pairwise(edges):
-        places = range(before + 1, behind)
+        positions = range(before + 1, behind)
         between = [instruction for instruction in fit.schedule[after_at + 1 : until_at] if not _is_silent(instruction)]
-        for place, instruction in _shared_out(places, kernels, between):
-            instructions[place] = instruction
+        for position, instruction in _shared_out(positions, kernels, between):
+            instructions[position] = instruction
     return instructions
 
 
 def _shared_out(
-    places: range, kernels: Sequence[str], between: list[HloInstruction]
+    positions: range, kernels: Sequence[str], between: list[HloInstruction]
 ) -> list[tuple[int, HloInstruction]]:
     """Events ↔ instructions of the same gap: all to the only one, or one each; a fill belongs to what follows it."""
     if len(between) == 1:
-        return [(place, between[0]) for place in places]
-    works = [place for place in places if not kernels[place].lower().startswith("memset")]
+        return [(position, between[0]) for position in positions]
+    works = [position for position in positions if not kernels[position].lower().startswith("memset")]
     if len(works) != len(between):
         return []
-    return [(place, between[min(sum(work < place for work in works), len(works) - 1)]) for place in places if works]
+    return [
+        (position, between[min(sum(work < position for work in works), len(works) - 1)])
+        for position in positions
+        if works
+    ]
 
 
 def _is_silent(instruction: HloInstruction) -> bool:

@@ -167,7 +167,11 @@ class PlaneReader:
             parts = fields_of(value, self.damage)
             match = PROGRAM.fullmatch(text_of(dict(parts).get(2, b"")))
             number, proto = int(match["number"]) if match and match["number"] else key, b""
-            stats = (fields_of(part, self.damage) for place, part in parts if place == 5 and isinstance(part, bytes))
+            stats = (
+                fields_of(part, self.damage)
+                for field_number, part in parts
+                if field_number == 5 and isinstance(part, bytes)
+            )
             for stat in map(dict, stats):
                 name, content = names.get(_number(stat.get(1, 0)), ""), stat.get(6, stat.get(5))
                 if name == HLO_PROTO and isinstance(content, bytes):

@@ -81,8 +81,8 @@ def _planes(events: list[XlaEvent]) -> tuple[list[XPlane], int]:
 
 def _stats(args: dict[str, object]) -> Stats:
     """The statistics that are used; numbers come as texts here."""
-    known = ((name.lower(), value) for name, value in args.items())
-    return {name: value for name, value in known if name in STATS and isinstance(value, (str, int, float))}
+    lowered = ((name.lower(), value) for name, value in args.items())
+    return {name: value for name, value in lowered if name in STATS and isinstance(value, (str, int, float))}
 
 
 def _number(thread: int | str | None, absent: int) -> int:
