@@ -137,7 +137,7 @@ def read(path: Path, *, cache: bool = True, execution_trace: str | os.PathLike[s
         if isinstance(trace, CallPaths):
             return trace
         trace = run_passes(trace)
-    except pl.exceptions.PanicException as error:  # not a subclass of Exception: nobody else would catch it
+    except pl.exceptions.PanicException as error:  # not a subclass of Exception: nothing else would catch it
         raise FormatError(f"cannot be read: an internal error of Polars ({error})", where=str(path)) from error
     del opened
     if cache:

@@ -10,9 +10,9 @@ import pytest
 
 from warplens.advice import RULES
 from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
-from warplens.model.rule import Explanation, Rule, RuleSet, Thresholds, threshold
+from warplens.model.rule import CodedRule, Explanation, RuleSet, Thresholds, threshold
 
-ALL: list[Rule[Any, Any]] = [*RULES, *KERNEL_RULES]
+ALL: list[CodedRule[Any, Any]] = [*RULES, *KERNEL_RULES]
 
 
 class Limits(Thresholds):
@@ -43,7 +43,7 @@ def test_a_check_without_an_explanation_is_an_error_and_the_other_way_round() ->
 
 
 @pytest.mark.parametrize("rule", ALL, ids=lambda rule: str(rule.code))
-def test_every_code_explains_itself_with_its_thresholds_filled_in(rule: Rule[Any, Any]) -> None:
+def test_every_code_explains_itself_with_its_thresholds_filled_in(rule: CodedRule[Any, Any]) -> None:
     names = [name for _, name, _, _ in Formatter().parse(rule.explanation.text) if name]
     values = rule.thresholds.values()
     text = rule.explain()

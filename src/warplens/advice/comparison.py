@@ -42,7 +42,7 @@ MANY: Final = 0.2
 UNEQUAL: Final = 1.1
 """FLOPs that differ by more than this factor are named: the runs do not do the same work, or not all of it."""
 SAME: Final = 1.005
-"""Ratios below this one are no difference to speak of."""
+"""Smaller ratios are not worth a sentence."""
 EVERYTHING: Final = (100.0, 100.0)
 """All GPU time is matched."""
 MOST: Final = 0.6

@@ -183,7 +183,7 @@ ON_SCORES: Final = ("softmax", "pointwise", "cast", "copy")
 """Families of the ops that work on a stored score matrix."""
 
 
-class Attention(NamedTuple):
+class UnfusedAttention(NamedTuple):
     """The ops on the score matrices of one size, and the share of their time that a fused kernel saves."""
 
     elements: int
@@ -205,14 +205,14 @@ def unfused_attention(figures: TraceFigures) -> Iterator[Finding]:
 
     Attention over a growing cache has scores of another size in each step: one place, one finding.
     """
-    by_place: dict[str, list[Attention]] = {}
+    by_place: dict[str, list[UnfusedAttention]] = {}
     for elements in sorted(figures.score_sizes, reverse=True):
         attention = _attention(figures, elements)
         by_place.setdefault(attention.place, []).append(attention)
     yield from (_unfused(figures, place, parts) for place, parts in by_place.items())
 
 
-def _attention(figures: TraceFigures, elements: int) -> Attention:
+def _attention(figures: TraceFigures, elements: int) -> UnfusedAttention:
     products = [op for op in figures.ops if op.family == "gemm" and touches(op, elements)]
     others = [op for op in figures.ops if op.family in ON_SCORES and op.size("elements") == elements]
     rate = figures.ceiling("matrix", products[0].dtype).value * THRESHOLDS.reachable_attention
@@ -222,7 +222,7 @@ def _attention(figures: TraceFigures, elements: int) -> Attention:
     fused_us = flop / rate / 1e6 if rate else sum(op.total_us for op in products)
     if figures.reachable_tbps:  # with few queries it is not the arithmetic that takes time, but to read keys and values
         fused_us = max(fused_us, sum(_bytes_beside(op, elements) for op in products) / figures.reachable_tbps / 1e6)
-    return Attention(elements, products, others, max(0.0, 1 - fused_us / total_us) if total_us else 0.0)
+    return UnfusedAttention(elements, products, others, max(0.0, 1 - fused_us / total_us) if total_us else 0.0)
 
 
 def _bytes_beside(product: OpRow, scores: int) -> float:
@@ -232,7 +232,7 @@ def _bytes_beside(product: OpRow, scores: int) -> float:
     return float(product.count * elements * ITEM_BYTES.get(product.dtype, 0.0))
 
 
-def _unfused(figures: TraceFigures, place: str, parts: list[Attention]) -> Finding:
+def _unfused(figures: TraceFigures, place: str, parts: list[UnfusedAttention]) -> Finding:
     time_ms = sum(figures.total_ms(part.ops) for part in parts)
     products, others = (
         sum(map(len, ops)) for ops in zip(*((part.products, part.others) for part in parts), strict=True)

@@ -74,7 +74,7 @@ def doubtful_trace(figures: TraceFigures) -> Iterator[Finding]:
         for note in figures.notes
         if note.code in DOUBTFUL and (note.code != "not_events" or note.count > 1)
     ]
-    # Work that was queued before the recording began is no fault: steps and ops leave it out, and say so.
+    # Work that was queued before the recording began is not a fault: steps and ops omit it, and say so.
     unlinked = figures.phases.get("unknown")
     if unlinked and unlinked.percent >= THRESHOLDS.unlinked_percent and not UNLINKED_BY_DESIGN & figures.note_codes:
         share = f"{unlinked.percent:.0f} % of GPU time has no recorded launch"

@@ -151,7 +151,7 @@ def _flushed(code: int) -> int:
 
 
 def _stdout_failed(error: OSError) -> int:
-    """A reader that has gone (head, less) is no failure; a full disk or a closed stdout is one line."""
+    """A reader that has gone (head, less) is not a failure; a full disk or a closed stdout is one line."""
     if isinstance(error, BrokenPipeError):
         silence_stdout()
         return 0

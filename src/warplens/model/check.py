@@ -23,7 +23,7 @@ def self_check(trace: Trace) -> None:
     parent = trace.ints("parent")
     child = np.flatnonzero(parent >= 0)
     timed = child[~np.isin(child, trace.frames["id"].to_numpy())] if len(trace.frames) else child
-    _law(bool((lane[parent[timed]] == lane[timed]).all()), "a parent lies on another thread")
+    _law(bool((lane[parent[timed]] == lane[timed]).all()), "a parent is on another thread")
     _law(bool((parent[child] != rows[child]).all()), "an event is its own parent")
     nested = trace.is_kind(*NESTED)[parent[child]]
     _law(bool(nested.all()), "a parent is not a host event")

@@ -1,4 +1,4 @@
-"""Rows of a comparison's tables as records, for whoever puts them into words or on a screen."""
+"""Rows of a comparison's tables as records, for verdicts and outputs."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def subtract(first: Union, second: Union) -> Union:
 
 
 def covered_until(intervals: Union, points: Ints) -> Ints:
-    """How much of the union lies before each point."""
+    """How much of the union is before each point."""
     if len(intervals.starts) == 0:
         return np.zeros(len(points), np.int64)
     total = np.concatenate([[0], np.cumsum(intervals.ends - intervals.starts)])

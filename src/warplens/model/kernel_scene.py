@@ -50,7 +50,7 @@ class AccessTotals:
 
     Sectors are those of a GPU's memory: 32 bytes, counted per warp of 32 lanes. Lanes are taken in the order of the
     dimension with the smallest stride, one element each, as the compiler lays out a coalesced access; where offsets
-    are no regular grid, in the order of the block's elements.
+    are not a regular grid, in the order of the block's elements.
     """
 
     site: int

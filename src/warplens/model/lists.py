@@ -7,7 +7,7 @@ from typing import Any
 
 
 def decoded_list(text: str | None) -> list[Any]:
-    """Empty where the text is no list; values that are no number may stand in it.
+    """Empty where the text is not a list; it may contain values that are not numbers.
 
     >>> decoded_list("[[2, 3], -Infinity]"), decoded_list("[2,"), decoded_list(None)
     ([[2, 3], -inf], [], [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 ISSUED = "selected"
-"""Among the states of a sampled warp the one that is no wait: it issued an instruction."""
+"""Among the states of a sampled warp the one that is not a wait: it issued an instruction."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class MeasuredKernel:
     """Of a block."""
     warps: int = -1
     stages: int = -1
-    """Of Triton's pipeline; like `warps` only where the name tells."""
+    """Of Triton's pipeline; like `warps` only where the name contains it."""
     registers: int = -1
     shared_bytes: int = -1
     flop: tuple[tuple[str, float], ...] = ()
@@ -52,7 +52,7 @@ class Measured:
 
     source: str
     gpu: str = ""
-    """The GPU as the table of hardware names it; empty where the profile does not tell."""
+    """The GPU as the table of hardware names it; empty where the profile does not name it."""
     architecture: str = ""
     """Of that GPU: "sm_90", "gfx942"."""
     gpu_ns: int = 0

@@ -1,4 +1,4 @@
-"""`Rule`: a check with a stable code, the numbers that decide when it fires, and what `warplens explain CODE` prints.
+"""`CodedRule`: a check with a stable code, the numbers that decide when it fires, and its explanation.
 
 The rules on traces (`advice/`, WL codes) and on kernels (`kernel_lab/suggesting/`, WK codes) are `RuleSet`s.
 """
@@ -57,7 +57,7 @@ class Explanation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rule(Generic[SubjectT, ResultT]):
+class CodedRule(Generic[SubjectT, ResultT]):
     code: str
     check: Callable[[SubjectT], Iterator[ResultT]]
     explanation: Explanation
@@ -83,16 +83,16 @@ class RuleSet(Generic[SubjectT, ResultT]):
     ) -> None:
         if unpaired := set(checks) ^ set(explanations):
             raise ValueError(f"codes with only a check or only an explanation: {', '.join(sorted(unpaired))}")
-        self._rules = {code: Rule(code, check, explanations[code], thresholds) for code, check in checks.items()}
+        self._rules = {code: CodedRule(code, check, explanations[code], thresholds) for code, check in checks.items()}
         self.thresholds = thresholds
 
-    def __iter__(self) -> Iterator[Rule[SubjectT, ResultT]]:
+    def __iter__(self) -> Iterator[CodedRule[SubjectT, ResultT]]:
         return iter(self._rules.values())
 
     def __contains__(self, code: str) -> bool:
         return code in self._rules
 
-    def __getitem__(self, code: str) -> Rule[SubjectT, ResultT]:
+    def __getitem__(self, code: str) -> CodedRule[SubjectT, ResultT]:
         return self._rules[code]
 
     @property

@@ -28,7 +28,7 @@ def gain_text(finding: Finding, *, per_step: bool) -> str:
 
 
 @dataclass(frozen=True)
-class Setting:
+class AdviceScope:
     """What applies to the findings as a whole."""
 
     verdict: str
@@ -38,30 +38,30 @@ class Setting:
     """What this trace does not record, so that rules cannot fire."""
 
 
-def render_advice(findings: Sequence[Finding], setting: Setting, *, width: int) -> TableText:
+def render_advice(findings: Sequence[Finding], scope: AdviceScope, *, width: int) -> TableText:
     """The verdict, then one block per finding: what, how much, where, why, what to do, and the rows behind it."""
-    lines: list[Line] = [(line, "bold") for line in wrap(clean(setting.verdict), max(20, width))]
-    for note in setting.notes:
+    lines: list[Line] = [(line, "bold") for line in wrap(clean(scope.verdict), max(20, width))]
+    for note in scope.notes:
         lines += [(line, "yellow") for line in wrap(clean(f"note: {note}"), max(20, width), subsequent_indent="      ")]
     for number, finding in enumerate(findings, start=1):
         title = clean(f"{number}. {finding.code}  {finding.title}")
         lines += [("", "none"), *((line, "bold") for line in _hanging(title, width, INDENT))]
-        gain = gain_text(finding, per_step=setting.per_step)
+        gain = gain_text(finding, per_step=scope.per_step)
         parts = (("gain", gain), ("where", finding.place), ("why", finding.evidence), ("do", finding.advice))
         for label, text in parts:
             lines += _paragraph(label, text, width)
         for row in finding.rows[:MAX_ROWS]:
-            lines += [(line, "dim") for line in _hanging(_row(row, setting.per_step), width, f"{INDENT}  ")]
+            lines += [(line, "dim") for line in _hanging(_row(row, scope.per_step), width, f"{INDENT}  ")]
         if len(finding.rows) > MAX_ROWS:
             lines.append((f"{INDENT}… {len(finding.rows) - MAX_ROWS} more: warplens show TRACE evidence", "dim"))
-    return TableText((*lines, ("", "none"), *_ending(findings, setting, width)))
+    return TableText((*lines, ("", "none"), *_ending(findings, scope, width)))
 
 
-def _ending(findings: Sequence[Finding], setting: Setting, width: int) -> list[Line]:
+def _ending(findings: Sequence[Finding], scope: AdviceScope, width: int) -> list[Line]:
     if not findings:
-        limit = f"no gain of {setting.min_gain_percent:g} % of the time or more"
-        scope = " in what this trace records" if setting.notes else ""
-        return [(line, "none") for line in wrap(f"no findings: {limit}{scope}", max(20, width))]
+        limit = f"no gain of {scope.min_gain_percent:g} % of the time or more"
+        recorded = " in what this trace records" if scope.notes else ""
+        return [(line, "none") for line in wrap(f"no findings: {limit}{recorded}", max(20, width))]
     text = "warplens explain CODE shows how a gain is estimated."
     if any(finding.bound for finding in findings):
         text = f"≤: upper bound: the gain if the cause were removed entirely. {text}"

@@ -78,7 +78,7 @@ def plan_flamegraph(path: str, *, force: bool, inputs: Sequence[str] = ()) -> Fl
         if path.endswith(suffix):
             check_file(Path(path), force=force, inputs=inputs)
             return FlamegraphTarget(Path(path), render)
-    raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {' or '.join(FORMATS)}")
+    raise UsageError(f"unknown output format: {path!r}", hint=f"end it in {' or '.join(FORMATS)}")
 
 
 def write_flamegraph(target: FlamegraphTarget, tree: Tree, *, name: str, look: FlameLook | None = None) -> None:

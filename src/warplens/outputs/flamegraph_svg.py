@@ -191,7 +191,7 @@ def _letters(px: float, font_px: float = FONT_PX) -> int:
 
 
 def _text(x: float, y: float, text: str, letters: int, attributes: str = "") -> str:
-    # Of a few letters the first ones say most, but where a number tells siblings apart.
+    # Of a few letters the first ones say most, except where a number distinguishes siblings.
     middle = letters >= 8 or text[-1:].isdigit()
     shown = elide(text, letters, middle=middle)
     while cell_width(shown) > max(letters, 1):

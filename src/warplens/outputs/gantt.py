@@ -41,7 +41,7 @@ def plan_gantt(path: str, *, force: bool, inputs: Sequence[str] = ()) -> GanttTa
             check_file(Path(path), force=force, inputs=inputs)
             format.require()
             return GanttTarget(Path(path), format)
-    raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {', '.join(FORMATS)} or .html")
+    raise UsageError(f"unknown output format: {path!r}", hint=f"end it in {', '.join(FORMATS)} or .html")
 
 
 def write_gantt(target: GanttTarget, chart: Chart, look: GanttLook) -> None:

@@ -22,7 +22,7 @@ GROUPINGS = {
 }
 
 
-class Window(NamedTuple):
+class TimeWindow(NamedTuple):
     """A stretch of time, in ns since the trace's start."""
 
     start_ns: int
@@ -35,7 +35,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One stream of one device; kernels that overlap on it lie in lanes of their own."""
+    """One stream of one device; kernels that overlap on it have lanes of their own."""
 
     device: int
     stream: int
@@ -69,7 +69,7 @@ class Bars:
 class Chart:
     """Rows from the top, groups by their time; `bars` point to both."""
 
-    window: Window
+    window: TimeWindow
     rows: tuple[Row, ...]
     groups: tuple[Group, ...]
     bars: Bars
@@ -80,15 +80,15 @@ class Chart:
         return sum(group.total_ns for group in self.groups)
 
 
-def whole_window(events: pl.DataFrame) -> Window:
+def whole_window(events: pl.DataFrame) -> TimeWindow:
     """From the first GPU event to the last end."""
     if not len(events):
         raise WarplensError("no GPU work in this trace")
     ends = events["start_ns"] + events["dur_ns"]
-    return Window(int(events["start_ns"].min()), int(ends.max()))  # type: ignore[arg-type]
+    return TimeWindow(int(events["start_ns"].min()), int(ends.max()))  # type: ignore[arg-type]
 
 
-def step_window(events: pl.DataFrame, steps: set[int]) -> Window:
+def step_window(events: pl.DataFrame, steps: set[int]) -> TimeWindow:
     """From the first kernel of the first of these steps to the last end of the last."""
     steps_with_work = events.filter(pl.col("step") >= 0)["step"].unique().sort().to_list()
     missing = sorted(steps - set(steps_with_work))
@@ -110,7 +110,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def make_chart(
-    events: pl.DataFrame, window: Window, *, by: str = "category", top: int = 8, unseen_ns: float = 0.0
+    events: pl.DataFrame, window: TimeWindow, *, by: str = "category", top: int = 8, unseen_ns: float = 0.0
 ) -> Chart:
     """The chart of the GPU events in a window; with `by="kernel"` the `top` ones have colours of their own.
 
@@ -125,7 +125,7 @@ def make_chart(
     return Chart(window, rows, groups, bars)
 
 
-def _cut(events: pl.DataFrame, window: Window) -> pl.DataFrame:
+def _cut(events: pl.DataFrame, window: TimeWindow) -> pl.DataFrame:
     """The events that reach into the window, cut to it, by device, stream and start."""
     end = pl.col("start_ns") + pl.col("dur_ns")
     reaching = events.filter(end > window.start_ns, pl.col("start_ns") < window.end_ns)

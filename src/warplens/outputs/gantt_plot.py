@@ -99,7 +99,7 @@ def _colours(paper: Paper) -> dict[str, str]:
     return dict.fromkeys(inks, paper.text) | dict.fromkeys(papers, paper.background)
 
 
-class _Frame(NamedTuple):
+class _FigureLayout(NamedTuple):
     """Where things are, in inches from the left and from below."""
 
     width: float
@@ -111,7 +111,7 @@ class _Frame(NamedTuple):
     legend_columns: int
 
 
-def _layout(chart: Chart, look: GanttLook, labels: list[str]) -> _Frame:
+def _layout(chart: Chart, look: GanttLook, labels: list[str]) -> _FigureLayout:
     left = 0.25 + LETTER_IN * max(map(len, labels))
     axes_width = look.width_in - left - RIGHT_IN
     columns, lines = _legend_shape(chart, axes_width)
@@ -121,7 +121,7 @@ def _layout(chart: Chart, look: GanttLook, labels: list[str]) -> _Frame:
     if look.height_in is not None:
         room = max(LEAST_AXES_IN, look.height_in - below - TITLE_IN)
         heights = [height * room / sum(heights) for height in heights]
-    return _Frame(look.width_in, sum(heights) + below + TITLE_IN, left, axes_width, below, heights, columns)
+    return _FigureLayout(look.width_in, sum(heights) + below + TITLE_IN, left, axes_width, below, heights, columns)
 
 
 def _draw(chart: Chart, look: GanttLook) -> Any:

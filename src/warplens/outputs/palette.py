@@ -1,7 +1,7 @@
 """Colours of pictures. A kernel category has the same colour in every one of them.
 
 The categories that share most pictures have the colours of Okabe and Ito, which people with any kind of colour
-vision tell apart; the others follow Paul Tol's muted scheme, in tones that differ in lightness from their
+vision distinguish; the others follow Paul Tol's muted scheme, in tones that differ in lightness from their
 neighbours.
 """
 

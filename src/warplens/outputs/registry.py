@@ -119,7 +119,7 @@ def choose_output(path: str, tables: str = "csv") -> Output:
             return output
     suffixes = ", ".join(dict.fromkeys(output.suffix for output in OUTPUTS if not output.directory))
     raise UsageError(
-        f"cannot tell what to write to {path!r}", hint=f"end it in {suffixes}, or in / for a directory of tables"
+        f"unknown output format: {path!r}", hint=f"end it in {suffixes}, or in / for a directory of tables"
     )
 
 

@@ -43,7 +43,7 @@ class NoteRow(msgspec.Struct, frozen=True):
     message: str
 
 
-class CategoryRow(msgspec.Struct, frozen=True):
+class CategoryShare(msgspec.Struct, frozen=True):
     """A row of `kernel_categories`."""
 
     kernel_category: str
@@ -223,7 +223,7 @@ def _sparkline(activity: Table, width: int) -> list[Line]:
 
 
 def _categories(categories: Table, width: int) -> list[Line]:
-    rows = categories.records(CategoryRow)
+    rows = categories.records(CategoryShare)
     if not rows:
         return []
     shown, rest = rows[:MAX_CATEGORIES], rows[MAX_CATEGORIES:]
@@ -242,8 +242,8 @@ def _categories(categories: Table, width: int) -> list[Line]:
     return lines
 
 
-def _together(categories: Sequence[CategoryRow]) -> CategoryRow:
-    return CategoryRow(
+def _together(categories: Sequence[CategoryShare]) -> CategoryShare:
+    return CategoryShare(
         f"{len(categories)} more categories",
         sum(category.count for category in categories),
         sum(category.total_us for category in categories),

@@ -21,7 +21,7 @@ def csv_bytes(document: Document) -> bytes:
     (table,) = document.tables
     frame = with_json_text(table.frame)
     if not frame.width:
-        # Polars refuses rows without columns, and CSV could not tell them from none.
+        # Polars refuses rows without columns, and in CSV they look like none.
         frame = frame.clear()
     with explained(table, "CSV"):
         return frame.write_csv().encode()

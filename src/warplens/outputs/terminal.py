@@ -49,7 +49,7 @@ MIN_SHAPE_WIDTH = 26
 
 
 @dataclass(frozen=True)
-class _Block:
+class _LaidOutColumn:
     """One column laid out: its header, its cells as text, and the width it gets."""
 
     name: str
@@ -119,7 +119,7 @@ def render_table(
     return TableText(tuple(lines))
 
 
-def _blocks(table: Table, names: Sequence[str], rows: int, width: int) -> list[_Block]:
+def _blocks(table: Table, names: Sequence[str], rows: int, width: int) -> list[_LaidOutColumn]:
     unknown = [name for name in names if name not in table.frame.columns]
     if unknown:
         names = ", ".join(table.frame.columns)
@@ -132,7 +132,7 @@ def _blocks(table: Table, names: Sequence[str], rows: int, width: int) -> list[_
         widest = max((cell_width(cell) for cell in cells), default=0)
         # One name of 4,000 characters must not make the fitting below count down from there.
         wanted = widest if numeric else min(widest, width)
-        blocks.append(_Block(name, cells, numeric, max(wanted, cell_width(name)), _useful_width(name, width)))
+        blocks.append(_LaidOutColumn(name, cells, numeric, max(wanted, cell_width(name)), _useful_width(name, width)))
     return blocks
 
 
@@ -145,7 +145,7 @@ def _useful_width(name: str, width: int) -> int:
     return MIN_TEXT_WIDTH
 
 
-def _hide(blocks: list[_Block], width: int, keep: Sequence[str]) -> tuple[list[_Block], list[str]]:
+def _hide(blocks: list[_LaidOutColumn], width: int, keep: Sequence[str]) -> tuple[list[_LaidOutColumn], list[str]]:
     """The blocks that fit when texts are at their narrowest, and the names of the others."""
     kept, hidden = list(blocks), []
     shapes = SHAPE_COLUMNS if width < WIDE else frozenset()
@@ -160,7 +160,7 @@ def _hide(blocks: list[_Block], width: int, keep: Sequence[str]) -> tuple[list[_
     return kept, hidden
 
 
-def _least_telling(blocks: list[_Block]) -> _Block:
+def _least_telling(blocks: list[_LaidOutColumn]) -> _LaidOutColumn:
     for block in reversed(blocks):
         if not any(block.cells) or (block.numeric and set(block.cells) <= NOTHING):
             return block
@@ -176,7 +176,7 @@ def _least_telling(blocks: list[_Block]) -> _Block:
     return next((block for block in others if victim.name in TOTALS and block.name == "count"), victim)
 
 
-def _shrink(blocks: list[_Block], width: int) -> list[_Block]:
+def _shrink(blocks: list[_LaidOutColumn], width: int) -> list[_LaidOutColumn]:
     """Text columns made narrower, the widest first: to their floors, and below them only if that fails."""
     widths = [block.width for block in blocks]
     for floors in ([block.floor for block in blocks], [b.width if b.numeric else 4 for b in blocks]):
@@ -193,14 +193,14 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(GAP) * max(0, len(widths) - 1)
 
 
-def _grid(blocks: list[_Block]) -> list[str]:
+def _grid(blocks: list[_LaidOutColumn]) -> list[str]:
     if not blocks:
         return ["(no columns)"]
     columns = [[_fit(text, block) for text in (clean(block.name), *block.cells)] for block in blocks]
     return [GAP.join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
-def _fit(text: str, block: _Block) -> str:
+def _fit(text: str, block: _LaidOutColumn) -> str:
     fitted, limit = text, block.width
     while cell_width(fitted) > block.width and limit:
         fitted = elide(text, limit, middle=block.name in NAME_COLUMNS)

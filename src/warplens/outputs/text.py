@@ -34,7 +34,7 @@ def encodable(text: str) -> str:
 def elide(text: str, width: int, *, middle: bool = False) -> str:
     """At most `width` characters, with … for what was cut.
 
-    Names are cut in the middle: template arguments and overload suffixes at the end tell two kernels apart.
+    Names are cut in the middle: template arguments and overload suffixes at the end distinguish kernels.
 
     >>> elide("elementwise_kernel", 9), elide("elementwise_kernel", 9, middle=True), elide("gemm", 9)
     ('elementw…', 'eleme…nel', 'gemm')

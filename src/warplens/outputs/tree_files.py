@@ -28,7 +28,7 @@ def plan_tree_file(path: str, *, force: bool, inputs: Sequence[str] = ()) -> Tre
         return plan_flamegraph(path, force=force, inputs=inputs)
     tables = tuple(dict.fromkeys(output.suffix for output in OUTPUTS if not output.directory))
     if not path.lower().endswith(tables):
-        raise UsageError(f"cannot tell what to write to {path!r}", hint=f"end it in {' or '.join((*FORMATS, *tables))}")
+        raise UsageError(f"unknown output format: {path!r}", hint=f"end it in {' or '.join((*FORMATS, *tables))}")
     (target,) = plan_outputs([path], tables="csv", force=force, names=["tree"], inputs=inputs)
     return target
 

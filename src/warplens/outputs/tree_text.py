@@ -59,7 +59,7 @@ class TreeColumn:
 class TreeView:
     """What of a tree to show, and in which order.
 
-    Siblings come by the first of `order` that tells them apart, largest first, then by name. Of a node that is not
+    Siblings come by the first of `order` in which they differ, largest first, then by name. Of a node that is not
     `shown` nothing below is either; `why_hidden` says in words what those have in common.
     """
 

@@ -34,7 +34,7 @@ ENTRY = re.compile(rf"[0-9a-f]{{32}}-[0-9a-f]{{8}}|{TEMPORARY_FOLDER}\w+")
 """What our own entries are called: nothing else in the directory is ever removed."""
 
 
-class _Head(msgspec.Struct):
+class _CacheHead(msgspec.Struct):
     meta: Meta
     notes: list[tuple[str, int, str]]
     checksums: dict[str, int]
@@ -66,7 +66,7 @@ def load(content_hash: str, source: str) -> Trace | None:
     """The cached trace, or None."""
     try:
         folder = cache_directory() / key(content_hash)
-        head = msgspec.json.decode((folder / "head.json").read_bytes(), type=_Head)
+        head = msgspec.json.decode((folder / "head.json").read_bytes(), type=_CacheHead)
         frames = {name: _read_frame(folder, name, head.checksums) for name in FRAMES}
         names = _read_frame(folder, "names", head.checksums)["name"].to_list()
         os.utime(folder)
@@ -77,7 +77,7 @@ def load(content_hash: str, source: str) -> Trace | None:
 
 
 def save(trace: Trace) -> None:
-    """Keep a trace; a full disk or a read-only home is no reason to fail."""
+    """Keep a trace; a full disk or a read-only home is ignored."""
     with contextlib.suppress(*NO_PLACE, WarplensError, pl.exceptions.PolarsError):
         directory = cache_directory()
         target = directory / key(trace.meta.content_hash)
@@ -94,7 +94,7 @@ def _write(trace: Trace, folder: Path) -> None:
     notes = [(note.code, note.count, note.detail) for note in trace.quality.notes]
     # Where the file lay is said anew at each load; its name may hold what no JSON can.
     meta = msgspec.structs.replace(trace.meta, source="")
-    (folder / "head.json").write_bytes(msgspec.json.encode(_Head(meta, notes, checksums)))
+    (folder / "head.json").write_bytes(msgspec.json.encode(_CacheHead(meta, notes, checksums)))
 
 
 def _write_frame(folder: Path, name: str, frame: pl.DataFrame) -> int:

@@ -63,7 +63,7 @@ class Input:
 
 
 def find(path: Path, execution_trace: Path | None = None) -> Input:
-    """What lies at a path; `execution_trace` is one of the same run."""
+    """What is at a path; `execution_trace` is one of the same run."""
     bundle_files = bundle.find(path)
     entry = _of_bundle(path, bundle_files) if bundle_files is not None else _of_file(path)
     if execution_trace is None:

@@ -158,7 +158,7 @@ def _cpu_tree(trace: Trace, context: str) -> Tree:
 
 
 class _Reach(NamedTuple):
-    """Events that lie on some path, and for each the next one towards the top (-1: none)."""
+    """Events on some path, and for each the next one towards the top (-1: none)."""
 
     rows: Ints
     outer: Ints

@@ -65,7 +65,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class Fit(NamedTuple):
+class BlocksThatFit(NamedTuple):
     """How many blocks a multiprocessor holds, and why not more."""
 
     blocks: int
@@ -73,13 +73,13 @@ class Fit(NamedTuple):
     occupancy_percent: float
 
 
-def blocks_that_fit(device: Device, threads: int, registers: int, shared_bytes: int) -> Fit | None:
+def blocks_that_fit(device: Device, threads: int, registers: int, shared_bytes: int) -> BlocksThatFit | None:
     """None where the trace does not describe the GPU or the block.
 
     >>> gpu = Device(0, multiprocessors=132, threads_per_multiprocessor=2048, registers_per_multiprocessor=65536,
     ...              shared_bytes_per_multiprocessor=233472)
     >>> blocks_that_fit(gpu, threads=256, registers=96, shared_bytes=0)
-    Fit(blocks=2, limited_by='registers', occupancy_percent=25.0)
+    BlocksThatFit(blocks=2, limited_by='registers', occupancy_percent=25.0)
     """
     room = device.threads_per_multiprocessor
     if not room or threads <= 0:
@@ -92,7 +92,7 @@ def blocks_that_fit(device: Device, threads: int, registers: int, shared_bytes: 
         limits["shared memory"] = device.shared_bytes_per_multiprocessor // shared_bytes
     limited_by = min(limits, key=lambda name: limits[name])
     fitting = max(1, limits[limited_by])
-    return Fit(fitting, limited_by, min(100.0, 100 * fitting * threads / room))
+    return BlocksThatFit(fitting, limited_by, min(100.0, 100 * fitting * threads / room))
 
 
 def unused_percent(blocks: int, slots: int, multiprocessors: int) -> float:

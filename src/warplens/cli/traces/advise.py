@@ -26,7 +26,7 @@ class AdviseVerb(Verb):
         add_json(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.outputs.advice_text import Setting, advice_json, render_advice
+        from warplens.outputs.advice_text import AdviceScope, advice_json, render_advice
 
         profile = open_timeline(args)
         findings = profile.findings()[: args.top]
@@ -35,8 +35,8 @@ class AdviseVerb(Verb):
             return 0
         per_step = bool(len(profile.table("steps")))
         notes = [row["message"] for row in profile.table("quality").to_dicts() if _limits_advice(row)]
-        setting = Setting(profile.verdict(), per_step, profile.min_gain_percent, notes)
-        show_text(render_advice(findings, setting, width=width(120)))
+        scope = AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes)
+        show_text(render_advice(findings, scope, width=width(120)))
         return 0
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from warplens.outputs import Target
     from warplens.outputs.gantt import GanttTarget
-    from warplens.outputs.gantt_chart import Window
+    from warplens.outputs.gantt_chart import TimeWindow
     from warplens.profiles.trace import Profile
 
 MOST_KERNELS = 16
@@ -103,7 +103,7 @@ def _write_pages(args: argparse.Namespace, targets: list[Target], profile: Profi
         write(target, themed(profile.document(command=command_line(), mode="gantt", start=start), args))
 
 
-def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], profile: Profile, window: Window) -> None:
+def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], profile: Profile, window: TimeWindow) -> None:
     from warplens.outputs.gantt import write_gantt
     from warplens.outputs.gantt_chart import make_chart
     from warplens.outputs.gantt_plot import GanttLook
@@ -119,11 +119,11 @@ def _write_pictures(args: argparse.Namespace, targets: list[GanttTarget], profil
         write_gantt(target, chart, look)
 
 
-def _window(events: pl.DataFrame, time_range: tuple[int, int] | None, steps: set[int]) -> Window:
-    from warplens.outputs.gantt_chart import Window, step_window, whole_window
+def _window(events: pl.DataFrame, time_range: tuple[int, int] | None, steps: set[int]) -> TimeWindow:
+    from warplens.outputs.gantt_chart import TimeWindow, step_window, whole_window
 
     if time_range is not None:
-        return Window(*time_range)
+        return TimeWindow(*time_range)
     return step_window(events, steps) if steps else whole_window(events)
 
 

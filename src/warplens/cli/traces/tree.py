@@ -87,10 +87,10 @@ class TreeVerb(Verb):
         cut = _Cut(args)
         inputs = [*inputs_of(args), args.diff or ""]
         target = plan_tree_file(args.output, force=args.force, inputs=inputs) if args.output else None
-        side = _Side(args, args.trace, cut)
+        side = _TreeSide(args, args.trace, cut)
         if args.list:
             return _show_list(args, side)
-        shown = _Difference(args, side, _Side(args, args.diff, cut)) if args.diff else _Plain(args, side)
+        shown = _Difference(args, side, _TreeSide(args, args.diff, cut)) if args.diff else _Plain(args, side)
         if target is not None:
             _write(args, target, side, shown)
         if args.json:
@@ -103,18 +103,18 @@ class TreeVerb(Verb):
         return 0
 
 
-class Threshold(NamedTuple):
+class MetricThreshold(NamedTuple):
     """The least share in percent of a node that is shown, or its least value of a metric."""
 
     number: float
     metric: str = ""
 
 
-def _threshold(text: str) -> Threshold:
+def _threshold(text: str) -> MetricThreshold:
     match = THRESHOLD.fullmatch(text.strip())
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a percentage nor METRIC>=NUMBER")
-    return Threshold(float(match["number"]), (match["metric"] or "").strip())
+    return MetricThreshold(float(match["number"]), (match["metric"] or "").strip())
 
 
 class _Cut:
@@ -130,7 +130,7 @@ class _Cut:
         return self._paths(without_subtrees(tree, self._dropped) if self._dropped is not None else tree)
 
 
-class _Side:
+class _TreeSide:
     """One profile: its tree as the options ask for it, and the GPU it ran on."""
 
     def __init__(self, args: argparse.Namespace, path: str, cut: _Cut) -> None:
@@ -166,7 +166,7 @@ class _Side:
 class _Plain:
     """One tree and its metrics."""
 
-    def __init__(self, args: argparse.Namespace, side: _Side) -> None:
+    def __init__(self, args: argparse.Namespace, side: _TreeSide) -> None:
         self.tree, self._args, self._side = side.tree, args, side
         samples = [SAMPLES] if SAMPLES in side.tree.metrics else []
         self._figures = [side.figure(name) for name in side.metrics(args, [*DEFAULT, *samples])]
@@ -207,7 +207,7 @@ class _Plain:
 
         from warplens.analyses.paths.node_selection import large_nodes, with_callers
 
-        least: Threshold | None = self._args.threshold
+        least: MetricThreshold | None = self._args.threshold
         top: int | None = self._args.top
         if least is None and (whole or top):
             large, why = np.ones(len(self.tree), bool), ""
@@ -246,7 +246,7 @@ def _largest(nodes: Bools, values: Floats, top: int | None) -> Bools:
 class _Difference:
     """Two trees as one, with each metric of both and the difference."""
 
-    def __init__(self, args: argparse.Namespace, side: _Side, other: _Side) -> None:
+    def __init__(self, args: argparse.Namespace, side: _TreeSide, other: _TreeSide) -> None:
         from warplens.analyses.paths.merged_trees import MergedTrees
 
         self._args, self._merged = args, MergedTrees(side.tree, other.tree)
@@ -278,7 +278,7 @@ class _Difference:
         )
 
     def _least(self, whole: bool) -> float:
-        least: Threshold | None = self._args.threshold
+        least: MetricThreshold | None = self._args.threshold
         if least is not None and least.metric:
             raise UsageError("--diff takes a percentage as its threshold, not a value")
         return least.number if least else 0.0 if whole else DEFAULT_PERCENT
@@ -298,7 +298,7 @@ class _Difference:
         )
 
 
-def _other_figure(other: _Side, name: str) -> Figure:
+def _other_figure(other: _TreeSide, name: str) -> Figure:
     try:
         return other.figure(name)
     except UsageError as error:
@@ -311,7 +311,7 @@ def column(figure: Figure) -> TreeColumn:
     return TreeColumn(figure.name, figure.values, figure.unit, figure.meaning)
 
 
-def _show_list(args: argparse.Namespace, side: _Side) -> int:
+def _show_list(args: argparse.Namespace, side: _TreeSide) -> int:
     from warplens.analyses.trees.rates import offered
     from warplens.outputs import render_table
 
@@ -323,14 +323,14 @@ def _show_list(args: argparse.Namespace, side: _Side) -> int:
     return 0
 
 
-def _no_gpu_work(side: _Side) -> str:
+def _no_gpu_work(side: _TreeSide) -> str:
     from warplens.cli.traces.flamegraph import hint_without_gpu_work
 
     hint = hint_without_gpu_work(side.profile)
     return "no GPU work in this trace" + (f"\n\nhint: {hint}" if hint else "")
 
 
-def _write(args: argparse.Namespace, target: TreeTarget, side: _Side, shown: _Plain | _Difference) -> None:
+def _write(args: argparse.Namespace, target: TreeTarget, side: _TreeSide, shown: _Plain | _Difference) -> None:
     from warplens.outputs.flamegraph_svg import FlameLook
     from warplens.outputs.palette import paper_of
     from warplens.outputs.tree_files import is_picture, write_tree_file

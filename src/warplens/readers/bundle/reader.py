@@ -1,7 +1,7 @@
 """Capture bundles, as `warplens profile` writes them: a directory or .zip with a manifest of everything in it.
 
-The manifest is written last, so a directory without one is no bundle. Each file's size and SHA-256 are compared:
-what differs is still read where it can be, and said. Several ranks of one job lie side by side (`rank0`, `rank1` …).
+The manifest is written last, so a directory without one is not a bundle. Each file's size and SHA-256 are compared:
+what differs is still read where it can be, and said. Several ranks of one job are in one folder (`rank0`, `rank1` …).
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def find(path: Path) -> Bundle | None:
         with path.open("rb") as stream:
             is_zip = stream.read(len(ZIP_MAGIC)) == ZIP_MAGIC
     except (OSError, ValueError):
-        return None  # whoever opens it as a file says what is wrong
+        return None  # opening it as a file then reports what is wrong
     return _of_zip(path) if is_zip else None
 
 

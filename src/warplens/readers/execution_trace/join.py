@@ -79,7 +79,7 @@ def _numbered_calls(trace: Trace, kineto_text: bytes) -> pl.DataFrame:
 def record_ids(kineto_text: bytes) -> pl.DataFrame:
     """External id and record function id of every event that has both; works on damaged files as on whole ones.
 
-    Both stand in one object without inner ones, so what lies between the braces around the one key is searched for
+    Both stand in one object without inner ones, so the text between the braces around the one key is searched for
     the other, and nothing needs to be decoded.
     """
     external, record = [], []
@@ -132,7 +132,7 @@ def _same_shapes(pairs: pl.DataFrame) -> pl.Series:
 
 
 def _agree(dims: str | None, types: str | None, shapes: str, kinds: str) -> bool:
-    """Tensor by tensor; what either of the two has not written down is no difference.
+    """Tensor by tensor; what either of the two does not record is not a difference.
 
     >>> _agree("[[512,64],[]]", '["float","Scalar"]', "[[8, 64], []]", '["Tensor(float)", "Int"]')
     False

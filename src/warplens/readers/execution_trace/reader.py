@@ -130,7 +130,7 @@ def _table(calls: pl.DataFrame) -> Table:
     columns = (
         Column("op", "name of the op or scope", "", pl.String),
         Column("kind", "op, or annotation for a scope that Python named", "", pl.String),
-        Column("schema", "the overload that ran, as PyTorch declares it; empty for what is no operator", "", pl.String),
+        Column("schema", "the overload that ran, as PyTorch declares it; empty for non-operators", "", pl.String),
         Column("input_shapes", "shapes of the inputs; those of lists are lists", "", pl.String),
         Column("input_types", "types of the inputs, with the element type of tensors", "", pl.String),
         Column("input_strides", "strides of the inputs; empty before schema 1.1.1", "", pl.String),

@@ -40,7 +40,7 @@ class EventReader:
         self.start = start
 
     def _find_array(self) -> int:
-        """Where the first event may stand, or -1 when this is no trace."""
+        """Where the first event may stand, or -1 when this is not a trace."""
         first = re.match(rb"(?:\xef\xbb\xbf)?\s*([\[{])", self.text)
         if first is None:
             return -1
@@ -75,7 +75,7 @@ class EventReader:
             position = cut.end() - 1
 
     def _last_piece(self, position: int) -> Iterator[list[KinetoEvent]]:
-        """The piece that holds the array's end, which only decoding can tell from a bracket inside it."""
+        """The piece that holds the array's end, which only decoding can distinguish from a bracket inside it."""
         for closing in _closings(self.text, position):
             events = _decode(memoryview(self.text)[position:closing])
             if events is not None:

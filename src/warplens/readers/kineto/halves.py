@@ -1,7 +1,7 @@
 """Large files on two cores: a forked child decodes the second half of the text while the parent does the first.
 
 The halves meet at a place that looks like the end of one event and the start of the next. Whether it is one, only
-decoding tells; so anything out of the ordinary on either side means reading the whole again in one go, and the
+decoding shows; so anything out of the ordinary on either side means reading the whole again in one go, and the
 result is always the same as without this module.
 """
 

@@ -16,7 +16,7 @@ from warplens.model.trace import SIDE_FRAMES, Trace
 
 
 def with_scope_metrics(trace: Trace, log: object) -> Trace:
-    """The trace with what the log says; entries that fit no event, or are no entries, are left out."""
+    """The trace with what the log says; entries that fit no event, or are not valid, are omitted."""
     if not isinstance(log, list) or not log:
         return trace
     calls = _scopes(trace)

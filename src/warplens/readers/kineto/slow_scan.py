@@ -144,7 +144,7 @@ def _assign(target: Struct, attribute: str, kind: Any, value: object) -> bool:
     if kind is Raw:
         setattr(target, attribute, Raw(json.dumps(value).encode()))
         return True
-    # A name or a thread id may be a number of the wrong type: as text it still tells events apart.
+    # A name or a thread id may be a number of the wrong type: as text it still distinguishes events.
     as_text = attribute in NAMES_AND_IDS and isinstance(value, (int, float))
     for candidate in (value, str(value)) if as_text else (value,):
         try:

@@ -130,7 +130,7 @@ def stall_of(name: str) -> tuple[str, str] | None:
 
 @dataclass
 class LaunchValues:
-    """The numbers of launches; texts that are no numbers are counted, and which metric gave a column."""
+    """The numbers of launches; texts that are not numbers are counted, and which metric gave a column."""
 
     decimal_comma: bool
     bad: Tally[str] = field(default_factory=Tally)

@@ -79,12 +79,12 @@ def read_pages(text: str, wanted: Callable[[str], bool]) -> Pages:
     whole = body.endswith(("\n", "\r"))
     if not whole and (body.count('"') % 2 or not body.endswith(('"', header["delimiter"]))) and body.startswith('"'):
         body, pages.truncated = body[: body.rfind("\n") + 1], True  # the last value has lost its end
-    table: _Table | None = None
+    table: _PageTable | None = None
     short, narrow = False, False
     try:
         for row in csv.reader(io.StringIO(body, newline=""), delimiter=header["delimiter"]):
             if row and row[0] == "ID":
-                table = _Table(pages, row, wanted)
+                table = _PageTable(pages, row, wanted)
             elif table is not None:
                 pages.damaged += short
                 short, narrow = not table.add(row), len(row) < table.width
@@ -94,7 +94,7 @@ def read_pages(text: str, wanted: Callable[[str], bool]) -> Pages:
     return pages
 
 
-class _Table:
+class _PageTable:
     """One table of a file: which column is what, and where its rows go."""
 
     def __init__(self, pages: Pages, header: list[str], wanted: Callable[[str], bool]) -> None:

@@ -53,7 +53,7 @@ class Cell(NamedTuple):
 
 
 class BadValueError(ValueError):
-    """A text that is no number, or a unit that does not fit what is measured."""
+    """A text that is not a number, or a unit that does not fit what is measured."""
 
 
 def value_of(cell: Cell, unit: str, *, decimal_comma: bool = False) -> Decimal | None:

@@ -39,7 +39,7 @@ WORK: Final = re.compile(r"flops(?:8|16|32|64)?|bytes|num_(?:stalled_)?samples|s
 NESTED: Final = frozenset({"cpu_time (ns)", CYCLES, "normalized_cycles"})
 """Read off a clock: what a node has includes what ran inside it."""
 EXCLUSIVE: Final = " (exc)"
-"""Ends the name of a metric that belongs to its node alone and is no part of any sum."""
+"""Ends the name of a metric that belongs to its node alone and is not part of any sum."""
 HOW: Final = re.compile(r"(?P<name>.+?) *\((?P<how>inc|exc|pty)\)")
 UNIT: Final = re.compile(r"(?P<name>.+?) *\((?P<unit>[A-Za-z]+)\)")
 METADATA: Final = re.compile(r"__proton_launch_metadata(?::.*)?|<metric>", re.DOTALL)
@@ -86,7 +86,7 @@ def _decoded(text: bytes, meta: Meta, notes: list[Note]) -> object:
             return msgspec.msgpack.decode(text, strict=False)
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
             return msgspec.json.decode(text)
-        # Slower, but it knows NaN and numbers of any length, and bytes that are no text need not stop it.
+        # Slower, but it reads NaN, numbers of any length, and invalid UTF-8.
         replaced = text.decode("utf-8-sig", "replace")
         content = json.loads(replaced)
         notes += [Note("bad_text")] if "\ufffd" in replaced else []
@@ -301,7 +301,7 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 
 def _largest(name: str) -> float:
-    """Times and counts beyond this are no numbers that a run can reach."""
+    """Times and counts beyond this cannot come from a run."""
     return LARGEST if MEASURED.fullmatch(name) else math.inf
 
 
@@ -333,7 +333,7 @@ def _device(number: str, facts: dict[str, object]) -> Device:
 
 
 def _facts(tables: list[dict[str, object]]) -> dict[str, str]:
-    """What tells GPUs of one architecture apart, in words, as `Device` has no place for it."""
+    """What distinguishes GPUs of one architecture, in words: `Device` has no field for it."""
     texts = {}
     for number, facts in _gpus(tables):
         clock, memory, bits = (_whole(facts.get(name)) for name in ("clock_rate", "memory_clock_rate", "bus_width"))

@@ -180,7 +180,7 @@ class _ProcessTables:
             lambda thread: (self.pid, threads.get(thread, (thread, ""))[0]), regions["thread"]
         )
         for kind in ("annotation", "runtime", "other"):
-            # A category whose name is lost is no reason to leave its calls out.
+            # Calls of a category whose name is lost are kept.
             codes = [code for code, other in kinds.items() if (other != kind if kind == "other" else other == kind)]
             own = np.isin(regions["category"], codes, invert=kind == "other")
             table = {column: values[own] for column, values in regions.items()}

@@ -1,8 +1,8 @@
 """Protocol-buffer messages without a schema: field numbers and raw values, whatever state the bytes are in.
 
 A message that goes wrong yields the fields before that position, and `Damage` says so. A file that ends early
-leaves its last messages cut; a cut message still yields its whole fields, so what is intact is found however deep
-it lies. Most messages are small and in order: `fields_of` reads those at once, in a third of the time.
+leaves its last messages cut; a cut message still yields its whole fields, so what is intact is read at any
+depth. Most messages are small and in order: `fields_of` reads those at once, in a third of the time.
 """
 
 from __future__ import annotations

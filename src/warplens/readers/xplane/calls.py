@@ -10,7 +10,7 @@ from warplens.model.builder import TraceBuilder
 from warplens.readers.xplane.host import XLA_CALL
 
 
-class HostCall(NamedTuple):
+class TimedCall(NamedTuple):
     """An event on a host thread."""
 
     event: int
@@ -33,13 +33,13 @@ class HostCalls:
 
     def __init__(self, builder: TraceBuilder) -> None:
         self._builder = builder
-        self._launches: dict[int, HostCall] = {}
-        self._ops: dict[str, list[HostCall]] = {}
-        self._programs: dict[int, list[HostCall]] = {}
+        self._launches: dict[int, TimedCall] = {}
+        self._ops: dict[str, list[TimedCall]] = {}
+        self._programs: dict[int, list[TimedCall]] = {}
         self._spans: dict[int, _Spans] = {}
-        self._op_of: dict[int, HostCall] = {}
+        self._op_of: dict[int, TimedCall] = {}
 
-    def add(self, kind: str, name: str, call: HostCall, correlation: int) -> None:
+    def add(self, kind: str, name: str, call: TimedCall, correlation: int) -> None:
         if kind == "runtime" and correlation > 0:
             self._launches[correlation] = call
         elif kind == "op":
@@ -54,7 +54,7 @@ class HostCalls:
         it is that of the thread to which all clear cases of the launching line lead; else none is chosen.
         """
         spans = {name: _Spans(calls) for name, calls in self._ops.items()}
-        candidates: list[tuple[HloWork, int, list[HostCall]]] = []
+        candidates: list[tuple[HloWork, int, list[TimedCall]]] = []
         partners: dict[int, set[int]] = {}
         for work in works:
             launch = self._launches.get(work.correlation)
@@ -69,12 +69,12 @@ class HostCalls:
             if len(around) == 1:
                 self._tie(work, around[0])
 
-    def _tie(self, work: HloWork, op: HostCall) -> None:
+    def _tie(self, work: HloWork, op: TimedCall) -> None:
         self._op_of[work.event] = op
         for event in (work.event, op.event):
             self._builder.set_external_id(event, op.event + 1)
 
-    def program_call(self, work: HloWork) -> HostCall | None:
+    def program_call(self, work: HloWork) -> TimedCall | None:
         """The innermost call of a jitted function or its program around the launch of a GPU event.
 
         Where there is none, the launch itself; None where that is not recorded either.
@@ -87,7 +87,7 @@ class HostCalls:
                     return around[-1]
         return launch
 
-    def _programs_around(self, call: HostCall) -> list[HostCall]:
+    def _programs_around(self, call: TimedCall) -> list[TimedCall]:
         if call.lane not in self._spans:
             self._spans[call.lane] = _Spans(self._programs.get(call.lane, []))
         return self._spans[call.lane].around(call.start_ns)
@@ -96,13 +96,13 @@ class HostCalls:
 class _Spans:
     """Intervals that can be asked which of them hold a moment."""
 
-    def __init__(self, calls: list[HostCall]) -> None:
+    def __init__(self, calls: list[TimedCall]) -> None:
         # Of two that start together the longer is the outer one.
         self._calls = sorted(calls, key=lambda call: (call.start_ns, -call.dur_ns, call.event))
         self._starts = [call.start_ns for call in self._calls]
         self._longest = max((call.dur_ns for call in calls), default=0)
 
-    def around(self, moment: int) -> list[HostCall]:
+    def around(self, moment: int) -> list[TimedCall]:
         """The intervals that hold `moment`, by start."""
         first, last = bisect_left(self._starts, moment - self._longest), bisect_right(self._starts, moment)
         return [call for call in self._calls[first:last] if call.start_ns + call.dur_ns > moment]

@@ -82,7 +82,7 @@ def _step_name(planes: list[XPlane]) -> str:
 
 
 def inside_xla(line: XLine) -> list[bool]:
-    """Which events of a thread lie inside the call of a jitted function."""
+    """Which events of a thread are inside the call of a jitted function."""
     events = line.events
     if XLA_THREADS.match(line.name):
         return [True] * len(events)

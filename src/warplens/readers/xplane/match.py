@@ -2,8 +2,8 @@
 
 An event outside command buffers names its instruction. Those of a command buffer all name the buffer, so they are laid
 along the program's schedule: kernels that XLA compiled bear the name of an instruction, but one such kernel serves all
-instructions with the same code, so it is the order that tells which of them it runs; what libraries launch lies between
-two such kernels, as the library's instruction does in the schedule. Where the order does not fit (branches that run
+instructions with the same code, so the order shows which of them it runs; what libraries launch is between
+two such kernels, as the library's instruction is in the schedule. Where the order does not fit (branches that run
 side by side), an instruction is taken by its name alone, with the part of its origin that all of its family share.
 
 An op of a command buffer goes by the name that its kernel bears, or by its opcode and the library's function: so equal
@@ -105,7 +105,7 @@ class Matcher:
         return HloOrigin(op_name if all(origin.op_name == op_name for origin in origins) else "", frames)
 
 
-class _Fit(NamedTuple):
+class _ScheduleFit(NamedTuple):
     """A stretch of a schedule: where the instructions of the anchors are, and where it begins and ends."""
 
     schedule: tuple[HloInstruction, ...]
@@ -114,7 +114,7 @@ class _Fit(NamedTuple):
     end: int
 
 
-def _fits(schedule: tuple[HloInstruction, ...], wanted: list[str]) -> list[_Fit]:
+def _fits(schedule: tuple[HloInstruction, ...], wanted: list[str]) -> list[_ScheduleFit]:
     """The stretches whose instructions of the wanted families come in the wanted order, none left out."""
     families = set(wanted)
     positions = [
@@ -129,11 +129,11 @@ def _fits(schedule: tuple[HloInstruction, ...], wanted: list[str]) -> list[_Fit]
             last = first + len(wanted)
             begin = positions[first - 1] + 1 if first else 0
             end = positions[last] if last < len(positions) else len(schedule)
-            fits.append(_Fit(schedule, positions[first:last], begin, end))
+            fits.append(_ScheduleFit(schedule, positions[first:last], begin, end))
     return fits
 
 
-def _filled(kernels: Sequence[str], anchors: list[int], fit: _Fit) -> list[HloInstruction | None]:
+def _filled(kernels: Sequence[str], anchors: list[int], fit: _ScheduleFit) -> list[HloInstruction | None]:
     """The anchors' instructions, and between each two of them those of what libraries launched."""
     instructions: list[HloInstruction | None] = [None] * len(kernels)
     for position, at in zip(anchors, fit.at, strict=True):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from warplens.model.builder import TraceBuilder
 from warplens.model.kinds import NONE
 from warplens.readers.shared.protobuf_wire import Damage
-from warplens.readers.xplane.calls import HloWork, HostCall, HostCalls
+from warplens.readers.xplane.calls import HloWork, HostCalls, TimedCall
 from warplens.readers.xplane.details import id_of
 from warplens.readers.xplane.hlo import HloInstruction, HloOrigin, read_module
 from warplens.readers.xplane.match import MatchedOp, Matcher
@@ -24,7 +24,7 @@ class _ProgramWork(NamedTuple):
     op_name: str
 
 
-class _Launch(NamedTuple):
+class _LaunchPath(NamedTuple):
     """What the events of one launch of a part of a program have in common."""
 
     program: int
@@ -49,11 +49,11 @@ class ProgramCallers:
         for program in programs:
             self._numbers.setdefault(program.module, []).append(program.number)
         self._matchers: dict[int, Matcher | None] = {}
-        self._launches: dict[_Launch, list[_ProgramWork]] = {}
+        self._launches: dict[_LaunchPath, list[_ProgramWork]] = {}
 
     def add(self, work: HloWork, device: int, event: XEvent) -> None:
         stats = event.stats
-        launch = _Launch(
+        launch = _LaunchPath(
             id_of(stats.get("program_id")), str(stats.get("hlo_module", "")), device, work.hlo_op, work.correlation
         )
         self._launches.setdefault(launch, []).append(_ProgramWork(work, event.name, str(stats.get("name", ""))))
@@ -67,7 +67,7 @@ class ProgramCallers:
                     ops[op] = self._add_path(call, work, op)
                 self._builder.add_context(work.event, ops[op])
 
-    def _matched(self, launch: _Launch, works: list[_ProgramWork]) -> Iterator[tuple[HloWork, MatchedOp]]:
+    def _matched(self, launch: _LaunchPath, works: list[_ProgramWork]) -> Iterator[tuple[HloWork, MatchedOp]]:
         matcher = self._matcher(launch)
         if matcher is None:
             # Without the program, an event may still have its instruction's name and scopes.
@@ -81,7 +81,7 @@ class ProgramCallers:
         in_order = matcher.in_order([member.kernel for member in works])
         yield from ((member.work, op) for member, op in zip(works, in_order, strict=True) if op is not None)
 
-    def _matcher(self, launch: _Launch) -> Matcher | None:
+    def _matcher(self, launch: _LaunchPath) -> Matcher | None:
         numbers = [launch.program] if launch.program in self._programs else self._numbers.get(launch.module, [])
         if len(numbers) != 1:
             return None
@@ -91,7 +91,7 @@ class ProgramCallers:
             self._matchers[number] = Matcher(module) if module.instructions else None
         return self._matchers[number]
 
-    def _add_path(self, call: HostCall | None, work: HloWork, op: MatchedOp) -> int:
+    def _add_path(self, call: TimedCall | None, work: HloWork, op: MatchedOp) -> int:
         """The op, below its callers. Frames and scopes are shared by all that runs in them; ops are one for each
         instruction."""
         parent, start_ns = (NONE, work.start_ns) if call is None else (call.event, call.start_ns)

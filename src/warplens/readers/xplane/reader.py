@@ -21,7 +21,7 @@ from warplens.model.quality import Note
 from warplens.model.trace import Device, Meta, Trace
 from warplens.readers.shared.gc_pause import gc_paused
 from warplens.readers.shared.protobuf_wire import Damage
-from warplens.readers.xplane.calls import HloWork, HostCall, HostCalls
+from warplens.readers.xplane.calls import HloWork, HostCalls, TimedCall
 from warplens.readers.xplane.details import ALLOCATIONS, allocation_of, copy_name, geometry_of, id_of, size_of
 from warplens.readers.xplane.host import HostKinds, inside_xla
 from warplens.readers.xplane.paths import ProgramCallers
@@ -174,7 +174,7 @@ class _PlaneAdder:
                 kind, name = kinds.of(event, is_inside)
                 correlation = id_of(event.stats.get("correlation_id")) if event.stats else NONE
                 added = self._builder.add(kind, name, start_ns, event.dur_ns, lane=lane, correlation=correlation)
-                self._calls.add(kind, name, HostCall(added, lane, start_ns, event.dur_ns), correlation)
+                self._calls.add(kind, name, TimedCall(added, lane, start_ns, event.dur_ns), correlation)
 
 
 def _with_facts(meta: Meta, planes: list[XPlane]) -> Meta:

@@ -1,4 +1,4 @@
-"""The call path that an HLO instruction's metadata tells, in the order in which PyTorch's profiler would nest it.
+"""The call path in an HLO instruction's metadata, in the order in which PyTorch's profiler would nest it.
 
 Python frames → JAX's scopes (annotations) → the primitive → the HLO instruction (both ops) → the kernel. `jvp(X)` is
 the forward pass through the scope X and becomes X; `transpose(jvp(X))` is the backward pass through it and becomes X
