@@ -74,12 +74,18 @@ def test_a_program_that_leaves_its_folder_and_ends_in_its_own_way(tmp_path: Path
             torch.ones(2) + 1
         print(os.path.basename(warplens.finalize(session)), warplens.finalize())
         torch.ones(2) * 2
+        print("compiler loaded:", "torch._inductor" in sys.modules)
         threading.Thread(target=late).start()
         sys.argv[2:] = ["changed"]
     """, args=(str(tmp_path), "--api-key", "hidden"))  # fmt: skip
     assert done.returncode == 0, done.stderr
     out = tmp_path / "out"
-    assert done.stdout.splitlines() == [f"out {out}", "thread ends", "handler sees ['elsewhere', 'out', 'program.py']"]
+    assert done.stdout.splitlines() == [
+        f"out {out}",
+        "compiler loaded: False",
+        "thread ends",
+        "handler sees ['elsewhere', 'out', 'program.py']",
+    ]
     assert not list((tmp_path / "elsewhere").iterdir())
     assert "\nwrote out\nnext: warplens report out\n" in done.stderr, "as the user wrote it"
     assert "the program's own warplens.start was ignored" in notes(out)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,7 +79,8 @@ class Recording:
         if not self._is_ready:
             self._is_ready = True
             try:
-                self._profiler.prepare_trace()
+                with _compiler_unloaded(self.torch):
+                    self._profiler.prepare_trace()
             except RuntimeError as error:
                 raise WarplensError(f"PyTorch's profiler does not start: {error}") from None
 
@@ -195,3 +199,28 @@ def hear_ops(torch: Any, is_on: bool) -> None:
     switch = getattr(torch._C._autograd, "_enable_record_function", None)
     if switch is not None:
         switch(is_on)
+
+
+@contextmanager
+def _compiler_unloaded(torch: Any) -> Iterator[None]:
+    """Hide `torch._inductor` from this thread where the program has not loaded it.
+
+    PyTorch's profiler loads the whole compiler to read one setting (whether it uses CUDA graphs), which takes 2 s. A
+    program that has not loaded the compiler has not changed that setting.
+    """
+    find_attribute = vars(torch).get("__getattr__")
+    if find_attribute is None or "torch._inductor" in sys.modules or "TORCHINDUCTOR_CUDAGRAPHS" in os.environ:
+        yield
+        return
+    thread = threading.get_ident()
+
+    def find_other(name: str) -> Any:
+        if name == "_inductor" and threading.get_ident() == thread:
+            raise AttributeError(name)
+        return find_attribute(name)
+
+    torch.__getattr__ = find_other
+    try:
+        yield
+    finally:
+        torch.__getattr__ = find_attribute
