@@ -57,8 +57,7 @@ def test_two_tensor_parallel_ranks_are_recorded_each_with_its_collectives(tmp_pa
 
 
 def test_a_tiny_model_as_a_tree(tmp_path: Path) -> None:
-    # Long enough for a second piece, wherever the first one ended.
-    recorded(tmp_path, "-o", "run", "--data", "tree", "workload", "gpt2", "--tiny", "--iterations", "300")
+    recorded(tmp_path, "-o", "run", "--data", "tree", "workload", "gpt2", "--tiny", "--iterations", "40")
     profile = warplens.open(tmp_path / "run", cache=False)
     assert isinstance(profile, warplens.PathsProfile)
     tree = profile.tree("annotation")
