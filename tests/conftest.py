@@ -60,6 +60,8 @@ def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     """No test reads or fills the user's cache, nor depends on the width of a terminal: parallel workers have one of 80."""
     monkeypatch.setenv("WARPLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
     monkeypatch.delenv("COLUMNS", raising=False)
+    # A tree's recording is folded in one piece, however slow the machine is; what is not recorded between two is lost.
+    monkeypatch.setenv("WARPLENS_PIECE_SECONDS", "3600")
 
 
 @pytest.fixture

@@ -117,8 +117,6 @@ def test_a_program_that_profiles_itself(tmp_path: Path, data: str) -> None:
 def test_processes_of_the_program_are_left_alone(tmp_path: Path) -> None:
     done = run(tmp_path, """
         import multiprocessing, os, sys, time, torch, warplens
-        from warplens.capture import torch_backend
-        torch_backend.PIECE_SECONDS = torch_backend.LONGEST_SECONDS = 3600  # all in one piece, however slow this is
         class Items(torch.utils.data.Dataset):
             def __len__(self):
                 return 12

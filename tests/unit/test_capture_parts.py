@@ -38,6 +38,14 @@ def test_no_secret_of_the_environment_is_shown(monkeypatch: pytest.MonkeyPatch) 
     assert (shown["NCCL_PROXY"], shown["CUDA_VISIBLE_DEVICES"]) == ("http://***@proxy:80", "0,1")
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("3600", 3600.0), ("0.5", 0.5), ("", 2.0), ("long", 2.0), ("-1", 2.0)])
+def test_a_time_from_the_environment_is_positive_or_the_default(
+    text: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARPLENS_PIECE_SECONDS", text)
+    assert environment.seconds_from("WARPLENS_PIECE_SECONDS", default=2.0) == seconds
+
+
 @pytest.mark.parametrize(("words", "shown"), [
     (["t.py", "--token", "x"], ["t.py", "--token", "***"]),
     (["t.py", "--token", "--lr", "1"], ["t.py", "--token", "--lr", "1"]),

@@ -67,6 +67,15 @@ def variables() -> dict[str, str]:
     }
 
 
+def seconds_from(variable: str, default: float) -> float:
+    """A time that an environment variable sets; the default where it is absent or not a positive number."""
+    try:
+        seconds = float(os.environ.get(variable, ""))
+    except ValueError:
+        return default
+    return seconds if seconds > 0 else default
+
+
 def torch_facts(torch: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"cuda": torch.version.cuda, "hip": getattr(torch.version, "hip", None)}
     found["settings"] = {name: value for name in ATTRIBUTES if (value := _value(torch, name)) is not None}

@@ -18,6 +18,7 @@ from warplens import bundle_files
 from warplens.capture import bundle
 from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
+from warplens.capture.environment import seconds_from
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
 from warplens.capture.ticker import Ticker
@@ -29,10 +30,10 @@ from warplens.capture.tree_process import TreeProcess
 from warplens.errors import WarplensError
 from warplens.units import plural
 
-PIECE_SECONDS: Final = 2.0
+PIECE_SECONDS: Final = seconds_from("WARPLENS_PIECE_SECONDS", default=2.0)
 """A tree is folded in pieces, so that a long run needs no more memory than a short one: a piece ends with the first
 step or scope after this time."""
-LONGEST_SECONDS: Final = 2.5
+LONGEST_SECONDS: Final = PIECE_SECONDS + 0.5
 """A piece of a program without those ends wherever the program is."""
 TICK_SECONDS: Final = 0.25
 PLAIN_TRACE: Final = "trace.json"
