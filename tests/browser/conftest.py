@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +34,46 @@ def missing(what: str) -> Any:
     pytest.skip(text)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """One per file: Playwright's event loop runs as long as the browser is open, and other tests start their own."""
+@dataclass
+class Running:
+    """A browser, and its pages that no test uses now: to load a file in one takes half as long as in a new page."""
+
+    browser: Any
+    end: ExitStack
+    idle_pages: list[Any] = field(default_factory=list)
+
+
+RUNNING = pytest.StashKey[Running]()
+
+
+@pytest.fixture
+def running(pytestconfig: pytest.Config) -> Running:
+    """One browser for all the files in a row: starting one and its first page takes two seconds."""
+    if RUNNING not in pytestconfig.stash:
+        pytestconfig.stash[RUNNING] = started()
+        pytestconfig.add_cleanup(pytestconfig.stash[RUNNING].end.close)
+    return pytestconfig.stash[RUNNING]
+
+
+def started() -> Running:
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
         missing("Playwright is not installed")
     path = next(filter(None, map(shutil.which, BROWSERS)), None) or missing("no Chromium on this machine")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=FLAGS, timeout=HANG_MS)
-        yield launched
-        launched.close()
+    with ExitStack() as stack:
+        playwright = stack.enter_context(sync_playwright())
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS, timeout=HANG_MS)
+        stack.callback(browser.close)
+        return Running(browser, stack.pop_all())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Playwright's event loop runs as long as the browser is open, and tests elsewhere start their own."""
+    if RUNNING in item.config.stash and (nextitem is None or nextitem.path.parent != item.path.parent):
+        item.config.stash[RUNNING].end.close()
+        del item.config.stash[RUNNING]
 
 
 class Opened:
@@ -149,12 +179,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
     return write
 
 
-@pytest.fixture(scope="module")
-def idle_pages() -> list[Any]:
-    """Pages that no test uses now: to load a file in one takes half as long as in a new page."""
-    return []
-
-
 def new_page(browser: Any) -> Any:
     page = browser.new_page()
     page.set_default_timeout(HANG_MS)
@@ -163,14 +187,14 @@ def new_page(browser: Any) -> Any:
 
 
 @pytest.fixture
-def show(browser: Any, idle_pages: list[Any]) -> Iterator[Callable[..., Opened]]:
+def show(running: Running) -> Iterator[Callable[..., Opened]]:
     """Opens a page file: `show(path, "steps=3", width=1920, dark=True)`."""
     opened = []
 
     def open_page(
         path: Path, state: str = "", *, width: int = 1280, height: int = 900, dark: bool = False, ready: str = READY
     ) -> Opened:
-        page = idle_pages.pop() if idle_pages else new_page(browser)
+        page = running.idle_pages.pop() if running.idle_pages else new_page(running.browser)
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme="dark" if dark else "light")
         opened.append(Opened(page, path))
@@ -179,4 +203,4 @@ def show(browser: Any, idle_pages: list[Any]) -> Iterator[Callable[..., Opened]]
     yield open_page
     for each in opened:
         each.leave()
-        idle_pages.append(each.page)
+        running.idle_pages.append(each.page)
