@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from warplens.replay import plan_file
-from warplens.replay.plan_file import DTYPES, Argument, Fill, Kernel, ReplayPlan, Storage, Tensor, Times, Unit
+from warplens.replay.plan_file import DTYPES, Argument, Fill, Kernel, ReplayPlan, Storage, TensorView, Times, Unit
 
 
 def times(ns: int = 1000, count: int = 1) -> Times:
@@ -19,7 +19,7 @@ def tensor(
 ) -> Argument:
     """Contiguous where no stride is given."""
     steps = stride or tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))
-    return Argument("tensor", tensor=Tensor(storage, shape, steps, dtype, offset))
+    return Argument("tensor", tensor=TensorView(storage, shape, steps, dtype, offset))
 
 
 def storage(elements: int, dtype: str = "float32", fill: Fill | None = None, **facts: Any) -> Storage:

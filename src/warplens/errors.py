@@ -1,7 +1,7 @@
 """The one error root. Every expected failure has an exit code, a one-line message and, where one helps, a hint.
 
-Messages and hints name no command-line flags: `option` names the parameter that a hint is about, and the command line
-adds its own spelling of it.
+Messages and hints name no command-line flags: `options` names the parameters that a hint is about, and the command line
+adds its own spelling of them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ class WarplensError(Exception):
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str | None = None, option: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, options: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.option = option
+        self.options = options
 
 
 class FormatError(WarplensError):

@@ -110,7 +110,7 @@ def check_free(paths: Iterable[Path], *, force: bool) -> None:
         if path.is_dir():
             raise UsageError(f"{path} is a directory")
         if not force and os.path.lexists(path) and not is_stream(path):
-            raise UsageError(f"{path} already exists", hint="set force to overwrite it", option="force")
+            raise UsageError(f"{path} already exists", hint="set force to overwrite it", options=("force",))
 
 
 def check_inputs(outputs: Iterable[Path], inputs: Iterable[str | Path]) -> None:

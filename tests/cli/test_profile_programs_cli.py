@@ -108,7 +108,7 @@ def test_a_program_that_profiles_itself(tmp_path: Path, data: str) -> None:
             torch.ones(2) - 1
     """, "--data", data)  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "['aten::mul']\n"), done.stderr
-    assert "PyTorch's profiler was started by the program itself" in notes(tmp_path / "out")
+    assert "the program's own PyTorch profiler was started" in notes(tmp_path / "out")
     found = names(tmp_path / "out") if data == "trace" else {path[-1] for path in tree(tmp_path / "out") if path}
     assert "before" in found
     assert "after" not in found
@@ -254,7 +254,7 @@ def test_a_long_run_is_folded_in_pieces_inside_its_scopes(tmp_path: Path) -> Non
             while folded.pieces < 4:
                 torch.ones(2) + 1
                 time.sleep(0.01)
-            print(folded.recorded_seconds > 0, folded.skipped_seconds > 0, folded.lost)
+            print(folded.recorded_seconds > 0, folded.skipped_seconds > 0, folded.lost_pieces)
     """, "--data", "tree")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == "True True 0\n"

@@ -22,7 +22,7 @@ import pytest
 from replay_plans import listed, plan, storage, tensor, unit, value
 from support import HANG_SECONDS
 from warplens.replay import cpp, plan_file, result_file
-from warplens.replay.plan_file import Fill, KernelSource, ReplayPlan, Rest, Storage, TritonKernel, Unit
+from warplens.replay.plan_file import Fill, KernelSource, ReplayPlan, Rest, SourceKernel, Storage, Unit
 from warplens.replay.result_file import ReplayResult, UnitResult
 
 NORM = (
@@ -151,7 +151,7 @@ WRONG = (
         id="crash",
     ),
     unit("aten::relu", status="refused", reason="nothing is known of its inputs", id="refused"),
-    unit("triton_poi", id="triton", triton=TritonKernel("k.py", "triton_poi")),
+    unit("triton_poi", id="triton", triton=SourceKernel("k.py", "triton_poi")),
 )
 TEXT = "# a kernel"
 
@@ -173,6 +173,7 @@ class Run:
     described: dict[str, list[tuple[str, float]]]
     """Per unit, of each output its type and shape, and the sum of its elements."""
     text: str
+    status: int
 
     def unit(self, identity: str) -> UnitResult:
         return next(each for each in self.result.units if each.id == identity)
@@ -199,20 +200,20 @@ class Project:
         assert made.returncode == 0, made.stdout[-4000:] + made.stderr[-4000:]
         return time.monotonic() - start
 
-    def call(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def call(self, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
         command = [str(self.folder / "build" / "replay"), "--device", "cpu", *words]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS)
-        assert ran.returncode == code, ran.stderr
+        assert code is None or ran.returncode == code, ran.stderr
         return ran
 
     def run(self, *words: str) -> Run:
         output = self.folder / "result.json"
-        ran = self.call("--force", "--describe", "--max-repeats", "25", "-o", str(output), *words)
+        ran = self.call("--force", "--describe", "--max-repeats", "25", "-o", str(output), *words, code=None)
         described: dict[str, list[tuple[str, float]]] = {}
         for line in ran.stderr.splitlines():
             if found := re.fullmatch(r"(.*) gives (.*) sum (.*)", line):
                 described.setdefault(found[1], []).append((found[2], float(found[3])))
-        return Run(result_file.load(output), described, ran.stderr)
+        return Run(result_file.load(output), described, ran.stderr, ran.returncode)
 
 
 @pytest.fixture(scope="module")
@@ -289,6 +290,22 @@ def test_what_cannot_run_is_one_line(boxed: Run, identity: str, status: str, rea
     assert found.time is None
 
 
+def test_a_run_with_failed_units_ends_with_status_1_and_writes_its_result(boxed: Run) -> None:
+    failed = [each.id for each in boxed.result.units if each.status == "failed"]
+    assert boxed.status == 1
+    assert len(failed) == 5
+    assert "replay: 5 units failed: aten::no_such_op, bad argument, too" in boxed.text
+    assert boxed.text.endswith("and 2 more\n")
+    assert boxed.unit("aten::addmm").status == "done"
+
+
+def test_a_run_in_which_no_unit_ran_ends_with_status_1(project: Project) -> None:
+    run = project.run("--units", "file")
+    assert run.status == 1
+    assert run.text.endswith("replay: no unit of the plan ran\n")
+    assert run.unit("file").status == "refused"
+
+
 def test_the_result_says_what_the_plan_says(boxed: Run, project: Project) -> None:
     result = boxed.result
     assert result.plan == "plan-of.tests"
@@ -304,6 +321,7 @@ def test_the_result_says_what_the_plan_says(boxed: Run, project: Project) -> Non
 
 def test_units_can_be_picked_and_results_are_not_overwritten(project: Project) -> None:
     run = project.run("--units", "aten::cat", "--cache", "hot")
+    assert run.status == 0
     assert {each.id for each in run.result.units if each.status == "done"} == {"aten::cat"}
     assert run.unit("aten::gelu").status == "not run"
     assert run.result.cache == "hot"

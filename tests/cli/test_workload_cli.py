@@ -24,11 +24,11 @@ from warplens.capture.workloads.inputs import make_feed
 
 folder, make_iteration = sys.argv[1], run.make_iteration
 
-def noting(plan, built, place, phases):
+def noting(plan, built, worker, phases):
     with torch.no_grad():
-        logits = built.module(make_feed(plan, built, place).data).logits
-    torch.save(logits, f"{folder}/logits.{place.rank}.pt")
-    return make_iteration(plan, built, place, phases)
+        logits = built.module(make_feed(plan, built, worker).data).logits
+    torch.save(logits, f"{folder}/logits.{worker.rank}.pt")
+    return make_iteration(plan, built, worker, phases)
 
 run.make_iteration = noting
 sys.argv = ["warplens", *sys.argv[2:]]
@@ -99,8 +99,8 @@ def test_the_shape_log_has_every_timed_iteration_and_is_not_overwritten(
     [
         (("gpt2", "--new-tokens", "3"), 2, "generates no tokens", "the mode infer"),
         (("gpt2", "--tp", "2"), 2, "runs on one device", "vicuna-7b"),
-        (("gpt2", *TINY, "--cuda-graph"), 2, "cuda_graph needs a GPU", "CPU"),
-        (("gpt2", *TINY, "--prompt-tokens", "65"), 2, "knows 64 positions", "--prompt-tokens"),
+        (("gpt2", *TINY, "--cuda-graph"), 2, "cuda_graph needs a GPU", "omit it on a CPU: --cuda-graph"),
+        (("gpt2", *TINY, "--prompt-tokens", "65"), 2, "has 64 positions", "use fewer tokens: --prompt-tokens"),
         (("vicuna-7b", *TINY, "--tp", "2"), 2, "without torchrun", "torchrun --nproc-per-node 2 -m warplens workload"),
         (("gpt2", "--device", "cpu", "--weights", "./nowhere"), 1, "is not a folder", "config.json"),
         (("gpt2", *TINY, "--shape-log", "/nowhere/x.jsonl"), 2, "folder does not exist", ""),
@@ -160,9 +160,9 @@ def test_two_ranks_say_what_one_says(torch: Any, tmp_path: Path, capsys: pytest.
     from warplens.capture.workloads.build import build
     from warplens.capture.workloads.inputs import make_feed
     from warplens.capture.workloads.options import WorkloadOptions, resolve
-    from warplens.capture.workloads.place import Place
+    from warplens.capture.workloads.worker import Worker
 
-    plan, here = resolve(WorkloadOptions("vicuna-7b", tiny=True), default_dtype="float32"), Place(torch.device("cpu"))
+    plan, here = resolve(WorkloadOptions("vicuna-7b", tiny=True), default_dtype="float32"), Worker(torch.device("cpu"))
     alone = build(plan, here)
     with torch.no_grad():
         expected = alone.module(make_feed(plan, alone, here).data).logits

@@ -10,19 +10,23 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import warplens
 from support import HANG_SECONDS
 from warplens.capture import environment
 from warplens.capture.bundle import Staging, of_rank
 from warplens.capture.masking import masked, without_secrets
 from warplens.capture.odd_names import PLAIN, OddNames
+from warplens.capture.plan import PlanOptions, RecordingPlan
 from warplens.capture.steps import StepMarks
 from warplens.capture.ticker import Ticker
 from warplens.capture.tree_process import TreeProcess
+from warplens.errors import UsageError
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -126,7 +130,7 @@ def test_a_piece_that_cannot_be_folded_is_told_and_the_others_are_kept(tmp_path:
         trace.write_text(text)
         folder.add(trace, 1.0)
     folder.finish()
-    assert (folder.pieces, folder.lost) == (3, 1)
+    assert (folder.pieces, folder.lost_pieces) == (3, 1)
     assert "1 of 3 pieces of the recording could not be folded: json.decoder.JSONDecodeError" in folder.notes()[0]
     assert [path.name for path in staging.folder.iterdir()] == ["tree.hatchet.gz"]
 
@@ -210,3 +214,16 @@ def test_the_programs_own_marks_take_the_place_of_the_optimizers(marks: tuple[St
         optimizer.step()  # two of these to an iteration
         steps.mark()
     assert len(heard) == 2 + 0 + 1 + 1, "the first iteration was the optimizer's, before the program spoke for itself"
+
+
+def test_options_of_a_recording_are_the_fields_of_its_plan() -> None:
+    assert set(PlanOptions.__annotations__) == {field.name for field in fields(RecordingPlan)}
+
+
+def test_an_unknown_option_of_a_decorated_function_is_refused_at_once() -> None:
+    options: Any = {"stakcs": True}
+    with pytest.raises(UsageError, match="no option 'stakcs'") as refused:
+        warplens.profile(**options)
+    assert "stacks" in (refused.value.hint or "")
+    with pytest.raises(UsageError, match="no data 'forest'"):
+        warplens.profile(data="forest")

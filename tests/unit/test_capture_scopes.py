@@ -125,11 +125,11 @@ def test_a_metric_must_be_a_number(recorder: Recorder) -> None:
 
 
 def test_what_is_no_finite_number_is_left_out_and_counted(recorder: Recorder) -> None:
-    scopes.take_left_out()
+    scopes.take_omitted_count()
     with scope("s", {"flops": 1, "loss": math.nan, "ratio": -math.inf}):
         pass
     assert recorder.heard[0][2] == {"flops": 1.0}
-    assert (scopes.take_left_out(), scopes.take_left_out()) == (2, 0)
+    assert (scopes.take_omitted_count(), scopes.take_omitted_count()) == (2, 0)
 
 
 def test_numbers_of_numpy_are_numbers(recorder: Recorder) -> None:

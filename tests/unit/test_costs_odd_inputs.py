@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cost_calls import Argument, bf16, is_sound, tensor
 from warplens.costs import Call, assumed_pointwise, cost_of, parse_call
-from warplens.costs.attention import Attention
+from warplens.costs.attention import AttentionOp
 from warplens.costs.convolution import Convolution
 from warplens.costs.gemm import FusedExperts, Gemm, GroupedGemm
 from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, SelectedRows
@@ -37,7 +37,7 @@ PLAUSIBLE: dict[type, Callable[[Any], list[Argument]]] = {
     Gemm: lambda _: [SQUARE] * 3,
     GroupedGemm: lambda _: [SQUARE, bf16(2, 8, 3)],
     FusedExperts: lambda _: [SQUARE, bf16(4, 6, 8), bf16(4, 8, 6), SQUARE, tensor("int32", 8, 2)],
-    Attention: lambda family: [tensor("int32", 3)] * 11 + ["True"] * 8 if family.order == "nhd" else [IMAGE] * 20,
+    AttentionOp: lambda family: [tensor("int32", 3)] * 11 + ["True"] * 8 if family.order == "nhd" else [IMAGE] * 20,
     Convolution: _convolution,
     Pointwise: lambda family: [SQUARE] * family.inputs,
     ByteStream: lambda _: [IMAGE] * 9,
@@ -59,7 +59,7 @@ PLAUSIBLE: dict[type, Callable[[Any], list[Argument]]] = {
 def test_plausible_arguments_have_a_cost(op: str) -> None:
     family = OPS[op]
     args = PLAUSIBLE[type(family)](family)
-    if isinstance(family, Attention) and family.order == "nhd":
+    if isinstance(family, AttentionOp) and family.order == "nhd":
         args[family.q : family.q + 3] = [bf16(30, 4, 8)] * 3
     found = cost_of(Call(op, tuple(args)))
     assert found is not None and is_sound(found) and found.bytes > 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import fields
 
-from warplens.costs.attention import Attention
+from warplens.costs.attention import AttentionOp
 from warplens.costs.convolution import Convolution
 from warplens.costs.gemm import Gemm, GroupedGemm
 from warplens.costs.indexing import AddedRows, Elements, EmbeddingBackward, SelectedRows
@@ -28,7 +28,7 @@ ROLES: dict[type, dict[str, set[str]]] = {
         "out_dtype": {"out_dtype"},
     },
     GroupedGemm: {"offsets": {"offs"}, "bias": {"bias"}, "out_dtype": {"out_dtype"}},
-    Attention: {
+    AttentionOp: {
         "q": {"query"},
         "causal": {"is_causal"},
         "bias": {"attn_bias", "attn_mask", "bias"},
@@ -99,7 +99,7 @@ def test_every_number_of_a_family_has_its_role_checked() -> None:
     """A new field that is an argument's number must be added above."""
     checked = {kind: set(roles) for kind, roles in ROLES.items()}
     not_places = {
-        Gemm: {"b_is_nk", "out", "scales"}, GroupedGemm: {"scales"}, Attention: {"order", "backward", "aligned"},
+        Gemm: {"b_is_nk", "out", "scales"}, GroupedGemm: {"scales"}, AttentionOp: {"order", "backward", "aligned"},
         Convolution: {"always_transposed"}, Elements: {"sides", "adds"},
         Reduction: {"results", "flop", "family", "sums"}, MultiTensor: {"reads", "writes", "flop", "family", "note"},
     }  # fmt: skip
@@ -107,7 +107,7 @@ def test_every_number_of_a_family_has_its_role_checked() -> None:
         assert roles | not_places.get(kind, set()) == {field.name for field in fields(kind)}, kind
 
 
-@pytest.mark.parametrize("name", [name for name, family in ATEN.items() if isinstance(family, Attention)])
+@pytest.mark.parametrize("name", [name for name, family in ATEN.items() if isinstance(family, AttentionOp)])
 def test_keys_and_values_follow_the_queries(name: str) -> None:
     first = ATEN[name].q
     assert [names_at(name, first + place) for place in range(3)] == [{"query"}, {"key"}, {"value"}]

@@ -249,7 +249,7 @@ def test_a_sampled_meter_goes_on_by_itself_until_it_is_closed() -> None:
         return float(next(seconds))
 
     meter = SampledMeter("Old GPU", "GPU-old", lambda: 100.0, clock=clock)
-    assert meter.joules() == 100
+    assert meter.joules() >= 100  # more where the thread has already sampled
     for _ in range(5):  # two of them are not the thread's
         assert samples.acquire(timeout=HANG_SECONDS)
     meter.close()

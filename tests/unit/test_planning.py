@@ -16,14 +16,14 @@ from warplens.analyses.units.calls import unit_calls
 from warplens.planning import make_plan
 from warplens.planning.arguments import CallBuilder, build
 from warplens.planning.families import with_families
-from warplens.planning.recorded import from_arguments
+from warplens.planning.recorded import TracedCall, from_arguments
 from warplens.planning.reuse import by_storage, reuse_distances
 from warplens.planning.schemas import parse_schema
 from warplens.planning.triton_units import index_bound
 from warplens.planning.units import with_reuse
 from warplens.readers.kineto.triton_calls import triton_calls
 from warplens.replay import plan_file, records
-from warplens.replay.plan_file import READY, Argument, Kernel, ReplayPlan, Storage, Tensor, Times, Unit
+from warplens.replay.plan_file import READY, Argument, Kernel, ReplayPlan, Storage, TensorView, Times, Unit
 
 INPUTS = {
     "Input Dims": [[4, 8], [8, 2]],
@@ -255,7 +255,7 @@ def test_lookups_stay_below_the_bound_that_the_source_asserts() -> None:
 
 def shaped(identity: str, *shapes: tuple[int, ...]) -> Unit:
     times = Times(1, 1, 1, 1, 1, 1)
-    arguments = tuple(Argument("tensor", tensor=Tensor(0, shape, shape, "float32")) for shape in shapes)
+    arguments = tuple(Argument("tensor", tensor=TensorView(0, shape, shape, "float32")) for shape in shapes)
     return Unit(identity, "aten::bmm", (Kernel("k", "kernel", times),), 1, times, "", arguments=arguments)
 
 
@@ -308,7 +308,7 @@ def a_plan() -> dict[str, Any]:
     times = Times(1000, 1000, 1000, 1000, 1000, 1000)
     unit = Unit(
         "u1", "aten::relu", (Kernel("k", "kernel", times, grid=(1, 1, 1)),), 1, times, "ATen op",
-        arguments=(Argument("tensor", tensor=Tensor(0, (4,), (1,), "float32")),), storages=(Storage(16, "float32"),),
+        arguments=(Argument("tensor", tensor=TensorView(0, (4,), (1,), "float32")),), storages=(Storage(16, "float32"),),
     )  # fmt: skip
     return plan_file.to_json(ReplayPlan("t.json", "", 1000, 1000, (unit,)))
 
@@ -383,8 +383,8 @@ def test_reuse_is_told_of_the_right_storage_where_one_lies_in_host_memory() -> N
     """A copy to the host: its first storage is no part of what the GPU touched."""
     schema = "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"
     inputs = '[[1, 7, 0, 4, 4, "cpu"], [2, 8, 0, 4, 4, "cuda:0"], false]'
-    row = {"inputs": inputs, "input_shapes": "[[4], [4], []]", "input_strides": "[[1], [1], []]",
-           "input_types": '["Tensor(float)", "Tensor(float)", "Bool"]'}  # fmt: skip
+    types = '["Tensor(float)", "Tensor(float)", "Bool"]'
+    row = TracedCall(schema, inputs, "[[4], [4], []]", types, "[[1], [1], []]", kernel_file="", tensor_range="")
     known = parse_schema(schema)
     assert known is not None
     call = CallBuilder("copy_", {}, ())

@@ -11,7 +11,7 @@ import pytest
 
 from warplens.planning.arguments import CallBuilder, NotReplayable, build, choose
 from warplens.planning.fills import fill_of
-from warplens.planning.recorded import Recorded, RecordedTensor, contiguous, from_arguments, from_spec
+from warplens.planning.recorded import Recorded, RecordedTensor, TracedCall, contiguous, from_arguments, from_spec
 from warplens.planning.schemas import overloads, parse_schema
 from warplens.replay.plan_file import Argument, Fill
 
@@ -118,7 +118,7 @@ def test_lists_take_their_dtype_from_the_kernel() -> None:
     [
         ("aten::_foreach_mul_", (([], "TensorList", ""), number("0.9")), "more than 30 tensors"),
         ("aten::index", (tensor(4, 4), NOTHING), "'indices' are not recorded"),
-        ("mine::secret", (tensor(4),), "there is no known schema of mine::secret"),
+        ("mine::secret", (tensor(4),), "the schema of mine::secret is not known"),
         ("aten::mm", (tensor(4), number("1")), "match no overload of aten::mm"),
     ],
 )
@@ -127,9 +127,8 @@ def test_what_cannot_be_rebuilt_says_why(op: str, values: tuple[Any, ...], reaso
         built(op, *values)
 
 
-def node(schema: str, inputs: list[Any], shapes: list[Any], types: list[str], strides: list[Any]) -> dict[str, str]:
-    facts = {"inputs": inputs, "input_shapes": shapes, "input_types": types, "input_strides": strides}
-    return {"schema": schema, "tensor_range": "", "kernel_file": ""} | {key: json.dumps(v) for key, v in facts.items()}
+def node(schema: str, inputs: list[Any], shapes: list[Any], types: list[str], strides: list[Any]) -> TracedCall:
+    return TracedCall(schema, *map(json.dumps, (inputs, shapes, types, strides)), kernel_file="", tensor_range="")
 
 
 def test_an_execution_trace_gives_storages_offsets_devices_and_texts() -> None:
@@ -141,7 +140,7 @@ def test_an_execution_trace_gives_storages_offsets_devices_and_texts() -> None:
         [[3, 1], [3, 1], []],
     )
     found = from_arguments(row, ())
-    schema = parse_schema(row["schema"])
+    schema = parse_schema(row.schema)
     assert schema is not None
     call = CallBuilder("add_", {}, ())
     arguments = build(schema, found, call)
@@ -212,7 +211,7 @@ def test_an_index_takes_the_side_its_dim_names() -> None:
     }
     index = RecordedTensor((3,), "int64", (1,))
     assert fill_of("index_select", "index", index, known).high == 9
-    assert fill_of("index", "indices", index, known, place=0).high == 7
+    assert fill_of("index", "indices", index, known, position=0).high == 7
 
 
 def held(*shape: int, dtype: str = "float32") -> RecordedTensor:
@@ -245,7 +244,7 @@ def test_a_mask_is_true_as_often_as_there_are_values_for_it() -> None:
 def test_a_mask_takes_as_many_sides_as_it_has() -> None:
     index = held(4, dtype="int64")
     listed = Recorded("tensors", tensors=(held(6, 5, dtype="bool"), index))
-    assert fill_of("index", "indices", index, {"self": one(6, 5, 7), "indices": listed}, place=1).high == 7
+    assert fill_of("index", "indices", index, {"self": one(6, 5, 7), "indices": listed}, position=1).high == 7
 
 
 def test_sequence_lengths_add_up_to_the_rows_there_are() -> None:

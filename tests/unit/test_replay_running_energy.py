@@ -13,7 +13,7 @@ from warplens.replay import plan_file, result_file
 from warplens.replay.result_file import Energy, MeterFacts, Time, UnitResult
 from warplens.replay.running import supervisor, wire
 from warplens.replay.running.options import RunOptions
-from warplens.replay.running.process import Gone
+from warplens.replay.running.process import WorkerGone
 from warplens.replay.running.unit_results import unit_result
 
 METER = MeterFacts("a meter", 0.1, 100.0)
@@ -34,11 +34,11 @@ class MadeUpWorker:
         self._units = {unit.id: unit for unit in plan_file.load(Path(job.plan)).units}
         self._answers: list[Any] = [wire.Hello("NVIDIA Made-up", has_meter=True)]
 
-    def send(self, task: wire.Do) -> None:
+    def send(self, task: wire.UnitTask) -> None:
         self.told.append((task.unit, task.energy))
         done = unit_result(self._units[task.unit], result_file.DONE)
         if task.energy and task.unit == "u2":
-            self._answers.append(Gone("it crashed"))
+            self._answers.append(WorkerGone("it crashed"))
         elif task.energy:
             self._answers.append(wire.Answer(replace(done, energy=energy(0.5), notes=("looped",)), meter=METER))
         else:
@@ -46,7 +46,7 @@ class MadeUpWorker:
 
     def receive(self, seconds: float) -> Any:
         answer = self._answers.pop(0)
-        if isinstance(answer, Gone):
+        if isinstance(answer, WorkerGone):
             raise answer
         return answer
 

@@ -112,7 +112,7 @@ def test_an_unknown_dtype_is_one_line() -> None:
 
 
 def test_an_empty_range_of_whole_numbers_is_one_line() -> None:
-    with pytest.raises(BadUnit, match="there is no integer from 5"):
+    with pytest.raises(BadUnit, match="no integer is at least 5"):
         filled(4, "int64", Fill("integers", 5, 5))
 
 

@@ -172,15 +172,15 @@ def test_the_first_choice_that_launches_the_right_kernels_is_taken(monkeypatch: 
     def refuses(inputs: Inputs) -> Any:
         raise ValueError("no")
 
-    found = choosing.ways([lambda _: lambda: None, refuses, lambda _: lambda: None], inputs, lambda: None)
+    found = choosing.working_calls([lambda _: lambda: None, refuses, lambda _: lambda: None], inputs, lambda: None)
     assert len(found) == 2
     rows = {0: (Launched("other", "kernel", 1),), 1: (Launched("gemm<128>", "kernel", 1, (4, 1, 1)),)}
     monkeypatch.setattr(kernels, "record", lambda body, folder: rows)
-    assert choosing.first_like_the_trace(found, made, inputs, Path()) is found[1]
+    assert choosing.first_matching_trace(found, made, inputs, Path()) is found[1]
     monkeypatch.setattr(kernels, "record", lambda body, folder: {0: rows[0], 1: rows[0]})
-    assert choosing.first_like_the_trace(found, made, inputs, Path()) is found[0]
+    assert choosing.first_matching_trace(found, made, inputs, Path()) is found[0]
     with pytest.raises(ValueError, match="no"):
-        choosing.ways([refuses], inputs, lambda: None)
+        choosing.working_calls([refuses], inputs, lambda: None)
 
 
 def test_storages_are_warm_or_cold_as_they_were_in_the_run() -> None:

@@ -21,7 +21,7 @@ from replay_plans import add, choice, plan, saved, storage, tensor, unit, value
 from support import HANG_SECONDS
 from warplens.errors import FormatError, UsageError, WarplensError
 from warplens.replay import plan_file, result_file
-from warplens.replay.plan_file import Fill, Gpu, KernelSource, Rest, TritonKernel, Unit
+from warplens.replay.plan_file import Fill, KernelSource, Rest, SourceKernel, TracedGpu, Unit
 from warplens.replay.result_file import ReplayResult, UnitResult
 from warplens.replay.running import supervisor
 from warplens.replay.running.journal import partial_path
@@ -139,7 +139,7 @@ def test_one_bad_unit_of_each_kind_ends_nothing(tmp_path: Path) -> None:
         unit("aten::mm", id="left", status="left out", reason="beyond --cover"),
     ]
     told: list[Progress] = []
-    path = saved(tmp_path, *units, rest=(Rest("k", "kernel", 2, 500, "no op"),), gpus=(Gpu("Some GPU"),))
+    path = saved(tmp_path, *units, rest=(Rest("k", "kernel", 2, 500, "no op"),), gpus=(TracedGpu("Some GPU"),))
     options = replace(CPU, imports=("replaytest_ops",))
     result = run_plan(path, tmp_path / "result.json", options, told.append)
 
@@ -385,7 +385,7 @@ def test_a_result_of_another_device_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_a_plan_without_a_gpu_says_how_to_do_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with pytest.raises(WarplensError, match="there is no GPU that PyTorch can use") as caught:
+    with pytest.raises(WarplensError, match="PyTorch sees no GPU") as caught:
         run(tmp_path, add(), options=RunOptions())
     assert caught.value.hint is not None
     assert "the device cpu" in caught.value.hint
@@ -438,7 +438,7 @@ def test_a_damaged_plan_is_one_clear_error(tmp_path: Path) -> None:
 def test_source_in_a_plan_does_not_run_unless_allowed(tmp_path: Path) -> None:
     text = f"open({str(tmp_path / 'ran')!r}, 'w')"
     sources = {"s": KernelSource(text, hashlib.sha256(text.encode()).hexdigest())}
-    generated = unit("triton_poi", id="generated", triton=TritonKernel("s", "triton_poi"))
+    generated = unit("triton_poi", id="generated", triton=SourceKernel("s", "triton_poi"))
     path = saved(tmp_path, generated, sources=sources)
     for options, reason in (
         (CPU, "it contains source code, which runs only if it is allowed (option allow_source)"),

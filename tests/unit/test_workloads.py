@@ -19,17 +19,25 @@ from typing import Any
 import pytest
 
 from warplens.capture import scopes
-from warplens.capture.workloads import MODEL_NAMES, WorkloadOptions, memory, place, run_workload, weights
+from warplens.capture.workloads import MODEL_NAMES, WorkloadOptions, memory, run_workload, weights, worker
 from warplens.capture.workloads.build import Built, build
 from warplens.capture.workloads.generate import StaticDecoder
 from warplens.capture.workloads.inputs import make_feed
 from warplens.capture.workloads.models import find_model
-from warplens.capture.workloads.options import WorkloadPlan, arguments, check, resolve, torchrun_command
+from warplens.capture.workloads.options import WorkloadPlan, check, resolve
 from warplens.capture.workloads.phases import PhaseScopes
-from warplens.capture.workloads.place import Place, Ranks, check_ranks, choose_device, gpu_trouble, read_ranks, runs_on
 from warplens.capture.workloads.run import make_iteration
 from warplens.capture.workloads.shape_log import ShapeLog
 from warplens.capture.workloads.troubles import explained
+from warplens.capture.workloads.worker import (
+    Ranks,
+    Worker,
+    check_ranks,
+    choose_device,
+    gpu_trouble,
+    read_ranks,
+    runs_on,
+)
 from warplens.cli.recording import workload as verb
 from warplens.errors import UsageError, WarplensError
 
@@ -53,8 +61,8 @@ def tiny(model: str, **options: Any) -> WorkloadPlan:
     return resolve(WorkloadOptions(model, tiny=True, device="cpu", **options), default_dtype="float32")
 
 
-def built_on_cpu(torch: Any, plan: WorkloadPlan) -> tuple[Built, Place]:
-    here = Place(torch.device("cpu"))
+def built_on_cpu(torch: Any, plan: WorkloadPlan) -> tuple[Built, Worker]:
+    here = Worker(torch.device("cpu"))
     return build(plan, here), here
 
 
@@ -72,7 +80,7 @@ def built_on_cpu(torch: Any, plan: WorkloadPlan) -> tuple[Built, Place]:
         (WorkloadOptions("vicuna-7b", tp=2, cuda_graph=True), "exclude each other"),
         (WorkloadOptions("bloom-560m", cuda_graph=True, mode="train"), "on the host"),
         (WorkloadOptions("gpt2", shape_log="x", compile=True), "cannot see calls"),
-        (WorkloadOptions("gpt3"), "there is no model"),
+        (WorkloadOptions("gpt3"), "no model"),
     ],
 )
 def test_options_that_cannot_go_together_are_refused_with_a_hint(options: WorkloadOptions, words: str) -> None:
@@ -89,7 +97,7 @@ def test_loss_scaling_is_refused_in_a_graph_also_where_fp16_is_only_the_default(
 
 def test_the_options_of_a_run_read_as_they_were_typed() -> None:
     options = WorkloadOptions("vicuna-7b", tiny=True, tp=2, prompt_tokens=9, shape_log="a b.jsonl")
-    assert arguments(options) == [
+    assert verb.typed_arguments(options) == [
         "vicuna-7b",
         "--tiny",
         "--prompt-tokens",
@@ -100,7 +108,7 @@ def test_the_options_of_a_run_read_as_they_were_typed() -> None:
         "a b.jsonl",
     ]
     command = "torchrun --nproc-per-node 2 -m warplens workload vicuna-7b --tiny --prompt-tokens 9 --tp 2"
-    assert torchrun_command(options) == f"{command} --shape-log 'a b.jsonl'"
+    assert verb.torchrun_command(options) == f"{command} --shape-log 'a b.jsonl'"
 
 
 def fake_torch(*, cuda: str | None = None, hip: str | None = None, available: bool = False) -> Any:
@@ -158,7 +166,7 @@ def test_a_build_runs_on_its_own_generation_and_its_ptx_on_later_ones() -> None:
 
 
 def test_only_a_tiny_model_falls_back_to_the_cpu_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "gpu_trouble", lambda torch: WarplensError("no GPU visible", hint="--tiny"))
+    monkeypatch.setattr(worker, "gpu_trouble", lambda torch: WarplensError("no GPU visible", hint="use tiny"))
     said: list[str] = []
     assert choose_device(None, WorkloadOptions("gpt2", tiny=True), said.append) == "cpu"
     assert said == ["no GPU visible: the tiny model runs on the CPU"]
@@ -178,7 +186,7 @@ def test_ranks_and_gpus_must_be_as_many_as_tp_asks_for() -> None:
         check_ranks(WorkloadOptions("vicuna-7b", tp=2), two, gpus=1)
     with pytest.raises(UsageError, match="without torchrun") as refused:
         check_ranks(WorkloadOptions("vicuna-7b", tp=2), Ranks(), gpus=None)
-    assert refused.value.hint == "torchrun --nproc-per-node 2 -m warplens workload vicuna-7b --tp 2"
+    assert refused.value.hint == "start it with torchrun, 2 processes"
     with pytest.raises(UsageError, match="2 ranks were started"):
         check_ranks(WorkloadOptions("gpt2"), two, gpus=8)
     with pytest.raises(UsageError, match="not a number"):
@@ -404,8 +412,9 @@ def test_too_little_memory_is_said_before_anything_is_built(torch: Any, monkeypa
     monkeypatch.setattr(memory, "free_ram", lambda: 2**30)
     plan = resolve(WorkloadOptions("vicuna-7b", device="cpu"), default_dtype="float32")
     with pytest.raises(WarplensError, match=r"needs at least 25\.\d GiB, and 1\.0 GiB are free") as refused:
-        build(plan, Place(torch.device("cpu")))
-    assert "--tp 2" in (refused.value.hint or "")
+        build(plan, Worker(torch.device("cpu")))
+    assert "tp 2 over more GPUs" in (refused.value.hint or "")
+    assert refused.value.options == ("prompt_tokens", "dtype", "tp", "tiny")
 
 
 def test_running_out_of_memory_and_failing_to_compile_become_one_line(torch: Any) -> None:
@@ -414,7 +423,9 @@ def test_running_out_of_memory_and_failing_to_compile_become_one_line(torch: Any
     plan = tiny("gpt2")
     with pytest.raises(WarplensError, match="out of GPU memory: tried") as refused, explained(plan):
         raise torch.cuda.OutOfMemoryError("tried to allocate 2 GiB\nmore")
-    assert "--batch" in (refused.value.hint or "")
+    assert "a smaller batch" in (refused.value.hint or "")
+    assert "--" not in (refused.value.hint or "")
+    assert refused.value.options[0] == "batch"
     with pytest.raises(WarplensError, match=r"torch\.compile failed"), explained(plan):
         raise BackendCompilerFailed(lambda: None, RuntimeError("no compiler"), None)
     with pytest.raises(RuntimeError, match="something else"), explained(plan):

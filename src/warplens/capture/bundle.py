@@ -41,15 +41,15 @@ class Staging:
         self._force = force
         try:
             _check_free(target, force=force)
-            self.folder = _made_aside(self.target)
+            self.folder = _staging_folder(self.target)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot write {target}: {getattr(error, 'strerror', None) or error}") from None
 
     def path(self, name: str) -> Path:
         """Where a file of the bundle is to be written."""
-        place = self.folder / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        return place
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
 
     def write_json(self, name: str, value: Any) -> None:
         self.path(name).write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
@@ -81,11 +81,11 @@ class Staging:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _renamed(self) -> Path:
-        for place in _names(self.target):
+        for path in _names(self.target):
             try:
-                return self.folder.rename(place)
+                return self.folder.rename(path)
             except OSError:
-                if not place.exists():
+                if not path.exists():
                     raise
         raise AssertionError("names do not end")
 
@@ -116,10 +116,10 @@ def is_bundle(path: Path) -> bool:
 
 def _is_manifest(text: bytes) -> bool:
     try:
-        found = json.loads(text)
+        manifest = json.loads(text)
     except ValueError:
         return False
-    return isinstance(found, dict) and found.get("format") == FORMAT
+    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 
 
 def _check_free(target: Path, *, force: bool) -> None:
@@ -133,8 +133,8 @@ def _check_free(target: Path, *, force: bool) -> None:
         )
 
 
-def _made_aside(target: Path) -> Path:
-    """A directory of this run's own beside the bundle; processes in other containers may have the same number."""
+def _staging_folder(target: Path) -> Path:
+    """A directory of this run's own next to the bundle; processes in other containers may have the same number."""
     target.parent.mkdir(parents=True, exist_ok=True)
     for number in itertools.count(os.getpid()):
         folder = target.with_name(f"{target.name}.partial-{number}")
@@ -153,7 +153,7 @@ def _names(target: Path) -> Iterator[Path]:
 
 def free_name(target: Path) -> Path:
     """The target, or the first of x-2, x-3 … that does not exist."""
-    return next(place for place in _names(target) if not place.exists())
+    return next(path for path in _names(target) if not path.exists())
 
 
 def of_rank(path: Path, rank: int, world: int) -> Path:
@@ -165,10 +165,10 @@ def of_rank(path: Path, rank: int, world: int) -> Path:
 
 def _reserved(target: Path) -> Path:
     """The first name that no other file has; an empty file holds it from now on."""
-    for place in _names(target):
+    for path in _names(target):
         with contextlib.suppress(FileExistsError):
-            place.open("xb").close()
-            return place
+            path.open("xb").close()
+            return path
     raise AssertionError("names do not end")
 
 
@@ -204,12 +204,12 @@ def compress(source: Path, target: Path, renames: Sequence[tuple[bytes, bytes]] 
 def _blocks(stream: BinaryIO, renames: Sequence[tuple[bytes, bytes]]) -> Iterator[bytes]:
     # What may be the beginning of a text to replace waits for the next block.
     longest = max((len(old) for old, _ in renames), default=1)
-    kept = b""
+    pending = b""
     while block := stream.read(BLOCK):
-        text = kept + block
+        text = pending + block
         for old, new in renames:
             text = text.replace(old, new)
-        place = max(0, len(text) - longest + 1)
-        kept = text[place:]
-        yield text[:place]
-    yield kept
+        end = max(0, len(text) - longest + 1)
+        pending = text[end:]
+        yield text[:end]
+    yield pending

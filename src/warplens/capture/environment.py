@@ -34,7 +34,7 @@ DEVICE_FACTS: Final = (
 
 def facts() -> dict[str, Any]:
     """What is known of the machine now; a part that cannot be asked is left out."""
-    known: dict[str, Any] = {
+    machine: dict[str, Any] = {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "cpus": os.cpu_count(),
@@ -44,18 +44,18 @@ def facts() -> dict[str, Any]:
     # Only what the program itself has loaded: asking must not start a framework that it does not use.
     torch = sys.modules.get("torch")
     if torch is not None:
-        known["torch"] = torch_facts(torch)
-    return known
+        machine["torch"] = torch_facts(torch)
+    return machine
 
 
 def versions() -> dict[str, str]:
-    found = {}
+    installed = {}
     for package in PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            installed[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def variables() -> dict[str, str]:
@@ -77,8 +77,8 @@ def seconds_from(variable: str, default: float) -> float:
 
 
 def torch_facts(torch: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"cuda": torch.version.cuda, "hip": getattr(torch.version, "hip", None)}
-    found["settings"] = {name: value for name in ATTRIBUTES if (value := _value(torch, name)) is not None}
+    facts: dict[str, Any] = {"cuda": torch.version.cuda, "hip": getattr(torch.version, "hip", None)}
+    facts["settings"] = {name: value for name in ATTRIBUTES if (value := _value(torch, name)) is not None}
     for name in (*CALLS, *ONLY_READ):
         function = _value(torch, name)
         try:
@@ -86,9 +86,9 @@ def torch_facts(torch: Any) -> dict[str, Any]:
         except Exception:  # noqa: BLE001 - a build without that part; each raises its own
             continue
         if value is not None:
-            found["settings"][name] = value if isinstance(value, (bool, int, float, str)) else str(value)
-    found["devices"] = _devices(torch)
-    return found
+            facts["settings"][name] = value if isinstance(value, (bool, int, float, str)) else str(value)
+    facts["devices"] = _devices(torch)
+    return facts
 
 
 def _value(torch: Any, path: str) -> Any:
@@ -110,8 +110,8 @@ def _devices(torch: Any) -> list[dict[str, Any]]:
     listed = []
     for index in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(index)
-        known = {name: getattr(properties, name) for name in DEVICE_FACTS if hasattr(properties, name)}
-        listed.append({"index": index, **known})
+        device_facts = {name: getattr(properties, name) for name in DEVICE_FACTS if hasattr(properties, name)}
+        listed.append({"index": index, **device_facts})
     return listed
 
 

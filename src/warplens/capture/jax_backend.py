@@ -10,7 +10,7 @@ from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
-from warplens.capture.windows import Window
+from warplens.capture.windows import StepWindow
 from warplens.errors import UsageError, WarplensError
 
 CANNOT_PAUSE: Final = "JAX's profiler cannot pause: everything was recorded"
@@ -32,7 +32,7 @@ class JaxBackend:
             raise WarplensError("JAX is not installed here", hint="pip install jax, or use the backend torch") from None
         self._jax = jax
         self._folder = staging.path("jax")
-        self._window = Window(plan)
+        self._window = StepWindow(plan)
         self._is_recording = False
         self._mark: Any = None
         self._has_metrics = False
@@ -58,7 +58,7 @@ class JaxBackend:
         elif change == "close":
             self._end()
         if self._is_recording:
-            self._mark = self._jax.profiler.StepTraceAnnotation("step", step_num=self._window.seen)
+            self._mark = self._jax.profiler.StepTraceAnnotation("step", step_num=self._window.steps_seen)
             self._mark.__enter__()
 
     def stop(self) -> BackendFacts:
@@ -72,7 +72,7 @@ class JaxBackend:
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._has_metrics:
             self.notes.append("JAX's profiler keeps the names of scopes, not their metrics")
-        return BackendFacts(self._window.seen, self._jax.default_backend() == "gpu")
+        return BackendFacts(self._window.steps_seen, self._jax.default_backend() == "gpu")
 
     def forget(self) -> None:
         """In a forked child: the recording is the parent's."""

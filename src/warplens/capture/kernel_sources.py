@@ -35,11 +35,11 @@ def copy_inductor_sources(staging: Staging) -> int:
 
 
 def _named(trace: Path) -> set[str]:
-    found: set[bytes] = set()
+    quoted_names: set[bytes] = set()
     with gzip.open(trace, "rb") as stream:
         tail = b""
         while block := stream.read(1 << 22):
             text = tail + block
-            found.update(KERNEL_FILE.findall(text))
+            quoted_names.update(KERNEL_FILE.findall(text))
             tail = text[-4096:]
-    return {json.loads(quoted) for quoted in found}
+    return {json.loads(quoted) for quoted in quoted_names}

@@ -50,49 +50,49 @@ class ProgramOutcome:
 
 def script(path: str, args: Sequence[str]) -> Program:
     """`python path args…`."""
-    place = Path(path)
+    script_path = Path(path)
     try:
-        text = place.read_bytes()
+        text = script_path.read_bytes()
     except (OSError, ValueError) as error:
         hint = "give a script, a module or a workload"
         raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}", hint=hint) from None
-    # The program may change its directory and still ask where it lies.
-    file = str(place.absolute())
+    # The program may change its directory and still read `__file__`.
+    file = str(script_path.absolute())
 
     def run() -> int:
         sys.argv = [path, *args]
-        _put_first(str(place.resolve().parent))
+        _put_first(str(script_path.resolve().parent))
         _execute(compile(text, file, "exec", dont_inherit=True), file, None)
         return 0
 
-    return Program(place.stem, text.decode("utf-8", "replace"), run)
+    return Program(script_path.stem, text.decode("utf-8", "replace"), run)
 
 
 def module(name: str, args: Sequence[str]) -> Program:
     """`python -m name args…`."""
     _put_first(str(Path.cwd()))
-    found = _found(name)
-    if found is not None and found.submodule_search_locations is not None:
-        found = _found(f"{name}.__main__")
-        if found is None:
+    spec = _module_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = _module_spec(f"{name}.__main__")
+        if spec is None:
             raise UsageError(f"{name!r} is a package without a __main__, and cannot be run")
-    code = getattr(found.loader, "get_code", lambda _: None)(found.name) if found is not None else None
-    if found is None or code is None:
-        raise UsageError(f"no module {name!r}" + (" with Python code" if found else ""))
+    code = getattr(spec.loader, "get_code", lambda _: None)(spec.name) if spec is not None else None
+    if spec is None or code is None:
+        raise UsageError(f"no module {name!r}" + (" with Python code" if spec else ""))
     text = ""
-    if found.origin:
+    if spec.origin:
         with contextlib.suppress(OSError):
-            text = Path(found.origin).read_text(encoding="utf-8", errors="replace")
+            text = Path(spec.origin).read_text(encoding="utf-8", errors="replace")
 
     def run() -> int:
-        sys.argv = [found.origin or name, *args]
-        _execute(code, found.origin, found)
+        sys.argv = [spec.origin or name, *args]
+        _execute(code, spec.origin, spec)
         return 0
 
     return Program(name.rpartition(".")[2], text, run)
 
 
-def _found(name: str) -> ModuleSpec | None:
+def _module_spec(name: str) -> ModuleSpec | None:
     try:
         return importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError) as error:
@@ -105,7 +105,7 @@ def _put_first(folder: str) -> None:
         sys.path[0] = folder
 
 
-_kept: list[Any] = []
+_replaced_mains: list[Any] = []
 """The module that was `__main__` before: its code is still running."""
 
 
@@ -117,7 +117,7 @@ def _execute(code: CodeType, file: str | None, spec: ModuleSpec | None) -> None:
         __file__=file, __spec__=spec, __loader__=loader, __package__=spec.parent if spec else None, __cached__=None,
         __builtins__=builtins,
     )  # fmt: skip
-    _kept.append(sys.modules.get("__main__"))
+    _replaced_mains.append(sys.modules.get("__main__"))
     sys.modules["__main__"] = main
     exec(code, main.__dict__)  # the user's own program, which is what was asked for
 
@@ -128,7 +128,7 @@ def supervise(program: Program) -> ProgramOutcome:
         outcome = _ended(program.run, is_own=program.is_own)
         if outcome.status in ("interrupted", "terminated"):
             return outcome
-        # As Python does before it ends: work handed to executors, and threads that are no daemons.
+        # As Python does before it ends: work handed to executors, and threads that are not daemons.
         waited = _ended(lambda: threading._shutdown() or 0, is_own=False)  # type: ignore[attr-defined]
         return outcome if waited.status == "complete" else waited
 
@@ -152,7 +152,7 @@ class _Terminated(SystemExit):
     """One of the signals in ENDING."""
 
 
-_taken: set[int] = set()
+_handled_signals: set[int] = set()
 """The signals that `_Terminated` stands for now."""
 
 
@@ -162,12 +162,12 @@ def _on_signal(number: int, _: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
-    with _handled(_on_signal) as taken:
-        _taken.update(taken)
+    with _handled(_on_signal) as signals:
+        _handled_signals.update(signals)
         try:
             yield
         finally:
-            _taken.clear()
+            _handled_signals.clear()
 
 
 @contextlib.contextmanager
@@ -179,16 +179,16 @@ def undisturbed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _handled(handler: Any) -> Iterator[list[int]]:
-    """The signals in ENDING that nobody else handles, handled; what the program sets itself stays."""
-    taken = []
+    """Handles the signals in ENDING that have no handler; handlers that the program sets itself stay."""
+    signals = []
     if threading.current_thread() is threading.main_thread():
-        taken = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]
-    for number in taken:
+        signals = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in signals:
         signal.signal(number, handler)
     try:
-        yield taken
+        yield signals
     finally:
-        for number in taken:
+        for number in signals:
             if signal.getsignal(number) is handler:
                 signal.signal(number, signal.SIG_DFL)
 
@@ -203,17 +203,17 @@ class _Fork:
         self._mask: set[Any] | None = None
 
     def before(self) -> None:
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _taken) if _taken else None
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _handled_signals) if _handled_signals else None
 
     def in_parent(self) -> None:
         if self._mask is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def in_child(self) -> None:
-        for number in _taken:
+        for number in _handled_signals:
             if signal.getsignal(number) is _on_signal:
                 signal.signal(number, signal.SIG_DFL)
-        _taken.clear()
+        _handled_signals.clear()
         self.in_parent()
 
 

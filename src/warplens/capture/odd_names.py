@@ -33,9 +33,9 @@ class OddNames:
         """Put the real names into a written file."""
         if not self._numbers or not path.exists():
             return
-        # Halves of characters are no text.
+        # Halves of characters are not valid text.
         quoted = [json.dumps(name.encode("utf-8", "replace").decode()).encode() for name in self._numbers]
         with whole_file(path) as restored, path.open("rb") as source, restored.open("wb") as target:
             for line in source:
                 is_odd = PLAIN.encode() in line
-                target.write(QUOTED.sub(lambda found: quoted[int(found[1])], line) if is_odd else line)
+                target.write(QUOTED.sub(lambda match: quoted[int(match[1])], line) if is_odd else line)

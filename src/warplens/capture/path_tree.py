@@ -82,12 +82,12 @@ def pruned(root: Node, most: int = MOST_NODES) -> None:
     nodes, weights = _weighed(root)
     if len(nodes) <= most:
         return
-    order = sorted(range(len(nodes)), key=lambda place: (-weights[place], place))
-    kept = {id(nodes[place]) for place in order[:most]}
+    order = sorted(range(len(nodes)), key=lambda index: (-weights[index], index))
+    heaviest = {id(nodes[index]) for index in order[:most]}
     stack = [root]
     while stack:
         node = stack.pop()
-        light = [child for child in node.children.values() if id(child) not in kept and child.name != SMALL]
+        light = [child for child in node.children.values() if id(child) not in heaviest and child.name != SMALL]
         for child in light:
             del node.children[child.name]
             for name, value in _sums(child).items():
@@ -98,23 +98,23 @@ def pruned(root: Node, most: int = MOST_NODES) -> None:
 def _weighed(root: Node) -> tuple[list[Node], list[float]]:
     """All nodes, callers first, each with the time of all that is below it; GPU time counts most."""
     nodes, above = [root], [0]
-    for place, node in enumerate(nodes):  # the list grows while it is walked
+    for index, node in enumerate(nodes):  # the list grows while it is walked
         nodes.extend(node.children.values())
-        above.extend([place] * len(node.children))
+        above.extend([index] * len(node.children))
     weights = [1000 * node.metrics.get(GPU_TIME, 0) + node.metrics.get(CPU_TIME, 0) + 1 for node in nodes]
-    for place in range(len(nodes) - 1, 0, -1):
-        weights[above[place]] += weights[place]
+    for index in range(len(nodes) - 1, 0, -1):
+        weights[above[index]] += weights[index]
     return nodes, weights
 
 
 def _sums(top: Node) -> dict[str, float]:
-    """What a path and all below it add up to; what is no number is left out."""
-    found: dict[str, float] = {}
+    """The sums of a path and all below it; values that are not numbers are omitted."""
+    sums: dict[str, float] = {}
     stack = [top]
     while stack:
         node = stack.pop()
         for name, value in node.metrics.items():
             if isinstance(value, (int, float)):
-                found[name] = found.get(name, 0) + value
+                sums[name] = sums.get(name, 0) + value
         stack.extend(node.children.values())
-    return found
+    return sums

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 from warplens.errors import UsageError
 
@@ -17,12 +17,34 @@ CHOICES: Final = {
 }
 
 
+class CaptureOptions(TypedDict, total=False):
+    """The options that `start` passes on; `RecordingPlan` has their meaning and defaults."""
+
+    shapes: bool
+    stacks: bool
+    memory: bool
+    threads: bool
+    execution_trace: str
+    steps: int
+    wait: int
+    warmup: int
+
+
+class PlanOptions(CaptureOptions, total=False):
+    """All fields of a `RecordingPlan`: also those that `start` has as parameters of its own."""
+
+    context: str
+    data: str
+    backend: str
+    hook: str
+
+
 @dataclass(frozen=True)
 class RecordingPlan:
     """`steps` of them are recorded after `wait` and `warmup` steps; 0 steps means the whole run.
 
     `threads` records the ops of every thread, not only of the one that begins the recording and of autograd's.
-    `execution_trace` says of what PyTorch's ExecutionTrace is: of a step beside the recorded ones, of all, or of none.
+    `execution_trace` selects the steps of PyTorch's ExecutionTrace: one outside the recorded ones, all, or none.
     """
 
     context: str = "shadow"
@@ -39,10 +61,10 @@ class RecordingPlan:
     warmup: int = 0
 
     def __post_init__(self) -> None:
-        for option, known in CHOICES.items():
+        for option, choices in CHOICES.items():
             value = getattr(self, option)
-            if value not in known:
-                listed = ", ".join(word or "none" for word in known)
+            if value not in choices:
+                listed = ", ".join(word or "none" for word in choices)
                 raise UsageError(f"no {option} {value!r}", hint=f"one of: {listed}")
         for option in ("steps", "wait", "warmup"):
             if getattr(self, option) < 0:

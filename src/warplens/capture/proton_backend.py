@@ -11,7 +11,7 @@ from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
-from warplens.capture.windows import Window
+from warplens.capture.windows import StepWindow
 from warplens.errors import WarplensError
 
 SUFFIXES: Final = {"tree": ".hatchet", "trace": ".chrome_trace"}
@@ -33,7 +33,7 @@ class ProtonBackend:
             raise WarplensError(f"Proton is not available here ({error})", hint=hint) from None
         self._proton = proton
         self._session: Any = None
-        self._window = Window(plan)
+        self._window = StepWindow(plan)
         self._stem = staging.path("proton")
         if plan.memory:
             self.notes.append("Proton records no allocations")
@@ -74,9 +74,9 @@ class ProtonBackend:
             self.notes.append("Proton wrote no profile")
         else:
             bundle.compress(written, self.staging.path(TARGETS[self.plan.data]))
-        if self.plan.steps and self._window.seen < self.plan.wait + self.plan.warmup + self.plan.steps:
-            self.notes.append(f"only {self._window.seen} steps were marked")
-        return BackendFacts(self._window.seen, gpu=True)
+        if self.plan.steps and self._window.steps_seen < self.plan.wait + self.plan.warmup + self.plan.steps:
+            self.notes.append(f"only {self._window.steps_seen} steps were marked")
+        return BackendFacts(self._window.steps_seen, gpu=True)
 
     def forget(self) -> None:
         """In a forked child: Proton's session is the parent's."""
@@ -88,5 +88,5 @@ class ProtonBackend:
         self._proton.exit_scope()
 
     def _written(self) -> Path | None:
-        found = sorted(self._stem.parent.glob(f"{self._stem.name}*{SUFFIXES[self.plan.data]}"))
-        return found[0] if found else None
+        files = sorted(self._stem.parent.glob(f"{self._stem.name}*{SUFFIXES[self.plan.data]}"))
+        return files[0] if files else None

@@ -31,14 +31,14 @@ class Ending:
     error: str | None = None
 
 
-def _given(record: BackendFacts | Ending) -> dict[str, Any]:
+def _present(record: BackendFacts | Ending) -> dict[str, Any]:
     return {name: value for name, value in vars(record).items() if value is not None}
 
 
 class Session:
     """One recording; `command` is what ran, where `warplens profile` began it.
 
-    `changed` is called when it begins to hear of scopes and when it ceases to.
+    `changed` is called when it begins to record scopes and when it stops.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Session:
         self.is_active = False
         self._hook = TritonHook()
         self._began = time.time()
-        scopes.take_left_out()
+        scopes.take_omitted_count()
         try:
             self.backend: Backend = make_backend(plan, self.staging, source)
             self._clocks = environment.clocks()
@@ -78,7 +78,7 @@ class Session:
         if not first:
             self.backend.resume()
         self.is_active = True
-        # Proton hears of launches by itself.
+        # Proton records launches by itself.
         self._hook.install(launches=self.plan.hook == "triton" and self.backend.name == "torch")
         self._changed()
 
@@ -92,7 +92,7 @@ class Session:
         try:
             recorded = self.backend.stop()
             self._add_optional_files()
-            facts = {**self._facts(), **_given(recorded), **_given(ending), "notes": self.backend.notes}
+            facts = {**self._facts(), **_present(recorded), **_present(ending), "notes": self.backend.notes}
             self.staging.seal(facts)
         except WarplensError:
             self.staging.discard()
@@ -133,12 +133,12 @@ class Session:
 
     def _add_optional_files(self) -> None:
         """None of this is worth losing a recording for."""
-        for what, write in (("environment", self._write_environment), ("kernel sources", self._write_sources)):
+        for content, write in (("environment", self._write_environment), ("kernel sources", self._write_sources)):
             try:
                 write()
             except Exception as error:  # noqa: BLE001 - asks many parts of many packages, each with failures of its own
-                self.backend.notes.append(f"no {what}: {error}")
-        if count := scopes.take_left_out():
+                self.backend.notes.append(f"no {content}: {error}")
+        if count := scopes.take_omitted_count():
             self.backend.notes.append(f"{count} values of scopes' metrics are not finite and are omitted")
 
     def _facts(self) -> dict[str, Any]:

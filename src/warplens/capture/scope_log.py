@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 HEADER: Final = "warplens_scopes"
-"""The key beside `traceEvents` under which a trace carries the log."""
+"""The key next to `traceEvents` under which a trace carries the log."""
 
 
 class ScopeEntry(NamedTuple):
@@ -26,14 +26,14 @@ class ScopeEntry(NamedTuple):
 
 class ScopeLog:
     def __init__(self) -> None:
-        self._seen: Counter[tuple[int, str]] = Counter()
+        self._counts: Counter[tuple[int, str]] = Counter()
         self._lock = threading.Lock()
         self.entries: list[ScopeEntry] = []
 
     def enter(self, name: str, metrics: Mapping[str, float]) -> None:
         thread = threading.get_native_id()
         with self._lock:
-            occurrence = self._seen[thread, name]
-            self._seen[thread, name] += 1
+            occurrence = self._counts[thread, name]
+            self._counts[thread, name] += 1
             if metrics:
                 self.entries.append(ScopeEntry(thread, name, occurrence, dict(metrics)))

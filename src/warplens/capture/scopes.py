@@ -47,7 +47,7 @@ _left_out = 0
 
 
 def set_recorders(recorders: tuple[ScopeRecorder, ...]) -> None:
-    """Who hears of scopes from now on; nobody makes them free."""
+    """The recorders of scopes from now on; without any, scopes cost nothing."""
     global _recorders
     _recorders = recorders
 
@@ -58,7 +58,7 @@ def forget() -> None:
     _thread.stack.clear()
 
 
-def take_left_out() -> int:
+def take_omitted_count() -> int:
     """How many values of metrics were no finite numbers since this was last asked."""
     global _left_out
     count, _left_out = _left_out, 0
@@ -118,16 +118,16 @@ def exit_scope(name: str | None = None) -> None:
 
 def _enter(name: str, metrics: Metrics | None, owner: object) -> None:
     name = (name if isinstance(name, str) else str(name)) or UNNAMED
-    known = checked(name, metrics) if metrics else {}
-    handles = [(recorder, recorder.enter(name, known)) for recorder in _recorders]
+    numbers = checked(name, metrics) if metrics else {}
+    handles = [(recorder, recorder.enter(name, numbers)) for recorder in _recorders]
     _thread.stack.append(_Open(name, owner, handles))
 
 
 def _exit_innermost(owner: object) -> None:
     stack = _thread.stack
-    for place in range(len(stack) - 1, -1, -1):
-        if stack[place].owner is owner:
-            for recorder, handle in reversed(stack.pop(place).handles):
+    for index in range(len(stack) - 1, -1, -1):
+        if stack[index].owner is owner:
+            for recorder, handle in reversed(stack.pop(index).handles):
                 recorder.exit(handle, len(stack))
             return
 
@@ -136,9 +136,9 @@ def checked(name: str, metrics: Metrics) -> dict[str, float]:
     """The metrics as plain numbers; numpy's and torch's scalars become such, and what is not finite is counted."""
     global _left_out
     try:
-        known = {str(metric): float(value) for metric, value in metrics.items()}
+        numbers = {str(metric): float(value) for metric, value in metrics.items()}
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last is a tensor of several numbers
         raise UsageError(f"scope {name!r}: a metric is not a number ({error})") from None
-    finite = {metric: value for metric, value in known.items() if math.isfinite(value)}
-    _left_out += len(known) - len(finite)
+    finite = {metric: value for metric, value in numbers.items() if math.isfinite(value)}
+    _left_out += len(numbers) - len(finite)
     return finite

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import atexit
-import functools
 import itertools
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from warplens.capture import bundle, scopes
 from warplens.capture.launch import rank
-from warplens.capture.plan import RecordingPlan
+from warplens.capture.plan import CaptureOptions, PlanOptions, RecordingPlan
 from warplens.capture.recording_session import Ending, Session
 from warplens.capture.steps import StepMarks
 from warplens.capture.wrapping import inside
 from warplens.errors import UsageError, WarplensError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 SUFFIX = ".warplens"
@@ -37,14 +39,14 @@ def start(
     backend: str = "auto",
     hook: str = "triton",
     force: bool = False,
-    **options: Any,
+    **options: Unpack[CaptureOptions],
 ) -> int:
     """Begin recording; returns the session's number. `finalize` writes the bundle `<name>.warplens` (or `<name>.zip`).
 
     `options`: shapes, stacks, memory, threads, execution_trace, and steps with wait and warmup, as `warplens profile`
     has them. Under `warplens profile`, which records already, this returns its session.
     """
-    plan = _plan(context=context, data=data, backend=backend, hook=hook, **options)
+    plan = _plan({"context": context, "data": data, "backend": backend, "hook": hook, **options})
     commanded = next((session for session in _sessions.values() if session.is_commanded), None)
     if commanded is not None:
         commanded.note_once("the program's own warplens.start was ignored: `warplens profile` records the whole run")
@@ -61,9 +63,9 @@ def begin(
                          hint="call warplens.finalize() first")  # fmt: skip
     number = next(_numbers)
     session = _sessions[number] = Session(
-        number, target, plan, force=force, source=source, command=command, changed=_tell_scopes
+        number, target, plan, force=force, source=source, command=command, changed=_update_recorders
     )
-    _tell_scopes()
+    _update_recorders()
     _steps.watch_optimizers()
     return session
 
@@ -115,7 +117,7 @@ def _remove(session: Session) -> None:
 
 
 def step() -> None:
-    """Mark the end of an iteration: what `--steps` counts, and what the tables per step are made of."""
+    """Mark the end of an iteration: what the option `steps` counts, and what the tables per step are made of."""
     if _sessions:
         _steps.mark()
 
@@ -125,30 +127,47 @@ def marks_own_steps() -> None:
     _steps.expect_marks()
 
 
-def profile(function: Function | None = None, *, name: str | None = None, **options: Any) -> Any:
+@overload
+def profile(
+    function: Function, *, name: str | None = None, force: bool = False, **options: Unpack[PlanOptions]
+) -> Function: ...
+
+
+@overload
+def profile(
+    function: None = None, *, name: str | None = None, force: bool = False, **options: Unpack[PlanOptions]
+) -> Callable[[Function], Function]: ...
+
+
+def profile(
+    function: Function | None = None, *, name: str | None = None, force: bool = False, **options: Unpack[PlanOptions]
+) -> Function | Callable[[Function], Function]:
     """Record each call of a function as a bundle of its own: `<name>.warplens`, `<name>-2.warplens` …
 
-    A call while something is recorded already (by the function's caller, say) is a part of that.
+    `options` are those of `start`. A call while something is recorded already (by the function's caller, say) is a part
+    of that.
     """
-    if function is None:
-        return functools.partial(profile, name=name, **options)
-    called = name or function.__name__
-    return inside(function, lambda: _RecordedCall(called, options))
+    plan = _plan({"data": "tree", **options})
+
+    def recorded(function: Function) -> Function:
+        bundle_name = name or function.__name__
+        return inside(function, lambda: _RecordedCall(bundle_name, plan, force))
+
+    return recorded if function is None else recorded(function)
 
 
 class _RecordedCall:
     """One recorded call of a function."""
 
-    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        self._name, self._options = name, dict(options)
+    def __init__(self, name: str, plan: RecordingPlan, force: bool) -> None:
+        self._name, self._plan, self._force = name, plan, force
         self._session: Session | None = None
 
     def __enter__(self) -> None:
         if not _sessions:
-            force = bool(self._options.pop("force", False))
             target = _target(self._name)
-            plan = _plan(**{"data": "tree", **self._options})
-            self._session = begin(target if force else bundle.free_name(target), plan, force=force)
+            target = target if self._force else bundle.free_name(target)
+            self._session = begin(target, self._plan, force=self._force)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         if self._session is None or self._session.number not in _sessions:
@@ -162,12 +181,14 @@ class _RecordedCall:
             _say(failure)
 
 
-def _plan(**options: Any) -> RecordingPlan:
-    known = [field.name for field in fields(RecordingPlan)]
-    unknown = [name for name in options if name not in known]
-    if unknown:
-        raise UsageError(f"no option {unknown[0]!r}", hint=f"one of: {', '.join(known)}")
-    return RecordingPlan(**{**options, "hook": options.get("hook", "triton") or ""})
+def _plan(options: PlanOptions) -> RecordingPlan:
+    # Python itself does not check the keys of a TypedDict.
+    names = [field.name for field in fields(RecordingPlan)]
+    unknown = next((name for name in options if name not in names), None)
+    if unknown is not None:
+        raise UsageError(f"no option {unknown!r}", hint=f"one of: {', '.join(names)}")
+    chosen: PlanOptions = {**options, "hook": options.get("hook", "triton") or ""}
+    return RecordingPlan(**chosen)
 
 
 def _target(name: str) -> Path:
@@ -183,12 +204,12 @@ def _chosen(number: int | None) -> list[Session]:
     return [_sessions[number]]
 
 
-def _tell_scopes() -> None:
+def _update_recorders() -> None:
     scopes.set_recorders(tuple(session.backend for session in _sessions.values() if session.is_active))
 
 
 def _say(error: WarplensError) -> None:
-    print(f"warplens: {error}", file=sys.stderr)  # noqa: T201 - at an end where nobody is left to catch it
+    print(f"warplens: {error}", file=sys.stderr)  # noqa: T201 - at exit, where no caller can catch it
 
 
 @atexit.register

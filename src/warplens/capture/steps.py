@@ -16,7 +16,7 @@ class Stepper(Protocol):
 
 
 class StepMarks:
-    """Passes marks on to whoever records; marks of the program itself take the place of the optimizer's."""
+    """Passes marks on to the recorders; marks of the program itself replace the optimizer's."""
 
     def __init__(self, recorders: Callable[[], Sequence[Stepper]]) -> None:
         self._recorders = recorders
@@ -37,7 +37,7 @@ class StepMarks:
         self._is_explicit = True
 
     def watch_optimizers(self) -> None:
-        """Hear of every optimizer step, where PyTorch is in use."""
+        """Watch every optimizer step, if PyTorch is in use."""
         if "torch" in sys.modules and self._watch is None:
             self._watch = _OptimizerWatch(self._on_optimizer)
 

@@ -23,8 +23,8 @@ from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
 from warplens.capture.ticker import Ticker
 from warplens.capture.torch_phases import ARGUMENTS, MEASURED, RecordingPhases
-from warplens.capture.torch_recording import OtherProfiler, Recording, hear_ops, holds_ops, import_torch, is_enabled
-from warplens.capture.torch_regions import OpenRegions, Region
+from warplens.capture.torch_recording import OtherProfiler, Recording, holds_ops, import_torch, is_enabled, record_ops
+from warplens.capture.torch_regions import OpenRegions, ScopeRegion
 from warplens.capture.trace_to_tree import AFTER_STEPS, STEP
 from warplens.capture.tree_process import TreeProcess
 from warplens.errors import WarplensError
@@ -54,8 +54,8 @@ class TorchBackend:
         self._phases = RecordingPhases(plan)
         self._recording: Recording | None = None
         self._next: Recording | None = None
-        self._other: OtherProfiler | None = None
-        self._mark: Region | None = None
+        self._other_profiler: OtherProfiler | None = None
+        self._mark: ScopeRegion | None = None
         self._written: tuple[str, bool] | None = None
         self._regions = OpenRegions()
         self._folder = TreeProcess(staging) if plan.data == "tree" else None
@@ -74,7 +74,7 @@ class TorchBackend:
     def start(self) -> None:
         if is_enabled(self.torch):
             raise WarplensError("PyTorch's profiler is recording already, and there can be one at a time in a process")
-        hear_ops(self.torch, True)
+        record_ops(self.torch, True)
         self._open(self._phases.now)
         if self.plan.steps and self._phases.now == MEASURED:
             self._open_mark()
@@ -88,8 +88,8 @@ class TorchBackend:
         if self._folder is not None and self._recording.every_thread:
             self._close(MEASURED)
         elif not any("cannot pause" in note for note in self.notes):
-            what = "all threads" if self._recording.every_thread else "what another thread began"
-            self.notes.append(f"PyTorch's profiler cannot pause while it records {what}: everything was recorded")
+            recorded = "all threads" if self._recording.every_thread else "what another thread began"
+            self.notes.append(f"PyTorch's profiler cannot pause while it records {recorded}: everything was recorded")
 
     def resume(self) -> None:
         if self._paused_at is not None:
@@ -105,7 +105,7 @@ class TorchBackend:
             before = self._phases.now
             self._phases.measured += before == MEASURED and self._recording is not None
             self._close_mark()
-            self._phases.seen += 1
+            self._phases.steps_seen += 1
             after = self._phases.now
             if before != after:
                 self._close(before)
@@ -132,23 +132,23 @@ class TorchBackend:
         if self._failure is not None and not self._is_kept():
             raise self._failure
         self._add_notes()
-        return BackendFacts(self._phases.seen, self.has_gpu, self._phases.measured)
+        return BackendFacts(self._phases.steps_seen, self.has_gpu, self._phases.measured)
 
     def forget(self) -> None:
-        """In a forked child: the recording is the parent's, and what the child does is no part of it."""
+        """In a forked child: the recording is the parent's, and does not include what the child does."""
         self._is_over = True
         self._recording = self._next = None
-        if self._other is not None:
-            self._other.forget()
+        if self._other_profiler is not None:
+            self._other_profiler.forget()
         if self._ticker is not None:
             self._ticker.stop()
         # Else the child would go on filling its copy of the profiler's memory.
-        hear_ops(self.torch, False)
+        record_ops(self.torch, False)
 
-    def enter(self, name: str, metrics: Metrics) -> Region:
+    def enter(self, name: str, metrics: Metrics) -> ScopeRegion:
         return self._regions.enter(name, metrics, self._recording)
 
-    def exit(self, handle: Region, depth: int) -> None:
+    def exit(self, handle: ScopeRegion, depth: int) -> None:
         self._regions.exit(handle)
         if self._folder is not None:
             self._fold_piece(PIECE_SECONDS)
@@ -161,20 +161,20 @@ class TorchBackend:
         elif is_enabled(self.torch):
             self._end("was recording")
         else:
-            self._recording, self._next = self._next or self._made(phase), None
+            self._recording, self._next = self._next or self._new_recording(phase), None
             self._recording.start()
             self._began = time.monotonic()
-            self._other = OtherProfiler(self.torch, self._give_way)
+            self._other_profiler = OtherProfiler(self.torch, self._on_other_profiler)
             self._regions.reopen(self._recording)
             if self._paused_at is not None:
                 self._recording.toggle(False)
 
     def _warm(self) -> None:
         if self._phases.is_warming and self._next is None and not self._is_over:
-            self._next = self._made(MEASURED)
+            self._next = self._new_recording(MEASURED)
             self._next.prepare()
 
-    def _made(self, phase: str) -> Recording:
+    def _new_recording(self, phase: str) -> Recording:
         plan = self.plan
         is_trace = plan.data == "trace"
         wants = phase == ARGUMENTS or (is_trace and plan.execution_trace == "all")
@@ -189,7 +189,7 @@ class TorchBackend:
         )
 
     def _try(self, action: Callable[..., None], *args: Any) -> None:
-        """In the midst of the program: a failure ends the recording, and not the program."""
+        """While the program runs: a failure ends the recording, not the program."""
         try:
             action(*args)
         except Exception as error:  # noqa: BLE001 - a full disk, or whatever PyTorch raises
@@ -205,7 +205,7 @@ class TorchBackend:
         if self._mark is not None:
             self._regions.drop(self._mark)
         phase = self._phases.now
-        if self._written is not None:  # the program was interrupted in the midst of this
+        if self._written is not None:  # the program was interrupted during this
             self._try(self._file, *self._written)
         self._close(phase, is_whole=phase == MEASURED)
 
@@ -215,13 +215,13 @@ class TorchBackend:
             return
         now = time.monotonic()
         seconds, self._began = now - self._began, now
-        if self._other is not None:
-            self._other.forget()
+        if self._other_profiler is not None:
+            self._other_profiler.forget()
         self._regions.close()
         plain = self.staging.path(PLAIN_TRACE)
         self._written = phase, is_whole
         if not recording.stop(plain):
-            self._end("took the place of this one")
+            self._end("replaced this one")
             self._written = None
             return
         self._has_ops |= holds_ops(plain)
@@ -255,7 +255,7 @@ class TorchBackend:
         is_mine = False
         try:
             is_mine = self._busy.acquire(blocking=False)
-            if not is_mine:  # another thread is at it, or the ticker came in the midst of it
+            if not is_mine:  # another thread holds it, or the ticker interrupted it
                 return
             age = time.monotonic() - self._began
             if self._recording is None:
@@ -271,24 +271,24 @@ class TorchBackend:
     def _end_long_piece(self) -> None:
         self._fold_piece(LONGEST_SECONDS)
 
-    def _give_way(self) -> None:
+    def _on_other_profiler(self) -> None:
         """The program starts PyTorch's profiler itself; what was recorded so far is kept."""
         if self._recording is None:
             return
         self._close_at_end()
         self._end("was started")
 
-    def _end(self, what: str) -> None:
+    def _end(self, predicate: str) -> None:
         if not self._is_over:
             after = time.monotonic() - self._created
             self.notes.append(
-                f"PyTorch's profiler {what} by the program itself after {after:.1f} s, and there can be one at a time: "
-                "nothing is recorded from there on"
+                f"the program's own PyTorch profiler {predicate} after {after:.1f} s; only one can run at a time, and "
+                "nothing is recorded from then on"
             )
         self._is_over = True
 
     def _open_mark(self) -> None:
-        self._mark = self._regions.enter(f"{STEP}{self._phases.seen}", {}, self._recording)
+        self._mark = self._regions.enter(f"{STEP}{self._phases.steps_seen}", {}, self._recording)
 
     def _close_mark(self) -> None:
         mark, self._mark = self._mark, None
@@ -298,10 +298,10 @@ class TorchBackend:
     def _renames(self, trace: Path) -> list[tuple[bytes, bytes]]:
         """Names in a trace that it should not have, and what takes their place."""
         # The trace holds the path that it was written to, which says where the user works.
-        found = [(os.fsencode(trace), trace.name.encode())]
+        renames = [(os.fsencode(trace), trace.name.encode())]
         if self._mark is not None:  # a mark without an end
-            found.append((f'"{STEP}{self._phases.seen}"'.encode(), f'"{AFTER_STEPS}"'.encode()))
-        return found
+            renames.append((f'"{STEP}{self._phases.steps_seen}"'.encode(), f'"{AFTER_STEPS}"'.encode()))
+        return renames
 
     def _is_kept(self) -> bool:
         return any((self.staging.folder / name).exists() for name in (bundle_files.TRACE, bundle_files.TREE))

@@ -26,9 +26,9 @@ class RecordingPhases:
 
     def __init__(self, plan: RecordingPlan) -> None:
         self._plan = plan
-        self.seen = self.measured = 0
+        self.steps_seen = self.measured = 0
         self.has_arguments = plan.data == "tree" or plan.execution_trace != "step" or not plan.steps
-        """Whether the ExecutionTrace is there, or none is to be had."""
+        """Whether the ExecutionTrace is recorded, or none is requested."""
 
     @property
     def now(self) -> str:
@@ -37,16 +37,16 @@ class RecordingPhases:
         if not plan.steps:
             return MEASURED
         first = plan.wait + plan.warmup
-        if first <= self.seen < first + plan.steps:
+        if first <= self.steps_seen < first + plan.steps:
             return MEASURED
-        is_beside = self.seen == first - 1 or self.seen == first + plan.steps
+        is_beside = self.steps_seen == first - 1 or self.steps_seen == first + plan.steps
         return ARGUMENTS if is_beside and not self.has_arguments else NOTHING
 
     @property
     def is_warming(self) -> bool:
         """Whether the profiler is to be loaded now; a step for the ExecutionTrace does that as well."""
         plan = self._plan
-        return plan.wait <= self.seen < plan.wait + plan.warmup and self.has_arguments
+        return plan.wait <= self.steps_seen < plan.wait + plan.warmup and self.has_arguments
 
     def notes(self) -> list[str]:
         """What of the plan could not be had."""
@@ -54,7 +54,7 @@ class RecordingPhases:
         if plan.steps and self.measured < plan.steps:
             needed = plan.wait + plan.warmup + plan.steps
             return [
-                f"{self.seen} steps were marked and {self.measured} recorded; wait={plan.wait}, warmup="
+                f"{self.steps_seen} steps were marked and {self.measured} recorded; wait={plan.wait}, warmup="
                 f"{plan.warmup} and steps={plan.steps} need {needed} (a step ends with Optimizer.step() or "
                 "warplens.step())"
             ]

@@ -16,7 +16,7 @@ from warplens.capture.scope_log import HEADER, ScopeEntry, ScopeLog
 from warplens.errors import WarplensError
 
 EXPERIMENTAL: Final = (
-    # Without these overloads cannot be told apart; asked for first, because it alone is worth its cost.
+    # Without these, overloads cannot be distinguished; requested first, because it alone is worth its cost.
     {"capture_overload_names": True},
     # Kernels are tied to ops by their launches; the profiler's second way costs a call into CUPTI for every op.
     {"disable_external_correlation": True},
@@ -61,10 +61,10 @@ class Recording:
         if torch.cuda.is_available():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         self._activities = activities
-        wanted = (*EXPERIMENTAL, *(() if stacks else WITHOUT_STACKS), *(EVERY_THREAD if every_thread else ()))
-        settings = _settings(torch, wanted)
+        candidates = (*EXPERIMENTAL, *(() if stacks else WITHOUT_STACKS), *(EVERY_THREAD if every_thread else ()))
+        settings = _settings(torch, candidates)
         self.every_thread = "profile_all_threads" in settings
-        """Whether it hears every thread, and may be ended by any; else only the one that begins it."""
+        """Whether it records every thread, and any may end it; else only the one that begins it."""
         self._profiler = torch.profiler._KinetoProfile(
             activities=activities,
             record_shapes=shapes,
@@ -91,7 +91,7 @@ class Recording:
         self.is_running = True
 
     @property
-    def hears_this_thread(self) -> bool:
+    def records_this_thread(self) -> bool:
         """The one that began it, those in which autograd works for that one, or all."""
         return self.every_thread or self._thread == threading.get_ident() or is_enabled_here(self.torch)
 
@@ -135,7 +135,7 @@ class Recording:
 
 
 def is_enabled_here(torch: Any) -> bool:
-    """Whether some profiler of PyTorch's hears this thread."""
+    """Whether a PyTorch profiler records this thread."""
     return bool(torch._C._autograd._profiler_enabled())
 
 
@@ -145,7 +145,7 @@ def is_enabled(torch: Any) -> bool:
 
 
 class OtherProfiler:
-    """Hears when the program itself starts PyTorch's profiler, before that would end ours in an unclean way."""
+    """Called when the program itself starts PyTorch's profiler, before that ends this recording uncleanly."""
 
     def __init__(self, torch: Any, called: Callable[[], None]) -> None:
         self._class = torch.autograd.profiler.profile
@@ -173,11 +173,11 @@ def _observer(torch: Any, path: Path | None) -> Any:
     return observer
 
 
-def _settings(torch: Any, wanted: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+def _settings(torch: Any, candidates: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     """The profiler's settings that this PyTorch knows of those wanted."""
     config = torch._C._profiler._ExperimentalConfig
     chosen: dict[str, Any] = {}
-    for setting in wanted:
+    for setting in candidates:
         try:
             config(**chosen, **setting)
         except TypeError:
@@ -194,8 +194,8 @@ def holds_ops(trace: Path) -> bool:
     return b'"cpu_op"' in text or b'"kernel"' in text
 
 
-def hear_ops(torch: Any, is_on: bool) -> None:
-    """Let profilers hear of this thread's ops, or not."""
+def record_ops(torch: Any, is_on: bool) -> None:
+    """Let profilers record this thread's ops, or not."""
     switch = getattr(torch._C._autograd, "_enable_record_function", None)
     if switch is not None:
         switch(is_on)

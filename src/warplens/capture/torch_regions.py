@@ -9,7 +9,7 @@ from warplens.capture.scopes import Metrics
 from warplens.capture.torch_recording import Recording
 
 
-class Region:
+class ScopeRegion:
     """An open scope, with its mark in what is being recorded now, if anything is."""
 
     __slots__ = ("mark", "name", "thread")
@@ -35,41 +35,41 @@ class OpenRegions:
     """The open scopes of every thread."""
 
     def __init__(self) -> None:
-        self._threads: dict[int, list[Region]] = {}
+        self._threads: dict[int, list[ScopeRegion]] = {}
         self.unheard: set[int] = set()
-        """Threads with scopes that the profiler does not hear of."""
+        """Threads with scopes that the profiler does not record."""
 
-    def enter(self, name: str, metrics: Metrics, recording: Recording | None) -> Region:
-        region = Region(name)
+    def enter(self, name: str, metrics: Metrics, recording: Recording | None) -> ScopeRegion:
+        region = ScopeRegion(name)
         self._threads.setdefault(region.thread, []).append(region)
         if recording is not None and recording.is_running:
-            if recording.hears_this_thread:
+            if recording.records_this_thread:
                 region.open(recording, metrics)
             else:
                 self.unheard.add(region.thread)
         return region
 
-    def exit(self, region: Region) -> None:
+    def exit(self, region: ScopeRegion) -> None:
         self.drop(region)
         region.close()
 
-    def drop(self, region: Region) -> None:
+    def drop(self, region: ScopeRegion) -> None:
         """Leave it to end by itself."""
-        own = self._threads.get(region.thread, [])
-        if region in own:
-            own.remove(region)
-        if not own:
+        regions = self._threads.get(region.thread, [])
+        if region in regions:
+            regions.remove(region)
+        if not regions:
             self._threads.pop(region.thread, None)
 
     def reopen(self, recording: Recording) -> None:
-        """Mark this thread's open scopes in a recording that begins inside them; their metrics were told before."""
-        for region in self._here():
+        """Mark this thread's open scopes in a recording that begins inside them; their metrics are recorded already."""
+        for region in self._thread_regions():
             region.open(recording, {})
 
     def close(self) -> None:
         """End their marks in a recording that ends."""
-        for region in reversed(self._here()):
+        for region in reversed(self._thread_regions()):
             region.close()
 
-    def _here(self) -> list[Region]:
+    def _thread_regions(self) -> list[ScopeRegion]:
         return list(self._threads.get(threading.get_ident(), ()))

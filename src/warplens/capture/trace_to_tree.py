@@ -51,13 +51,13 @@ NS_PER_US: Final = 1000
 NO_ARGS: Final[dict[str, Any]] = {}
 
 
-class _HostCall:
+class _TreeCall:
     """A host event with its caller."""
 
     __slots__ = ("begin", "end", "event", "forward_thread", "has_op", "inner_us", "is_backward", "is_runtime", "node",
                  "outer", "sequence")  # fmt: skip
 
-    def __init__(self, event: dict[str, Any], outer: _HostCall | None, begin: float, end: float) -> None:
+    def __init__(self, event: dict[str, Any], outer: _TreeCall | None, begin: float, end: float) -> None:
         self.event, self.outer, self.begin, self.end = event, outer, begin, end
         category, args = event["cat"], event.get("args", NO_ARGS)
         self.is_runtime = category in RUNTIME
@@ -74,12 +74,12 @@ def fold(document: dict[str, Any], root: Node) -> None:
     """Add the events of a trace to a tree."""
     events = [event for event in document.get("traceEvents", []) if event.get("ph") == "X" and "ts" in event]
     threads = _threads(event for event in events if event.get("cat") in (*HOST, *RUNTIME))
-    calls = [call for own in threads.values() for call in own]
+    calls = [call for thread_calls in threads.values() for call in thread_calls]
     # Who called and who created started earlier, on whichever thread: both have their nodes by then.
     calls.sort(key=lambda call: call.event["ts"])
     forward = _forward_ops(threads)
     for call in calls:
-        call.node = _place(call, root, forward)
+        call.node = _node_of(call, root, forward)
         if not call.is_runtime:
             call.node.add(CPU_TIME, max(0, round((call.end - call.begin - call.inner_us) * NS_PER_US)))
     _add_metrics(document.get(HEADER, []), threads)
@@ -89,7 +89,7 @@ def fold(document: dict[str, Any], root: Node) -> None:
             _add_kernel(_launcher(launches.get(event.get("args", {}).get("correlation")), root), event)
 
 
-def _launcher(launch: _HostCall | None, root: Node) -> Node:
+def _launcher(launch: _TreeCall | None, root: Node) -> Node:
     if launch is None or launch.node is None:
         return root.child(NO_LAUNCH)
     return launch.node if launch.has_op else launch.node.child(launch.event["name"])
@@ -103,22 +103,22 @@ def _add_kernel(above: Node, event: dict[str, Any]) -> None:
     leaf.metrics[DEVICE_TYPE] = "CUDA"
 
 
-def _threads(events: Iterable[dict[str, Any]]) -> dict[Any, list[_HostCall]]:
+def _threads(events: Iterable[dict[str, Any]]) -> dict[Any, list[_TreeCall]]:
     """Every host event with its caller, callers first, per thread."""
     threads: dict[Any, list[dict[str, Any]]] = {}
     for event in events:
         threads.setdefault((event.get("pid"), event.get("tid")), []).append(event)
-    return {thread: _nested(own) for thread, own in threads.items()}
+    return {thread: _nested(thread_events) for thread, thread_events in threads.items()}
 
 
-def _nested(events: list[dict[str, Any]]) -> list[_HostCall]:
-    """By time. What outlives its caller stays inside where most of it lies inside, and else stands behind it.
+def _nested(events: list[dict[str, Any]]) -> list[_TreeCall]:
+    """By time. A call that outlives its caller stays inside it if most of its time is, and else comes after it.
 
     An annotation opens inside a call of `__enter__` and closes long after it, and a step may end inside a scope.
     """
     events.sort(key=lambda event: (event["ts"], -event.get("dur", 0)))
-    calls: list[_HostCall] = []
-    stack: list[_HostCall] = []
+    calls: list[_TreeCall] = []
+    stack: list[_TreeCall] = []
     for event in events:
         begin, end = event["ts"], event["ts"] + event.get("dur", 0)
         free = begin
@@ -127,7 +127,7 @@ def _nested(events: list[dict[str, Any]]) -> list[_HostCall]:
         outer = stack[-1] if stack else None
         if outer is not None:
             end = min(end, outer.end)
-        call = _HostCall(event, outer, min(free, end), end)
+        call = _TreeCall(event, outer, min(free, end), end)
         if outer is not None and not call.is_runtime:
             outer.inner_us += call.end - call.begin
         calls.append(call)
@@ -135,30 +135,32 @@ def _nested(events: list[dict[str, Any]]) -> list[_HostCall]:
     return calls
 
 
-def _forward_ops(threads: dict[Any, list[_HostCall]]) -> dict[tuple[int, int], _HostCall]:
+def _forward_ops(threads: dict[Any, list[_TreeCall]]) -> dict[tuple[int, int], _TreeCall]:
     """(thread of the forward pass, sequence number) → the innermost op with that number: the one that a node of
     autograd stands for. Autograd counts threads by itself: each number is the thread that most sequence numbers fit.
     """
-    made: dict[Any, dict[int, _HostCall]] = {}
-    wanted: dict[int, set[int]] = {}
+    forward_calls: dict[Any, dict[int, _TreeCall]] = {}
+    sequences: dict[int, set[int]] = {}
     for thread, calls in threads.items():
         for call in calls:
             if call.is_backward:
-                wanted.setdefault(call.forward_thread, set()).add(call.sequence)
+                sequences.setdefault(call.forward_thread, set()).add(call.sequence)
             elif call.sequence >= 0:
-                made.setdefault(thread, {})[call.sequence] = call
-    fits = Counter({(number, thread): len(needs & own.keys()) for number, needs in wanted.items()
-                    for thread, own in made.items()})  # fmt: skip
+                forward_calls.setdefault(thread, {})[call.sequence] = call
+    fits = Counter({(number, thread): len(needs & thread_calls.keys()) for number, needs in sequences.items()
+                    for thread, thread_calls in forward_calls.items()})  # fmt: skip
     homes: dict[int, Any] = {}
     for (number, thread), _ in fits.most_common():
         if number not in homes and thread not in homes.values():
             homes[number] = thread
     for (number, thread), _ in fits.most_common():
         homes.setdefault(number, thread)
-    return {(number, place): call for number, thread in homes.items() for place, call in made[thread].items()}
+    return {
+        (number, sequence): call for number, thread in homes.items() for sequence, call in forward_calls[thread].items()
+    }
 
 
-def _place(call: _HostCall, root: Node, forward: dict[tuple[int, int], _HostCall]) -> Node:
+def _node_of(call: _TreeCall, root: Node, forward: dict[tuple[int, int], _TreeCall]) -> Node:
     """The node of a call whose callers have theirs."""
     above = root if call.outer is None or call.outer.node is None else call.outer.node
     if call.is_runtime:
@@ -191,16 +193,16 @@ def label(name: str) -> str:
     return name
 
 
-def _add_metrics(log: list[list[Any]], threads: dict[Any, list[_HostCall]]) -> None:
-    seen: dict[tuple[Any, str], list[_HostCall]] = {}
+def _add_metrics(log: list[list[Any]], threads: dict[Any, list[_TreeCall]]) -> None:
+    scope_calls: dict[tuple[Any, str], list[_TreeCall]] = {}
     if log:
         for (_, thread), calls in threads.items():
             for call in calls:
                 if call.event["cat"] == ANNOTATION:
-                    seen.setdefault((thread, call.event["name"]), []).append(call)
+                    scope_calls.setdefault((thread, call.event["name"]), []).append(call)
     for thread, name, occurrence, metrics in log:
-        own = seen.get((thread, name), [])
-        node = own[occurrence].node if occurrence < len(own) else None
+        calls = scope_calls.get((thread, name), [])
+        node = calls[occurrence].node if occurrence < len(calls) else None
         for metric, value in metrics.items():
             if node is not None:
                 # A user's "count" is none of kernels.
@@ -225,8 +227,8 @@ def fold_file(trace: Path, tree: Path) -> None:
         document = json.load(stream)
     root, devices = Node(ROOT), devices_of(document)
     if tree.exists():
-        known = json.loads(gzip.decompress(tree.read_bytes()))
-        root, devices = from_hatchet(known), devices or known[1]
+        stored = json.loads(gzip.decompress(tree.read_bytes()))
+        root, devices = from_hatchet(stored), devices or stored[1]
     fold(document, root)
     pruned(root)
     write_whole(tree, gzip.compress(json.dumps(to_hatchet(root, devices)).encode(), mtime=0))

@@ -11,7 +11,7 @@ from typing import Final
 from warplens import bundle_files
 from warplens.capture.bundle import Staging
 
-WORTH_TELLING_SECONDS: Final = 0.05
+NOTED_SECONDS: Final = 0.05
 
 
 class TreeProcess:
@@ -21,7 +21,7 @@ class TreeProcess:
         self._tree = staging.path(bundle_files.TREE)
         self._process: subprocess.Popen[bytes] | None = None
         self._piece: Path | None = None
-        self.pieces = self.lost = 0
+        self.pieces = self.lost_pieces = 0
         self.reason = ""
         """Why the last of the lost pieces was lost."""
         self.recorded_seconds = self.skipped_seconds = 0.0
@@ -31,19 +31,19 @@ class TreeProcess:
         return self._process is None or self._process.poll() is not None
 
     def add(self, trace: Path, seconds: float) -> None:
-        """Fold a trace file, which is removed afterwards. Never raises: it runs in the midst of the program."""
+        """Fold a trace file, which is removed afterwards. Never raises: it runs inside the program."""
         self.finish()
         self.pieces += 1
         try:
             self._piece = trace.rename(trace.with_name(f"piece{self.pieces}.json"))
-            self._process = self._begun(self._piece)
+            self._process = self._start(self._piece)
         except OSError as error:
-            self.lose(str(error.strerror or error))
+            self.note_lost(str(error.strerror or error))
         else:
             self.recorded_seconds += seconds
 
-    def lose(self, reason: str) -> None:
-        self.lost, self.reason = self.lost + 1, reason
+    def note_lost(self, reason: str) -> None:
+        self.lost_pieces, self.reason = self.lost_pieces + 1, reason
 
     def finish(self) -> None:
         """Wait until all is folded."""
@@ -53,9 +53,9 @@ class TreeProcess:
         code, self._process = self._process.returncode, None
         self._piece.unlink(missing_ok=True)
         if code:
-            self.lose(errors.decode(errors="replace").strip().rpartition("\n")[2] or f"status {code}")
+            self.note_lost(errors.decode(errors="replace").strip().rpartition("\n")[2] or f"status {code}")
 
-    def _begun(self, piece: Path) -> subprocess.Popen[bytes]:
+    def _start(self, piece: Path) -> subprocess.Popen[bytes]:
         # Without the variables that would make this child take part in the run.
         environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
         root = Path(__file__).parents[2]
@@ -74,12 +74,14 @@ class TreeProcess:
         )
 
     def notes(self) -> list[str]:
-        found = []
-        if self.skipped_seconds >= WORTH_TELLING_SECONDS:
-            found.append(
+        notes = []
+        if self.skipped_seconds >= NOTED_SECONDS:
+            notes.append(
                 f"recorded {self.recorded_seconds:.1f} s of the run and skipped {self.skipped_seconds:.1f} s in which "
                 "earlier pieces were being folded"
             )
-        if self.lost:
-            found.append(f"{self.lost} of {self.pieces} pieces of the recording could not be folded: {self.reason}")
-        return found
+        if self.lost_pieces:
+            notes.append(
+                f"{self.lost_pieces} of {self.pieces} pieces of the recording could not be folded: {self.reason}"
+            )
+        return notes

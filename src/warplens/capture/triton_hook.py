@@ -48,13 +48,13 @@ class TritonHook:
         self._knobs.runtime.jit_post_compile_hook = self._before
 
     def on_launch(self, metadata: Any) -> None:
-        known = metadata.get() if hasattr(metadata, "get") and not isinstance(metadata, dict) else metadata
+        facts = metadata.get() if hasattr(metadata, "get") and not isinstance(metadata, dict) else metadata
         metrics = {
             name: value
-            for name, value in known.items()
+            for name, value in facts.items()
             if name not in NOT_METRICS and isinstance(value, (int, float)) and not isinstance(value, bool)
         }
-        enter_scope(str(known.get("name", "triton kernel")), metrics)
+        enter_scope(str(facts.get("name", "triton kernel")), metrics)
 
     def on_return(self, metadata: Any) -> None:
         exit_scope()

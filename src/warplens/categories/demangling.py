@@ -48,7 +48,7 @@ def mangled_function(name: str) -> str:
 
 def mangled_arguments(name: str) -> str:
     """The identifiers after the function's own, as a template list: what of it a rule can use undemangled."""
-    found: list[str] = []
+    identifiers: list[str] = []
     position = 0
     while (length := _IDENTIFIER_LENGTH.search(name, position)) is not None:
         end = length.end() + int(length.group())
@@ -56,9 +56,9 @@ def mangled_arguments(name: str) -> str:
         # A number that is not a length (a template value) is followed by something else than that many letters.
         is_identifier = len(part) > 2 and end <= len(name) and _IDENTIFIER.fullmatch(part) is not None
         if is_identifier:
-            found.append(part)
+            identifiers.append(part)
         position = end if is_identifier else length.end()
-    return f"<{', '.join(dict.fromkeys(found))}>"
+    return f"<{', '.join(dict.fromkeys(identifiers))}>"
 
 
 @lru_cache(maxsize=1)

@@ -107,9 +107,9 @@ def _spelled_dtype(text: str) -> str:
         return "bf16"
     if "splitkreduce" in text:  # the partial sums are fp32 whatever the product's type is
         text = text.replace("float,", "")
-    found = _spelled_float(text)
-    if found:
-        return found
+    dtype = _spelled_float(text)
+    if dtype:
+        return dtype
     functor = _FUNCTOR_TYPE.search(text)
     return _WHOLE_NUMBERS[functor.group(1)] if functor else ""
 

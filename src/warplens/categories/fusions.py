@@ -52,5 +52,5 @@ def inductor_fusion(function: str) -> str:
     kind, ops = parts
     if ops and _MOVES.match(ops):
         return "copy"
-    found = (what for what, pattern in _FUSED if pattern.search("_" + ops))
-    return next(found, _BY_KIND.get(kind, "pointwise"))  # poi, for, tem
+    fusions = (word for word, pattern in _FUSED if pattern.search("_" + ops))
+    return next(fusions, _BY_KIND.get(kind, "pointwise"))  # poi, for, tem

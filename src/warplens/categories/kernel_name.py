@@ -68,16 +68,16 @@ def _split_cpp(name: str) -> tuple[str, str]:
 def _outside_brackets(text: str) -> tuple[str, str]:
     """The text up to the parameter list, and the same without its template arguments."""
     position = 0
-    kept: list[str] = []
+    outside: list[str] = []
     while True:
         template, parameters = text.find("<", position), text.find("(", position)
         if parameters > 0 and (template < 0 or parameters < template):
-            kept.append(text[position:parameters])
-            return text[:parameters].rstrip(), "".join(kept)
+            outside.append(text[position:parameters])
+            return text[:parameters].rstrip(), "".join(outside)
         if template < 0:
-            kept.append(text[position:])
-            return text, "".join(kept)
-        kept.append(text[position:template])
+            outside.append(text[position:])
+            return text, "".join(outside)
+        outside.append(text[position:template])
         position = _end_of_template(text, template)
 
 

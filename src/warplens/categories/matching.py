@@ -37,9 +37,9 @@ class KernelClass:
 class Categorizer:
     """Compiled rules; each name is matched once."""
 
-    def __init__(self, builtin: Sequence[CompiledRule], own: Sequence[CompiledRule] = ()) -> None:
+    def __init__(self, builtin: Sequence[CompiledRule], user_rules: Sequence[CompiledRule] = ()) -> None:
         self._builtin = tuple(builtin)
-        self._own = tuple(own)
+        self._user_rules = tuple(user_rules)
         self._classes: dict[str, KernelClass] = {}
 
     def classify(self, name: str) -> KernelClass:
@@ -58,7 +58,7 @@ class Categorizer:
     def _match(self, name: KernelName) -> KernelClass:
         # People write rules from what they see in the trace, which may be the mangled name.
         as_seen = KernelName(name.raw, name.raw, name.function, name.raw.lower(), name.lower_function)
-        for rule in self._own:
+        for rule in self._user_rules:
             match = rule.match(name) or rule.match(as_seen)
             if match:
                 return _describe(rule.rule, match, name)
@@ -83,10 +83,10 @@ def _describe(rule: Rule, match: re.Match[str] | bool, name: KernelName) -> Kern
 
 def load_categorizer(user_rules: Sequence[Path | str] = (), extra: Sequence[Rule] = ()) -> Categorizer:
     """The built-in rules, with the user's before them: `extra` first, then the files in their order."""
-    own = [(rule, f"extra rule {number}") for number, rule in enumerate(extra, start=1)]
+    located_rules = [(rule, f"extra rule {number}") for number, rule in enumerate(extra, start=1)]
     for path in user_rules:
-        own += read_rules(Path(path))
-    return Categorizer(builtin_rules(), [compile_rule(rule, where) for rule, where in own])
+        located_rules += read_rules(Path(path))
+    return Categorizer(builtin_rules(), [compile_rule(rule, where) for rule, where in located_rules])
 
 
 def category_names() -> tuple[str, ...]:

@@ -55,14 +55,14 @@ def _family_of_name(op: str) -> str:
 
 def _without_overload(name: str) -> str:
     """`add_.Tensor` → `add_`; dots of a namespace-less text (a file name, a module) are left alone."""
-    namespace, separator, own = name.rpartition("::")
-    return namespace + separator + own.split(".", 1)[0]
+    namespace, separator, op = name.rpartition("::")
+    return namespace + separator + op.split(".", 1)[0]
 
 
 def _family_of_bare(name: str) -> str:
-    own = name.rsplit("::", 1)[-1]
+    op = name.rsplit("::", 1)[-1]
     families, patterns = _tables()
-    for spelling in (own, own.removesuffix("_"), own.removesuffix("_backward"), f"_{own}"):
+    for spelling in (op, op.removesuffix("_"), op.removesuffix("_backward"), f"_{op}"):
         if spelling in families:
             return families[spelling]
     lower = name.lower()

@@ -180,5 +180,5 @@ def builtin_categories() -> dict[str, str]:
 def builtin_rules() -> tuple[CompiledRule, ...]:
     """The rules shipped with the package, compiled once."""
     tables = enumerate(read_packaged_toml("rules.toml")["rule"], start=1)
-    places = [(table, f"rules.toml, rule {number}") for number, table in tables]
-    return tuple(compile_rule(_rule_from_table(table, where), where) for table, where in places)
+    located_tables = [(table, f"rules.toml, rule {number}") for number, table in tables]
+    return tuple(compile_rule(_rule_from_table(table, where), where) for table, where in located_tables)

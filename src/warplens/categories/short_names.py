@@ -43,8 +43,8 @@ def _short_memcpy(name: KernelName) -> str:
     match = _MEMCPY.match(name.raw)
     if not match:
         return ""
-    ways = {"d": "D", "h": "H", "p": "P"}
-    source, target = (ways.get((match.group(group) or "").lower(), "") for group in (2, 3))
+    memories = {"d": "D", "h": "H", "p": "P"}
+    source, target = (memories.get((match.group(group) or "").lower(), "") for group in (2, 3))
     host = _HOST_MEMORY.search(name.raw[:200])
     direction = f"{source}to{target}" if source and target else ""
     return join(match.group(1).lower(), direction, host.group(1).lower() if host else "")

@@ -59,9 +59,9 @@ def short_nvjet(name: KernelName) -> str:
     if not match:
         return ""
     *options, transposes = match["rest"].split("_")
-    kept = [option for option in options if option not in ("bz", "h", "v")]
+    shown_options = [option for option in options if option not in ("bz", "h", "v")]
     head = join("gemm", display_dtype(find_dtype(name)), match["tile"], transposes.lower(), find_arch(name))
-    return join(head, "nvjet", match["stages"], match["cluster"], *kept)
+    return join(head, "nvjet", match["stages"], match["cluster"], *shown_options)
 
 
 def short_gemm(name: KernelName) -> str:

@@ -84,17 +84,17 @@ def _copied_types(name: KernelName, dtype: str) -> str:
 
 def short_reduce(name: KernelName) -> str:
     """`reduce sum f32`."""
-    what = next((what for what, spelling in _REDUCTIONS if spelling in name.text), "")
-    return join("reduce", what, display_dtype(find_dtype(name)))
+    reduction = next((reduction for reduction, spelling in _REDUCTIONS if spelling in name.text), "")
+    return join("reduce", reduction, display_dtype(find_dtype(name)))
 
 
 def short_foreach(name: KernelName) -> str:
     """`foreach mul f32`, `foreach addcdiv f32`, `foreach fused adam f32`."""
-    what = next((what for what, spelling in _FOREACH if spelling in name.text), "")
+    operation = next((operation for operation, spelling in _FOREACH if spelling in name.text), "")
     if "PointwiseOp" in name.text:
-        what = f"addc{what}"
+        operation = f"addc{operation}"
     shape = "list" if "ScalarList" in name.text else "scalar" if "OpScalarFunctor" in name.text else ""
-    return join("foreach", what, shape, display_dtype(find_dtype(name)))
+    return join("foreach", operation, shape, display_dtype(find_dtype(name)))
 
 
 # Op names of several words; anything else in an Inductor name is one word.
@@ -125,9 +125,9 @@ def short_inductor(name: KernelName) -> str:
     kind, ops = parts
     number = name.function.rsplit("_", 1)[-1]
     words = list(dict.fromkeys(_shorten(word) for word in _OPS.findall(ops)))
-    telling = [word for word in words if word not in _NOISE] or words
+    shown_words = [word for word in words if word not in _NOISE] or words
     suffix = f" #{number}" if number.isdigit() else ""
-    body = "+".join(telling)
+    body = "+".join(shown_words)
     room = 60 - len(f"triton {kind}: ") - len(suffix)
     if len(body) > room:
         body = body[: room - 1].rstrip("+_") + "…"
@@ -146,10 +146,10 @@ def short_softmax(name: KernelName) -> str:
     warp = _SOFTMAX_LOG2.search(name.lower_text)
     is_log = "logsoftmax" in name.lower_text or (warp is not None and warp[2] == "true")
     masked = "masked" if "masked" in name.lower_text else ""
-    way = {"forward": "fwd", "backward": "bwd"}.get(find_direction(name), "")
+    direction = {"forward": "fwd", "backward": "bwd"}.get(find_direction(name), "")
     size = f"≤{2 ** min(int(warp[1][:2]), 20)}" if warp else ""
     dtype = display_dtype(find_dtype(name))
-    return join("log_softmax" if is_log else "softmax", way, masked, dtype, size)
+    return join("log_softmax" if is_log else "softmax", direction, masked, dtype, size)
 
 
 _CAT = re.compile(r"catarraybatchedcopy(\w*)<.*?opaquetype<(\d+)u?>, unsigned int, (\d+)")

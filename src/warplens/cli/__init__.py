@@ -181,8 +181,8 @@ def _fail(error: WarplensError) -> int:
     # A file's name may contain anything, also what would move the cursor of a terminal.
     message = "".join(char if char.isprintable() else "?" for char in " ".join(str(error).split()))
     print(f"error: {message}", file=sys.stderr)
-    flag = f"--{error.option.replace('_', '-')}" if error.option else ""
-    hint = ": ".join(filter(None, (error.hint, flag)))
+    flags = ", ".join(f"--{option.replace('_', '-')}" for option in error.options)
+    hint = ": ".join(filter(None, (error.hint, flags)))
     if hint:
         print(f"\nhint: {hint}", file=sys.stderr)
     return error.exit_code

@@ -51,7 +51,7 @@ def attention_flop(shape: AttentionShape, mask: str = "", *, backward: bool = Fa
     return pairs * 2 * (shape.width_qk + shape.width_v) * (2 if backward else 1)
 
 
-class Attention(Struct, frozen=True):
+class AttentionOp(Struct, frozen=True):
     """Where an op keeps its arguments. `order` is `bhnd`, `bnhd`, or `nhd` for packed sequences without a batch."""
 
     q: int = 0
@@ -66,7 +66,7 @@ class Attention(Struct, frozen=True):
     aligned: str = TOP_LEFT
 
     def cost(self, call: Call) -> Cost | None:
-        q, k, v = (call.tensor(self.q + place) for place in range(3))
+        q, k, v = (call.tensor(self.q + offset) for offset in range(3))
         if q is None or k is None or v is None:
             return None
         shape, approximate = self._shape(call, q, k, v)
@@ -106,7 +106,7 @@ class Attention(Struct, frozen=True):
             return None, ""
         heads, length = (1, 2) if self.order == "bhnd" else (2, 1)
         if call.tensor(self.cumulative_q) is not None and q.shape[0] == 1:
-            squeezed = (Tensor(each.shape[1:], each.dtype) for each in (q, k, v))
+            squeezed = (Tensor(tensor.shape[1:], tensor.dtype) for tensor in (q, k, v))
             return self._packed(call, *squeezed)
         shape = AttentionShape(
             q.shape[0], q.shape[heads], k.shape[heads], q.shape[length], k.shape[length], q.shape[3], v.shape[3]

@@ -81,22 +81,22 @@ class Convolution(Struct, frozen=True):
             return gradient.shape[2:]
         count = len(x.shape) - 2
         stride, padding, dilation, extra = (
-            _filled(call.integers(place), count, default)
-            for place, default in ((self.stride, 1), (self.padding, 0), (self.dilation, 1), (self.output_padding, 0))
+            _filled(call.integers(argument), count, default)
+            for argument, default in ((self.stride, 1), (self.padding, 0), (self.dilation, 1), (self.output_padding, 0))
         )
         sizes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, extra, strict=True)
         if transposed:
-            return tuple(transposed_size(*each) for each in sizes)
-        return tuple(output_size(*each[:-1]) for each in sizes)
+            return tuple(transposed_size(*dimension) for dimension in sizes)
+        return tuple(output_size(*dimension[:-1]) for dimension in sizes)
 
     def _work(self, call: Call, x: Tensor, weight: Tensor, out: Tensor, positions: int) -> tuple[float, float]:
-        one = convolution_flop(positions, weight.shape)
+        forward_flop = convolution_flop(positions, weight.shape)
         if self.gradient is None:
             extra = [tensor for tensor in (call.tensor(self.bias), call.tensor(self.added)) if tensor]
             moved = x.bytes + weight.bytes + out.bytes + sum(tensor.bytes for tensor in extra)
-            return one + out.numel * len(extra), moved
+            return forward_flop + out.numel * len(extra), moved
         for_input, for_weight, for_bias = (*call.flags(self.output_mask), True, True, False)[:3]
-        flop = one * (for_input + for_weight) + out.numel * for_bias
+        flop = forward_flop * (for_input + for_weight) + out.numel * for_bias
         read = out.bytes + weight.bytes * for_input + x.bytes * for_weight
         written = x.bytes * for_input + weight.bytes * for_weight + out.shape[1] * out.item_bytes * for_bias
         return flop, read + written

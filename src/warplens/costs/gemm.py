@@ -69,7 +69,11 @@ def _sizes(a: Tensor, b: Tensor, b_is_nk: bool) -> tuple[int, int, int, int] | N
         return None
     outer = [a.shape[:-2], b.shape[:-2]]
     shape = broadcast(outer)
-    if any(size not in (1, whole) for each in outer for size, whole in zip(each[::-1], shape[::-1], strict=False)):
+    if any(
+        size not in (1, broadcast_size)
+        for sizes in outer
+        for size, broadcast_size in zip(sizes[::-1], shape[::-1], strict=False)
+    ):
         return None
     return product(shape), 1 if len(a.shape) == 1 else a.shape[-2], columns, values(a, k)
 
@@ -114,7 +118,7 @@ class GroupedGemm(Struct, frozen=True):
         if a is None or b is None or {len(a.shape), len(b.shape)} - {2, 3} or b.shape[-2] != a.shape[-1]:
             return None
         m, n, k = a.shape[-2], b.shape[-1], values(a, a.shape[-1])
-        stacked = [each.shape[0] for each in (a, b) if len(each.shape) == 3]
+        stacked = [factor.shape[0] for factor in (a, b) if len(factor.shape) == 3]
         groups = stacked[0] if stacked else offsets.numel if offsets else 1
         # Two stacks, or two factors cut along K, give one whole result per group.
         results = groups if len(stacked) != 1 else 1
@@ -139,7 +143,7 @@ class FusedExperts(Struct, frozen=True):
     """Argument of shape (tokens, top_k)."""
 
     def cost(self, call: Call) -> Cost | None:
-        hidden, w1, w2, chosen = (call.tensor(place) for place in (self.hidden, self.w1, self.w2, self.top_k))
+        hidden, w1, w2, chosen = (call.tensor(argument) for argument in (self.hidden, self.w1, self.w2, self.top_k))
         if hidden is None or w1 is None or w2 is None or chosen is None:
             return None
         if len(hidden.shape) != 2 or len(w1.shape) != 3 or len(w2.shape) != 3 or len(chosen.shape) != 2:

@@ -55,7 +55,7 @@ class AddedRows(Struct, frozen=True):
     source: int
 
     def cost(self, call: Call) -> Cost | None:
-        table, index, source = (call.tensor(place) for place in (self.table, self.index, self.source))
+        table, index, source = (call.tensor(argument) for argument in (self.table, self.index, self.source))
         if table is None or index is None or source is None:
             return None
         return _cost(index, source.numel, source, 3, flop=source.numel)

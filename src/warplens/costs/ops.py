@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from warplens.costs.attention import BOTTOM_RIGHT, Attention
+from warplens.costs.attention import BOTTOM_RIGHT, AttentionOp
 from warplens.costs.convolution import Convolution
 from warplens.costs.cost import Cost
 from warplens.costs.gemm import FusedExperts, Gemm, GroupedGemm
@@ -72,37 +72,43 @@ GEMMS: Final[dict[str, Family]] = {
 
 ATTENTIONS: Final[dict[str, Family]] = {
     # A causal mask that is not square starts at the top left, but at the bottom right in FlashAttention's kernels.
-    "aten::scaled_dot_product_attention": Attention(causal=5, bias=3),
-    "aten::_scaled_dot_product_attention_math": Attention(causal=5, bias=3),
-    "aten::_scaled_dot_product_flash_attention": Attention(causal=4, aligned=BOTTOM_RIGHT),
-    "aten::_scaled_dot_product_efficient_attention": Attention(causal=6, bias=3),
-    "aten::_scaled_dot_product_cudnn_attention": Attention(causal=6, bias=3),
-    "aten::_scaled_dot_product_fused_attention_overrideable": Attention(causal=5, bias=3),
-    "aten::_flash_attention_forward": Attention(
+    "aten::scaled_dot_product_attention": AttentionOp(causal=5, bias=3),
+    "aten::_scaled_dot_product_attention_math": AttentionOp(causal=5, bias=3),
+    "aten::_scaled_dot_product_flash_attention": AttentionOp(causal=4, aligned=BOTTOM_RIGHT),
+    "aten::_scaled_dot_product_efficient_attention": AttentionOp(causal=6, bias=3),
+    "aten::_scaled_dot_product_cudnn_attention": AttentionOp(causal=6, bias=3),
+    "aten::_scaled_dot_product_fused_attention_overrideable": AttentionOp(causal=5, bias=3),
+    "aten::_flash_attention_forward": AttentionOp(
         causal=8, order="bnhd", cumulative_q=3, cumulative_k=4, aligned=BOTTOM_RIGHT
     ),
-    "aten::_efficient_attention_forward": Attention(order="bnhd", bias=3, cumulative_q=4, cumulative_k=5, mask_type=9),
-    "aten::_cudnn_attention_forward": Attention(causal=10, bias=3, cumulative_q=4, cumulative_k=5),
-    "aten::_scaled_dot_product_flash_attention_backward": Attention(1, causal=11, aligned=BOTTOM_RIGHT, backward=True),
-    "aten::_scaled_dot_product_efficient_attention_backward": Attention(1, causal=11, bias=4, backward=True),
-    "aten::_scaled_dot_product_cudnn_attention_backward": Attention(1, causal=14, bias=8, backward=True),
-    "aten::_flash_attention_backward": Attention(
+    "aten::_efficient_attention_forward": AttentionOp(
+        order="bnhd", bias=3, cumulative_q=4, cumulative_k=5, mask_type=9
+    ),
+    "aten::_cudnn_attention_forward": AttentionOp(causal=10, bias=3, cumulative_q=4, cumulative_k=5),
+    "aten::_scaled_dot_product_flash_attention_backward": AttentionOp(
+        1, causal=11, aligned=BOTTOM_RIGHT, backward=True
+    ),
+    "aten::_scaled_dot_product_efficient_attention_backward": AttentionOp(1, causal=11, bias=4, backward=True),
+    "aten::_scaled_dot_product_cudnn_attention_backward": AttentionOp(1, causal=14, bias=8, backward=True),
+    "aten::_flash_attention_backward": AttentionOp(
         1, causal=11, order="bnhd", cumulative_q=6, cumulative_k=7, aligned=BOTTOM_RIGHT, backward=True
     ),
-    "aten::_efficient_attention_backward": Attention(
+    "aten::_efficient_attention_backward": AttentionOp(
         1, order="bnhd", bias=4, cumulative_q=6, cumulative_k=7, mask_type=14, backward=True
     ),
-    "aten::_cudnn_attention_backward": Attention(1, causal=14, bias=8, cumulative_q=9, cumulative_k=10, backward=True),
-    "flash_attn::_flash_attn_forward": Attention(causal=5, order="bnhd", aligned=BOTTOM_RIGHT),
-    "flash_attn::_flash_attn_varlen_forward": Attention(
+    "aten::_cudnn_attention_backward": AttentionOp(
+        1, causal=14, bias=8, cumulative_q=9, cumulative_k=10, backward=True
+    ),
+    "flash_attn::_flash_attn_forward": AttentionOp(causal=5, order="bnhd", aligned=BOTTOM_RIGHT),
+    "flash_attn::_flash_attn_varlen_forward": AttentionOp(
         causal=9, order="nhd", cumulative_q=3, cumulative_k=4, aligned=BOTTOM_RIGHT
     ),
-    "flash_attn::_flash_attn_backward": Attention(1, causal=11, order="bnhd", aligned=BOTTOM_RIGHT, backward=True),
-    "flash_attn::_flash_attn_varlen_backward": Attention(
+    "flash_attn::_flash_attn_backward": AttentionOp(1, causal=11, order="bnhd", aligned=BOTTOM_RIGHT, backward=True),
+    "flash_attn::_flash_attn_varlen_backward": AttentionOp(
         1, causal=15, order="nhd", cumulative_q=9, cumulative_k=10, aligned=BOTTOM_RIGHT, backward=True
     ),
-    "aiter::mha_fwd": Attention(causal=5, order="bnhd", aligned=BOTTOM_RIGHT),
-    "aiter::fmha_v3_fwd": Attention(causal=5, order="bnhd", aligned=BOTTOM_RIGHT),
+    "aiter::mha_fwd": AttentionOp(causal=5, order="bnhd", aligned=BOTTOM_RIGHT),
+    "aiter::fmha_v3_fwd": AttentionOp(causal=5, order="bnhd", aligned=BOTTOM_RIGHT),
 }
 
 CONVOLUTIONS: Final[dict[str, Family]] = {

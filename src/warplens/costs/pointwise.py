@@ -52,14 +52,14 @@ def promoted(tensors: list[Tensor]) -> str:
 
 def _widest(dtypes: list[str]) -> str:
     kind = max(KIND[dtype] for dtype in dtypes)
-    found = {dtype for dtype in dtypes if KIND[dtype] == kind}
+    candidates = {dtype for dtype in dtypes if KIND[dtype] == kind}
     if kind == COMPLEX:
-        found |= {COMPLEX_OF[dtype] for dtype in dtypes if dtype in COMPLEX_OF}
-    if found >= {"bf16", "fp16"}:
-        found.add("fp32")
-    if found >= {"uint8", "int8"}:
-        found.add("int16")
-    return max(found, key=KINDS[kind].index)
+        candidates |= {COMPLEX_OF[dtype] for dtype in dtypes if dtype in COMPLEX_OF}
+    if candidates >= {"bf16", "fp16"}:
+        candidates.add("fp32")
+    if candidates >= {"uint8", "int8"}:
+        candidates.add("int16")
+    return max(candidates, key=KINDS[kind].index)
 
 
 class Pointwise(Struct, frozen=True):
@@ -94,8 +94,8 @@ class Pointwise(Struct, frozen=True):
     def _result_dtype(self, call: Call, operands: list[Tensor], dtype: str) -> str:
         if is_in_place(call.op) and isinstance(call.args[0], Tensor):
             return call.args[0].dtype
-        given = next((arg for arg in call.args[self.inputs :] if isinstance(arg, Tensor)), None)
-        return self.result or (given.dtype if given else dtype)
+        out = next((arg for arg in call.args[self.inputs :] if isinstance(arg, Tensor)), None)
+        return self.result or (out.dtype if out else dtype)
 
 
 def is_in_place(op: str) -> bool:

@@ -107,20 +107,20 @@ class Reduction(Struct, frozen=True):
         if source is None:
             return None
         is_short = self.dtype_arg is not None and self.dim is not None and len(call.args) == self.dim + 1
-        kept = _kept(source, () if is_short else call.integers(self.dim))
+        kept_elements = _kept_elements(source, () if is_short else call.integers(self.dim))
         named = SCALAR_TYPES.get(call.text(self.dim if is_short else self.dtype_arg), "")
         default = named or ("int64" if self.sums and source.dtype in WHOLE_NUMBERS else source.dtype)
-        written = sum(kept * ITEM_BYTES[dtype or default] for dtype in self.results)
-        params = (("elements", source.numel), ("kept", kept))
+        written = sum(kept_elements * ITEM_BYTES[dtype or default] for dtype in self.results)
+        params = (("elements", source.numel), ("kept", kept_elements))
         return Cost(self.family, source.numel * self.flop, source.bytes + written, source.dtype, params=params)
 
 
-def _kept(source: Tensor, dims: tuple[int, ...]) -> int:
+def _kept_elements(source: Tensor, dims: tuple[int, ...]) -> int:
     if not dims or not source.shape:
         return 1
     rank = len(source.shape)
     reduced = {dim % rank for dim in dims}
-    return product(size for place, size in enumerate(source.shape) if place not in reduced)
+    return product(size for dim, size in enumerate(source.shape) if dim not in reduced)
 
 
 class Copy(Struct, frozen=True):
@@ -134,8 +134,8 @@ class Copy(Struct, frozen=True):
         if destination is None or source is None:
             return None
         kind = "cast" if destination.dtype != source.dtype else "copy"
-        way = f"{source.dtype}→{destination.dtype}" if kind == "cast" else source.dtype
-        params = (("elements", destination.numel), ("dtypes", way), ("strides", _strides(destination, source)))
+        dtypes = f"{source.dtype}→{destination.dtype}" if kind == "cast" else source.dtype
+        params = (("elements", destination.numel), ("dtypes", dtypes), ("strides", _strides(destination, source)))
         moved = source.bytes + destination.numel * destination.item_bytes
         return Cost(kind, 0.0, moved, source.dtype, unit="", params=params)
 
@@ -143,8 +143,8 @@ class Copy(Struct, frozen=True):
 def _strides(destination: Tensor, source: Tensor) -> str:
     """Whether both sides walk memory in the same order; dimensions of size 1 do not matter."""
     orders = [
-        [stride for size, stride in zip(each.shape, each.strides, strict=False) if size > 1]
-        for each in (destination, source)
+        [stride for size, stride in zip(tensor.shape, tensor.strides, strict=False) if size > 1]
+        for tensor in (destination, source)
     ]
     if orders[0] == orders[1]:
         return "same"
@@ -155,7 +155,7 @@ class Arange(Struct, frozen=True):
     """Writes (end − start) / step elements into the tensor that is the last argument."""
 
     def cost(self, call: Call) -> Cost | None:
-        numbers = [_number(call.text(place)) for place in range(3)]
+        numbers = [_number(call.text(argument)) for argument in range(3)]
         out = next((tensor for tensor in reversed(call.all_tensors)), None)
         start, end, step = numbers
         if out is None or start is None or end is None or not step:
@@ -187,13 +187,13 @@ class Pooling(Struct, frozen=True):
     def cost(self, call: Call) -> Cost | None:
         source, kernel = call.tensor(0), _pair(call.integers(1), 0)
         stride, padding, dilation = (
-            _pair(call.integers(place), default) for place, default in ((2, 0), (3, 0), (self.dilation, 1))
+            _pair(call.integers(argument), default) for argument, default in ((2, 0), (3, 0), (self.dilation, 1))
         )
         if source is None or min(kernel) < 1 or len(source.shape) not in (3, 4):
             return None
         windows = [
-            pooled_size(*each, ceil=call.flag(self.ceil))
-            for each in zip(
+            pooled_size(*dimension, ceil=call.flag(self.ceil))
+            for dimension in zip(
                 source.shape[-2:], kernel, stride if all(stride) else kernel, padding, dilation, strict=True
             )
         ]
@@ -231,9 +231,13 @@ class TopK(Struct, frozen=True):
         source = call.tensor(0)
         if source is None:
             return None
-        kept = _kept(source, (call.integer(self.dim, -1),)) * max(0, call.integer(self.k))
-        kept = min(kept, source.numel)
-        written = kept * (source.item_bytes + ITEM_BYTES["int64"])
+        kept_elements = _kept_elements(source, (call.integer(self.dim, -1),)) * max(0, call.integer(self.k))
+        kept_elements = min(kept_elements, source.numel)
+        written = kept_elements * (source.item_bytes + ITEM_BYTES["int64"])
         return Cost(
-            "sort", 0.0, source.bytes + written, source.dtype, params=(("elements", source.numel), ("kept", kept))
+            "sort",
+            0.0,
+            source.bytes + written,
+            source.dtype,
+            params=(("elements", source.numel), ("kept", kept_elements)),
         )

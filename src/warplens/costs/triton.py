@@ -23,7 +23,7 @@ def triton_cost(call: Call) -> Cost | None:
     tensors = call.all_tensors
     if not tensors:
         return None
-    numbers = [call.integer(place) for place in range(len(call.args)) if call.text(place).isdigit()]
+    numbers = [call.integer(argument) for argument in range(len(call.args)) if call.text(argument).isdigit()]
     points = iteration_space(call.op, numbers) or max(tensor.numel for tensor in tensors)
     limit = points if LOOKUPS.search(call.op) else max(tensor.stored for tensor in tensors)
     moved = sum(min(tensor.stored, limit) * tensor.item_bytes for tensor in tensors)

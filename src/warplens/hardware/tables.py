@@ -38,10 +38,10 @@ class Fields:
     where: str
     path: str = ""
 
-    def allow(self, *known: str) -> None:
+    def allow(self, *keys: str) -> None:
         for key in self.table:
-            if key not in known:
-                raise UsageError(f"{self.where}: unknown key {self.path + key!r}", hint="known: " + ", ".join(known))
+            if key not in keys:
+                raise UsageError(f"{self.where}: unknown key {self.path + key!r}", hint="known: " + ", ".join(keys))
 
     def text(self, key: str) -> str:
         value = self.table.get(key, "")
@@ -88,10 +88,10 @@ def parse_toml(content: str, where: str) -> TomlTable:
     return table
 
 
-def gpu_from_table(table: TomlTable, where: str, *, own: bool = False) -> Gpu:
+def gpu_from_table(table: TomlTable, where: str, *, is_packaged: bool = False) -> Gpu:
     """One GPU, checked; `where` names the file and, if it has several, the entry.
 
-    The patterns of our `own` file are checked by a test: compiling all of them takes 8 ms, each time a trace is opened.
+    The patterns of the packaged file are checked by a test: compiling them takes 8 ms each time a trace is opened.
     """
     fields = Fields(table, where)
     fields.allow(*_KNOWN)
@@ -112,7 +112,7 @@ def gpu_from_table(table: TomlTable, where: str, *, own: bool = False) -> Gpu:
         l2_mb=fields.number("l2_mb"),
         infinity_cache_mb=fields.number("infinity_cache_mb"),
         host_link_gbps=fields.number("host_link_gbps"),
-        match=fields.texts("match") if own else _patterns(fields),
+        match=fields.texts("match") if is_packaged else _patterns(fields),
         aliases=fields.texts("aliases"),
         datasheet=_rates(fields),
         achievable=achievable,
@@ -172,4 +172,4 @@ def all_gpus() -> tuple[Gpu, ...]:
 
 
 def _gpus(tables: Mapping[str, TomlTable]) -> tuple[Gpu, ...]:
-    return tuple(gpu_from_table(table, f"gpus.toml, {name}", own=True) for name, table in tables.items())
+    return tuple(gpu_from_table(table, f"gpus.toml, {name}", is_packaged=True) for name, table in tables.items())

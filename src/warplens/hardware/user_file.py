@@ -54,8 +54,8 @@ def _base(table: TomlTable, where: str) -> TomlTable:
 def _changed(base: TomlTable, changes: TomlTable) -> TomlTable:
     # A measured ceiling of the base would win over the figure that the user has just put in its place.
     measured = base.get("max_achievable")
-    kept = _without(measured, changes) if isinstance(measured, Mapping) else {}
-    return _merged({**base, "max_achievable": kept}, changes)
+    ceilings = _without(measured, changes) if isinstance(measured, Mapping) else {}
+    return _merged({**base, "max_achievable": ceilings}, changes)
 
 
 def _merged(base: TomlTable, changes: TomlTable) -> TomlTable:

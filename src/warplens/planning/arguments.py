@@ -11,7 +11,7 @@ from warplens.planning.fills import fill_of
 from warplens.planning.recorded import Recorded, RecordedTensor
 from warplens.planning.schemas import OpParameter, OpSchema, overloads
 from warplens.planning.values import CHOICES, NONE, coded, default_of, scalar, scalars
-from warplens.replay.plan_file import DTYPES, Argument, Fill, Storage, Tensor, extent
+from warplens.replay.plan_file import DTYPES, Argument, Fill, Storage, TensorView, extent
 
 UNDEFINED: Final = Argument("undefined")
 PLAIN: Final = ("int", "float", "bool", "Scalar", "complex")
@@ -42,7 +42,7 @@ class CallBuilder:
 
     op: str
     """Without its namespace."""
-    given: Mapping[str, Recorded]
+    recorded: Mapping[str, Recorded]
     kernels: Sequence[str]
     ranges: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """Smallest and largest value of index tensors by the argument's place, where the ExecutionTrace has them."""
@@ -50,59 +50,67 @@ class CallBuilder:
     shared: dict[int, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def tensor(self, name: str, found: RecordedTensor, *, written: bool, place: int, item: int = 0) -> Argument:
-        dtype = found.dtype or self._list_dtype()
-        known = RecordedTensor(found.shape, dtype, found.stride, found.storage, found.offset, found.device)
-        device, pinned = self._device(name, known)
-        made = self._on(name, known, device, pinned, written, place, item)
-        if not known.device and not known.shape and POINTWISE.fullmatch(self.op) and name != "self" and not written:
-            other = self._on(name, known, "cpu", False, written, place, item)
+    def tensor(self, name: str, recorded: RecordedTensor, *, written: bool, position: int, item: int = 0) -> Argument:
+        dtype = recorded.dtype or self._list_dtype()
+        tensor = RecordedTensor(
+            recorded.shape, dtype, recorded.stride, recorded.storage, recorded.offset, recorded.device
+        )
+        device, pinned = self._device(name, tensor)
+        argument = self._on(name, tensor, device, pinned, written, position, item)
+        if not tensor.device and not tensor.shape and POINTWISE.fullmatch(self.op) and name != "self" and not written:
+            on_cpu = self._on(name, tensor, "cpu", False, written, position, item)
             scalar_first = any(SCALAR_KERNEL.search(kernel) for kernel in self.kernels)
-            return Argument("choice", items=(other, made) if scalar_first else (made, other))
-        return made
+            return Argument("choice", items=(on_cpu, argument) if scalar_first else (argument, on_cpu))
+        return argument
 
     def _on(
-        self, name: str, found: RecordedTensor, device: str, pinned: bool, written: bool, place: int, item: int
+        self, name: str, recorded: RecordedTensor, device: str, pinned: bool, written: bool, position: int, item: int
     ) -> Argument:
-        fill = fill_of(self.op, name, found, self.given, item)
-        if place in self.ranges and fill.kind == "integers":
-            low, high = self.ranges[place]
+        fill = fill_of(self.op, name, recorded, self.recorded, item)
+        if position in self.ranges and fill.kind == "integers":
+            low, high = self.ranges[position]
             fill = Fill("integers", low, high + 1)
-        index = self.shared.get(found.storage) if found.storage is not None else None
+        index = self.shared.get(recorded.storage) if recorded.storage is not None else None
         if index is None:
             index = len(self.storages)
-            self.storages.append(Storage(0, found.dtype, fill, device, pinned=pinned))
-            if found.storage is not None:
-                self.shared[found.storage] = index
-        tensor = Tensor(index, found.shape, found.stride, found.dtype, found.offset)
-        held = self.storages[index]
-        size = max(held.bytes, extent(tensor) * DTYPES[found.dtype])
+            self.storages.append(Storage(0, recorded.dtype, fill, device, pinned=pinned))
+            if recorded.storage is not None:
+                self.shared[recorded.storage] = index
+        tensor = TensorView(index, recorded.shape, recorded.stride, recorded.dtype, recorded.offset)
+        storage = self.storages[index]
+        size = max(storage.bytes, extent(tensor) * DTYPES[recorded.dtype])
         self.storages[index] = Storage(
-            size, held.dtype, held.fill, held.device, held.written or written, held.pinned, held.reuse_bytes
+            size,
+            storage.dtype,
+            storage.fill,
+            storage.device,
+            storage.written or written,
+            storage.pinned,
+            storage.reuse_bytes,
         )
         return Argument("tensor", tensor=tensor)
 
-    def _device(self, name: str, found: RecordedTensor) -> tuple[str, bool]:
+    def _device(self, name: str, recorded: RecordedTensor) -> tuple[str, bool]:
         pinned = any(PINNED.search(kernel) for kernel in self.kernels)
-        if self.op in ("copy_", "_copy_from") and not found.device:
+        if self.op in ("copy_", "_copy_from") and not recorded.device:
             if name == "src" and any(FROM_HOST.match(kernel) for kernel in self.kernels):
                 return "cpu", pinned
             if name == "self" and any(TO_HOST.match(kernel) for kernel in self.kernels):
                 return "cpu", pinned
-        device = found.device or "cuda"
+        device = recorded.device or "cuda"
         return device, device == "cpu" and pinned
 
     def _list_dtype(self) -> str:
-        others = [
-            tensor for value in self.given.values() if value.kind == "tensor" for tensor in value.tensors if tensor
+        tensors = [
+            tensor for value in self.recorded.values() if value.kind == "tensor" for tensor in value.tensors if tensor
         ]
         for kernel in self.kernels:
             for text, dtype in LIST_DTYPES:
                 if text in kernel:
                     self._note(GUESSED_DTYPE)
                     return dtype
-        if others:
-            return others[0].dtype
+        if tensors:
+            return tensors[0].dtype
         raise NotReplayable("the dtype of its list of tensors is not recorded; an ExecutionTrace has it")
 
     def _note(self, text: str) -> None:
@@ -112,24 +120,24 @@ class CallBuilder:
 
 def choose(name: str, overload: str, recorded: Sequence[Recorded]) -> OpSchema:
     """The overload that a recorded call must have been."""
-    known = overloads(name)
+    schemas = overloads(name)
     if overload:
-        known = tuple(schema for schema in known if schema.overload == overload)
-    if not known:
-        raise NotReplayable(f"there is no known schema of {name}; an ExecutionTrace has it")
-    fitting = [schema for schema in known if _fits(schema, recorded)]
+        schemas = tuple(schema for schema in schemas if schema.overload == overload)
+    if not schemas:
+        raise NotReplayable(f"the schema of {name} is not known; an ExecutionTrace has it")
+    fitting = [schema for schema in schemas if _fits(schema, recorded)]
     exact = [schema for schema in fitting if len(schema.parameters) == len(recorded)]
-    found = exact or fitting
-    if not found:
+    candidates = exact or fitting
+    if not candidates:
         raise NotReplayable(f"its recorded arguments match no overload of {name}")
-    return min(found, key=lambda schema: (len(schema.parameters), schema.text))
+    return min(candidates, key=lambda schema: (len(schema.parameters), schema.text))
 
 
 def _fits(schema: OpSchema, recorded: Sequence[Recorded]) -> bool:
     if len(recorded) > len(schema.parameters):
         return False
-    given = all(_takes(parameter, value) for parameter, value in zip(schema.parameters, recorded, strict=False))
-    return given and all(default_of(parameter) is not None for parameter in schema.parameters[len(recorded) :])
+    takes_all = all(_takes(parameter, value) for parameter, value in zip(schema.parameters, recorded, strict=False))
+    return takes_all and all(default_of(parameter) is not None for parameter in schema.parameters[len(recorded) :])
 
 
 def _takes(parameter: OpParameter, value: Recorded) -> bool:
@@ -153,44 +161,44 @@ def _takes(parameter: OpParameter, value: Recorded) -> bool:
 
 def build(schema: OpSchema, recorded: Sequence[Recorded], call: CallBuilder) -> tuple[Argument, ...]:
     """One argument per parameter of the schema; `call` gathers the storages. Raises `Refusal`."""
-    found = []
-    for place, parameter in enumerate(schema.parameters):
-        value = recorded[place] if place < len(recorded) else Recorded("unknown")
-        found.append(_argument(parameter, value, call, place))
-    return tuple(found)
+    arguments = []
+    for position, parameter in enumerate(schema.parameters):
+        value = recorded[position] if position < len(recorded) else Recorded("unknown")
+        arguments.append(_argument(parameter, value, call, position))
+    return tuple(arguments)
 
 
-def _argument(parameter: OpParameter, value: Recorded, call: CallBuilder, place: int) -> Argument:
+def _argument(parameter: OpParameter, value: Recorded, call: CallBuilder, position: int) -> Argument:
     if parameter.base == "Tensor":
-        return _tensor_argument(parameter, value, call, place)
-    made = None
+        return _tensor_argument(parameter, value, call, position)
+    argument = None
     if value.kind == "scalar":
         of_code = parameter.base in CODED
-        made = coded(value.text, parameter.base) if of_code else scalar(value.text, parameter.base)
-        if made is not None and parameter.is_list:
-            made = Argument("list", items=(made,))
+        argument = coded(value.text, parameter.base) if of_code else scalar(value.text, parameter.base)
+        if argument is not None and parameter.is_list:
+            argument = Argument("list", items=(argument,))
     elif value.kind == "scalars":
-        made = scalars(value.text, parameter.base)
+        argument = scalars(value.text, parameter.base)
     elif value.kind == "text":
-        made = Argument("str", value.text)
+        argument = Argument("str", value.text)
     elif value.kind == "device":
-        made = Argument("device", "cpu" if value.text.startswith("cpu") else "cuda")
-    if made is not None:
-        return made
+        argument = Argument("device", "cpu" if value.text.startswith("cpu") else "cuda")
+    if argument is not None:
+        return argument
     if value.kind in ("scalar", "scalars") and value.text:
         raise NotReplayable(f"the value of {parameter.name!r} is not understood: {value.text[:40]!r}")
     return _unrecorded(parameter, call)
 
 
-def _tensor_argument(parameter: OpParameter, value: Recorded, call: CallBuilder, place: int) -> Argument:
+def _tensor_argument(parameter: OpParameter, value: Recorded, call: CallBuilder, position: int) -> Argument:
     name, written = parameter.name, parameter.written
     if value.kind == "strange":
         raise NotReplayable(f"{name!r} cannot be rebuilt: a tensor {value.text}")
     if not parameter.is_list:
         if value.kind == "tensor" and value.tensors[0] is not None:
-            return call.tensor(name, value.tensors[0], written=written, place=place)
+            return call.tensor(name, value.tensors[0], written=written, position=position)
         return NONE if parameter.optional else UNDEFINED
-    if value.kind == "scalars" and value.text == "[]":  # of an empty list nobody knows what it is a list of
+    if value.kind == "scalars" and value.text == "[]":  # an empty list does not show its element type
         return Argument("list")
     if value.kind != "tensors":
         if parameter.optional:
@@ -203,15 +211,15 @@ def _tensor_argument(parameter: OpParameter, value: Recorded, call: CallBuilder,
             "a list of more than 30 tensors, whose shapes the trace leaves out; an ExecutionTrace has them"
         )
     items = tuple(
-        call.tensor(name, each, written=written, place=place, item=number) if each is not None else NONE
-        for number, each in enumerate(value.tensors)
+        call.tensor(name, tensor, written=written, position=position, item=number) if tensor is not None else NONE
+        for number, tensor in enumerate(value.tensors)
     )
     return Argument("list", items=items)
 
 
 def _first_lists(call: CallBuilder) -> list[Recorded]:
     """The first list of tensors: an op on lists has nothing to do where that one is empty."""
-    return [value for value in call.given.values() if value.kind == "tensors"][:1]
+    return [value for value in call.recorded.values() if value.kind == "tensors"][:1]
 
 
 def _unrecorded(parameter: OpParameter, call: CallBuilder) -> Argument:
@@ -219,16 +227,16 @@ def _unrecorded(parameter: OpParameter, call: CallBuilder) -> Argument:
     if parameter.base == "str":
         first = default_of(parameter)
         texts = CHOICES.get(parameter.name, ())
-        known = [first] if first is not None else []
-        known += [each for text in texts if (each := Argument("str", text)) not in known]
-        if known:
-            return known[0] if len(known) == 1 else Argument("choice", items=tuple(known))
+        values = [first] if first is not None else []
+        values += [value for text in texts if (value := Argument("str", text)) not in values]
+        if values:
+            return values[0] if len(values) == 1 else Argument("choice", items=tuple(values))
     if parameter.base == "Device":
-        on_gpu = any(value.kind in ("tensor", "tensors") for value in call.given.values())
+        on_gpu = any(value.kind in ("tensor", "tensors") for value in call.recorded.values())
         return NONE if on_gpu and parameter.optional else Argument("device", "cuda")
-    made = default_of(parameter)
-    if made is None and parameter.is_list and parameter.base in PLAIN:
-        made = Argument("list")
-    if made is None:
+    default = default_of(parameter)
+    if default is None and parameter.is_list and parameter.base in PLAIN:
+        default = Argument("list")
+    if default is None:
         raise NotReplayable(f"the value of {parameter.name!r} is not recorded; an ExecutionTrace has it")
-    return made
+    return default

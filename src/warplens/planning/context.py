@@ -1,4 +1,4 @@
-"""What lies beside a trace: the settings of its run, and the sources of its generated kernels."""
+"""What comes with a trace: the settings of its run, and the sources of its generated kernels."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Context:
 
 
 def context_of(path: Path, kernel_files: Path | None = None) -> Context:
-    held = bundle.find(path)
-    files = dict(held.files) if held is not None else {}
+    opened = bundle.find(path)
+    files = dict(opened.files) if opened is not None else {}
     settings, versions = _environment(files.get(ENVIRONMENT, b"{}"))
     packed = {PurePosixPath(name).name: text for name, text in files.items() if name.startswith(f"{KERNELS}/inductor/")}
     if kernel_files is not None:
@@ -46,11 +46,11 @@ def context_of(path: Path, kernel_files: Path | None = None) -> Context:
 
 def _environment(text: bytes) -> tuple[dict[str, Any], dict[str, str]]:
     try:
-        known = json.loads(text)
-        settings = known.get("torch", {}).get("settings", {})
-        packages = known.get("packages", {})
+        environment = json.loads(text)
+        settings = environment.get("torch", {}).get("settings", {})
+        packages = environment.get("packages", {})
         plain = {str(name): value for name, value in settings.items() if isinstance(value, (str, int, float, bool))}
-        variables = known.get("variables", {})
+        variables = environment.get("variables", {})
         plain |= {VARIABLE + name: str(variables[name]) for name in VARIABLES if name in variables}
         return plain, {name: str(packages[name]) for name in SHOWN_VERSIONS if name in packages}
     except (ValueError, AttributeError):
@@ -74,11 +74,11 @@ def _collected(path: Path) -> dict[str, bytes]:
 
 
 def _of_tar(content: bytes) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    texts: dict[str, bytes] = {}
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         for member in archive:
             name = PurePosixPath(member.name).name
             opened = archive.extractfile(member) if member.isfile() and name.endswith(".py") else None
-            if opened is not None and member.size <= LARGEST_BYTES and len(found) < MOST_FILES:
-                found[name] = opened.read()
-    return found
+            if opened is not None and member.size <= LARGEST_BYTES and len(texts) < MOST_FILES:
+                texts[name] = opened.read()
+    return texts

@@ -2,7 +2,7 @@
 
 Two units belong together where op and dtypes agree and their shapes are equal once one number is replaced by a star:
 [16, 1, 9] and [16, 1, 10] both read [16, 1, *]. The starred numbers must grow in equal steps; layers of 64, 128 and 512
-channels are no family.
+channels are not a family.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ Key = tuple[object, ...]
 def with_families(units: Sequence[Unit]) -> list[Unit]:
     keys = [list(_keys(unit)) for unit in units]
     sizes: dict[Key, list[int]] = {}
-    for own in keys:
-        for key, size, _ in own:
+    for unit_keys in keys:
+        for key, size, _ in unit_keys:
             sizes.setdefault(key, []).append(size)
-    counts = {key: len(found) for key, found in sizes.items() if _grows(found)}
+    counts = {key: len(key_sizes) for key, key_sizes in sizes.items() if _grows(key_sizes)}
     names: dict[Key, str] = {}
-    made = []
-    for unit, own in zip(units, keys, strict=True):
+    named_units = []
+    for unit, unit_keys in zip(units, keys, strict=True):
         # Each unit goes where most others are.
         best = max(
-            (candidate for candidate in own if candidate[0] in counts),
+            (candidate for candidate in unit_keys if candidate[0] in counts),
             key=lambda candidate: counts[candidate[0]],
             default=None,
         )
         if best is None:
-            made.append(unit)
+            named_units.append(unit)
             continue
         name = names.setdefault(best[0], f"{unit.op} {best[2]} #{len(names) + 1}")
-        made.append(replace(unit, family=name))
-    return made
+        named_units.append(replace(unit, family=name))
+    return named_units
 
 
 def _grows(sizes: Sequence[int]) -> bool:

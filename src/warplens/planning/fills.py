@@ -18,9 +18,9 @@ INTEGERS: Final = frozenset(("int8", "int16", "int32", "int64", "uint8", "uint16
 
 
 class Bound(NamedTuple):
-    """An index: it stays below a side of another argument (`side`: its number, the name of the argument that holds it,
-    "place" for the one that the index's place in its list is for, "all" for the product of all) or below a number that
-    is passed."""
+    """An index: it stays below a number that is passed, or below a side of another argument. `side` is its number, the
+    name of the argument that holds it, "position" for the side that the index's position in its list stands for, or
+    "all" for the product of all sides."""
 
     ops: re.Pattern[str]
     argument: str
@@ -47,7 +47,7 @@ BOUNDS: Final = (
     Bound(re.compile(r"index_(select|add|copy|fill|reduce)_?"), "index", "self", "dim"),
     Bound(re.compile(r"gather|scatter\w*|_scatter\w*"), "index", "self", "dim"),
     Bound(re.compile(r"nll_loss\w*|cross_entropy\w*|multi_margin_loss\w*"), "target", "self", 1),
-    Bound(INDEXING, "indices", "self", "place"),
+    Bound(INDEXING, "indices", "self", "position"),
     Bound(re.compile(r"take|put_?"), "index", "self", "all"),
 )
 VALUES: Final = (
@@ -82,13 +82,15 @@ DIVISIONS: Final = re.compile(r"(div|floor_divide|remainder|fmod)_?")
 DIVISORS: Final = Fill("integers", 1, 4)
 
 
-def fill_of(op: str, argument: str, tensor: RecordedTensor, given: Mapping[str, Recorded], place: int = 0) -> Fill:
-    """`op` without its namespace; `given` are the call's arguments by name, `place` the tensor's in its list."""
-    shared = _shared_out(op, argument, tensor, given)
+def fill_of(
+    op: str, argument: str, tensor: RecordedTensor, arguments: Mapping[str, Recorded], position: int = 0
+) -> Fill:
+    """`op` without its namespace; `arguments` are those of the call by name, `position` the tensor's in its list."""
+    shared = _shared_out(op, argument, tensor, arguments)
     if shared is not None:
         return shared
     if tensor.dtype in INTEGERS:
-        if argument == "indices" and (plane := _pooled_plane(op, given)):
+        if argument == "indices" and (plane := _pooled_plane(op, arguments)):
             return _windows(tensor, plane)
         if PIVOTS.fullmatch(argument) and tensor.shape:  # rows, counted from 1
             return Fill("integers", 1, max(tensor.shape[-1], 1) + 1)
@@ -96,31 +98,31 @@ def fill_of(op: str, argument: str, tensor: RecordedTensor, given: Mapping[str, 
             return DIVISORS
         for bound in BOUNDS:
             if bound.argument == argument and bound.ops.fullmatch(op):
-                return Fill("integers", 0, max(_limit(bound, given, place), 1))
+                return Fill("integers", 0, max(_limit(bound, arguments, position), 1))
     for rule in VALUES:
         if rule.argument.fullmatch(argument) and rule.ops.fullmatch(op):
             return rule.fill
     return Fill("integers", 0, 2) if tensor.dtype in INTEGERS or tensor.dtype == "bool" else Fill()
 
 
-def _shared_out(op: str, argument: str, tensor: RecordedTensor, given: Mapping[str, Recorded]) -> Fill | None:
+def _shared_out(op: str, argument: str, tensor: RecordedTensor, arguments: Mapping[str, Recorded]) -> Fill | None:
     """Lengths, offsets and masks, whose values must add up to what another argument has room for."""
     count = max(tensor.shape[0], 1) if tensor.shape else 1
     if argument in LENGTHS:
-        return _equal_lengths(given.get(LENGTHS[argument]), count - 1)
+        return _equal_lengths(arguments.get(LENGTHS[argument]), count - 1)
     if argument == "offsets" and "embedding_bag" in op:
-        total = _size(given.get("indices"), "all") or 0
+        total = _size(arguments.get("indices"), "all") or 0
         return Fill("ramp", 0, total, total // count)
     if argument == "repeats" and op == "repeat_interleave":
-        return _shares(_number(given.get("output_size")) or count, count)
+        return _shares(_number(arguments.get("output_size")) or count, count)
     if argument == "lengths" and op == "_pack_padded_sequence":
-        is_batch_first = _is_true(given.get("batch_first"))
-        return Fill("constant", max(_size(given.get("input"), 1 if is_batch_first else 0) or 1, 1))
+        is_batch_first = _is_true(arguments.get("batch_first"))
+        return Fill("constant", max(_size(arguments.get("input"), 1 if is_batch_first else 0) or 1, 1))
     if argument == "batch_sizes" and op in PACKED:
-        return _shares(_size(given.get(PACKED[op]), 0) or count, count)
+        return _shares(_size(arguments.get(PACKED[op]), 0) or count, count)
     if argument in ("lengths", "offsets") and SEGMENTS.fullmatch(op) and tensor.shape:
-        return _segments(argument, tensor, _size(given.get("data"), len(tensor.shape) - 1) or 0)
-    if tensor.dtype == "bool" and argument in ("mask", "indices") and (true := _true_count(op, tensor, given)):
+        return _segments(argument, tensor, _size(arguments.get("data"), len(tensor.shape) - 1) or 0)
+    if tensor.dtype == "bool" and argument in ("mask", "indices") and (true := _true_count(op, tensor, arguments)):
         return Fill("ramp", -true, 0, 1)  # below zero is true, too
     return None
 
@@ -136,13 +138,13 @@ def _segments(argument: str, tensor: RecordedTensor, total: int) -> Fill:
     return _shares(total, count) if argument == "lengths" else Fill("ramp", 0, total, -(-total // max(count - 1, 1)))
 
 
-def _pooled_plane(op: str, given: Mapping[str, Recorded]) -> tuple[int, ...]:
+def _pooled_plane(op: str, arguments: Mapping[str, Recorded]) -> tuple[int, ...]:
     """The sides of what pooling takes its maxima from, or of what unpooling puts them in; none for other ops."""
     if UNPOOLING.fullmatch(op):
-        size = given.get("output_size")
+        size = arguments.get("output_size")
         return tuple(map(int, re.findall(r"\d{1,18}", size.text))) if size is not None else ()
     pooling = POOLING.fullmatch(op)
-    pooled = _tensor(given.get("self"))
+    pooled = _tensor(arguments.get("self"))
     return pooled.shape[-int(pooling[1] or pooling[2]) :] if pooling and pooled is not None else ()
 
 
@@ -150,7 +152,7 @@ def _windows(tensor: RecordedTensor, plane: tuple[int, ...]) -> Fill:
     """Where pooling found its maxima: each in its own window, here in the corner. Neighbours write to neighbouring
     places, which indices from all over the plane would not, and that costs time.
 
-    A place in memory tells row and column, as long as the tensor is dense.
+    An address gives row and column, as long as the tensor is dense.
     """
     windows, strides = tensor.shape[-len(plane) :], tensor.stride[-len(plane) :]
     if len(windows) < len(plane) or any(many > side for many, side in zip(windows, plane, strict=True)):
@@ -169,49 +171,49 @@ def _equal_lengths(rows: Recorded | None, sequences: int) -> Fill:
     return Fill("ramp", 0, total, -(-total // max(sequences, 1)))
 
 
-def _true_count(op: str, mask: RecordedTensor, given: Mapping[str, Recorded]) -> int | None:
+def _true_count(op: str, mask: RecordedTensor, arguments: Mapping[str, Recorded]) -> int | None:
     """How many of a mask's values are true where others come with them, one for each; else None: any number will do."""
     if op.startswith("masked_scatter"):
-        return min(_size(given.get("source"), "all") or 0, math.prod(mask.shape))
+        return min(_size(arguments.get("source"), "all") or 0, math.prod(mask.shape))
     if not INDEXING.fullmatch(op):
         return None
-    listed = [tensor for tensor in given["indices"].tensors if tensor is not None]
-    others = [tensor for tensor in listed if tensor.dtype != "bool"]
-    if others:
-        return others[0].shape[-1] if others[0].shape else None
-    values, target = _tensor(given.get("values")), _tensor(given.get("self"))
+    listed = [tensor for tensor in arguments["indices"].tensors if tensor is not None]
+    indices = [tensor for tensor in listed if tensor.dtype != "bool"]
+    if indices:
+        return indices[0].shape[-1] if indices[0].shape else None
+    values, target = _tensor(arguments.get("values")), _tensor(arguments.get("self"))
     if len(listed) > 1 or values is None or target is None:
         return None
     has_row_each = len(values.shape) == 1 + len(target.shape) - len(mask.shape)
     return values.shape[0] if has_row_each and values.shape[0] > 1 else None
 
 
-def _limit(bound: Bound, given: Mapping[str, Recorded], place: int) -> int:
-    other = given.get(bound.of)
+def _limit(bound: Bound, arguments: Mapping[str, Recorded], position: int) -> int:
+    indexed = arguments.get(bound.of)
     if bound.side == "":
-        return _number(other) or 1
-    side = _dimension(given.get(bound.argument), place) if bound.side == "place" else bound.side
+        return _number(indexed) or 1
+    side = _dimension(arguments.get(bound.argument), position) if bound.side == "position" else bound.side
     if isinstance(side, str) and side != "all":
-        side = _number(given.get(side)) or 0
-    found = _size(other, side)
-    if found is None and bound.side == 1:  # a single sample without a batch
-        found = _size(other, 0)
-    return found or 1
+        side = _number(arguments.get(side)) or 0
+    size = _size(indexed, side)
+    if size is None and bound.side == 1:  # a single sample without a batch
+        size = _size(indexed, 0)
+    return size or 1
 
 
-def _dimension(listed: Recorded | None, place: int) -> int:
+def _dimension(listed: Recorded | None, position: int) -> int:
     """Which side of the indexed tensor the index at that place is for: a mask before it takes as many as it has."""
-    before = listed.tensors[:place] if listed is not None else ()
+    before = listed.tensors[:position] if listed is not None else ()
     masks = [tensor for tensor in before if tensor is not None and tensor.dtype == "bool"]
-    return place + sum(len(tensor.shape) - 1 for tensor in masks)
+    return position + sum(len(tensor.shape) - 1 for tensor in masks)
 
 
 def _tensor(value: Recorded | None) -> RecordedTensor | None:
     return value.tensors[0] if value is not None and value.kind == "tensor" and value.tensors else None
 
 
-def _size(other: Recorded | None, side: int | str) -> int | None:
-    tensor = _tensor(other)
+def _size(value: Recorded | None, side: int | str) -> int | None:
+    tensor = _tensor(value)
     if tensor is None:
         return None
     if isinstance(side, str):

@@ -18,7 +18,7 @@ from warplens.model.kinds import KINDS
 from warplens.planning.context import Context, context_of
 from warplens.planning.families import with_families
 from warplens.planning.units import plan_units
-from warplens.replay.plan_file import LEFT_OUT, READY, Gpu, KernelSource, ReplayPlan, Rest, Unit
+from warplens.replay.plan_file import LEFT_OUT, READY, KernelSource, ReplayPlan, Rest, TracedGpu, Unit
 
 BEYOND: Final = "beyond the covered share {:g}"
 NOT_MATCHED: Final = "not matched by the patterns"
@@ -48,7 +48,7 @@ def make_plan(
         units=tuple(units),
         rest=_rest(work),
         gpus=tuple(
-            Gpu(device.name, device.compute, device.memory_bytes, device.multiprocessors)
+            TracedGpu(device.name, device.compute, device.memory_bytes, device.multiprocessors)
             for device in trace.meta.devices
             if device.id in set(work.gpu["device"].to_list())
         ),
@@ -75,8 +75,10 @@ def _rest(work: Workspace) -> tuple[Rest, ...]:
         .sort("total_ns", "kernel", descending=[True, False])
     )
     return tuple(
-        Rest(row["kernel"], KINDS[row["kind"]], row["count"], row["total_ns"], row["reason"])
-        for row in rest.iter_rows(named=True)
+        Rest(kernel, KINDS[kind], count, total_ns, reason)
+        for kernel, kind, count, total_ns, reason in rest.select(
+            "kernel", "kind", "count", "total_ns", "reason"
+        ).iter_rows()
     )
 
 
@@ -91,12 +93,12 @@ def _matching(units: Sequence[Unit], match: Sequence[str]) -> list[Unit]:
     if not match:
         return list(units)
     patterns = [_pattern(text) for text in match]
-    kept = [_fits(unit, patterns) for unit in units]
-    if not any(kept):
+    are_matching = [_fits(unit, patterns) for unit in units]
+    if not any(are_matching):
         raise UsageError(
             f"no unit matches {' '.join(match)}", hint="patterns are op=aten::mm*, kernel=*gemm*, category=GEMM"
         )
-    return [unit if fits else _left_out(unit, NOT_MATCHED) for unit, fits in zip(units, kept, strict=True)]
+    return [unit if fits else _left_out(unit, NOT_MATCHED) for unit, fits in zip(units, are_matching, strict=True)]
 
 
 def _pattern(text: str) -> tuple[str, str]:
@@ -108,7 +110,7 @@ def _pattern(text: str) -> tuple[str, str]:
 
 def _fits(unit: Unit, patterns: Sequence[tuple[str, str]]) -> bool:
     """Patterns for one field are alternatives; all fields must fit."""
-    known = {
+    unit_fields = {
         "op": [unit.op, f"{unit.op}.{unit.overload}"],
         "kernel": [kernel.name for kernel in unit.kernels],
         "category": [unit.category],
@@ -116,12 +118,12 @@ def _fits(unit: Unit, patterns: Sequence[tuple[str, str]]) -> bool:
         "api": [unit.api],
         "id": [unit.id],
     }
-    wanted: dict[str, list[str]] = {}
+    patterns_by_field: dict[str, list[str]] = {}
     for field, pattern in patterns:
-        wanted.setdefault(field, []).append(pattern)
+        patterns_by_field.setdefault(field, []).append(pattern)
     return all(
-        any(fnmatch.fnmatchcase(text, pattern) for text in known[field] for pattern in alternatives)
-        for field, alternatives in wanted.items()
+        any(fnmatch.fnmatchcase(text, pattern) for text in unit_fields[field] for pattern in alternatives)
+        for field, alternatives in patterns_by_field.items()
     )
 
 
@@ -129,12 +131,12 @@ def _covering(units: Sequence[Unit], cover: float, gpu_ns: int) -> list[Unit]:
     """Units are sorted by falling time: the first ones that together reach the share are kept."""
     if cover >= 1:
         return list(units)
-    reached, found = 0, []
+    reached, marked = 0, []
     for unit in units:
         enough = reached >= cover * gpu_ns
-        found.append(_left_out(unit, BEYOND.format(cover)) if enough and unit.status == READY else unit)
+        marked.append(_left_out(unit, BEYOND.format(cover)) if enough and unit.status == READY else unit)
         reached += unit.times.total_ns if unit.status == READY else 0
-    return found
+    return marked
 
 
 def _left_out(unit: Unit, why: str) -> Unit:

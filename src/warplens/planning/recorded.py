@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from warplens.model.lists import decoded_list
 
@@ -80,8 +80,13 @@ def from_spec(dims: str, types: str, strides: str, concrete: str) -> tuple[Recor
     shapes, kinds, steps, values = (decoded_list(text) for text in (dims, types, strides, concrete))
     count = max(len(shapes), len(kinds))
     return tuple(
-        _of_spec(_at(shapes, place), str(_at(kinds, place) or ""), _at(steps, place), str(_at(values, place) or ""))
-        for place in range(count)
+        _of_spec(
+            _at(shapes, position),
+            str(_at(kinds, position) or ""),
+            _at(steps, position),
+            str(_at(values, position) or ""),
+        )
+        for position in range(count)
     )
 
 
@@ -113,21 +118,33 @@ def _tensors(shapes: Any, steps: Any) -> tuple[RecordedTensor | None, ...]:
 
 
 def _tensor(shape: Any, dtype: str, steps: Any) -> RecordedTensor | None:
-    if not _whole(shape):
+    if not _are_integers(shape):
         return None
-    strided = _whole(steps) and len(steps) == len(shape)
+    strided = _are_integers(steps) and len(steps) == len(shape)
     return RecordedTensor(tuple(shape), dtype, tuple(steps) if strided else contiguous(shape))
 
 
-def from_arguments(row: dict[str, Any], spec: Sequence[Recorded]) -> tuple[Recorded, ...]:
+class TracedCall(NamedTuple):
+    """A call in an ExecutionTrace: a row of `Trace.arguments`; lists are JSON texts."""
+
+    schema: str
+    inputs: str
+    input_shapes: str
+    input_types: str
+    input_strides: str
+    kernel_file: str
+    tensor_range: str
+
+
+def from_arguments(call: TracedCall, spec: Sequence[Recorded]) -> tuple[Recorded, ...]:
     """The arguments of a call as an ExecutionTrace records them; `spec` (Kineto's) for the digits it cuts off."""
-    names = ("inputs", "input_shapes", "input_types", "input_strides")
-    values, shapes, kinds, steps = (decoded_list(row[name]) for name in names)
-    found = []
-    for place, (value, kind) in enumerate(zip(values, kinds, strict=False)):
-        full = spec[place] if place < len(spec) else None
-        found.append(_of_node(value, str(kind), _at(shapes, place), _at(steps, place), full))
-    return tuple(found)
+    lists = (call.inputs, call.input_shapes, call.input_types, call.input_strides)
+    values, shapes, kinds, steps = map(decoded_list, lists)
+    arguments = []
+    for position, (value, kind) in enumerate(zip(values, kinds, strict=False)):
+        full = spec[position] if position < len(spec) else None
+        arguments.append(_of_node(value, str(kind), _at(shapes, position), _at(steps, position), full))
+    return tuple(arguments)
 
 
 def _of_node(value: Any, kind: str, shape: Any, steps: Any, full: Recorded | None) -> Recorded:
@@ -137,10 +154,10 @@ def _of_node(value: Any, kind: str, shape: Any, steps: Any, full: Recorded | Non
             return Recorded("undefined")
         if tensor[1] not in DTYPES:
             return Recorded("strange", _of_type(tensor[1]))
-        if _has_no_elements(value) and _whole(shape) and math.prod(shape):
+        if _has_no_elements(value) and _are_integers(shape) and math.prod(shape):
             return Recorded("strange", NOT_STRIDED)
-        found = _node_tensor(value, tensor[1], shape, steps)
-        return Recorded("tensor", tensors=(found,)) if found is not None else Recorded("unknown")
+        recorded = _node_tensor(value, tensor[1], shape, steps)
+        return Recorded("tensor", tensors=(recorded,)) if recorded is not None else Recorded("unknown")
     if kind.startswith("GenericList["):
         return _node_list(value, kind, shape, steps, full)
     if kind == "Double" and full is not None and full.kind == "scalar" and full.text:
@@ -164,10 +181,12 @@ def _node_list(value: Any, kind: str, shape: Any, steps: Any, full: Recorded | N
         return Recorded("scalars", "[" + ", ".join(_scalar_text(item) for item in value) + "]")
     kinds = _split_types(inner)
     tensors = []
-    for place, each in enumerate(value):
-        match = TENSOR_TYPE.fullmatch(kinds[place]) if place < len(kinds) else None
-        known = match is not None and match[1] != NO_TENSOR
-        tensors.append(_node_tensor(each, match[1], _at(shape, place), _at(steps, place)) if known and match else None)
+    for position, item in enumerate(value):
+        match = TENSOR_TYPE.fullmatch(kinds[position]) if position < len(kinds) else None
+        is_tensor = match is not None and match[1] != NO_TENSOR
+        tensors.append(
+            _node_tensor(item, match[1], _at(shape, position), _at(steps, position)) if is_tensor and match else None
+        )
     return Recorded("tensors", tensors=tuple(tensors))
 
 
@@ -180,12 +199,16 @@ def _node_tensor(value: Any, kind: str, shape: Any, steps: Any) -> RecordedTenso
     if not (isinstance(value, list) and len(value) == 6 and kind in DTYPES):
         return None
     _, storage, offset, elements, _, device = value
-    found = _tensor(shape if isinstance(shape, list) else [], DTYPES[kind], steps)
-    if found is None or not all(isinstance(number, int) for number in (storage, offset)) or not isinstance(device, str):
+    tensor = _tensor(shape if isinstance(shape, list) else [], DTYPES[kind], steps)
+    if (
+        tensor is None
+        or not all(isinstance(number, int) for number in (storage, offset))
+        or not isinstance(device, str)
+    ):
         return None
     where = "cpu" if device.startswith("cpu") else "cuda" if device else ""
     # A tensor without elements has no storage of its own worth sharing.
-    return RecordedTensor(found.shape, found.dtype, found.stride, storage if elements else None, offset, where)
+    return RecordedTensor(tensor.shape, tensor.dtype, tensor.stride, storage if elements else None, offset, where)
 
 
 def _has_no_elements(value: Any) -> bool:
@@ -202,9 +225,9 @@ def _scalar_text(value: Any) -> str:
     return str(value)
 
 
-def _at(values: Any, place: int) -> Any:
-    return values[place] if isinstance(values, list) and place < len(values) else None
+def _at(values: Any, position: int) -> Any:
+    return values[position] if isinstance(values, list) and position < len(values) else None
 
 
-def _whole(value: Any) -> bool:
+def _are_integers(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, int) and not isinstance(item, bool) for item in value)

@@ -1,9 +1,9 @@
 """How warm a call's inputs were: the bytes that the run touched since it last touched each of them.
 
-An ExecutionTrace tells which storage each tensor lies in. Going through the calls in the order in which the GPU ran
-them, a storage's reuse distance is what was read and written since; less than the GPU's cache holds, and it was still
-there. Without an ExecutionTrace, names tell: weights, optimizer states and what a forward pass left for the backward
-one were used long ago, other inputs just now.
+An ExecutionTrace shows the storage of each tensor. In the order in which the GPU ran the calls, a storage's reuse
+distance is the number of bytes read and written since its last use; if that is less than the GPU's cache holds, the
+storage was still cached. Without an ExecutionTrace, argument names decide: weights, optimizer states and what a forward
+pass left for the backward one were used long ago, other inputs just before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GRADIENT: Final = re.compile(r"grad|grad_out|grad_output|grad_input")
 LISTS_ARE_COLD: Final = re.compile(r"_foreach_\w+|_fused_\w+|_amp_foreach_\w+")
 
 
-def reuse_distances(trace: Trace, found: UnitCalls) -> dict[int, dict[int, int]]:
+def reuse_distances(trace: Trace, unit_calls: UnitCalls) -> dict[int, dict[int, int]]:
     """Per unit: storage (by its place among those of a call, first seen first) → median bytes since its last use.
 
     Storages that no earlier call touched are left out. Empty without an ExecutionTrace.
@@ -40,36 +40,40 @@ def reuse_distances(trace: Trace, found: UnitCalls) -> dict[int, dict[int, int]]
     inputs, outputs = trace.arguments["inputs"], trace.arguments["outputs"]
     touched, last = 0, dict[int, int]()
     distances: dict[int, dict[int, list[int]]] = {}
-    for call, unit in calls_in_order(found):
+    for call, unit in calls_in_order(unit_calls):
         row = rows.get(call, NONE)
         if row < 0:
             continue
-        given, made = storages_of(inputs[row]), storages_of(outputs[row])
-        known = distances.setdefault(unit, {})
-        for place, storage in enumerate(given):
+        read, written = storages_of(inputs[row]), storages_of(outputs[row])
+        unit_distances = distances.setdefault(unit, {})
+        for position, storage in enumerate(read):
             if storage in last:
-                known.setdefault(place, []).append(touched - last[storage])
-        used = given | {storage: size for storage, size in made.items() if size > given.get(storage, 0)}
+                unit_distances.setdefault(position, []).append(touched - last[storage])
+        used = read | {storage: size for storage, size in written.items() if size > read.get(storage, 0)}
         touched += sum(used.values())
         last.update(dict.fromkeys(used, touched))
     return {
-        unit: {place: int(statistics.median(values)) for place, values in places.items()}
-        for unit, places in distances.items()
+        unit: {position: int(statistics.median(values)) for position, values in by_position.items()}
+        for unit, by_position in distances.items()
     }
 
 
-def by_storage(known: Mapping[int, T], inputs: str) -> dict[int, T]:
+def by_storage(by_position: Mapping[int, T], inputs: str) -> dict[int, T]:
     """What is known of a unit's storages by their places, by the storages of one of its calls.
 
     >>> by_storage({1: 64}, '[[1,7,0,2,4,"cuda:0"],[2,8,0,2,4,"cpu"],[3,9,0,2,4,"cuda:0"]]')
     {9: 64}
     """
-    return {storage: known[place] for place, storage in enumerate(storages_of(inputs)) if place in known}
+    return {
+        storage: by_position[position]
+        for position, storage in enumerate(storages_of(inputs))
+        if position in by_position
+    }
 
 
-def calls_in_order(found: UnitCalls) -> Iterator[tuple[int, int]]:
+def calls_in_order(unit_calls: UnitCalls) -> Iterator[tuple[int, int]]:
     """Calls and their units in the order in which the GPU began with them."""
-    starts = found.pieces.group_by("call").agg(pl.col("start_ns").min(), pl.col("unit").first())
+    starts = unit_calls.pieces.group_by("call").agg(pl.col("start_ns").min(), pl.col("unit").first())
     return starts.sort("start_ns", "call").select("call", "unit").iter_rows()
 
 
@@ -79,10 +83,10 @@ def storages_of(text: str) -> dict[int, int]:
         values = json.loads(text) if text else []
     except ValueError:
         return {}
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for storage, size in _tensors(values):
-        found[storage] = max(found.get(storage, 0), size)
-    return found
+        sizes[storage] = max(sizes.get(storage, 0), size)
+    return sizes
 
 
 def _tensors(values: Any) -> Iterable[tuple[int, int]]:
@@ -97,8 +101,8 @@ def _tensors(values: Any) -> Iterable[tuple[int, int]]:
         yield from _tensors(value)
 
 
-def guessed_warm(schema: OpSchema, parameter_name: str) -> bool:
-    """Whether an argument was used just now, told by its name alone."""
+def is_likely_cached(schema: OpSchema, parameter_name: str) -> bool:
+    """Whether an argument was used just before, by its name alone."""
     op = schema.name.partition("::")[2]
     if LISTS_ARE_COLD.fullmatch(op) or COLD.fullmatch(parameter_name):
         return False

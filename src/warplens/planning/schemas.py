@@ -1,7 +1,7 @@
 """What ops take: PyTorch's schemas as text, parsed, and the overload that a recorded call must have been.
 
-An ExecutionTrace gives each call's schema. A plain trace gives the op's name only, or the overload beside it; then the
-overload is the one, of those that PyTorch has, whose arguments the recorded ones fit.
+An ExecutionTrace gives each call's schema. A plain trace gives only the op's name, sometimes with the overload; the
+overload is then the one of PyTorch's whose parameters fit the recorded arguments.
 """
 
 from __future__ import annotations
@@ -69,20 +69,20 @@ def parse_schema(text: str) -> OpSchema | None:
         if part == "*":
             keyword = True
             continue
-        found = _parameter(part, keyword)
-        if found is None:
+        parameter = _parameter(part, keyword)
+        if parameter is None:
             return None
-        parameters.append(found)
+        parameters.append(parameter)
     return OpSchema(head["name"], head["overload"] or "", tuple(parameters), text)
 
 
 def _inside(text: str, start: int) -> str | None:
     """What stands between the bracket at `start` and the one that closes it."""
     depth = 0
-    for place in range(start, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[place], 0)
+    for position in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[position], 0)
         if depth == 0:
-            return text[start + 1 : place]
+            return text[start + 1 : position]
     return None
 
 
@@ -112,12 +112,12 @@ def _parameter(text: str, keyword: bool) -> OpParameter | None:
 
 @cache
 def _table() -> dict[str, tuple[OpSchema, ...]]:
-    found: dict[str, list[OpSchema]] = {}
+    schemas: dict[str, list[OpSchema]] = {}
     for line in files("warplens.planning").joinpath("op_schemas.txt").read_text("utf-8").splitlines():
         schema = parse_schema(line) if not line.startswith("#") else None
         if schema is not None:
-            found.setdefault(schema.name, []).append(schema)
-    return {name: tuple(schemas) for name, schemas in found.items()}
+            schemas.setdefault(schema.name, []).append(schema)
+    return {name: tuple(schemas) for name, schemas in schemas.items()}
 
 
 def overloads(name: str) -> tuple[OpSchema, ...]:

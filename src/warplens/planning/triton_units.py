@@ -12,7 +12,7 @@ from warplens.planning.fills import INTEGERS
 from warplens.planning.recorded import Recorded
 from warplens.planning.values import scalar
 from warplens.readers.kineto.triton_calls import TritonCall
-from warplens.replay.plan_file import Argument, TritonKernel
+from warplens.replay.plan_file import Argument, SourceKernel
 
 NO_SOURCE: Final = "a generated kernel without its source (a capture bundle contains it, or give kernel files)"
 BOUND: Final = re.compile(r"<\s*(\d{1,12})\b")
@@ -20,34 +20,34 @@ ASSERTED: Final = re.compile(r"device_assert\((.*)")
 WRITTEN: Final = ("in_out_ptr", "out_ptr")
 
 
-def triton_kernel(name: str, kernel_file: str, launch: TritonCall | None, context: Context) -> TritonKernel:
-    known = (launch.file if launch else "", kernel_file)
-    source = next((file for file in known if file in context.sources), None)
+def triton_kernel(name: str, kernel_file: str, launch: TritonCall | None, context: Context) -> SourceKernel:
+    files = (launch.file if launch else "", kernel_file)
+    source = next((file for file in files if file in context.sources), None)
     if source is None:
         raise NotReplayable(NO_SOURCE)
-    return TritonKernel(source, (launch.kernel if launch else "") or name, launch.config if launch else {})
+    return SourceKernel(source, (launch.kernel if launch else "") or name, launch.config if launch else {})
 
 
 def triton_arguments(
-    recorded: Sequence[Recorded], kernel: TritonKernel, text: str, call: CallBuilder
+    recorded: Sequence[Recorded], kernel: SourceKernel, text: str, call: CallBuilder
 ) -> tuple[Argument, ...]:
     """Tensors and numbers in the order of the kernel's own parameters."""
     names = parameters(text, kernel.kernel)
     limit = index_bound(text)
-    found = []
-    for place, value in enumerate(recorded):
-        name = names[place] if place < len(names) else ""
+    arguments = []
+    for position, value in enumerate(recorded):
+        name = names[position] if position < len(names) else ""
         if value.kind == "tensor" and value.tensors[0] is not None:
             tensor = value.tensors[0]
             if tensor.dtype in INTEGERS and limit is not None:
-                call.ranges = {**call.ranges, place: (0, limit - 1)}
-            found.append(call.tensor(name, tensor, written=name.startswith(WRITTEN), place=place))
+                call.ranges = {**call.ranges, position: (0, limit - 1)}
+            arguments.append(call.tensor(name, tensor, written=name.startswith(WRITTEN), position=position))
             continue
-        made = scalar(value.text, "Scalar") if value.kind == "scalar" else None
-        if made is None:
-            raise NotReplayable(f"the value of its argument {place + 1} is not recorded")
-        found.append(made)
-    return tuple(found)
+        number = scalar(value.text, "Scalar") if value.kind == "scalar" else None
+        if number is None:
+            raise NotReplayable(f"the value of its argument {position + 1} is not recorded")
+        arguments.append(number)
+    return tuple(arguments)
 
 
 def parameters(text: str, kernel: str) -> list[str]:
@@ -61,5 +61,5 @@ def parameters(text: str, kernel: str) -> list[str]:
 
 def index_bound(text: str) -> int | None:
     """Inductor asserts the bounds of what it looks up by index; the smallest one holds for all."""
-    found = [int(number) for line in ASSERTED.findall(text) for number in BOUND.findall(line)]
-    return min(found) if found else None
+    bounds = [int(number) for line in ASSERTED.findall(text) for number in BOUND.findall(line)]
+    return min(bounds) if bounds else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,13 +15,14 @@ from warplens.analyses.units.calls import OP, TRITON, UnitCalls, unit_calls
 from warplens.analyses.units.launch_api import api_of
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import CODE, KINDS
+from warplens.model.records import records
 from warplens.planning.arguments import CallBuilder, NotReplayable, build, choose
 from warplens.planning.context import Context
-from warplens.planning.recorded import Recorded, from_arguments, from_spec
-from warplens.planning.reuse import by_storage, guessed_warm, reuse_distances
+from warplens.planning.recorded import Recorded, TracedCall, from_arguments, from_spec
+from warplens.planning.reuse import by_storage, is_likely_cached, reuse_distances
 from warplens.planning.schemas import OpSchema, parse_schema
 from warplens.planning.triton_units import triton_arguments, triton_kernel
-from warplens.planning.zeros import left_zeros, with_zeros
+from warplens.planning.zeros import with_zeros, zero_fills
 from warplens.replay.plan_file import REFUSED, Argument, Kernel, Storage, Times, Unit
 
 NO_SHAPES: Final = "the trace records no shapes (profile with record_shapes=True)"
@@ -34,22 +35,45 @@ class UnitInputs:
     """What units are made from."""
 
     work: Workspace
-    found: UnitCalls
+    unit_calls: UnitCalls
     context: Context
     reuse: Mapping[int, Mapping[int, int]]
     zeros: Mapping[int, Mapping[int, str]]
     external: np.ndarray[Any, Any]
 
 
+class UnitRow(NamedTuple):
+    """A row of `UnitCalls.units`: names and arguments are row numbers of the trace's own tables, -1 for none."""
+
+    unit: int
+    op: int
+    spec: int
+    arguments: int
+    call: int
+    calls: int
+
+
+class PieceRow(NamedTuple):
+    """One launch of a unit's call, with its durations over all calls."""
+
+    kernel: str
+    kind: int
+    kernel_category: str
+    grid: str
+    block: str
+    bytes: int
+    dur_ns: list[int]
+
+
 def plan_units(work: Workspace, context: Context) -> list[Unit]:
-    found = unit_calls(work)
-    reuse, zeros = reuse_distances(work.trace, found), left_zeros(work.trace, found)
-    source = UnitInputs(work, found, context, reuse, zeros, work.trace.ints("external_id"))
-    pieces = dict(_by_unit(found.pieces))
-    times = dict(found.calls.group_by("unit").agg("total_ns").iter_rows())
+    calls = unit_calls(work)
+    reuse, zeros = reuse_distances(work.trace, calls), zero_fills(work.trace, calls)
+    source = UnitInputs(work, calls, context, reuse, zeros, work.trace.ints("external_id"))
+    pieces = dict(_by_unit(calls.pieces))
+    times = dict(calls.calls.group_by("unit").agg("total_ns").iter_rows())
     return [
-        _unit(source, row, f"u{row['unit'] + 1}", pieces[row["unit"]], times[row["unit"]])
-        for row in found.units.iter_rows(named=True)
+        _unit(source, row, f"u{row.unit + 1}", pieces[row.unit], times[row.unit])
+        for row in records(calls.units, UnitRow)
     ]
 
 
@@ -59,9 +83,9 @@ def _by_unit(pieces: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
         yield unit, frame
 
 
-def _unit(source: UnitInputs, row: dict[str, Any], name: str, pieces: pl.DataFrame, totals: list[int]) -> Unit:
+def _unit(source: UnitInputs, row: UnitRow, name: str, pieces: pl.DataFrame, totals: list[int]) -> Unit:
     trace = source.work.trace
-    op = trace.names[row["op"]]
+    op = trace.names[row.op]
     kernels = _kernels(pieces)
     longest = max(kernels, key=lambda kernel: kernel.times.total_ns)
     head = OP.fullmatch(op)
@@ -69,7 +93,7 @@ def _unit(source: UnitInputs, row: dict[str, Any], name: str, pieces: pl.DataFra
         id=name,
         op=head["name"] if head else op,
         kernels=kernels,
-        count=row["calls"],
+        count=row.calls,
         times=times_of(totals),
         api=api_of(longest.name, longest.kind, op),
         overload=(head["overload"] or "") if head else "",
@@ -88,15 +112,15 @@ def _kernels(pieces: pl.DataFrame) -> tuple[Kernel, ...]:
     )
     return tuple(
         Kernel(
-            name=row["kernel"],
-            kind=KINDS[row["kind"]],
-            times=times_of(row["dur_ns"]),
-            category=row["kernel_category"],
-            grid=_sides(row["grid"]) if row["kind"] not in COPY_CODES else (),
-            block=_sides(row["block"]) if row["kind"] not in COPY_CODES else (),
-            bytes=row["bytes"] if row["bytes"] >= 0 else None,
+            name=piece.kernel,
+            kind=KINDS[piece.kind],
+            times=times_of(piece.dur_ns),
+            category=piece.kernel_category,
+            grid=_sides(piece.grid) if piece.kind not in COPY_CODES else (),
+            block=_sides(piece.block) if piece.kind not in COPY_CODES else (),
+            bytes=piece.bytes if piece.bytes >= 0 else None,
         )
-        for row in frames.sort("place").iter_rows(named=True)
+        for piece in records(frames.sort("place"), PieceRow)
     )
 
 
@@ -110,25 +134,25 @@ def _sides(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d{1,12}", text))
 
 
-def _with_arguments(unit: Unit, source: UnitInputs, row: dict[str, Any]) -> Unit:
+def _with_arguments(unit: Unit, source: UnitInputs, row: UnitRow) -> Unit:
     trace = source.work.trace
-    spec = from_spec(*trace.specs.row(row["spec"])) if row["spec"] >= 0 else ()
-    traced = trace.arguments.row(row["arguments"], named=True) if row["arguments"] >= 0 else None
+    spec = from_spec(*trace.specs.row(row.spec)) if row.spec >= 0 else ()
+    traced = records(trace.arguments[row.arguments], TracedCall)[0] if row.arguments >= 0 else None
     recorded = from_arguments(traced, spec) if traced is not None else spec
     kernels = [kernel.name for kernel in unit.kernels]
     if not recorded:
         raise NotReplayable(NO_SHAPES)
     if any(BETWEEN_GPUS.match(name) for name in kernels):
         raise NotReplayable("a copy between two GPUs")
-    reuse = by_storage(source.reuse.get(row["unit"], {}), traced["inputs"]) if traced is not None else None
+    reuse = by_storage(source.reuse.get(row.unit, {}), traced.inputs) if traced is not None else None
     if TRITON.fullmatch(unit.op):
         return _triton_unit(unit, source, row, traced, recorded, kernels, reuse)
     schema = _schema(unit, traced, recorded)
-    given = {parameter.name: value for parameter, value in zip(schema.parameters, recorded, strict=False)}
-    call = CallBuilder(schema.name.partition("::")[2], given, kernels, _ranges(traced))
+    arguments_by_name = {parameter.name: value for parameter, value in zip(schema.parameters, recorded, strict=False)}
+    call = CallBuilder(schema.name.partition("::")[2], arguments_by_name, kernels, _ranges(traced))
     arguments = build(schema, recorded, call)
     warm = None if reuse is not None else schema
-    zeros = by_storage(source.zeros.get(row["unit"], {}), traced["inputs"]) if traced is not None else {}
+    zeros = by_storage(source.zeros.get(row.unit, {}), traced.inputs) if traced is not None else {}
     return replace(
         unit,
         op=schema.name,
@@ -140,22 +164,22 @@ def _with_arguments(unit: Unit, source: UnitInputs, row: dict[str, Any]) -> Unit
     )
 
 
-def _schema(unit: Unit, traced: dict[str, Any] | None, recorded: Sequence[Recorded]) -> OpSchema:
-    known = parse_schema(traced["schema"]) if traced is not None and traced["schema"] else None
-    return known if known is not None else choose(unit.op, unit.overload, recorded)
+def _schema(unit: Unit, traced: TracedCall | None, recorded: Sequence[Recorded]) -> OpSchema:
+    recorded_schema = parse_schema(traced.schema) if traced is not None and traced.schema else None
+    return recorded_schema if recorded_schema is not None else choose(unit.op, unit.overload, recorded)
 
 
 def _triton_unit(
     unit: Unit,
     source: UnitInputs,
-    row: dict[str, Any],
-    traced: dict[str, Any] | None,
+    row: UnitRow,
+    traced: TracedCall | None,
     recorded: Sequence[Recorded],
     kernels: Sequence[str],
     reuse: Mapping[int, int] | None,
 ) -> Unit:
-    launch = source.context.launches.get(int(source.external[row["call"]]))
-    kernel = triton_kernel(unit.op, traced["kernel_file"] if traced is not None else "", launch, source.context)
+    launch = source.context.launches.get(int(source.external[row.call]))
+    kernel = triton_kernel(unit.op, traced.kernel_file if traced is not None else "", launch, source.context)
     call = CallBuilder(unit.op, {}, kernels)
     text = source.context.sources[kernel.source]
     arguments = triton_arguments(recorded, kernel, text, call)
@@ -163,20 +187,20 @@ def _triton_unit(
     return replace(unit, arguments=arguments, storages=storages, notes=tuple(call.notes), triton=kernel)
 
 
-def _ranges(traced: dict[str, Any] | None) -> dict[int, tuple[float, float]]:
+def _ranges(traced: TracedCall | None) -> dict[int, tuple[float, float]]:
     """`{"1": [0, 1023]}`: smallest and largest value of index tensors."""
-    text = traced["tensor_range"] if traced is not None else ""
+    text = traced.tensor_range if traced is not None else ""
     try:
-        known = msgspec.json.decode(text, type=dict[str, tuple[float, float]]) if text else {}
+        pairs = msgspec.json.decode(text, type=dict[str, tuple[float, float]]) if text else {}
     except msgspec.DecodeError:
         return {}
-    return {int(place): pair for place, pair in known.items() if place.isdigit() and pair[0] <= pair[1]}
+    return {int(position): pair for position, pair in pairs.items() if position.isdigit() and pair[0] <= pair[1]}
 
 
 def with_reuse(
     call: CallBuilder, arguments: Sequence[Argument], reuse: Mapping[int, int] | None, schema: OpSchema | None
 ) -> tuple[Storage, ...]:
-    """Each storage with how long ago it was used: as traced, else told by the names of the arguments in it."""
+    """Each storage with its last use: as traced, else guessed from the names of the arguments in it."""
     storages = list(call.storages)
     if reuse is not None:
         for storage, index in call.shared.items():
@@ -184,7 +208,7 @@ def with_reuse(
         return tuple(storages)
     if schema is not None:
         for parameter, argument in zip(schema.parameters, arguments, strict=True):
-            if guessed_warm(schema, parameter.name):
+            if is_likely_cached(schema, parameter.name):
                 for index in _storages_in(argument):
                     storages[index] = replace(storages[index], reuse_bytes=0)
     return tuple(storages)

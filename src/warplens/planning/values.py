@@ -52,9 +52,9 @@ def scalars(text: str, base: str) -> Argument | None:
     """A list such as `[1, 1]`; a bare number is a list of one."""
     inside = text.strip().removeprefix("[").removesuffix("]").strip()
     parts = [part.strip() for part in inside.split(",")] if inside else []
-    found = [scalar(part, base) for part in parts]
-    known = [value for value in found if value is not None]
-    return Argument("list", items=tuple(known)) if len(known) == len(found) else None
+    values = [scalar(part, base) for part in parts]
+    readable = [value for value in values if value is not None]
+    return Argument("list", items=tuple(readable)) if len(readable) == len(values) else None
 
 
 def coded(text: str, base: str) -> Argument | None:
@@ -71,7 +71,7 @@ def coded(text: str, base: str) -> Argument | None:
 
 
 def default_of(parameter: OpParameter) -> Argument | None:
-    """What a schema says of an argument that nobody gave; None where it says nothing."""
+    """The default that a schema has for an argument; None if it has none."""
     text = parameter.default
     if text is None:
         return NONE if parameter.optional or parameter.base == "Generator" else None

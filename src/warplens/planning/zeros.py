@@ -1,7 +1,7 @@
 """Which inputs hold zeros, and how many: what ReLU and its backward pass left of them, half of it zero.
 
 A GPU draws less power for numbers that are zero, and stores of activations are the most of what a network with ReLU
-reads. An ExecutionTrace tells which op last wrote a storage.
+reads. An ExecutionTrace shows which op last wrote a storage.
 """
 
 from __future__ import annotations
@@ -25,30 +25,32 @@ LEAVE: Final = {
 COPIES: Final = frozenset(("aten::copy_", "aten::clone", "aten::_to_copy", "aten::contiguous"))
 
 
-def left_zeros(trace: Trace, found: UnitCalls) -> dict[int, dict[int, str]]:
+def zero_fills(trace: Trace, unit_calls: UnitCalls) -> dict[int, dict[int, str]]:
     """Per unit: storage (by its place among those of a call, first seen first) → kind of fill, where most calls
     found it so. Empty without an ExecutionTrace."""
     if trace.arguments.is_empty():
         return {}
     rows = dict(zip(trace.arguments["id"].to_list(), range(len(trace.arguments)), strict=True))
     inputs, outputs = trace.arguments["inputs"], trace.arguments["outputs"]
-    ops = {row["unit"]: _name(trace.names[row["op"]]) for row in found.units.iter_rows(named=True)}
-    counts, seen = Counter[int](), defaultdict[int, Counter[tuple[int, str]]](Counter)
-    held: dict[int, str] = {}
-    for call, unit in calls_in_order(found):
+    ops = {unit: _name(trace.names[op]) for unit, op in unit_calls.units.select("unit", "op").iter_rows()}
+    counts, fills = Counter[int](), defaultdict[int, Counter[tuple[int, str]]](Counter)
+    storage_fills: dict[int, str] = {}
+    for call, unit in calls_in_order(unit_calls):
         if (row := rows.get(call)) is None:
             continue
-        given = list(storages_of(inputs[row]))
+        storages = list(storages_of(inputs[row]))
         counts[unit] += 1
-        seen[unit].update((place, held[storage]) for place, storage in enumerate(given) if storage in held)
+        fills[unit].update(
+            (position, storage_fills[storage]) for position, storage in enumerate(storages) if storage in storage_fills
+        )
         for storage in storages_of(outputs[row]):
-            left = held.get(given[-1]) if ops[unit] in COPIES and given else LEAVE.get(ops[unit])
-            held.pop(storage, None)
-            if left is not None:
-                held[storage] = left
+            fill = storage_fills.get(storages[-1]) if ops[unit] in COPIES and storages else LEAVE.get(ops[unit])
+            storage_fills.pop(storage, None)
+            if fill is not None:
+                storage_fills[storage] = fill
     return {
-        unit: {place: kind for (place, kind), count in places.items() if count * 2 > counts[unit]}
-        for unit, places in seen.items()
+        unit: {position: kind for (position, kind), count in by_position.items() if count * 2 > counts[unit]}
+        for unit, by_position in fills.items()
     }
 
 
@@ -56,11 +58,11 @@ def with_zeros(
     storages: tuple[Storage, ...], shared: Mapping[int, int], kinds: Mapping[int, str]
 ) -> tuple[Storage, ...]:
     """`shared`: traced storage → its place among the storages; `kinds` by traced storage."""
-    made = list(storages)
-    for storage, place in shared.items():
-        if storage in kinds and made[place].fill == Fill():
-            made[place] = replace(made[place], fill=Fill(kinds[storage]))
-    return tuple(made)
+    filled = list(storages)
+    for storage, position in shared.items():
+        if storage in kinds and filled[position].fill == Fill():
+            filled[position] = replace(filled[position], fill=Fill(kinds[storage]))
+    return tuple(filled)
 
 
 def _name(op: str) -> str:

@@ -71,7 +71,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory that one or more tensors of a call lie in; two tensors with one storage share it."""
+    """Memory of one or more tensors of a call; two tensors with one storage share it."""
 
     bytes: int
     dtype: str
@@ -87,7 +87,7 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TensorView:
     storage: int
     shape: tuple[int, ...]
     stride: tuple[int, ...]
@@ -101,7 +101,7 @@ class Argument:
 
     kind: str
     value: Any = None
-    tensor: Tensor | None = None
+    tensor: TensorView | None = None
     items: tuple[Argument, ...] = ()
 
     def __post_init__(self) -> None:
@@ -136,7 +136,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class TritonKernel:
+class SourceKernel:
     """A generated kernel: its source (a key of the plan's `sources`) and the configuration that ran."""
 
     source: str
@@ -164,7 +164,7 @@ class Unit:
     family: str = ""
     category: str = ""
     notes: tuple[str, ...] = ()
-    triton: TritonKernel | None = None
+    triton: SourceKernel | None = None
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Rest:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class TracedGpu:
     name: str = ""
     compute: str = ""
     memory_bytes: int = 0
@@ -204,7 +204,7 @@ class ReplayPlan:
     wall_ns: int
     units: tuple[Unit, ...]
     rest: tuple[Rest, ...] = ()
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[TracedGpu, ...] = ()
     settings: dict[str, str | int | float | bool] = field(default_factory=dict)
     """PyTorch's switches that choose kernels, as they were, by their names under `torch`."""
     versions: dict[str, str] = field(default_factory=dict)
@@ -252,8 +252,8 @@ def parse(value: Any, where: str = "") -> ReplayPlan:
     try:
         plan = decode(ReplayPlan, value)
         _check_totals(plan)
-        for place, unit in enumerate(plan.units):
-            _check_unit(unit, f"units[{place}]")
+        for number, unit in enumerate(plan.units):
+            _check_unit(unit, f"units[{number}]")
         _check_names(plan)
         if plan.id and not PLAN_ID.fullmatch(plan.id):
             raise FormatError(f"not a name of letters, digits and _ . : -: {plan.id[:80]!r}", where="id")
@@ -276,17 +276,17 @@ def _check_totals(plan: ReplayPlan) -> None:
     for where, ns in (("gpu_ns", plan.gpu_ns), ("wall_ns", plan.wall_ns)):
         if ns < 0:
             raise FormatError(f"a negative time: {ns}", where=where)
-    for place, rest in enumerate(plan.rest):
+    for number, rest in enumerate(plan.rest):
         if rest.count < 0 or rest.total_ns < 0:
-            raise FormatError("a negative count or time", where=f"rest[{place}]")
+            raise FormatError("a negative count or time", where=f"rest[{number}]")
 
 
 def _check_names(plan: ReplayPlan) -> None:
-    seen: set[str] = set()
+    ids: set[str] = set()
     for unit in plan.units:
-        if unit.id in seen:
+        if unit.id in ids:
             raise FormatError(f"two units have the id {unit.id!r}")
-        seen.add(unit.id)
+        ids.add(unit.id)
         if unit.triton is not None and unit.status == READY and unit.triton.source not in plan.sources:
             raise FormatError(f"unit {unit.id!r} needs a source that the plan does not contain")
     for name, source in plan.sources.items():
@@ -307,10 +307,10 @@ def _check_unit(unit: Unit, where: str) -> None:
         return
     if unit.triton is None and not OP_NAME.fullmatch(unit.op):
         raise FormatError(f"not the name of an op: {unit.op!r}", where=f"{where}.op")
-    for place, storage in enumerate(unit.storages):
-        _check_storage(storage, f"{where}.storages[{place}]")
-    for place, argument in enumerate(unit.arguments):
-        _check_argument(argument, unit, f"{where}.arguments[{place}]")
+    for number, storage in enumerate(unit.storages):
+        _check_storage(storage, f"{where}.storages[{number}]")
+    for number, argument in enumerate(unit.arguments):
+        _check_argument(argument, unit, f"{where}.arguments[{number}]")
 
 
 def _check_storage(storage: Storage, where: str) -> None:
@@ -333,7 +333,7 @@ def _check_storage(storage: Storage, where: str) -> None:
 def _are_digits(digits: tuple[int, ...]) -> bool:
     if len(digits) % 3 or len(digits) > 3 * MAX_DIGITS:
         return False
-    return all(1 <= number <= MAX_SIDE for place in (0, 1) for number in digits[place::3])
+    return all(1 <= number <= MAX_SIDE for offset in (0, 1) for number in digits[offset::3])
 
 
 def _check_argument(argument: Argument, unit: Unit, where: str) -> None:
@@ -351,11 +351,11 @@ def _check_argument(argument: Argument, unit: Unit, where: str) -> None:
         raise FormatError(f"no dtype: {argument.value!r}", where=f"{where}.value")
     if argument.kind == "choice" and not 1 <= len(argument.items) <= MAX_CHOICES:
         raise FormatError("a choice with no items or too many", where=where)
-    for place, item in enumerate(argument.items):
-        _check_argument(item, unit, f"{where}.items[{place}]")
+    for number, item in enumerate(argument.items):
+        _check_argument(item, unit, f"{where}.items[{number}]")
 
 
-def _check_tensor(tensor: Tensor | None, unit: Unit, where: str) -> None:
+def _check_tensor(tensor: TensorView | None, unit: Unit, where: str) -> None:
     if tensor is None:
         raise FormatError("a tensor without shape, stride and dtype", where=where)
     if tensor.dtype not in DTYPES:
@@ -370,10 +370,10 @@ def _check_tensor(tensor: Tensor | None, unit: Unit, where: str) -> None:
         raise FormatError("the tensor extends beyond its storage", where=f"{where}.tensor")
 
 
-def extent(tensor: Tensor) -> int:
+def extent(tensor: TensorView) -> int:
     """Elements from the storage's start to the tensor's last one.
 
-    >>> extent(Tensor(0, (2, 3), (3, 1), "float32")), extent(Tensor(0, (4, 0), (1, 1), "float32", offset=2))
+    >>> extent(TensorView(0, (2, 3), (3, 1), "float32")), extent(TensorView(0, (4, 0), (1, 1), "float32", offset=2))
     (6, 2)
     """
     if 0 in tensor.shape:

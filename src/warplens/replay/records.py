@@ -26,7 +26,7 @@ SPECIAL_FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 """JSON has no words for these; they are written as strings."""
 MAX_BYTES: Final = 1 << 30
 MAX_COUNT: Final = 1 << 53
-"""Of calls, also of all together: beyond it a float cannot tell two counts apart."""
+"""Of calls, also of all together: above it a float cannot distinguish two counts."""
 MAX_INT: Final = 1 << 63
 GZIP: Final = b"\x1f\x8b"
 
@@ -41,10 +41,10 @@ def decode(kind: type[T], value: Any, where: str = "") -> T:
     warplens.errors.FormatError: shape[1]: not a whole number: '2'
     """
     try:
-        found: T = _decode(kind, value, where)
+        record: T = _decode(kind, value, where)
     except RecursionError:
         raise FormatError("nested too deep", where=where) from None
-    return found
+    return record
 
 
 def _decode(kind: Any, value: Any, where: str) -> Any:
@@ -62,12 +62,12 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, list):
             raise FormatError(f"not a list: {_short(value)}", where=where)
         item = typing.get_args(kind)[0]
-        return tuple(_decode(item, each, f"{where}[{place}]") for place, each in enumerate(value))
+        return tuple(_decode(item, part, f"{where}[{number}]") for number, part in enumerate(value))
     if origin is dict:
         if not isinstance(value, dict):
             raise FormatError(f"not an object: {_short(value)}", where=where)
         item = typing.get_args(kind)[1]
-        return {name: _decode(item, each, f"{where}.{name}") for name, each in value.items()}
+        return {name: _decode(item, part, f"{where}.{name}") for name, part in value.items()}
     return _decode_scalar([kind], value, where)
 
 
@@ -81,8 +81,8 @@ def _decode_record(kind: Any, value: Any, where: str) -> Any:
     missing = next((name for name, (_, required) in fields.items() if required and name not in value), None)
     if missing is not None:
         raise FormatError(f"{missing!r} is missing", where=where)
-    return kind(**{name: _decode(fields[name][0], each, f"{where}.{name}" if where else name)
-                   for name, each in value.items()})  # fmt: skip
+    return kind(**{name: _decode(fields[name][0], part, f"{where}.{name}" if where else name)
+                   for name, part in value.items()})  # fmt: skip
 
 
 @cache
@@ -128,16 +128,16 @@ def encode(value: Any) -> Any:
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            field.name: encode(found)
+            field.name: encode(part)
             for field in dataclasses.fields(value)
-            if not _is_default(field, found := getattr(value, field.name))
+            if not _is_default(field, part := getattr(value, field.name))
         }
     if isinstance(value, (tuple, list)):
         return [encode(item) for item in value]
     if isinstance(value, dict):
-        return {str(name): encode(each) for name, each in value.items()}
+        return {str(name): encode(part) for name, part in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
-        return next(name for name, each in SPECIAL_FLOATS.items() if each == value or name == "nan")
+        return next(name for name, part in SPECIAL_FLOATS.items() if part == value or name == "nan")
     return value
 
 

@@ -177,13 +177,13 @@ def parse(value: Any, where: str = "") -> ReplayResult:
 
 
 def _check_units(result: ReplayResult) -> None:
-    seen: set[str] = set()
+    ids: set[str] = set()
     for unit in result.units:
         if unit.status not in STATUSES:
             raise FormatError(f"unit {unit.id!r} has no known status: {unit.status!r}")
-        if unit.id in seen:
+        if unit.id in ids:
             raise FormatError(f"two units have the id {unit.id!r}")
-        seen.add(unit.id)
+        ids.add(unit.id)
         if not 1 <= unit.count <= MAX_COUNT:
             raise FormatError(f"unit {unit.id!r}: not a count: {unit.count}")
     if sum(unit.count for unit in result.units) > MAX_COUNT:
@@ -194,12 +194,12 @@ def _check_times(result: ReplayResult) -> None:
     for where, ns in (("gpu_ns", result.gpu_ns), ("wall_ns", result.wall_ns), *result.rest.items()):
         if ns < 0:
             raise FormatError(f"a negative time: {ns}", where=where)
-    for place, unit in enumerate(result.units):
-        _check_part(unit.traced, f"units[{place}].traced")
-        _check_part(unit.time, f"units[{place}].time")
-        _check_part(unit.energy, f"units[{place}].energy")
+    for position, unit in enumerate(result.units):
+        _check_part(unit.traced, f"units[{position}].traced")
+        _check_part(unit.time, f"units[{position}].time")
+        _check_part(unit.energy, f"units[{position}].energy")
         for number, kernel in enumerate(unit.kernels):
-            _check_part(kernel, f"units[{place}].kernels[{number}]")
+            _check_part(kernel, f"units[{position}].kernels[{number}]")
 
 
 def _check_part(part: Traced | Time | Energy | RunKernel | None, where: str) -> None:

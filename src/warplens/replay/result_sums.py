@@ -21,16 +21,16 @@ def gpu_median_ns(unit: UnitResult) -> float | None:
 
 def ratio(unit: UnitResult) -> float | None:
     """Replayed over traced."""
-    found = gpu_median_ns(unit)
-    return found / unit.traced.median_ns if found is not None and unit.traced.median_ns else None
+    median_ns = gpu_median_ns(unit)
+    return median_ns / unit.traced.median_ns if median_ns is not None and unit.traced.median_ns else None
 
 
 def in_range(unit: UnitResult) -> bool | None:
-    """Whether the replayed median lies inside the trace's own p10–p90, or within a tenth of its median."""
-    found, traced = gpu_median_ns(unit), unit.traced
-    if found is None:
+    """Whether the replayed median is within the trace's own p10–p90, or within a tenth of its median."""
+    median_ns, traced = gpu_median_ns(unit), unit.traced
+    if median_ns is None:
         return None
-    return traced.p10_ns <= found <= traced.p90_ns or abs(found - traced.median_ns) <= NEAR * traced.median_ns
+    return traced.p10_ns <= median_ns <= traced.p90_ns or abs(median_ns - traced.median_ns) <= NEAR * traced.median_ns
 
 
 def traced_ns(units: Iterable[UnitResult]) -> int:

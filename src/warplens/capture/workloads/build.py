@@ -15,7 +15,7 @@ from warplens.capture.workloads import parallel, weights
 from warplens.capture.workloads.libraries import load_torch, load_torchvision, load_transformers, transformers_class
 from warplens.capture.workloads.memory import check_memory
 from warplens.capture.workloads.options import RANDOM, WorkloadPlan
-from warplens.capture.workloads.place import Place
+from warplens.capture.workloads.worker import Worker
 from warplens.errors import UsageError
 
 
@@ -29,7 +29,7 @@ class Built:
     built_by: str
 
 
-def build(plan: WorkloadPlan, place: Place) -> Built:
+def build(plan: WorkloadPlan, worker: Worker) -> Built:
     torch = load_torch()
     stored = None if plan.options.weights == RANDOM else weights.find(plan)
     config = stored.config if stored else transformers_class(plan.model.config_class)(**plan.size.config)
@@ -38,15 +38,15 @@ def build(plan: WorkloadPlan, place: Place) -> Built:
     with torch.device("meta"), default_dtype(torch, plan.parameter_dtype):
         module, built_by = _construct(plan, config, from_transformers=stored is not None)
     if plan.options.tp > 1:
-        mesh = parallel.make_mesh(plan, place, config)
+        mesh = parallel.make_mesh(plan, worker, config)
         module = parallel.shard(module, plan.model.shards, mesh)
-    check_memory(torch, plan, place, parameters=parallel.count_local(module), config=config)
+    check_memory(torch, plan, worker, parameters=parallel.count_local(module), config=config)
     if stored:
-        module = _with_stored_weights(plan, place, stored, mesh if plan.options.tp > 1 else None)
+        module = _with_stored_weights(plan, worker, stored, mesh if plan.options.tp > 1 else None)
     elif plan.model.shards:
-        module = parallel.materialise(module, config, place, seed=plan.options.seed)
+        module = parallel.materialise(module, config, worker, seed=plan.options.seed)
     else:
-        with torch.device(place.device), default_dtype(torch, plan.parameter_dtype):
+        with torch.device(worker.device), default_dtype(torch, plan.parameter_dtype):
             module, built_by = _construct(plan, config)
     module.train(plan.mode == "train")
     return Built(module, config, count(module), built_by)
@@ -81,12 +81,12 @@ def _construct(plan: WorkloadPlan, config: Any, *, from_transformers: bool = Fal
     return transformers_class(plan.model.model_class)(config), f"transformers {load_transformers().__version__}"
 
 
-def _with_stored_weights(plan: WorkloadPlan, place: Place, stored: weights.Stored, mesh: Any) -> Any:
+def _with_stored_weights(plan: WorkloadPlan, worker: Worker, stored: weights.Stored, mesh: Any) -> Any:
     module = weights.load(plan, stored)
     if mesh is None:
-        return module.to(place.device)
+        return module.to(worker.device)
     # Each rank reads the whole model into host memory; only its shards go to the device.
-    return parallel.to_device(parallel.shard(module, plan.model.shards, mesh), place.device)
+    return parallel.to_device(parallel.shard(module, plan.model.shards, mesh), worker.device)
 
 
 def _check_lengths(plan: WorkloadPlan, config: Any) -> None:
@@ -95,6 +95,7 @@ def _check_lengths(plan: WorkloadPlan, config: Any) -> None:
     tokens, limit = plan.prompt_tokens + plan.new_tokens, config.max_position_embeddings
     if tokens > limit:
         raise UsageError(
-            f"{plan.model.name} knows {limit} positions, and {tokens} tokens are asked for",
-            hint="fewer --prompt-tokens" + (" or --new-tokens" if plan.generates else ""),
+            f"{plan.model.name} has {limit} positions, fewer than the {tokens} tokens requested",
+            hint="use fewer tokens",
+            options=("prompt_tokens", "new_tokens") if plan.generates else ("prompt_tokens",),
         )

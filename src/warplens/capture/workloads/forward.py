@@ -10,13 +10,13 @@ from warplens.capture.workloads.inputs import make_feed
 from warplens.capture.workloads.libraries import load_torch
 from warplens.capture.workloads.options import WorkloadPlan
 from warplens.capture.workloads.phases import PhaseScopes
-from warplens.capture.workloads.place import Place
+from warplens.capture.workloads.worker import Worker
 
 
-def make_forward(plan: WorkloadPlan, built: Built, place: Place, phases: PhaseScopes) -> Work:
+def make_forward(plan: WorkloadPlan, built: Built, worker: Worker, phases: PhaseScopes) -> Work:
     """An iteration that returns the logits."""
     torch = load_torch()
-    feed = make_feed(plan, built, place)
+    feed = make_feed(plan, built, worker)
     module = torch.compile(built.module) if plan.options.compile else built.module
 
     def call() -> Any:

@@ -14,13 +14,13 @@ from warplens.capture.workloads.inputs import make_feed
 from warplens.capture.workloads.libraries import load_torch, transformers_class
 from warplens.capture.workloads.options import WorkloadPlan
 from warplens.capture.workloads.phases import PhaseScopes
-from warplens.capture.workloads.place import Place
+from warplens.capture.workloads.worker import Worker
 
 
-def make_generation(plan: WorkloadPlan, built: Built, place: Place, phases: PhaseScopes) -> Work:
+def make_generation(plan: WorkloadPlan, built: Built, worker: Worker, phases: PhaseScopes) -> Work:
     """An iteration that returns the new tokens, one row per sequence."""
     torch = load_torch()
-    ids = make_feed(plan, built, place).data
+    ids = make_feed(plan, built, worker).data
     if not (plan.options.compile or plan.options.cuda_graph):
         return lambda: _generate(torch, plan, built.module, ids, phases)
     decoder = StaticDecoder(torch, plan, built, ids).prepare()
@@ -31,18 +31,18 @@ def _generate(torch: Any, plan: WorkloadPlan, module: Any, ids: Any, phases: Pha
     with torch.no_grad():
         with phases("prefill", tokens=ids.numel()):
             output = module(input_ids=ids, use_cache=True, logits_to_keep=1)
-            made = [output.logits[:, -1:].argmax(-1)]
+            tokens = [output.logits[:, -1:].argmax(-1)]
         if plan.new_tokens > 1:
             with phases("decode", tokens=plan.batch * (plan.new_tokens - 1)):
                 for _ in range(plan.new_tokens - 1):
                     output = module(
-                        input_ids=made[-1],
+                        input_ids=tokens[-1],
                         past_key_values=output.past_key_values,
                         use_cache=True,
                         logits_to_keep=1,
                     )
-                    made.append(output.logits[:, -1:].argmax(-1))
-        return torch.cat(made, dim=1)
+                    tokens.append(output.logits[:, -1:].argmax(-1))
+        return torch.cat(tokens, dim=1)
 
 
 class StaticDecoder:
@@ -75,13 +75,13 @@ class StaticDecoder:
         with torch.no_grad():
             with phases("prefill", tokens=self._ids.numel()):
                 self.prefill()
-                made = [self._token.clone()]
+                tokens = [self._token.clone()]
             if plan.new_tokens > 1:
                 with phases("decode", tokens=plan.batch * (plan.new_tokens - 1)):
                     for _ in range(plan.new_tokens - 1):
                         self._step()
-                        made.append(self._token.clone())
-            return torch.cat(made, dim=1)
+                        tokens.append(self._token.clone())
+            return torch.cat(tokens, dim=1)
 
     def prefill(self) -> None:
         self._cache.reset()
@@ -96,7 +96,7 @@ class StaticDecoder:
 
     def decode(self) -> None:
         """One token; nothing here waits for the device, so that a graph can hold it."""
-        own = {} if self._plan.model.alibi else {"position_ids": self._position}
+        positions = {} if self._plan.model.alibi else {"position_ids": self._position}
         output = self._module(
             input_ids=self._token,
             # Left to itself, a single query would look at the empty slots of the cache as well.
@@ -104,7 +104,7 @@ class StaticDecoder:
             past_key_values=self._cache,
             use_cache=True,
             logits_to_keep=1,
-            **own,
+            **positions,
         )
         self._token.copy_(output.logits[:, -1:].argmax(-1))
         self._position.add_(1)

@@ -26,7 +26,7 @@ def captured(torch: Any, work: Work) -> Work:
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.graph(graph):
-            made = work()
+            output = work()
     except torch.cuda.OutOfMemoryError:
         raise
     except RuntimeError as error:
@@ -35,6 +35,6 @@ def captured(torch: Any, work: Work) -> Work:
 
     def replay() -> Any:
         graph.replay()
-        return made
+        return output
 
     return replay

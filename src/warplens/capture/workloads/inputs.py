@@ -8,7 +8,7 @@ from typing import Any
 from warplens.capture.workloads.build import Built
 from warplens.capture.workloads.libraries import load_torch
 from warplens.capture.workloads.options import WorkloadPlan
-from warplens.capture.workloads.place import Place
+from warplens.capture.workloads.worker import Worker
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Feed:
         return {self.unit: self.amount}
 
 
-def make_feed(plan: WorkloadPlan, built: Built, place: Place) -> Feed:
+def make_feed(plan: WorkloadPlan, built: Built, worker: Worker) -> Feed:
     torch = load_torch()
     generator = torch.Generator().manual_seed(plan.options.seed)
     if plan.model.task == "images":
@@ -33,8 +33,8 @@ def make_feed(plan: WorkloadPlan, built: Built, place: Place) -> Feed:
         pixels = torch.randn((plan.batch, 3, side, side), generator=generator)
         classes = torch.randint(built.config.num_labels, (plan.batch,), generator=generator)
         # In the type of the weights: what training does in another, autocast converts.
-        pixels = pixels.to(place.device, getattr(torch, plan.parameter_dtype))
-        return Feed(pixels, classes.to(place.device), "images", plan.batch)
+        pixels = pixels.to(worker.device, getattr(torch, plan.parameter_dtype))
+        return Feed(pixels, classes.to(worker.device), "images", plan.batch)
     tokens = torch.randint(built.config.vocab_size, (plan.batch, plan.prompt_tokens), generator=generator)
-    tokens = tokens.to(place.device)
+    tokens = tokens.to(worker.device)
     return Feed(tokens, tokens, "tokens", tokens.numel())

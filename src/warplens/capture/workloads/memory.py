@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from warplens.capture.workloads.options import BYTES_PER_ELEMENT, WorkloadPlan
-from warplens.capture.workloads.place import Place
+from warplens.capture.workloads.worker import Worker
 from warplens.errors import WarplensError
-from warplens.units import format_bytes
+from warplens.units import format_bytes, listed
 
 TRAIN_BYTES_PER_PARAMETER = 16
 """float32 weight, its gradient, and the two moments of AdamW."""
@@ -24,16 +24,16 @@ CGROUP_LIMITS = (
 )
 
 
-def check_memory(torch: Any, plan: WorkloadPlan, place: Place, *, parameters: int, config: Any) -> None:
+def check_memory(torch: Any, plan: WorkloadPlan, worker: Worker, *, parameters: int, config: Any) -> None:
     """`parameters` are those of one rank."""
-    needed = least_bytes(plan, parameters=parameters, config=config, world=place.world)
-    free = torch.cuda.mem_get_info(place.device)[0] if place.gpu else free_ram()
+    needed = least_bytes(plan, parameters=parameters, config=config, world=worker.world)
+    free = torch.cuda.mem_get_info(worker.device)[0] if worker.gpu else free_ram()
     if free is not None and needed > free:
-        where = torch.cuda.get_device_name(place.device) if place.gpu else "this machine"
-        raise WarplensError(
+        where = torch.cuda.get_device_name(worker.device) if worker.gpu else "this machine"
+        raise out_of_memory(
             f"too little memory: {plan.model.name} ({plan.mode}, {plan.dtype}) needs at least {format_bytes(needed)}"
-            f"{' per rank' if place.world > 1 else ''}, and {format_bytes(free)} are free on {where}",
-            hint=memory_hint(plan),
+            f"{' per rank' if worker.world > 1 else ''}, and {format_bytes(free)} are free on {where}",
+            plan,
         )
 
 
@@ -56,21 +56,24 @@ def cache_elements(plan: WorkloadPlan, config: Any) -> int:
     return int(2 * config.num_hidden_layers * heads * head_dim * tokens)
 
 
-def memory_hint(plan: WorkloadPlan) -> str:
-    ways = ["a smaller --batch"] if plan.batch > 1 else []
+def out_of_memory(message: str, plan: WorkloadPlan) -> WarplensError:
+    """The error, with the options of the plan that reduce its memory."""
+    remedies: dict[str, str] = {"batch": "a smaller batch"} if plan.batch > 1 else {}
     if plan.prompt_tokens:
-        ways.append("fewer --prompt-tokens")
+        remedies["prompt_tokens"] = "fewer prompt tokens"
     if plan.dtype == "float32":
-        ways.append("--dtype bf16")
+        remedies["dtype"] = "dtype bf16"
     if plan.model.shards:
-        ways.append(f"--tp {2 * plan.options.tp} over more GPUs")
-    return f"try {', '.join([*ways, '--tiny'])}; or free the device of other programs"
+        remedies["tp"] = f"tp {2 * plan.options.tp} over more GPUs"
+    remedies["tiny"] = "the tiny model"
+    hint = f"stop other programs on the device, or use {listed(list(remedies.values()), 'or')}"
+    return WarplensError(message, hint=hint, options=tuple(remedies))
 
 
 def free_ram() -> int | None:
     """What this process may still take, in bytes; None where the system does not say."""
-    known = [bytes_left for bytes_left in (_meminfo(), *(_cgroup(*files) for files in CGROUP_LIMITS)) if bytes_left]
-    return min(known) if known else None
+    limits = [bytes_left for bytes_left in (_meminfo(), *(_cgroup(*files) for files in CGROUP_LIMITS)) if bytes_left]
+    return min(limits) if limits else None
 
 
 def _meminfo() -> int | None:

@@ -30,7 +30,7 @@ LLAMA_SHARDS = {
 
 @dataclass(frozen=True)
 class Size:
-    """One size of a model: its configuration and how much a run feeds it unless told otherwise."""
+    """One size of a model: its configuration and the default sizes of its inputs."""
 
     config: Mapping[str, Any]
     batch: int
@@ -205,4 +205,4 @@ def find_model(name: str) -> Model:
     for model in MODELS:
         if model.name == name:
             return model
-    raise UsageError(f"there is no model {name!r}", hint=f"models: {', '.join(MODEL_NAMES)}")
+    raise UsageError(f"no model {name!r}", hint=f"models: {', '.join(MODEL_NAMES)}")

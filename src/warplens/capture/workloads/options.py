@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from warplens.capture.workloads.models import Mode, Model, Size, find_model
 from warplens.errors import UsageError
@@ -79,7 +78,8 @@ def resolve(options: WorkloadOptions, *, default_dtype: str) -> WorkloadPlan:
     generates = model.task == "generate" and mode == "infer"
     dtype = DTYPES[options.dtype] if options.dtype else default_dtype
     if options.cuda_graph and mode == "train" and dtype == "float16":
-        raise UsageError("a CUDA graph cannot contain the loss scaling of fp16 training", hint="use dtype bf16")
+        message = "a CUDA graph cannot contain the loss scaling of fp16 training"
+        raise UsageError(message, hint="use dtype bf16", options=("dtype",))
     return WorkloadPlan(
         options=options,
         model=model,
@@ -120,20 +120,3 @@ def check(options: WorkloadOptions) -> None:
             "the shape log cannot see calls inside a compiled model or a CUDA graph",
             hint="log without compile and cuda_graph: the shapes are the same",
         )
-
-
-def torchrun_command(options: WorkloadOptions) -> str:
-    """The command that starts this run on its ranks."""
-    start = ["torchrun", "--nproc-per-node", str(options.tp), "-m", "warplens", "workload"]
-    return shlex.join([*start, *arguments(options)])
-
-
-def arguments(options: WorkloadOptions) -> list[str]:
-    """The options as they would be typed after `warplens workload`."""
-    typed = [options.model]
-    for field in fields(options)[1:]:
-        value = getattr(options, field.name)
-        if value != field.default:
-            flag = f"--{field.name.replace('_', '-')}"
-            typed += [flag] if value is True else [flag, str(value)]
-    return typed

@@ -13,14 +13,14 @@ from typing import Any
 
 from warplens.capture.workloads.libraries import load_torch
 from warplens.capture.workloads.options import WorkloadPlan
-from warplens.capture.workloads.place import Place
+from warplens.capture.workloads.worker import Worker
 from warplens.errors import UsageError
 
 DEVIATION = 0.02
 """The standard deviation with which Llama's matrices were first drawn."""
 
 
-def make_mesh(plan: WorkloadPlan, place: Place, config: Any) -> Any:
+def make_mesh(plan: WorkloadPlan, worker: Worker, config: Any) -> Any:
     """A mesh of all ranks, once every cut is known to be even."""
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     for name, size in (
@@ -28,12 +28,12 @@ def make_mesh(plan: WorkloadPlan, place: Place, config: Any) -> Any:
         ("hidden units of an MLP", config.intermediate_size),
         ("words of its vocabulary", config.vocab_size),
     ):
-        if size % place.world:
+        if size % worker.world:
             raise UsageError(
-                f"the {size} {name} of {plan.model.name} cannot be shared evenly by {place.world} ranks",
+                f"the {size} {name} of {plan.model.name} cannot be shared evenly by {worker.world} ranks",
                 hint="use a tp that divides it",
             )
-    return load_torch("distributed.device_mesh").init_device_mesh(place.device.type, (place.world,))
+    return load_torch("distributed.device_mesh").init_device_mesh(worker.device.type, (worker.world,))
 
 
 def shard(module: Any, shards: Mapping[str, str], mesh: Any) -> Any:
@@ -46,31 +46,31 @@ def shard(module: Any, shards: Mapping[str, str], mesh: Any) -> Any:
     return parallel.parallelize_module(module, mesh, {path: styles[style]() for path, style in shards.items()})
 
 
-def materialise(module: Any, config: Any, place: Place, *, seed: int) -> Any:
+def materialise(module: Any, config: Any, worker: Worker, *, seed: int) -> Any:
     """Memory and random weights for a Llama, cut or whole, that is still on the meta device."""
     torch = load_torch()
     # Not torch's own `to_empty`: it swaps tensors, which fails for those that a running profiler refers to.
     for path, owner in module.named_modules():
         for name, parameter in list(owner.named_parameters(recurse=False)):
-            drawn = _draw(torch, f"{path}.{name}", parameter, place, seed)
+            drawn = _draw(torch, f"{path}.{name}", parameter, worker, seed)
             setattr(owner, name, torch.nn.Parameter(drawn))
-    with torch.device(place.device):
+    with torch.device(worker.device):
         # Its frequencies are computed, not stored.
         module.model.rotary_emb = type(module.model.rotary_emb)(config=config)
     return module
 
 
-def _draw(torch: Any, name: str, parameter: Any, place: Place, seed: int) -> Any:
+def _draw(torch: Any, name: str, parameter: Any, worker: Worker, seed: int) -> Any:
     """A tensor in the place of one on the meta device, cut like it."""
-    whole = torch.empty(parameter.shape, dtype=parameter.dtype, device=place.device)
+    drawn = torch.empty(parameter.shape, dtype=parameter.dtype, device=worker.device)
     if parameter.dim() == 1:
-        return whole.fill_(0.0 if name.endswith("bias") else 1.0)
+        return drawn.fill_(0.0 if name.endswith("bias") else 1.0)
     # 32 bits: of a longer seed the CPU's generator takes no more.
-    generator = torch.Generator(place.device).manual_seed(zlib.crc32(f"{seed} {name}".encode()))
-    whole.normal_(0.0, DEVIATION, generator=generator)
+    generator = torch.Generator(worker.device).manual_seed(zlib.crc32(f"{seed} {name}".encode()))
+    drawn.normal_(0.0, DEVIATION, generator=generator)
     if not is_shared(parameter):
-        return whole
-    mine = whole.chunk(place.world, _cut(parameter))[place.rank].contiguous()
+        return drawn
+    mine = drawn.chunk(worker.world, _cut(parameter))[worker.rank].contiguous()
     shared = load_torch("distributed.tensor").DTensor
     return shared.from_local(mine, parameter.device_mesh, parameter.placements, run_check=False)
 

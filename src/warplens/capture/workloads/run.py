@@ -1,4 +1,4 @@
-"""Run a workload: place it, build it, warm it up, time it."""
+"""Run a workload: choose its device, build it, warm it up, time it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from warplens.capture.workloads.graphs import Work
 from warplens.capture.workloads.libraries import load_torch, load_transformers
 from warplens.capture.workloads.options import WorkloadOptions, WorkloadPlan, check, resolve
 from warplens.capture.workloads.phases import PhaseScopes
-from warplens.capture.workloads.place import Place, default_dtype, device_name, placed
 from warplens.capture.workloads.result import WorkloadResult
 from warplens.capture.workloads.shape_log import ShapeLog, check_log, log_path
 from warplens.capture.workloads.train import make_training
 from warplens.capture.workloads.troubles import explained
+from warplens.capture.workloads.worker import Worker, default_dtype, device_name, open_worker
 
 
 def run_workload(options: WorkloadOptions, say: Callable[[str], None] = lambda text: None) -> WorkloadResult | None:
@@ -27,65 +27,65 @@ def run_workload(options: WorkloadOptions, say: Callable[[str], None] = lambda t
     check(options)
     torch = load_torch()
     load_transformers()
-    with placed(torch, options, say) as place:
-        plan = resolve(options, default_dtype=default_dtype(torch, place))
+    with open_worker(torch, options, say) as worker:
+        plan = resolve(options, default_dtype=default_dtype(torch, worker))
         if options.shape_log:
-            check_log(log_path(options.shape_log, place), force=options.force)
+            check_log(log_path(options.shape_log, worker), force=options.force)
         with explained(plan):
-            built = build(plan, place)
-            if place.rank == 0:
+            built = build(plan, worker)
+            if worker.rank == 0:
                 say(f"{plan.model.name} from {built.built_by}, {options.weights} weights")
-            with _logged(plan, built, place) as log:
-                seconds = _measure(torch, plan, built, place, PhaseScopes(log))
-        return _result(torch, plan, built, place, seconds) if place.rank == 0 else None
+            with _logged(plan, built, worker) as log:
+                seconds = _measure(torch, plan, built, worker, PhaseScopes(log))
+        return _result(torch, plan, built, worker, seconds) if worker.rank == 0 else None
 
 
-def make_iteration(plan: WorkloadPlan, built: Built, place: Place, phases: PhaseScopes) -> Work:
+def make_iteration(plan: WorkloadPlan, built: Built, worker: Worker, phases: PhaseScopes) -> Work:
     if plan.mode == "train":
-        return make_training(plan, built, place, phases)
+        return make_training(plan, built, worker, phases)
     make = make_generation if plan.generates else make_forward
-    return make(plan, built, place, phases)
+    return make(plan, built, worker, phases)
 
 
 @contextmanager
-def _logged(plan: WorkloadPlan, built: Built, place: Place) -> Iterator[ShapeLog | None]:
+def _logged(plan: WorkloadPlan, built: Built, worker: Worker) -> Iterator[ShapeLog | None]:
     if not plan.options.shape_log:
         yield None
         return
-    with ShapeLog(log_path(plan.options.shape_log, place), built.module) as log:
+    with ShapeLog(log_path(plan.options.shape_log, worker), built.module) as log:
         yield log
 
 
-def _measure(torch: Any, plan: WorkloadPlan, built: Built, place: Place, phases: PhaseScopes) -> float:
+def _measure(torch: Any, plan: WorkloadPlan, built: Built, worker: Worker, phases: PhaseScopes) -> float:
     """Mean seconds of an iteration after the warm-up, each with all its work on the device done."""
     marks_own_steps()
-    iterate = make_iteration(plan, built, place, phases)
+    iterate = make_iteration(plan, built, worker, phases)
     for _ in range(plan.options.warmup):
         with phases.iteration(None):
             iterate()
     spent = 0.0
     for number in range(plan.options.iterations):
-        _synchronize(torch, place)
-        started = time.perf_counter()
+        _synchronize(torch, worker)
+        start = time.perf_counter()
         with phases.iteration(number):
             iterate()
-            _synchronize(torch, place)
-            spent += time.perf_counter() - started
+            _synchronize(torch, worker)
+            spent += time.perf_counter() - start
     return spent / plan.options.iterations
 
 
-def _synchronize(torch: Any, place: Place) -> None:
-    if place.gpu:
-        torch.cuda.synchronize(place.device)
+def _synchronize(torch: Any, worker: Worker) -> None:
+    if worker.gpu:
+        torch.cuda.synchronize(worker.device)
 
 
-def _result(torch: Any, plan: WorkloadPlan, built: Built, place: Place, seconds: float) -> WorkloadResult:
+def _result(torch: Any, plan: WorkloadPlan, built: Built, worker: Worker, seconds: float) -> WorkloadResult:
     rate, images = plan.items_per_iteration / seconds, plan.model.task == "images"
     return WorkloadResult(
         model=plan.model.name,
         tiny=plan.options.tiny,
         parameters=built.parameters,
-        device=device_name(torch, place),
+        device=device_name(torch, worker),
         dtype=plan.dtype,
         mode=plan.mode,
         batch=plan.batch,
@@ -100,5 +100,5 @@ def _result(torch: Any, plan: WorkloadPlan, built: Built, place: Place, seconds:
         mean_ms=seconds * 1e3,
         tokens_per_s=None if images else rate,
         images_per_s=rate if images else None,
-        peak_memory_bytes=torch.cuda.max_memory_allocated(place.device) if place.gpu else None,
+        peak_memory_bytes=torch.cuda.max_memory_allocated(worker.device) if worker.gpu else None,
     )

@@ -18,16 +18,16 @@ from typing import IO, Any
 
 from warplens.capture.workloads.libraries import load_torch
 from warplens.capture.workloads.parallel import local
-from warplens.capture.workloads.place import Place
+from warplens.capture.workloads.worker import Worker
 from warplens.errors import UsageError
 from warplens.files import check_file, whole_file, write_errors
 
 SDPA = "scaled_dot_product_attention"
 
 
-def log_path(name: str, place: Place) -> Path:
+def log_path(name: str, worker: Worker) -> Path:
     """The file of this rank."""
-    return Path(f"{name}.rank{place.rank}" if place.world > 1 else name)
+    return Path(f"{name}.rank{worker.rank}" if worker.world > 1 else name)
 
 
 def check_log(path: Path, *, force: bool) -> None:
@@ -46,7 +46,7 @@ class ShapeLog:
         self.lines = 0
         self._path = path
         self._module, self._hooks = module, list[Any]()
-        self._attention, self._seen = "", False
+        self._attention, self._is_logged = "", False
 
     def __enter__(self) -> ShapeLog:
         with ExitStack() as stack:
@@ -74,24 +74,24 @@ class ShapeLog:
 
     def _linear_hook(self, name: str) -> Any:
         def hook(layer: Any, arguments: Sequence[Any], output: Any) -> None:
-            given, weight = list(local(arguments[0]).shape), list(local(layer.weight).shape)
+            shape, weight = list(local(arguments[0]).shape), list(local(layer.weight).shape)
             # GPT-2's Conv1D is a linear layer that keeps its weight the other way round.
             n = weight[1] if type(layer).__name__ == "Conv1D" else weight[0]
-            sizes = {"m": prod(given[:-1]), "n": n, "k": given[-1]}
+            sizes = {"m": prod(shape[:-1]), "n": n, "k": shape[-1]}
             bias = getattr(layer, "bias", None) is not None
-            self._write("linear", name, output.dtype, input=given, weight=weight, **sizes, bias=bias)
+            self._write("linear", name, output.dtype, input=shape, weight=weight, **sizes, bias=bias)
 
         return hook
 
     def _attention_begins(self, name: str) -> Any:
         def hook(layer: Any, arguments: Any) -> None:
-            self._attention, self._seen = name, False
+            self._attention, self._is_logged = name, False
 
         return hook
 
     def _attention_ends(self, layer: Any, arguments: Any, output: Any) -> None:
         probabilities = output[1] if isinstance(output, tuple) and len(output) > 1 else None
-        if not self._seen and getattr(probabilities, "ndim", 0) == 4:
+        if not self._is_logged and getattr(probabilities, "ndim", 0) == 4:
             batch, heads, query_tokens, kv_tokens = local(probabilities).shape
             self._write(
                 "attention",
@@ -109,7 +109,7 @@ class ShapeLog:
 
     def _logged_sdpa(self, query: Any, key: Any, value: Any, *arguments: Any, **named: Any) -> Any:
         output = self._sdpa(query, key, value, *arguments, **named)
-        self._seen = True
+        self._is_logged = True
         batch, heads, query_tokens, width = local(query).shape
         _, kv_heads, kv_tokens, _ = local(key).shape
         self._write(
@@ -129,8 +129,8 @@ class ShapeLog:
     def _write(self, kind: str, module: str, dtype: Any, **shapes: Any) -> None:
         if self.iteration is None:
             return
-        place = {"iteration": self.iteration, "phase": self.phase, "module": module, "kind": kind}
-        line = {**place, **shapes, "dtype": str(dtype).removeprefix("torch.")}
+        call = {"iteration": self.iteration, "phase": self.phase, "module": module, "kind": kind}
+        line = {**call, **shapes, "dtype": str(dtype).removeprefix("torch.")}
         with write_errors(self._path):
             self._file.write(json.dumps(line) + "\n")
         self.lines += 1

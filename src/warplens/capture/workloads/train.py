@@ -11,14 +11,14 @@ from warplens.capture.workloads.inputs import Feed, make_feed
 from warplens.capture.workloads.libraries import load_torch
 from warplens.capture.workloads.options import WorkloadPlan
 from warplens.capture.workloads.phases import PhaseScopes
-from warplens.capture.workloads.place import Place
+from warplens.capture.workloads.worker import Worker
 
 LEARNING_RATE = 1e-4
 
 
-def make_training(plan: WorkloadPlan, built: Built, place: Place, phases: PhaseScopes) -> Work:
+def make_training(plan: WorkloadPlan, built: Built, worker: Worker, phases: PhaseScopes) -> Work:
     """An iteration that returns the loss."""
-    trainer = Trainer(plan, built, place)
+    trainer = Trainer(plan, built, worker)
     if not plan.options.cuda_graph:
         return lambda: trainer.step(phases)
     replay = captured(load_torch(), trainer.graph_step)
@@ -31,12 +31,12 @@ def make_training(plan: WorkloadPlan, built: Built, place: Place, phases: PhaseS
 
 
 class Trainer:
-    def __init__(self, plan: WorkloadPlan, built: Built, place: Place) -> None:
+    def __init__(self, plan: WorkloadPlan, built: Built, worker: Worker) -> None:
         self._torch = load_torch()
-        self._plan, self._device_type = plan, place.device.type
-        self.feed = make_feed(plan, built, place)
+        self._plan, self._device_type = plan, worker.device.type
+        self.feed = make_feed(plan, built, worker)
         self._module = self._torch.compile(built.module) if plan.options.compile else built.module
-        self._optimizer = self._make_optimizer(built.module, place)
+        self._optimizer = self._make_optimizer(built.module, worker)
         # A factor of 1 where fp16 is not used: the same four calls for every data type.
         self._scaler = self._torch.amp.GradScaler(self._device_type, enabled=plan.dtype == "float16")
 
@@ -77,11 +77,11 @@ class Trainer:
         causal = {"use_cache": False} if self._plan.model.task == "generate" else {}
         return self._module(feed.data, labels=feed.labels, **causal).loss
 
-    def _make_optimizer(self, module: Any, place: Place) -> Any:
+    def _make_optimizer(self, module: Any, worker: Worker) -> Any:
         graph = self._plan.options.cuda_graph
-        if place.world > 1:
+        if worker.world > 1:
             # The grouped forms take no mixture of whole and shared parameters.
             how = {"foreach": False, "fused": False}
         else:
-            how = {"fused": True, "capturable": graph} if place.gpu else {}
+            how = {"fused": True, "capturable": graph} if worker.gpu else {}
         return self._torch.optim.AdamW(module.parameters(), lr=LEARNING_RATE, **how)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from warplens.capture.workloads.libraries import load_torch
-from warplens.capture.workloads.memory import memory_hint
+from warplens.capture.workloads.memory import out_of_memory
 from warplens.capture.workloads.options import WorkloadPlan
 from warplens.errors import WarplensError
 
@@ -20,15 +20,16 @@ def explained(plan: WorkloadPlan) -> Iterator[None]:
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
-        raise WarplensError(f"out of GPU memory: {_first_line(error)}", hint=memory_hint(plan)) from error
+        raise out_of_memory(f"out of GPU memory: {_first_line(error)}", plan) from error
     except RuntimeError as error:
         if type(error).__module__.startswith(COMPILER_MODULES):
             raise WarplensError(
                 f"torch.compile failed: {_first_line(error)}",
                 hint="it needs a C++ compiler (and Triton on a GPU); or omit compile",
+                options=("compile",),
             ) from error
         if "DefaultCPUAllocator" in str(error):
-            raise WarplensError("out of memory", hint=memory_hint(plan)) from error
+            raise out_of_memory("out of memory", plan) from error
         raise
 
 

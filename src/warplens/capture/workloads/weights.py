@@ -36,7 +36,9 @@ def find(plan: WorkloadPlan) -> Stored:
     local = Path(name).is_dir()
     if not local and (Path(name).exists() or name.startswith((".", "/", "~")) or name.count("/") > 1):
         raise WarplensError(
-            f"--weights {name} is not a folder", hint="name a folder with config.json and *.safetensors, or a hub id"
+            f"weights: {name} is not a folder",
+            hint="name a folder with config.json and *.safetensors, or a hub id",
+            options=("weights",),
         )
     # Without this look the hub's library would try again for half a minute before it gives up.
     local_only = local or not hub_answers()
@@ -82,14 +84,15 @@ def _explained(name: str, *, local: bool, reachable: bool) -> Iterator[None]:
             message = ["its tensors and its config.json disagree about shapes"]
         if local:
             raise WarplensError(
-                f"--weights {name} cannot be loaded: {message[0]}",
+                f"the weights in {name} cannot be loaded: {message[0]}",
                 hint="the folder needs config.json and the weights as *.safetensors",
             ) from error
         if not reachable:
             raise WarplensError(
                 f"the hub is not reachable, and {name} is not in the local cache",
                 hint=f"on a machine with internet: hf download {name} --local-dir DIR; "
-                "then here: --weights DIR. Or --weights random",
+                "then name DIR as the weights here, or use random weights",
+                options=("weights",),
             ) from error
         raise WarplensError(
             f"{name} cannot be loaded from the hub: {message[0]}",

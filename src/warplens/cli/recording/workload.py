@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
+from typing import TYPE_CHECKING
 
 from warplens.cli.options import add_force, add_json, not_negative, positive, whole_between
 from warplens.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from warplens.capture.workloads import WorkloadOptions
 
 # Written out: asking the package of workloads would cost every verb's start its import.
 MODELS = ("bloom-560m", "vicuna-7b", "gpt2", "resnet50", "bert")
@@ -73,9 +78,32 @@ class WorkloadVerb(Verb):
 
         from warplens.capture.workloads import WorkloadOptions, run_workload
         from warplens.capture.workloads.result import render, to_json
+        from warplens.capture.workloads.worker import RanksError
 
         options = WorkloadOptions(**{field.name: getattr(args, field.name) for field in fields(WorkloadOptions)})
-        result = run_workload(options, say=lambda text: print(text, file=sys.stderr))
+        try:
+            result = run_workload(options, say=lambda text: print(text, file=sys.stderr))
+        except RanksError as error:
+            raise RanksError(error.message, hint=torchrun_command(options)) from error
         if result is not None:
             print(to_json(result) if args.json else render(result))
         return 0
+
+
+def torchrun_command(options: WorkloadOptions) -> str:
+    """The command that starts this run on its ranks."""
+    start = ["torchrun", "--nproc-per-node", str(options.tp), "-m", "warplens", "workload"]
+    return shlex.join([*start, *typed_arguments(options)])
+
+
+def typed_arguments(options: WorkloadOptions) -> list[str]:
+    """The options as they are typed after `warplens workload`."""
+    from dataclasses import fields
+
+    typed = [options.model]
+    for field in fields(options)[1:]:
+        value = getattr(options, field.name)
+        if value != field.default:
+            flag = f"--{field.name.replace('_', '-')}"
+            typed += [flag] if value is True else [flag, str(value)]
+    return typed

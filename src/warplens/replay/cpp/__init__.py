@@ -43,9 +43,9 @@ def _check(directory: Path, force: bool) -> None:
 
 def _copy_project(directory: Path) -> list[Path]:
     with as_file(files(__name__) / "project") as project:
-        found = sorted(path for path in project.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        paths = sorted(path for path in project.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         written = []
-        for path in found:
+        for path in paths:
             target = directory / path.relative_to(project)
             # A file that is the same stays as it is, and need not be compiled again.
             if not (target.is_file() and filecmp.cmp(path, target, shallow=False)):
@@ -59,8 +59,8 @@ def _write(directory: Path, texts: dict[Path, str], readable: bool) -> list[Path
         for name in ("units.cpp", "ops.cmake"):
             (directory / "readable" / name).unlink(missing_ok=True)
     written = []
-    for place, text in texts.items():
-        target = directory / place
+    for relative, text in texts.items():
+        target = directory / relative
         if not target.is_file() or target.read_bytes() != text.encode():
             write_whole(target, text.encode())
         written.append(target)

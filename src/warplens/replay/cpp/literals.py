@@ -46,7 +46,7 @@ def text(value: Any) -> str:
         encoded = value.encode()
     except UnicodeEncodeError as error:
         raise NotWritten("not a text that can be written") from error
-    letters = (encoded[place : place + 1] for place in range(len(encoded)))
+    letters = (encoded[position : position + 1] for position in range(len(encoded)))
     # Three octal digits end by themselves, whatever follows.
     return '"' + "".join(byte.decode() if PLAIN.fullmatch(byte) else f"\\{byte[0]:03o}" for byte in letters) + '"'
 
@@ -101,7 +101,7 @@ def named(value: Any, words: dict[str, str], enumeration: str) -> str:
 def device(value: Any) -> str:
     """Which GPU is the runner's choice."""
     kind = value.partition(":")[0] if isinstance(value, str) else ""
-    found = {"cuda": "device", "cpu": "at::Device(at::kCPU)", "meta": "at::Device(at::kMeta)"}.get(kind)
-    if found is None:
+    expression = {"cuda": "device", "cpu": "at::Device(at::kCPU)", "meta": "at::Device(at::kMeta)"}.get(kind)
+    if expression is None:
         raise NotWritten("no device")
-    return found
+    return expression

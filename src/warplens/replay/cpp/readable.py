@@ -63,16 +63,16 @@ class Written:
 
 def files(plan: ReplayPlan) -> dict[str, str]:
     """`units.cpp` and `ops.cmake`."""
-    written = [found for unit in plan.units if (found := written_out(unit)) is not None]
+    written = [unit_call for unit in plan.units if (unit_call := written_out(unit)) is not None]
     macros: dict[tuple[str, str, bool], str] = {}
     for call in written:
         macros.setdefault((call.struct, call.takes, call.is_void), f"WARPLENS_OP_{len(macros)}")
     functions, rows = [], []
     checks: dict[str, None] = {}
-    for place, call in enumerate(written):
+    for number, call in enumerate(written):
         macro = macros[call.struct, call.takes, call.is_void]
-        functions.append(_function(place, call, macro))
-        rows.append(f"#ifdef {macro}\n      {{{literals.text(call.unit.id)}, unit_{place}}},\n#endif\n")
+        functions.append(_function(number, call, macro))
+        rows.append(f"#ifdef {macro}\n      {{{literals.text(call.unit.id)}, unit_{number}}},\n#endif\n")
         is_void = "TRUE" if call.is_void else "FALSE"
         checks[f'warplens_op({macro} {call.struct} {call.header} "{call.takes}" {is_void})\n'] = None
     return {
@@ -126,12 +126,12 @@ def _is_out(schema: schema_text.SchemaText) -> bool:
     return last is not None and last.written and len(schema.parameters) > 1
 
 
-def _function(place: int, each: Written, macro: str) -> str:
-    title = f"{each.unit.op}.{each.unit.overload}" if each.unit.overload else each.unit.op
+def _function(number: int, call: Written, macro: str) -> str:
+    title = f"{call.unit.op}.{call.unit.overload}" if call.unit.overload else call.unit.op
     return (
         f"\n#ifdef {macro}\n// {title}\n"
-        f"Outputs unit_{place}([[maybe_unused]] std::vector<at::Tensor>& tensors, "
-        f"[[maybe_unused]] const at::Device& device) {{\n{each.body}}}\n#endif\n"
+        f"Outputs unit_{number}([[maybe_unused]] std::vector<at::Tensor>& tensors, "
+        f"[[maybe_unused]] const at::Device& device) {{\n{call.body}}}\n#endif\n"
     )
 
 

@@ -29,7 +29,7 @@ class SchemaText:
 
 
 def parse(text: str) -> SchemaText | None:
-    """None for what is no schema of an ATen op.
+    """None for a text that is not a schema of an ATen op.
 
     >>> found = parse("aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)")
     >>> found.name, found.overload, [each.name for each in found.parameters], found.parameters[2].written
@@ -46,38 +46,38 @@ def parse(text: str) -> SchemaText | None:
     if parts is None or not rest.startswith(" -> "):
         return None
     parameters = [_parameter(part) for part in parts if part != "*"]
-    known = tuple(parameter for parameter in parameters if parameter is not None)
-    if len(known) != len(parameters):
+    parsed = tuple(parameter for parameter in parameters if parameter is not None)
+    if len(parsed) != len(parameters):
         return None
-    return SchemaText(head[1], head[2] or "", known, rest == " -> ()")
+    return SchemaText(head[1], head[2] or "", parsed, rest == " -> ()")
 
 
 def _parameter(text: str) -> SchemaParameter | None:
-    found = ARGUMENT.fullmatch(text)
-    if found is None:
+    match = ARGUMENT.fullmatch(text)
+    if match is None:
         return None
-    marks = "".join(ALIAS.findall(found[1]))
-    return SchemaParameter(ALIAS.sub("", found[1]), found[2], "!" in marks)
+    marks = "".join(ALIAS.findall(match[1]))
+    return SchemaParameter(ALIAS.sub("", match[1]), match[2], "!" in marks)
 
 
 def _split(text: str) -> tuple[list[str] | None, str]:
     """The parts between commas up to the closing bracket, and what follows it."""
     parts: list[str] = []
     depth, start, quote, before = 0, 0, "", ""
-    for place, letter in enumerate(text):
+    for position, letter in enumerate(text):
         if quote:
             quote = "" if letter == quote and before != "\\" else quote
             before = "" if before == "\\" else letter
         elif letter in "'\"":
             quote = letter
         elif letter == ")" and depth == 0:
-            last = text[start:place].strip()
-            return parts + ([last] if last else []), text[place + 1 :]
+            last = text[start:position].strip()
+            return parts + ([last] if last else []), text[position + 1 :]
         elif letter in "([":
             depth += 1
         elif letter in ")]":
             depth -= 1
         elif letter == "," and depth == 0:
-            parts.append(text[start:place].strip())
-            start = place + 1
+            parts.append(text[start:position].strip())
+            start = position + 1
     return None, ""

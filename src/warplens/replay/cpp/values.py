@@ -53,10 +53,10 @@ class CppCall:
         self.tensors += 1
         return f"tensors[{self.tensors - 1}]"
 
-    def name(self, wanted: str) -> str:
+    def name(self, parameter: str) -> str:
         # Words in capitals may be macros, those that begin with _ belong to the compiler.
-        is_free = wanted not in RESERVED and not wanted.startswith("_") and wanted.islower()
-        return wanted if is_free else f"own_{wanted.strip('_')}"
+        is_free = parameter not in RESERVED and not parameter.startswith("_") and parameter.islower()
+        return parameter if is_free else f"own_{parameter.strip('_')}"
 
 
 def cpp_type(word: str) -> str:
@@ -67,10 +67,10 @@ def cpp_type(word: str) -> str:
     bools = BOOLS.fullmatch(word)
     if bools is not None:
         return f"std::array<bool,{bools[1]}>"
-    found = TYPES.get(SIZED.sub("[]", word))
-    if found is None:
+    type_name = TYPES.get(SIZED.sub("[]", word))
+    if type_name is None:
         raise NotWritten(f"no type: {word}")
-    return found
+    return type_name
 
 
 def argument_of(argument: Argument, parameter: SchemaParameter, call: CppCall) -> str:
@@ -92,8 +92,8 @@ def argument_of(argument: Argument, parameter: SchemaParameter, call: CppCall) -
 def _value(argument: Argument, kind: str) -> str:
     if kind == "Scalar":
         return literals.scalar(argument.kind, argument.value)
-    given, write = SINGLE[kind]
-    if argument.kind not in given:
+    kinds, write = SINGLE[kind]
+    if argument.kind not in kinds:
         raise NotWritten(f"a {argument.kind} for {kind}")
     return write(argument.value)
 

@@ -52,12 +52,12 @@ def look(device: int) -> Meter | Absent:
         return smi
     try:
         handles = smi.amdsmi_get_processor_handles()
-        places = visible(len(handles))
-        if isinstance(places, Absent):
-            return places
-        if not 0 <= device < len(places):
-            return Absent(f"no GPU {device} (HIP would see {len(places)})")
-        handle = handles[places[device]]
+        visible_gpus = visible(len(handles))
+        if isinstance(visible_gpus, Absent):
+            return visible_gpus
+        if not 0 <= device < len(visible_gpus):
+            return Absent(f"no GPU {device} (HIP would see {len(visible_gpus)})")
+        handle = handles[visible_gpus[device]]
         gpu = str(smi.amdsmi_get_gpu_asic_info(handle).get("market_name") or "AMD GPU")
         meter = AmdMeter(smi, handle, gpu, str(smi.amdsmi_get_gpu_device_uuid(handle)))
         meter.joules()
@@ -71,10 +71,10 @@ def count_visible() -> int:
     if isinstance(smi, Absent):
         return 0
     try:
-        places = visible(len(smi.amdsmi_get_processor_handles()))
+        visible_gpus = visible(len(smi.amdsmi_get_processor_handles()))
     except smi.AmdSmiException:
         return 0
-    return 0 if isinstance(places, Absent) else len(places)
+    return 0 if isinstance(visible_gpus, Absent) else len(visible_gpus)
 
 
 def load() -> Any | Absent:
@@ -91,14 +91,14 @@ def load() -> Any | Absent:
 
 def visible(count: int) -> list[int] | Absent:
     """Which of the machine's GPUs HIP sees: first ROCR_VISIBLE_DEVICES chooses, then HIP's own variable among those."""
-    places = list(range(count))
+    indices = list(range(count))
     second = "HIP_VISIBLE_DEVICES" if "HIP_VISIBLE_DEVICES" in os.environ else "CUDA_VISIBLE_DEVICES"
     for variable in ("ROCR_VISIBLE_DEVICES", second):
         text = os.environ.get(variable)
         if text is None:
             continue
         words = [word.strip() for word in text.split(",") if word.strip()]
-        if not all(word.isdecimal() and int(word) < len(places) for word in words):
+        if not all(word.isdecimal() and int(word) < len(indices) for word in words):
             return Absent(f"{variable}={text}: only indices of present GPUs are supported")
-        places = [places[int(word)] for word in words]
-    return places
+        indices = [indices[int(word)] for word in words]
+    return indices

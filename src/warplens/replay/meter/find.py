@@ -10,14 +10,14 @@ from warplens.replay.meter.protocols import Absent, Meter
 
 def find_meter(device: int = 0, *, uuid: str = "") -> Meter | None:
     """The meter of a GPU, numbered as PyTorch numbers it or named by its UUID; None without one (see `why_none`)."""
-    found = look(device, uuid=uuid)
-    return None if isinstance(found, Absent) else found
+    meter = look(device, uuid=uuid)
+    return None if isinstance(meter, Absent) else meter
 
 
 def why_none(device: int = 0, *, uuid: str = "") -> str:
     """Why `find_meter` finds none; empty where it finds one."""
-    found = look(device, uuid=uuid)
-    return found.reason if isinstance(found, Absent) else ""
+    meter = look(device, uuid=uuid)
+    return meter.reason if isinstance(meter, Absent) else ""
 
 
 def look(device: int = 0, *, uuid: str = "") -> Meter | Absent:

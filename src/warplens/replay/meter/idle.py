@@ -24,7 +24,7 @@ class Idle:
 
 
 def measure_idle(meter: Meter, seconds: float = 2.0, *, timing: Timing | None = None) -> Idle:
-    """Idle power now. Whoever wants it with a live context keeps one, and keeps the GPU quiet."""
+    """Idle power now. The caller keeps the GPU idle, and a context alive if idle power is to include it."""
     return measure_idles([meter], seconds, timing=timing)[0]
 
 
@@ -34,6 +34,6 @@ def measure_idles(meters: Sequence[Meter], seconds: float = 2.0, *, timing: Timi
     ticks = [settle(meters, timing, most_seconds=SETTLE_SECONDS)]
     for _ in range(WINDOWS):
         ticks.append(window_end(meters, timing, ticks[-1], seconds / WINDOWS))
-    powers = [[mean_watts(first, last) for first, last in zip(one, two, strict=True)]
-              for one, two in pairwise(ticks)]  # fmt: skip
+    powers = [[mean_watts(first, last) for first, last in zip(starts, ends, strict=True)]
+              for starts, ends in pairwise(ticks)]  # fmt: skip
     return [Idle(*mean_interval(watts)) for watts in zip(*powers, strict=True)]

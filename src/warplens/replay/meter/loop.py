@@ -159,19 +159,19 @@ def _judged(energy: Energy, idle: Idle, meter: Meter, min_repeats: int) -> Energ
 
 def _doubts(energy: Energy, idle: Idle, min_repeats: int) -> list[str]:
     active = energy.watts - idle.watts
-    found = []
+    doubts = []
     if not energy.launches:
-        found.append("fewer than two replays ended during the measurement")
+        doubts.append("fewer than two replays ended during the measurement")
     if energy.repeats < min_repeats:
-        found.append(f"only {energy.repeats} repeats")
+        doubts.append(f"only {energy.repeats} repeats")
     if active <= idle.interval_watts:
-        found.append(f"{active:.1f} W above idle power, whose interval is ± {idle.interval_watts:.1f} W")
+        doubts.append(f"{active:.1f} W above idle power, whose interval is ± {idle.interval_watts:.1f} W")
     elif energy.interval > WIDEST_INTERVAL:
-        found.append(f"known to ± {100 * energy.interval:.0f} % only")
+        doubts.append(f"known to ± {100 * energy.interval:.0f} % only")
     if energy.launches and energy.busy_fraction < LEAST_BUSY:
-        found.append(f"its kernels ran for {100 * energy.busy_fraction:.0f} % of the loop")
+        doubts.append(f"its kernels ran for {100 * energy.busy_fraction:.0f} % of the loop")
     if energy.instant_watts is not None:
         apart = abs(energy.instant_watts - energy.watts)
         if apart > max(POWERS_DIFFER_WATTS, POWERS_DIFFER * energy.watts):
-            found.append(f"the counter says {energy.watts:.0f} W, instant power {energy.instant_watts:.0f} W")
-    return found
+            doubts.append(f"the counter says {energy.watts:.0f} W, instant power {energy.instant_watts:.0f} W")
+    return doubts

@@ -18,7 +18,7 @@ T = TypeVar("T")
 POWER_INSTANT: Final = 186
 """NVML_FI_DEV_POWER_INSTANT. The plain reading of power is an average of the last second since Ampere."""
 VALUE_FIELDS: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal")
-"""Where a field's value lies, by its type."""
+"""The member of a field's value, by its type."""
 
 
 class NvmlMeter:
@@ -32,7 +32,7 @@ class NvmlMeter:
         self.name = f"NVML total energy, {gpu}"
 
     def joules(self) -> float:
-        return float(_asked(self._nvml, self._nvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)) / 1e3
+        return float(_read(self._nvml, self._nvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)) / 1e3
 
     def watts(self) -> float | None:
         return instant_watts(self._nvml, self._handle)
@@ -41,7 +41,7 @@ class NvmlMeter:
         pass
 
 
-def _asked(nvml: Any, call: Callable[..., T], *arguments: Any) -> T:
+def _read(nvml: Any, call: Callable[..., T], *arguments: Any) -> T:
     try:
         return call(*arguments)
     except nvml.NVMLError as error:
@@ -65,20 +65,20 @@ def look(device: int, uuid: str) -> Meter | Absent:
         return nvml
     try:
         uuids = _uuids(nvml)
-        place = _by_uuid(uuids, uuid) if uuid else _visible(nvml, uuids, device)
-        return place if isinstance(place, Absent) else _meter(nvml, place, uuids[place])
+        index = _by_uuid(uuids, uuid) if uuid else _visible(nvml, uuids, device)
+        return index if isinstance(index, Absent) else _meter(nvml, index, uuids[index])
     except (nvml.NVMLError, MeterError) as error:
         return Absent(f"NVML: {error}")
 
 
 def count_visible() -> int:
-    """GPUs that CUDA would show; 0 where there is no NVML."""
+    """GPUs that CUDA would show; 0 without NVML."""
     nvml = load()
     if isinstance(nvml, Absent):
         return 0
     try:
-        wanted = _wanted()
-        return nvml.nvmlDeviceGetCount() if wanted is None else len(wanted)
+        names = _visible_names()
+        return nvml.nvmlDeviceGetCount() if names is None else len(names)
     except nvml.NVMLError:
         return 0
 
@@ -104,13 +104,13 @@ def load() -> Any | Absent:
 
 def _uuids(nvml: Any) -> list[str]:
     """Of every GPU of the machine, in NVML's order; empty where one may not be asked."""
-    found = []
-    for place in range(nvml.nvmlDeviceGetCount()):
+    uuids = []
+    for index in range(nvml.nvmlDeviceGetCount()):
         try:
-            found.append(_text(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(place))))
+            uuids.append(_text(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(index))))
         except nvml.NVMLError:
-            found.append("")
-    return found
+            uuids.append("")
+    return uuids
 
 
 def _text(value: str | bytes) -> str:
@@ -121,24 +121,24 @@ def _by_uuid(uuids: list[str], uuid: str) -> int | Absent:
     """CUDA takes the beginning of a UUID for the whole, if it fits one GPU only."""
     if uuid.startswith("MIG-"):
         return Absent("a MIG slice has no meter of its own")
-    wanted = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
-    fitting = [place for place, each in enumerate(uuids) if each.startswith(wanted)]
+    prefix = uuid if uuid.startswith("GPU-") else f"GPU-{uuid}"
+    fitting = [index for index, name in enumerate(uuids) if name.startswith(prefix)]
     return fitting[0] if len(fitting) == 1 else Absent(f"NVML has no GPU {uuid}")
 
 
-def _wanted() -> list[str] | None:
+def _visible_names() -> list[str] | None:
     """What CUDA_VISIBLE_DEVICES names, up to the first -1, as CUDA reads it; None where it is not set."""
     text = os.environ.get("CUDA_VISIBLE_DEVICES")
     if text is None:
         return None
     words = [word.strip() for word in text.split(",")]
-    end = next((place for place, word in enumerate(words) if not word or word.startswith("-")), len(words))
+    end = next((index for index, word in enumerate(words) if not word or word.startswith("-")), len(words))
     return words[:end]
 
 
 def _visible(nvml: Any, uuids: list[str], device: int) -> int | Absent:
-    wanted = _wanted()
-    names = [str(place) for place in range(len(uuids))] if wanted is None else wanted
+    visible_names = _visible_names()
+    names = [str(index) for index in range(len(uuids))] if visible_names is None else visible_names
     if not 0 <= device < len(names):
         return Absent(f"no GPU {device} (CUDA would see {len(names)})")
     name = names[device]
@@ -153,11 +153,11 @@ def _visible(nvml: Any, uuids: list[str], device: int) -> int | Absent:
 
 def _are_mixed(nvml: Any, count: int) -> bool:
     """CUDA puts the fastest kind first, NVML goes by the bus; among GPUs of one kind these agree."""
-    return len({_text(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(place))) for place in range(count)}) > 1
+    return len({_text(nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByIndex(index))) for index in range(count)}) > 1
 
 
-def _meter(nvml: Any, place: int, uuid: str) -> Meter:
-    handle = nvml.nvmlDeviceGetHandleByIndex(place)
+def _meter(nvml: Any, index: int, uuid: str) -> Meter:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
     gpu = _text(nvml.nvmlDeviceGetName(handle))
     try:
         nvml.nvmlDeviceGetTotalEnergyConsumption(handle)
@@ -168,4 +168,4 @@ def _meter(nvml: Any, place: int, uuid: str) -> Meter:
 
 def _power(nvml: Any, handle: Any) -> float:
     watts = instant_watts(nvml, handle)
-    return watts if watts is not None else float(_asked(nvml, nvml.nvmlDeviceGetPowerUsage, handle)) / 1e3
+    return watts if watts is not None else float(_read(nvml, nvml.nvmlDeviceGetPowerUsage, handle)) / 1e3

@@ -36,7 +36,7 @@ class Meter(Protocol):
         """Energy since some moment that stays the same; only differences mean anything."""
 
     def watts(self) -> float | None:
-        """Power at this moment, not an average of the last second; None where the GPU does not tell it."""
+        """Power at this moment, not an average of the last second; None if the GPU does not report it."""
 
     def close(self) -> None:
         """Ends what the meter does by itself."""
@@ -58,7 +58,7 @@ class MeteredLoop(Protocol):
 
 @dataclass(frozen=True)
 class Absent:
-    """There is no meter, and why."""
+    """The reason why there is no meter."""
 
     reason: str
 

@@ -11,7 +11,7 @@ SAMPLE_SECONDS: Final = 0.01
 
 
 class SampledMeter:
-    """A meter over a reading of power. From the first question on a thread keeps sampling, until it is closed."""
+    """A meter over a reading of power. From the first read on a thread keeps sampling, until it is closed."""
 
     is_sampled = True
 
@@ -60,5 +60,5 @@ class SampledMeter:
         while not self._closed.wait(SAMPLE_SECONDS):
             try:
                 self._sample()
-            except MeterError:  # whoever asks next is told
+            except MeterError:  # the next read raises it
                 return

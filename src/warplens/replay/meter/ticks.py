@@ -1,6 +1,6 @@
 """Windows that begin and end where the counter moves.
 
-An energy counter is brought up to date every so often (every 100 ms on an H200). Read in between it still says what it
+An energy counter is updated at a fixed period (every 100 ms on an H200). Read in between it still says what it
 said at the last tick: a window of 1 s that begins and ends anywhere can be 10 % off, one from tick to tick is not.
 """
 
@@ -17,7 +17,7 @@ POLL_SECONDS: Final = 0.001
 NO_TICK_SECONDS: Final = 1.0
 """A counter that has not moved for this long has no ticks worth waiting for."""
 CLEAN_SECONDS: Final = 0.005
-"""A tick is known to lie between two reads. Where launching work kept these further apart, the next tick is better.
+"""A tick is between two reads. If launching work kept these further apart, the next tick is better.
 Reading takes 4 ms on an H200: where it is slow, twice the time between two reads is allowed instead."""
 MOST_UNCLEAN: Final = 3
 SETTLED: Final = 0.02
@@ -127,7 +127,8 @@ def settle(
         now = [mean_watts(first, last) for first, last in zip(ticks, later, strict=True)]
         ticks = later
         agree = bool(before) and all(
-            abs(one - two) <= SETTLED * max(abs(one), abs(two)) for one, two in zip(before, now, strict=True)
+            abs(earlier - now_watts) <= SETTLED * max(abs(earlier), abs(now_watts))
+            for earlier, now_watts in zip(before, now, strict=True)
         )
         if agree or timing.clock() >= end:
             return ticks

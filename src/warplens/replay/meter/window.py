@@ -54,10 +54,10 @@ class EnergyWindow:
         timing: Timing | None = None,
         meters: dict[int, Meter | Absent] | None = None,
     ) -> None:
-        self._wanted = (devices,) if isinstance(devices, int) else None if devices is None else tuple(devices)
+        self._devices = (devices,) if isinstance(devices, int) else None if devices is None else tuple(devices)
         self._idle_seconds = IDLE_SECONDS if idle is True else float(idle)
         self._timing = timing or Timing()
-        self._given = meters
+        self._chosen_meters = meters
         self._meters: dict[int, Meter] = {}
         self._starts: Sequence[Tick] = ()
         self._idles: Sequence[Idle] = ()
@@ -86,8 +86,8 @@ class EnergyWindow:
 
     @property
     def active_joules(self) -> float | None:
-        found = [device.active_joules for device in self.devices if device.active_joules is not None]
-        return sum(found) if found else None
+        joules = [device.active_joules for device in self.devices if device.active_joules is not None]
+        return sum(joules) if joules else None
 
     @property
     def note(self) -> str:
@@ -96,7 +96,7 @@ class EnergyWindow:
 
     def __enter__(self) -> EnergyWindow:
         self._notes, self.devices, self._idles, self._starts = [], (), (), ()
-        self._meters = self._found()
+        self._meters = self._find_meters()
         self._synchronize()
         try:
             if self._idle_seconds > 0 and self._meters:
@@ -121,18 +121,18 @@ class EnergyWindow:
             for meter in meters:
                 meter.close()
 
-    def _found(self) -> dict[int, Meter]:
-        if self._given is not None:
-            found = self._given
-        elif self._wanted is not None:
-            found = {device: look(device) for device in self._wanted}
+    def _find_meters(self) -> dict[int, Meter]:
+        if self._chosen_meters is not None:
+            meters = self._chosen_meters
+        elif self._devices is not None:
+            meters = {device: look(device) for device in self._devices}
         else:
-            found = find_meters() or {0: look(0)}
-        reasons = {each.reason: device for device, each in reversed(found.items()) if isinstance(each, Absent)}
+            meters = find_meters() or {0: look(0)}
+        reasons = {meter.reason: device for device, meter in reversed(meters.items()) if isinstance(meter, Absent)}
         self._notes += [f"no meter of GPU {device}: {reason}" for reason, device in reasons.items()]
-        if not found:
+        if not meters:
             self._notes.append(NO_GPU)
-        return {device: each for device, each in found.items() if not isinstance(each, Absent)}
+        return {device: meter for device, meter in meters.items() if not isinstance(meter, Absent)}
 
     def _ticks(self) -> list[Tick]:
         ticks = next_ticks(list(self._meters.values()), self._timing, timeout=TICK_TIMEOUT_SECONDS)
@@ -143,14 +143,14 @@ class EnergyWindow:
         return ticks
 
     def _measured(self, ends: Sequence[Tick]) -> Iterable[DeviceEnergy]:
-        for place, (device, meter) in enumerate(self._meters.items()):
-            start, end = self._starts[place], ends[place]
+        for index, (device, meter) in enumerate(self._meters.items()):
+            start, end = self._starts[index], ends[index]
             if end.joules < start.joules:
                 self._notes.append(f"GPU {device}: the counter went back, as it does when the driver is reloaded")
                 continue
             if meter.is_sampled:
                 self._notes.append(f"GPU {device}: a sum of power samples: there is no energy counter")
-            idle = self._idles[place].watts if self._idles else None
+            idle = self._idles[index].watts if self._idles else None
             yield DeviceEnergy(
                 device, meter.gpu, meter.name, end.joules - start.joules, end.seconds - start.seconds, idle
             )

@@ -37,12 +37,12 @@ def make(plan: ReplayPlan, job: wire.ReplayJob, report_part: Callable[[str], Non
     return bench, hello
 
 
-def find_device(wanted: str) -> Any:
-    if wanted == "cpu":
+def find_device(requested: str) -> Any:
+    if requested == "cpu":
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        raise WarplensError("there is no GPU that PyTorch can use", hint="the device cpu runs the plan without a GPU")
-    device = torch.device(wanted or "cuda")
+        raise WarplensError("PyTorch sees no GPU", hint="the device cpu runs the plan without a GPU")
+    device = torch.device(requested or "cuda")
     device = device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
     if device.index >= torch.cuda.device_count():
         raise WarplensError(f"there is no {device}: PyTorch sees {torch.cuda.device_count()}")
@@ -63,13 +63,13 @@ def state_reader(device: Any) -> Callable[[], State | None]:
 
 
 def versions() -> dict[str, str]:
-    found = {"warplens": __version__, "python": platform.python_version(), "torch": str(torch.__version__)}
+    numbers = {"warplens": __version__, "python": platform.python_version(), "torch": str(torch.__version__)}
     for name, value in (("cuda", torch.version.cuda), ("hip", getattr(torch.version, "hip", None))):
         if value:
-            found[name] = str(value)
+            numbers[name] = str(value)
     if torch.version.cuda and torch.backends.cudnn.is_available():
-        found["cudnn"] = str(torch.backends.cudnn.version())
-    return found
+        numbers["cudnn"] = str(torch.backends.cudnn.version())
+    return numbers
 
 
 def _meter(device: Any, job: wire.ReplayJob) -> tuple[LazyMeter | None, str]:
@@ -80,7 +80,7 @@ def _meter(device: Any, job: wire.ReplayJob) -> tuple[LazyMeter | None, str]:
     if device.type != "cuda":
         return None, "no energy: a CPU run has no meter" if options.energy else ""
     try:
-        found = lazy_meter(device, job.meter, options.energy_seconds)
+        meter = lazy_meter(device, job.meter, options.energy_seconds)
     except Exception as error:  # noqa: BLE001 - a driver may say no in many ways, and time can be measured without it
         return None, f"no energy: {one_line(error)}"
-    return (None, f"no energy: {found}") if isinstance(found, str) else (found, "")
+    return (None, f"no energy: {meter}") if isinstance(meter, str) else (meter, "")

@@ -17,7 +17,7 @@ FLUSH_CACHES: Final = 2
 """The buffer that is read to empty the cache is this many caches large. Overwriting it would leave changed lines, which
 must be written back before others can take their place: a small product took 15 % longer after that than in its run."""
 DEFAULT_BYTES: Final = 64 << 20
-"""Where the GPU does not tell the size of its cache; no smaller than those of today."""
+"""Cache size assumed if the GPU does not report it; at least as large as those of today."""
 
 
 class Cache:
@@ -35,7 +35,7 @@ class Cache:
         if self.mode == "hot":
             return lambda: torch.cuda.synchronize()
         flush = self._flush()
-        warm = [inputs.flats[place].view(torch.int64) for place in self.warm(inputs.storages)]
+        warm = [inputs.flats[index].view(torch.int64) for index in self.warm(inputs.storages)]
 
         def prepare() -> None:
             flush()
@@ -49,17 +49,17 @@ class Cache:
         """Places of the storages that were in the cache, the one used longest ago first."""
         if self.mode != "in-situ":
             return []
-        near = {place: storage.reuse_bytes for place, storage in enumerate(storages)
+        near = {index: storage.reuse_bytes for index, storage in enumerate(storages)
                 if storage.reuse_bytes is not None and storage.reuse_bytes < self.bytes
                 and storage.device == "cuda"}  # fmt: skip
-        return sorted(near, key=lambda place: -near[place])
+        return sorted(near, key=lambda index: -near[index])
 
     def cold(self, storages: tuple[Storage, ...]) -> list[int]:
         """Places of the storages that were not."""
         if self.mode == "hot":
             return []
         warm = set(self.warm(storages))
-        return [place for place, storage in enumerate(storages) if storage.device == "cuda" and place not in warm]
+        return [index for index, storage in enumerate(storages) if storage.device == "cuda" and index not in warm]
 
     def _flush(self) -> Callable[[], Any]:
         if self._buffer is None:

@@ -52,15 +52,15 @@ def resolve(op: str, overload: str) -> Any:
     shown = f"{op}.{overload}" if overload else op
     unknown = f"this PyTorch has no {shown}" + ("" if namespace == "aten" else "; import the module that defines it")
     try:
-        found = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+        function = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
     except (AttributeError, RuntimeError) as error:
         raise BadUnit(unknown) from error
-    if not isinstance(found, torch._ops.OpOverload):
+    if not isinstance(function, torch._ops.OpOverload):
         raise BadUnit(unknown)
-    texts = (argument for argument in found._schema.arguments if "str" in str(argument.type))
+    texts = (argument for argument in function._schema.arguments if "str" in str(argument.type))
     if any(FILES.search(argument.name) for argument in texts):
         raise UnitRefused(f"{shown} is not replayed: it accesses files")
-    return found
+    return function
 
 
 def bind(op: Any, arguments: tuple[Argument, ...], inputs: Inputs, device: Any) -> OpCall:
@@ -69,15 +69,15 @@ def bind(op: Any, arguments: tuple[Argument, ...], inputs: Inputs, device: Any) 
     if len(arguments) > len(schema):
         raise BadUnit(f"{op.name()} takes {len(schema)} arguments, the plan has {len(arguments)}")
     args, named = [], {}
-    for place, (argument, wanted) in enumerate(zip(arguments, schema, strict=False)):
+    for position, (argument, parameter) in enumerate(zip(arguments, schema, strict=False)):
         try:
             value = value_of(argument, inputs, device)
         except BadUnit as error:
-            raise BadUnit(f"argument {place} ({wanted.name}): {error}") from error
+            raise BadUnit(f"argument {position} ({parameter.name}): {error}") from error
         except RuntimeError as error:
-            raise BadUnit(f"argument {place} ({wanted.name}): {str(error).partition(chr(10))[0]}") from error
-        if wanted.kwarg_only:
-            named[wanted.name] = value
+            raise BadUnit(f"argument {position} ({parameter.name}): {str(error).partition(chr(10))[0]}") from error
+        if parameter.kwarg_only:
+            named[parameter.name] = value
         else:
             args.append(value)
     return OpCall(op, tuple(args), named)
@@ -89,13 +89,13 @@ def combinations(unit: Unit) -> list[tuple[Argument, ...]]:
 
 
 def _alternatives(argument: Argument) -> list[Argument]:
-    return list(itertools.islice(_each(argument), MAX_CHOICES))
+    return list(itertools.islice(_choices_of(argument), MAX_CHOICES))
 
 
-def _each(argument: Argument) -> Iterator[Argument]:
+def _choices_of(argument: Argument) -> Iterator[Argument]:
     if argument.kind == "choice":
         for item in argument.items:
-            yield from _each(item)
+            yield from _choices_of(item)
     elif argument.kind == "list":
         for items in itertools.product(*map(_alternatives, argument.items)):
             yield replace(argument, items=items)

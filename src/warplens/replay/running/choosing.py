@@ -1,4 +1,4 @@
-"""Which of several ways to call a unit is the one of the trace: the first that launches the right kernels."""
+"""Which of several calls of a unit is the one in the trace: the first that launches the right kernels."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from warplens.replay.running.timing import WARM_UPS
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way that ran."""
+class WorkingCall:
+    """A candidate that runs without an error, bound to its inputs."""
 
     candidate: Candidate
     call: OpCall
 
 
-def ways(candidates: Sequence[Candidate], inputs: Inputs, synchronize: OpCall) -> list[Way]:
+def working_calls(candidates: Sequence[Candidate], inputs: Inputs, synchronize: OpCall) -> list[WorkingCall]:
     """Those that run without an error, warmed up. Where none does, the first one's error is raised."""
-    found: list[Way] = []
+    working: list[WorkingCall] = []
     first: Exception | None = None
     for candidate in candidates:
         try:
@@ -37,25 +37,29 @@ def ways(candidates: Sequence[Candidate], inputs: Inputs, synchronize: OpCall) -
         except Exception as error:  # noqa: BLE001 - any op may raise anything, and another choice may not
             first = first or error
         else:
-            found.append(Way(candidate, call))
-    if not found:
+            working.append(WorkingCall(candidate, call))
+    if not working:
         raise first or ValueError("nothing to choose from")
-    return found
+    return working
 
 
-def first_like_the_trace(found: Sequence[Way], unit: Unit, inputs: Inputs, folder: Path) -> Way:
+def first_matching_trace(candidates: Sequence[WorkingCall], unit: Unit, inputs: Inputs, folder: Path) -> WorkingCall:
     """The first whose launches are the plan's; else the first of all."""
-    if len(found) == 1:
-        return found[0]
-    launched = kernels.record(lambda mark: _each_once(found, inputs, mark), folder)
+    if len(candidates) == 1:
+        return candidates[0]
+    launched = kernels.record(lambda mark: _run_each(candidates, inputs, mark), folder)
     # Configurations of one generated kernel can differ in nothing but the size of a block.
     blocks = unit.triton is not None
-    alike = (way for place, way in enumerate(found) if not difference(unit.kernels, launched.get(place, ()), blocks))
-    return next(alike, found[0])
+    alike = (
+        working
+        for number, working in enumerate(candidates)
+        if not difference(unit.kernels, launched.get(number, ()), blocks)
+    )
+    return next(alike, candidates[0])
 
 
-def _each_once(found: Sequence[Way], inputs: Inputs, mark: Any) -> None:
-    for place, way in enumerate(found):
+def _run_each(candidates: Sequence[WorkingCall], inputs: Inputs, mark: Any) -> None:
+    for number, working in enumerate(candidates):
         inputs.reset()
-        with mark(place):
-            way.call()
+        with mark(number):
+            working.call()

@@ -37,22 +37,22 @@ class LazyMeter:
 
     meter: Meter
     seconds: float
-    known: result_file.MeterFacts | None = None
+    facts: result_file.MeterFacts | None = None
     """As an earlier process of the same run measured it."""
 
     def ready(self) -> ReadyMeter:
         from warplens.replay.meter import Idle, measure_idle, tick_seconds
 
-        if self.known is None:
+        if self.facts is None:
             tick_s = tick_seconds(self.meter)
             idle = measure_idle(self.meter, max(self.seconds, IDLE_SECONDS))
-            self.known = result_file.MeterFacts(self.meter.name, tick_s, idle.watts, idle.interval_watts)
-        return ReadyMeter(self.meter, Idle(self.known.idle_watts, self.known.idle_interval_watts))
+            self.facts = result_file.MeterFacts(self.meter.name, tick_s, idle.watts, idle.interval_watts)
+        return ReadyMeter(self.meter, Idle(self.facts.idle_watts, self.facts.idle_interval_watts))
 
 
-def lazy_meter(device: Any, known: result_file.MeterFacts | None, seconds: float) -> LazyMeter | str:
+def lazy_meter(device: Any, facts: result_file.MeterFacts | None, seconds: float) -> LazyMeter | str:
     """The meter of a device, or the reason why there is none."""
     from warplens.replay.meter import find_meter, why_none
 
     meter = find_meter(device.index)
-    return LazyMeter(meter, seconds, known) if meter is not None else str(why_none(device.index))
+    return LazyMeter(meter, seconds, facts) if meter is not None else str(why_none(device.index))

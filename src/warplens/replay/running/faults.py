@@ -6,7 +6,7 @@ from typing import Final
 
 MAX_CHARS: Final = 240
 PLAIN: Final = ("RuntimeError", "NotImplementedError", "BadUnit", "AcceleratorError", "OutOfMemoryError")
-"""Errors whose own words suffice; of others the kind is told too."""
+"""Errors whose message suffices; for others the type is added."""
 
 
 class BadUnit(Exception):  # noqa: N818 - named for what it is, as `FormatError` names a file

@@ -13,7 +13,7 @@ from warplens.replay.running.faults import BadUnit
 FNV_START: Final = 0xCBF29CE484222325
 FNV_PRIME: Final = 0x100000001B3
 CHUNK: Final = 1 << 26
-"""Elements made at a time, so that a storage of many GB needs little beside itself."""
+"""Elements generated at a time, so that a storage of many GB needs little extra memory."""
 
 
 def dtype_of(name: str) -> Any:
@@ -32,7 +32,7 @@ def seed_of(key: str) -> int:
 
 
 def fill(flat: Any, storage: Storage, seed: int, key: str) -> None:
-    """Fills a storage's bytes; `key` tells it from the others of the run."""
+    """Fills a storage's bytes; `key` identifies it in the run."""
     generator = torch.Generator(flat.device).manual_seed(seed_of(f"{seed}/{key}"))
     view = _elements(flat, dtype_of(storage.dtype))
     try:
@@ -49,8 +49,8 @@ def _elements(flat: Any, dtype: Any) -> Any:
     """The storage as a row of elements; of complex ones, of their parts."""
     if dtype.is_complex:
         dtype = dtype.to_real()
-    whole = flat.numel() // dtype.itemsize * dtype.itemsize
-    return flat[:whole].view(dtype)
+    used_bytes = flat.numel() // dtype.itemsize * dtype.itemsize
+    return flat[:used_bytes].view(dtype)
 
 
 def _chunks(how: Fill, view: Any, generator: Any) -> Iterator[tuple[int, Any]]:
@@ -59,40 +59,40 @@ def _chunks(how: Fill, view: Any, generator: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _chunk(how: Fill, start: int, count: int, dtype: Any, generator: Any) -> Any:
-    place = {"device": generator.device}
-    whole = not dtype.is_floating_point
+    on_device = {"device": generator.device}
+    is_integer = not dtype.is_floating_point
     if how.kind == "constant":
-        return torch.full((count,), int(how.low) if whole else how.low, dtype=_exact(whole), **place)
+        return torch.full((count,), int(how.low) if is_integer else how.low, dtype=_exact(is_integer), **on_device)
     if how.kind == "ramp":
-        steps = torch.arange(start, start + count, dtype=_exact(whole), **place)
-        low, step, high = (int(number) if whole else number for number in (how.low, how.step, how.high))
+        steps = torch.arange(start, start + count, dtype=_exact(is_integer), **on_device)
+        low, step, high = (int(number) if is_integer else number for number in (how.low, how.step, how.high))
         return steps.mul_(step).add_(low).clamp_(max=high)
     if how.kind == "shares":
         pieces = int(how.step)
-        turns = torch.arange(start, start + count, dtype=torch.int64, **place).remainder_(pieces)
+        turns = torch.arange(start, start + count, dtype=torch.int64, **on_device).remainder_(pieces)
         return turns.neg_().add_(int(how.low) + pieces - 1).div_(pieces, rounding_mode="floor")
     if how.kind == "digits":
-        places = torch.arange(start, start + count, dtype=torch.int64, **place)
+        positions = torch.arange(start, start + count, dtype=torch.int64, **on_device)
         triples = zip(how.digits[::3], how.digits[1::3], how.digits[2::3], strict=True)
-        zero = torch.zeros(count, dtype=torch.int64, **place)
-        return sum(((places // stride % size).mul_(step) for stride, size, step in triples), zero)
+        zero = torch.zeros(count, dtype=torch.int64, **on_device)
+        return sum(((positions // stride % size).mul_(step) for stride, size, step in triples), zero)
     if how.kind in ("normal", "rectified", "masked"):
-        numbers = torch.randn(count, generator=generator, **place)
+        numbers = torch.randn(count, generator=generator, **on_device)
         if how.kind == "rectified":
             numbers.clamp_(min=0)
         if how.kind == "masked":
-            numbers.mul_(torch.rand(count, generator=generator, **place) < 0.5)
+            numbers.mul_(torch.rand(count, generator=generator, **on_device) < 0.5)
         if dtype == torch.bool:
             return numbers > 0
         # An unsigned type has no place for what is below zero.
-        return numbers.round_().abs_() if whole else numbers
-    if how.kind == "uniform" and not whole:
-        return torch.rand(count, generator=generator, **place).mul_(how.high - how.low).add_(how.low)
+        return numbers.round_().abs_() if is_integer else numbers
+    if how.kind == "uniform" and not is_integer:
+        return torch.rand(count, generator=generator, **on_device).mul_(how.high - how.low).add_(how.low)
     low, high = int(how.low), int(how.high)
     if low >= high:
-        raise BadUnit(f"there is no integer from {low} up to, but not including, {high}")
-    return torch.randint(low, high, (count,), generator=generator, **place)
+        raise BadUnit(f"no integer is at least {low} and below {high}")
+    return torch.randint(low, high, (count,), generator=generator, **on_device)
 
 
-def _exact(whole: bool) -> Any:
-    return torch.int64 if whole else torch.float64
+def _exact(is_integer: bool) -> Any:
+    return torch.int64 if is_integer else torch.float64

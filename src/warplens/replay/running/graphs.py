@@ -73,8 +73,8 @@ class GraphLoop:
         self._launched += 1
 
     def _reset(self) -> None:
-        for flat, kept in self._resets:
-            flat.copy_(kept)
+        for flat, original in self._resets:
+            flat.copy_(original)
 
     def _reset_ns(self) -> float:
         self._reset()
@@ -97,7 +97,7 @@ def loop_of(candidate: Candidate, inputs: Inputs, cache: Cache, call_ns: float, 
     calls = [candidate(inputs_set) for inputs_set in sets]
     count = -(-calls_per_replay(call_ns) // len(sets)) * len(sets)
     resets = list(
-        {flat.data_ptr(): (flat, kept) for inputs_set in sets for flat, kept in inputs_set.changed()}.values()
+        {flat.data_ptr(): (flat, original) for inputs_set in sets for flat, original in inputs_set.changed()}.values()
     )
     try:
         return GraphLoop(_captured(calls, count).replay, count, resets, count * call_ns), ""
@@ -107,11 +107,11 @@ def loop_of(candidate: Candidate, inputs: Inputs, cache: Cache, call_ns: float, 
 
     few = min(count, MIN_CALLS)
 
-    def plainly() -> None:
-        for place in range(few):
-            calls[place % len(calls)]()
+    def run_without_graph() -> None:
+        for number in range(few):
+            calls[number % len(calls)]()
 
-    return GraphLoop(plainly, few, resets, few * call_ns), note
+    return GraphLoop(run_without_graph, few, resets, few * call_ns), note
 
 
 def calls_per_replay(call_ns: float) -> int:
@@ -119,16 +119,16 @@ def calls_per_replay(call_ns: float) -> int:
     >>> calls_per_replay(1000), calls_per_replay(20e3), calls_per_replay(1e6), calls_per_replay(1e9)
     (2000, 250, 5, 2)
     """
-    wanted = math.ceil(REPLAY_NS / max(call_ns, 1.0))
+    calls = math.ceil(REPLAY_NS / max(call_ns, 1.0))
     if call_ns > LONG_CALL_NS:
-        return max(wanted, FEW_CALLS)
-    return min(max(wanted, MIN_CALLS), MAX_CALLS)
+        return max(calls, FEW_CALLS)
+    return min(max(calls, MIN_CALLS), MAX_CALLS)
 
 
 def rotation(inputs: Inputs, cache: Cache, device: Any) -> list[Inputs]:
     """The inputs, and copies of them that differ in the storages that were cold."""
     cold = cache.cold(inputs.storages)
-    size = sum(inputs.flats[place].numel() for place in cold)
+    size = sum(inputs.flats[index].numel() for index in cold)
     return [inputs] + [
         inputs.with_copies(cold) for _ in range(sets_for(size, cache.bytes, free_bytes(device) or 0) - 1)
     ]
@@ -144,8 +144,8 @@ def sets_for(cold_bytes: int, cache_bytes: int, free: int) -> int:
     """
     if cold_bytes <= 0:
         return 1
-    wanted = math.ceil(FLUSH_CACHES * cache_bytes / cold_bytes)
-    return max(1, min(wanted, MAX_SETS, free // 4 // cold_bytes))
+    sets = math.ceil(FLUSH_CACHES * cache_bytes / cold_bytes)
+    return max(1, min(sets, MAX_SETS, free // 4 // cold_bytes))
 
 
 def _captured(calls: list[OpCall], count: int) -> Any:
@@ -158,8 +158,8 @@ def _captured(calls: list[OpCall], count: int) -> Any:
         graph = torch.cuda.CUDAGraph()
         graph.capture_begin(capture_error_mode="thread_local")
         try:
-            for place in range(count):
-                calls[place % len(calls)]()
+            for number in range(count):
+                calls[number % len(calls)]()
         finally:
             graph.capture_end()
     current.wait_stream(stream)

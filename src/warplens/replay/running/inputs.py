@@ -1,4 +1,4 @@
-"""A unit's storages, filled, with the tensors that lie in them and the copies that set back what the op changes."""
+"""A unit's storages, filled, with the tensors in them and the copies that restore what the op changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from warplens.replay.plan_file import Storage, Tensor, Unit
+from warplens.replay.plan_file import Storage, TensorView, Unit
 from warplens.replay.running.faults import UnitRefused
 from warplens.replay.running.fills import dtype_of, fill
 
@@ -26,13 +26,13 @@ class Inputs:
     @classmethod
     def build(cls, unit: Unit, device: Any, seed: int) -> Inputs:
         flats = [_allocate(storage, device) for storage in unit.storages]
-        for place, (storage, flat) in enumerate(zip(unit.storages, flats, strict=True)):
-            fill(flat, storage, seed, f"{unit.id}/{place}")
-        pristine = {place: flats[place].clone() for place, storage in enumerate(unit.storages) if storage.written}
-        give_back_memory(device)  # what filling them left over
+        for index, (storage, flat) in enumerate(zip(unit.storages, flats, strict=True)):
+            fill(flat, storage, seed, f"{unit.id}/{index}")
+        pristine = {index: flats[index].clone() for index, storage in enumerate(unit.storages) if storage.written}
+        release_memory(device)  # what filling them left over
         return cls(unit.storages, flats, pristine)
 
-    def tensor(self, record: Tensor) -> Any:
+    def tensor(self, record: TensorView) -> Any:
         flat = self.flats[record.storage]
         dtype = dtype_of(record.dtype)
         elements = flat[: flat.numel() // dtype.itemsize * dtype.itemsize].view(dtype)
@@ -40,16 +40,16 @@ class Inputs:
 
     def reset(self) -> None:
         """Sets back what the op changes."""
-        for flat, kept in self.changed():
-            flat.copy_(kept)
+        for flat, original in self.changed():
+            flat.copy_(original)
 
     def changed(self) -> list[tuple[Any, Any]]:
         """Each storage that the op changes, with what it was."""
-        return [(self.flats[place], kept) for place, kept in self._pristine.items()]
+        return [(self.flats[index], original) for index, original in self._pristine.items()]
 
-    def with_copies(self, places: Collection[int]) -> Inputs:
+    def with_copies(self, indices: Collection[int]) -> Inputs:
         """The same with storages of its own at those places."""
-        flats = [flat.clone() if place in places else flat for place, flat in enumerate(self.flats)]
+        flats = [flat.clone() if index in indices else flat for index, flat in enumerate(self.flats)]
         return Inputs(self.storages, flats, self._pristine)
 
 
@@ -68,23 +68,23 @@ def needed_bytes(unit: Unit, device: Any) -> int:
 
 def check_memory(unit: Unit, device: Any) -> None:
     needed = needed_bytes(unit, device)
-    give_back_memory(device)
+    release_memory(device)
     free = free_bytes(device)
     if free is not None and needed > free:
         raise UnitRefused(f"needs {needed / GIB:.1f} GiB, {free / GIB:.1f} GiB are free")
 
 
-def give_back_memory(device: Any) -> None:
-    """Where a tensor lies must not depend on the units before: kernels bound by memory differ by up to 9 % with it."""
+def release_memory(device: Any) -> None:
+    """A tensor's address must not depend on the units before it: memory-bound kernels differ by up to 9 % with it."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
 
 
 def free_bytes(device: Any) -> int | None:
-    """None where the machine does not tell."""
+    """None if the machine does not report it."""
     if device.type == "cuda":
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + int(kept)
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + int(cached)
     try:
         with Path("/proc/meminfo").open(encoding="ascii") as lines:
             return next(int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:"))

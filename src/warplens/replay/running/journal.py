@@ -1,4 +1,4 @@
-"""What is done of a run, kept unit by unit beside its output, so that neither a kill nor Ctrl-C loses it."""
+"""The finished units of a run, saved one by one next to its output, so that neither a kill nor Ctrl-C loses them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUFFIX: Final = ".partial.jsonl"
 
 
 @dataclass(frozen=True)
-class Head:
+class RunHead:
     """Which run it is."""
 
     plan: str
@@ -39,7 +39,7 @@ class Head:
 class Earlier:
     """What an earlier run has done of the same plan in the same way."""
 
-    head: Head | None = None
+    head: RunHead | None = None
     units: dict[str, UnitResult] = field(default_factory=dict)
 
 
@@ -48,13 +48,13 @@ def partial_path(output: Path) -> Path:
 
 
 class Journal:
-    """Appends to the file beside the output; begun anew once it is known where the units run."""
+    """Appends to the file next to the output; started again once the device of the units is known."""
 
     def __init__(self, output: Path) -> None:
         self.path = partial_path(output)
 
-    def begin(self, head: Head, kept: Mapping[str, UnitResult]) -> None:
-        lines = [{"run": encode(head)}, *({"unit": encode(unit)} for unit in kept.values())]
+    def begin(self, head: RunHead, units: Mapping[str, UnitResult]) -> None:
+        lines = [{"run": encode(head)}, *({"unit": encode(unit)} for unit in units.values())]
         write_whole(self.path, "".join(map(_line, lines)).encode())
 
     def add(self, unit: UnitResult) -> None:
@@ -71,24 +71,28 @@ def _line(value: dict[str, Any]) -> str:
     return json.dumps(value, allow_nan=False) + "\n"
 
 
-def earlier(output: Path, wanted: Head, fresh: bool = False) -> Earlier:
-    """The done units of a result or journal of the `wanted` run. What another run has measured is not overwritten
+def earlier(output: Path, run: RunHead, fresh: bool = False) -> Earlier:
+    """The done units of a result or journal of the `run`. What another run has measured is not overwritten
     unless the run starts afresh, and a file that is not a result never is."""
-    heads = [found for found in (_from_result(output), _from_journal(partial_path(output))) if found is not None]
+    heads = [
+        run_and_units
+        for run_and_units in (_from_result(output), _from_journal(partial_path(output)))
+        if run_and_units is not None
+    ]
     if fresh:
         return Earlier()
-    known: dict[str, UnitResult] = {}
+    done: dict[str, UnitResult] = {}
     usable = None
     for head, units in heads:
-        refuse_other(output, _problem(head, wanted))
+        refuse_other_run(output, _problem(head, run))
         if usable is not None:
-            refuse_other(output, f"on {usable.device}" if usable.device != head.device else "")
-        usable = replace(head, plan_fingerprint=wanted.plan_fingerprint)
-        known |= {unit.id: unit for unit in units if unit.status == result_file.DONE}
-    return Earlier(usable, known)
+            refuse_other_run(output, f"on {usable.device}" if usable.device != head.device else "")
+        usable = replace(head, plan_fingerprint=run.plan_fingerprint)
+        done |= {unit.id: unit for unit in units if unit.status == result_file.DONE}
+    return Earlier(usable, done)
 
 
-def refuse_other(output: Path, problem: str) -> None:
+def refuse_other_run(output: Path, problem: str) -> None:
     """`problem`: what is different about the run whose result is there; empty where nothing is."""
     if problem:
         raise UsageError(
@@ -96,16 +100,16 @@ def refuse_other(output: Path, problem: str) -> None:
         )
 
 
-def _problem(head: Head, wanted: Head) -> str:
-    if head.plan != wanted.plan:
+def _problem(head: RunHead, run: RunHead) -> str:
+    if head.plan != run.plan:
         return "of another plan"
-    if head.plan_fingerprint not in ("", wanted.plan_fingerprint):  # older results and those of C++ have none
+    if head.plan_fingerprint not in ("", run.plan_fingerprint):  # older results and those of C++ have none
         return "of this plan before it was edited"
-    other = [name for name, value in wanted.options.items() if head.options.get(name) != value]
-    return f"with another {', '.join(other)}" if other else ""
+    differing = [name for name, value in run.options.items() if head.options.get(name) != value]
+    return f"with another {', '.join(differing)}" if differing else ""
 
 
-def _from_result(output: Path) -> tuple[Head, list[UnitResult]] | None:
+def _from_result(output: Path) -> tuple[RunHead, list[UnitResult]] | None:
     if not os.path.exists(output):  # noqa: PTH110 - Path's raises where a name is too long
         return None
     try:
@@ -113,7 +117,7 @@ def _from_result(output: Path) -> tuple[Head, list[UnitResult]] | None:
     except FormatError as error:
         raise UsageError(f"{error}; it would be overwritten", hint="choose another file, or remove it") from error
     measured = {name: value for name, value in result.options.items() if name not in FREE_TO_CHANGE}
-    head = Head(
+    head = RunHead(
         plan=result.plan,
         options=measured,
         device=result.device,
@@ -127,9 +131,9 @@ def _from_result(output: Path) -> tuple[Head, list[UnitResult]] | None:
     return head, list(result.units)
 
 
-def _from_journal(path: Path) -> tuple[Head, list[UnitResult]] | None:
+def _from_journal(path: Path) -> tuple[RunHead, list[UnitResult]] | None:
     """What is intact of it: the last line may be torn."""
-    head: Head | None = None
+    head: RunHead | None = None
     units = []
     try:
         lines = path.read_text("utf-8", errors="replace").splitlines()
@@ -139,7 +143,7 @@ def _from_journal(path: Path) -> tuple[Head, list[UnitResult]] | None:
         try:
             value = json.loads(text)
             if head is None:
-                head = decode(Head, value["run"])
+                head = decode(RunHead, value["run"])
             else:
                 units.append(decode(UnitResult, value["unit"]))
         except (ValueError, KeyError, TypeError, FormatError):

@@ -48,13 +48,13 @@ def launches(document: Mapping[str, Any]) -> dict[int, tuple[Launched, ...]]:
 def _by_range(
     ranges: list[tuple[float, float, int]], calls: list[tuple[float, int]], work: dict[int, list[Launched]]
 ) -> dict[int, tuple[Launched, ...]]:
-    found: dict[int, list[Launched]] = {number: [] for _, _, number in ranges}
+    launched: dict[int, list[Launched]] = {number: [] for _, _, number in ranges}
     starts = [start for start, _, _ in ranges]
     for moment, correlation in calls:
-        place = bisect.bisect_right(starts, moment) - 1
-        if place >= 0 and moment <= ranges[place][1]:
-            found[ranges[place][2]].extend(work.pop(correlation, ()))
-    return {number: tuple(each) for number, each in found.items()}
+        index = bisect.bisect_right(starts, moment) - 1
+        if index >= 0 and moment <= ranges[index][1]:
+            launched[ranges[index][2]].extend(work.pop(correlation, ()))
+    return {number: tuple(range_launches) for number, range_launches in launched.items()}
 
 
 def _launched(event: Mapping[str, Any]) -> Launched:

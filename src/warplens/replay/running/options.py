@@ -1,4 +1,4 @@
-"""What a run is asked to do, and what it tells of itself while it goes on."""
+"""The options of a run, and its progress reports."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RunOptions:
 
     def check(self) -> None:
         """Raises a `UsageError` for what makes no sense."""
-        for name, wrong, wanted in (
+        for name, wrong, expected in (
             ("device", not DEVICE.fullmatch(self.device), "cuda, cuda:N or cpu"),
             ("cache", self.cache not in CACHES, f"one of {', '.join(CACHES)}"),
             ("timer", self.timer not in TIMERS, f"one of {', '.join(TIMERS)}"),
@@ -58,7 +58,7 @@ class RunOptions:
             ("imports", not all(map(MODULE.fullmatch, self.imports)), "names of modules"),
         ):
             if wrong:
-                raise UsageError(f"{name} is {wanted}, not {getattr(self, name)!r}")
+                raise UsageError(f"{name} is {expected}, not {getattr(self, name)!r}")
 
     def as_words(self) -> dict[str, str | int | float | bool]:
         """As a result records them."""
@@ -72,7 +72,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Progress:
-    """Told before each unit and once at the end, when `unit` is empty."""
+    """Reported before each unit and once at the end, when `unit` is empty."""
 
     done: int
     total: int

@@ -23,11 +23,11 @@ END_SECONDS: Final = 10.0
 TAIL_BYTES: Final = 4096
 
 
-class Silent(Exception):  # noqa: N818 - not an error of ours
+class WorkerSilent(Exception):  # noqa: N818 - not an error of ours
     """No message within the time limit."""
 
 
-class Gone(Exception):  # noqa: N818
+class WorkerGone(Exception):  # noqa: N818
     """The process ended, or sent what is not a message."""
 
 
@@ -62,13 +62,13 @@ class WorkerProcess:
         try:
             line = self._lines.get(timeout=seconds)
         except queue.Empty:
-            raise Silent from None
+            raise WorkerSilent from None
         if not line:
-            raise Gone(self._end())
+            raise WorkerGone(self._end())
         try:
             return wire.read_reply(line)
         except FormatError as error:
-            raise Gone(str(error)) from error
+            raise WorkerGone(str(error)) from error
 
     def end(self) -> None:
         """By itself at once, or else with whatever it started."""
@@ -107,10 +107,10 @@ class WorkerProcess:
             code = self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             return "closed its channel"
-        last = self._last_words()
-        return how_it_ended(code) + (f": {last}" if last else "")
+        last = self._last_stderr_line()
+        return exit_description(code) + (f": {last}" if last else "")
 
-    def _last_words(self) -> str:
+    def _last_stderr_line(self) -> str:
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - TAIL_BYTES))
         text = self._errors.read().decode("utf-8", "replace")
@@ -118,9 +118,9 @@ class WorkerProcess:
         return lines[-1][:160] if lines else ""
 
 
-def how_it_ended(code: int) -> str:
+def exit_description(code: int) -> str:
     """
-    >>> how_it_ended(3), how_it_ended(-11)
+    >>> exit_description(3), exit_description(-11)
     ('exit code 3', 'SIGSEGV')
     """
     if code >= 0:

@@ -28,16 +28,16 @@ class Launched:
         return (self.kind, self.name, self.grid, self.block, self.bytes)
 
 
-def difference(expected: Sequence[Kernel], found: Sequence[Launched], blocks: bool = False) -> str:
+def difference(expected: Sequence[Kernel], launched: Sequence[Launched], blocks: bool = False) -> str:
     """Empty where they are the same; else the first thing that differs. `blocks`: sizes of blocks count too."""
-    for place, (want, have) in enumerate(zip(expected, found, strict=False), 1):
+    for number, (want, have) in enumerate(zip(expected, launched, strict=False), 1):
         words = _difference(want, have, blocks)
         if words:
-            return words if len(expected) == len(found) == 1 else f"launch {place}: {words}"
-    if len(found) < len(expected):
-        return f"{len(expected) - len(found)} missing: {_clip(expected[len(found)].name)}"
-    if len(found) > len(expected):
-        return f"{len(found) - len(expected)} more than in the trace: {_clip(found[len(expected)].name)}"
+            return words if len(expected) == len(launched) == 1 else f"launch {number}: {words}"
+    if len(launched) < len(expected):
+        return f"{len(expected) - len(launched)} missing: {_clip(expected[len(launched)].name)}"
+    if len(launched) > len(expected):
+        return f"{len(launched) - len(expected)} more than in the trace: {_clip(launched[len(expected)].name)}"
     return ""
 
 

@@ -15,7 +15,7 @@ WORDS: Final = {
 
 
 def restore_variables(settings: Mapping[str, str | int | float | bool]) -> None:
-    """Before PyTorch is loaded; `restore` tells of those that were not set."""
+    """Before PyTorch is loaded; `restore` reports those that could not be set."""
     for name, value in settings.items():
         if name.startswith(VARIABLE) and _is_variable(name, value):
             os.environ[name.removeprefix(VARIABLE)] = str(value)
@@ -32,7 +32,7 @@ def restore(settings: Mapping[str, str | int | float | bool]) -> tuple[str, ...]
 
     notes = []
     # Precisions first: setting one also sets the TF32 switches, which the plan names apart.
-    for name in sorted(settings, key=lambda each: each not in CALLS):
+    for name in sorted(settings, key=lambda setting: setting not in CALLS):
         if name in ONLY_READ or (name.startswith(VARIABLE) and _is_variable(name, settings[name])):
             continue
         problem = _set(torch, name, settings[name])

@@ -46,7 +46,7 @@ def _nvml_state(nvml: Any, handle: Any) -> State:
     def ask(name: str, *more: Any, scale: float = 1.0) -> float | None:
         try:
             return float(getattr(nvml, name)(handle, *more)) * scale
-        except Exception:  # noqa: BLE001 - a GPU that does not tell this one
+        except Exception:  # noqa: BLE001 - a GPU that does not report this value
             return None
 
     reasons = ask("nvmlDeviceGetCurrentClocksEventReasons")
@@ -58,13 +58,13 @@ def _nvml_state(nvml: Any, handle: Any) -> State:
         temperature_c=ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
         watts=ask("nvmlDeviceGetPowerUsage", scale=1e-3),
         power_limit_w=ask("nvmlDeviceGetEnforcedPowerLimit", scale=1e-3),
-        throttle=held_back(int(reasons or 0)),
+        throttle=throttle_reasons(int(reasons or 0)),
     )
 
 
-def held_back(reasons: int) -> tuple[str, ...]:
+def throttle_reasons(reasons: int) -> tuple[str, ...]:
     """
-    >>> held_back(0x1), held_back(0x24)
+    >>> throttle_reasons(0x1), throttle_reasons(0x24)
     ((), ('power cap', 'thermal, software'))
     """
     return tuple(words for bit, words in REASONS.items() if reasons & bit)
@@ -90,10 +90,10 @@ def smi_line(text: str) -> State | None:
     *numbers, reasons = cells
     sm, memory, celsius, watts, limit = map(_number, numbers)
     try:
-        held = held_back(int(reasons, 16))
+        throttle = throttle_reasons(int(reasons, 16))
     except ValueError:
-        held = ()
-    return State(sm, memory, celsius, watts, limit, held)
+        throttle = ()
+    return State(sm, memory, celsius, watts, limit, throttle)
 
 
 def _number(text: str) -> float | None:

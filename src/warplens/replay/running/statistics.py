@@ -17,10 +17,10 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     >>> quantile([1.0, 2.0, 4.0], 0.5), quantile([1.0, 2.0, 4.0], 0.75)
     (2.0, 3.0)
     """
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
+    position = share * (len(ordered) - 1)
+    low = math.floor(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
 def median(samples: Sequence[float]) -> float:
@@ -70,5 +70,5 @@ def more_repeats(samples: Sequence[float], precision: float, most: int) -> int:
     error = relative_error(samples)
     if error <= precision or len(samples) >= most:
         return 0
-    wanted = len(samples) * (error / precision) ** 2 * 1.1 if math.isfinite(error) else most
-    return max(1, min(most, math.ceil(min(wanted, most))) - len(samples))
+    repeats = len(samples) * (error / precision) ** 2 * 1.1 if math.isfinite(error) else most
+    return max(1, min(most, math.ceil(min(repeats, most))) - len(samples))

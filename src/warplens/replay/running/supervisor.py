@@ -14,9 +14,9 @@ from warplens.replay.plan_file import ReplayPlan, Unit
 from warplens.replay.result_file import ReplayResult, UnitResult
 from warplens.replay.running import wire
 from warplens.replay.running.energy_choice import units_to_meter
-from warplens.replay.running.journal import Earlier, Head, Journal, earlier, refuse_other
+from warplens.replay.running.journal import Earlier, Journal, RunHead, earlier, refuse_other_run
 from warplens.replay.running.options import Progress, RunOptions
-from warplens.replay.running.process import Gone, Silent, WorkerProcess
+from warplens.replay.running.process import WorkerGone, WorkerProcess, WorkerSilent
 from warplens.replay.running.unit_results import unit_result
 
 __all__ = ["Progress", "run_plan"]
@@ -41,10 +41,10 @@ def run_plan(
         raise UsageError(f"the plan has no unit {unknown[0]!r}")
     if not output.parent.is_dir():
         raise UsageError(f"there is not a folder {output.parent}")
-    head = Head(plan.id, options.measured(), "", plan_fingerprint=plan_file.fingerprint(plan))
-    known = earlier(output, head, fresh)
+    head = RunHead(plan.id, options.measured(), "", plan_fingerprint=plan_file.fingerprint(plan))
+    previous = earlier(output, head, fresh)
     job = wire.ReplayJob(str(plan_path.resolve()), head.plan_fingerprint, options)
-    run = _Run(plan, job, head, known, output, progress)
+    run = _Run(plan, job, head, previous, output, progress)
     try:
         run.go()
     finally:
@@ -60,20 +60,20 @@ class _Run:
         self,
         plan: ReplayPlan,
         job: wire.ReplayJob,
-        head: Head,
-        known: Earlier,
+        head: RunHead,
+        previous: Earlier,
         output: Path,
         progress: Callable[[Progress], None],
     ) -> None:
         self._plan = plan
         self._job = job
-        self._known = known
+        self._previous = previous
         self._output = output
         self.journal = Journal(output)
         self._progress = progress
         self._worker: WorkerProcess | None = None
-        self._done = dict(known.units)
-        self._head = known.head or head
+        self._done = dict(previous.units)
+        self._head = previous.head or head
         self._throttled: Counter[str] = Counter()
         self._rest_reason = NOT_REACHED
         self._has_meter = False
@@ -82,44 +82,44 @@ class _Run:
 
     def go(self) -> None:
         """First the times of all units, then energy: its loops heat the GPU, which would slow the others down."""
-        wanted = [unit for unit in self._plan.units if self._is_wanted(unit)]
-        left = [unit for unit in wanted if unit.id not in self._done]
-        if left or not self._known.head or any(map(self._lacks_energy, wanted)):
+        units = [unit for unit in self._plan.units if self._is_wanted(unit)]
+        remaining = [unit for unit in units if unit.id not in self._done]
+        if remaining or not self._previous.head or any(map(self._lacks_energy, units)):
             self._start_first()
         self.is_begun = True
-        if self._each(left, wanted, energy=False) and self._has_meter:
-            metered = [unit for unit in wanted if self._lacks_energy(unit)]
-            self._each(metered, metered, energy=True)
-        self._progress(Progress(len(wanted), len(wanted), "", "", 1.0))
+        if self._run_all(remaining, units, energy=False) and self._has_meter:
+            metered = [unit for unit in units if self._lacks_energy(unit)]
+            self._run_all(metered, metered, energy=True)
+        self._progress(Progress(len(units), len(units), "", "", 1.0))
 
-    def _each(self, units: Sequence[Unit], whole: Sequence[Unit], *, energy: bool) -> bool:
-        """The longest first; whether all of them were reached. `whole` are those that progress is a share of."""
-        whole_ns, left_ns = _total_ns(whole), _total_ns(units)
-        for place, unit in enumerate(sorted(units, key=lambda each: -each.times.total_ns)):
+    def _run_all(self, units: Sequence[Unit], all_units: Sequence[Unit], *, energy: bool) -> bool:
+        """The longest first; whether all of them were reached. progress is a share of `all_units`."""
+        whole_ns, left_ns = _total_ns(all_units), _total_ns(units)
+        for number, unit in enumerate(sorted(units, key=lambda waiting: -waiting.times.total_ns)):
             share = 1 - left_ns / whole_ns if whole_ns else 0.0
             words = f"energy of {unit.op}" if energy else unit.op
-            self._progress(Progress(len(whole) - len(units) + place, len(whole), unit.id, words, share))
+            self._progress(Progress(len(all_units) - len(units) + number, len(all_units), unit.id, words, share))
             if self._worker is None and not self._start_again():
                 return False
-            found = self._outcome(unit, energy=energy)
-            self._done[unit.id] = self._with_energy(unit, found) if energy else found
+            result = self._outcome(unit, energy=energy)
+            self._done[unit.id] = self._with_energy(unit, result) if energy else result
             self.journal.add(self._done[unit.id])
             left_ns -= unit.times.total_ns
         return True
 
     def _lacks_energy(self, unit: Unit) -> bool:
         """Its energy is wanted and not known, though nothing went wrong with it."""
-        known = self._done.get(unit.id)
-        if unit.id not in self._metered or known is None:
+        result = self._done.get(unit.id)
+        if unit.id not in self._metered or result is None:
             return False
-        told = any(note.startswith(NO_ENERGY) for note in known.notes)
-        return known.status == result_file.DONE and known.energy is None and not told
+        has_reason = any(note.startswith(NO_ENERGY) for note in result.notes)
+        return result.status == result_file.DONE and result.energy is None and not has_reason
 
-    def _with_energy(self, unit: Unit, found: UnitResult) -> UnitResult:
+    def _with_energy(self, unit: Unit, metered: UnitResult) -> UnitResult:
         """What was measured before stays as it was, whatever became of the energy."""
-        known = self._done[unit.id]
-        why = (NO_ENERGY + found.reason,) if found.status != result_file.DONE else ()
-        return replace(known, energy=found.energy, notes=(*known.notes, *found.notes, *why))
+        timed = self._done[unit.id]
+        why = (NO_ENERGY + metered.reason,) if metered.status != result_file.DONE else ()
+        return replace(timed, energy=metered.energy, notes=(*timed.notes, *metered.notes, *why))
 
     def _is_wanted(self, unit: Unit) -> bool:
         chosen = self._job.options.units
@@ -128,8 +128,8 @@ class _Run:
     def _start_first(self) -> None:
         """Anything that goes wrong here is wrong for all units."""
         hello = self._start()
-        known = self._head.device
-        refuse_other(self._output, f"on {known}" if known not in ("", hello.device) else "")
+        device = self._head.device
+        refuse_other_run(self._output, f"on {device}" if device not in ("", hello.device) else "")
         self._head = replace(
             self._head,
             device=hello.device,
@@ -151,11 +151,11 @@ class _Run:
         self._worker = WorkerProcess(self._job)
         try:
             message = self._worker.receive(START_SECONDS)
-        except Silent:
+        except WorkerSilent:
             raise WarplensError(
                 f"the process that runs the units did not answer within {START_SECONDS:.0f} s"
             ) from None
-        except Gone as error:
+        except WorkerGone as error:
             raise WarplensError(f"the process that runs the units did not start ({error})") from None
         if isinstance(message, wire.WorkerFault):
             raise WarplensError(message.message, hint=message.hint or None)
@@ -177,14 +177,14 @@ class _Run:
     def _outcome(self, unit: Unit, *, energy: bool) -> UnitResult:
         assert self._worker is not None
         limit = self._job.options.unit_timeout
-        self._worker.send(wire.Do(unit.id, energy))
+        self._worker.send(wire.UnitTask(unit.id, energy))
         try:
             while not isinstance(message := self._worker.receive(limit), wire.Answer):
                 continue
-        except Silent:
+        except WorkerSilent:
             self.end_worker()
             return unit_result(unit, result_file.FAILED, f"it took longer than {limit:g} s")
-        except Gone as error:
+        except WorkerGone as error:
             self.end_worker()
             return unit_result(unit, result_file.FAILED, f"its process died ({error})")
         if message.broken:
@@ -215,7 +215,7 @@ class _Run:
             runner="python",
             cache=self._job.options.cache,
             units=tuple(map(self._unit_result, self._plan.units)),
-            rest=self._rest(),
+            rest=self._rest_ns(),
             options=self._job.options.as_words(),
             versions=head.versions,
             before=head.before,
@@ -224,11 +224,11 @@ class _Run:
             notes=(*head.notes, *self._throttle_notes()),
         )
 
-    def _rest(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def _rest_ns(self) -> dict[str, int]:
+        by_reason: dict[str, int] = {}
         for rest in self._plan.rest:
-            found[rest.reason] = found.get(rest.reason, 0) + rest.total_ns
-        return found
+            by_reason[rest.reason] = by_reason.get(rest.reason, 0) + rest.total_ns
+        return by_reason
 
     def _throttle_notes(self) -> list[str]:
         return [f"the GPU was throttled by its {why} after {count} units" for why, count in self._throttled.items()]

@@ -108,13 +108,14 @@ def _reasons(result: ReplayResult) -> Iterable[str]:
         if unit.status != DONE:
             count, ns = by_reason.get(unit.reason, (0, 0))
             by_reason[unit.reason] = (count + 1, ns + unit.traced.total_ns)
-    told = [(ns, _units(count), reason) for reason, (count, ns) in by_reason.items()]
-    told += [(ns, "work outside units", reason) for reason, ns in result.rest.items() if ns]
-    told.sort(key=lambda each: -each[0])
-    for ns, what, reason in told[:TOP]:
-        yield f"not replayed: {what}, {ns / 1e6:.3f} ms: {reason}"
-    if len(told) > TOP:
-        yield f"not replayed: {sum(ns for ns, _, _ in told[TOP:]) / 1e6:.3f} ms for {len(told) - TOP} other reasons"
+    reasons = [(ns, _units(count), reason) for reason, (count, ns) in by_reason.items()]
+    reasons += [(ns, "work outside units", reason) for reason, ns in result.rest.items() if ns]
+    reasons.sort(key=lambda line: -line[0])
+    for ns, work, reason in reasons[:TOP]:
+        yield f"not replayed: {work}, {ns / 1e6:.3f} ms: {reason}"
+    if len(reasons) > TOP:
+        other_ns = sum(ns for ns, _, _ in reasons[TOP:])
+        yield f"not replayed: {other_ns / 1e6:.3f} ms for {len(reasons) - TOP} other reasons"
 
 
 def _units(count: int) -> str:

@@ -73,19 +73,19 @@ class ProfiledCalls:
         self._rows: list[tuple[Launched, ...]] = []
 
     def sample(self, count: int) -> list[float]:
-        found = list(kernels.record(lambda mark: self._run(count, mark), self.folder).values())
-        if not self._rows and found:
-            usual = Counter(map(_identity, found)).most_common(1)[0][0]
-            self.usual = next(row for row in found if _identity(row) == usual)
-        rows = [row for row in found if _identity(row) == _identity(self.usual)]
-        self.unusual += len(found) - len(rows)
+        launches = list(kernels.record(lambda mark: self._run(count, mark), self.folder).values())
+        if not self._rows and launches:
+            usual = Counter(map(_identity, launches)).most_common(1)[0][0]
+            self.usual = next(row for row in launches if _identity(row) == usual)
+        rows = [row for row in launches if _identity(row) == _identity(self.usual)]
+        self.unusual += len(launches) - len(rows)
         self._rows += rows
         return [sum(piece.ns for piece in row) for row in rows] if self.usual else []
 
     def kernels(self) -> tuple[RunKernel, ...]:
         return tuple(
-            RunKernel(piece.name, piece.kind, median([row[place].ns for row in self._rows]), piece.grid, piece.block)
-            for place, piece in enumerate(self.usual)
+            RunKernel(piece.name, piece.kind, median([row[number].ns for row in self._rows]), piece.grid, piece.block)
+            for number, piece in enumerate(self.usual)
         )
 
     def _run(self, count: int, mark: Callable[[int], AbstractContextManager[Any]]) -> None:

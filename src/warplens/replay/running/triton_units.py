@@ -22,7 +22,7 @@ from warplens.replay.running.inputs import Inputs
 from warplens.replay.running.values import value_of
 
 OWN_FIELDS: Final = ("num_warps", "num_stages", "num_ctas", "maxnreg")
-"""What of a configuration is no argument of the kernel."""
+"""Parts of a configuration that are not arguments of the kernel."""
 SEARCHES: Final = ("dynamic_scale_rblock", "coordinate_descent_tuning", "combo_tuning_groups")
 """What would look for other configurations than the one that ran."""
 
@@ -50,10 +50,10 @@ def _tuner(path: Path, kernel: str) -> Any:
         spec.loader.exec_module(module)
     except Exception as error:
         raise BadUnit(f"its source cannot be imported: {type(error).__name__}: {error}") from error
-    found = getattr(module, kernel, None)
-    if not isinstance(found, CachingAutotuner):
+    tuner = getattr(module, kernel, None)
+    if not isinstance(tuner, CachingAutotuner):
         raise BadUnit(f"its source has no Inductor kernel {kernel}")
-    return found
+    return tuner
 
 
 def _recorded(tuner: Any, recorded: dict[str, int]) -> Any:
@@ -71,7 +71,7 @@ def _recorded(tuner: Any, recorded: dict[str, int]) -> Any:
 
 def _candidate(unit: Unit, tuner: Any, config: Any, device: Any) -> Candidate:
     tuner.configs = [config]
-    _here(tuner, device)
+    _move_to(tuner, device)
     tuner.precompile()
     count = _argument_count(tuner)
 
@@ -90,7 +90,7 @@ def _candidate(unit: Unit, tuner: Any, config: Any, device: Any) -> Candidate:
     return bound
 
 
-def _here(tuner: Any, device: Any) -> None:
+def _move_to(tuner: Any, device: Any) -> None:
     """For this GPU, and for nothing but the configuration it has."""
     from torch._inductor.runtime.hints import DeviceProperties
 

@@ -17,7 +17,7 @@ from warplens.replay.result_file import Energy, RunKernel, Time, UnitResult
 from warplens.replay.running import triton_units
 from warplens.replay.running.caches import Cache
 from warplens.replay.running.calls import bind, combinations, resolve
-from warplens.replay.running.choosing import Way, first_like_the_trace, ways
+from warplens.replay.running.choosing import WorkingCall, first_matching_trace, working_calls
 from warplens.replay.running.energy_meter import LazyMeter
 from warplens.replay.running.faults import BadUnit, UnitRefused, one_line
 from warplens.replay.running.graphs import Candidate, loop_of
@@ -102,31 +102,35 @@ def _on_cpu(unit: Unit, bench: Bench) -> UnitOutcome:
 
 def _timed_on_host(unit: Unit, bench: Bench) -> UnitOutcome:
     inputs, candidates = _prepared(unit, bench)
-    way = ways(candidates, inputs, lambda: None)[0]
-    samples = repeated(host_sample(way.call, inputs, bench.options), bench.options, bench.options.min_repeats)
+    working = working_calls(candidates, inputs, lambda: None)[0]
+    samples = repeated(host_sample(working.call, inputs, bench.options), bench.options, bench.options.min_repeats)
     return UnitOutcome(summarise(samples, "host"))
 
 
 def _measured(unit: Unit, bench: Bench) -> UnitOutcome:
-    way, profiled = _profiled(unit, bench)
-    time, note = _time(unit, bench, way, profiled)
+    working, profiled = _profiled(unit, bench)
+    time, note = _time(unit, bench, working, profiled)
     differs = difference(unit.kernels, profiled.usual)
-    others = f"{plural(profiled.unusual, 'call')} launched something else and are not counted"
-    notes = (*([note] if note else []), *([others] if profiled.unusual else []))
+    unusual = f"{plural(profiled.unusual, 'call')} launched something else and are not counted"
+    notes = (*([note] if note else []), *([unusual] if profiled.unusual else []))
     return UnitOutcome(time, profiled.kernels(), not differs, differs, notes=notes)
 
 
-def _profiled(unit: Unit, bench: Bench) -> tuple[Way, ProfiledCalls]:
+def _profiled(unit: Unit, bench: Bench) -> tuple[WorkingCall, ProfiledCalls]:
     inputs, candidates = _prepared(unit, bench)
-    way = first_like_the_trace(ways(candidates, inputs, torch.cuda.synchronize), unit, inputs, bench.folder)
-    return way, ProfiledCalls(way.call, inputs, bench.cache.preparation(inputs), bench.folder)
+    working = first_matching_trace(
+        working_calls(candidates, inputs, torch.cuda.synchronize), unit, inputs, bench.folder
+    )
+    return working, ProfiledCalls(working.call, inputs, bench.cache.preparation(inputs), bench.folder)
 
 
-def _time(unit: Unit, bench: Bench, way: Way, profiled: ProfiledCalls) -> tuple[Time, str]:
+def _time(unit: Unit, bench: Bench, working: WorkingCall, profiled: ProfiledCalls) -> tuple[Time, str]:
     """The time of a call, and a note where the timer is not the one that was asked for."""
     options, note = bench.options, ""
     if options.timer == "graph":
-        loop, note = loop_of(way.candidate, profiled.inputs, bench.cache, _glance(profiled, options), bench.device)
+        loop, note = loop_of(
+            working.candidate, profiled.inputs, bench.cache, _trial_ns(profiled, options), bench.device
+        )
         if not note:
             return summarise(repeated(loop.timed, options, options.min_repeats), "graph"), ""
     samples = repeated(profiled.sample, options, first_repeats(unit.times.median_ns, options))
@@ -135,7 +139,7 @@ def _time(unit: Unit, bench: Bench, way: Way, profiled: ProfiledCalls) -> tuple[
     return summarise(samples, "profiler"), note
 
 
-def _glance(profiled: ProfiledCalls, options: RunOptions) -> float:
+def _trial_ns(profiled: ProfiledCalls, options: RunOptions) -> float:
     """How long its kernels take, from a few calls."""
     samples = profiled.sample(min(LOOK_REPEATS, options.max_repeats))
     if not samples:
@@ -147,10 +151,10 @@ def _metered(unit: Unit, bench: Bench) -> UnitOutcome:
     assert bench.meter is not None
     bench.report_part("idle")
     meter = bench.meter.ready()
-    way, profiled = _profiled(unit, bench)
-    busy_ns = _glance(profiled, bench.options)
+    working, profiled = _profiled(unit, bench)
+    busy_ns = _trial_ns(profiled, bench.options)
     bench.report_part("energy")
-    loop, note = loop_of(way.candidate, profiled.inputs, bench.cache, busy_ns, bench.device)
+    loop, note = loop_of(working.candidate, profiled.inputs, bench.cache, busy_ns, bench.device)
     energy = meter.measure(loop, busy_ns, bench.options.energy_seconds)
     return UnitOutcome(energy=energy, notes=(note,) if note else ())
 

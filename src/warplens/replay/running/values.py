@@ -57,11 +57,11 @@ def _complex(value: Any) -> complex:
     return complex(_float(value[0]), _float(value[1]))
 
 
-def _word(words: tuple[str, ...], what: str) -> Callable[[Any], Any]:
+def _word(words: tuple[str, ...], noun: str) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         name = value.removeprefix("torch.") if isinstance(value, str) else ""
         if name not in words:
-            raise BadUnit(f"no {what}: {value!r}")
+            raise BadUnit(f"no {noun}: {value!r}")
         return getattr(torch, name)
 
     return read

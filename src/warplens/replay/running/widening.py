@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from warplens.replay.plan_file import DTYPES, Argument, Storage, Tensor, Unit
+from warplens.replay.plan_file import DTYPES, Argument, Storage, TensorView, Unit
 from warplens.replay.running.faults import BadUnit
 
 WIDE: Final = "float32"
@@ -40,7 +40,7 @@ def _argument(argument: Argument, unit: Unit) -> Argument:
     return replace(argument, value=value, tensor=tensor, items=tuple(_argument(item, unit) for item in argument.items))
 
 
-def _tensor(tensor: Tensor, storage: Storage) -> Tensor:
+def _tensor(tensor: TensorView, storage: Storage) -> TensorView:
     if tensor.dtype not in NARROW and storage.dtype not in NARROW:
         return tensor
     if tensor.dtype not in NARROW or DTYPES[tensor.dtype] != DTYPES[storage.dtype]:

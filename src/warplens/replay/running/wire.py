@@ -27,7 +27,7 @@ class ReplayJob:
 
 
 @dataclass(frozen=True)
-class Do:
+class UnitTask:
     """Time this unit, or measure its energy."""
 
     unit: str
@@ -70,7 +70,7 @@ class Answer:
     """The unit left the GPU's context unusable: another process must do the rest."""
 
 
-Request = ReplayJob | Do
+Request = ReplayJob | UnitTask
 """From the supervisor to the worker."""
 Reply = Hello | WorkerFault | Alive | Answer
 """From the worker to the supervisor."""
@@ -80,8 +80,8 @@ REPLIES: Final[tuple[type[Any], ...]] = (Hello, WorkerFault, Alive, Answer)
 
 def line(message: Request | Reply) -> str:
     """
-    >>> line(Do("u1"))
-    '{"do": {"unit": "u1"}}\\n'
+    >>> line(UnitTask("u1"))
+    '{"unittask": {"unit": "u1"}}\\n'
     """
     return json.dumps({_name(type(message)): encode(message)}, allow_nan=False) + "\n"
 
@@ -90,8 +90,8 @@ def read_job(text: str) -> ReplayJob:
     return _read(text, (ReplayJob,))
 
 
-def read_task(text: str) -> Do:
-    return _read(text, (Do,))
+def read_task(text: str) -> UnitTask:
+    return _read(text, (UnitTask,))
 
 
 def read_reply(text: str) -> Reply:

@@ -46,7 +46,7 @@ def _send(channel: TextIO, message: wire.Reply) -> None:
 
 
 def _lines(folder: str) -> queue.Queue[str]:
-    """The requests. Where the other end is gone, nobody waits for a reply, nor removes the folder."""
+    """The requests. If the other end is gone, no process waits for a reply or removes the folder."""
     lines: queue.Queue[str] = queue.Queue()
 
     def read() -> None:
@@ -77,7 +77,7 @@ def _serve(job: wire.ReplayJob, lines: queue.Queue[str], send: Callable[[wire.Re
         task = wire.read_task(lines.get())
         result = unit_run.run_unit(units[task.unit], bench, task.energy)
         broken = _is_broken(torch, bench.device)
-        send(wire.Answer(result, state(), bench.meter.known if bench.meter else None, broken))
+        send(wire.Answer(result, state(), bench.meter.facts if bench.meter else None, broken))
         if broken:
             return
 

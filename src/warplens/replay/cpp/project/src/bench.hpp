@@ -33,7 +33,7 @@ class Bench {
   void reset();               // what the op changes is as it was
   void settle(Cache cache);   // the GPU's cache holds what the mode wants
   void call(std::size_t set = 0);
-  std::vector<std::string> describe();  // the outputs: dtype, shape and a sum that tells whether values are right
+  std::vector<std::string> describe();  // the outputs: dtype, shape and a sum that shows whether the values are right
 
   // Copies of the storages that are cold in that mode, so that a loop does not find them in the cache; how many sets.
   std::size_t rotate(Cache cache, std::int64_t free_bytes);

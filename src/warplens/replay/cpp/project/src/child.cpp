@@ -47,7 +47,7 @@ std::string signal_name(int number) {
   _exit(127);
 }
 
-// The list of units, small beside what a file on disk holds and yet more than a pipe may: so through a nameless file.
+// The list of units may be larger than a pipe's buffer: it is passed through an unnamed file.
 int file_with(const std::string& text) {
   std::FILE* file = std::tmpfile();
   if (file == nullptr) throw std::runtime_error("no temporary file can be made");

@@ -17,7 +17,7 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   enum class Read { line, end, silence, interrupted };
-  // The next line it tells; `silence` after that many seconds without one.
+  // The next line it writes; `silence` after that many seconds without one.
   Read read(std::string& line, double seconds);
   void kill();
   // How it ended: empty for well, else in words.

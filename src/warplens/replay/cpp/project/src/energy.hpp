@@ -19,7 +19,7 @@ class Loop {
   virtual void synchronize() = 0;
 };
 
-// The meter with its GPU's idle power; whoever calls keeps a context alive and the GPU quiet.
+// The meter with its GPU's idle power; the caller keeps a context alive and the GPU idle.
 MeterFacts measure_idle(const Nvml& nvml, double seconds);
 // `busy_ns`: how long the kernels of one call take.
 Energy measure_loop(Loop& loop, const Nvml& nvml, const MeterFacts& meter, double busy_ns, double seconds);

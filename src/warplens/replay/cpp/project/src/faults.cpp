@@ -16,7 +16,7 @@ std::string one_line(const std::string& text) {
     while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) --end;
     return line.substr(0, end) + "…";
   }
-  return "it failed without a word";
+  return "it failed without a message";
 }
 
 }  // namespace warplens

@@ -1,4 +1,4 @@
-// What only a CUDA build can do: facts of the GPU, graphs of calls. `gpu_none.cpp` answers where there is no CUDA.
+// What only a CUDA build can do: facts of the GPU, graphs of calls. `gpu_none.cpp` stands in for it without CUDA.
 #pragma once
 
 #include <cstdint>

@@ -171,7 +171,7 @@ int gpu_count() {
 }
 
 GpuFacts gpu_open(int index) {
-  if (gpu_count() == 0) throw BadUnit("there is no GPU that CUDA can use; --device cpu runs the plan without one");
+  if (gpu_count() == 0) throw BadUnit("CUDA sees no GPU; --device cpu runs the plan without one");
   if (index >= gpu_count())
     throw BadUnit("there is no cuda:" + std::to_string(index) + ": CUDA sees " + std::to_string(gpu_count()));
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
@@ -181,7 +181,7 @@ GpuFacts gpu_open(int index) {
   check(cudaGetDeviceProperties(&facts, index));
   char pci[32] = {};
   check(cudaDeviceGetPCIBusId(pci, sizeof pci, index));
-  // PyTorch's runner takes this too where a GPU does not tell the size of its cache.
+  // PyTorch's runner takes this too if a GPU does not report the size of its cache.
   constexpr std::int64_t default_cache_bytes = 64 << 20;
   return {facts.name, pci, facts.l2CacheSize > 0 ? facts.l2CacheSize : default_cache_bytes};
 }

@@ -8,7 +8,7 @@ std::string number_text(double value) {
   char buffer[64];
   const auto written = std::to_chars(buffer, buffer + sizeof buffer, value);
   std::string text(buffer, written.ptr);
-  // It stays a real number for whoever reads it.
+  // Readers must see a real number, not an integer.
   if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
   return text;
 }

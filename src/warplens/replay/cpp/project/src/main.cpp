@@ -31,7 +31,7 @@ int main(int count, char** words) {
     if (options.plan.empty()) options.plan = beside_the_program("../plan.json");
     if (options.device.empty()) options.device = "cuda:0";
     if (options.worker) return warplens::run_worker(options);
-    setenv("KINETO_LOG_LEVEL", "5", 0);  // the profiler's own remarks are of no use here
+    setenv("KINETO_LOG_LEVEL", "5", 0);  // the profiler's own log is not useful here
     return warplens::supervise(options);
   } catch (const warplens::UsageError& error) {
     std::cerr << "replay: " << error.what() << "\n\nsee: replay --help\n";

@@ -21,7 +21,7 @@ constexpr int least_repeats = 20;
 constexpr double replay_ns_wanted = 5e6;
 constexpr double long_call_ns = 1e5;
 constexpr int fewest_calls = 50, most_calls = 2000, few_long_calls = 2;
-constexpr int look_repeats = 10;    // under the profiler where it only tells which kernels run
+constexpr int look_repeats = 10;    // under the profiler if it only shows which kernels run
 constexpr int first_repeats = 50;   // starting the profiler costs more than so many short calls
 constexpr double short_call_ns = 1e6;
 constexpr int most_rounds = 6;
@@ -34,7 +34,7 @@ std::int64_t cpu_free_bytes() {
     if (name == "MemAvailable:" && file >> kilobytes) return kilobytes << 10;
     std::getline(file, name);
   }
-  return std::int64_t{1} << 60;  // the machine does not tell
+  return std::int64_t{1} << 60;  // the machine does not report it
 }
 
 void check_memory(const Unit& unit, const Place& place) {
@@ -251,7 +251,7 @@ Outcome measure_on_gpu(const Unit& unit, const Session& session) {
   if (loop != nullptr && loop->is_graph) {
     outcome.time = time_by_graph(*loop, session);
   } else {
-    // A loop of plain calls has gaps between them: only the profiler can tell the time without.
+    // A loop of plain calls has gaps between them: only the profiler can measure the time without them.
     const int first = unit.traced.median_ns < short_call_ns ? first_repeats : least_repeats;
     samples = sampled(options, first, [&](int wanted) { return calls.sample(wanted); });
     if (samples.empty()) throw BadUnit("it launched nothing on the GPU");

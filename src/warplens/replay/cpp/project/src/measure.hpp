@@ -20,7 +20,7 @@ struct Session {
   std::optional<MeterFacts> meter;
   bool energy_only = false;  // the unit's time is known already
   std::string scratch;                             // a file that profiles may be saved to
-  std::function<void(const std::string&)> alive;   // told the part that begins
+  std::function<void(const std::string&)> alive;   // called with the part that begins
   std::function<void(const std::string&)> remark;  // for --describe
 };
 

@@ -1,4 +1,4 @@
-// NVIDIA's management library, loaded where the driver brings it; only ever asked, never told.
+// NVIDIA's management library, loaded from the driver if present; only read, never used to change a setting.
 #pragma once
 
 #include <memory>

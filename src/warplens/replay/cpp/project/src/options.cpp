@@ -130,21 +130,21 @@ std::string usage() {
 
 Runs the units of a plan, one by one, and writes what they cost.
 
-  --plan PATH           the plan (default: ../plan.json from where this program lies)
+  --plan PATH           the plan (default: ../plan.json, relative to this program)
   -o, --output PATH     where the result goes (default: standard output)
   --force               overwrite the result
   --device cpu|cuda:N   (default: cuda:0)
-  --units u1,u2         only these
+  --units u1,u2         only these units
   --cache MODE          in-situ (default), hot or cold
   --timer TIMER         profiler (default) or graph
-  --precision SHARE     stop when the median is known this well (default 0.02)
-  --max-repeats N       or after this many calls (default 200)
-  --energy, --no-energy measure energy (default: where there is a meter)
-  --energy-seconds S    how long a unit's loop is measured (default 2)
-  --energy-cover SHARE  energy of the longest units that together take this share of the time (default 0.9)
-  --load LIBRARY.so     first load a library that registers custom ops (as often as wanted)
+  --precision SHARE     relative error of the median at which repeats stop (default 0.02)
+  --max-repeats N       maximum repeats per unit (default 200)
+  --energy, --no-energy measure energy (default: if there is a meter)
+  --energy-seconds S    metering time per unit in seconds (default 2)
+  --energy-cover SHARE  meter only the longest units, up to this share of the time (default 0.9)
+  --load LIBRARY.so     load a library that registers custom ops (repeatable)
   --readable            call through readable/units.cpp where it has the unit
-  --describe            also tell each unit's outputs, on standard error
+  --describe            print the dtype, shape and sum of each unit's outputs on standard error
 )";
 }
 

@@ -71,7 +71,7 @@ class Field {
 
   std::int64_t integer() const {
     if (!value_.is(Json::Kind::integer)) fail("not a whole number");
-    // The reader gives the nearest number that there is; its digits tell whether that is the one written.
+    // The reader gives the nearest representable number; its digits show whether that is the one written.
     if (std::to_string(value_.integer) != value_.text) fail("a number beyond 64 bits");
     return value_.integer;
   }

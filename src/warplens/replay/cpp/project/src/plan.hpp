@@ -73,7 +73,7 @@ struct Plan {
   std::vector<std::pair<std::string, Json>> versions;
 };
 
-// The units to run, those that took most of the trace first: what an interrupted run has then tells most.
+// The units to run, those that took most of the trace first: an interrupted run then has the most important results.
 void sort_by_time(std::vector<const Unit*>& units);
 Plan load_plan(const std::string& path);
 // Bytes of one element; 0 for a dtype that plans do not have.

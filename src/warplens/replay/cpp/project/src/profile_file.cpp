@@ -38,7 +38,7 @@ std::vector<std::int64_t> sides_of(const Json& arguments, const char* name) {
   return sides;
 }
 
-// Kineto calls a memset gpu_memset and a copy gpu_memcpy; empty: the event is no work of the GPU.
+// Kineto calls a memset gpu_memset and a copy gpu_memcpy; empty: the event is not GPU work.
 std::string work_kind(const std::string& category) {
   if (category == "kernel") return "kernel";
   if (category == "gpu_memcpy") return "memcpy";

@@ -28,7 +28,7 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// The ranks between which the median lies with 95 %: no shape of the distribution is assumed.
+// The ranks of the median's 95 % confidence interval: no shape of the distribution is assumed.
 double median_half_width(const std::vector<double>& sorted) {
   const auto count = static_cast<double>(sorted.size());
   if (sorted.size() < 6) return infinity;

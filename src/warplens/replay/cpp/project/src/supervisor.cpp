@@ -23,7 +23,7 @@ constexpr double silence_seconds = 120;
 constexpr const char* left_out_reason = "left out of the plan";
 constexpr const char* triton_reason = "needs Triton to compile its source; the C++ replay carries no compiler";
 
-// A folder that nobody else can write to, gone when the run is.
+// A folder that only this user can write to, removed at the end of the run.
 class Folder {
  public:
   Folder() {
@@ -95,10 +95,34 @@ class Run {
       if (!task.energy) settle(*task.unit, "not run", "the run was interrupted");
     save();
     if (options_.output.empty()) std::cout << result();
-    return is_interrupted() ? 130 : 0;
+    return is_interrupted() ? 130 : exit_status();
   }
 
  private:
+  // A run in which units failed is not a success, though all the others are in its result.
+  int exit_status() const {
+    std::vector<std::string> failed;
+    bool any_done = false;
+    for (const Unit& unit : plan_.units) {
+      const auto result = results_.find(unit.id);
+      const std::string status = result == results_.end() ? "not run" : result->second.find("status")->text;
+      if (status == "failed") failed.push_back(unit.id);
+      any_done = any_done || status == "done";
+    }
+    if (!failed.empty()) {
+      std::string names = failed.front();
+      for (std::size_t index = 1; index < std::min<std::size_t>(failed.size(), 3); ++index) names += ", " + failed[index];
+      if (failed.size() > 3) names += " and " + std::to_string(failed.size() - 3) + " more";
+      std::cerr << "replay: " << failed.size() << (failed.size() == 1 ? " unit" : " units") << " failed: " << names << "\n";
+      return 1;
+    }
+    if (!plan_.units.empty() && !any_done) {
+      std::cerr << "replay: no unit of the plan ran\n";
+      return 1;
+    }
+    return 0;
+  }
+
   void settle(const Unit& unit, const std::string& status, const std::string& reason) {
     Outcome outcome;
     outcome.status = status;
@@ -145,7 +169,7 @@ class Run {
           return "";
         case Child::Read::end: {
           const std::string end = child.wait();
-          if (running_) finish_running("its process died (" + (end.empty() ? "without a word" : end) + ")");
+          if (running_) finish_running("its process died (" + (end.empty() ? "no exit status" : end) + ")");
           else if (!greeted_) return "the process that measures does not start: " + end;
           // Without a meter it passes over what is left.
           else std::erase_if(todo_, [](const Task& task) { return task.energy; });
@@ -206,7 +230,7 @@ class Run {
     done_with(*running_);
   }
 
-  // Of a unit that failed there is no energy to be had.
+  // A unit that failed has no energy to measure.
   void done_with(Task task) {
     const bool failed = results_.at(task.unit->id).find("status")->text != "done";
     std::erase_if(todo_, [&](const Task& each) { return each.unit == task.unit && (each.energy == task.energy || failed); });

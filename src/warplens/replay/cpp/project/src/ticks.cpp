@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::milliseconds poll(1);
 constexpr double no_tick_seconds = 1.0;
-// A tick lies between two looks. Where launching work kept these further apart than this, the next tick is better.
+// A tick is between two reads. If launching work kept these further apart than this, the next tick is better.
 constexpr double clean_seconds = 0.005;
 constexpr int most_unclean = 3;
 // Watching begins this much before a window is full, so that a tick due at that moment is not missed for the next.
@@ -33,7 +33,7 @@ double mean_watts(const Tick& first, const Tick& last) {
 
 double Ticks::joules() const {
   const auto found = nvml_.joules();
-  if (!found) throw std::runtime_error("NVML no longer tells the energy");
+  if (!found) throw std::runtime_error("NVML no longer reports the energy");
   return *found;
 }
 

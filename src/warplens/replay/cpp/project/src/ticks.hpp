@@ -1,4 +1,4 @@
-// Windows that begin and end where the energy counter moves. It is brought up to date every so often (every 100 ms on
+// Windows that begin and end where the energy counter moves. It is updated at a fixed period (every 100 ms on
 // an H200); a window of 1 s that begins and ends anywhere can be 10 % off, one from tick to tick is not.
 #pragma once
 

@@ -14,7 +14,7 @@
 namespace warplens {
 namespace {
 
-// Elements made at a time, so that a storage of many GB needs little beside itself.
+// Elements generated at a time, so that a storage of many GB needs little extra memory.
 constexpr std::int64_t chunk_elements = std::int64_t{1} << 26;
 
 const std::map<std::string, at::ScalarType>& dtype_names() {
@@ -96,7 +96,7 @@ at::Tensor chunk(const Fill& how, std::int64_t start, std::int64_t count, at::Sc
     return at::rand({count}, generator, there).mul_(how.high - how.low).add_(how.low);
   const auto low = static_cast<std::int64_t>(how.low), high = static_cast<std::int64_t>(how.high);
   if (low >= high)
-    throw BadUnit("there is no integer from " + std::to_string(low) + " up to, but not including, " +
+    throw BadUnit("no integer is at least " + std::to_string(low) + " and below " +
                   std::to_string(high));
   return at::randint(low, high, {count}, generator, there.dtype(at::kLong));
 }
@@ -133,7 +133,7 @@ at::ScalarType dtype_of(const std::string& name) {
 }
 
 Inputs::Inputs(const Unit& unit, const at::Device& device) {
-  // In the Python runner's order, so that tensors lie alike.
+  // In the Python runner's order, so that tensors have the same addresses.
   for (const Storage& storage : unit.storages) flats_.push_back(allocate(storage, device));
   for (std::size_t place = 0; place < flats_.size(); ++place)
     fill(flats_[place], unit.storages[place], seed_of(unit.id, place));

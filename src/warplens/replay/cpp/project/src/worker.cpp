@@ -16,11 +16,11 @@ namespace {
 
 constexpr double idle_seconds = 5;  // measured once, and in every figure of active energy
 
-void tell(const Json& message) {
+void send(const Json& message) {
   const std::string line = write_json(message, false) + "\n";
   for (std::size_t at = 0; at < line.size();) {
     const ssize_t written = write(report_descriptor, line.data() + at, line.size() - at);
-    if (written <= 0) std::_Exit(1);  // nobody listens any more
+    if (written <= 0) std::_Exit(1);  // the supervisor is gone
     at += static_cast<std::size_t>(written);
   }
 }
@@ -31,7 +31,7 @@ Json notes_json(const std::vector<std::string>& notes) {
   return made;
 }
 
-// Opens the GPU and its meter, and tells what is found.
+// Opens the GPU and its meter, and reports what it finds.
 struct Opened {
   std::unique_ptr<Nvml> nvml;
   bool can_meter = false;
@@ -75,7 +75,7 @@ Opened open_session(const Options& options, const Plan& plan, const std::string&
   for (const std::string& note : restore_settings(plan.settings)) notes.push_back(note);
   hello.set("hello", device).set("torch", torch_version()).set("notes", notes_json(notes));
   if (session.nvml != nullptr) hello.set("state", state_json(session.nvml->state()));
-  tell(hello);
+  send(hello);
   return opened;
 }
 
@@ -83,7 +83,7 @@ Opened open_session(const Options& options, const Plan& plan, const std::string&
 void know_idle(Opened& opened, const Options& options) {
   opened.session.alive("idle");
   opened.session.meter = measure_idle(*opened.nvml, std::max(options.energy_seconds, idle_seconds));
-  tell(Json::object().set("meter", meter_json(*opened.session.meter)));
+  send(Json::object().set("meter", meter_json(*opened.session.meter)));
 }
 
 Outcome attempt(const Unit& unit, const Session& session) {
@@ -130,11 +130,11 @@ int run_worker(const Options& options) {
       const auto is_it = [&](const Unit& each) { return each.id == id; };
       const auto unit = std::find_if(plan.units.begin(), plan.units.end(), is_it);
       if (unit == plan.units.end()) throw BadUnit("the plan changed during the run");
-      opened.session.alive = [&](const std::string& part) { tell(Json::object().set("alive", part)); };
+      opened.session.alive = [&](const std::string& part) { send(Json::object().set("alive", part)); };
       opened.session.remark = [&](const std::string& line) {
-        tell(Json::object().set("remark", id + " gives " + line));
+        send(Json::object().set("remark", id + " gives " + line));
       };
-      tell(Json::object().set("start", id).set("energy", opened.session.energy_only));
+      send(Json::object().set("start", id).set("energy", opened.session.energy_only));
       if (opened.session.energy_only && !opened.session.meter) know_idle(opened, options);
       Outcome outcome = attempt(*unit, opened.session);
       const std::string broken = options.device == "cpu" ? "" : gpu_is_broken();
@@ -145,15 +145,15 @@ int run_worker(const Options& options) {
         answer.set("state", state_json(state));
       }
       answer.set("unit", id).set("result", unit_json(*unit, outcome));
-      tell(answer);
+      send(answer);
       // What such a context says of the next units would be false.
       if (!broken.empty()) std::_Exit(0);
     }
   } catch (const std::exception& error) {
-    tell(Json::object().set("fault", one_line(error.what())));
+    send(Json::object().set("fault", one_line(error.what())));
     return 1;
   }
-  // Without the usual goodbyes: libraries that CUDA unloads in an unlucky order must not spoil a result that is told.
+  // Without the usual clean-up: the order in which CUDA unloads libraries must not fail a run whose result is sent.
   std::cerr.flush();
   std::_Exit(0);
 }

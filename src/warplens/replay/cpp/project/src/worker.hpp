@@ -4,7 +4,7 @@
 
 namespace warplens {
 
-// The descriptor on which the worker tells what it does: one JSON object a line.
+// The descriptor to which the worker reports: one JSON object a line.
 inline constexpr int report_descriptor = 3;
 
 // Standard input says, as JSON in one line each, what is known of the meter and which units to run. It may

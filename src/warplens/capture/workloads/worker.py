@@ -1,4 +1,4 @@
-"""Where a workload runs: which device, which rank of how many, and why not where that cannot be."""
+"""Where a workload runs: device, rank, number of ranks; and the errors where it cannot."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warplens.capture.workloads.options import WorkloadOptions, torchrun_command
+from warplens.capture.workloads.options import WorkloadOptions
 from warplens.errors import UsageError, WarplensError
 
 NVIDIA_NODES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")
@@ -19,7 +19,7 @@ GET_TORCH = "install the torch build for your driver (https://pytorch.org/get-st
 
 
 @dataclass(frozen=True)
-class Place:
+class Worker:
     device: Any
     """A torch.device."""
     rank: int = 0
@@ -28,6 +28,10 @@ class Place:
     @property
     def gpu(self) -> bool:
         return bool(self.device.type == "cuda")
+
+
+class RanksError(UsageError):
+    """A run over several ranks that torchrun did not start with as many ranks."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +56,18 @@ def read_ranks(environment: Mapping[str, str]) -> Ranks:
 
 
 @contextmanager
-def placed(torch: Any, options: WorkloadOptions, say: Callable[[str], None]) -> Iterator[Place]:
-    """The place, with its process group up while the block runs."""
+def open_worker(torch: Any, options: WorkloadOptions, say: Callable[[str], None]) -> Iterator[Worker]:
+    """The worker of this process, with its process group up while the block runs."""
     ranks = read_ranks(os.environ)
     kind = choose_device(torch, options, say if ranks.rank == 0 else lambda text: None)
     if options.cuda_graph and kind == "cpu":
-        raise UsageError("cuda_graph needs a GPU", hint="omit it on a CPU")
+        raise UsageError("cuda_graph needs a GPU", hint="omit it on a CPU", options=("cuda_graph",))
     check_ranks(options, ranks, gpus=torch.cuda.device_count() if kind == "cuda" else None)
     device = torch.device("cuda", ranks.local_rank) if kind == "cuda" else torch.device("cpu")
     if kind == "cuda":
         torch.cuda.set_device(device)
     with _process_group(torch, device, ranks, options):
-        yield Place(device, ranks.rank, ranks.world)
+        yield Worker(device, ranks.rank, ranks.world)
 
 
 @contextmanager
@@ -75,7 +79,7 @@ def _process_group(torch: Any, device: Any, ranks: Ranks, options: WorkloadOptio
     try:
         torch.distributed.init_process_group(**how)
     except (ValueError, RuntimeError) as error:
-        raise WarplensError(f"the ranks cannot connect: {error}", hint=torchrun_command(options)) from error
+        raise WarplensError(f"the ranks cannot connect: {error}", hint="start every rank with torchrun") from error
     try:
         yield
     finally:
@@ -83,22 +87,24 @@ def _process_group(torch: Any, device: Any, ranks: Ranks, options: WorkloadOptio
 
 
 def check_ranks(options: WorkloadOptions, ranks: Ranks, *, gpus: int | None) -> None:
-    """As many ranks as --tp asks for, and a GPU for each; `gpus` is None on a CPU."""
-    here = ranks.local_world if ranks.world > 1 else options.tp
-    if gpus is not None and gpus < here:
+    """As many ranks as `tp` asks for, and a GPU for each; `gpus` is None on a CPU."""
+    local_ranks = ranks.local_world if ranks.world > 1 else options.tp
+    if gpus is not None and gpus < local_ranks:
         raise WarplensError(
-            f"{here} ranks need {here} GPUs, and torch sees {gpus}",
-            hint=f"use --tp {gpus}, check CUDA_VISIBLE_DEVICES, or try it with --tiny --device cpu",
+            f"{local_ranks} ranks need {local_ranks} GPUs, and torch sees {gpus}",
+            hint=f"use tp {gpus}, check CUDA_VISIBLE_DEVICES, or try tiny on the device cpu",
+            options=("tp", "tiny", "device"),
         )
     if ranks.world == options.tp:
         return
     if options.tp == 1:
         raise UsageError(
             f"{ranks.world} ranks were started, and tp is 1",
-            hint=f"give --tp {ranks.world}, or start it without torchrun",
+            hint=f"set tp to {ranks.world}, or start it without torchrun",
+            options=("tp",),
         )
-    started = "without torchrun" if ranks.world == 1 else f"with {ranks.world} ranks"
-    raise UsageError(f"--tp {options.tp} was started {started}", hint=torchrun_command(options))
+    launch = "without torchrun" if ranks.world == 1 else f"with {ranks.world} ranks"
+    raise RanksError(f"tp is {options.tp}, started {launch}", hint=f"start it with torchrun, {options.tp} processes")
 
 
 def choose_device(torch: Any, options: WorkloadOptions, say: Callable[[str], None]) -> str:
@@ -112,7 +118,8 @@ def choose_device(torch: Any, options: WorkloadOptions, say: Callable[[str], Non
         say(f"{trouble.message}: the tiny model runs on the CPU")
         return "cpu"
     if options.tiny:
-        raise WarplensError(trouble.message, hint="without the device cuda the tiny model runs on the CPU")
+        hint = "without the device cuda the tiny model runs on the CPU"
+        raise WarplensError(trouble.message, hint=hint, options=("device",))
     raise trouble
 
 
@@ -126,11 +133,11 @@ def gpu_trouble(
     """Why torch can use no GPU here; None where it can."""
     if torch.cuda.is_available():
         return _architecture_trouble(torch)
-    nvidia, amd = _first_there(nvidia_nodes), _first_there(amd_nodes)
+    nvidia, amd = _first_existing(nvidia_nodes), _first_existing(amd_nodes)
     for node, built_for in ((nvidia, torch.version.cuda), (amd, torch.version.hip)):
         if node and not built_for:
-            other = "for the other make of GPU" if torch.version.cuda or torch.version.hip else "without GPU support"
-            return WarplensError(f"torch {torch.__version__} is built {other}, but {node} is there", hint=GET_TORCH)
+            build = "for the other make of GPU" if torch.version.cuda or torch.version.hip else "without GPU support"
+            return WarplensError(f"torch {torch.__version__} is built {build}, but {node} is there", hint=GET_TORCH)
     hidden = {name: environment[name] for name in _HIDING if name in environment}
     if nvidia or amd:
         why = "; ".join(f"{name} is {value!r}" for name, value in hidden.items()) or "is the driver too old for it?"
@@ -139,13 +146,14 @@ def gpu_trouble(
         "no GPU visible",
         hint="tiny runs a small model, the device cpu runs the whole one slowly; "
         "with a GPU, check the driver, CUDA_VISIBLE_DEVICES and the build of torch",
+        options=("tiny", "device"),
     )
 
 
 _HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
-def _first_there(nodes: Sequence[str]) -> str:
+def _first_existing(nodes: Sequence[str]) -> str:
     return next((node for node in nodes if Path(node).exists()), "")
 
 
@@ -178,14 +186,14 @@ def runs_on(capability: tuple[int, int], built_for: Sequence[str]) -> bool:
     return False
 
 
-def default_dtype(torch: Any, place: Place) -> str:
+def default_dtype(torch: Any, worker: Worker) -> str:
     """bfloat16 where the GPU computes in it, float16 on older ones, float32 on a CPU."""
-    if not place.gpu:
+    if not worker.gpu:
         return "float32"
-    modern = torch.version.hip or torch.cuda.get_device_capability(place.device)[0] >= 8
+    modern = torch.version.hip or torch.cuda.get_device_capability(worker.device)[0] >= 8
     return "bfloat16" if modern else "float16"
 
 
-def device_name(torch: Any, place: Place) -> str:
-    name = torch.cuda.get_device_name(place.device) if place.gpu else "cpu"
-    return f"{place.world} × {name}" if place.world > 1 else str(name)
+def device_name(torch: Any, worker: Worker) -> str:
+    name = torch.cuda.get_device_name(worker.device) if worker.gpu else "cpu"
+    return f"{worker.world} × {name}" if worker.world > 1 else str(name)
