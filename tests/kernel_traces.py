@@ -13,10 +13,10 @@ from warplens.kernel_lab.tracing.records import (
     Fault,
     KeptValues,
     KernelTrace,
-    Launch,
     Reuse,
     Site,
     TensorInfo,
+    TracedLaunch,
 )
 from warplens.model.kernel_scene import Mask, Pattern
 
@@ -73,7 +73,7 @@ def matmul(
     block: int = BLOCK,
     values: bool = True,
     name: str = "product",
-) -> Launch:
+) -> TracedLaunch:
     """A product of m × k and k × n in square blocks, with masks at the edges; its source is written to `folder`."""
     file = folder / "kernel.py"
     file.write_text(SOURCE)
@@ -104,7 +104,7 @@ def matmul(
         TensorInfo(f"{letter}_ptr", "float32", shape, (shape[1], 1), 0, place, 4 * shape[0] * shape[1], 4)
         for place, (letter, shape) in enumerate({"a": (m, k), "b": (k, n), "c": (m, n)}.items())
     )
-    launch = Launch(
+    launch = TracedLaunch(
         index=0,
         kernel=name,
         file=str(file),
@@ -129,7 +129,7 @@ def matmul(
     return replace(launch, values=recorded)
 
 
-def copy_past_the_end(folder: Path) -> Launch:
+def copy_past_the_end(folder: Path) -> TracedLaunch:
     """A copy of 256 elements in blocks of 64 that reads one block too far."""
     file = folder / "copy.py"
     file.write_text("def shifted(x_ptr, out_ptr):\n    x = tl.load(x_ptr + 64)\n    tl.store(out_ptr, x)\n")
@@ -141,7 +141,7 @@ def copy_past_the_end(folder: Path) -> Launch:
     info = TensorInfo("x_ptr", "float32", (256,), (1,), 0, 0, 1024, 4)
     sites = (_site(str(file), 2, "shifted"), _site(str(file), 3, "shifted"))
     message = "program (3, 0, 0) loads x_ptr[256] (lane 0): its memory has 256 elements"
-    return Launch(
+    return TracedLaunch(
         index=1,
         kernel="shifted",
         file=str(file),
@@ -165,7 +165,7 @@ def copy_past_the_end(folder: Path) -> Launch:
     )
 
 
-def trace_of(*launches: Launch, sample: float | None = None) -> KernelTrace:
+def trace_of(*launches: TracedLaunch, sample: float | None = None) -> KernelTrace:
     numbered = tuple(replace(launch, index=at) for at, launch in enumerate(launches))
     return KernelTrace("record", "3.9.0", 0, sample, numbered)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kernel_traces import BLOCK, copy_past_the_end, matmul, trace_of
-from warplens.kernel_lab.tracing.records import Events, Launch, TensorInfo
+from warplens.kernel_lab.tracing.records import Events, TensorInfo, TracedLaunch
 from warplens.kernel_lab.tracing.scene import kernel_scene
 from warplens.model.kernel_scene import Mask, Pattern
 from warplens.outputs.html.kernel_page import kernel_page_bytes
@@ -30,7 +30,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def written(folder: Path, *launches: Launch, sample: float | None = None) -> Path:
+def written(folder: Path, *launches: TracedLaunch, sample: float | None = None) -> Path:
     path = folder / "page.html"
     path.write_bytes(kernel_page_bytes(kernel_scene(trace_of(*launches, sample=sample))))
     return path
@@ -281,7 +281,7 @@ def test_the_block_of_an_operation_can_be_taken_to_the_banks(page_file: Path, sh
     assert "banks=16.16.4.column.0.1" in page.js("() => location.hash")
 
 
-def four_dimensions(folder: Path) -> Launch:
+def four_dimensions(folder: Path) -> TracedLaunch:
     """Each of 6 programs loads one 8 × 4 matrix of a tensor of 2 × 3 × 8 × 4."""
     rows = np.array([(program, 0, 0, 0, 32 * program, 0, 0, -1) for program in range(6)], np.int64)
     tensor = TensorInfo("x_ptr", "float32", (2, 3, 8, 4), (96, 32, 4, 1), 0, 0, 768, 4)

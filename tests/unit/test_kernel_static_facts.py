@@ -12,7 +12,7 @@ from warplens.errors import FormatError, UsageError
 from warplens.kernel_lab.comparing import compare, regressions
 from warplens.kernel_lab.compiling import compiling
 from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_all, compile_many
-from warplens.kernel_lab.compiling.loading import TritonKernel, load_kernel, parse_config
+from warplens.kernel_lab.compiling.loading import LoadedKernel, load_kernel, parse_config
 from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.config_ranking import rank_configs, ranking_table
 from warplens.kernel_lab.facts import KernelFacts, extract, facts_tables, load_facts, save_facts
@@ -115,7 +115,7 @@ FAULTY = (
 )
 
 
-def faulty_kernel(which: str) -> TritonKernel:
+def faulty_kernel(which: str) -> LoadedKernel:
     file, _, name = which.partition("::")
     return load_kernel(f"{KERNELS}/faulty_{file}.py::{name}")
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warplens.kernel_lab.tracing.watching.faults import statement_at
-from warplens.kernel_lab.tracing.watching.patterns import Block, Book
+from warplens.kernel_lab.tracing.watching.patterns import Book, LaneBlock
 from warplens.kernel_lab.tracing.watching.sectors import Waiting
 from warplens.kernel_lab.tracing.watching.shadow import Area, Shadow
 from warplens.kernel_lab.tracing.watching.values import bfloat_of_float, decoded, float_of_bfloat
@@ -140,7 +140,7 @@ def test_races_equal_those_of_all_pairs(accesses: list[tuple[int, str, list[int]
     for number, (program, op, cells) in enumerate(accesses, 1):
         start, last = (number, program) if program != last else (start, last)
         offsets = np.array(cells)
-        block = Block(Pattern(4, (len(cells),), None, offsets), Mask((len(cells),), len(cells)))
+        block = LaneBlock(Pattern(4, (len(cells),), None, offsets), Mask((len(cells),), len(cells)))
         touch = {"load": shadow.load, "store": shadow.store, "atomic": shadow.atomic}[op]
         for conflict in touch(Area(block.cells, 0, 1), number, start):
             found |= {(conflict.kind, int(unit)) for unit in conflict.units}
@@ -157,7 +157,7 @@ def test_races_equal_those_of_all_pairs(accesses: list[tuple[int, str, list[int]
 
 def test_undefined_units_are_told_until_they_are_written() -> None:
     shadow = Shadow(4, np.array([True, False, True, True]))
-    cells = Block(Pattern(4, (3,), (1,)), Mask((3,), 3)).cells
+    cells = LaneBlock(Pattern(4, (3,), (1,)), Mask((3,), 3)).cells
     (conflict,) = shadow.load(Area(cells, 0, 1), 1, 1)
     assert (conflict.kind, conflict.units.tolist()) == ("uninitialised_read", [0, 2])
     assert list(shadow.store(Area(cells, 0, 1), 2, 1)) == []
@@ -166,7 +166,7 @@ def test_undefined_units_are_told_until_they_are_written() -> None:
 
 def test_elements_of_several_units() -> None:
     shadow = Shadow(16, None)
-    cells = Block(Pattern(4, (2,), (2,)), Mask((2,), 2)).cells
+    cells = LaneBlock(Pattern(4, (2,), (2,)), Mask((2,), 2)).cells
     list(shadow.store(Area(cells, 4, 2), 1, 1))
     assert shadow.last_writes is not None
     assert np.flatnonzero(shadow.last_writes).tolist() == [4, 5, 8, 9]

@@ -12,7 +12,7 @@ from warplens.errors import UsageError
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_many
 from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore, launches
-from warplens.kernel_lab.compiling.loading import TritonKernel, load_kernel
+from warplens.kernel_lab.compiling.loading import LoadedKernel, load_kernel
 from warplens.kernel_lab.compiling.records import Config
 from warplens.kernel_lab.facts import extract
 from warplens.kernel_lab.facts.records import KernelFacts
@@ -80,7 +80,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class _Compilation:
-    kernel: TritonKernel
+    kernel: LoadedKernel
     job: CompileJob
     grid: tuple[int, ...] | None = None
     launches: int = 0

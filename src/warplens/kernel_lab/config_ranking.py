@@ -14,7 +14,7 @@ from warplens.kernel_lab.comparing import narrowest_bits
 from warplens.kernel_lab.compile_request import CompileRequest
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
 from warplens.kernel_lab.compiling.launching import Notify, ScriptLaunch, ignore, launches
-from warplens.kernel_lab.compiling.loading import OPTION_NAMES, TritonKernel, load_kernel
+from warplens.kernel_lab.compiling.loading import OPTION_NAMES, LoadedKernel, load_kernel
 from warplens.kernel_lab.compiling.records import Config
 from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.compiling.targets import TARGETS, CompileTarget
@@ -71,7 +71,7 @@ class RankedConfig:
 
 
 def rank_configs(
-    kernel: TritonKernel,
+    kernel: LoadedKernel,
     signature: Signature,
     configs: Sequence[Config],
     target: CompileTarget,
@@ -166,7 +166,7 @@ def _of_signature(request: CompileRequest, signature: str) -> list[Table]:
 def _of_launches(request: CompileRequest, notify: Notify) -> list[Table]:
     """The kernels that a script launches, as it does; those without configs are omitted."""
     configs = request.parsed_configs()
-    chosen: dict[tuple[Path, str, str], tuple[TritonKernel, ScriptLaunch]] = {}
+    chosen: dict[tuple[Path, str, str], tuple[LoadedKernel, ScriptLaunch]] = {}
     for launch in launches(request.source, request.script_arguments, notify=notify).launches:
         kernel = launch.kernel if configs or not launch.kernel.is_autotuned else launch.kernel.with_configs()
         types = ", ".join(argument.text() for argument in launch.signature.arguments if not argument.is_constant)
@@ -189,7 +189,7 @@ def _of_launches(request: CompileRequest, notify: Notify) -> list[Table]:
 
 
 def _table_of(
-    kernel: TritonKernel,
+    kernel: LoadedKernel,
     types: Signature,
     configs: Sequence[Config],
     target: CompileTarget,

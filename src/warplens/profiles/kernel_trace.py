@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from warplens.hardware import Gpu
 from warplens.kernel_lab.tracing import file as trace_file
-from warplens.kernel_lab.tracing.records import MAY_BE_INTENDED, Fault, KernelTrace, Launch
+from warplens.kernel_lab.tracing.records import MAY_BE_INTENDED, Fault, KernelTrace, TracedLaunch
 from warplens.kernel_lab.tracing.tables import TABLES
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.watching.session import TracedKernel
@@ -57,12 +57,12 @@ class OpenedKernelTrace(TablesOnDemand):
         return None
 
     @property
-    def launches(self) -> tuple[Launch, ...]:
+    def launches(self) -> tuple[TracedLaunch, ...]:
         """The launches, in the order of the run."""
         return self.trace.launches
 
     @property
-    def faults(self) -> tuple[tuple[Launch, Fault], ...]:
+    def faults(self) -> tuple[tuple[TracedLaunch, Fault], ...]:
         """Each fault with its launch."""
         return self.trace.faults
 

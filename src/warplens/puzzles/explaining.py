@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from warplens.kernel_lab.tracing import KernelFault, statement_at
-from warplens.kernel_lab.tracing.records import Launch, TensorInfo
+from warplens.kernel_lab.tracing.records import TensorInfo, TracedLaunch
 from warplens.puzzles.comparing import (
     LOOKS_LIKE,
     WHOLE,
@@ -76,7 +76,7 @@ def time_is_up_on_import(file: Path, expiry: Expiry) -> Problem:
     return Problem(OUT_OF_TIME, text, (Spot("", 0, expiry.line, statement),), advice=ENDLESS)
 
 
-def _wrong_elements(run: CaseRun, launch: Launch, reference: Callable[[], CaseRun]) -> Iterator[Problem]:
+def _wrong_elements(run: CaseRun, launch: TracedLaunch, reference: Callable[[], CaseRun]) -> Iterator[Problem]:
     for name, expected in run.case.expected.items():
         output = difference(name, run.case.arguments[name], expected, run.case.tolerance)
         if output is not None:
@@ -84,7 +84,9 @@ def _wrong_elements(run: CaseRun, launch: Launch, reference: Callable[[], CaseRu
             return
 
 
-def _wrong_element(output: WrongOutput, run: CaseRun, launch: Launch, reference: Callable[[], CaseRun]) -> Problem:
+def _wrong_element(
+    output: WrongOutput, run: CaseRun, launch: TracedLaunch, reference: Callable[[], CaseRun]
+) -> Problem:
     number = tensor_number(launch, output.name)
     element = int(storage_elements(launch.tensors[number])[output.first])
     accesses = Accesses(launch)
@@ -138,7 +140,7 @@ def _why_not_written(masked: list[TracedAccess], accesses: Accesses, number: int
     yield f"{int(written.sum()):,} of {written.size:,} elements of {output.name} were written{where}"
 
 
-def _writers_text(writers: Sequence[TracedAccess], element: int, launch: Launch) -> Iterator[str]:
+def _writers_text(writers: Sequence[TracedAccess], element: int, launch: TracedLaunch) -> Iterator[str]:
     programs = list(dict.fromkeys(writer.program for writer in writers))
     if len(programs) > 1:
         listed = ", ".join(program_text(program, launch) for program in programs[:MOST_SPOTS])
@@ -188,7 +190,7 @@ def _part(info: TensorInfo, flags: Bools, times: float = 1.0) -> str:
     return f"{box_text(info.name, flags)} ({plural(count, 'element')}{often})"
 
 
-def _advice_for(actual: float, run: CaseRun, launch: Launch) -> str:
+def _advice_for(actual: float, run: CaseRun, launch: TracedLaunch) -> str:
     """Where a nan may come from; a read of uninitialised memory is reported by itself."""
     lines = run.unfilled_lines[:MOST_LINES]
     if math.isfinite(actual) or any(fault.kind in ("out_of_bounds", "uninitialised_read") for fault in launch.faults):

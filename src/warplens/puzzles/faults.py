@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from warplens.kernel_lab.tracing import verb
-from warplens.kernel_lab.tracing.records import NO_TENSOR, Fault, Launch, TensorInfo
+from warplens.kernel_lab.tracing.records import NO_TENSOR, Fault, TensorInfo, TracedLaunch
 from warplens.puzzles.records import Problem
 from warplens.puzzles.spots import coordinates, program_text, spot_of, spots_of
 from warplens.puzzles.writers import Accesses, index_text, storage_elements
@@ -23,11 +23,11 @@ ADVICE: Final = {
 }
 
 
-def faults_of(launch: Launch, outputs: Container[str]) -> Iterator[Problem]:
+def faults_of(launch: TracedLaunch, outputs: Container[str]) -> Iterator[Problem]:
     return (_fault(fault, launch, outputs) for fault in _telling(launch.faults))
 
 
-def stray_stores(launch: Launch, outputs: Container[str]) -> Iterator[Problem]:
+def stray_stores(launch: TracedLaunch, outputs: Container[str]) -> Iterator[Problem]:
     """Stores to inputs, and to memory of an output's storage that is not part of the output."""
     accesses = Accesses(launch)
     for number, info in enumerate(launch.tensors):
@@ -62,7 +62,7 @@ def _telling(faults: Sequence[Fault]) -> Iterator[Fault]:
             raced.add(fault.tensor)
 
 
-def _fault(fault: Fault, launch: Launch, outputs: Container[str]) -> Problem:
+def _fault(fault: Fault, launch: TracedLaunch, outputs: Container[str]) -> Problem:
     who = f"program {coordinates(fault.program, launch.grid)}"
     info = next((tensor for tensor in launch.tensors if tensor.name == fault.tensor), None)
     element = index_text(info, fault.index) if info is not None else f"{fault.tensor}[{fault.index}]"
@@ -92,7 +92,7 @@ def _advice_on(fault: Fault, outputs: Container[str]) -> str:
     return ADVICE[fault.kind]
 
 
-def _other_op(fault: Fault, launch: Launch) -> str:
+def _other_op(fault: Fault, launch: TracedLaunch) -> str:
     """What the other program of a race does to the element: its statement may both load and store it."""
     writes = fault.op == "load" or fault.kind == "write_write_race"
     rows = (row for row in launch.accesses if row.site == fault.other_site and row.tensor != NO_TENSOR)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from warplens.kernel_lab.tracing.records import Launch, TensorInfo
+from warplens.kernel_lab.tracing.records import TensorInfo, TracedLaunch
 from warplens.puzzles.records import Case, Costs, Goal, Puzzle
 from warplens.puzzles.writers import Accesses
 
@@ -16,7 +16,7 @@ WAVE: Final = 8
 WORTH_TELLING: Final = 1.05
 
 
-def costs_of(puzzle: Puzzle, text: str, case: Case, launch: Launch) -> Costs:
+def costs_of(puzzle: Puzzle, text: str, case: Case, launch: TracedLaunch) -> Costs:
     """`text` names the case."""
     least = sum(tensor.numel() * tensor.element_size() for tensor in case.inputs.values())
     outputs = (case.arguments[name] for name in case.expected)
@@ -33,7 +33,7 @@ def costs_of(puzzle: Puzzle, text: str, case: Case, launch: Launch) -> Costs:
     return costs if puzzle.goal is None else _with_goal(costs, puzzle.goal, launch)
 
 
-def _with_goal(costs: Costs, goal: Goal, launch: Launch) -> Costs:
+def _with_goal(costs: Costs, goal: Goal, launch: TracedLaunch) -> Costs:
     from dataclasses import replace
 
     value, met, text = 0.0, False, ""
@@ -46,7 +46,7 @@ def _with_goal(costs: Costs, goal: Goal, launch: Launch) -> Costs:
     return replace(costs, goal=goal.words, goal_met=met, goal_value=text)
 
 
-def distinct_share_of_waves(launch: Launch, wave: int = WAVE) -> float:
+def distinct_share_of_waves(launch: TracedLaunch, wave: int = WAVE) -> float:
     """Of the bytes that `wave` programs with neighbouring ids load, the share that is not loaded by them before."""
     accesses = Accesses(launch)
     loaded = distinct = 0
@@ -61,7 +61,7 @@ def distinct_share_of_waves(launch: Launch, wave: int = WAVE) -> float:
     return distinct / loaded if loaded else 0.0
 
 
-def _read_again(launch: Launch) -> Iterator[str]:
+def _read_again(launch: TracedLaunch) -> Iterator[str]:
     """Which tensors are loaded more than once over, and whether by one program or by several."""
     accesses = Accesses(launch)
     for number, info in enumerate(launch.tensors):

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from warplens.kernel_lab.tracing.records import Launch
+from warplens.kernel_lab.tracing.records import TracedLaunch
 from warplens.puzzles.records import Spot
 from warplens.puzzles.writers import TracedAccess
 
 MOST_SPOTS: Final = 3
 
 
-def spots_of(accesses: Sequence[TracedAccess], launch: Launch) -> tuple[Spot, ...]:
+def spots_of(accesses: Sequence[TracedAccess], launch: TracedLaunch) -> tuple[Spot, ...]:
     """The last access first: what it left is what counts."""
     listed = [spot_of(launch, launch.program_ids(access.program), access.site) for access in reversed(accesses)]
     return tuple({(spot.line, spot.program): spot for spot in listed}.values())[:MOST_SPOTS]
 
 
-def spot_of(launch: Launch, program: Sequence[int], site: int) -> Spot:
+def spot_of(launch: TracedLaunch, program: Sequence[int], site: int) -> Spot:
     statement, text = launch.sites[site], f"program {coordinates(program, launch.grid)}"
     return Spot(text, number_of(program, launch.grid), statement.line, statement.statement)
 
 
-def program_text(number: int, launch: Launch) -> str:
+def program_text(number: int, launch: TracedLaunch) -> str:
     return f"program {coordinates(launch.program_ids(number), launch.grid)}"
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from warplens.kernel_lab.tracing.records import Events, Launch, TensorInfo
+from warplens.kernel_lab.tracing.records import Events, TensorInfo, TracedLaunch
 from warplens.model.kernel_scene import Ints
 
 Bools = npt.NDArray[np.bool_]
@@ -29,7 +29,7 @@ class TracedAccess:
 class Accesses:
     """The loads or the writes of a launch, tensor by tensor."""
 
-    def __init__(self, launch: Launch) -> None:
+    def __init__(self, launch: TracedLaunch) -> None:
         assert launch.events is not None
         self.launch = launch
         self._events: Events = launch.events
@@ -75,7 +75,7 @@ class Accesses:
         return flags
 
 
-def tensor_number(launch: Launch, name: str) -> int:
+def tensor_number(launch: TracedLaunch, name: str) -> int:
     return next(at for at, info in enumerate(launch.tensors) if info.name == name)
 
 

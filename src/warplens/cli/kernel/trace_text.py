@@ -13,7 +13,7 @@ from warplens.kernel_lab.tracing.records import MAY_BE_INTENDED, NO_TENSOR
 from warplens.units import format_bytes, format_count, format_flop, plural
 
 if TYPE_CHECKING:
-    from warplens.kernel_lab.tracing.records import AccessTotals, Fault, KernelTrace, Launch, Place
+    from warplens.kernel_lab.tracing.records import AccessTotals, Fault, KernelTrace, Place, TracedLaunch
 
 MOST_LAUNCHES = 12
 MOST_STATEMENTS = 14
@@ -42,12 +42,12 @@ def trace_lines(trace: KernelTrace, width: int, configs: Mapping[int, str] | Non
         yield f"\n{plural(count, 'fault')}: --table kernel_faults has all"
 
 
-def _likeness(launch: Launch) -> object:
+def _likeness(launch: TracedLaunch) -> object:
     return (launch.kernel, launch.grid, launch.loaded_bytes, launch.stored_bytes, launch.atomic_bytes, launch.flop,
             launch.traced_programs, [fault.message for fault in launch.faults])  # fmt: skip
 
 
-def _launch(launch: Launch, times: int, width: int, config: str | None) -> Iterator[str]:
+def _launch(launch: TracedLaunch, times: int, width: int, config: str | None) -> Iterator[str]:
     grid = " × ".join(map(str, launch.grid))
     often = f", {times} times alike" if times > 1 else ""
     traced = "" if launch.traced_programs == launch.programs else f", {format_count(launch.traced_programs)} traced"
@@ -67,7 +67,7 @@ def _launch(launch: Launch, times: int, width: int, config: str | None) -> Itera
     yield from _faults(launch, width)
 
 
-def _bytes(launch: Launch) -> str:
+def _bytes(launch: TracedLaunch) -> str:
     parts = [f"{format_bytes(size)} {name}" for name, size in
              (("loaded", launch.loaded_bytes), ("stored", launch.stored_bytes), ("by atomics", launch.atomic_bytes))
              if size]  # fmt: skip
@@ -83,7 +83,7 @@ def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g} %"
 
 
-def _statements(launch: Launch, width: int) -> Iterator[str]:
+def _statements(launch: TracedLaunch, width: int) -> Iterator[str]:
     calls = _calls(launch)
     for access in launch.accesses[:MOST_STATEMENTS]:
         site = launch.sites[access.site]
@@ -96,7 +96,7 @@ def _statements(launch: Launch, width: int) -> Iterator[str]:
         yield f"  … and {format_count(rest)} more: --table kernel_accesses_traced has all"
 
 
-def _calls(launch: Launch) -> dict[int, str]:
+def _calls(launch: TracedLaunch) -> dict[int, str]:
     """By site, from where it was called: for lines that occur more than once, in a function called more than once."""
     sites = {access.site: launch.sites[access.site] for access in launch.accesses}
     often = Counter((site.file, site.line) for site in sites.values())
@@ -118,7 +118,7 @@ def _work(access: AccessTotals) -> str:
     return format_bytes(access.true_bytes) if access.lanes else format_flop(access.flop)
 
 
-def _faults(launch: Launch, width: int) -> Iterator[str]:
+def _faults(launch: TracedLaunch, width: int) -> Iterator[str]:
     for fault in launch.faults:
         label, meant = ("note", "  (may be meant)") if fault.kind in MAY_BE_INTENDED else ("FAULT", "")
         yield f"  {label:<9} {fault.kind}  {_place(launch, fault)}{meant}"
@@ -126,7 +126,7 @@ def _faults(launch: Launch, width: int) -> Iterator[str]:
             yield from wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)
 
 
-def _place(launch: Launch, fault: Fault) -> str:
+def _place(launch: TracedLaunch, fault: Fault) -> str:
     site = launch.sites[fault.site]
     return f"{PurePath(site.file).name}:{site.line}"
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling import artefact_cache
 from warplens.kernel_lab.compiling.child import description, run_worker
-from warplens.kernel_lab.compiling.loading import OPTION_NAMES, TritonKernel
+from warplens.kernel_lab.compiling.loading import OPTION_NAMES, LoadedKernel
 from warplens.kernel_lab.compiling.records import (
     OUTCOME_FILE,
     CompileAnswer,
@@ -61,7 +61,7 @@ class CompileJob:
 class Artefacts:
     """All that came of one compilation. Texts by kind (`IR_KINDS`); empty where it failed."""
 
-    kernel: TritonKernel
+    kernel: LoadedKernel
     signature: Signature
     target: CompileTarget
     options: Mapping[str, int]
@@ -87,12 +87,12 @@ class Artefacts:
             return ()
 
 
-def compile_all(kernel: TritonKernel, jobs: Sequence[CompileJob], *, cache: bool = True) -> list[Artefacts]:
+def compile_all(kernel: LoadedKernel, jobs: Sequence[CompileJob], *, cache: bool = True) -> list[Artefacts]:
     """The same kernel compiled several times, in one child process: importing its file may take seconds."""
     return compile_many([(kernel, job) for job in jobs], cache=cache)
 
 
-def compile_many(requests: Sequence[tuple[TritonKernel, CompileJob]], *, cache: bool = True) -> list[Artefacts]:
+def compile_many(requests: Sequence[tuple[LoadedKernel, CompileJob]], *, cache: bool = True) -> list[Artefacts]:
     """Several kernels, in one child process."""
     for _, job in requests:
         _check(job)
@@ -115,8 +115,8 @@ def compile_many(requests: Sequence[tuple[TritonKernel, CompileJob]], *, cache: 
 
 
 def _shares(
-    requests: Mapping[int, tuple[TritonKernel, CompileJob]],
-) -> list[dict[int, tuple[TritonKernel, CompileJob]]]:
+    requests: Mapping[int, tuple[LoadedKernel, CompileJob]],
+) -> list[dict[int, tuple[LoadedKernel, CompileJob]]]:
     """The work of each child process: another one is worth its start from a few jobs on."""
     count = min(os.cpu_count() or 1, MOST_PROCESSES, len(requests) // JOBS_PER_PROCESS)
     listed = list(requests.items())
@@ -132,7 +132,7 @@ def _check(job: CompileJob) -> None:
         raise UsageError(f"num_warps is a power of two, not {warps}")
 
 
-def _key(kernel: TritonKernel, job: CompileJob, triton_version: str) -> str:
+def _key(kernel: LoadedKernel, job: CompileJob, triton_version: str) -> str:
     options = sorted(job.all_options().items())
     content = artefact_cache.file_hash(kernel.file)
     return artefact_cache.key(
@@ -143,7 +143,7 @@ def _key(kernel: TritonKernel, job: CompileJob, triton_version: str) -> str:
 AnswerFiles = tuple[CompileAnswer, dict[str, bytes]]
 
 
-def _compiled(requests: Mapping[int, tuple[TritonKernel, CompileJob]]) -> dict[int, AnswerFiles]:
+def _compiled(requests: Mapping[int, tuple[LoadedKernel, CompileJob]]) -> dict[int, AnswerFiles]:
     """Every job's result; after a crash the rest go on in a new process."""
     answers: dict[int, AnswerFiles] = {}
     while missing := {at: pair for at, pair in requests.items() if at not in answers}:
@@ -158,7 +158,7 @@ def _compiled(requests: Mapping[int, tuple[TritonKernel, CompileJob]]) -> dict[i
     return answers
 
 
-def _works(requests: Mapping[int, tuple[TritonKernel, CompileJob]], folder: Path) -> list[KernelWork]:
+def _works(requests: Mapping[int, tuple[LoadedKernel, CompileJob]], folder: Path) -> list[KernelWork]:
     groups: dict[tuple[Path, str], list[WorkerJob]] = {}
     for at, (kernel, job) in requests.items():
         groups.setdefault((kernel.file, kernel.name), []).append(_request(at, job))
@@ -205,7 +205,7 @@ def _crashed(folder: Path, ending: str, depends: dict[str, str]) -> AnswerFiles:
 
 
 def _from_files(
-    kernel: TritonKernel, job: CompileJob, outcome: CompileOutcome, files: Mapping[str, bytes], *, is_cached: bool
+    kernel: LoadedKernel, job: CompileJob, outcome: CompileOutcome, files: Mapping[str, bytes], *, is_cached: bool
 ) -> Artefacts:
     texts = {kind: files[kind].decode(errors="replace") for kind in IR_KINDS if kind in files}
     remarks = parse_remarks(files.get("compile.stderr", b"").decode(errors="replace"))

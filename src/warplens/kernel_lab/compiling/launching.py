@@ -17,7 +17,7 @@ from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling.child import environment
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE as GPU_NOTE
 from warplens.kernel_lab.compiling.gpu_stand_in import gpu_hint
-from warplens.kernel_lab.compiling.loading import SEPARATOR, TritonKernel, load_kernel
+from warplens.kernel_lab.compiling.loading import SEPARATOR, LoadedKernel, load_kernel
 from warplens.kernel_lab.compiling.records import (
     ScriptAnswer,
     ScriptFailure,
@@ -43,7 +43,7 @@ def ignore(message: str) -> None:
 class ScriptLaunch:
     """One way in which a script launches a kernel; `count` says how often, with equal signature, grid and options."""
 
-    kernel: TritonKernel
+    kernel: LoadedKernel
     signature: Signature
     grid: tuple[int, ...]
     options: tuple[tuple[str, int], ...]

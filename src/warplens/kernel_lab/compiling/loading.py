@@ -30,7 +30,7 @@ _WRAPPERS: Final = ("jit", "autotune", "heuristics")
 
 
 @dataclass(frozen=True)
-class TritonKernel:
+class LoadedKernel:
     """A kernel of a file. `configs` is None until the file has been imported; see `with_configs`."""
 
     file: Path
@@ -55,12 +55,12 @@ class TritonKernel:
         signature = parse(text, self.parameter_names, self.constexpr_names, defaults)
         return signature.with_constants(dict(config.constants)) if config else signature
 
-    def with_configs(self) -> TritonKernel:
+    def with_configs(self) -> LoadedKernel:
         """This kernel with the configs of its `autotune`, for which the file is imported in a child process."""
         return self if self.configs is not None else _from_import(self.file, self.name)
 
 
-def load_kernel(text: str) -> TritonKernel:
+def load_kernel(text: str) -> LoadedKernel:
     """The kernel that `FILE.py::name` names; `FILE.py` alone will do where it has one kernel only."""
     path, _, name = text.partition(SEPARATOR)
     file = Path(path).resolve()
@@ -97,7 +97,7 @@ def parse_config(text: str) -> Config:
     return Config(tuple(constants), tuple(options))
 
 
-def _kernels_in(file: Path) -> dict[str, TritonKernel]:
+def _kernels_in(file: Path) -> dict[str, LoadedKernel]:
     """The kernels that the file's text shows: functions under `@triton.jit` and its wrappers alone."""
     try:
         tree = ast.parse(file.read_bytes())
@@ -117,14 +117,14 @@ def _decorator_name(node: ast.expr) -> str:
     return called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
 
 
-def _from_tree(file: Path, node: ast.FunctionDef) -> TritonKernel:
+def _from_tree(file: Path, node: ast.FunctionDef) -> LoadedKernel:
     arguments = [*node.args.posonlyargs, *node.args.args]
     defaults = [None] * (len(arguments) - len(node.args.defaults)) + list(node.args.defaults)
     pairs = [*zip(arguments, defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
     parameters = tuple(_parameter(argument, default) for argument, default in pairs)
     wrappers = [_decorator_name(decorator) for decorator in node.decorator_list]
     tuned = "autotune" in wrappers
-    return TritonKernel(file, node.name, parameters, node.lineno, None if len(wrappers) > 1 else (), is_autotuned=tuned)
+    return LoadedKernel(file, node.name, parameters, node.lineno, None if len(wrappers) > 1 else (), is_autotuned=tuned)
 
 
 def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
@@ -137,10 +137,10 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
     return Parameter(argument.arg, is_constexpr, plain, value if plain else None)
 
 
-def _from_import(file: Path, name: str, hint: str | None = None) -> TritonKernel:
+def _from_import(file: Path, name: str, hint: str | None = None) -> LoadedKernel:
     described = kernel_description(file, name, hint)
     is_autotuned = bool(described.configs)
     parameters = described.parameters or ()
-    return TritonKernel(
+    return LoadedKernel(
         file, name, parameters, described.first_line, described.configs, described.heuristics, is_autotuned
     )

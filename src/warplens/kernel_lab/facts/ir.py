@@ -53,7 +53,7 @@ class Operation:
 
 
 @dataclass
-class _Region:
+class _IrRegion:
     operation: str
     position: int
     results: tuple[str, ...]
@@ -118,7 +118,7 @@ class Module:
         return written
 
     def _read(self, lines: list[str]) -> Iterator[Operation]:
-        regions: list[_Region] = []
+        regions: list[_IrRegion] = []
         for position, line in enumerate(lines):
             stripped = line.strip()
             if match := _LAYOUT.match(line):
@@ -146,7 +146,7 @@ class Module:
             self._flow(operation, regions, bindings)
             if has_region:
                 carried = tuple(inner for inner, _ in bindings)
-                regions.append(_Region(operation.name, position, operation.results, carried))
+                regions.append(_IrRegion(operation.name, position, operation.results, carried))
 
     def _bindings(self, operation: Operation) -> list[tuple[str, str]]:
         """The values that a loop carries, each with what it begins as."""
@@ -156,7 +156,7 @@ class Module:
             self._scopes.define(name)
         return [(self._scopes.define(inner), initial) for (inner, _), initial in zip(pairs, outside, strict=True)]
 
-    def _close(self, line: str, regions: list[_Region]) -> None:
+    def _close(self, line: str, regions: list[_IrRegion]) -> None:
         self._scopes.leave()
         if line.endswith("{") or not regions:
             self._scopes.enter()  # `} else {` and `} do {` stay inside the same operation
@@ -166,7 +166,7 @@ class Module:
         if region.operation in LOOPS and match:
             self._loop_locations[region.position] = self.locations.frames(match["loc"])
 
-    def _operation(self, line: str, position: int, regions: list[_Region]) -> Operation | None:
+    def _operation(self, line: str, position: int, regions: list[_IrRegion]) -> Operation | None:
         location = _LOC.search(line)
         body = line[: location.start()] if location else line
         match = _OPERATION.match(body)
@@ -191,7 +191,7 @@ class Module:
             if "tt.divisibility" in attributes:
                 self.divisible.add(own)
 
-    def _flow(self, operation: Operation, regions: list[_Region], bindings: list[tuple[str, str]]) -> None:
+    def _flow(self, operation: Operation, regions: list[_IrRegion], bindings: list[tuple[str, str]]) -> None:
         for result in operation.results:
             self.producers[result] = operation.name
         if operation.name in LOOPS:

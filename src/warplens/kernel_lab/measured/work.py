@@ -12,7 +12,7 @@ from warplens.kernel_lab.measured.match import whole_grid
 from warplens.model.measured import MeasuredKernel
 
 if TYPE_CHECKING:
-    from warplens.kernel_lab.tracing.records import KernelTrace, Launch
+    from warplens.kernel_lab.tracing.records import KernelTrace, TracedLaunch
 
 _ELEMENTS: Final = {
     # element of a matrix product, as the compiler names it: the type that the card's rates are listed by
@@ -95,7 +95,7 @@ def traced_work(
     return _mean(facts, same), unsaid
 
 
-def _mean(facts: KernelFacts, launches: Sequence[Launch]) -> LaunchWork:
+def _mean(facts: KernelFacts, launches: Sequence[TracedLaunch]) -> LaunchWork:
     count = len(launches)
     dots = sum(launch.dot_flop for launch in launches) / count
     others = sum(launch.flop - launch.dot_flop for launch in launches) / count
@@ -109,7 +109,7 @@ def _mean(facts: KernelFacts, launches: Sequence[Launch]) -> LaunchWork:
     return LaunchWork(tuple(flop), moved, source)
 
 
-def _same_constants(facts: KernelFacts, launch: Launch) -> bool:
+def _same_constants(facts: KernelFacts, launch: TracedLaunch) -> bool:
     traced = dict(launch.constants)
     return all(traced.get(name, str(value)) == str(value) for name, value in facts.constants)
 

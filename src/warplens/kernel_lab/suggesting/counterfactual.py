@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from warplens.kernel_lab.comparing import FactDifference, differences
 from warplens.kernel_lab.compiling.compiling import CompileJob, compile_all
-from warplens.kernel_lab.compiling.loading import TritonKernel
+from warplens.kernel_lab.compiling.loading import LoadedKernel
 from warplens.kernel_lab.compiling.signature import DIVISOR, Signature
 from warplens.kernel_lab.compiling.targets import CompileTarget
 from warplens.kernel_lab.facts import extract
@@ -43,7 +43,7 @@ Recompile = Callable[[Sequence[Change]], Sequence[KernelFacts]]
 
 
 def recompiler(
-    kernel: TritonKernel, signature: Signature, target: CompileTarget, options: dict[str, int], *, cache: bool = True
+    kernel: LoadedKernel, signature: Signature, target: CompileTarget, options: dict[str, int], *, cache: bool = True
 ) -> Recompile:
     """A function that compiles the kernel with each of several changes, in one child process."""
 

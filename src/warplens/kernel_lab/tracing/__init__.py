@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from warplens.kernel_lab.tracing.file import load, save
 from warplens.kernel_lab.tracing.interpreter.routing import load_interpreter
-from warplens.kernel_lab.tracing.records import KernelTrace, Launch
+from warplens.kernel_lab.tracing.records import KernelTrace, TracedLaunch
 from warplens.kernel_lab.tracing.tables import TABLES
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.watching.faults import KernelFault, statement_at, verb
@@ -17,9 +17,9 @@ __all__ = [
     "TABLES",
     "KernelFault",
     "KernelTrace",
-    "Launch",
     "ProgramDebugger",
     "TracedKernel",
+    "TracedLaunch",
     "Tracing",
     "load",
     "load_interpreter",

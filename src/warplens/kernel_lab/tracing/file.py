@@ -20,7 +20,7 @@ import numpy as np
 
 from warplens.errors import FormatError
 from warplens.files import whole_file
-from warplens.kernel_lab.tracing.records import NO_TENSOR, Array, Events, KernelTrace, Launch
+from warplens.kernel_lab.tracing.records import NO_TENSOR, Array, Events, KernelTrace, TracedLaunch
 
 FORMAT: Final = "warplens kernel trace"
 VERSION: Final = 1
@@ -144,7 +144,7 @@ def _narrowed(value: Array) -> Array:
     return value.astype(np.promote_types(np.min_scalar_type(low), np.min_scalar_type(high)))
 
 
-def _check(launch: Launch) -> None:
+def _check(launch: TracedLaunch) -> None:
     """Numbers that point at something must point inside it."""
     sites, tensors = len(launch.sites), len(launch.tensors)
     for pattern in launch.patterns:
@@ -164,7 +164,7 @@ def _check(launch: Launch) -> None:
         _check_events(launch, launch.events)
 
 
-def _check_events(launch: Launch, events: Events) -> None:
+def _check_events(launch: TracedLaunch, events: Events) -> None:
     limits = {
         "program": (launch.programs, 0),
         "op": (len(events.ops), 0),

@@ -1,4 +1,4 @@
-"""What a trace of Triton kernels holds: frozen records, one `Launch` per launch, kept apart.
+"""What a trace of Triton kernels holds: frozen records, one `TracedLaunch` per launch, kept apart.
 
 FLOPs, as counted here
     dot          2 × M × N × K per matrix product, whatever the element type (scaled products too).
@@ -66,7 +66,7 @@ class KeptValues:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launch(LaunchRecord):
+class TracedLaunch(LaunchRecord):
     """One launch: what every traced program did."""
 
     called_from: tuple[Place, ...]
@@ -164,12 +164,12 @@ class KernelTrace:
     triton: str
     seed: int
     sample: float | None
-    launches: tuple[Launch, ...]
+    launches: tuple[TracedLaunch, ...]
 
     def __repr__(self) -> str:
         """One line: all records of a run would fill screens."""
         return f"<KernelTrace of {len(self.launches)} launches, {len(self.faults)} faults>"
 
     @property
-    def faults(self) -> tuple[tuple[Launch, Fault], ...]:
+    def faults(self) -> tuple[tuple[TracedLaunch, Fault], ...]:
         return tuple((launch, fault) for launch in self.launches for fault in launch.faults)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.tracing.records import FAULT_KINDS, NO_TENSOR, Array, Events, KernelTrace, Launch
+from warplens.kernel_lab.tracing.records import FAULT_KINDS, NO_TENSOR, Array, Events, KernelTrace, TracedLaunch
 from warplens.kernel_lab.tracing.watching.operands import operands_of
 from warplens.kernel_lab.tracing.watching.source_text import sources_of
 from warplens.kernel_lab.tracing.watching.values import decoded
@@ -64,7 +64,7 @@ def _sampling(trace: KernelTrace) -> str:
     return f"a sample: {amount} of each launch, chosen by seed {trace.seed}"
 
 
-def _launch(launch: Launch, room: _Room) -> SceneLaunch:
+def _launch(launch: TracedLaunch, room: _Room) -> SceneLaunch:
     sources, missing = sources_of(launch)
     written = {row.tensor for row in launch.accesses if row.op != "load"}
     changed = {launch.tensors[at].storage for at in written if at != NO_TENSOR}
@@ -95,12 +95,12 @@ def _launch(launch: Launch, room: _Room) -> SceneLaunch:
     )
 
 
-def _operands(launch: Launch) -> tuple[tuple[tuple[int, ...], ...], ...]:
+def _operands(launch: TracedLaunch) -> tuple[tuple[tuple[int, ...], ...], ...]:
     loading = [row.site for row in launch.accesses if row.op == "load"]
     return tuple(operands_of(launch.sites, loading))
 
 
-def _tensors(launch: Launch, changed: set[int], room: _Room) -> Iterator[SceneTensor]:
+def _tensors(launch: TracedLaunch, changed: set[int], room: _Room) -> Iterator[SceneTensor]:
     for number, info in enumerate(launch.tensors):
         written = info.storage in changed
         before = _values_that_fit(launch.values.before, number, info.dtype, room) if launch.values else None
@@ -121,7 +121,7 @@ def _values_that_fit(arrays: tuple[Array, ...], number: int, dtype: str, room: _
     return decoded(arrays[number], dtype).reshape(-1)
 
 
-def _events(launch: Launch, tensors: tuple[SceneTensor, ...], room: _Room) -> SceneEvents | None:
+def _events(launch: TracedLaunch, tensors: tuple[SceneTensor, ...], room: _Room) -> SceneEvents | None:
     events = launch.events
     if events is None:
         return None
@@ -137,7 +137,7 @@ def _events(launch: Launch, tensors: tuple[SceneTensor, ...], room: _Room) -> Sc
 
 
 def _values(
-    launch: Launch, events: Events, tensors: tuple[SceneTensor, ...], room: _Room
+    launch: TracedLaunch, events: Events, tensors: tuple[SceneTensor, ...], room: _Room
 ) -> tuple[Ints, tuple[Numbers, ...]]:
     """Values of single operations, program by program until the page is full.
 

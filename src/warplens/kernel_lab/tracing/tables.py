@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from warplens.kernel_lab.tracing.records import FAULT_KINDS, NO_TENSOR, Fault, KernelTrace, Launch
+from warplens.kernel_lab.tracing.records import FAULT_KINDS, NO_TENSOR, Fault, KernelTrace, TracedLaunch
 from warplens.model.table import Column, Table
 
 LAUNCH: Final = Column("launch", "its number, in the order of the run", "", pl.Int64)
@@ -137,7 +137,7 @@ def _notes(trace: KernelTrace) -> list[str]:
     return [f"{len(sampled)} launches were sampled (seed {trace.seed}): their numbers are of the traced programs only"]
 
 
-def _launch_row(launch: Launch) -> dict[str, Any]:
+def _launch_row(launch: TracedLaunch) -> dict[str, Any]:
     own = {"launch", "grid", "faults", "called_from"}
     row = {column.name: getattr(launch, column.name) for column in LAUNCH_COLUMNS if column.name not in own}
     file, line, _ = launch.called_from[-1] if launch.called_from else ("", 0, "")
@@ -145,7 +145,7 @@ def _launch_row(launch: Launch) -> dict[str, Any]:
     return {"launch": launch.index, "grid": grid, "faults": len(launch.faults), "called_from": f"{file}:{line}", **row}
 
 
-def _access_rows(launch: Launch) -> list[dict[str, Any]]:
+def _access_rows(launch: TracedLaunch) -> list[dict[str, Any]]:
     rows = []
     for access in launch.accesses:
         site = launch.sites[access.site]
@@ -177,7 +177,7 @@ def _access_rows(launch: Launch) -> list[dict[str, Any]]:
     return rows
 
 
-def _tensor_rows(launch: Launch) -> list[dict[str, Any]]:
+def _tensor_rows(launch: TracedLaunch) -> list[dict[str, Any]]:
     rows = []
     for reuse in launch.reuse:
         members = {at for at, info in enumerate(launch.tensors) if info.name in reuse.tensors}
@@ -201,7 +201,7 @@ def _tensor_rows(launch: Launch) -> list[dict[str, Any]]:
     return rows
 
 
-def _fault_row(launch: Launch, fault: Fault) -> dict[str, Any]:
+def _fault_row(launch: TracedLaunch, fault: Fault) -> dict[str, Any]:
     site = launch.sites[fault.site]
     other = None if fault.other_site is None else launch.sites[fault.other_site].line
     return {

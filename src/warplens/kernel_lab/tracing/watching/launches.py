@@ -15,7 +15,7 @@ import numpy as np
 
 from warplens.kernel_lab.tracing.interpreter.routing import one_launch
 from warplens.kernel_lab.tracing.interpreter.taps import TAG, Taps
-from warplens.kernel_lab.tracing.records import Array, KeptValues, Launch
+from warplens.kernel_lab.tracing.records import Array, KeptValues, TracedLaunch
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.watching.faults import KernelFault, program_text, statement_at
 from warplens.kernel_lab.tracing.watching.recorder import Recorder, RecordingOptions
@@ -41,7 +41,7 @@ class LaunchTrace:
         self.index = index
         self.undefined = undefined
         self.debugger = debugger
-        self.launch: Launch | None = None
+        self.launch: TracedLaunch | None = None
         self.program: tuple[int, int, int] | None = None
         self.before: tuple[Array, ...] = ()
         self._numbers: dict[int, int] = {}
@@ -162,11 +162,11 @@ class LaunchTrace:
             return ()
         return tuple(_bits(tensor) for tensor in self.recorder.memory.host_tensors)
 
-    def _finish(self, path: Any) -> Launch:
+    def _finish(self, path: Any) -> TracedLaunch:
         recorder, code = self.recorder, self.kernel.__code__
         keep = self.options.mode == "record"
         values = KeptValues(tuple(recorder.values), self.before, self._tensor_values()) if self.options.values else None
-        return Launch(
+        return TracedLaunch(
             index=self.index,
             kernel=self.kernel.__name__,
             file=code.co_filename,

@@ -38,7 +38,7 @@ class Cells:
     offsets: Ints | None
 
 
-class Block:
+class LaneBlock:
     """One pattern under one mask."""
 
     def __init__(self, pattern: Pattern, mask: Mask) -> None:
@@ -80,10 +80,10 @@ class Book:
         self._pattern_ids: dict[Any, int] = {}
         self._mask_ids: dict[tuple[tuple[int, ...], bytes], int] = {}
         self._grids: dict[Any, npt.NDArray[np.uint64]] = {}
-        self._blocks: dict[tuple[int, int], Block] = {}
+        self._blocks: dict[tuple[int, int], LaneBlock] = {}
         self._last_mask: tuple[Bools | None, tuple[Mask, int]] = (None, (Mask((), 0), -1))
 
-    def block(self, pointers: npt.NDArray[np.uint64], mask: Bools, itemsize: int) -> tuple[Block, int, int]:
+    def block(self, pointers: npt.NDArray[np.uint64], mask: Bools, itemsize: int) -> tuple[LaneBlock, int, int]:
         """The block that describes these pointers, and the numbers of its pattern and mask (-1: not kept)."""
         pattern, pattern_id = self._pattern(pointers, itemsize)
         # One mask often serves several accesses in a row, as the same object.
@@ -91,11 +91,11 @@ class Book:
             self._last_mask = (mask, self._mask(mask))
         described, mask_id = self._last_mask[1]
         if pattern_id < 0 or mask_id < 0:
-            return Block(pattern, described), pattern_id, mask_id
+            return LaneBlock(pattern, described), pattern_id, mask_id
         key = (pattern_id, mask_id)
         block = self._blocks.get(key)
         if block is None:
-            block = self._blocks[key] = Block(pattern, described)
+            block = self._blocks[key] = LaneBlock(pattern, described)
         return block, pattern_id, mask_id
 
     def _pattern(self, pointers: npt.NDArray[np.uint64], itemsize: int) -> tuple[Pattern, int]:

@@ -24,7 +24,7 @@ from warplens.kernel_lab.tracing.watching.faults import (
 )
 from warplens.kernel_lab.tracing.watching.memory import Memory, TensorStorage
 from warplens.kernel_lab.tracing.watching.orders import NO_ORDER, Orders
-from warplens.kernel_lab.tracing.watching.patterns import Block, Book
+from warplens.kernel_lab.tracing.watching.patterns import Book, LaneBlock
 from warplens.kernel_lab.tracing.watching.sectors import Waiting
 from warplens.kernel_lab.tracing.watching.shadow import Area, Conflict
 from warplens.kernel_lab.tracing.watching.sites import Sites
@@ -194,7 +194,7 @@ class Recorder:
         program, op, site, tensor, base, pattern, mask, shape = (np.ascontiguousarray(column) for column in columns)
         return Events(tuple(self._ops), tuple(self._shapes), program, op, site, tensor, base, pattern, mask, shape)
 
-    def _count(self, key: tuple[int, str, int], block: Block, sectors: tuple[int, int], flop_per_lane: int) -> None:
+    def _count(self, key: tuple[int, str, int], block: LaneBlock, sectors: tuple[int, int], flop_per_lane: int) -> None:
         lanes, active, itemsize = block.lanes, block.mask.active, block.pattern.itemsize
         row = self._totals.setdefault(key, [0] * FIELDS_OF_TOTALS)
         row[0] += 1
@@ -207,7 +207,7 @@ class Recorder:
         row[7] += active * flop_per_lane
 
     def _sectors(
-        self, key: tuple[int, str, int], block: Block, pointers: Pointers, mask: Bools, start: int
+        self, key: tuple[int, str, int], block: LaneBlock, pointers: Pointers, mask: Bools, start: int
     ) -> tuple[int, int]:
         """Counted from the storage's start, because on a GPU every allocation begins on a sector."""
         if block.pattern.strides is not None:
@@ -253,7 +253,7 @@ class Recorder:
         return safe
 
     def _mark(
-        self, site: int, op: str, tensor: int, storage: TensorStorage, block: Block, first: int, itemsize: int
+        self, site: int, op: str, tensor: int, storage: TensorStorage, block: LaneBlock, first: int, itemsize: int
     ) -> None:
         shadow = storage.shadow
         area = Area(block.cells, (first - storage.start) // storage.unit, itemsize // storage.unit)
@@ -298,7 +298,7 @@ class Recorder:
         if stop or self.options.stop_at_fault:
             raise KernelFault(fault, self.sites.site(fault.site))
 
-    def _remember_lock(self, block: Block, first: int, orders: Orders) -> None:
+    def _remember_lock(self, block: LaneBlock, first: int, orders: Orders) -> None:
         """Atomics on a few addresses may be a lock or a counter that orders programs; relaxed ones order nothing."""
         if orders is NO_ORDER or block.mask.active > MOST_LANES_OF_A_LOCK:
             return

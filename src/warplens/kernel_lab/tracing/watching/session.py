@@ -18,7 +18,7 @@ from warplens.kernel_lab.compiling.changing import changed
 from warplens.kernel_lab.tracing.interpreter.libdevice import libdevice_runs
 from warplens.kernel_lab.tracing.interpreter.repairs import without_gluon
 from warplens.kernel_lab.tracing.interpreter.routing import interpreting, load_interpreter
-from warplens.kernel_lab.tracing.records import Fault, KernelTrace, Launch, Mode
+from warplens.kernel_lab.tracing.records import Fault, KernelTrace, Mode, TracedLaunch
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.watching.launches import LaunchTrace
 from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
@@ -33,7 +33,7 @@ class Tracing:
     def __init__(self, options: RecordingOptions, triton: str) -> None:
         self._options = options
         self._triton = triton
-        self._launches: list[Launch] = []
+        self._launches: list[TracedLaunch] = []
         self._running: LaunchTrace | None = None
         self.configs: dict[int, str] = {}
         """By the launch's number: the config that it ran with, where an autotuner had several."""
@@ -44,11 +44,11 @@ class Tracing:
         return KernelTrace(options.mode, self._triton, options.seed, options.sample, tuple(self._launches))
 
     @property
-    def launches(self) -> tuple[Launch, ...]:
+    def launches(self) -> tuple[TracedLaunch, ...]:
         return tuple(self._launches)
 
     @property
-    def faults(self) -> tuple[tuple[Launch, Fault], ...]:
+    def faults(self) -> tuple[tuple[TracedLaunch, Fault], ...]:
         return self.trace.faults
 
     @property
@@ -59,7 +59,7 @@ class Tracing:
     def begin(self, launch: LaunchTrace) -> None:
         self._running = launch
 
-    def add(self, launch: Launch) -> None:
+    def add(self, launch: TracedLaunch) -> None:
         self._launches.append(launch)
 
 

@@ -6,13 +6,13 @@ import ast
 from collections.abc import Sequence
 from pathlib import Path
 
-from warplens.kernel_lab.tracing.records import Launch, Site
+from warplens.kernel_lab.tracing.records import Site, TracedLaunch
 from warplens.model.kernel_scene import SceneSource
 
 MOST_SOURCE_BYTES = 4 << 20
 
 
-def sources_of(launch: Launch) -> tuple[tuple[SceneSource, ...], tuple[str, ...]]:
+def sources_of(launch: TracedLaunch) -> tuple[tuple[SceneSource, ...], tuple[str, ...]]:
     """The functions that the launch went through, the kernel first, and notes on what is missing."""
     files = dict.fromkeys([launch.file, *(site.file for site in launch.sites)])
     sources: list[SceneSource] = []
