@@ -23,6 +23,7 @@ vector_add.launch(*vector_add.inputs())
 """
 
 
+FAULTY = "from kernels import planted_race\nplanted_race.launch_sum()\n"
 HASH = """
 import torch, triton
 import triton.language as tl
@@ -35,7 +36,7 @@ print("hashed")
 """
 
 
-def test_a_check_tells_what_an_undivided_size_costs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_check_shows_what_an_undivided_size_costs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     assert (
         main(["kernel", "check", ADD, "--signature", "*fp32:16, *fp32:16, *fp32:16, i32:16, 1024", "-o", str(good)])
@@ -53,7 +54,7 @@ def test_a_check_tells_what_an_undivided_size_costs(capsys: pytest.CaptureFixtur
     assert "regression" in capsys.readouterr().out
     assert main(["kernel", "diff", str(bad), str(good), "--json"]) == 0
     capsys.readouterr()
-    # A second kernel, whose config was changed, is compared too; one that is gone is no pass.
+    # A second kernel, whose config was changed, is compared too; one that is missing fails.
     for path, config in ((good, "BLOCK=1"), (bad, "BLOCK=2")):
         content = json.loads(path.read_text())
         first = json.loads(good.read_text())["facts"][0]
@@ -78,13 +79,13 @@ def test_a_trace_counts_the_bytes_of_a_script(capsys: pytest.CaptureFixture[str]
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_an_overflow_may_be_meant_and_what_a_script_prints_is_no_json(
+def test_an_overflow_may_be_intended_and_what_a_script_prints_is_not_json(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     script = tmp_path / "hash.py"
     script.write_text(HASH)
     assert main(["kernel", "trace", str(script)]) == 0
-    assert "note      integer_overflow  hash.py:7  (may be meant)" in capsys.readouterr().out
+    assert "note      integer_overflow  hash.py:7  (may be intended)" in capsys.readouterr().out
     assert main(["kernel", "trace", "--json", str(script)]) == 0
     assert json.loads(capsys.readouterr().out)[0]["faults"] == 1
     assert main(["kernel", "trace", "--count", "-o", str(tmp_path / "x.html"), str(script)]) == 2
@@ -136,6 +137,32 @@ def test_a_profile_puts_times_beside_the_facts(capsys: pytest.CaptureFixture[str
     assert "WK109" in shown and "4 blocks on H200" in shown and "(≤ 40.00 µs at stake)" in shown
     [row] = csv.DictReader((tmp_path / "t" / "kernel_measured.csv").read_text().splitlines())
     assert (row["count"], row["bytes"], row["flop"]) == ("10", "12000.0", "1024.0")
+
+
+def shown(arguments: list[str], columns: int, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        main(["kernel", *arguments])
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("verb", ["check", "trace"])
+def test_narrow_terminals_get_every_word_of_wide_ones(
+    verb: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    script, trace = tmp_path / "add.py", tmp_path / "add.wkt"
+    script.write_text(SCRIPT.format(folder=str(ROOT / "tests")) + FAULTY)
+    if verb == "trace":
+        shown(["trace", str(script), "-o", str(trace)], 200, capsys)
+        arguments = ["trace", str(trace)]
+    else:
+        arguments = ["check", str(script), "--profile", str(sampled_profile(tmp_path / "add.hatchet"))]
+    wide = shown(arguments, 200, capsys)
+    assert not any("…" in line for line in wide)
+    for columns in (60, 80):
+        narrow = shown(arguments, columns, capsys)
+        assert max(map(len, narrow)) <= columns
+        assert " ".join(narrow).split() == " ".join(wide).split()
 
 
 @pytest.mark.parametrize(

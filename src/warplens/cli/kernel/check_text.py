@@ -27,15 +27,15 @@ def check_lines(result: CheckResult, width: int) -> Iterator[str]:
     for number, check in enumerate(result.checks):
         if number:
             yield ""
-        yield from _check(check, width, tells_grid=compiled.count(check.facts) > 1 or len(check.grids) > 1)
+        yield from _check(check, width, with_grid=compiled.count(check.facts) > 1 or len(check.grids) > 1)
     for note in result.notes:
         yield f"note: {note}"
 
 
-def _check(check: KernelCheck, width: int, *, tells_grid: bool) -> Iterator[str]:
+def _check(check: KernelCheck, width: int, *, with_grid: bool) -> Iterator[str]:
     facts = check.facts
     times = "once" if check.launches == 1 else f"{check.launches} times"
-    often = f", launched {times}{_grids(check) if tells_grid else ''}" if check.launches else ""
+    often = f", launched {times}{_grids(check) if with_grid else ''}" if check.launches else ""
     yield f"{facts.kernel} on {facts.target}, {facts.config or 'defaults'}{often}"
     yield f"  ({facts.signature}; Triton {facts.triton_version})"
     if not facts.is_compiled:
@@ -78,10 +78,10 @@ def _suggestion(group: list[tuple[Suggestion, float | None]], width: int) -> Ite
     stake = f"  (≤ {format_us(stakes[0] if len(set(stakes)) == 1 else sum(stakes))} at stake)" if stakes else ""
     yield f"  {first.code}  {first.title}{at}{stake}"
     for text in (*dict.fromkeys(suggestion.evidence for suggestion, _ in group), f"→ {first.advice}"):
-        yield from (INDENT + line for line in wrap(text, max(40, width - len(INDENT))))
+        yield from (INDENT + line for line in wrap(text, max(40, width - len(INDENT)), break_on_hyphens=False))
     if first.counterfactual is not None:
         moved = f"compiled with {first.counterfactual.change}: {effect(first) or 'no measure moves'}"
-        yield from (INDENT + line for line in wrap(moved, max(40, width - len(INDENT))))
+        yield from (INDENT + line for line in wrap(moved, max(40, width - len(INDENT)), break_on_hyphens=False))
 
 
 def _measured(check: KernelCheck, measured: KernelMeasurements, width: int) -> Iterator[str]:
@@ -94,7 +94,9 @@ def _measured(check: KernelCheck, measured: KernelMeasurements, width: int) -> I
     yield from _limits(measured)
     yield from _waits(check, measured, width)
     for note in measured.notes:
-        yield from wrap(note, width - 2, initial_indent="note        ", subsequent_indent=" " * 12)
+        yield from wrap(
+            note, width - 2, initial_indent="note        ", subsequent_indent=" " * 12, break_on_hyphens=False
+        )
 
 
 def _limits(measured: KernelMeasurements) -> Iterator[str]:
@@ -134,15 +136,13 @@ def _waits(check: KernelCheck, measured: KernelMeasurements, width: int) -> Iter
         where = f"{position[0]}:{position[1]}" if line.line else "(no line)"
         yield f"  {share:5.1f} %   {where}  {stalls_text(line, 2)}"
         if position in code:
-            yield _cut(f"            {code[position]}", width - 2)
+            yield from wrap(
+                code[position], width - 2, initial_indent=" " * 12, subsequent_indent=" " * 12, break_on_hyphens=False
+            )
 
 
 def _launches(count: int) -> str:
     return "1 launch" if count == 1 else f"{format_count(count)} launches"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(1, width - 1)] + "…"
 
 
 def _facts(facts: KernelFacts) -> Iterator[str]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_LAUNCHES = 12
 MOST_STATEMENTS = 14
+LEAST_STATEMENT = 48
+"""Columns; with fewer, a statement that must be cut has its own lines."""
 INDENT = "      "
 
 
@@ -36,10 +38,12 @@ def trace_lines(trace: KernelTrace, width: int, configs: Mapping[int, str] | Non
         yield from _launch(group[0], len(group), width, chosen.get(group[0].index))
     if len(groups) > MOST_LAUNCHES:
         rest = sum(map(len, groups[MOST_LAUNCHES:]))
-        yield f"\n… and {format_count(rest)} more launches: --table kernel_launches has all"
+        yield ""
+        yield f"… and {format_count(rest)} more launches: --table kernel_launches has all"
     count = sum(fault.kind not in MAY_BE_INTENDED for launch in trace.launches for fault in launch.faults)
     if count:
-        yield f"\n{plural(count, 'fault')}: --table kernel_faults has all"
+        yield ""
+        yield f"{plural(count, 'fault')}: --table kernel_faults has all"
 
 
 def _likeness(launch: TracedLaunch) -> object:
@@ -90,10 +94,19 @@ def _statements(launch: TracedLaunch, width: int) -> Iterator[str]:
         tensor = launch.tensors[access.tensor].name if access.tensor != NO_TENSOR else ""
         where = f"line {site.line}" if site.file == launch.file else f"{PurePath(site.file).name}:{site.line}"
         head = f"  {where:<9} {access.op:<11} {tensor:<12} {_work(access):>11}  "
-        yield _cut(head + calls.get(access.site, "") + " ".join(site.statement.split()), width)
+        yield from _with_statement(head, calls.get(access.site, "") + " ".join(site.statement.split()), width)
     rest = len(launch.accesses) - MOST_STATEMENTS
     if rest > 0:
         yield f"  … and {format_count(rest)} more: --table kernel_accesses_traced has all"
+
+
+def _with_statement(head: str, statement: str, width: int) -> Iterator[str]:
+    """In one line where there is room to read the statement, else below the figures."""
+    if len(head + statement) <= width or width - len(head) >= LEAST_STATEMENT:
+        yield _cut(head + statement, width)
+    else:
+        yield head.rstrip()
+        yield from wrap(statement, width, initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False)
 
 
 def _calls(launch: TracedLaunch) -> dict[int, str]:
@@ -120,10 +133,10 @@ def _work(access: AccessTotals) -> str:
 
 def _faults(launch: TracedLaunch, width: int) -> Iterator[str]:
     for fault in launch.faults:
-        label, meant = ("note", "  (may be meant)") if fault.kind in MAY_BE_INTENDED else ("FAULT", "")
-        yield f"  {label:<9} {fault.kind}  {_place(launch, fault)}{meant}"
+        label, remark = ("note", "  (may be intended)") if fault.kind in MAY_BE_INTENDED else ("FAULT", "")
+        yield f"  {label:<9} {fault.kind}  {_place(launch, fault)}{remark}"
         for text in (fault.message, f"in: {' '.join(launch.sites[fault.site].statement.split())}"):
-            yield from wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT)
+            yield from wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False)
 
 
 def _place(launch: TracedLaunch, fault: Fault) -> str:
