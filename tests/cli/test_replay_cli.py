@@ -62,7 +62,7 @@ def test_a_plan_runs_on_a_cpu_and_its_result_is_shown(capsys: pytest.CaptureFixt
     nodes = str(MLP).replace(".json", ".et.json")
     assert main(["replay", "plan", str(MLP), "--execution-trace", nodes, "-o", str(plan), "--cover", "0.9"]) == 0
     command = [sys.executable, "-m", "warplens", "replay", "run", str(plan), "-o", str(result), "--device", "cpu",
-               "--units", ",".join(small_units(plan, 4))]  # fmt: skip
+               "--units", ",".join(small_units(plan, 4)), "--unit-timeout", str(HANG_SECONDS)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     found = result_file.load(result)

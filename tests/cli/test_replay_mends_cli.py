@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from replay_plans import add, saved, unit
-from support import ROOT
+from support import HANG_SECONDS, ROOT
 from warplens.cli import main
 from warplens.replay import result_file
 from warplens.replay.result_file import ReplayResult, Traced, UnitResult
@@ -100,7 +100,8 @@ def test_a_run_in_which_units_failed_ends_with_1_and_one_line(
 ) -> None:
     pytest.importorskip("torch")
     path, output = saved(tmp_path, add(), unit("aten::no_such_op", id="odd")), tmp_path / "result.json"
-    words = ["replay", "run", str(path), "-o", str(output), "--device", "cpu", "--max-repeats", "20", "-q"]
+    words = ["replay", "run", str(path), "-o", str(output), "--device", "cpu", "--max-repeats", "20"]
+    words += ["--unit-timeout", str(HANG_SECONDS), "-q"]
     assert main(words) == 1
     errors = capsys.readouterr().err.splitlines()
     assert [line for line in errors if line.startswith("error:")] == ["error: 1 unit failed: odd"]
