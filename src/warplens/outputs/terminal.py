@@ -154,13 +154,13 @@ def _hide(blocks: list[_LaidOutColumn], width: int, keep: Sequence[str]) -> tupl
         plain = [block for block in others if block.name not in shapes]
         if not plain and _total([block.least for block in kept]) <= width:
             break  # shorter names are better than a missing figure
-        victim = _least_telling(plain or others or kept[1:])
+        victim = _least_useful(plain or others or kept[1:])
         kept.remove(victim)
         hidden.append(victim.name)
     return kept, hidden
 
 
-def _least_telling(blocks: list[_LaidOutColumn]) -> _LaidOutColumn:
+def _least_useful(blocks: list[_LaidOutColumn]) -> _LaidOutColumn:
     for block in reversed(blocks):
         if not any(block.cells) or (block.numeric and set(block.cells) <= NOTHING):
             return block

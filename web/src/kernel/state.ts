@@ -1,5 +1,5 @@
 // What the reader of a kernel trace has chosen. Keys and spellings are those of every link ever shared: they stay.
-import { count, flag, oneOf, place } from "../shared/codecs";
+import { count, flag, oneOf, position } from "../shared/codecs";
 import { Store as AnyStore, type Codec, type KeyOf, type StateOf } from "../shared/store";
 import { theme } from "../shared/theme";
 import type { Direction, Layout } from "./bank_model";
@@ -58,8 +58,8 @@ const banks: Codec<BankChoice> = {
 export const CODECS = {
   theme,
   launch: count(0), // place among the launches of the page
-  program: place(), // program number; null: the first traced one
-  op: place(), // place among the program's operations; null: all of them
+  program: position(), // program number; null: the first traced one
+  op: position(), // position among the program's operations; null: all of them
   show: oneOf(["program", "programs", "accesses", "before", "after"]), // what the maps are coloured by
   zoom: flag("program"), // maps show only what the program touches
   dims, // per tensor

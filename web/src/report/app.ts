@@ -31,7 +31,7 @@ export class App {
   readonly palette: Palette;
   readonly texts: string[];
   private readonly whole: Map<string, Table>;
-  private made = new Map<string, Table>();
+  private tablesByName = new Map<string, Table>();
   private chosen: Selection | null = null;
 
   constructor(
@@ -47,7 +47,7 @@ export class App {
     store.listen((changed) => {
       if (changed.has("steps") || changed.has("range")) {
         this.chosen = null;
-        this.made.clear();
+        this.tablesByName.clear();
       }
     });
   }
@@ -73,8 +73,8 @@ export class App {
   /** Where a scene's time begins on the timeline, in its own ns: two traces are laid over each other by their first step. */
   origin(scene: number): number {
     if (!this.isDiff) return 0;
-    const each = this.scenes[scene];
-    return stepWindows(each)[0]?.from ?? each.gpuSpan[0];
+    const chosenScene = this.scenes[scene];
+    return stepWindows(chosenScene)[0]?.from ?? chosenScene.gpuSpan[0];
   }
   /** First and last moment of everything, on the timeline. */
   extent(): [number, number] {
@@ -98,10 +98,10 @@ export class App {
   table(name: string): Table {
     const whole = this.wholeTable(name);
     if (!this.scene || this.selection.whole) return whole;
-    let table = this.made.get(name);
+    let table = this.tablesByName.get(name);
     if (!table) {
       table = regroup(whole, this.scene, this.selection, (other) => this.whole.get(other));
-      this.made.set(name, table);
+      this.tablesByName.set(name, table);
     }
     return table;
   }

@@ -11,7 +11,7 @@ export interface Link {
   target: Target;
 }
 
-/** The links of a row of the table `findings`, the most telling first. */
+/** The links of a row of the table `findings`, the most specific first. */
 export function findingLinks(app: App, row: number): Link[] {
   return linksTo(app, app.header.findingTargets[row] ?? []);
 }

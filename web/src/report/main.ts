@@ -74,8 +74,8 @@ async function start(): Promise<void> {
     main.append(h("section", { id, attrs: { "aria-labelledby": heading.id } }, heading, body));
     return body;
   });
-  for (const [place, { id, mount }] of sections.entries()) {
-    views.push(mount(bodies[place], app));
+  for (const [index, { id, mount }] of sections.entries()) {
+    views.push(mount(bodies[index], app));
     // What is seen first is drawn first; the rest follows in the next frame.
     if (id === "timeline") await painted();
   }
@@ -96,10 +96,10 @@ function painted(): Promise<void> {
 
 /** The sections by name; the number is the key that leads there. */
 function contents(app: App, sections: Section[]): HTMLElement {
-  const links = sections.map(({ id, title }, place) =>
+  const links = sections.map(({ id, title }, index) =>
     h("a", {
       text: title,
-      title: `Key ${place + 1}`,
+      title: `Key ${index + 1}`,
       attrs: { href: `#at=${id}` },
       on: {
         click: (event) => {

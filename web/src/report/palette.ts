@@ -34,8 +34,8 @@ export class Palette {
   nameRegions(names: string[]): void {
     const rich = [...this.header.spareColours, ...Object.values(this.header.colours)];
     const [waits, work] = [names.filter((name) => WAITING.test(name)), names.filter((name) => !WAITING.test(name))];
-    waits.forEach((name, place) => this.regions.set(name, GREYS[place % GREYS.length]));
-    work.forEach((name, place) => this.regions.set(name, rich[place % rich.length]));
+    waits.forEach((name, index) => this.regions.set(name, GREYS[index % GREYS.length]));
+    work.forEach((name, index) => this.regions.set(name, rich[index % rich.length]));
   }
   /** Of host events: pale next to kernels; dark on a dark page. */
   kind(kind: string): string {

@@ -20,8 +20,8 @@ export interface Selection {
 export function select(scene: Scene, store: Store): Selection {
   const range = store.get("range");
   if (range && range[1] > range[0]) return ofRange(scene, range);
-  const known = new Set(scene.steps.map(({ step }) => step));
-  const steps = new Set(store.get("steps").filter((step) => known.has(step)));
+  const stepNumbers = new Set(scene.steps.map(({ step }) => step));
+  const steps = new Set(store.get("steps").filter((step) => stepNumbers.has(step)));
   return steps.size ? ofSteps(scene, steps) : everything(scene);
 }
 
@@ -54,11 +54,11 @@ function ofSteps(scene: Scene, steps: Set<number>): Selection {
 }
 
 function eventsWhere(scene: Scene, inside: (row: number) => boolean): Uint32Array {
-  const found: number[] = [];
+  const matching: number[] = [];
   scene.data.gpuRow.forEach((row, event) => {
-    if (inside(row)) found.push(event);
+    if (inside(row)) matching.push(event);
   });
-  return Uint32Array.from(found);
+  return Uint32Array.from(matching);
 }
 
 export interface StepWindow {

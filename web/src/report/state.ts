@@ -1,5 +1,5 @@
 // What the reader of a report has chosen. Keys and spellings are those of every link ever shared: they stay.
-import { oneOf, numbers, place, range, text, texts } from "../shared/codecs";
+import { oneOf, numbers, position, range, text, texts } from "../shared/codecs";
 import { Store as AnyStore, type Codec, type KeyOf, type StateOf } from "../shared/store";
 import { theme } from "../shared/theme";
 
@@ -82,7 +82,7 @@ export const CODECS = {
   table: text(), // which table is shown
   sort, // its order; null: its own
   filter: text(), // its filter
-  row: place(), // its selected row, by place in the table's own order
+  row: position(), // its selected row, by place in the table's own order
   weight: text("gpu"), // flame graph: gpu or cpu; of two profiles a, b or delta; without a timeline a column of the tree
   order: oneOf(["left", "time", "inverted"]), // flame graph; left: heaviest first
   context: oneOf(["", "python", "module", "op", "annotation"]), // flame graph: which callers; "": the best that the trace has

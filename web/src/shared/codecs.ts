@@ -8,7 +8,7 @@ export function text(initial = ""): Codec<string> {
 /** One of some texts; the first where nothing else is chosen. */
 export function oneOf<T extends string>(values: readonly [T, ...T[]]): Codec<T> {
   const [initial] = values;
-  return { initial, read: (value) => values.find((each) => each === value) ?? initial, write: (value) => value };
+  return { initial, read: (value) => values.find((candidate) => candidate === value) ?? initial, write: (value) => value };
 }
 
 /** True where the address says `on`. */
@@ -22,7 +22,7 @@ export function count(initial: number): Codec<number> {
 }
 
 /** A whole number from 0 on, or null. */
-export function place(): Codec<number | null> {
+export function position(): Codec<number | null> {
   return {
     initial: null,
     read: (value) => (/^\d+$/.test(value) ? Number(value) : null),

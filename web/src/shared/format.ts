@@ -37,7 +37,7 @@ export function formatPlural(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** A moment, with as many digits as tell it from one `span` ns later. */
+/** A moment, with as many digits as distinguish it from one `span` ns later. */
 export function formatMoment(ns: number, span: number): string {
   const decimals = Math.max(0, Math.min(6, Math.ceil(1 - Math.log10(Math.max(1, span) / 1e6))));
   return `${(ns / 1e6).toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })} ms`;
@@ -69,10 +69,10 @@ export function formatNumber(value: number, unit: string): string {
 }
 
 function scaled(value: number, base: number, units: string[]): string {
-  let place = 0;
-  while (Math.abs(value) >= base && place < units.length - 1) {
+  let step = 0;
+  while (Math.abs(value) >= base && step < units.length - 1) {
     value /= base;
-    place++;
+    step++;
   }
-  return `${place ? significant(value) : String(Math.round(value))} ${units[place]}`;
+  return `${step ? significant(value) : String(Math.round(value))} ${units[step]}`;
 }

@@ -75,8 +75,8 @@ export class Store<C extends Codecs> {
   }
   /** The same for values as the address spells them. */
   setTexts(texts: Readonly<Record<string, string>>): void {
-    const known = this.keys.filter((key) => texts[key] !== undefined);
-    this.set(Object.fromEntries(known.map((key) => [key, this.codecs[key].read(texts[key]) as unknown])) as Partial<StateOf<C>>);
+    const keys = this.keys.filter((key) => texts[key] !== undefined);
+    this.set(Object.fromEntries(keys.map((key) => [key, this.codecs[key].read(texts[key]) as unknown])) as Partial<StateOf<C>>);
   }
 
   /** The same as `set`, as a step that the browser's Back takes back. */

@@ -31,7 +31,7 @@ export function themeButton(store: ThemeStore): HTMLButtonElement {
   return button;
 }
 
-/** Applies the theme now and after each change, then tells; also where the system's changes. Listen before the views do. */
+/** Applies the theme now and after each change, then notifies; also where the system's changes. Listen before the views do. */
 export function followTheme(store: ThemeStore, changed: () => void, systemChanged: () => void): void {
   const apply = (): void => {
     const { dataset } = document.documentElement;

@@ -18,14 +18,14 @@ export class Tip {
     );
     if (!this.element.isConnected) document.body.append(this.element);
     this.element.hidden = false;
-    this.place(x, y);
+    this.moveTo(x, y);
   }
   hide(): void {
     this.element.hidden = true;
   }
 
   /** Beside the point, inside the window. */
-  private place(x: number, y: number): void {
+  private moveTo(x: number, y: number): void {
     const { width, height } = this.element.getBoundingClientRect();
     const right = x + AWAY_PX + width <= innerWidth;
     const below = y + AWAY_PX + height <= innerHeight;

@@ -70,16 +70,16 @@ export async function decode(base64: string): Promise<Decoded> {
 
 /** The buffers that can be handed over instead of copied. */
 export function buffersOf(decoded: Decoded): ArrayBuffer[] {
-  const found = new Set<ArrayBuffer>();
+  const buffers = new Set<ArrayBuffer>();
   const visit = (value: unknown): void => {
-    if (ArrayBuffer.isView(value)) found.add(value.buffer as ArrayBuffer);
+    if (ArrayBuffer.isView(value)) buffers.add(value.buffer as ArrayBuffer);
     else if (Array.isArray(value)) {
       if (typeof value[0] === "object") value.forEach(visit);
     } else if (value && typeof value === "object") Object.values(value).forEach(visit);
   };
   visit(decoded.scenes);
   visit(decoded.tables);
-  return [...found];
+  return [...buffers];
 }
 
 function decodeScene(header: SceneHeader, kinds: string[], bytes: Uint8Array): DecodedScene {
@@ -170,7 +170,7 @@ function membersOf(header: SceneHeader, bytes: Uint8Array): Record<string, Int32
   const group = readInts(header.members.group, bytes);
   const rowsOf = (spec: ColumnSpec): Int32Array => {
     const rows = readInts(spec, bytes);
-    return group.map((each) => rows[each]);
+    return group.map((member) => rows[member]);
   };
   return Object.fromEntries(Object.entries(header.members.rows).map(([name, spec]) => [name, rowsOf(spec)]));
 }
@@ -189,7 +189,7 @@ function decodeTable(header: TableHeader, bytes: Uint8Array): DecodedTable {
 /** Rows back in the order that the table has. */
 function reorder(columns: DecodedColumn[], rows: number, order: [string, boolean][]): void {
   const keys = order.map(([name, descending]) => {
-    const column = columns.find((each) => each.name === name);
+    const column = columns.find((candidate) => candidate.name === name);
     if (!column) throw new Error(`no column ${name} to sort by`);
     return { values: column.values, sign: descending ? -1 : 1 };
   });

@@ -12,11 +12,11 @@ export interface OpCalls {
   selfNs: Float64Array;
 }
 
-const known = new WeakMap<Scene, OpCalls>();
+const callsByScene = new WeakMap<Scene, OpCalls>();
 
 export function opCalls(scene: Scene): OpCalls {
-  let calls = known.get(scene);
-  if (!calls) known.set(scene, (calls = findCalls(scene)));
+  let calls = callsByScene.get(scene);
+  if (!calls) callsByScene.set(scene, (calls = findCalls(scene)));
   return calls;
 }
 

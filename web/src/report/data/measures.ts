@@ -22,12 +22,12 @@ export interface Work {
   everything: Union;
 }
 
-const known = new WeakMap<Scene, Map<number | null, Work>>();
+const workByScene = new WeakMap<Scene, Map<number | null, Work>>();
 
 /** The work of one GPU, or of all of them for null; computed once. */
 export function workOf(scene: Scene, gpu: number | null): Work {
-  let works = known.get(scene);
-  if (!works) known.set(scene, (works = new Map<number | null, Work>()));
+  let works = workByScene.get(scene);
+  if (!works) workByScene.set(scene, (works = new Map<number | null, Work>()));
   let work = works.get(gpu);
   if (!work) works.set(gpu, (work = splitWork(scene, gpu)));
   return work;

@@ -6,9 +6,9 @@ export function longestEvent(scene: Scene, table: string, row: number): number |
   const rowOf = scene.data.members[table];
   if (!rowOf) return null;
   const { gpuRow, duration } = scene.data;
-  let found: number | null = null;
+  let longest: number | null = null;
   for (let event = 0; event < rowOf.length; event++) {
-    if (rowOf[event] === row && (found === null || duration[gpuRow[event]] > duration[found])) found = gpuRow[event];
+    if (rowOf[event] === row && (longest === null || duration[gpuRow[event]] > duration[longest])) longest = gpuRow[event];
   }
-  return found;
+  return longest;
 }

@@ -130,12 +130,12 @@ export class Scene {
     const { arrowFrom, arrowTo, lane } = this.data;
     const [from, to] = [this.start(row), this.end(row)];
     const isHere = (end: number): boolean => lane[end] === lane[row] && this.start(end) >= from && this.start(end) <= to;
-    const found: [number, number][] = [];
+    const arrows: [number, number][] = [];
     arrowFrom.forEach((source, arrow) => {
-      if (isHere(source)) found.push([source, arrowTo[arrow]]);
-      else if (isHere(arrowTo[arrow])) found.push([arrowTo[arrow], source]);
+      if (isHere(source)) arrows.push([source, arrowTo[arrow]]);
+      else if (isHere(arrowTo[arrow])) arrows.push([arrowTo[arrow], source]);
     });
-    return found;
+    return arrows;
   }
 
   /** Which labels a search finds: by the name as recorded or the short one; `wanted` in lower case. */
@@ -201,14 +201,14 @@ export class Scene {
   }
   geometry(row: number): Launch | null {
     const event = this.gpuEvent[row];
-    const place = event >= 0 ? this.data.geometry[event] : NONE;
-    if (place < 0) return null;
-    const [grid, block, registers, sharedBytes, occupancyPercent] = this.data.header.geometries[place];
+    const geometry = event >= 0 ? this.data.geometry[event] : NONE;
+    if (geometry < 0) return null;
+    const [grid, block, registers, sharedBytes, occupancyPercent] = this.data.header.geometries[geometry];
     return { grid, block, registers, sharedBytes, occupancyPercent };
   }
   copiedBytes(row: number): number | null {
-    const place = this.data.copyRow.indexOf(row);
-    return place < 0 ? null : this.data.copyBytes[place];
+    const copy = this.data.copyRow.indexOf(row);
+    return copy < 0 ? null : this.data.copyBytes[copy];
   }
 }
 

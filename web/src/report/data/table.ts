@@ -14,7 +14,7 @@ export class Table {
   constructor(
     source: DecodedTable,
     readonly texts: string[],
-    /** False where the table tells of the whole trace although only a part of it is selected. */
+    /** False where the table is about the whole trace although only a part of it is selected. */
     readonly followsSelection = true,
     /** Per row the row of the whole table that it was picked from; null: the same. */
     readonly origin: ArrayLike<number> | null = null,
@@ -30,7 +30,7 @@ export class Table {
     return this.columns.some((column) => column.name === name);
   }
   column(name: string): Column {
-    const column = this.columns.find((each) => each.name === name);
+    const column = this.columns.find((candidate) => candidate.name === name);
     if (!column) throw new Error(`table ${this.name} has no column ${name}`);
     return column;
   }

@@ -35,17 +35,17 @@ export const opShapes: Maker = (whole, scene, selection, tables) => {
 function speedsOfShapes(whole: Table, scene: Scene, selection: Selection, roofline: Table | undefined): Columns {
   if (!roofline) return {};
   const { mean_us } = meansOf(roofline.rows, scene.data.members["roofline"], scene, selection);
-  const place = new Int32Array(whole.rows).fill(NONE);
+  const rooflineRow = new Int32Array(whole.rows).fill(NONE);
   for (const event of selection.events) {
     const row = scene.data.members["op_shapes"][event];
-    if (row >= 0) place[row] = scene.data.members["roofline"][event];
+    if (row >= 0) rooflineRow[row] = scene.data.members["roofline"][event];
   }
-  const found = speeds(roofline, mean_us);
-  const known = whole.column("tflops").values;
+  const speed = speeds(roofline, mean_us);
+  const recorded = whole.column("tflops").values;
   return Object.fromEntries(
-    Object.entries(found).map(([name, values]) => [
+    Object.entries(speed).map(([name, values]) => [
       name,
-      Float64Array.from(place, (from, row) => (from < 0 || Number.isNaN(known[row]) ? NaN : values[from])),
+      Float64Array.from(rooflineRow, (from, row) => (from < 0 || Number.isNaN(recorded[row]) ? NaN : values[from])),
     ]),
   );
 }
@@ -84,25 +84,25 @@ export const family: Maker = (whole, scene, selection, tables) => {
   const roofline = tables("roofline");
   if (!roofline) return new Table(whole, whole.texts, false);
   const column = roofline.column("family");
-  const place = new Int32Array(roofline.rows).fill(NONE);
+  const familyRow = new Int32Array(roofline.rows).fill(NONE);
   let next = 0;
   for (let row = 0; row < roofline.rows; row++) {
-    if (roofline.textOf(column, row) === whole.name) place[row] = next++;
+    if (roofline.textOf(column, row) === whole.name) familyRow[row] = next++;
   }
-  const rowOf = scene.data.members["roofline"].map((row) => (row >= 0 ? place[row] : NONE));
+  const rowOf = scene.data.members["roofline"].map((row) => (row >= 0 ? familyRow[row] : NONE));
   return costed(whole, rowOf, scene, selection);
 };
 
 function costed(whole: Table, rowOf: Int32Array, scene: Scene, selection: Selection): Table {
   const sums = sumsOf(rowOf, whole.rows, scene, selection);
   const { count, mean_us } = meansOf(whole.rows, rowOf, scene, selection);
-  const found = speeds(whole, mean_us);
+  const speed = speeds(whole, mean_us);
   const columns: Columns = {
     ...columnsOf(sums),
     count,
     kernel_us_mean: mean_us,
-    ...found,
-    lost_us: found["percent_of_roofline"].map((share, row) => Math.max(0, mean_us[row] * (1 - share / 100)) * count[row]),
+    ...speed,
+    lost_us: speed["percent_of_roofline"].map((share, row) => Math.max(0, mean_us[row] * (1 - share / 100)) * count[row]),
   };
   return finished(whole, columns, "total_us", count);
 }

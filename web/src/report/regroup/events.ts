@@ -21,16 +21,16 @@ export const launchCategories: Maker = (whole, scene, selection) => {
   const ofOp = new Map<number, number>();
   sums.ns.forEach((ns, row) => ofOp.set(op[row], (ofOp.get(op[row]) ?? 0) + ns));
   const percent_of_op = sums.ns.map((ns, row) => (100 * ns) / (ofOp.get(op[row]) || 1));
-  const made = whole.with({ ...columnsOf(sums), percent_of_op });
+  const regrouped = whole.with({ ...columnsOf(sums), percent_of_op });
   const rows = Array.from({ length: whole.rows }, (_, row) => row).filter((row) => sums.count[row] > 0);
   const weight = (row: number): number => ofOp.get(op[row]) ?? 0;
-  return made.pick(rows.sort((a, b) => weight(b) - weight(a) || op[a] - op[b] || sums.ns[b] - sums.ns[a]));
+  return regrouped.pick(rows.sort((a, b) => weight(b) - weight(a) || op[a] - op[b] || sums.ns[b] - sums.ns[a]));
 };
 
 export const phases: Maker = (whole, scene, selection, tables) => {
-  const made = byEvents(whole, scene, selection, tables);
+  const regrouped = byEvents(whole, scene, selection, tables);
   // From the first to the last event of whole optimizer steps: a part of the trace may hold a part of one.
-  return made.with({ span_us: new Float64Array(made.rows).fill(NaN) });
+  return regrouped.with({ span_us: new Float64Array(regrouped.rows).fill(NaN) });
 };
 
 export const durations: Maker = (whole, scene, selection) => {
@@ -38,9 +38,9 @@ export const durations: Maker = (whole, scene, selection) => {
   const bucket = new Int32Array(scene.data.gpuRow.length);
   scene.data.gpuRow.forEach((row, event) => {
     const us = scene.data.duration[row] / US;
-    let place = from.length - 1;
-    while (place > 0 && from[place] > us) place--;
-    bucket[event] = place;
+    let number = from.length - 1;
+    while (number > 0 && from[number] > us) number--;
+    bucket[event] = number;
   });
   return whole.with(columnsOf(sumsOf(bucket, whole.rows, scene, selection)));
 };
@@ -65,7 +65,7 @@ export const contexts: Maker = (whole, scene, selection) => {
   return finished(whole, columns, "subtree_kernel_us", subtree);
 };
 
-/** Each module's own time plus that of the modules inside it, told by their paths. */
+/** Each module's own time plus that of the modules inside it, by their paths. */
 function withInner(modules: Table, ns: Float64Array): Float64Array {
   const path = modules.column("module");
   const rowOf = new Map<string, number>();

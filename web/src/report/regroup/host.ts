@@ -10,13 +10,13 @@ export const ops: Maker = (whole, scene, selection) => {
   const rowOfName = new Map<number, number>();
   whole.column("op").values.forEach((text, row) => rowOfName.set(text, row));
   const { label, duration, gpuRow, launch } = scene.data;
-  const place = scene.data.header.labels.name.map((text) => rowOfName.get(text) ?? NONE);
+  const rowOfLabel = scene.data.header.labels.name.map((text) => rowOfName.get(text) ?? NONE);
   const count = new Float64Array(whole.rows);
   const cpu = new Float64Array(whole.rows);
   const self = new Float64Array(whole.rows);
   const subtree = new Float64Array(whole.rows);
   for (const call of rows) {
-    const row = place[label[call]];
+    const row = rowOfLabel[label[call]];
     if (row < 0 || !selection.hasHost(call)) continue;
     count[row]++;
     self[row] += selfNs[call] / US;
@@ -26,7 +26,7 @@ export const ops: Maker = (whole, scene, selection) => {
     const from = launch[event];
     if (from < 0) continue;
     for (let at = scene.kind(from) === "op" ? from : around[from]; at >= 0; at = around[at]) {
-      if (!recursive[at] && place[label[at]] >= 0) subtree[place[label[at]]] += duration[gpuRow[event]] / US;
+      if (!recursive[at] && rowOfLabel[label[at]] >= 0) subtree[rowOfLabel[label[at]]] += duration[gpuRow[event]] / US;
     }
   }
   // Launches outside any op have no calls of their own: what launched is counted.

@@ -38,7 +38,7 @@ const MAKERS: Record<string, Maker> = {
   comm,
 };
 
-/** The table for the selection; one that cannot be told apart by events stays whole and says so. */
+/** The table for the selection; one that events cannot divide stays whole and says so. */
 export function regroup(whole: Table, scene: Scene, selection: Selection, tables: Tables): Table {
   if (selection.whole) return whole;
   const make = MAKERS[whole.name];

@@ -85,8 +85,8 @@ export function callsOf(rowOf: Int32Array, callOf: Int32Array, scene: Scene, sel
   const events = new Map<number, number[]>();
   for (const event of selection.events) {
     if (rowOf[event] < 0) continue;
-    const known = events.get(callOf[event]);
-    if (known) known.push(event);
+    const ofCall = events.get(callOf[event]);
+    if (ofCall) ofCall.push(event);
     else events.set(callOf[event], [event]);
   }
   const calls: Calls = { row: [], ns: [], unionNs: [] };

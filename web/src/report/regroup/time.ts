@@ -4,7 +4,7 @@ import type { Table } from "../data/table";
 import type { Selection } from "../selection";
 import { columnsOf, finished, shares, sumsOf, US, type Columns, type Maker } from "./sums";
 
-/** Some rows of a table that is about moments: those whose time lies in the selection. */
+/** Some rows of a table that is about moments: those whose time is in the selection. */
 export const byTime =
   (note: string, endMs: (table: Table, row: number) => number): Maker =>
   (whole, _, selection) => {
@@ -43,13 +43,13 @@ export const timeline: Maker = (whole, scene, selection) => {
 };
 
 export const idle: Maker = (whole, scene, selection) => {
-  const place = new Map<string, number>();
-  for (let row = 0; row < whole.rows; row++) place.set(`${whole.text("device", row)} ${whole.text("cause", row)}`, row);
+  const rowOfKey = new Map<string, number>();
+  for (let row = 0; row < whole.rows; row++) rowOfKey.set(`${whole.text("device", row)} ${whole.text("cause", row)}`, row);
   const count = new Float64Array(whole.rows);
   const ns = new Float64Array(whole.rows);
   const ofGpu = new Map<number, number>();
   for (const gap of gapsOf(scene)) {
-    const row = place.get(`${gap.gpu} ${gap.cause}`);
+    const row = rowOfKey.get(`${gap.gpu} ${gap.cause}`);
     for (const [from, to] of selection.windows) {
       const inside = Math.min(gap.end, to) - Math.max(gap.start, from);
       if (inside <= 0 || row === undefined) continue;
@@ -61,13 +61,13 @@ export const idle: Maker = (whole, scene, selection) => {
   const covered = selection.windows.reduce((sum, [from, to]) => sum + to - from, 0);
   const columns: Columns = {
     count,
-    total_us: ns.map((each) => each / US),
-    percent_of_idle: ns.map((each, row) => (100 * each) / (ofGpu.get(Number(whole.text("device", row))) || 1)),
+    total_us: ns.map((time) => time / US),
+    percent_of_idle: ns.map((time, row) => (100 * time) / (ofGpu.get(Number(whole.text("device", row))) || 1)),
     percent: shares(ns, covered),
   };
-  const made = whole.with(columns);
+  const regrouped = whole.with(columns);
   const rows = Array.from({ length: whole.rows }, (_, row) => row).filter((row) => count[row] > 0);
-  return made.pick(rows.sort((a, b) => made.number("device", a) - made.number("device", b) || ns[b] - ns[a]));
+  return regrouped.pick(rows.sort((a, b) => regrouped.number("device", a) - regrouped.number("device", b) || ns[b] - ns[a]));
 };
 
 export const comm: Maker = (whole, scene, selection) => {

@@ -4,7 +4,7 @@ import { h, replace } from "../../shared/dom";
 import { formatMs, formatPlural } from "../../shared/format";
 import { barList, categoryList, categoryParts, showBar, type Bar } from "./steps";
 
-/** Whether there is any time to tell of. */
+/** Whether there is any time to show. */
 export function hasCategories(app: App): boolean {
   return (
     app.hasTable("kernel_categories") &&

@@ -23,14 +23,14 @@ export function mountHeader(host: HTMLElement, app: App): View {
     },
   });
   search.value = store.get("q");
-  const found = h("span", { id: "found", class: "quiet", attrs: { role: "status", "aria-live": "polite" } });
+  const matchCount = h("span", { id: "found", class: "quiet", attrs: { role: "status", "aria-live": "polite" } });
   const scope = h("div", { id: "scope", attrs: { role: "status", "aria-live": "polite" } });
   host.append(
     h(
       "div",
       { class: "bar" },
       h("h1", { text: app.isDiff ? header.title : fileName(header.source) }),
-      h("span", { class: "tools" }, found, search, themeButton(store), helpButton()),
+      h("span", { class: "tools" }, matchCount, search, themeButton(store), helpButton()),
     ),
     h("p", { class: "facts" }, ...factLine(app)),
     h("p", { class: "verdict", text: header.facts["verdict"] ?? "" }),
@@ -40,13 +40,13 @@ export function mountHeader(host: HTMLElement, app: App): View {
   document.getElementById("app")?.append(scope);
   const show = (): void => {
     showScope(scope, app);
-    found.textContent = foundText(app);
+    matchCount.textContent = foundText(app);
   };
   show();
   return {
     update(changed) {
       if (changed.has("steps") || changed.has("range")) show();
-      if (changed.has("q")) found.textContent = foundText(app);
+      if (changed.has("q")) matchCount.textContent = foundText(app);
       if (changed.has("q") && search.value !== store.get("q")) search.value = store.get("q");
     },
   };

@@ -98,7 +98,7 @@ function stepButton(app: App, steps: Table, row: number, column: string, longest
 /** Alone, or, with a key held, beside those already chosen; a step that is chosen alone is let go. */
 function toggled(chosen: readonly number[], step: number, several: boolean, steps: Table): number[] {
   if (!several) return chosen.length === 1 && chosen[0] === step ? [] : [step];
-  const next = chosen.includes(step) ? chosen.filter((each) => each !== step) : [...chosen, step];
+  const next = chosen.includes(step) ? chosen.filter((other) => other !== step) : [...chosen, step];
   return next.length === steps.rows ? [] : next.sort((a, b) => a - b);
 }
 
@@ -164,13 +164,13 @@ function idleCauses(app: App): { name: string; percent: number; ms: number; coun
   const sums = new Map<string, { percent: number; ms: number; count: number }>();
   const gpus = app.scene ? gpusOf(app.scene).length : 1;
   for (let row = 0; row < idle.rows; row++) {
-    const known = sums.get(idle.text("cause", row)) ?? { percent: 0, ms: 0, count: 0 };
-    known.percent += idle.number("percent", row) / gpus;
-    known.ms += idle.number("total_us", row) / 1e3;
-    known.count += idle.number("count", row);
-    sums.set(idle.text("cause", row), known);
+    const sum = sums.get(idle.text("cause", row)) ?? { percent: 0, ms: 0, count: 0 };
+    sum.percent += idle.number("percent", row) / gpus;
+    sum.ms += idle.number("total_us", row) / 1e3;
+    sum.count += idle.number("count", row);
+    sums.set(idle.text("cause", row), sum);
   }
-  return [...sums].map(([name, each]) => ({ name, ...each })).sort((a, b) => b.ms - a.ms);
+  return [...sums].map(([name, figures]) => ({ name, ...figures })).sort((a, b) => b.ms - a.ms);
 }
 
 function breakdown(app: App): HTMLElement[] {

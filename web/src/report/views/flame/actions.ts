@@ -5,7 +5,7 @@ import { nameOf, toneOf, type Frames } from "./frames";
 
 const PYTHON_FRAME = /^(.+?)\((\d+)\): (.*)$/s;
 
-/** Tables that tell of a kind of frame, best first, and the column with its name. */
+/** Tables about a kind of frame, best first, and the column with its name. */
 const TABLES: Record<string, [table: string, column: string][]> = {
   kernel: [
     ["kernels", "kernel_short"],
@@ -38,8 +38,8 @@ export function tableTarget(app: App, frames: Frames, frame: number): Target | n
   const name = nameOf(frames, frame).split(" → ")[0];
   const line = LINES[kind] ? lineTarget(app, LINES[kind], name) : null;
   if (line) return line;
-  const found = [...(TABLES[kind] ?? []), ...TREES].find(([table, column]) => holds(app, table, column, name));
-  return found ? { to: "table", table: found[0], filter: plain(name) ? name : quoted(name) } : null;
+  const match = [...(TABLES[kind] ?? []), ...TREES].find(([table, column]) => holds(app, table, column, name));
+  return match ? { to: "table", table: match[0], filter: plain(name) ? name : quoted(name) } : null;
 }
 
 /** Whether a filter takes a name as it stands, as words. */
@@ -61,8 +61,8 @@ function lineTarget(app: App, table: string, name: string): Target | null {
   const match = PYTHON_FRAME.exec(name);
   if (!match) return null;
   const [, file, , called] = match;
-  const found = holds(app, table, "function", called) ? called : holds(app, table, "file", file) ? file : "";
-  return found ? { to: "table", table, filter: plain(found) ? found : quoted(found) } : null;
+  const text = holds(app, table, "function", called) ? called : holds(app, table, "file", file) ? file : "";
+  return text ? { to: "table", table, filter: plain(text) ? text : quoted(text) } : null;
 }
 
 export function longestTarget(frames: Frames, frame: number): Target | null {

@@ -31,7 +31,7 @@ export function amountsOf(table: Table): Amount[] {
   });
 }
 
-/** What each row has besides its children; null where that is nothing, or where the column is no sum. */
+/** What each row has besides its children; null where that is nothing, or where the column is not a sum. */
 function ownOf({ values, unit }: Column, parent: ArrayLike<number>): Float64Array | null {
   const own = new Float64Array(values.length).map((_, row) => (values[row] || 0) * (NS[unit] ?? 1));
   const whole = own.slice();

@@ -45,17 +45,17 @@ function keptFor(selection: Selection): Kept {
 export function mergedFor(scene: Scene, selection: Selection, { weight, context }: Chosen): Merged {
   const { merged } = keptFor(selection);
   const key = `${weight} ${context}`;
-  let found = merged.get(key);
-  if (!found) merged.set(key, (found = (weight === "gpu" ? gpuTree : cpuTree)(scene, selection, context)));
-  return found;
+  let tree = merged.get(key);
+  if (!tree) merged.set(key, (tree = (weight === "gpu" ? gpuTree : cpuTree)(scene, selection, context)));
+  return tree;
 }
 
 export function framesFor(scene: Scene, selection: Selection, chosen: Chosen): Frames {
   const { frames } = keptFor(selection);
   const key = `${chosen.weight} ${chosen.context} ${chosen.order}`;
-  let found = frames.get(key);
-  if (!found) frames.set(key, (found = layOut(ordered(scene, selection, chosen), chosen.order !== "time")));
-  return found;
+  let laidOut = frames.get(key);
+  if (!laidOut) frames.set(key, (laidOut = layOut(ordered(scene, selection, chosen), chosen.order !== "time")));
+  return laidOut;
 }
 
 export function isKept(selection: Selection, chosen: Chosen): boolean {

@@ -113,15 +113,15 @@ export class Chart {
     const context = this.canvas.getContext("2d") as CanvasRenderingContext2D;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.bars = draw(context, this.shown.look, this.palette, scope, this.shown.matches);
-    this.place(this.cursorBox, this.shown.cursor);
+    this.moveBox(this.cursorBox, this.shown.cursor);
   }
 
   /** Puts a box around a frame: nothing has to be drawn again for it. */
-  private place(box: HTMLElement, frame: number): void {
+  private moveBox(box: HTMLElement, frame: number): void {
     const scope = this.scope();
-    const found = this.shown && scope && frame >= 0 ? boxOf(this.shown.look.frames, scope, frame) : null;
-    box.hidden = !found;
-    for (const [side, px] of Object.entries(found ?? {})) box.style.setProperty(side, `${px}px`);
+    const bounds = this.shown && scope && frame >= 0 ? boxOf(this.shown.look.frames, scope, frame) : null;
+    box.hidden = !bounds;
+    for (const [side, px] of Object.entries(bounds ?? {})) box.style.setProperty(side, `${px}px`);
   }
 
   private barAt({ offsetX, offsetY }: MouseEvent): Bar | undefined {
@@ -159,7 +159,7 @@ export class Chart {
     if (!this.shown) return;
     const bar = this.barAt(event);
     const frame = bar ? -1 : this.frameAt(event);
-    this.place(this.hoverBox, frame);
+    this.moveBox(this.hoverBox, frame);
     const { look } = this.shown;
     if (bar)
       this.tip.show(`${formatCount(bar.frames)} frames, each too narrow to draw; click to zoom in`, [], [], event.clientX, event.clientY);
@@ -181,7 +181,7 @@ export class Chart {
     if (frame >= 0) this.events.zoom(frame);
   }
 
-  /** Shows what lies between two places, in px, over the whole width. */
+  /** Shows what is between two positions, in px, over the whole width. */
   private widen(from: number, to: number): void {
     const scope = this.scope();
     if (!scope) return;
@@ -222,8 +222,8 @@ export class Chart {
     const { look, zoom } = this.shown as Shown;
     const { x, width } = look.frames;
     const share = (x[frame] + width[frame] / 2 - x[zoom.root]) / width[zoom.root];
-    const place = (share - zoom.span[0]) / (zoom.span[1] - zoom.span[0]);
-    return (place > 0 && place < 1 ? place : 0.5) * this.element.clientWidth;
+    const fraction = (share - zoom.span[0]) / (zoom.span[1] - zoom.span[0]);
+    return (fraction > 0 && fraction < 1 ? fraction : 0.5) * this.element.clientWidth;
   }
   /** The least width that is drawn, in the unit of widths. */
   private narrowest(): number {
@@ -242,9 +242,9 @@ export class Chart {
     shown.cursor = frame;
     this.keepInSight(frame);
     this.events.choose(frame);
-    this.place(this.cursorBox, frame);
+    this.moveBox(this.cursorBox, frame);
   }
-  /** Moves the stretch along where the frame lies outside it. */
+  /** Moves the stretch along where the frame is outside it. */
   private keepInSight(frame: number): void {
     const { zoom, look } = this.shown as Shown;
     if (isWhole(zoom.span)) return;

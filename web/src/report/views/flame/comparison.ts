@@ -20,14 +20,14 @@ export function comparisonSource(app: App): Source {
   const { store } = app;
   const hasTree = app.hasTable(TREE) && app.wholeTable(TREE).rows > 1;
   const looks = new Map<Width, Look>();
-  const width = (): Width => CHOICES.find(([each]) => each === store.get("weight"))?.[0] ?? "b";
+  const width = (): Width => CHOICES.find(([candidate]) => candidate === store.get("weight"))?.[0] ?? "b";
   const look = (): Look => {
     const by = width();
-    let made = looks.get(by);
-    if (!made) looks.set(by, (made = diffLook(app.wholeTable(TREE), by)));
-    return made;
+    let look = looks.get(by);
+    if (!look) looks.set(by, (look = diffLook(app.wholeTable(TREE), by)));
+    return look;
   };
-  const titled = CHOICES.map(([each, text]) => [each, text, hasTree ? comparedBy(app.wholeTable(TREE)).widths[each] : ""] as const);
+  const titled = CHOICES.map(([choice, text]) => [choice, text, hasTree ? comparedBy(app.wholeTable(TREE)).widths[choice] : ""] as const);
   const group = choice("Width", titled, width(), (weight) => store.set({ weight }));
   return {
     controls: hasTree ? [labelled("Width", group)] : [],

@@ -28,9 +28,9 @@ function findCalls(scene: Scene, context: Context): Calls {
   const shown = shownLabels(scene, [...CONTEXTS[context], "runtime"]);
   const waits = waitingLanes(scene);
   const rows = new Int32Array(scene.count);
-  let found = 0;
-  for (let row = 0; row < scene.count; row++) if (shown[label[row]] && !waits[lane[row]]) rows[found++] = row;
-  const kept = rows.slice(0, found);
+  let size = 0;
+  for (let row = 0; row < scene.count; row++) if (shown[label[row]] && !waits[lane[row]]) rows[size++] = row;
+  const kept = rows.slice(0, size);
   return { rows: kept, ownNs: ownTimes(scene, kept), shown };
 }
 
@@ -38,7 +38,7 @@ export function cpuTree(scene: Scene, selection: Selection, context: Context): M
   const { label, duration } = scene.data;
   const calls = callsOf(scene, context);
   const chosen = chosenCalls(calls, selection);
-  const rows = chosen.map((place) => calls.rows[place]);
+  const rows = chosen.map((call) => calls.rows[call]);
   const build = new TreeBuilder();
   const labels = nodeLabels(scene, build, (kind) => kind);
   const group = topLanes(scene, rows);
@@ -50,10 +50,10 @@ export function cpuTree(scene: Scene, selection: Selection, context: Context): M
     (row) => calls.shown[label[row]] === 1,
     (row) => threads[scene.data.lane[row]],
   );
-  const ns = new Float64Array(chosen.length).map((_, place) => calls.ownNs[chosen[place]]);
-  const nodes = rows.map((row, place) => {
+  const ns = new Float64Array(chosen.length).map((_, index) => calls.ownNs[chosen[index]]);
+  const nodes = rows.map((row, index) => {
     const node = hosts.of(row);
-    build.book(node, ns[place], row, duration[row]);
+    build.book(node, ns[index], row, duration[row]);
     return node;
   });
   return { tree: build.finish(true), rows, nodes, ns, group };
@@ -61,27 +61,27 @@ export function cpuTree(scene: Scene, selection: Selection, context: Context): M
 
 function chosenCalls(calls: Calls, selection: Selection): Int32Array {
   const chosen = new Int32Array(calls.rows.length);
-  let found = 0;
-  calls.rows.forEach((row, place) => {
-    if (selection.hasHost(row)) chosen[found++] = place;
+  let size = 0;
+  calls.rows.forEach((row, call) => {
+    if (selection.hasHost(row)) chosen[size++] = call;
   });
-  return chosen.slice(0, found);
+  return chosen.slice(0, size);
 }
 
 /** Per event the thread of its outermost caller: backward ops belong to the thread that ran the forward ones. */
 function topLanes(scene: Scene, rows: Int32Array): Int32Array {
-  const known = new Int32Array(scene.count).fill(NONE);
+  const nodeOfRow = new Int32Array(scene.count).fill(NONE);
   const chain: number[] = [];
   return rows.map((row) => {
     let at = row;
     let top = row;
-    while (at >= 0 && known[at] === NONE && chain.length <= scene.count) {
+    while (at >= 0 && nodeOfRow[at] === NONE && chain.length <= scene.count) {
       chain.push(at);
       top = at;
       at = callerOf(scene, at);
     }
-    const lane = at >= 0 && known[at] !== NONE ? known[at] : scene.data.lane[top];
-    while (chain.length) known[chain.pop() as number] = lane;
+    const lane = at >= 0 && nodeOfRow[at] !== NONE ? nodeOfRow[at] : scene.data.lane[top];
+    while (chain.length) nodeOfRow[chain.pop() as number] = lane;
     return lane;
   });
 }
@@ -91,7 +91,7 @@ function threadNodes(scene: Scene, build: TreeBuilder, group: Int32Array): Int32
   const works = new Uint8Array(scene.lanes.length);
   group.forEach((lane) => (works[lane] = 1));
   const nodes = new Int32Array(scene.lanes.length).fill(ROOT);
-  if (works.reduce((sum, each) => sum + each, 0) < 2) return nodes;
+  if (works.reduce((sum, active) => sum + active, 0) < 2) return nodes;
   const tone = build.toneNumber("thread");
   works.forEach((has, lane) => {
     if (has) nodes[lane] = build.child(ROOT, build.nameNumber(threadName(scene.lanes[lane])), tone);

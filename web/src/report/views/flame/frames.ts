@@ -1,4 +1,4 @@
-// A tree laid out: frames depth first, so that what lies below a frame follows it, each with its place along the width.
+// A tree laid out: frames depth first, so that what is below a frame follows it, each with its position along the width.
 import { ROOT, type Tone, type Tree } from "./tree";
 
 export interface Frames {
@@ -29,10 +29,10 @@ export function layOut(tree: Tree, sorted: boolean): Frames {
   const size = tree.parent.length;
   const node = depthFirst(tree, sorted);
   const frameOf = new Int32Array(size);
-  node.forEach((each, frame) => (frameOf[each] = frame));
-  const ints = (values: Int32Array): Int32Array => node.map((each) => values[each]);
+  node.forEach((treeNode, frame) => (frameOf[treeNode] = frame));
+  const ints = (values: Int32Array): Int32Array => node.map((treeNode) => values[treeNode]);
   const numbers = (values: Float64Array): Float64Array => new Float64Array(size).map((_, frame) => values[node[frame]]);
-  const parent = node.map((each) => (each === ROOT ? -1 : frameOf[tree.parent[each]]));
+  const parent = node.map((treeNode) => (treeNode === ROOT ? -1 : frameOf[tree.parent[treeNode]]));
   const width = numbers(tree.totalNs);
   const depth = new Int32Array(size);
   const end = new Int32Array(size);
@@ -85,9 +85,9 @@ function depthFirst({ parent, totalNs }: Tree, sorted: boolean): Int32Array {
   }
   const order = new Int32Array(size);
   const stack = [ROOT];
-  for (let place = 0; stack.length; place++) {
+  for (let position = 0; stack.length; position++) {
     const node = stack.pop() as number;
-    order[place] = node;
+    order[position] = node;
     const alone = last[node] < 0 || before[last[node]] < 0;
     if (alone || !sorted) for (let child = last[node]; child >= 0; child = before[child]) stack.push(child);
     else for (const child of lightestFirst(last[node], before, totalNs)) stack.push(child);

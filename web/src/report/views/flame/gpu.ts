@@ -1,4 +1,4 @@
-// GPU time by call path: every kernel and copy is a leaf below the op that launched it and whoever called that.
+// GPU time by call path: every kernel and copy is a leaf below the op that launched it and the callers of that.
 import type { Scene } from "../../data/scene";
 import type { Selection } from "../../selection";
 import { CONTEXTS, HostNodes, nodeLabels, NO_LAUNCH, shownLabels, type Context } from "./paths";
@@ -26,14 +26,14 @@ export function gpuTree(scene: Scene, selection: Selection, context: Context): M
   const hosts = new HostNodes(scene, build, labels, (row) => owns[row] === 1 || shown[label[row]] === 1);
   const events = selection.events.length;
   const merged = { rows: new Int32Array(events), nodes: new Int32Array(events), ns: new Float64Array(events) };
-  selection.events.forEach((event, place) => {
+  selection.events.forEach((event, index) => {
     const row = gpuRow[event];
     const above = owner[event] >= 0 ? hosts.of(owner[event]) : noLaunch(build);
     const node = build.child(above, labels.name[label[row]], labels.tone[label[row]]);
     build.book(node, duration[row], row, duration[row]);
-    merged.rows[place] = row;
-    merged.nodes[place] = node;
-    merged.ns[place] = duration[row];
+    merged.rows[index] = row;
+    merged.nodes[index] = node;
+    merged.ns[index] = duration[row];
   });
   return { tree: build.finish(), ...merged };
 }

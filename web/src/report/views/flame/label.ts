@@ -9,7 +9,7 @@ export function fitting(name: string, letters: number): string {
   if (letters < FEWEST_LETTERS) return "";
   if (name.length <= letters) return name;
   const forms = shorterForms(name);
-  const form = forms.find((each) => each.length <= letters) ?? forms[forms.length - 1] ?? name;
+  const form = forms.find((candidate) => candidate.length <= letters) ?? forms[forms.length - 1] ?? name;
   return elide(form, letters);
 }
 
@@ -22,7 +22,7 @@ function shorterForms(name: string): string[] {
 /** Cut in the middle, where both ends can still be read; a few letters come from the start. */
 export function elide(text: string, letters: number): string {
   if (text.length <= letters) return text;
-  // A number at the end tells siblings apart.
+  // A number at the end distinguishes siblings.
   const number = /\d*$/.exec(text)?.[0].length ?? 0;
   const tail = letters >= 8 ? Math.floor((letters - 1) / 2) : Math.min(number, letters - 2);
   return `${text.slice(0, letters - 1 - tail)}…${tail ? text.slice(-tail) : ""}`;

@@ -76,11 +76,11 @@ export class TreeList {
     const first = Math.max(0, Math.floor(this.scroll.scrollTop / ROW_PX) - SPARE_ROWS);
     const last = Math.min(this.rows.length, Math.ceil((this.scroll.scrollTop + this.scroll.clientHeight) / ROW_PX) + SPARE_ROWS);
     this.body.style.transform = `translateY(${first * ROW_PX}px)`;
-    replace(this.body, ...this.rows.slice(first, last).map((frame, place) => this.row(frame, first + place)));
+    replace(this.body, ...this.rows.slice(first, last).map((frame, index) => this.row(frame, first + index)));
     if (hadFocus) this.body.querySelector<HTMLElement>('[tabindex="0"]')?.focus({ preventScroll: true });
   }
 
-  private row(frame: number, place: number): HTMLElement {
+  private row(frame: number, position: number): HTMLElement {
     const look = this.look as Look;
     const { frames } = look;
     const level = frames.depth[frame] - frames.depth[this.root];
@@ -101,10 +101,10 @@ export class TreeList {
         class: this.matches?.[frames.name[frame]] ? "tree-row match" : "tree-row",
         attrs: {
           role: "row",
-          tabindex: place === this.active ? "0" : "-1",
-          "data-place": String(place),
+          tabindex: position === this.active ? "0" : "-1",
+          "data-place": String(position),
           "aria-level": String(level + 1),
-          "aria-rowindex": String(place + 1),
+          "aria-rowindex": String(position + 1),
           ...(isLeaf ? {} : { "aria-expanded": String(this.open.has(frame)) }),
         },
       },
@@ -144,15 +144,15 @@ export class TreeList {
     event.preventDefault();
     event.stopPropagation();
   }
-  private moveTo(place: number): void {
-    if (place < 0 || place >= this.rows.length) return;
-    this.active = place;
+  private moveTo(position: number): void {
+    if (position < 0 || position >= this.rows.length) return;
+    this.active = position;
     const { scrollTop, clientHeight } = this.scroll;
-    if (place * ROW_PX < scrollTop) this.scroll.scrollTop = place * ROW_PX;
+    if (position * ROW_PX < scrollTop) this.scroll.scrollTop = position * ROW_PX;
     // The row of headings stays on top and takes one row's height.
-    else if ((place + 2) * ROW_PX > scrollTop + clientHeight) this.scroll.scrollTop = (place + 2) * ROW_PX - clientHeight;
+    else if ((position + 2) * ROW_PX > scrollTop + clientHeight) this.scroll.scrollTop = (position + 2) * ROW_PX - clientHeight;
     this.render();
-    this.choose(this.rows[place]);
+    this.choose(this.rows[position]);
   }
 }
 

@@ -16,7 +16,7 @@ export interface Measure {
 
 export function treeLook(frames: Frames, { weightText, countText, text }: Measure, palette: Palette): Look {
   const colours: string[] = [];
-  const recolour = (): void => frames.tones.forEach((tone, place) => (colours[place] = toneColour(tone, palette)));
+  const recolour = (): void => frames.tones.forEach((tone, index) => (colours[index] = toneColour(tone, palette)));
   recolour();
   return {
     frames,

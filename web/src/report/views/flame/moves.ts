@@ -15,7 +15,9 @@ const beside =
   (step: 1 | -1): Move =>
   (frames, frame, root, narrowest) => {
     if (frame === root) return frame;
-    const drawn = [...childrenOf(frames, frames.parent[frame])].filter((each) => each === frame || frames.width[each] >= narrowest);
+    const drawn = [...childrenOf(frames, frames.parent[frame])].filter(
+      (sibling) => sibling === frame || frames.width[sibling] >= narrowest,
+    );
     return drawn[drawn.indexOf(frame) + step] ?? frame;
   };
 

@@ -10,10 +10,10 @@ export function inverted(tree: Tree, scene: Scene | null): Tree {
   const tones = tree.tones.map(({ kind, category }) => build.toneNumber(kind, category));
   for (let node = 1; node < tree.parent.length; node++) {
     if (!tree.selfCount[node] && !tree.selfNs[node]) continue;
-    let place = ROOT;
-    for (let at = node; at > ROOT; at = tree.parent[at]) place = build.child(place, names[tree.name[at]], tones[tree.tone[at]]);
+    let inverted = ROOT;
+    for (let at = node; at > ROOT; at = tree.parent[at]) inverted = build.child(inverted, names[tree.name[at]], tones[tree.tone[at]]);
     const row = tree.longest[node];
-    build.book(place, tree.selfNs[node], row, scene?.data.duration[row] ?? -1, tree.selfCount[node]);
+    build.book(inverted, tree.selfNs[node], row, scene?.data.duration[row] ?? -1, tree.selfCount[node]);
   }
   return build.finish();
 }

@@ -4,19 +4,19 @@ import { NONE, type Scene } from "../../data/scene";
 const HOST = ["python", "module", "annotation", "op", "runtime"];
 
 /**
- * What each event lasts less those among them that it calls, in ns. An event's time is what lies inside its caller and
+ * What each event lasts less those among them that it calls, in ns. An event's time is the part inside its caller and
  * after the sibling before it: its duration, but for annotations, which open and close in the middle of frames, and
  * where the clocks of two recorders disagree.
  */
 export function ownTimes(scene: Scene, rows: Int32Array): Float64Array {
   const caller = callersAmong(scene, rows);
-  const begin = new Float64Array(rows.length).map((_, place) => scene.start(rows[place]));
-  const end = new Float64Array(rows.length).map((_, place) => scene.end(rows[place]));
+  const begin = new Float64Array(rows.length).map((_, index) => scene.start(rows[index]));
+  const end = new Float64Array(rows.length).map((_, index) => scene.end(rows[index]));
   for (const level of levelsOf(scene, rows, caller)) fit(level, caller, begin, end);
-  const own = begin.map((from, place) => end[place] - from);
+  const own = begin.map((from, index) => end[index] - from);
   const lasts = own.slice();
-  caller.forEach((around, place) => {
-    if (around >= 0) own[around] -= lasts[place];
+  caller.forEach((around, index) => {
+    if (around >= 0) own[around] -= lasts[index];
   });
   return own;
 }
@@ -24,12 +24,12 @@ export function ownTimes(scene: Scene, rows: Int32Array): Float64Array {
 /** For each event the nearest one of them around it, as a place in `rows`; -1 for none. */
 function callersAmong(scene: Scene, rows: Int32Array): Int32Array {
   const { parent } = scene.data;
-  const place = new Int32Array(scene.count).fill(NONE);
-  rows.forEach((row, number) => (place[row] = number));
+  const callOfRow = new Int32Array(scene.count).fill(NONE);
+  rows.forEach((row, number) => (callOfRow[row] = number));
   return rows.map((row) => {
     let at = parent[row];
-    while (at >= 0 && place[at] === NONE) at = parent[at];
-    return at >= 0 ? place[at] : NONE;
+    while (at >= 0 && callOfRow[at] === NONE) at = parent[at];
+    return at >= 0 ? callOfRow[at] : NONE;
   });
 }
 
@@ -38,11 +38,11 @@ function levelsOf(scene: Scene, rows: Int32Array, caller: Int32Array): number[][
   const depth = depthsOf(caller);
   const levels = new Map<number, number[]>();
   const lanes = scene.lanes.length;
-  rows.forEach((row, place) => {
-    const key = depth[place] * lanes + scene.data.lane[row];
+  rows.forEach((row, index) => {
+    const key = depth[index] * lanes + scene.data.lane[row];
     const level = levels.get(key);
-    if (level) level.push(place);
-    else levels.set(key, [place]);
+    if (level) level.push(index);
+    else levels.set(key, [index]);
   });
   return [...levels.keys()].sort((a, b) => a - b).map((key) => levels.get(key) as number[]);
 }
@@ -50,8 +50,8 @@ function levelsOf(scene: Scene, rows: Int32Array, caller: Int32Array): number[][
 function depthsOf(caller: Int32Array): Int32Array {
   const depth = new Int32Array(caller.length).fill(NONE);
   const chain: number[] = [];
-  for (let place = 0; place < caller.length; place++) {
-    let at = place;
+  for (let call = 0; call < caller.length; call++) {
+    let at = call;
     while (at >= 0 && depth[at] === NONE) {
       chain.push(at);
       at = caller[at];
@@ -64,27 +64,27 @@ function depthsOf(caller: Int32Array): Int32Array {
 
 /** Cuts the events of one thread and depth to their callers, and each to after the one before it. */
 function fit(level: number[], caller: Int32Array, begin: Float64Array, end: Float64Array): void {
-  const callerBegin = (place: number): number => (caller[place] >= 0 ? begin[caller[place]] : 0);
+  const callerBegin = (call: number): number => (caller[call] >= 0 ? begin[caller[call]] : 0);
   level.sort((a, b) => callerBegin(a) - callerBegin(b) || begin[a] - begin[b]);
   let before = -Infinity;
-  for (const place of level) {
-    const around = caller[place];
-    let from = begin[place];
-    let to = end[place];
+  for (const call of level) {
+    const around = caller[call];
+    let from = begin[call];
+    let to = end[call];
     if (around >= 0) {
       from = Math.min(Math.max(from, begin[around]), end[around]);
       to = Math.min(to, end[around]);
     }
     to = Math.max(from, to);
-    begin[place] = Math.max(from, before);
-    end[place] = Math.max(begin[place], to);
+    begin[call] = Math.max(from, before);
+    end[call] = Math.max(begin[call], to);
     before = Math.max(before, to);
   }
 }
 
 /**
  * Threads that only wait: one chain of Python frames in which nothing starts or ends, as monitors and worker pools
- * have. Their time is nobody's work; where there are no other threads, these are the work.
+ * have. Their time is not work; where there are no other threads, these are the work.
  */
 export function waitingLanes(scene: Scene): Uint8Array {
   const isHost = kindFlags(scene, HOST);

@@ -15,7 +15,7 @@ export const NO_LAUNCH = "(no launch recorded)";
 export const GPU_WORK = ["kernel", "memcpy", "memset"];
 const UNKNOWN = -1;
 
-/** Contexts that the trace can tell of: it has events of their kind. */
+/** Contexts that the trace records: it has events of their kind. */
 export function possibleContexts(scene: Scene): Set<Context> {
   const kinds = kindsOf(scene);
   const possible = new Set<Context>(["op"]);
@@ -73,7 +73,7 @@ export function callerOf(scene: Scene, row: number): number {
 
 /** Finds the node of each host event, once. */
 export class HostNodes {
-  private readonly known: Int32Array;
+  private readonly nodeOfRow: Int32Array;
   private readonly chain: number[] = [];
   private readonly backward: [name: number, tone: number];
 
@@ -85,23 +85,23 @@ export class HostNodes {
     /** The node that the outermost event hangs under. */
     private readonly topOf: (row: number) => number = () => ROOT,
   ) {
-    this.known = new Int32Array(scene.count).fill(UNKNOWN);
+    this.nodeOfRow = new Int32Array(scene.count).fill(UNKNOWN);
     this.backward = [build.nameNumber(scene.backwardName), build.toneNumber("op")];
   }
 
   of(row: number): number {
-    const { known, chain } = this;
+    const { nodeOfRow, chain } = this;
     let at = row;
     // The bound only matters for a damaged trace whose links run in a circle.
-    while (at >= 0 && known[at] === UNKNOWN && chain.length <= this.scene.count) {
+    while (at >= 0 && nodeOfRow[at] === UNKNOWN && chain.length <= this.scene.count) {
       chain.push(at);
       at = callerOf(this.scene, at);
     }
-    let node = at >= 0 ? known[at] : this.topOf(chain[chain.length - 1]);
+    let node = at >= 0 ? nodeOfRow[at] : this.topOf(chain[chain.length - 1]);
     while (chain.length) {
       const event = chain.pop() as number;
       node = this.below(node, event);
-      known[event] = node;
+      nodeOfRow[event] = node;
     }
     return node;
   }

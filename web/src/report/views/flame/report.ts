@@ -116,7 +116,7 @@ function nothing(app: App, scene: Scene, weight: Weight): Picture {
 }
 
 function unlaunched({ names, name, parent, totalNs }: Tree): string[] {
-  const node = name.findIndex((number, each) => parent[each] === ROOT && names[number] === NO_LAUNCH);
+  const node = name.findIndex((number, candidate) => parent[candidate] === ROOT && names[number] === NO_LAUNCH);
   if (node < 0) return [];
   return [`${formatPercent((100 * totalNs[node]) / totalNs[ROOT])} of it has no recorded launch, so its caller is unknown.`];
 }

@@ -39,7 +39,7 @@ export function folded(name: string): string {
 }
 
 function namesTo(frames: Frames, frame: number): string[] {
-  return frame === ROOT ? [nameOf(frames, ROOT)] : pathTo(frames, frame).map((each) => nameOf(frames, each));
+  return frame === ROOT ? [nameOf(frames, ROOT)] : pathTo(frames, frame).map((ancestor) => nameOf(frames, ancestor));
 }
 
 export interface Profile {
@@ -67,7 +67,7 @@ export function speedscopeText(frames: Frames, name: string, profiles: Profile[]
     $schema: "https://www.speedscope.app/file-format-schema.json",
     name,
     exporter: "warplens",
-    shared: { frames: frames.names.map((each) => ({ name: each })) },
+    shared: { frames: frames.names.map((name) => ({ name })) },
     profiles: profiles.map((profile) => sampled(frames, profile)),
   });
 }
@@ -78,7 +78,7 @@ function sampled(frames: Frames, { name, own, unit = "nanoseconds" }: Profile): 
   for (let frame = 0; frame < frames.size; frame++) {
     const weight = Math.round(own(frame));
     if (weight <= 0) continue;
-    samples.push((frame === ROOT ? [ROOT] : pathTo(frames, frame)).map((each) => frames.name[each]));
+    samples.push((frame === ROOT ? [ROOT] : pathTo(frames, frame)).map((ancestor) => frames.name[ancestor]));
     weights.push(weight);
   }
   const endValue = weights.reduce((sum, weight) => sum + weight, 0);

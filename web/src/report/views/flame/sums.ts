@@ -23,7 +23,7 @@ const MOST_BUTTONS = 6;
 const SLOW_ROWS = 40_000;
 
 export function sumsTable(app: App): Table | null {
-  const name = TREES.find((each) => app.hasTable(each));
+  const name = TREES.find((candidate) => app.hasTable(candidate));
   return name ? app.wholeTable(name) : null;
 }
 
@@ -33,27 +33,27 @@ export function sumsSource(app: App): Source {
   if (!table || !amounts.length) return nothing(app);
   const { store } = app;
   const contexts = contextsOf(table);
-  const known = new Map<string, Frames>();
+  const framesByKey = new Map<string, Frames>();
   const amount = (): Amount => amounts.find(({ column }) => column === store.get("weight")) ?? amounts[0];
   const order = (): Order => (store.get("order") === "inverted" ? "inverted" : "left");
-  const context = (): Context => contexts.find(([each]) => each === store.get("context"))?.[0] ?? "python";
+  const context = (): Context => contexts.find(([candidate]) => candidate === store.get("context"))?.[0] ?? "python";
   const framesIn = (by: Order): Frames => {
     const key = `${amount().column} ${context()} ${by}`;
-    let frames = known.get(key);
+    let frames = framesByKey.get(key);
     if (!frames) {
       const tree = treeOf(app, table, amount(), context());
-      known.set(key, (frames = layOut(by === "inverted" ? inverted(tree, null) : tree, true)));
+      framesByKey.set(key, (frames = layOut(by === "inverted" ? inverted(tree, null) : tree, true)));
     }
     return frames;
   };
   const weight = weightControl(amounts, amount().column, (column) => store.set({ weight: column, zoom: CODECS.zoom.initial }));
   const orders = choice(
     "Order",
-    ORDERS.filter(([each]) => each !== "time"),
+    ORDERS.filter(([candidate]) => candidate !== "time"),
     order(),
-    (each) => store.set({ order: each, zoom: CODECS.zoom.initial }),
+    (chosen) => store.set({ order: chosen, zoom: CODECS.zoom.initial }),
   );
-  const callers = choice("Callers", contexts, context(), (each) => store.set({ context: each, zoom: CODECS.zoom.initial }));
+  const callers = choice("Callers", contexts, context(), (chosen) => store.set({ context: chosen, zoom: CODECS.zoom.initial }));
   const stem = stemOf(app);
   return {
     controls: [labelled("Weight", weight.element), labelled("Order", orders), ...(contexts.length ? [labelled("Callers", callers)] : [])],
@@ -63,7 +63,7 @@ export function sumsSource(app: App): Source {
       press(orders, order());
       press(callers, context());
     },
-    isSlow: () => table.rows > SLOW_ROWS && !known.has(`${amount().column} ${context()} ${order()}`),
+    isSlow: () => table.rows > SLOW_ROWS && !framesByKey.has(`${amount().column} ${context()} ${order()}`),
     make: () => pictureOf(app, table, amount(), framesIn(order())),
     title: () => `${amount().text} by call path: ${stem}`,
     fileStem: () => `${stem}.${amount().column.replace(/\W/g, "_")}`,
@@ -128,18 +128,18 @@ function treeOf(app: App, table: Table, amount: Amount, context: Context): Tree 
   const { nameOf, categoryOf } = kernelFacts(app, table);
   const shown: readonly string[] = CONTEXTS[context];
   const [kinds, names] = [table.column("kind"), table.column("name")];
-  const place = new Int32Array(table.rows);
+  const nodeOfRow = new Int32Array(table.rows);
   for (let row = 1; row < table.rows; row++) {
     const kind = table.textOf(kinds, row);
-    const above = place[parent[row]];
-    if (CALLERS.includes(kind) && !shown.includes(kind)) place[row] = above;
+    const above = nodeOfRow[parent[row]];
+    if (CALLERS.includes(kind) && !shown.includes(kind)) nodeOfRow[row] = above;
     else {
       const isWork = GPU_WORK.includes(kind);
       const tone = build.toneNumber(isWork ? "kernel" : kind, isWork ? categoryOf(row) : "");
-      place[row] = build.child(above, build.nameNumber(kind === "kernel" ? nameOf(row) : table.textOf(names, row)), tone);
+      nodeOfRow[row] = build.child(above, build.nameNumber(kind === "kernel" ? nameOf(row) : table.textOf(names, row)), tone);
     }
   }
-  place.forEach((node, row) => build.book(node, amount.own[row], -1, -1, counts[row]));
+  nodeOfRow.forEach((node, row) => build.book(node, amount.own[row], -1, -1, counts[row]));
   return build.finish();
 }
 
@@ -154,16 +154,16 @@ function ownCounts(table: Table, parent: ArrayLike<number>): Float64Array {
 function kernelFacts(app: App, table: Table): { nameOf(row: number): string; categoryOf(row: number): string } {
   const name = (row: number): string => table.text("name", row);
   if (table.has("kernel_category")) return { nameOf: name, categoryOf: (row) => table.text("kernel_category", row) };
-  const known = new Map<string, [short: string, category: string]>();
+  const factsOfKernel = new Map<string, [short: string, category: string]>();
   if (app.hasTable("kernels")) {
     const kernels = app.wholeTable("kernels");
     for (let row = 0; row < kernels.rows; row++) {
-      known.set(kernels.text("kernel", row), [kernels.text("kernel_short", row), kernels.text("kernel_category", row)]);
+      factsOfKernel.set(kernels.text("kernel", row), [kernels.text("kernel_short", row), kernels.text("kernel_category", row)]);
     }
   }
   return {
-    nameOf: (row) => known.get(name(row))?.[0] ?? name(row),
-    categoryOf: (row) => known.get(name(row))?.[1] ?? "",
+    nameOf: (row) => factsOfKernel.get(name(row))?.[0] ?? name(row),
+    categoryOf: (row) => factsOfKernel.get(name(row))?.[1] ?? "",
   };
 }
 

@@ -17,7 +17,7 @@ export function svgText(look: Look, zoom: Zoom, title: string, palette: Palette)
   const legend = legendLines(look);
   const top = 40 + legend.height;
   let rows = 1;
-  const place = (row: number): number => {
+  const topOf = (row: number): number => {
     rows = Math.max(rows, row + 1);
     return top + row * ROW;
   };
@@ -27,11 +27,11 @@ export function svgText(look: Look, zoom: Zoom, title: string, palette: Palette)
     [0, Infinity],
     (frame, x, wide, row) => {
       const left = Math.max(0, x);
-      parts.push(frameText(look, palette, frame, MARGIN + left, place(row), Math.min(x + wide, INSIDE) - left));
+      parts.push(frameText(look, palette, frame, MARGIN + left, topOf(row), Math.min(x + wide, INSIDE) - left));
     },
     ({ from, to, row, frames }) => {
       const facts = `${frames} frames, each narrower than 0.5 px`;
-      parts.push(`<g><title>${facts}</title>${rect(MARGIN + from, place(row), to - from, "#c4c4c4")}</g>`);
+      parts.push(`<g><title>${facts}</title>${rect(MARGIN + from, topOf(row), to - from, "#c4c4c4")}</g>`);
     },
   );
   const height = top + rows * ROW + MARGIN;

@@ -25,10 +25,10 @@ function tableOf(frames: Frames, meaning: string): Table {
   const rows = frames.size;
   const texted = (of: (row: number) => string): Int32Array => new Int32Array(rows).map((_, row) => texts.push(of(row)) - 1);
   const numbers = (of: (row: number) => number): Float64Array => new Float64Array(rows).map((_, row) => of(row));
-  const column = (name: string, unit: string, told: string, values: Int32Array | Float64Array): DecodedColumn => ({
+  const column = (name: string, unit: string, meaning: string, values: Int32Array | Float64Array): DecodedColumn => ({
     name,
     unit,
-    meaning: told,
+    meaning,
     kind: values instanceof Int32Array ? "text" : "number",
     values,
   });

@@ -29,13 +29,13 @@ export interface Tree {
 /** Texts by number, each once. */
 class Interned {
   readonly texts: string[] = [];
-  private readonly known = new Map<string, number>();
+  private readonly numbers = new Map<string, number>();
 
   number(text: string): number {
-    let number = this.known.get(text);
+    let number = this.numbers.get(text);
     if (number === undefined) {
       number = this.texts.length;
-      this.known.set(text, number);
+      this.numbers.set(text, number);
       this.texts.push(text);
     }
     return number;
@@ -72,8 +72,8 @@ export class TreeBuilder {
   /** The node of this name below another, made where it is new. */
   child(parent: number, name: number, tone: number): number {
     const slot = this.children.slot(parent, name, this.parent, this.name);
-    const known = this.children.at(slot);
-    if (known >= 0) return known;
+    const child = this.children.at(slot);
+    if (child >= 0) return child;
     const node = this.append(parent, name, tone);
     this.children.put(slot, node, this.parent, this.name);
     return node;

@@ -98,14 +98,16 @@ export function stripLines(layout: Layout, limits: Ceiling[]): SVGElement[] {
 
 /** Ceilings of one height are one line: matrix bf16, fp16. */
 function merged(ceilings: Ceiling[]): Ceiling[] {
-  const found: Ceiling[] = [];
-  for (const each of ceilings) {
-    const [unit, dtype] = each.name.split(" ");
-    const same = found.find((other) => other.value === each.value && other.measured === each.measured && other.name.startsWith(unit));
+  const distinct: Ceiling[] = [];
+  for (const ceiling of ceilings) {
+    const [unit, dtype] = ceiling.name.split(" ");
+    const same = distinct.find(
+      (other) => other.value === ceiling.value && other.measured === ceiling.measured && other.name.startsWith(unit),
+    );
     if (same) same.name += `, ${dtype}`;
-    else found.push({ ...each });
+    else distinct.push({ ...ceiling });
   }
-  return found;
+  return distinct;
 }
 
 /** Labels from the top down, no two closer than they are high. */
@@ -113,7 +115,7 @@ function spreadOut(heights: number[], { top, bottom }: Layout): number[] {
   const places: number[] = [];
   heights.forEach((height, at) => places.push(Math.max(height, at ? places[at - 1] + LABEL_STEP : top + 8)));
   const over = (places[places.length - 1] ?? 0) - (bottom - 8);
-  return over > 0 ? places.map((place, at) => Math.max(top + 8 + at * LABEL_STEP, place - over)) : places;
+  return over > 0 ? places.map((y, at) => Math.max(top + 8 + at * LABEL_STEP, y - over)) : places;
 }
 
 function sideLabel(x: number, y: number, ceiling: Ceiling): SVGElement[] {

@@ -37,9 +37,9 @@ export class Dots {
   /** Rings the point of this row; fades those that the search does not find. */
   highlight(origin: number, search: string): void {
     this.points.forEach((point, at) => {
-      const found = !search || [point.op, point.params, point.family, point.dtype].some((text) => text.toLowerCase().includes(search));
+      const matches = !search || [point.op, point.params, point.family, point.dtype].some((text) => text.toLowerCase().includes(search));
       this.marks[at].classList.toggle("chosen", point.origin === origin);
-      this.marks[at].classList.toggle("faded", !found);
+      this.marks[at].classList.toggle("faded", !matches);
     });
   }
 
@@ -62,7 +62,7 @@ export class Dots {
   }
 
   private focused(at: number): void {
-    this.marks.forEach((mark, place) => mark.setAttribute("tabindex", place === at ? "0" : "-1"));
+    this.marks.forEach((mark, index) => mark.setAttribute("tabindex", index === at ? "0" : "-1"));
     showTip(this.tip, this.points[at], this.marks[at]);
   }
 

@@ -128,7 +128,7 @@ class RooflineView implements View {
       ...(hasChart ? ceilingLines(layout, shown, bandwidth, plotted) : []),
       ...stripLines(
         layout,
-        [bandwidth, link].filter((each): each is Ceiling => each !== null),
+        [bandwidth, link].filter((ceiling): ceiling is Ceiling => ceiling !== null),
       ),
       this.dots.element,
     );

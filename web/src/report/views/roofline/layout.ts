@@ -32,7 +32,7 @@ export function layOut(width: number, points: Point[], shown: Ceiling[], bandwid
   const y = logScale(heightRange(computing, shown), [bottom, top]);
   const x = logScale(intensityRange(computing, shown, bandwidth), [left, right]);
   const stripTop = (computing.length ? bottom + AXIS_HEIGHT : top) + 24;
-  const limits = [bandwidth, link].flatMap((each) => (each ? [each.value] : []));
+  const limits = [bandwidth, link].flatMap((ceiling) => (ceiling ? [ceiling.value] : []));
   const strip = moving.length
     ? { top: stripTop, bottom: stripTop + STRIP_HEIGHT, x: logScale(rateRange(moving, limits), [left, right]) }
     : null;

@@ -6,7 +6,7 @@ export interface LogScale {
   to: number;
 }
 
-/** From values to pixels; what lies outside is put at the edge. */
+/** From values to pixels; what is outside is put at the edge. */
 export function logScale([from, to]: [number, number], [start, end]: [number, number]): LogScale {
   const [low, high] = [Math.log10(from), Math.log10(to)];
   const scale = (value: number): number => {
@@ -31,7 +31,7 @@ export function tickText(value: number): string {
   return `10${[...String(power)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"["0123456789".indexOf(digit)] ?? "⁻").join("")}`;
 }
 
-/** The value below which only a small share of the weight lies: what a few tiny ops cannot stretch. */
+/** The value below which is only a small share of the weight: what a few tiny ops cannot stretch. */
 export function lowerEdge(values: number[], weights: number[], share: number): number {
   const order = values.map((_, at) => at).sort((a, b) => values[a] - values[b]);
   let left = share * weights.reduce((sum, weight) => sum + weight, 0);

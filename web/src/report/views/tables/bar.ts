@@ -39,7 +39,7 @@ export class Bar {
   readonly element = h("div", { class: "tv-bar" });
   private readonly input: HTMLInputElement;
   private readonly count = h("span", { class: "tv-shown", attrs: { role: "status" } });
-  private readonly found = h("span", { class: "tv-found" });
+  private readonly matchCount = h("span", { class: "tv-found" });
   private readonly problem = h("p", { class: "tv-problem warning", attrs: { role: "alert" } });
   private readonly said = h("span", { class: "tv-said", attrs: { "aria-live": "polite" } });
   private timer = 0;
@@ -86,7 +86,7 @@ export class Bar {
         this.input,
         explain,
         this.count,
-        this.found,
+        this.matchCount,
         h("span", { class: "tv-ways" }, this.said, copy, save),
       ),
       help,
@@ -110,13 +110,13 @@ export class Bar {
 
   /** How many rows the page's search finds. */
   showFound(search: string, rows: number): void {
-    if (!search) return replace(this.found);
+    if (!search) return replace(this.matchCount);
     const filter = h("button", {
       text: "filter to these",
       attrs: { type: "button" },
       on: { click: () => this.app.store.set({ filter: quoted(search) }) },
     });
-    replace(this.found, `${formatCount(rows)} ${rows === 1 ? "row matches" : "rows match"} the search `, rows > 0 && filter);
+    replace(this.matchCount, `${formatCount(rows)} ${rows === 1 ? "row matches" : "rows match"} the search `, rows > 0 && filter);
   }
 
   say(text: string): void {

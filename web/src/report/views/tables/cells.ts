@@ -3,7 +3,7 @@ import type { Column, Table } from "../../data/table";
 
 // Numbers that name something rather than count: no thousands separators.
 const NAMES = new Set(["line", "step", "stream", "device", "gpu", "node", "parent", "a_step", "b_step"]);
-// Moments are told to the µs: rounded as lengths are, those late in a trace would look the same.
+// Moments are shown to the µs: rounded as lengths are, those late in a trace would look the same.
 const MOMENTS = new Set(["start_ms", "end_ms", "peak_ms"]);
 const momentFormat = new Intl.NumberFormat("en-US", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
 // Long texts that are seldom read: shown last. Files keep the report's own order.
@@ -29,8 +29,8 @@ export function shownColumns(table: Table): Column[] {
   if (short >= 0 && kernel >= 0) [columns[short], columns[kernel]] = [columns[kernel], columns[short]];
   const first = FIRST[table.name] ?? [];
   const rank = ({ name }: Column): number => (late(name) ? 2 : first.includes(name) ? 0 : 1);
-  const place = ({ name }: Column): number => (first.includes(name) ? first.indexOf(name) : 0);
-  return columns.sort((a, b) => rank(a) - rank(b) || place(a) - place(b));
+  const position = ({ name }: Column): number => (first.includes(name) ? first.indexOf(name) : 0);
+  return columns.sort((a, b) => rank(a) - rank(b) || position(a) - position(b));
 }
 
 export function cellText(table: Table, column: Column, row: number): string {
@@ -39,7 +39,7 @@ export function cellText(table: Table, column: Column, row: number): string {
   return table.shown(column, row);
 }
 
-/** Cut in the middle: names begin with what they are and end with what tells them apart. */
+/** Cut in the middle: names begin with what they are and end with what distinguishes them. */
 export function elided(text: string, most: number): string {
   if (text.length <= most) return text;
   const tail = Math.floor((most - 1) * 0.4);
@@ -82,9 +82,9 @@ export function shareOut(widths: Width[], room: number): number[] {
   for (let left = widths.length; left > 0 && spare > 0; left--) {
     const cut = widths.flatMap(({ wanted }, at) => (wanted > given[at] ? [at] : []));
     if (!cut.length) break;
-    const each = Math.max(1, Math.floor(spare / cut.length));
+    const share = Math.max(1, Math.floor(spare / cut.length));
     for (const at of cut) {
-      const more = Math.min(each, widths[at].wanted - given[at], Math.max(0, spare));
+      const more = Math.min(share, widths[at].wanted - given[at], Math.max(0, spare));
       given[at] += more;
       spare -= more;
     }

@@ -75,7 +75,7 @@ export function uncosted(app: App): string[] {
 export function firstNote(app: App, codes: string[]): string {
   if (!app.hasTable("quality")) return "";
   const notes = app.wholeTable("quality");
-  const row = codes.map((code) => notes.find("code", code)).find((found) => found >= 0);
+  const row = codes.map((code) => notes.find("code", code)).find((candidate) => candidate >= 0);
   return row === undefined ? "" : notes.text("message", row);
 }
 

@@ -8,7 +8,7 @@ import { extraFacts, extraTables } from "./extra";
 /** The rows of the table: which scene each is of, and which row or GPU event there. */
 interface Chosen {
   scene: Uint8Array;
-  place: Uint32Array;
+  event: Uint32Array;
   /** Told apart from all others whatever is selected: places of the second scene come after those of the first. */
   origin: Uint32Array;
 }
@@ -28,7 +28,7 @@ class Texts {
   }
 }
 
-type Cell = (scene: Scene, place: number) => number;
+type Cell = (scene: Scene, event: number) => number;
 
 class Builder {
   readonly texts: Texts;
@@ -44,20 +44,20 @@ class Builder {
     this.text("trace", "which of the traces", (scene) => labels[app.scenes.indexOf(scene)]);
   }
   number(name: string, unit: string, meaning: string, cell: Cell): void {
-    this.columns.push({ name, unit, meaning, kind: "number", values: this.fill(new Float64Array(this.chosen.place.length), cell) });
+    this.columns.push({ name, unit, meaning, kind: "number", values: this.fill(new Float64Array(this.chosen.event.length), cell) });
   }
   text(name: string, meaning: string, cell: Cell): void {
-    this.columns.push({ name, unit: "", meaning, kind: "text", values: this.fill(new Int32Array(this.chosen.place.length), cell) });
+    this.columns.push({ name, unit: "", meaning, kind: "text", values: this.fill(new Int32Array(this.chosen.event.length), cell) });
   }
   finish(name: string, meaning: string): Table {
     const { columns, chosen } = this;
-    return new Table({ name, meaning, notes: [], rows: chosen.place.length, columns }, this.texts.list, true, chosen.origin);
+    return new Table({ name, meaning, notes: [], rows: chosen.event.length, columns }, this.texts.list, true, chosen.origin);
   }
 
   private fill<T extends Float64Array | Int32Array>(values: T, cell: Cell): T {
-    const { scene, place } = this.chosen;
+    const { scene, event } = this.chosen;
     const { scenes } = this.app;
-    for (let row = 0; row < place.length; row++) values[row] = cell(scenes[scene[row]], place[row]);
+    for (let row = 0; row < event.length; row++) values[row] = cell(scenes[scene[row]], event[row]);
     return values;
   }
 }
@@ -66,21 +66,21 @@ const sizeOfGpu = (scene: Scene): number => scene.data.gpuRow.length;
 const sizeOfAll = (scene: Scene): number => scene.count;
 
 /** All places of each scene that pass, where `size` says how many there are. */
-function choose(app: App, size: (scene: Scene) => number, passes: (scene: Scene, place: number) => boolean): Chosen {
+function choose(app: App, size: (scene: Scene) => number, passes: (scene: Scene, event: number) => boolean): Chosen {
   const scene: number[] = [];
-  const place: number[] = [];
+  const event: number[] = [];
   const origin: number[] = [];
   let before = 0;
-  app.scenes.forEach((each, number) => {
-    for (let at = 0; at < size(each); at++) {
-      if (!passes(each, at)) continue;
+  app.scenes.forEach((source, number) => {
+    for (let at = 0; at < size(source); at++) {
+      if (!passes(source, at)) continue;
       scene.push(number);
-      place.push(at);
+      event.push(at);
       origin.push(before + at);
     }
-    before += size(each);
+    before += size(source);
   });
-  return { scene: Uint8Array.from(scene), place: Uint32Array.from(place), origin: Uint32Array.from(origin) };
+  return { scene: Uint8Array.from(scene), event: Uint32Array.from(event), origin: Uint32Array.from(origin) };
 }
 
 function gpuEvents(app: App): Table {
@@ -157,19 +157,19 @@ function orNothing(value: number): number {
 
 /** The text of each label's short name, found once per label. */
 function shortNames(texts: Texts, labelOf: Cell): Cell {
-  const known = new Map<Scene, number[]>();
-  return (scene, place) => {
-    let codes = known.get(scene);
-    if (!codes) known.set(scene, (codes = scene.data.header.labels.name.map((_, label) => texts.code(scene.labelShort(label)))));
-    return codes[labelOf(scene, place)];
+  const numbersByScene = new Map<Scene, number[]>();
+  return (scene, event) => {
+    let codes = numbersByScene.get(scene);
+    if (!codes) numbersByScene.set(scene, (codes = scene.data.header.labels.name.map((_, label) => texts.code(scene.labelShort(label)))));
+    return codes[labelOf(scene, event)];
   };
 }
 
 /** The scene and place that an origin stands for. */
 function located(app: App, origin: number, size: (scene: Scene) => number): [scene: number, place: number] {
-  let [number, place] = [0, origin];
-  while (number < app.scenes.length - 1 && place >= size(app.scenes[number])) place -= size(app.scenes[number++]);
-  return [number, place];
+  let [number, event] = [0, origin];
+  while (number < app.scenes.length - 1 && event >= size(app.scenes[number])) event -= size(app.scenes[number++]);
+  return [number, event];
 }
 
 function gpuTarget(app: App, origin: number): Target {

@@ -4,8 +4,8 @@ import type { Column, Table } from "../../data/table";
 /** RFC 4180: the columns' names, then the rows as they are shown. */
 export function csvOf(table: Table, order: ArrayLike<number>): string {
   const lines = [table.columns.map(({ name }) => csvCell(name)).join(",")];
-  for (let place = 0; place < order.length; place++) {
-    lines.push(table.columns.map((column) => csvCell(table.textOf(column, order[place]))).join(","));
+  for (let position = 0; position < order.length; position++) {
+    lines.push(table.columns.map((column) => csvCell(table.textOf(column, order[position]))).join(","));
   }
   return `${lines.join("\r\n")}\r\n`;
 }

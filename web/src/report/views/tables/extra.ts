@@ -16,7 +16,7 @@ export interface ExtraFacts {
 /** What else is known about them; no entry is needed. */
 export const extraFacts = new Map<string, ExtraFacts>();
 
-const made = new WeakMap<object, Map<string, Table>>();
+const tablesByOwner = new WeakMap<object, Map<string, Table>>();
 
 export function knowsTable(app: App, name: string): boolean {
   return app.hasTable(name) || extraTables.has(name);
@@ -27,8 +27,8 @@ export function tableFor(app: App, name: string): Table {
   const build = extraTables.get(name);
   if (!build) return app.table(name);
   const owner = app.scene ? app.selection : app;
-  let tables = made.get(owner);
-  if (!tables) made.set(owner, (tables = new Map<string, Table>()));
+  let tables = tablesByOwner.get(owner);
+  if (!tables) tablesByOwner.set(owner, (tables = new Map<string, Table>()));
   const key = `${name} ${extraFacts.get(name)?.key?.(app) ?? ""}`;
   let table = tables.get(key);
   if (!table) tables.set(key, (table = build(app)));

@@ -53,24 +53,24 @@ const TOKEN = /(?:([A-Za-z_]\w*)(>=|<=|!=|[><=]|:(?!:)))?(?:"([^"]*)"|([^\s"]+))
 const UNFINISHED = /^[A-Za-z_]\w*(>=|<=|!=|[><=:])$/;
 
 function tokens(text: string): Token[] {
-  const found: Token[] = [];
+  const tokens: Token[] = [];
   let at = 0;
   for (;;) {
     while (/\s/.test(text[at] ?? "")) at++;
-    if (at >= text.length) return found;
+    if (at >= text.length) return tokens;
     TOKEN.lastIndex = at;
     const match = TOKEN.exec(text);
     if (!match) throw new Wrong(`Unmatched quotation mark in ${text.slice(at)}.`);
     const [, column = "", operator = "", phrase, word = ""] = match;
     if (UNFINISHED.test(word)) throw new Wrong(`No value after ${word}: write it without a space.`);
-    found.push({ column, operator: operator as Token["operator"], value: phrase ?? word });
+    tokens.push({ column, operator: operator as Token["operator"], value: phrase ?? word });
     at = TOKEN.lastIndex;
   }
 }
 
 function testOf(table: Table, { column: name, operator, value }: Token): Test {
   if (!operator) return anywhere(table, value);
-  const column = table.columns.find((each) => each.name === name);
+  const column = table.columns.find((candidate) => candidate.name === name);
   if (!column) throw new Wrong(`There is no column ${name} here. To look for these characters, put them in "quotes".`);
   if (column.kind === "text") return textTest(table, column, operator, value);
   return column.kind === "bool" ? boolTest(column, operator, value) : numberTest(column, operator, value);

@@ -1,4 +1,4 @@
-// The header of a table: sorts on click or Enter, tells what a column means, and is walked with the arrow keys.
+// The header of a table: sorts on click or Enter, shows what a column means, and is walked with the arrow keys.
 import type { Column } from "../../data/table";
 import { h } from "../../../shared/dom";
 import { columnWidth } from "./pool";
@@ -60,7 +60,7 @@ export class Heads {
   }
 
   private explain(at: number): void {
-    this.buttons.forEach((button, place) => (button.tabIndex = place === at ? 0 : -1));
+    this.buttons.forEach((button, index) => (button.tabIndex = index === at ? 0 : -1));
     if (!this.buttons[at].matches(":focus-visible")) return;
     this.help.hidden = false;
     this.help.textContent = helpText(this.columns[at]);

@@ -31,7 +31,7 @@ class TablesView implements View {
   private readonly empty = h("div", { class: "empty" });
   private table!: Table;
   private order: Uint32Array = new Uint32Array(0);
-  private known = -1;
+  private shownRow = -1;
 
   constructor(
     host: HTMLElement,
@@ -54,7 +54,7 @@ class TablesView implements View {
 
   update(changed: Changed): void {
     const has = (...keys: Key[]): boolean => keys.some((key) => changed.has(key));
-    if (has("table", "steps", "range", "weight", "context") || this.known !== extraTables.size) this.load();
+    if (has("table", "steps", "range", "weight", "context") || this.shownRow !== extraTables.size) this.load();
     else if (has("sort", "filter")) this.arrange(has("row"));
     else if (has("row")) this.selectRow(true);
     if (has("q")) this.search();
@@ -62,8 +62,8 @@ class TablesView implements View {
 
   private load(): void {
     const { app } = this;
-    if (this.known !== extraTables.size) this.picker.build();
-    this.known = extraTables.size;
+    if (this.shownRow !== extraTables.size) this.picker.build();
+    this.shownRow = extraTables.size;
     const asked = app.store.get("table");
     const name = asked && knowsTable(app, asked) ? asked : defaultTable(app);
     this.table = tableFor(app, name);
@@ -103,8 +103,8 @@ class TablesView implements View {
   private search(): void {
     const search = this.app.store.get("q").trim();
     this.grid.search(search);
-    const found = search ? rowsWith(this.table, search).reduce((sum, hit) => sum + hit, 0) : 0;
-    this.bar.showFound(this.table.rows ? search : "", found);
+    const matches = search ? rowsWith(this.table, search).reduce((sum, hit) => sum + hit, 0) : 0;
+    this.bar.showFound(this.table.rows ? search : "", matches);
   }
 
   private open(row: number): void {

@@ -10,7 +10,7 @@ interface PooledRow {
   cells: HTMLElement[];
   /** The table's row that it shows now, -1: none. */
   row: number;
-  place: number;
+  position: number;
   top: number;
 }
 
@@ -61,27 +61,27 @@ export class RowPool {
 
   /** Shows the rows from a place on; the id of the selected one, "" where it is not in sight. */
   draw(order: Uint32Array, first: number, scrollTop: number, selected: number): string {
-    let found = "";
+    let active = "";
     const from = Math.max(0, Math.floor(first) - 2);
-    for (let place = from; place < from + this.rows.length; place++) {
-      const pooled = this.rows[place % this.rows.length];
-      pooled.element.hidden = place >= order.length;
+    for (let position = from; position < from + this.rows.length; position++) {
+      const pooled = this.rows[position % this.rows.length];
+      pooled.element.hidden = position >= order.length;
       if (pooled.element.hidden) {
-        pooled.place = pooled.row = -1;
+        pooled.position = pooled.row = -1;
         continue;
       }
-      this.put(pooled, place, scrollTop + (place - first) * ROW_HEIGHT);
-      if (pooled.row !== order[place]) this.fill(pooled, order[place]);
+      this.put(pooled, position, scrollTop + (position - first) * ROW_HEIGHT);
+      if (pooled.row !== order[position]) this.fill(pooled, order[position]);
       const isSelected = pooled.row === selected;
-      if (isSelected) found = pooled.element.id;
+      if (isSelected) active = pooled.element.id;
       pooled.element.setAttribute("aria-selected", String(isSelected));
     }
-    return found;
+    return active;
   }
 
   placeOf(target: Element): number {
     const element = target.closest(".tv-row");
-    return this.rows.find((pooled) => pooled.element === element)?.place ?? -1;
+    return this.rows.find((pooled) => pooled.element === element)?.position ?? -1;
   }
 
   private add(): void {
@@ -91,14 +91,14 @@ export class RowPool {
     cells.forEach((cell, at) => (cell.style.width = columnWidth(at)));
     const element = h("div", { class: "tv-row", id: `${this.id}-${this.rows.length}`, attrs: { role: "row" } }, ...cells);
     this.host.append(element);
-    this.rows.push({ element, cells, row: -1, place: -1, top: NaN });
+    this.rows.push({ element, cells, row: -1, position: -1, top: NaN });
   }
 
-  private put(pooled: PooledRow, place: number, top: number): void {
-    if (pooled.place !== place) {
-      pooled.place = place;
-      pooled.element.setAttribute("aria-rowindex", String(place + 2));
-      pooled.element.classList.toggle("odd", place % 2 === 1);
+  private put(pooled: PooledRow, position: number, top: number): void {
+    if (pooled.position !== position) {
+      pooled.position = position;
+      pooled.element.setAttribute("aria-rowindex", String(position + 2));
+      pooled.element.classList.toggle("odd", position % 2 === 1);
     }
     if (Math.abs(pooled.top - top) < 0.01) return;
     pooled.top = top;

@@ -23,29 +23,29 @@ export function orderOf(table: Table, sort: Sort | null): Uint32Array {
   return sortedRows(keys, sort.descending);
 }
 
-const known = new WeakMap<Column, Float64Array>();
+const ranksByColumn = new WeakMap<Column, Float64Array>();
 const collator = new Intl.Collator("en", { numeric: true });
 
 /** Per row the place of its text among the distinct ones: each text is compared once, however many rows have it. */
 function ranksOf(column: Column, texts: string[]): Float64Array {
-  let ranks = known.get(column);
-  if (!ranks) known.set(column, (ranks = rank(column.values, texts)));
+  let ranks = ranksByColumn.get(column);
+  if (!ranks) ranksByColumn.set(column, (ranks = rank(column.values, texts)));
   return ranks;
 }
 
 function rank(codes: ArrayLike<number>, texts: string[]): Float64Array {
-  const place = new Float64Array(texts.length).fill(NaN);
+  const rank = new Float64Array(texts.length).fill(NaN);
   const distinct: number[] = [];
   for (let row = 0; row < codes.length; row++) {
     const code = codes[row];
-    if (code < 0 || !Number.isNaN(place[code]) || !texts[code]) continue;
-    place[code] = 0;
+    if (code < 0 || !Number.isNaN(rank[code]) || !texts[code]) continue;
+    rank[code] = 0;
     distinct.push(code);
   }
   distinct.sort((a, b) => collator.compare(texts[a], texts[b]) || a - b);
-  distinct.forEach((code, at) => (place[code] = at));
+  distinct.forEach((code, at) => (rank[code] = at));
   const ranks = new Float64Array(codes.length);
-  for (let row = 0; row < codes.length; row++) ranks[row] = codes[row] < 0 ? NaN : place[codes[row]];
+  for (let row = 0; row < codes.length; row++) ranks[row] = codes[row] < 0 ? NaN : rank[codes[row]];
   return ranks;
 }
 
@@ -76,7 +76,7 @@ function sortableWords(keys: Float64Array, descending: boolean): [low: Uint32Arr
   const high = new Uint32Array(keys.length);
   const turned = descending ? 0xffffffff : 0;
   for (let row = 0; row < keys.length; row++) {
-    if (keys[row] === 0) bits.setFloat64(8 * row, 0, true); // -0 is no less than 0
+    if (keys[row] === 0) bits.setFloat64(8 * row, 0, true); // -0 is not less than 0
     const top = bits.getUint32(8 * row + 4, true);
     const flip = top >>> 31 ? 0xffffffff : 0;
     low[row] = bits.getUint32(8 * row, true) ^ flip ^ turned;

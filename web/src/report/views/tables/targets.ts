@@ -61,12 +61,12 @@ function ofFamily(roofline: Table, family: string, origin: number): number {
 
 function longest(app: App, scene: Scene, belongs: (event: number) => boolean): Action | null {
   const { gpuRow, duration } = scene.data;
-  let found = -1;
+  let longestEvent = -1;
   for (const event of app.selection.events) {
-    if (belongs(event) && (found < 0 || duration[gpuRow[event]] > duration[found])) found = gpuRow[event];
+    if (belongs(event) && (longestEvent < 0 || duration[gpuRow[event]] > duration[longestEvent])) longestEvent = gpuRow[event];
   }
-  if (found < 0) return null;
-  return { text: `Longest on the timeline (${formatNs(duration[found])})`, target: { to: "event", scene: 0, row: found } };
+  if (longestEvent < 0) return null;
+  return { text: `Longest on the timeline (${formatNs(duration[longestEvent])})`, target: { to: "event", scene: 0, row: longestEvent } };
 }
 
 /** An op that launches nothing itself is shown by its longest call on the host. */
@@ -76,14 +76,14 @@ const longestCall: Finder = (app, table, row) => {
   const name = table.text("op", row);
   const isOp = scene.data.header.labels.name.map((text) => scene.texts[text] === name);
   const { label, duration } = scene.data;
-  let found = -1;
+  let longestEvent = -1;
   for (let event = 0; event < scene.count; event++) {
     if (!isOp[label[event]] || scene.gpuEvent[event] >= 0 || !app.selection.hasHost(event)) continue;
-    if (found < 0 || duration[event] > duration[found]) found = event;
+    if (longestEvent < 0 || duration[event] > duration[longestEvent]) longestEvent = event;
   }
-  return found < 0
+  return longestEvent < 0
     ? null
-    : { text: `Longest call on the host (${formatNs(duration[found])})`, target: { to: "event", scene: 0, row: found } };
+    : { text: `Longest call on the host (${formatNs(duration[longestEvent])})`, target: { to: "event", scene: 0, row: longestEvent } };
 };
 
 const range =

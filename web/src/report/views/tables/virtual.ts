@@ -129,20 +129,20 @@ export class VirtualTable {
     else this.grid.removeAttribute("aria-activedescendant");
   }
 
-  private reveal(place: number): void {
-    if (place < 0) return;
+  private reveal(position: number): void {
+    if (position < 0) return;
     const { fit, rows, pixels } = this.travel;
     if (!rows) return;
     const first = (this.grid.scrollTop / pixels) * rows;
     // Where a pixel stands for more than itself, whole pixels would cut the row off.
-    const below = place + (rows * ROW_HEIGHT > pixels + 1 ? 2 : 1);
-    const to = place < first ? place : below > first + fit ? below - fit : first;
+    const below = position + (rows * ROW_HEIGHT > pixels + 1 ? 2 : 1);
+    const to = position < first ? position : below > first + fit ? below - fit : first;
     if (to !== first) this.grid.scrollTop = (Math.min(to, rows) / rows) * pixels;
   }
 
   private clicked(event: MouseEvent, act: (row: number) => void): void {
-    const place = this.pool.placeOf(event.target as Element);
-    if (place >= 0 && place < this.order.length) act(this.order[place]);
+    const position = this.pool.placeOf(event.target as Element);
+    if (position >= 0 && position < this.order.length) act(this.order[position]);
   }
 
   private choose(row: number): void {
@@ -155,18 +155,21 @@ export class VirtualTable {
     if (event.key === "Enter" && this.selected >= 0) this.handlers.open(this.selected);
     else if (event.key === "ArrowLeft" || event.key === "ArrowRight") this.grid.scrollLeft += event.key === "ArrowLeft" ? -120 : 120;
     else {
-      const place = this.placeAfter(event.key);
-      if (place === null) return;
-      this.choose(this.order[Math.max(0, Math.min(this.order.length - 1, place))]);
+      const position = this.placeAfter(event.key);
+      if (position === null) return;
+      this.choose(this.order[Math.max(0, Math.min(this.order.length - 1, position))]);
     }
     event.preventDefault();
   }
 
   private placeAfter(key: string): number | null {
-    const place = this.selected < 0 ? -1 : this.order.indexOf(this.selected);
+    const position = this.selected < 0 ? -1 : this.order.indexOf(this.selected);
     const page = Math.max(1, Math.floor(this.travel.fit) - 1);
     const last = this.order.length - 1;
-    return { ArrowDown: place + 1, ArrowUp: place - 1, PageDown: place + page, PageUp: place - page, Home: 0, End: last }[key] ?? null;
+    return (
+      { ArrowDown: position + 1, ArrowUp: position - 1, PageDown: position + page, PageUp: position - page, Home: 0, End: last }[key] ??
+      null
+    );
   }
 }
 

@@ -7,7 +7,7 @@ export const SHADES = 8;
 const FAINTEST = 0.3; // of a colour, where a pixel is hardly busy: still to be seen
 const DIMMED = 0.16;
 const DIMMED_INK = 0.6;
-const OWN_COLOURS = 9; // kernels with a colour of their own; the page has no more that can be told apart
+const OWN_COLOURS = 9; // kernels with a colour of their own; the page has no more that differ visibly
 
 export interface KernelColour {
   name: string;

@@ -1,4 +1,4 @@
-// The panel that tells everything about the selected event.
+// The panel with everything about the selected event.
 import { copyText, h, replace } from "../../../shared/dom";
 import { NONE, type Scene } from "../../data/scene";
 import { formatNs, formatPercent } from "../../../shared/format";
@@ -26,9 +26,9 @@ export class Details {
     const scene = this.model.app.scenes[event.scene];
     const isGpu = scene.gpuEvent[event.row] >= 0;
     const basic = basicFacts(this.model.app, event, laneOf(this.model, event)?.fullTitle ?? "");
-    const told = h(
+    const description = h(
       "div",
-      { class: "tl-told" },
+      { class: "tl-description" },
       this.title(scene, event),
       this.actions(event),
       list([...basic, ...(isGpu ? gpuFacts(scene, event.row) : [...hostFacts(scene, event.row), ...inputFacts(scene, event.row)])]),
@@ -37,7 +37,7 @@ export class Details {
       scene.isInside ? this.arrows(scene, event) : null,
       scene.isInside ? this.others(scene, event) : null,
     );
-    replace(this.element, told);
+    replace(this.element, description);
     this.element.scrollTop = 0;
   }
 

@@ -10,7 +10,7 @@ export type Fact = [name: string, value: string];
 export function basicFacts(app: App, { scene: number, row }: Found, laneTitle: string): Fact[] {
   const scene = app.scenes[number];
   const { step } = scene.data;
-  const mark = scene.steps.find((each) => each.step === step[row]);
+  const mark = scene.steps.find((candidate) => candidate.step === step[row]);
   const facts: Fact[] = [
     [scene.category(row) ? "Category" : "Kind", scene.sort(row)],
     ["Start", exactNs(scene.start(row) - app.origin(number))],
@@ -59,7 +59,7 @@ export function hostFacts(scene: Scene, row: number): Fact[] {
   const own = scene.launchedBy(row);
   const inside = launchedInside(scene, row);
   if (!inside.length) return [];
-  const ns = inside.reduce((sum, each) => sum + scene.data.duration[each], 0);
+  const ns = inside.reduce((sum, event) => sum + scene.data.duration[event], 0);
   const what = own.length === inside.length ? "Launched" : "Launched inside";
   return [[what, `${formatCount(inside.length)} GPU ${inside.length > 1 ? "events" : "event"}, ${formatNs(ns)} of GPU time`]];
 }

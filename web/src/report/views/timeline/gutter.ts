@@ -29,8 +29,8 @@ export class Gutter {
       host.style.height = `${isPinned ? pinnedHeight : scrolledHeight}px`;
       replace(
         host,
-        ...headings.filter((each) => each.pinned === isPinned).map((each) => this.heading(each)),
-        ...placed.filter((each) => each.pinned === isPinned && !each.thin).map((each) => this.label(each)),
+        ...headings.filter((heading) => heading.pinned === isPinned).map((heading) => this.heading(heading)),
+        ...placed.filter((lane) => lane.pinned === isPinned && !lane.thin).map((lane) => this.label(lane)),
       );
     }
     if (focused) document.querySelector<HTMLElement>(`.tl-stage [data-lane="${focused}"]`)?.focus();

@@ -122,7 +122,7 @@ class Timeline {
   private reveal(): void {
     const { model, scroller } = this;
     const lane = model.event && laneOf(model, model.event);
-    const placed = model.layout.placed.find((each) => each.lane === lane);
+    const placed = model.layout.placed.find((candidate) => candidate.lane === lane);
     if (!model.event || !placed || placed.pinned) return;
     const y = rowTop(model.layout, placed, placed.open ? placed.lane.rowOf(model.event.row) : 0, model.scrolled);
     const [top, bottom] = [model.layout.pinnedHeight, model.height - placed.rowHeight];
@@ -173,12 +173,12 @@ function notes(app: App): HTMLElement[] {
   return app.scenes.flatMap((scene, number) => {
     const which = app.isDiff ? `${"AB"[number]}: ` : "";
     const { events, shorterThanNs } = scene.data.header.leftOut;
-    const found: string[] = [];
-    if (!scene.hasGpu && !scene.isInside) found.push(`${which}No GPU work in this trace: the lanes are CPU threads.`);
+    const texts: string[] = [];
+    if (!scene.hasGpu && !scene.isInside) texts.push(`${which}No GPU work in this trace: the lanes are CPU threads.`);
     if (events) {
       const what = `${formatCount(events)} host events shorter than ${formatNs(shorterThanNs)}`;
-      found.push(`${which}${what} are left out of this page to keep it small; every GPU event is here.`);
+      texts.push(`${which}${what} are left out of this page to keep it small; every GPU event is here.`);
     }
-    return found.map((text) => h("p", { class: "empty", text }));
+    return texts.map((text) => h("p", { class: "empty", text }));
   });
 }

@@ -21,7 +21,7 @@ export class Lane {
   opensByDefault = true;
   private rowOfEvent: ArrayLike<number> | null = null;
   private stackedRows = 1;
-  private made: Track[] | null = null;
+  private trackList: Track[] | null = null;
   private flat: Track | null = null;
   private madeFor: Uint8Array | null = null;
 
@@ -58,7 +58,7 @@ export class Lane {
   /** The open lane's rows, without events whose label is hidden. */
   tracks(hidden: Uint8Array): Track[] {
     this.forget(hidden);
-    return (this.made ??= this.split(hidden));
+    return (this.trackList ??= this.split(hidden));
   }
   /** All in one row, for a closed lane: of host threads only what nothing else encloses. */
   strip(hidden: Uint8Array): Track {
@@ -73,15 +73,15 @@ export class Lane {
   private forget(hidden: Uint8Array): void {
     if (this.madeFor === hidden) return;
     this.madeFor = hidden;
-    this.made = this.flat = null;
+    this.trackList = this.flat = null;
   }
 
   private pick(wanted: (row: number) => boolean): Int32Array {
     const { first, events } = this.source;
-    const found = new Int32Array(events);
+    const rowsOfLane = new Int32Array(events);
     let count = 0;
-    for (let row = first; row < first + events; row++) if (wanted(row)) found[count++] = row;
-    return found.slice(0, count);
+    for (let row = first; row < first + events; row++) if (wanted(row)) rowsOfLane[count++] = row;
+    return rowsOfLane.slice(0, count);
   }
 
   private split(hidden: Uint8Array): Track[] {
@@ -93,7 +93,7 @@ export class Lane {
     const rows = Array.from(counts, (count) => new Int32Array(count));
     counts.fill(0);
     for (let i = 0; i < events; i++) if (!hidden[label[first + i]]) rows[places[i]][counts[places[i]]++] = first + i;
-    return rows.map((each) => new Track(this.scene, each));
+    return rows.map((trackRows) => new Track(this.scene, trackRows));
   }
 
   /** The row of each event: host calls stack by their depth, what runs side by side goes to the first free row. */
@@ -112,9 +112,9 @@ function packed(start: Float64Array, duration: Float64Array, first: number, even
   const ends: number[] = [];
   for (let i = 0; i < events; i++) {
     const row = first + i;
-    const place = firstFree(ends, start[row]);
-    places[i] = place;
-    ends[place] = Math.max(ends[place] ?? -Infinity, start[row] + duration[row]);
+    const track = firstFree(ends, start[row]);
+    places[i] = track;
+    ends[track] = Math.max(ends[track] ?? -Infinity, start[row] + duration[row]);
   }
   return places;
 }
@@ -146,7 +146,7 @@ function titleOf(scene: Scene, source: Source, kind: string): string {
   return new Set(processes).size > 1 ? `${source.process} · ${thread}` : thread;
 }
 
-// PyTorch files annotations of a stream under the number of the GPU, which is no process.
+// PyTorch files annotations of a stream under the number of the GPU, which is not a process.
 function isStream({ thread_name }: Source): boolean {
   return /^stream /.test(thread_name);
 }

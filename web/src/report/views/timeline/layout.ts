@@ -67,11 +67,11 @@ export function layOut(groups: Group[], isOpen: (lane: Lane) => boolean, availab
     if (!lanes.length) continue;
     const pinned = gpu && pins;
     if (above) layout.headings.push({ text: above, key: "", folded: false, pinned, ...grow(layout, pinned, HEADING) });
-    const place = heading ? grow(layout, pinned, headingHeight(group)) : null;
-    if (place) layout.headings.push({ text: heading, key, folded, pinned, ...place });
+    const extent = heading ? grow(layout, pinned, headingHeight(group)) : null;
+    if (extent) layout.headings.push({ text: heading, key, folded, pinned, ...extent });
     lanes.forEach((lane, number) => {
-      if (folded && place) {
-        const top = place.top + THIN_MARGIN + number * THIN;
+      if (folded && extent) {
+        const top = extent.top + THIN_MARGIN + number * THIN;
         layout.placed.push({ lane, pinned, open: false, rows: 1, rowHeight: THIN, height: THIN, padding: 0, thin: true, top });
         return;
       }
@@ -79,7 +79,7 @@ export function layOut(groups: Group[], isOpen: (lane: Lane) => boolean, availab
       layout.placed.push({ lane, pinned, thin: false, ...size, ...grow(layout, pinned, size.height) });
     });
   }
-  for (const each of layout.placed) layout.byLane.set(`${each.lane.sceneNumber}.${each.lane.source.number}`, each);
+  for (const entry of layout.placed) layout.byLane.set(`${entry.lane.sceneNumber}.${entry.lane.source.number}`, entry);
   return layout;
 }
 

@@ -20,7 +20,7 @@ export class Legend {
     const { app } = this.model;
     const spent = app.scenes.map((_, scene) => timeByCategory(app, scene));
     const names = [...new Set(app.scenes.flatMap(groupsOf))];
-    const total = (name: string): number => spent.reduce((sum, each) => sum + (each.get(name) ?? 0), 0);
+    const total = (name: string): number => spent.reduce((sum, times) => sum + (times.get(name) ?? 0), 0);
     names.sort((a, b) => total(b) - total(a));
     // Arrows between warps take no time, and have no colour of their own.
     if (app.scenes.some(({ isInside }) => isInside)) names.splice(names.findIndex((name) => !total(name)) >>> 0);
@@ -32,11 +32,11 @@ export class Legend {
   private chip(name: string, spent: Map<string, number>[], isHidden: boolean, all: string[]): HTMLElement {
     const { app, colouring } = this.model;
     const isInside = app.scenes.some((scene) => scene.isInside);
-    const shares = spent.map((each, scene) => {
-      const sum = wholeTime(this.model, scene, each);
-      return formatPercent(sum ? (100 * (each.get(name) ?? 0)) / sum : 0);
+    const shares = spent.map((ofScene, scene) => {
+      const sum = wholeTime(this.model, scene, ofScene);
+      return formatPercent(sum ? (100 * (ofScene.get(name) ?? 0)) / sum : 0);
     });
-    const times = spent.map((each) => formatNs(each.get(name) ?? 0)).join(" and ");
+    const times = spent.map((ofScene) => formatNs(ofScene.get(name) ?? 0)).join(" and ");
     const chip = h(
       "button",
       {
@@ -64,7 +64,7 @@ export class Legend {
     this.element.querySelector<HTMLElement>(`[data-category="${CSS.escape(name)}"]`)?.focus();
   }
   private only(name: string, all: string[]): void {
-    this.model.app.store.set({ hide: all.filter((each) => each !== name) });
+    this.model.app.store.set({ hide: all.filter((other) => other !== name) });
   }
   private showAll(hidden: Set<string>): HTMLElement | null {
     if (!hidden.size) return null;

@@ -5,10 +5,10 @@ import type { Scene } from "../../data/scene";
 export function launchedInside(scene: Scene, row: number): number[] {
   const { lane, start, depth } = scene.data;
   const end = scene.end(row);
-  const found = [...scene.launchedBy(row)];
+  const linked = [...scene.launchedBy(row)];
   // A lane's rows are in order of start: what is inside follows directly.
   for (let inner = row + 1; inner < scene.count && lane[inner] === lane[row] && start[inner] < end; inner++) {
-    if (depth[inner] > depth[row]) found.push(...scene.launchedBy(inner));
+    if (depth[inner] > depth[row]) linked.push(...scene.launchedBy(inner));
   }
-  return found;
+  return linked;
 }

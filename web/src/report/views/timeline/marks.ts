@@ -1,4 +1,4 @@
-// What lies over the lanes: step boundaries, the selected time, the selected event and its links.
+// What is drawn over the lanes: step boundaries, the selected time, the selected event and its links.
 import { laneTop } from "./layout";
 import { boxOf, type Box, type Picture } from "./picture";
 import type { Surface } from "./surface";
@@ -90,7 +90,7 @@ function paintBox(surface: Surface, picture: Picture, box: Box, colour: string):
   surface.clipped(0, top, viewport.width, height - top, () => surface.outline(left, box.y, right - left, box.height - 1, colour));
 }
 
-/** An end that is scrolled out of sight is drawn at the edge it lies beyond. */
+/** An end that is scrolled out of sight is drawn at the edge it is beyond. */
 function paintArrow(surface: Surface, picture: Picture, launch: Box, kernel: Box, colour: string): void {
   const { viewport, height } = picture;
   const y = (box: Box): number => {

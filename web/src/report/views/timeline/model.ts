@@ -89,7 +89,7 @@ export class Model implements Picture {
     this.redraw();
   }
 
-  /** After the view was moved: tells the address and draws. */
+  /** After the view was moved: updates the address and draws. */
   moved(): void {
     this.app.store.set({ view: this.viewport.range });
     this.redraw();
@@ -103,8 +103,8 @@ export class Model implements Picture {
 
   /** Start and end of an event on the timeline. */
   timesOf({ scene, row }: Found): [number, number] {
-    const each = this.app.scenes[scene];
-    return [each.start(row) - this.origins[scene], each.end(row) - this.origins[scene]];
+    const events = this.app.scenes[scene];
+    return [events.start(row) - this.origins[scene], events.end(row) - this.origins[scene]];
   }
   select(event: Found | null): void {
     this.app.store.set({ event: event && { scene: event.scene, row: event.row } });
@@ -126,16 +126,16 @@ export class Model implements Picture {
     return this.switchOf(cta.key) ?? (cta.opensByDefault || cta.lanes.some((lane) => this.holds(lane)));
   }
   fold(key: string): void {
-    const cta = this.ctas.flat().find((each) => each.key === key);
+    const cta = this.ctas.flat().find((candidate) => candidate.key === key);
     if (!cta) return;
     this.switch(key, !this.isUnfolded(cta), cta.opensByDefault || cta.lanes.some((lane) => this.holds(lane)));
   }
   /** What was chosen by hand for a lane, or null. */
   private switchOf(key: string): boolean | null {
-    return this.app.store.get("lanes").find((each) => each.key === key)?.open ?? null;
+    return this.app.store.get("lanes").find((entry) => entry.key === key)?.open ?? null;
   }
   private switch(key: string, open: boolean, byDefault: boolean): void {
-    const others = this.app.store.get("lanes").filter((each) => each.key !== key);
+    const others = this.app.store.get("lanes").filter((entry) => entry.key !== key);
     this.app.store.set({ lanes: open === byDefault ? others : [...others, { key, open }] });
   }
   private holds(lane: Lane): boolean {
@@ -183,11 +183,11 @@ export class Model implements Picture {
     this.linked = this.event ? this.linksOf(this.event) : [];
   }
   private linksOf({ scene, row }: Found): number[] {
-    const each = this.app.scenes[scene];
-    if (each.isInside) return each.arrowsOf(row).map(([, far]) => far);
-    const launch = each.launch(row);
-    if (each.gpuEvent[row] >= 0) return launch === NONE ? [] : [launch];
-    return launchedInside(each, row).slice(0, MOST_LINKED);
+    const events = this.app.scenes[scene];
+    if (events.isInside) return events.arrowsOf(row).map(([, far]) => far);
+    const launch = events.launch(row);
+    if (events.gpuEvent[row] >= 0) return launch === NONE ? [] : [launch];
+    return launchedInside(events, row).slice(0, MOST_LINKED);
   }
 
   private hiddenLabels(): Uint8Array[] {

@@ -54,8 +54,8 @@ export function stepAlong(model: Model, by: 1 | -1): void {
   const lane = laneOf(model, event);
   if (!lane) return;
   const track = lane.tracks(model.hidden[event.scene])[lane.rowOf(event.row)];
-  const place = track.placeOf(event.row) + by;
-  if (place >= 0 && place < track.length) model.goTo({ scene: event.scene, row: track.rows[place] });
+  const position = track.placeOf(event.row) + by;
+  if (position >= 0 && position < track.length) model.goTo({ scene: event.scene, row: track.rows[position] });
 }
 
 /** From a kernel to its launch and back. */
@@ -73,9 +73,9 @@ export function selectFirst(model: Model): void {
   const { viewport, origins, hidden } = model;
   for (const { lane } of model.layout.placed) {
     const track = lane.strip(hidden[lane.sceneNumber]);
-    const place = track.firstFrom(viewport.from + origins[lane.sceneNumber], 0);
-    const at = place < track.length ? track.starts[place] - origins[lane.sceneNumber] : Infinity;
-    if (at < viewport.to) return model.select({ scene: lane.sceneNumber, row: track.rows[place] });
+    const position = track.firstFrom(viewport.from + origins[lane.sceneNumber], 0);
+    const at = position < track.length ? track.starts[position] - origins[lane.sceneNumber] : Infinity;
+    if (at < viewport.to) return model.select({ scene: lane.sceneNumber, row: track.rows[position] });
   }
 }
 
@@ -83,10 +83,10 @@ export function jumpToMatch(model: Model, forward: boolean): void {
   const { search, event, viewport } = model;
   const isMatch = event && search.flags?.[event.scene][model.app.scenes[event.scene].data.label[event.row]];
   const from = isMatch ? event : null;
-  const found = search.next(from ? model.timesOf(from)[0] : forward ? viewport.from - 1 : viewport.to, from, forward);
-  if (!found) return;
-  model.matchNumber = found.number;
-  model.app.go({ to: "event", scene: found.scene, row: found.row });
+  const match = search.next(from ? model.timesOf(from)[0] : forward ? viewport.from - 1 : viewport.to, from, forward);
+  if (!match) return;
+  model.matchNumber = match.number;
+  model.app.go({ to: "event", scene: match.scene, row: match.row });
 }
 
 export function laneOf(model: Model, event: Found): Model["lanes"][number] | undefined {

@@ -92,11 +92,11 @@ class RowPainter {
       i = next;
     }
     this.flush();
-    if (withTexts) for (const place of this.labels) this.text(place);
+    if (withTexts) for (const position of this.labels) this.text(position);
   }
 
-  private isWide(place: number): boolean {
-    return this.track.ends[place] - this.track.starts[place] >= NARROWEST_BOX * this.ns;
+  private isWide(position: number): boolean {
+    return this.track.ends[position] - this.track.starts[position] >= NARROWEST_BOX * this.ns;
   }
 
   private column(first: number, end: number, column: number): void {
@@ -111,9 +111,9 @@ class RowPainter {
     const { matched } = this;
     if (!matched) return shades[this.dominance.of(first, end)][shade];
     if (matched[end] === matched[first]) return dimmed[this.dominance.of(first, end)];
-    let place = first;
-    while (matched[place + 1] === matched[first]) place++;
-    return shades[this.codeOf(place)][SHADES - 1];
+    let position = first;
+    while (matched[position + 1] === matched[first]) position++;
+    return shades[this.codeOf(position)][SHADES - 1];
   }
 
   /** Neighbouring pixels that look the same become one rectangle. */
@@ -135,38 +135,38 @@ class RowPainter {
     for (let i = first; i < end; i++) if (this.isWide(i)) this.box(i);
   }
 
-  private box(place: number): void {
-    const [left, right] = this.edges(place);
+  private box(position: number): void {
+    const [left, right] = this.edges(position);
     const { shades, dimmed } = this.picture.colouring;
-    const code = this.codeOf(place);
-    const fill = this.isDimmed(place) ? dimmed[code] : shades[code][SHADES - 1];
+    const code = this.codeOf(position);
+    const fill = this.isDimmed(position) ? dimmed[code] : shades[code][SHADES - 1];
     if (right - left < NARROWEST_WITH_GAP) {
       if (right - left === 1) return this.run(left, fill);
       return this.surface.rect(left, this.y, right - left, this.height, fill);
     }
     this.surface.rect(left, this.y, right - left - 1, this.height, fill);
-    if (right - left >= NARROWEST_WITH_TEXT) this.labels.push(place);
+    if (right - left >= NARROWEST_WITH_TEXT) this.labels.push(position);
   }
 
-  private edges(place: number): [number, number] {
-    const left = Math.round(this.track.starts[place] / this.ns) - this.base;
-    const right = Math.round(this.track.ends[place] / this.ns) - this.base;
+  private edges(position: number): [number, number] {
+    const left = Math.round(this.track.starts[position] / this.ns) - this.base;
+    const right = Math.round(this.track.ends[position] / this.ns) - this.base;
     return [Math.max(-2, left), Math.min(this.picture.viewport.width + 2, Math.max(left + 1, right))];
   }
 
-  private text(place: number): void {
-    const [left, right] = this.edges(place);
+  private text(position: number): void {
+    const [left, right] = this.edges(position);
     const from = Math.max(0, left) + 3;
-    const text = fitted(this.track.scene.short(this.track.rows[place]), right - from - 3);
+    const text = fitted(this.track.scene.short(this.track.rows[position]), right - from - 3);
     if (!text) return;
     const { inks, dimmedInk } = this.picture.colouring;
-    this.surface.text(from, this.y + this.height / 2, text, this.isDimmed(place) ? dimmedInk : inks[this.codeOf(place)]);
+    this.surface.text(from, this.y + this.height / 2, text, this.isDimmed(position) ? dimmedInk : inks[this.codeOf(position)]);
   }
 
-  private codeOf(place: number): number {
-    return this.codes[this.track.scene.data.label[this.track.rows[place]]];
+  private codeOf(position: number): number {
+    return this.codes[this.track.scene.data.label[this.track.rows[position]]];
   }
-  private isDimmed(place: number): boolean {
-    return this.flags !== null && !this.flags[this.track.scene.data.label[this.track.rows[place]]];
+  private isDimmed(position: number): boolean {
+    return this.flags !== null && !this.flags[this.track.scene.data.label[this.track.rows[position]]];
   }
 }

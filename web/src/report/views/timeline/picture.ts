@@ -1,4 +1,4 @@
-// Everything that a drawing of the timeline depends on, and where in it an event lies.
+// Everything that a drawing of the timeline depends on, and where in it an event is.
 import type { App } from "../../app";
 import type { StepWindow } from "../../selection";
 import type { Colouring } from "./colouring";
@@ -45,7 +45,7 @@ export function boxOf(picture: Picture, { scene, row }: Found): Box | null {
   if (!placed) return null;
   const x = viewport.x(data.start[row] - picture.origins[scene]);
   const width = data.duration[row] / viewport.nsPerPixel;
-  const place = placed.open ? placed.lane.rowOf(row) : 0;
-  const y = rowTop(layout, placed, place, picture.scrolled);
+  const laneRow = placed.open ? placed.lane.rowOf(row) : 0;
+  const y = rowTop(layout, placed, laneRow, picture.scrolled);
   return { x, y, width: Math.max(2, width), height: placed.rowHeight, placed };
 }

@@ -36,52 +36,52 @@ interface Drag {
 
 /** The event at a point of the picture. */
 function eventAt(model: Model, x: number, y: number): Hit | null {
-  const found = laneAt(model.layout, y, model.scrolled);
-  if (!found) return null;
-  const { placed, row } = found;
+  const target = laneAt(model.layout, y, model.scrolled);
+  if (!target) return null;
+  const { placed, row } = target;
   const { lane, open } = placed;
   const hidden = model.hidden[lane.sceneNumber];
   const track = open ? lane.tracks(hidden)[row] : lane.strip(hidden);
   const time = model.viewport.time(x) + model.origins[lane.sceneNumber];
-  const { place, near } = track.at(time, model.viewport.nsPerPixel * REACH_PIXELS * 0.5);
-  return place < 0 ? null : { scene: lane.sceneNumber, row: track.rows[place], near };
+  const { position, near } = track.at(time, model.viewport.nsPerPixel * REACH_PIXELS * 0.5);
+  return position < 0 ? null : { scene: lane.sceneNumber, row: track.rows[position], near };
 }
 
-export function listenToPointer(model: Model, place: Place, tip: Tip): void {
+export function listenToPointer(model: Model, area: Place, tip: Tip): void {
   const surfaces: [HTMLElement, Drag["kind"]][] = [
-    [place.stage, "move"],
-    [place.ruler, "range"],
+    [area.stage, "move"],
+    [area.ruler, "range"],
   ];
-  for (const [element, kind] of surfaces) listenToDrags(model, place, tip, element, kind);
-  place.stage.addEventListener("dblclick", (event) => {
-    if (isOnPicture(place, event) && model.event) zoomTo(model, model.event);
+  for (const [element, kind] of surfaces) listenToDrags(model, area, tip, element, kind);
+  area.stage.addEventListener("dblclick", (event) => {
+    if (isOnPicture(area, event) && model.event) zoomTo(model, model.event);
   });
-  for (const element of [place.stage, place.ruler]) {
+  for (const element of [area.stage, area.ruler]) {
     element.addEventListener("mousedown", (event) => {
-      if (!isOnPicture(place, event)) return;
+      if (!isOnPicture(area, event)) return;
       event.preventDefault(); // else what scrolls inside the picture would take the focus
-      place.stage.focus({ preventScroll: true });
+      area.stage.focus({ preventScroll: true });
     });
-    element.addEventListener("wheel", (event) => onWheel(model, place, event), { passive: false });
+    element.addEventListener("wheel", (event) => onWheel(model, area, event), { passive: false });
     element.addEventListener("pointerleave", () => tip.hide());
   }
 }
 
-function listenToDrags(model: Model, place: Place, tip: Tip, element: HTMLElement, kind: Drag["kind"]): void {
+function listenToDrags(model: Model, area: Place, tip: Tip, element: HTMLElement, kind: Drag["kind"]): void {
   let drag: Drag | null = null;
   element.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || !isOnPicture(place, event)) return;
-    const { x, y } = pointIn(place, event);
+    if (event.button !== 0 || !isOnPicture(area, event)) return;
+    const { x, y } = pointIn(area, event);
     const selects = model.canSelect && (kind === "range" || event.shiftKey);
     drag = { kind: selects ? "range" : "move", x, y, lastX: x, lastY: y, from: model.viewport.time(x), far: false };
   });
   element.addEventListener("pointermove", (event) => {
-    const point = pointIn(place, event);
-    if (!drag) return hover(model, place, tip, element === place.stage && isOnPicture(place, event), event, point);
+    const point = pointIn(area, event);
+    if (!drag) return hover(model, area, tip, element === area.stage && isOnPicture(area, event), event, point);
     if (!drag.far) {
       drag.far = Math.hypot(point.x - drag.x, point.y - drag.y) > CLICK_PIXELS;
       if (!drag.far) return;
-      // Captured only now: a captured pointer sends its click to this element, not to what lies under it.
+      // Captured only now: a captured pointer sends its click to this element, not to what is under it.
       element.setPointerCapture(event.pointerId);
       element.classList.add("tl-dragged");
       tip.hide();
@@ -89,7 +89,7 @@ function listenToDrags(model: Model, place: Place, tip: Tip, element: HTMLElemen
     if (drag.kind === "range") model.drag(ordered(drag.from, model.viewport.time(point.x)));
     else {
       panBy(model, drag.lastX - point.x);
-      place.scroller.scrollTop += drag.lastY - point.y;
+      area.scroller.scrollTop += drag.lastY - point.y;
     }
     [drag.lastX, drag.lastY] = [point.x, point.y];
   });
@@ -98,20 +98,20 @@ function listenToDrags(model: Model, place: Place, tip: Tip, element: HTMLElemen
     const { far, kind: dragged, from } = drag;
     drag = null;
     element.classList.remove("tl-dragged");
-    const { x, y } = pointIn(place, event);
+    const { x, y } = pointIn(area, event);
     if (far && dragged === "range") {
       model.drag(null);
       if (event.type === "pointerup") selectRange(model, ...ordered(from, model.viewport.time(x)));
-    } else if (!far && element === place.stage) model.select(eventAt(model, x, y));
-    else if (!far) clickRuler(model, event, place, x);
+    } else if (!far && element === area.stage) model.select(eventAt(model, x, y));
+    else if (!far) clickRuler(model, event, area, x);
   };
   element.addEventListener("pointerup", end);
   element.addEventListener("pointercancel", end);
 }
 
-function hover(model: Model, place: Place, tip: Tip, onPicture: boolean, event: PointerEvent, point: { x: number; y: number }): void {
+function hover(model: Model, area: Place, tip: Tip, onPicture: boolean, event: PointerEvent, point: { x: number; y: number }): void {
   const hit = onPicture ? eventAt(model, point.x, point.y) : null;
-  place.stage.style.cursor = hit ? "pointer" : "";
+  area.stage.style.cursor = hit ? "pointer" : "";
   const idle = onPicture && !hit ? idleAt(model, point.x, point.y) : null;
   if (hit) tip.show(...wordsOf(model, hit), [], event.clientX, event.clientY);
   else if (idle) tip.show(...idleWords(model, idle), [], event.clientX, event.clientY);
@@ -120,8 +120,8 @@ function hover(model: Model, place: Place, tip: Tip, onPicture: boolean, event: 
 
 /** The gap under a point of a GPU's lane. */
 function idleAt(model: Model, x: number, y: number): Gap | null {
-  const found = laneAt(model.layout, y, model.scrolled);
-  const lane = found?.placed.lane;
+  const target = laneAt(model.layout, y, model.scrolled);
+  const lane = target?.placed.lane;
   if (!lane?.source.gpu) return null;
   const time = model.viewport.time(x) + model.origins[lane.sceneNumber];
   return gapsOf(model.app.scenes[lane.sceneNumber]).find(({ start, end }) => time >= start && time < end) ?? null;
@@ -132,8 +132,8 @@ function idleWords(model: Model, { gpu, start, end, cause }: Gap): [title: strin
   return [`GPU ${gpu} idle for ${formatNs(end - start)}: ${cause}`, meaning ? [meaning] : []];
 }
 
-function clickRuler(model: Model, event: PointerEvent, place: Place, x: number): void {
-  const band = Math.floor((event.clientY - place.ruler.getBoundingClientRect().top) / BAND_HEIGHT);
+function clickRuler(model: Model, event: PointerEvent, area: Place, x: number): void {
+  const band = Math.floor((event.clientY - area.ruler.getBoundingClientRect().top) / BAND_HEIGHT);
   const scene = bandsOf(model)[band];
   if (scene === undefined) return;
   const time = model.viewport.time(x) + model.origins[scene];
@@ -142,11 +142,11 @@ function clickRuler(model: Model, event: PointerEvent, place: Place, x: number):
 }
 
 /** Over the lanes the wheel scrolls as anywhere on the page; with Ctrl, or over the ruler, it zooms. */
-function onWheel(model: Model, place: Place, event: WheelEvent): void {
-  const { x } = pointIn(place, event);
+function onWheel(model: Model, area: Place, event: WheelEvent): void {
+  const { x } = pointIn(area, event);
   const unit = event.deltaMode === 1 ? 33 : event.deltaMode === 2 ? 400 : 1;
   const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY) ? event.deltaX : event.shiftKey ? event.deltaY : 0;
-  const zooms = event.ctrlKey || event.metaKey || place.ruler.contains(event.target as Node);
+  const zooms = event.ctrlKey || event.metaKey || area.ruler.contains(event.target as Node);
   if (sideways) panBy(model, sideways * unit);
   else if (zooms) zoomBy(model, Math.exp(event.deltaY * unit * ZOOM_PER_PIXEL), Math.max(0, x));
   else return;
@@ -156,7 +156,7 @@ function onWheel(model: Model, place: Place, event: WheelEvent): void {
 function isOnPicture({ scroller }: Place, event: MouseEvent): boolean {
   const target = event.target as HTMLElement;
   if (target.closest(".tl-label, .tl-heading, .tl-corner")) return false;
-  // The scroll bar belongs to the scroller but lies beyond what it shows.
+  // The scroll bar belongs to the scroller but is beyond what it shows.
   return target !== scroller || event.offsetX < scroller.clientWidth;
 }
 
@@ -175,6 +175,6 @@ function wordsOf(model: Model, hit: Hit): [title: string, lines: string[]] {
   const [from, to] = model.timesOf(hit);
   const what = scene.isInside ? laneOf(model, hit)?.fullTitle : scene.sort(hit.row);
   const lines = [`${formatNs(to - from)} · ${what} · at ${formatNs(from)}`];
-  if (hit.near > 1) lines.push(`the longest of ${formatCount(hit.near)} events here: zoom in to tell them apart`);
+  if (hit.near > 1) lines.push(`the longest of ${formatCount(hit.near)} events here: zoom in to separate them`);
   return [scene.short(hit.row), lines];
 }

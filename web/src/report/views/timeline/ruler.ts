@@ -37,7 +37,7 @@ export function rulerHeight(picture: Pick<Picture, "steps">): number {
 
 /** The scenes that have steps, in the order of their bands. */
 export function bandsOf({ steps }: Pick<Picture, "steps">): number[] {
-  return steps.flatMap((each, scene) => (each.length ? [scene] : []));
+  return steps.flatMap((marks, scene) => (marks.length ? [scene] : []));
 }
 
 export function paintRuler(surface: Surface, picture: Picture): void {

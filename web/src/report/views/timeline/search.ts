@@ -20,7 +20,7 @@ export class Search {
   ) {
     const wanted = query.trim().toLowerCase();
     this.flags = wanted
-      ? app.scenes.map((scene, number) => scene.labelsWith(wanted).map((found, label) => (hidden[number][label] ? 0 : found)))
+      ? app.scenes.map((scene, number) => scene.labelsWith(wanted).map((matches, label) => (hidden[number][label] ? 0 : matches)))
       : null;
     let [all, gpu] = [0, 0];
     this.flags?.forEach((flags, number) => {
@@ -39,24 +39,24 @@ export class Search {
     let first: Candidate | null = null;
     const sign = forward ? 1 : -1;
     const here = { time, scene: from?.scene ?? -1, row: from?.row ?? -1 };
-    this.each((candidate) => {
+    this.forEachMatch((candidate) => {
       if (from && candidate.scene === from.scene && candidate.row === from.row) return;
       if (sign * order(candidate, here) > 0 && (!beyond || sign * order(candidate, beyond) < 0)) beyond = candidate;
       if (!first || sign * order(candidate, first) < 0) first = candidate;
     });
-    const found = (beyond ?? first) as Candidate | null;
-    return found && { ...found, number: this.numberOf(found) };
+    const match = (beyond ?? first) as Candidate | null;
+    return match && { ...match, number: this.numberOf(match) };
   }
 
-  private numberOf(found: Candidate): number {
+  private numberOf(match: Candidate): number {
     let number = 1;
-    this.each((candidate) => {
-      if (order(candidate, found) < 0) number++;
+    this.forEachMatch((candidate) => {
+      if (order(candidate, match) < 0) number++;
     });
     return number;
   }
 
-  private each(visit: (candidate: Candidate) => void): void {
+  private forEachMatch(visit: (candidate: Candidate) => void): void {
     this.flags?.forEach((flags, scene) => {
       const { start } = this.app.scenes[scene].data;
       const origin = this.app.origin(scene);

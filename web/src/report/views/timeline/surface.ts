@@ -94,8 +94,8 @@ export class SvgSurface implements Surface {
     this.parts.push(`<rect x="${r(x)}" y="${r(y)}" width="${r(width)}" height="${r(height)}" fill="${fill}"/>`);
   }
   outline(x: number, y: number, width: number, height: number, stroke: string): void {
-    const place = `x="${r(x)}" y="${r(y)}" width="${r(width)}" height="${r(height)}"`;
-    this.parts.push(`<rect ${place} fill="none" stroke="${stroke}" stroke-width="2"/>`);
+    const box = `x="${r(x)}" y="${r(y)}" width="${r(width)}" height="${r(height)}"`;
+    this.parts.push(`<rect ${box} fill="none" stroke="${stroke}" stroke-width="2"/>`);
   }
   line(x1: number, y1: number, x2: number, y2: number, stroke: string, width = 1): void {
     this.parts.push(`<path d="M${r(x1)} ${r(y1)}L${r(x2)} ${r(y2)}" stroke="${stroke}" stroke-width="${width}"/>`);

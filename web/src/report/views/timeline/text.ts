@@ -18,7 +18,7 @@ export function textWidth(text: string): number {
   return width;
 }
 
-/** The text, or as much of its beginning as fits; "" where that would tell nothing. */
+/** The text, or as much of its beginning as fits; "" where that would mean nothing. */
 export function fitted(text: string, room: number): string {
   const width = textWidth(text);
   if (width <= room) return text;

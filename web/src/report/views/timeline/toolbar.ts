@@ -55,9 +55,10 @@ export class Toolbar {
     const { app } = this.model;
     press(this.colour, app.store.get("colour"));
     this.clear.hidden = !this.model.windows.length;
-    const [selected, found] = [this.selectedText(), this.matches()];
-    const hint = !selected && !found && h("span", { class: "quiet", text: `${HINT}${this.model.canSelect ? HINT_SELECT : ""}? for keys` });
-    replace(this.status, selected && h("span", { text: selected }), found, hint);
+    const [selected, matches] = [this.selectedText(), this.matches()];
+    const hint =
+      !selected && !matches && h("span", { class: "quiet", text: `${HINT}${this.model.canSelect ? HINT_SELECT : ""}? for keys` });
+    replace(this.status, selected && h("span", { text: selected }), matches, hint);
   }
 
   /** The selected time in numbers: how the GPU spent it. */

@@ -51,7 +51,7 @@ export class Track {
   }
 
   /** The event at a moment: the one there, else the longest within the tolerance; -1 for none. */
-  at(time: number, tolerance: number): { place: number; near: number } {
+  at(time: number, tolerance: number): { position: number; near: number } {
     let longest = -1;
     let near = 0;
     const last = lowerBound(this.starts, time + tolerance) - 1;
@@ -59,10 +59,10 @@ export class Track {
       const end = this.ends[i];
       if (end < time - tolerance) continue;
       near++;
-      if (this.starts[i] <= time && end >= time && end - this.starts[i] > 3 * tolerance) return { place: i, near: 1 };
+      if (this.starts[i] <= time && end >= time && end - this.starts[i] > 3 * tolerance) return { position: i, near: 1 };
       if (longest < 0 || end - this.starts[i] > this.ends[longest] - this.starts[longest]) longest = i;
     }
-    return { place: longest, near };
+    return { position: longest, near };
   }
   /** Where an event is in the row, -1 for not at all. */
   placeOf(row: number): number {

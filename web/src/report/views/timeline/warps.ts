@@ -18,26 +18,26 @@ export interface Cta {
 
 /** The lanes of instrumented kernels by kernel and CTA, each CTA's warps in order. */
 export function ctasOf(lanes: Lane[], prefix: string): Cta[] {
-  const found = new Map<string, { warp: Warp; lanes: Lane[] }>();
+  const warps = new Map<string, { warp: Warp; lanes: Lane[] }>();
   for (const lane of lanes) {
     const warp = warpOf(lane.source);
     if (!warp) continue;
-    const own = found.get(lane.source.process);
+    const own = warps.get(lane.source.process);
     if (own) own.lanes.push(lane);
-    else found.set(lane.source.process, { warp, lanes: [lane] });
+    else warps.set(lane.source.process, { warp, lanes: [lane] });
   }
-  const sorted = [...found.values()].sort(
+  const sorted = [...warps.values()].sort(
     (a, b) => a.warp.kernel.localeCompare(b.warp.kernel) || a.warp.cta - b.warp.cta || a.warp.core - b.warp.core,
   );
   let shown = 0;
-  return sorted.map(({ warp, lanes: own }, place) => {
+  return sorted.map(({ warp, lanes: own }, index) => {
     own.sort((a, b) => (warpOf(a.source)?.number ?? 0) - (warpOf(b.source)?.number ?? 0));
-    const opensByDefault = place === 0 || shown + own.length <= OPEN_WARPS;
+    const opensByDefault = index === 0 || shown + own.length <= OPEN_WARPS;
     shown += own.length;
-    const isFirst = place === 0 || sorted[place - 1].warp.kernel !== warp.kernel;
-    const count = sorted.filter((each) => each.warp.kernel === warp.kernel).length;
+    const isFirst = index === 0 || sorted[index - 1].warp.kernel !== warp.kernel;
+    const count = sorted.filter((other) => other.warp.kernel === warp.kernel).length;
     const kernel = isFirst ? `${warp.kernel} · ${formatCount(count)} ${count > 1 ? "CTAs" : "CTA"}` : "";
-    return { key: `${prefix}c${place}`, title: `CTA ${warp.cta} · core ${warp.core}`, kernel, lanes: own, opensByDefault };
+    return { key: `${prefix}c${index}`, title: `CTA ${warp.cta} · core ${warp.core}`, kernel, lanes: own, opensByDefault };
   });
 }
 
@@ -61,11 +61,11 @@ export function meanwhile(scene: Scene, row: number): Meanwhile[] {
     const key = shares.map(([region]) => region).join("|");
     const group = groups.get(key);
     if (group) {
-      for (const [place, [, share]] of shares.entries()) group.shares[place][1] += share;
+      for (const [index, [, share]] of shares.entries()) group.shares[index][1] += share;
       group.warps.push(number);
     } else groups.set(key, { warps: [number], shares });
   }
-  for (const { warps, shares } of groups.values()) for (const each of shares) each[1] /= warps.length;
+  for (const { warps, shares } of groups.values()) for (const share of shares) share[1] /= warps.length;
   return [...groups.values()];
 }
 
