@@ -220,9 +220,9 @@ def test_done_units_are_kept_and_others_run_again(tmp_path: Path) -> None:
     again = run(tmp_path, *units, options=replace(CPU, unit_timeout=2 * HANG_SECONDS))
     assert replace(again, options={}) == replace(second, options={}), "nothing is left to do, nothing is lost"
 
-    with pytest.raises(UsageError, match="holds a run with another seed"):
+    with pytest.raises(UsageError, match="contains a run with another seed"):
         run(tmp_path, *units, options=replace(CPU, seed=5))
-    with pytest.raises(UsageError, match="holds a run of another plan"):
+    with pytest.raises(UsageError, match="contains a run of another plan"):
         run(tmp_path, *units[:1])
     assert log(tmp_path) == calls, "what was measured is neither lost nor measured again"
     run(tmp_path, *units[:1], options=replace(CPU, seed=5), fresh=True)
@@ -232,7 +232,7 @@ def test_done_units_are_kept_and_others_run_again(tmp_path: Path) -> None:
 def test_only_the_units_that_are_asked_for_are_run(tmp_path: Path) -> None:
     units = [own("counted", 3000), add()]
     result = run(tmp_path, *units, options=replace(CPU, units=("add",)))
-    assert (by_id(result)["counted"].status, by_id(result)["counted"].reason) == ("not run", "not asked for")
+    assert (by_id(result)["counted"].status, by_id(result)["counted"].reason) == ("not run", "not requested")
     assert log(tmp_path) == 0
     whole = run(tmp_path, *units)
     assert {each.status for each in whole.units} == {"done"}
@@ -361,7 +361,7 @@ def test_a_plan_that_was_edited_does_not_go_on_with_what_it_was_before(tmp_path:
     value = json.loads(path.read_text())
     value["units"][0]["storages"][0]["bytes"] *= 2
     path.write_text(json.dumps(value))
-    with pytest.raises(UsageError, match="holds a run of this plan before it was edited"):
+    with pytest.raises(UsageError, match="contains a run of this plan before it was edited"):
         run_plan(path, output, CPU, lambda _: None)
     run_plan(path, output, CPU, lambda _: None, fresh=True)
 
@@ -377,7 +377,7 @@ def test_a_result_of_another_device_is_not_overwritten(tmp_path: Path) -> None:
         plan_file.load(path).id, "", 0, 0, "NVIDIA H200", "python", CPU.cache, (), options=CPU.as_words()
     )
     result_file.save(output, found)
-    with pytest.raises(UsageError, match="holds a run on NVIDIA H200"):
+    with pytest.raises(UsageError, match="contains a run on NVIDIA H200"):
         run_plan(path, output, CPU, lambda _: None)
     assert result_file.load(output) == found
     assert not partial_path(output).exists()
@@ -422,7 +422,7 @@ def test_options_that_make_no_sense_are_one_line(tmp_path: Path, options: RunOpt
 
 
 def test_a_folder_that_is_not_there_is_told_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is not a folder"):
+    with pytest.raises(UsageError, match="does not exist"):
         run_plan(saved(tmp_path, add()), tmp_path / "no" / "r.json", CPU, lambda _: None)
 
 

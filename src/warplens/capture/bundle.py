@@ -69,7 +69,7 @@ class Staging:
                 _remove(self.target)
             return self._packed() if self.target.suffix == ".zip" else self._renamed()
         except OSError as error:
-            hint = f"what was recorded is in {self.folder}, which opens as well"
+            hint = f"the recording is in {self.folder}, which opens as well"
             raise WarplensError(f"cannot write {self.target}: {error.strerror or error}", hint=hint) from None
 
     def finish(self, facts: dict[str, Any]) -> Path:
@@ -126,7 +126,8 @@ def _check_free(target: Path, *, force: bool) -> None:
     if not target.exists():
         return
     if not force:
-        raise UsageError(f"{target} exists", hint="choose another path, or use the force option to overwrite it")
+        hint = "choose another path, or set force to overwrite it"
+        raise UsageError(f"{target} exists", hint=hint, options=("force",))
     if not is_bundle(target):
         raise UsageError(
             f"{target} exists and is not a capture bundle: it is not overwritten", hint="choose another path"

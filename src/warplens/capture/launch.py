@@ -54,7 +54,7 @@ def script(path: str, args: Sequence[str]) -> Program:
     try:
         text = script_path.read_bytes()
     except (OSError, ValueError) as error:
-        hint = "give a script, a module or a workload"
+        hint = "name a script, a module or a workload"
         raise UsageError(f"{path}: {getattr(error, 'strerror', None) or error}", hint=hint) from None
     # The program may change its directory and still read `__file__`.
     file = str(script_path.absolute())

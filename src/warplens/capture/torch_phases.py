@@ -16,11 +16,11 @@ class RecordingPhases:
     """Counts the steps of a plan.
 
     >>> phases = RecordingPhases(RecordingPlan(steps=1, wait=2))
-    >>> found = []
+    >>> names = []
     >>> for _ in range(4):
-    ...     found.append(phases.now)
-    ...     phases.seen += 1
-    >>> found
+    ...     names.append(phases.now)
+    ...     phases.steps_seen += 1
+    >>> names
     ['', 'arguments', 'measured', 'arguments']
     """
 

@@ -74,7 +74,7 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 def from_spec(dims: str, types: str, strides: str, concrete: str) -> tuple[Recorded, ...]:
     """The arguments of a call as Kineto records them: four lists, each a JSON text.
 
-    >>> [each.kind for each in from_spec("[[2],[],[]]", '["float","Scalar",""]', "[[1],[],[]]", '["","1.",""]')]
+    >>> [value.kind for value in from_spec("[[2],[],[]]", '["float","Scalar",""]', "[[1],[],[]]", '["","1.",""]')]
     ['tensor', 'scalar', 'unknown']
     """
     shapes, kinds, steps, values = (decoded_list(text) for text in (dims, types, strides, concrete))

@@ -14,7 +14,7 @@ from warplens.planning.values import scalar
 from warplens.readers.kineto.triton_calls import TritonCall
 from warplens.replay.plan_file import Argument, SourceKernel
 
-NO_SOURCE: Final = "a generated kernel without its source (a capture bundle contains it, or give kernel files)"
+NO_SOURCE: Final = "a generated kernel without its source (a capture bundle contains it; or pass kernel_files)"
 BOUND: Final = re.compile(r"<\s*(\d{1,12})\b")
 ASSERTED: Final = re.compile(r"device_assert\((.*)")
 WRITTEN: Final = ("in_out_ptr", "out_ptr")

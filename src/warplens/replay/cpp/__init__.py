@@ -38,7 +38,7 @@ def _check(directory: Path, force: bool) -> None:
         raise UsageError(f"{directory} is not a folder")
     check_folder(directory, directory)
     if directory.is_dir() and not force and any(directory.iterdir()):
-        raise UsageError(f"{directory} is not empty", hint="use the force option to overwrite what is there")
+        raise UsageError(f"{directory} is not empty", hint="set force to overwrite its files", options=("force",))
 
 
 def _copy_project(directory: Path) -> list[Path]:

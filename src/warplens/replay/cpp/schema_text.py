@@ -31,8 +31,8 @@ class SchemaText:
 def parse(text: str) -> SchemaText | None:
     """None for a text that is not a schema of an ATen op.
 
-    >>> found = parse("aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)")
-    >>> found.name, found.overload, [each.name for each in found.parameters], found.parameters[2].written
+    >>> schema = parse("aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)")
+    >>> schema.name, schema.overload, [parameter.name for parameter in schema.parameters], schema.parameters[2].written
     ('mm', 'out', ['self', 'mat2', 'out'], True)
     >>> parse("aten::f(int[2] size=[1, 1]) -> ()").parameters
     (SchemaParameter(type='int[2]', name='size', written=False),)

@@ -19,6 +19,7 @@ from warplens.replay.running.energy_meter import LazyMeter, lazy_meter
 from warplens.replay.running.faults import one_line
 from warplens.replay.running.state import first_state, reader
 from warplens.replay.running.unit_run import Bench
+from warplens.units import plural
 
 
 def make(plan: ReplayPlan, job: wire.ReplayJob, report_part: Callable[[str], None]) -> tuple[Bench, wire.Hello]:
@@ -45,7 +46,7 @@ def find_device(requested: str) -> Any:
     device = torch.device(requested or "cuda")
     device = device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
     if device.index >= torch.cuda.device_count():
-        raise WarplensError(f"there is no {device}: PyTorch sees {torch.cuda.device_count()}")
+        raise WarplensError(f"no {device}: PyTorch sees {plural(torch.cuda.device_count(), 'GPU')}")
     return device
 
 

@@ -96,7 +96,9 @@ def refuse_other_run(output: Path, problem: str) -> None:
     """`problem`: what is different about the run whose result is there; empty where nothing is."""
     if problem:
         raise UsageError(
-            f"{output} holds a run {problem}", hint="choose another output, or use the fresh option to replace this one"
+            f"{output} contains a run {problem}",
+            hint="choose another output, or set fresh to replace this one",
+            options=("fresh",),
         )
 
 

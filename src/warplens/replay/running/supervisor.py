@@ -40,7 +40,7 @@ def run_plan(
     if unknown:
         raise UsageError(f"the plan has no unit {unknown[0]!r}")
     if not output.parent.is_dir():
-        raise UsageError(f"there is not a folder {output.parent}")
+        raise UsageError(f"the folder {output.parent} does not exist")
     head = RunHead(plan.id, options.measured(), "", plan_fingerprint=plan_file.fingerprint(plan))
     previous = earlier(output, head, fresh)
     job = wire.ReplayJob(str(plan_path.resolve()), head.plan_fingerprint, options)
@@ -240,7 +240,7 @@ class _Run:
             return unit_result(unit, result_file.REFUSED, unit.reason)
         if unit.status == plan_file.LEFT_OUT:
             return unit_result(unit, result_file.NOT_RUN, unit.reason or "left out of the plan")
-        return unit_result(unit, result_file.NOT_RUN, self._rest_reason if self._is_wanted(unit) else "not asked for")
+        return unit_result(unit, result_file.NOT_RUN, self._rest_reason if self._is_wanted(unit) else "not requested")
 
 
 def _total_ns(units: Iterable[Unit]) -> int:

@@ -173,7 +173,7 @@ int gpu_count() {
 GpuFacts gpu_open(int index) {
   if (gpu_count() == 0) throw BadUnit("CUDA sees no GPU; --device cpu runs the plan without one");
   if (index >= gpu_count())
-    throw BadUnit("there is no cuda:" + std::to_string(index) + ": CUDA sees " + std::to_string(gpu_count()));
+    throw BadUnit("no cuda:" + std::to_string(index) + ": CUDA sees " + std::to_string(gpu_count()));
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));
   check(cudaFree(nullptr));

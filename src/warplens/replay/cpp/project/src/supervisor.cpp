@@ -133,11 +133,11 @@ class Run {
   // Whether it is to be run; what comes of it is settled where not.
   bool is_to_run(const Unit& unit) {
     const auto& wanted = options_.units;
-    const bool asked = wanted.empty() || std::find(wanted.begin(), wanted.end(), unit.id) != wanted.end();
+    const bool is_requested = wanted.empty() || std::find(wanted.begin(), wanted.end(), unit.id) != wanted.end();
     if (unit.status == "refused") settle(unit, "refused", unit.reason);
     else if (unit.status == "left out") settle(unit, "not run", unit.reason.empty() ? left_out_reason : unit.reason);
     else if (unit.triton) settle(unit, "refused", triton_reason);
-    else if (!asked) settle(unit, "not run", "not asked for");
+    else if (!is_requested) settle(unit, "not run", "not requested");
     else return true;
     return false;
   }
