@@ -160,7 +160,7 @@ def _gpu(facts: KernelFacts, profile: Measured, card: str | None) -> tuple[Gpu, 
     if card:
         return gpu_named(card), ""
     default = TARGETS[facts.target].gpu()
-    return default, f"{profile.source} names no GPU: the limits are those of {default.name} (--card names another)"
+    return default, f"{profile.source} names no GPU: the limits are those of {default.name} unless a card is given"
 
 
 def _samples(kernels: Sequence[MeasuredKernel]) -> tuple[LineSamples, ...]:

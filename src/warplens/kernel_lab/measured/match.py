@@ -103,7 +103,7 @@ def _absent(name: str, profile: Measured) -> str:
     if not near:
         return f"{profile.source} holds no kernels"
     listed = ", ".join(candidate if len(candidate) <= LONGEST else f"{candidate[: LONGEST - 1]}…" for candidate in near)
-    return f"{profile.source} has no kernel {name}; it has: {listed} (--profile-kernel names the one meant)"
+    return f"{profile.source} has no kernel {name}; it has: {listed} (give the name it has there)"
 
 
 def _warps(kernel: MeasuredKernel, warp_size: int) -> int | None:

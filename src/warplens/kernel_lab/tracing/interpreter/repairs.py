@@ -13,7 +13,7 @@ from warplens.kernel_lab.tracing.interpreter.libdevice import library_call
 
 OPERATIONS: Final = {"create_dot_scaled": ("dot_scaled", "3.8")}
 """By the builder's method that does it: the operation of the language, and the first version that runs it."""
-GLUON: Final = "Gluon kernels do not run in Triton's interpreter; `kernel check {}::{} --signature …` compiles this one"
+GLUON: Final = "Gluon kernels do not run in Triton's interpreter; `kernel check` compiles {}::{}"
 BINARY: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 CONSTANT_OPERATIONS: Final = (
     *(f"__{name}__" for name in (*BINARY, *(f"r{operator}" for operator in BINARY))),
