@@ -61,12 +61,12 @@ Lines = Sequence[tuple[str, CodeChain | None]]
 
 
 def code_text(kind: str, lines: Lines) -> CodeText:
-    known = {chain: at for at, chain in enumerate(CHAINS)}
+    numbers = {chain: at for at, chain in enumerate(CHAINS)}
     hidden = [line.startswith("#loc") or "//##" in line for line, _ in lines]
     return CodeText(
         kind,
         "\n".join(line for line, _ in lines),
-        np.array([known[chain] if chain else -1 for _, chain in lines], np.int64),
+        np.array([numbers[chain] if chain else -1 for _, chain in lines], np.int64),
         np.array(hidden, np.int64),
     )
 

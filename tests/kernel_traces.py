@@ -58,10 +58,10 @@ class _Book:
         return _number(self.masks, Mask(self.shape, rows * columns, box))
 
 
-def _number(known: list[object], one: object) -> int:  # type: ignore[type-arg]
-    if one not in known:
-        known.append(one)
-    return known.index(one)
+def _number(numbered: list[object], item: object) -> int:  # type: ignore[type-arg]
+    if item not in numbered:
+        numbered.append(item)
+    return numbered.index(item)
 
 
 def matmul(
@@ -77,7 +77,7 @@ def matmul(
     """A product of m × k and k × n in square blocks, with masks at the edges; its source is written to `folder`."""
     file = folder / "kernel.py"
     file.write_text(SOURCE)
-    book, rows, kept = _Book(block), [], []
+    book, rows, arrays = _Book(block), [], []
     a = np.arange(m * k, dtype=np.float32).reshape(m, k) % 7 - 3
     b = np.arange(k * n, dtype=np.float32).reshape(k, n) % 5 - 2
     grid = (-(-m // block), -(-n // block), 1)
@@ -92,12 +92,12 @@ def matmul(
                 rows.append((program, 0, 0, 0, top * k + start, book.pattern(k), book.mask(m - top, k - start), -1))
                 rows.append((program, 0, 1, 1, start * n + left, book.pattern(n), book.mask(k - start, n - left), -1))
                 rows.append((program, 1, 2, -1, 0, -1, -1, 0))
-                kept += [a_tile, b_tile, total]
+                arrays += [a_tile, b_tile, total]
             rows.append((program, 2, 3, 2, top * n + left, book.pattern(n), book.mask(m - top, n - left), -1))
-            kept.append(total)
+            arrays.append(total)
     columns = np.array(rows, np.int64).T
     events = Events(
-        ("load", "dot", "store"), ((block, block, block),), *(np.ascontiguousarray(each) for each in columns)
+        ("load", "dot", "store"), ((block, block, block),), *(np.ascontiguousarray(array) for array in columns)
     )
     c = a @ b
     tensors = tuple(
@@ -125,7 +125,7 @@ def matmul(
     )
     if not values:
         return launch
-    recorded = KeptValues(tuple(("fp32", each) for each in kept), (a, b, np.zeros_like(c)), (a, b, c))
+    recorded = KeptValues(tuple(("fp32", array) for array in arrays), (a, b, np.zeros_like(c)), (a, b, c))
     return replace(launch, values=recorded)
 
 
@@ -161,7 +161,7 @@ def copy_past_the_end(folder: Path) -> TracedLaunch:
         faults=(Fault("out_of_bounds", 0, "load", "x_ptr", (3, 0, 0), 256, (0,), message, 64),),
         patterns=(Pattern(4, (64,), (1,)),),
         masks=(Mask((64,), 64), Mask((64,), 0, ((0, 0),))),
-        events=Events(("load", "store"), (), *(np.ascontiguousarray(each) for each in columns)),
+        events=Events(("load", "store"), (), *(np.ascontiguousarray(column) for column in columns)),
     )
 
 

@@ -202,4 +202,6 @@ def test_check_as_json_is_an_object_per_compilation_with_facts_and_suggestions(
     assert json.loads(capsys.readouterr().out) == [first]
     assert main([*words, "--json", "--table", "kernel_suggestions"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["code"] for row in rows if row["target"] == "sm80"] == [each["code"] for each in first["suggestions"]]
+    assert [row["code"] for row in rows if row["target"] == "sm80"] == [
+        suggestion["code"] for suggestion in first["suggestions"]
+    ]

@@ -31,16 +31,16 @@ def test_the_nearest_code_is_pytorch_s(name: str) -> None:
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     halves = halves[np.isfinite(halves)].astype(np.float32)
     largest = np.nanmax(np.where(np.isinf(values_of(EVERY, name)), np.nan, values_of(EVERY, name)))
-    given = halves[np.abs(halves) <= largest]
-    expected = torch.from_numpy(given).to(TORCH_TYPES[name]).view(torch.uint8).numpy()
-    assert np.array_equal(codes_of(given, name), expected)
+    values = halves[np.abs(halves) <= largest]
+    expected = torch.from_numpy(values).to(TORCH_TYPES[name]).view(torch.uint8).numpy()
+    assert np.array_equal(codes_of(values, name), expected)
 
 
-def test_what_is_too_large_becomes_the_largest_and_what_is_no_number_stays_none() -> None:
-    given = np.array([1e9, -np.inf, np.nan])
-    assert values_of(codes_of(given, "fp8e4nv"), "fp8e4nv")[:2].tolist() == [448.0, -448.0]
-    assert values_of(codes_of(given, "fp8e5"), "fp8e5")[:2].tolist() == [57344.0, -57344.0]
-    assert all(np.isnan(values_of(codes_of(given, name), name)[2]) for name in FORMATS)
+def test_what_is_too_large_becomes_the_largest_and_nan_stays_nan() -> None:
+    values = np.array([1e9, -np.inf, np.nan])
+    assert values_of(codes_of(values, "fp8e4nv"), "fp8e4nv")[:2].tolist() == [448.0, -448.0]
+    assert values_of(codes_of(values, "fp8e5"), "fp8e5")[:2].tolist() == [57344.0, -57344.0]
+    assert all(np.isnan(values_of(codes_of(values, name), name)[2]) for name in FORMATS)
 
 
 def test_rounding_toward_zero_cuts() -> None:

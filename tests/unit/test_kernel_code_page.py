@@ -88,15 +88,15 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str
     (folder / "caller.py").write_text(CALLER)
     names = [(f"{KERNELS / name}.py::{name}_kernel", name, signature) for name, signature in SIGNATURES.items()]
     names.append((f"{folder / 'caller.py'}::caller_kernel", "caller", "*fp32:16, *fp32:16, i32:16, 1024"))
-    wanted = {}
+    requests = {}
     for path, name, signature in names:
         kernel = load_kernel(path)
         for target in ("sm90", "gfx942"):
-            wanted[name, target] = (kernel, CompileJob(kernel.signature(signature), TARGETS[target]))
+            requests[name, target] = (kernel, CompileJob(kernel.signature(signature), TARGETS[target]))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WARPLENS_CACHE", str(tmp_path_factory.mktemp("kernels")))
         patched.setattr(compiling, "MOST_PROCESSES", 1)
-        return dict(zip(wanted, compile_many(list(wanted.values())), strict=True))
+        return dict(zip(requests, compile_many(list(requests.values())), strict=True))
 
 
 def check_of(artefacts: Artefacts) -> CodeCheck:
@@ -156,8 +156,8 @@ def test_a_line_leads_to_what_does_its_work(
                 continue
             texts = artefacts.texts[kind].splitlines()
             shown = [not hidden for hidden in bookkeeping(kind, artefacts.texts[kind])]
-            found = {links[kind][at] for at, text in enumerate(texts) if shown[at] and re.search(words[kind], text)}
-            assert found == lines, (kind, python)
+            linked = {links[kind][at] for at, text in enumerate(texts) if shown[at] and re.search(words[kind], text)}
+            assert linked == lines, (kind, python)
 
 
 @pytest.mark.parametrize("target", ["sm90", "gfx942"])
@@ -165,16 +165,16 @@ def test_what_is_called_belongs_to_its_own_line_and_to_the_caller(
     compiled: Mapping[tuple[str, str], Artefacts], target: str
 ) -> None:
     check = check_of(compiled["caller", target])
-    sources = [(Path(check.files[each.file]).name, each.line, each.name) for each in check.sources]
+    sources = [(Path(check.files[item.file]).name, item.line, item.name) for item in check.sources]
     # From its last decorator on, without the configs; Triton's own library is not shown.
     assert sources == [("caller.py", 12, "caller_kernel"), ("caller.py", 6, "above"), ("own_helpers.py", 5, "scaled")]
-    lines = {(Path(check.files[each.place.file]).name, each.place.line): each for each in check.lines}
+    lines = {(Path(check.files[item.place.file]).name, item.place.line): item for item in check.lines}
     call = lines["caller.py", 17]
     inside = [lines["caller.py", 8], lines["own_helpers.py", 7], lines["own_helpers.py", 8]]
-    assert call.called_instructions == sum(each.instructions for each in inside) > 0
+    assert call.called_instructions == sum(item.instructions for item in inside) > 0
     # A sum of the library is the user's line; nothing is lost.
     assert dict(lines["caller.py", 16].classes)["shuffle"] > 0
-    assert sum(each.instructions for each in check.lines) == extract(compiled["caller", target]).instructions
+    assert sum(item.instructions for item in check.lines) == extract(compiled["caller", target]).instructions
     machine = check.texts[-1]
     chains = [check.chains[at] for at in sorted(set(machine.chains[machine.chains >= 0].tolist()))]
     names = {tuple((Path(check.files[p.file]).name, p.line) for p in chain) for chain in chains}
@@ -189,9 +189,9 @@ def test_the_margin_says_what_the_facts_say(compiled: Mapping[tuple[str, str], A
     artefacts = compiled["matmul", "sm90"]
     check = check_of(artefacts)
     marks = {
-        artefacts.source_lines[each.place.line - 1].split("=")[0].strip(): [mark.text for mark in each.marks]
-        for each in check.lines
-        if each.marks
+        artefacts.source_lines[line.place.line - 1].split("=")[0].strip(): [mark.text for mark in line.marks]
+        for line in check.lines
+        if line.marks
     }
     assert marks["a"] == marks["b"] == ["async 128"]
     assert marks["total"] == ["wgmma"]
@@ -203,7 +203,7 @@ def test_the_margin_says_what_the_facts_say(compiled: Mapping[tuple[str, str], A
     assert first.text[0] == "@triton.jit" and artefacts.source_lines[first.line - 1] == "@triton.jit"
 
 
-def test_samples_stand_at_their_lines(compiled: Mapping[tuple[str, str], Artefacts]) -> None:
+def test_samples_are_shown_at_their_lines(compiled: Mapping[tuple[str, str], Artefacts]) -> None:
     artefacts = compiled["softmax", "sm90"]
     facts = extract(artefacts)
     line = facts.accesses[0].place.line
@@ -213,9 +213,9 @@ def test_samples_stand_at_their_lines(compiled: Mapping[tuple[str, str], Artefac
     )
     measured = KernelMeasurements(("softmax_kernel",), "run.hatchet", 4, 80_000, 50.0, samples=sampled)
     (check,) = kernel_code(CheckResult((KernelCheck(facts, (), 0, artefacts, measured=measured),))).checks
-    found = {each.place.line: each for each in check.lines}
-    assert (found[line].sample_percent, found[line].waits) == (75.0, (("long_scoreboard", 75.0), ("wait", 25.0)))
-    assert found[line + 1].sample_percent == 25.0 and found[line + 2].sample_percent == 0.0
+    by_line = {line_code.place.line: line_code for line_code in check.lines}
+    assert (by_line[line].sample_percent, by_line[line].waits) == (75.0, (("long_scoreboard", 75.0), ("wait", 25.0)))
+    assert by_line[line + 1].sample_percent == 25.0 and by_line[line + 2].sample_percent == 0.0
     assert ("measured", "20.00 µs") in {(fact.name, fact.value) for fact in check.facts}
     assert check_of(artefacts).lines[0].sample_percent is None
 
@@ -246,7 +246,7 @@ def test_checks_carry_their_texts_from_the_cache_too_and_failures_their_line(tmp
         kernel_code(CheckResult((replace(cached.checks[0], artefacts=None),)))
 
 
-def test_a_region_has_the_place_that_stands_behind_it() -> None:
+def test_a_region_has_the_place_after_it() -> None:
     text = """#loc = loc("k.py":1:1)
 #loc2 = loc("x"(#loc3))
 module {
@@ -269,8 +269,8 @@ module {
 #loc5 = loc("k.py":8:2)
 #loc9 = loc(unknown)
 """
-    frames = [users_frames(each) for each in mlir_frames(text)]
-    lines = [each[0].line if each else 0 for each in frames]
+    frames = [users_frames(chain) for chain in mlir_frames(text)]
+    lines = [chain[0].line if chain else 0 for chain in frames]
     assert lines == [0, 0, 1, 1, 0, 7, 7, 7, 7, 7, 8, 7, 8, 7, 1, 1, 1, 0, 0, 0, 0]
     assert mlir_frames(text)[7][0].line == 200
 
@@ -302,8 +302,8 @@ def test_products_of_warp_groups_take_the_lines_of_ptx_where_the_two_agree() -> 
 
     machine = [at("HGMMA.64x64x16.F32", 3), at("FADD", 3), at("HGMMA.64x64x16.F32", 3)]
     assembly = [at("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16", line) for line in (5, 9)]
-    assert [each.frames[0].line for each in with_places_of_products(machine, assembly)] == [5, 3, 9]
-    assert [each.frames[0].line for each in with_places_of_products(machine, assembly[:1])] == [3, 3, 3]
+    assert [instruction.frames[0].line for instruction in with_places_of_products(machine, assembly)] == [5, 3, 9]
+    assert [instruction.frames[0].line for instruction in with_places_of_products(machine, assembly[:1])] == [3, 3, 3]
     other = [assembly[0], at("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", 9)]
     assert with_places_of_products(machine, other) == machine
 

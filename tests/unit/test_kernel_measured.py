@@ -51,34 +51,34 @@ def suggestion(code: str, line: int | None) -> Suggestion:
 
 
 def samples(line: int, count: int, **reasons: int) -> LineSamples:
-    ordered = tuple(sorted(reasons.items(), key=lambda each: -each[1]))
+    ordered = tuple(sorted(reasons.items(), key=lambda reason: -reason[1]))
     return LineSamples(count, sum(reasons.values()), ordered, "/there/product.py" if line else "", line, "product")
 
 
 def raw_nodes(path: Path) -> list[dict[str, Any]]:
-    stack, found = [json.loads(gzip.decompress(path.read_bytes()))[0]], []
+    stack, nodes = [json.loads(gzip.decompress(path.read_bytes()))[0]], []
     while stack:
         node = stack.pop()
-        found.append(node)
+        nodes.append(node)
         stack += node.get("children", [])
-    return found
+    return nodes
 
 
 @pytest.mark.parametrize("name", ["tree_shadow", "tree_python", "pcsampling"])
 def test_a_proton_tree_s_kernels_are_the_file_s_own_sums(name: str) -> None:
     path = PROTON / f"{name}.hatchet.gz"
-    found = opened(path)
-    assert (found.gpu, found.architecture) == ("H200", "sm_90")
-    nodes = [each for each in raw_nodes(path) if each["metrics"].get("count")]
-    assert found.gpu_ns == sum(each["metrics"]["time (ns)"] for each in nodes)
-    for kernel in found.kernels:
-        own = [each["metrics"] for each in nodes if each["frame"]["name"] == kernel.name]
-        assert kernel.count == sum(each["count"] for each in own)
-        assert kernel.total_ns == sum(each["time (ns)"] for each in own)
-        assert kernel.bytes == sum(each.get("bytes", 0) for each in own)
-        assert dict(kernel.flop).get("16", 0) == sum(each.get("flops16", 0) for each in own)
-        assert sum(each.samples for each in kernel.samples) == sum(each.get("num_samples", 0) for each in own)
-    [kernel] = [each for each in found.kernels if each.name == "matmul_<grid:512>_<warps:8>_<stages:3>"]
+    measured = opened(path)
+    assert (measured.gpu, measured.architecture) == ("H200", "sm_90")
+    nodes = [node for node in raw_nodes(path) if node["metrics"].get("count")]
+    assert measured.gpu_ns == sum(node["metrics"]["time (ns)"] for node in nodes)
+    for kernel in measured.kernels:
+        own = [node["metrics"] for node in nodes if node["frame"]["name"] == kernel.name]
+        assert kernel.count == sum(node["count"] for node in own)
+        assert kernel.total_ns == sum(node["time (ns)"] for node in own)
+        assert kernel.bytes == sum(node.get("bytes", 0) for node in own)
+        assert dict(kernel.flop).get("16", 0) == sum(node.get("flops16", 0) for node in own)
+        assert sum(node.samples for node in kernel.samples) == sum(node.get("num_samples", 0) for node in own)
+    [kernel] = [node for node in measured.kernels if node.name == "matmul_<grid:512>_<warps:8>_<stages:3>"]
     assert (kernel.grid, kernel.warps, kernel.stages) == ((512,), 8, 3)
 
 
@@ -88,8 +88,8 @@ def test_samples_by_line_and_what_they_waited_for(tmp_path: Path) -> None:
     kernel = {"frame": {"name": "k"}, "metrics": {"time (ns)": 5, "count": 1, "num_samples": 2}, "children": [line]}
     path = tmp_path / "x.hatchet"
     path.write_text(json.dumps([{"frame": {"name": "ROOT"}, "metrics": {}, "children": [kernel]}, {}]))
-    [found] = opened(path).kernels
-    assert found.samples == (
+    [measured] = opened(path).kernels
+    assert measured.samples == (
         LineSamples(9, 5, (("wait", 4), ("barrier", 1)), "/w/k.py", 7, "k"),
         LineSamples(2, 0, ()),
     )
@@ -117,13 +117,13 @@ def test_work_that_a_trace_s_launches_say_themselves(tmp_path: Path) -> None:
     mixed = [launched("m", 10, "b", flops16=1), launched("n", 15, "b", flops16=1)]
     path = tmp_path / "x.chrome_trace"
     path.write_text(json.dumps({"traceEvents": events + mixed}))
-    found = {kernel.name: kernel for kernel in opened(path).kernels}
-    assert (found["k"].flop, found["k"].bytes) == ((("16", 40.0),), 8.0)
-    assert found["m"].flop == found["n"].flop == ()
+    kernels = {kernel.name: kernel for kernel in opened(path).kernels}
+    assert (kernels["k"].flop, kernels["k"].bytes) == ((("16", 40.0),), 8.0)
+    assert kernels["m"].flop == kernels["n"].flop == ()
 
 
 @pytest.mark.parametrize(
-    ("name", "recorded", "found"),
+    ("name", "recorded", "expected"),
     [
         ("matmul_kernel", ["matmul_kernel", "matmul_kernel_0d1d"], ["matmul_kernel"]),
         ("matmul_kernel", ["matmul_kernel_0d1d2de3", "matmul_kernel_b"], ["matmul_kernel_0d1d2de3"]),
@@ -135,18 +135,18 @@ def test_work_that_a_trace_s_launches_say_themselves(tmp_path: Path) -> None:
         ("softmax", ["matmul"], []),
     ],
 )
-def test_names_of_one_kernel(name: str, recorded: list[str], found: list[str]) -> None:
-    kernels = [MeasuredKernel(each, 1, 1) for each in recorded]
-    assert [kernel.name for kernel in named(name, profile(*kernels))] == found
+def test_names_of_one_kernel(name: str, recorded: list[str], expected: list[str]) -> None:
+    kernels = [MeasuredKernel(kernel_name, 1, 1) for kernel_name in recorded]
+    assert [kernel.name for kernel in named(name, profile(*kernels))] == expected
 
 
-def test_configs_are_told_apart_or_said_to_be_together() -> None:
+def test_configs_are_distinguished_or_reported_as_one() -> None:
     four = MeasuredKernel("product", 1, 10, grid=(8, 1, 1), threads=128)
     eight = replace(four, threads=256, total_ns=20)
     larger = replace(four, grid=(16, 1, 1), total_ns=30)
-    found = profile(larger, eight, four)
-    assert matched(FACTS, found, grid=(8,)).kernels == (four,)
-    together = matched(FACTS, found)
+    measured = profile(larger, eight, four)
+    assert matched(FACTS, measured, grid=(8,)).kernels == (four,)
+    together = matched(FACTS, measured)
     assert together.kernels == (larger, four)
     assert "2 launch shapes" in together.notes[0] and "a grid distinguishes them" in together.notes[0]
     other = matched(replace(FACTS, num_warps=2), profile(eight))
@@ -156,11 +156,11 @@ def test_configs_are_told_apart_or_said_to_be_together() -> None:
 
 
 def test_a_kernel_that_is_not_there_is_one_note_with_the_nearest_names() -> None:
-    found = profile(MeasuredKernel("softmax_kernel_<grid:4>", 1, 9), MeasuredKernel("fill", 1, 99))
-    assert nearest("softmaks_kernel", found) == ["softmax_kernel_<grid:4>"]
-    [note] = joined(FACTS, [found]).notes
+    measured = profile(MeasuredKernel("softmax_kernel_<grid:4>", 1, 9), MeasuredKernel("fill", 1, 99))
+    assert nearest("softmaks_kernel", measured) == ["softmax_kernel_<grid:4>"]
+    [note] = joined(FACTS, [measured]).notes
     assert note.startswith("p.hatchet has no kernel product; it has: softmax_kernel_<grid:4>, fill")
-    assert joined(FACTS, [found], name="fi*").total_ns == 99
+    assert joined(FACTS, [measured], name="fi*").total_ns == 99
 
 
 def test_a_profile_of_another_gpu_is_left_out() -> None:
@@ -227,8 +227,8 @@ def test_time_at_stake_is_the_statement_s_share_of_the_samples() -> None:
     lines = (samples(LINES["a"], 60, wait=50), samples(LINES["dot"], 20), samples(LINES["c"], 20))
     join = joined(FACTS, [profile(MeasuredKernel("product", 1, 10_000, samples=lines))])
 
-    def stake(code: str, line: int | None, found: KernelMeasurements | None = join) -> float | None:
-        return at_stake_us(suggestion(code, line), FACTS, found, SOURCE)
+    def stake(code: str, line: int | None, measurements: KernelMeasurements | None = join) -> float | None:
+        return at_stake_us(suggestion(code, line), FACTS, measurements, SOURCE)
 
     assert stake("WK102", LINES["a"]) == pytest.approx(6.0)
     assert stake("WK104", 5) == pytest.approx(8.0)  # the loop, with its body
@@ -243,12 +243,12 @@ def test_the_suggestions_follow_the_time_at_stake() -> None:
     busy = profile(MeasuredKernel("product", 1, 10_000, samples=lines), MeasuredKernel("other", 1, 50_000))
     first = KernelCheck(FACTS, (suggestion("WK102", LINES["a"]), suggestion("WK106", LINES["b"])))
     second = KernelCheck(replace(FACTS, kernel="other"), (suggestion("WK108", None),))
-    found = with_profiles(CheckResult((first, second)), [busy])
-    rows = suggestions_table(found).to_dicts()
+    result = with_profiles(CheckResult((first, second)), [busy])
+    rows = suggestions_table(result).to_dicts()
     assert [(row["code"], row["at_stake_us"], row["time_us"]) for row in rows] == [
         ("WK108", 50.0, 50.0), ("WK106", 9.0, 10.0), ("WK102", 1.0, 10.0)
     ]  # fmt: skip
-    times, stalls = measured_tables(found.checks)
+    times, stalls = measured_tables(result.checks)
     assert times.frame["kernel"].to_list() == ["other", "product"]
     assert stalls.frame.select("place", "percent", "top_stall", "instructions").rows() == [
         (f"product.py:{LINES['b']}", 90.0, "long_scoreboard", 5),
@@ -258,7 +258,7 @@ def test_the_suggestions_follow_the_time_at_stake() -> None:
     assert plain["code"].to_list() == ["WK102", "WK106", "WK108"] and plain["at_stake_us"].null_count() == 3
 
 
-def test_samples_on_lines_without_code_are_told() -> None:
+def test_samples_on_lines_without_code_are_reported() -> None:
     moved = profile(MeasuredKernel("product", 1, 10, samples=(samples(400, 30), samples(LINES["a"], 70))))
     assert joined(FACTS, [moved]).notes == ("30 % of the samples are on lines of product.py without code: has it changed since?",)  # fmt: skip
 

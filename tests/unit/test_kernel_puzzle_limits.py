@@ -201,7 +201,7 @@ def test_a_file_that_does_not_end_when_it_is_imported_is_named_with_its_line(tmp
     ("time.sleep(3600)", "it did not end within 1 s, so its process was ended"),
     ("os.kill(os.getpid(), signal.SIGKILL)", "its process was killed, as the system does where memory runs out"),
 ], ids=["silent", "killed"])  # fmt: skip
-def test_a_silent_answer_is_told_apart_from_one_that_the_system_kills(
+def test_a_silent_answer_is_distinguished_from_one_that_the_system_kills(
     ending: str, trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = answer(tmp_path, extra=f"\n\nimport os, signal, time\n{ending}\n")

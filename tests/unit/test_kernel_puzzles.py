@@ -197,7 +197,7 @@ def test_a_planted_mistake_is_explained_by_element_program_and_line(name: str, t
     file.write_text(changed(planted.puzzle, planted.change))
     report = check_file(file, puzzle_of(file)).report
     assert not report.passed
-    problem = next(each for each in report.problems if each.kind == planted.kind)
+    problem = next(candidate for candidate in report.problems if candidate.kind == planted.kind)
     assert planted.text in problem.text
     assert planted.more in spoken(report)
     spot = problem.spots[0]
@@ -206,7 +206,7 @@ def test_a_planted_mistake_is_explained_by_element_program_and_line(name: str, t
     assert spot.statement.startswith(planted.statement)
 
 
-def test_a_right_answer_that_reads_too_much_is_told_so(tmp_path: Path) -> None:
+def test_a_right_answer_that_reads_too_much_is_reported(tmp_path: Path) -> None:
     one_pass = (
         "        higher = tl.maximum(highest, tl.max(x, axis=0))\n        total = total * tl.exp(highest - higher) + "
     )

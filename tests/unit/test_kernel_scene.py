@@ -109,10 +109,10 @@ def test_values_are_those_recorded_and_not_stored_twice(tmp_path: Path) -> None:
     assert recorded.values is not None
     assert np.array_equal(c.after, recorded.values.after[2].reshape(-1))  # type: ignore[arg-type]
     assert launch.events is not None
-    kept = launch.events.value.reshape(-1, 10)
+    numbers = launch.events.value.reshape(-1, 10)
     # Loads of what nothing writes are in the tensor; products and the store are kept: 4 of 10 operations.
-    assert (kept[:, [0, 1, 3, 4, 6, 7]] == -1).all()
-    assert kept[:, [2, 5, 8, 9]].ravel().tolist() == list(range(24))
+    assert (numbers[:, [0, 1, 3, 4, 6, 7]] == -1).all()
+    assert numbers[:, [2, 5, 8, 9]].ravel().tolist() == list(range(24))
 
 
 def test_what_is_too_much_is_left_out_with_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def same(x: torch.Tensor) -> torch.Tensor:
 same(x)
 
 for launch, expected in (
-    (lambda: lacking.layouts[(1,)](x), "Gluon kernels do not run in Triton's interpreter; `kernel check lacking.py::layouts"),
+    (lambda: lacking.layouts[(1,)](x), "Gluon kernels do not run in Triton's interpreter; `kernel check` compiles lacking.py::layouts"),
     (lambda: lacking.wanting[(1,)](x.half(), o.half(), False), "libdevice.tanh does not take fp16"),
 ):
     try:
@@ -97,12 +97,12 @@ def test_what_the_interpreter_lacks_is_computed_or_said_with_the_kernels_own_lin
     before = (libdevice.tanh.__code__, libdevice.tanh.__kwdefaults__, vars(torch.Tensor).get("is_cuda"))
     line = SCRIPT.count("\n")
     messages: list[str] = []
-    found = launches(str(script), notify=messages.append)
-    assert found.failure == f"script.py:{line}: {WANTING}"
-    assert found.failure in found.notes
-    assert messages == [NOTE, f"{FAILED}: {found.failure}"]
+    result = launches(str(script), notify=messages.append)
+    assert result.failure == f"script.py:{line}: {WANTING}"
+    assert result.failure in result.notes
+    assert messages == [NOTE, f"{FAILED}: {result.failure}"]
     assert capsys.readouterr().err == ""
-    assert [launch.kernel.name for launch in found.launches] == ["mixed", "wanting", "wanting"]
+    assert [launch.kernel.name for launch in result.launches] == ["mixed", "wanting", "wanting"]
 
     traced = traced_script(script, partial=True)
     assert traced.failure == f"script.py:{line}: program (0, 0, 0): {WANTING}"
@@ -113,7 +113,7 @@ def test_what_the_interpreter_lacks_is_computed_or_said_with_the_kernels_own_lin
 
 
 @needs_no_gpu
-def test_a_bare_assertion_is_told_with_its_statement_and_place(tmp_path: Path) -> None:
+def test_a_bare_assertion_is_reported_with_its_statement_and_place(tmp_path: Path) -> None:
     (tmp_path / "placing.py").write_text("def check(x):\n    assert (x.device.type\n            == 'cuda')\n")
     script = tmp_path / "script.py"
     script.write_text("import torch, placing\nx = torch.ones(4, device='cuda')\nplacing.check(x)\n")
@@ -154,14 +154,14 @@ def test_functions_of_libdevice_give_what_the_mathematics_says() -> None:
     types = {"": interpreter.tl.float64, "f": interpreter.tl.float32}
 
     def value(name: str, *numbers: float) -> float:
-        found = []
+        results = []
         for suffix, dtype in types.items():
             handles = [SimpleNamespace(data=np.array([number], interpreter._get_np_dtype(dtype))) for number in numbers]
             result = call("", "", f"__nv_{name}{suffix}", handles, dtype, True)
             assert result.dtype == dtype and result.data.dtype == interpreter._get_np_dtype(dtype)
-            found.append(float(result.data[0]))
-        assert found[0] == pytest.approx(found[1], rel=1e-6)
-        return found[0]
+            results.append(float(result.data[0]))
+        assert results[0] == pytest.approx(results[1], rel=1e-6)
+        return results[0]
 
     same = ("floor", "ceil", "trunc", "exp2", "sqrt", "sin", "cos", "tan", "log2", "exp", "cosh", "sinh", "tanh", "log",
             "log10", "log1p", "expm1", "cbrt", "fabs", "erf", "erfc", "lgamma", "atan", "asinh")  # fmt: skip

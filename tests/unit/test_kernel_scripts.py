@@ -68,12 +68,12 @@ def test_a_script_for_a_gpu_runs_on_the_cpu_in_both_verbs(tmp_path: Path, capsys
     script, before = written(tmp_path, FOR_GPU + BFLOAT, DEVICE), state()
     failure = "script.py:18: TypeError: double() missing 1 required positional argument: 'BLOCK'"
     messages: list[str] = []
-    found = launches(str(script), notify=messages.append)
-    assert [(launch.grid, launch.signature.arguments[0].type) for launch in found.launches] == [
+    result = launches(str(script), notify=messages.append)
+    assert [(launch.grid, launch.signature.arguments[0].type) for launch in result.launches] == [
         ((2,), "*fp32"),
         ((1,), "*bf16"),
     ]
-    assert (found.notes, found.failure) == ((failure,), failure)
+    assert (result.notes, result.failure) == ((failure,), failure)
     assert messages == [NOTE, f"{FAILED}: {failure}"]
     traced = traced_script(script, partial=True)
     assert (len(traced.trace.launches), traced.failure, traced.messages) == (2, failure, (NOTE,))
@@ -93,11 +93,11 @@ def test_a_failure_for_want_of_a_gpu_says_at_which_line_it_is_asked_for(tmp_path
 @needs_no_gpu
 def test_an_import_launches_nothing_and_needs_no_main_guard(tmp_path: Path) -> None:
     script = written(tmp_path, FOR_GPU, DEVICE)  # its last line fails, as nothing was computed
-    found = kernel_description(script, "double")
-    assert [parameter.name for parameter in found.parameters or ()] == ["x", "o", "n", "BLOCK"]
+    description = kernel_description(script, "double")
+    assert [parameter.name for parameter in description.parameters or ()] == ["x", "o", "n", "BLOCK"]
 
 
-def test_an_import_that_fails_before_the_kernel_is_told(tmp_path: Path) -> None:
+def test_an_import_that_fails_before_the_kernel_is_reported(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import triton\nraise ValueError('boom')\n")
     with pytest.raises(WarplensError, match=r"importing script.py failed: ValueError: boom"):

@@ -111,13 +111,13 @@ def test_the_cache_keeps_to_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_kernel_that_does_not_compile_is_a_record_with_tritons_words_and_line() -> None:
     kernel = load_kernel(f"{KERNELS}/faulty_products.py::uneven_kernel")
-    found = compile_all(kernel, [CompileJob(kernel.signature("*i32, 48"), TARGETS["sm90"])], cache=False)[0]
-    source = found.source_lines
-    assert found.failure is not None and found.failure.line is not None
-    assert found.failure.message == "arange's range must be a power of 2"
-    assert source[found.failure.line - 1].endswith("# fault")
-    assert source[found.failure.line - 1][found.failure.column - 1 :].startswith("tl.arange")  # type: ignore[operator]
-    assert found.failure.file.endswith("faulty_products.py") and found.texts == {}
+    artefacts = compile_all(kernel, [CompileJob(kernel.signature("*i32, 48"), TARGETS["sm90"])], cache=False)[0]
+    source = artefacts.source_lines
+    assert artefacts.failure is not None and artefacts.failure.line is not None
+    assert artefacts.failure.message == "arange's range must be a power of 2"
+    assert source[artefacts.failure.line - 1].endswith("# fault")
+    assert source[artefacts.failure.line - 1][artefacts.failure.column - 1 :].startswith("tl.arange")  # type: ignore[operator]
+    assert artefacts.failure.file.endswith("faulty_products.py") and artefacts.texts == {}
 
 
 def test_a_compiler_that_crashes_takes_only_its_own_job_along(copy_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,14 +169,14 @@ def test_the_launches_of_a_script_give_signatures_grids_and_options(copy_file: P
         "copying.copy[(1,)](x[1:], out, 1)\n"
         "raise ValueError(sys.argv[1])\n"
     )
-    found = launches(str(script), ["the end"])
-    assert [(launch.signature.text(), launch.grid, launch.count) for launch in found.launches] == [
+    result = launches(str(script), ["the end"])
+    assert [(launch.signature.text(), launch.grid, launch.count) for launch in result.launches] == [
         ("*fp16:16, *fp16:16, i32:16, 128, True", (2,), 2),
         ("*fp16, *fp16:16, i32:1, 128, True", (1,), 1),
     ]
-    assert dict(found.launches[0].options)["num_warps"] == 2
-    assert found.launches[0].kernel.name == "copy"
-    assert found.notes == ("copy: the first of 2 configs of its autotune", "script.py:8: ValueError: the end")
+    assert dict(result.launches[0].options)["num_warps"] == 2
+    assert result.launches[0].kernel.name == "copy"
+    assert result.notes == ("copy: the first of 2 configs of its autotune", "script.py:8: ValueError: the end")
 
 
 def test_a_script_that_fails_before_its_first_launch_is_an_error(
@@ -220,7 +220,7 @@ print(json.dumps(answers))
 
 def test_the_model_of_banks_agrees_with_tritons_own(tmp_path: Path) -> None:
     """Over layouts whose swizzle moves whole words; for smaller pieces of a word Triton's count is not the banks'."""
-    asked = [
+    cases = [
         (([1, vector], threads, [4, 1], order), (group, per_phase, phases, rows), [64, 64], bits)
         for vector in (1, 4)
         for threads in ([1, 32], [8, 4], [32, 1])
@@ -229,7 +229,7 @@ def test_the_model_of_banks_agrees_with_tritons_own(tmp_path: Path) -> None:
         for bits in (16, 32)
         for group, per_phase, phases in ((1, 1, 1), (2, 1, 8), (8, 2, 4))
     ]
-    (tmp_path / "asked.json").write_text(json.dumps(asked))
+    (tmp_path / "asked.json").write_text(json.dumps(cases))
     (tmp_path / "probe.py").write_text(PROBE)
     done = subprocess.run(
         [sys.executable, str(tmp_path / "probe.py"), str(tmp_path / "asked.json")],
@@ -240,9 +240,9 @@ def test_the_model_of_banks_agrees_with_tritons_own(tmp_path: Path) -> None:
     )
     if done.returncode:
         pytest.skip("this Triton does not count bank conflicts: " + done.stderr.strip().splitlines()[-1])
-    wanted = json.loads(done.stdout.splitlines()[-1])
-    assert len(set(wanted)) > 3
-    for ((size, threads, warps, order), shared, shape, bits), expected in zip(asked, wanted, strict=True):
+    answers = json.loads(done.stdout.splitlines()[-1])
+    assert len(set(answers)) > 3
+    for ((size, threads, warps, order), shared, shape, bits), expected in zip(cases, answers, strict=True):
         layout = f"#ttg.blocked<{{sizePerThread = {size}, threadsPerWarp = {threads}, warpsPerCTA = {warps}, order = {order}}}>"
         names = dict(zip(("vec", "perPhase", "maxPhase", "order"), shared, strict=True))
         memory = "#ttg.swizzled_shared<{" + ", ".join(f"{k} = {v}" for k, v in names.items()) + "}>"

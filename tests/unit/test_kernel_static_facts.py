@@ -130,17 +130,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compiled(place: Path) -> dict[str, Artefacts]:
     """Everything in one process, because each has to import torch; the clean kernels by name."""
     pytest.importorskip("torch")
-    wanted = []
+    requests = []
     for name, (signature, warps) in CLEAN.items():
         kernel = load_kernel(f"{KERNELS / name}.py::{'sum' if name == 'reduction' else name}_kernel")
-        wanted.append((kernel, CompileJob(kernel.signature(signature), TARGETS["sm90"], {"num_warps": warps})))
+        requests.append((kernel, CompileJob(kernel.signature(signature), TARGETS["sm90"], {"num_warps": warps})))
     for which, signature, target, options in FAULTY:
         kernel = faulty_kernel(which)
-        wanted.append((kernel, CompileJob(kernel.signature(signature), TARGETS[target], options)))
+        requests.append((kernel, CompileJob(kernel.signature(signature), TARGETS[target], options)))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WARPLENS_CACHE", str(place))
         patched.setattr(compiling, "MOST_PROCESSES", 1)
-        return dict(zip(CLEAN, compile_many(wanted), strict=False))
+        return dict(zip(CLEAN, compile_many(requests), strict=False))
 
 
 @pytest.fixture(autouse=True)
@@ -173,15 +173,15 @@ def suggestions(
     parsed = kernel.signature(signature)
     facts = extract(compile_all(kernel, [CompileJob(parsed, TARGETS[target], options)])[0])
     again = recompiler(kernel, parsed, TARGETS[target], options) if prove else None
-    found: dict[str, Suggestion] = {}
+    by_code: dict[str, Suggestion] = {}
     for suggestion in suggest(facts, recompile=again, grid=grid):
-        found.setdefault(suggestion.code, suggestion)
-    return found
+        by_code.setdefault(suggestion.code, suggestion)
+    return by_code
 
 
 def test_the_clean_kernels_are_silent(clean: dict[str, tuple[Artefacts, KernelFacts]]) -> None:
-    found = {name: [f"{s.code} {s.evidence}" for s in suggest(facts)] for name, (_, facts) in clean.items()}
-    assert found == {name: [] for name in CLEAN}
+    evidence = {name: [f"{s.code} {s.evidence}" for s in suggest(facts)] for name, (_, facts) in clean.items()}
+    assert evidence == {name: [] for name in CLEAN}
 
 
 def test_a_matrix_product_on_sm90_has_the_facts_that_its_code_shows(
@@ -244,10 +244,10 @@ def test_texts_that_are_cut_off_give_what_is_intact(clean: dict[str, tuple[Artef
     artefacts, facts = clean["matmul"]
     for parts in range(1, 12):
         texts = {kind: text[: len(text) * parts // 12] for kind, text in artefacts.texts.items()}
-        found = extract(replace(artefacts, texts=texts))
-        assert found.registers == facts.registers
-        assert {access.argument for access in found.accesses} <= {"", "a_ptr", "b_ptr", "c_ptr"}
-        assert found.instructions <= facts.instructions
+        intact = extract(replace(artefacts, texts=texts))
+        assert intact.registers == facts.registers
+        assert {access.argument for access in intact.accesses} <= {"", "a_ptr", "b_ptr", "c_ptr"}
+        assert intact.instructions <= facts.instructions
 
 
 def test_facts_are_kept_in_a_file_and_damage_is_an_error(
@@ -266,8 +266,8 @@ def test_facts_are_kept_in_a_file_and_damage_is_an_error(
 
 
 def test_spills_are_found_on_their_line_and_more_warps_are_shown_to_end_them() -> None:
-    found = suggestions(MANY, "*fp32:16, *fp32:16, i32:16, 16384", prove=True, num_warps=4)
-    spill = found["WK101"]
+    by_code = suggestions(MANY, "*fp32:16, *fp32:16, i32:16, 16384", prove=True, num_warps=4)
+    spill = by_code["WK101"]
     assert spill.source is not None and spill.source.file.endswith("faulty_accesses.py")
     assert spill.counterfactual is not None and spill.counterfactual.change == "num_warps=8"
     moved = {d.measure: (d.before, d.after) for d in spill.counterfactual.differences}
@@ -284,9 +284,9 @@ def test_spills_are_found_on_their_line_and_more_warps_are_shown_to_end_them() -
     ],
 )
 def test_a_narrow_access_names_the_argument_at_fault(signature: str, code: str, argument: str) -> None:
-    found = suggestions(ROWS, signature, prove=True)
-    assert set(found) == {code}
-    suggestion = found[code]
+    by_code = suggestions(ROWS, signature, prove=True)
+    assert set(by_code) == {code}
+    suggestion = by_code[code]
     assert suggestion.source is not None
     assert suggestion.source.line == fault_line("accesses", "# fault with an odd length or stride")
     assert f"{argument} not known to be divisible" in suggestion.evidence
@@ -298,8 +298,8 @@ def test_a_narrow_access_names_the_argument_at_fault(signature: str, code: str, 
 
 
 def test_on_amd_the_same_fault_is_found_without_remarks() -> None:
-    found = suggestions(ROWS, "*fp16:16, *fp16:16, i32:16, i32, 2048", target="gfx942")
-    assert set(found) == {"WK107"}
+    by_code = suggestions(ROWS, "*fp16:16, *fp16:16, i32:16, i32, 2048", target="gfx942")
+    assert set(by_code) == {"WK107"}
     kernel = faulty_kernel(ROWS)
     signature = kernel.signature("*fp16:16, *fp16:16, i32:16, i32, 2048")
     facts = extract(compile_all(kernel, [CompileJob(signature, TARGETS["gfx942"])])[0])
@@ -308,23 +308,23 @@ def test_on_amd_the_same_fault_is_found_without_remarks() -> None:
 
 
 def test_a_misaligned_beginning_is_found_though_every_argument_is_divisible() -> None:
-    found = suggestions("accesses::shifted_kernel", "*fp32:16, *fp32:16, 1024")
-    assert set(found) == {"WK102"}
-    assert found["WK102"].source is not None
-    assert found["WK102"].source.line == fault_line("accesses", "# fault", "shifted_kernel")
+    by_code = suggestions("accesses::shifted_kernel", "*fp32:16, *fp32:16, 1024")
+    assert set(by_code) == {"WK102"}
+    assert by_code["WK102"].source is not None
+    assert by_code["WK102"].source.line == fault_line("accesses", "# fault", "shifted_kernel")
 
 
 def test_a_product_in_full_precision_says_why_the_matrix_unit_is_idle() -> None:
-    found = suggestions("products::full_precision_kernel", "*fp32:16, *fp32:16, *fp32:16, i32:16, 32")
-    assert set(found) == {"WK103"}
-    assert "ieee" in found["WK103"].evidence and "tf32" in found["WK103"].advice
-    assert found["WK103"].source is not None and found["WK103"].source.line == fault_line("products", "# fault")
+    by_code = suggestions("products::full_precision_kernel", "*fp32:16, *fp32:16, *fp32:16, i32:16, 32")
+    assert set(by_code) == {"WK103"}
+    assert "ieee" in by_code["WK103"].evidence and "tf32" in by_code["WK103"].advice
+    assert by_code["WK103"].source is not None and by_code["WK103"].source.line == fault_line("products", "# fault")
 
 
 def test_too_few_rows_are_shown_to_cost_the_new_matrix_instruction() -> None:
-    found = suggestions(PRODUCT, f"{HALVES}, i32:16, i32:16, 16, 64, 64", prove=True)
-    assert set(found) == {"WK103", "WK110"}
-    suggestion = found["WK103"]
+    by_code = suggestions(PRODUCT, f"{HALVES}, i32:16, i32:16, 16, 64, 64", prove=True)
+    assert set(by_code) == {"WK103", "WK110"}
+    suggestion = by_code["WK103"]
     assert suggestion.source is not None and suggestion.source.line == fault_line("products", "# fault with few rows")
     assert "16 rows" in suggestion.evidence
     assert suggestion.counterfactual is not None and suggestion.counterfactual.change == "M=64"
@@ -332,48 +332,48 @@ def test_too_few_rows_are_shown_to_cost_the_new_matrix_instruction() -> None:
 
 
 def test_one_stage_waits_and_three_are_shown_to_load_ahead() -> None:
-    found = suggestions(PRODUCT, f"{HALVES}, i32:16, i32:16, 64, 64, 64", prove=True, num_stages=1)
-    assert set(found) == {"WK104"}
-    suggestion = found["WK104"]
+    by_code = suggestions(PRODUCT, f"{HALVES}, i32:16, i32:16, 64, 64, 64", prove=True, num_stages=1)
+    assert set(by_code) == {"WK104"}
+    suggestion = by_code["WK104"]
     assert suggestion.source is not None and suggestion.source.line == fault_line("products", "# fault with one stage")
     assert suggestion.counterfactual is not None
     assert ("pipelined_loops", 0, 1) in [(d.measure, d.before, d.after) for d in suggestion.counterfactual.differences]
 
 
 def test_a_layout_that_changes_in_the_loop_is_found() -> None:
-    found = suggestions("products::stores_in_loop_kernel", f"{HALVES}, i32:16, i32:16, 64, 64, 64")
-    assert set(found) == {"WK105"}
-    assert found["WK105"].source is not None
-    assert found["WK105"].source.line == fault_line("products", "# fault", "stores_in_loop_kernel")
+    by_code = suggestions("products::stores_in_loop_kernel", f"{HALVES}, i32:16, i32:16, 64, 64, 64")
+    assert set(by_code) == {"WK105"}
+    assert by_code["WK105"].source is not None
+    assert by_code["WK105"].source.line == fault_line("products", "# fault", "stores_in_loop_kernel")
 
 
 def test_bank_conflicts_come_with_the_counts_of_padding_and_swizzle() -> None:
     signature = "*fp32:16, *fp32:16, 1, {phases}"
-    found = suggestions("bank_conflict::transpose_kernel", signature.format(phases=1))
-    assert set(found) == {"WK106"}
-    assert found["WK106"].source is not None
-    assert found["WK106"].source.line == fault_line("bank_conflict", "# fault")
-    assert "31 extra passes" in found["WK106"].evidence
-    assert "by 1 elements gives 0 extra passes, the best swizzle 0" in found["WK106"].advice
+    by_code = suggestions("bank_conflict::transpose_kernel", signature.format(phases=1))
+    assert set(by_code) == {"WK106"}
+    assert by_code["WK106"].source is not None
+    assert by_code["WK106"].source.line == fault_line("bank_conflict", "# fault")
+    assert "31 extra passes" in by_code["WK106"].evidence
+    assert "by 1 elements gives 0 extra passes, the best swizzle 0" in by_code["WK106"].advice
     assert suggestions("bank_conflict::transpose_kernel", signature.format(phases=32)) == {}
 
 
 def test_a_tile_that_leaves_threads_idle_or_does_not_fit_is_found() -> None:
-    found = suggestions("accesses::copy_kernel", "*fp32:16, *fp32:16, 32", prove=True)
-    assert set(found) == {"WK110"}
-    assert "32 elements for 128 threads" in found["WK110"].evidence
+    by_code = suggestions("accesses::copy_kernel", "*fp32:16, *fp32:16, 32", prove=True)
+    assert set(by_code) == {"WK110"}
+    assert "32 elements for 128 threads" in by_code["WK110"].evidence
     large = suggestions(PRODUCT, f"{HALVES}, i32:16, i32:16, 64, 64, 128", num_stages=8)
     assert "the limit is 232448 per block" in large["WK110"].evidence
 
 
 def test_few_warps_and_a_bad_last_wave_are_found() -> None:
     signature = "*fp32:16, *fp32:16, i32:16, 16384"
-    found = suggestions(MANY, signature, grid=(150, 1), num_warps=8)
-    assert set(found) == {"WK108", "WK109"}
-    assert "limited by registers" in found["WK108"].evidence
+    by_code = suggestions(MANY, signature, grid=(150, 1), num_warps=8)
+    assert set(by_code) == {"WK108", "WK109"}
+    assert "limited by registers" in by_code["WK108"].evidence
     # One block on each of 132 multiprocessors: 18 are left for the second wave.
-    assert "2 waves with 18 blocks in the last, which leaves 86 % of it empty" in found["WK109"].evidence
-    assert "multiple of 132 blocks" in found["WK109"].advice and "split K" not in found["WK109"].advice
+    assert "2 waves with 18 blocks in the last, which leaves 86 % of it empty" in by_code["WK109"].evidence
+    assert "multiple of 132 blocks" in by_code["WK109"].advice and "split K" not in by_code["WK109"].advice
     assert set(suggestions(MANY, signature, grid=(264,), num_warps=8)) == {"WK108"}
 
 
@@ -381,32 +381,38 @@ def test_less_than_a_wave_counts_multiprocessors_but_not_for_a_script_s_test_dat
     clean: dict[str, tuple[Artefacts, KernelFacts]],
 ) -> None:
     facts = clean["matmul_unmasked"][1]
-    [found] = suggest(facts, grid=(4, 4))
-    assert found.evidence == "16 blocks on H100 SXM, which has 132 multiprocessors: 116 of them (88 %) have no block"
-    assert "split K" in found.advice
+    [suggestion] = suggest(facts, grid=(4, 4))
+    assert (
+        suggestion.evidence == "16 blocks on H100 SXM, which has 132 multiprocessors: 116 of them (88 %) have no block"
+    )
+    assert "split K" in suggestion.advice
     assert suggest(facts, grid=(4, 4), is_test_data=True) == []
     assert facts.occupancy is not None
     one_more = 132 * facts.occupancy.blocks + 1
-    [found] = suggest(facts, grid=(one_more,), is_test_data=True)
-    assert "2 waves with 1 block in the last" in found.evidence
+    [suggestion] = suggest(facts, grid=(one_more,), is_test_data=True)
+    assert "2 waves with 1 block in the last" in suggestion.evidence
     assert suggest(facts, grid=(132,)) == []
 
 
-def tried(place: Path, text: str, signature: str) -> list[Suggestion]:
+def tried(folder: Path, text: str, signature: str) -> list[Suggestion]:
     """What WK102 says of the kernel `copy` of that text, its changes compiled for sm90."""
-    source = place / "copies.py"
+    source = folder / "copies.py"
     source.write_text(text)
     kernel, target = load_kernel(f"{source}::copy"), TARGETS["sm90"]
-    given = kernel.signature(signature)
-    facts = extract(compile_all(kernel, [CompileJob(given, target)])[0])
-    return [each for each in suggest(facts, recompile=recompiler(kernel, given, target, {})) if each.code == "WK102"]
+    parsed = kernel.signature(signature)
+    facts = extract(compile_all(kernel, [CompileJob(parsed, target)])[0])
+    return [
+        suggestion
+        for suggestion in suggest(facts, recompile=recompiler(kernel, parsed, target, {}))
+        if suggestion.code == "WK102"
+    ]
 
 
 def test_the_code_to_write_names_what_was_shown_to_help(tmp_path: Path) -> None:
-    found = tried(tmp_path, TWO_SIZES, "*fp16:16, *fp16:16, i32, i32, 64, 64")[0]
-    assert found.counterfactual is not None and found.counterfactual.change == "N divisible by 16"
-    assert "N, M not known to be divisible by 16" in found.evidence
-    assert "`N // 8 * 8`" in found.advice and "`M //" not in found.advice
+    suggestion = tried(tmp_path, TWO_SIZES, "*fp16:16, *fp16:16, i32, i32, 64, 64")[0]
+    assert suggestion.counterfactual is not None and suggestion.counterfactual.change == "N divisible by 16"
+    assert "N, M not known to be divisible by 16" in suggestion.evidence
+    assert "`N // 8 * 8`" in suggestion.advice and "`M //" not in suggestion.advice
 
 
 def test_a_helper_that_a_loop_calls_twice_is_two_loads(tmp_path: Path) -> None:
@@ -421,12 +427,14 @@ def test_a_helper_that_a_loop_calls_twice_is_two_loads(tmp_path: Path) -> None:
 
 def test_of_many_sizes_those_are_named_that_are_needed(tmp_path: Path) -> None:
     """Each left out in turn shows which are not needed; without all of those it is compiled once more."""
-    found = tried(tmp_path, FOUR_SIZES, "*fp16:16, *fp16:16, i32, i32, i32, i32, 64, 64")
-    changes = [each.counterfactual.change for each in found if each.counterfactual is not None]
+    tried_suggestions = tried(tmp_path, FOUR_SIZES, "*fp16:16, *fp16:16, i32, i32, i32, i32, 64, 64")
+    changes = [
+        suggestion.counterfactual.change for suggestion in tried_suggestions if suggestion.counterfactual is not None
+    ]
     assert changes == ["columns, x_stride divisible by 16", "columns, y_stride divisible by 16"]
 
 
-def test_a_helper_s_access_is_told_once_per_call_and_a_box_has_no_width(tmp_path: Path) -> None:
+def test_a_helper_s_access_is_listed_once_per_call_and_a_box_has_no_width(tmp_path: Path) -> None:
     source = tmp_path / "helped.py"
     source.write_text(HELPED)
     lines = {line.strip(): at for at, line in enumerate(HELPED.splitlines(), 1)}
@@ -438,12 +446,12 @@ def test_a_helper_s_access_is_told_once_per_call_and_a_box_has_no_width(tmp_path
                 [CompileJob(kernel.signature("*fp16:16, *fp16, *fp16:16, 1024"), TARGETS[target], {"num_warps": 1})],
             )[0]
         )
-        loads = [each for each in facts.accesses if each.kind == "load"]
-        assert [(each.argument, each.callers[0].line, each.width_bits) for each in loads] == [
+        loads = [access for access in facts.accesses if access.kind == "load"]
+        assert [(access.argument, access.callers[0].line, access.width_bits) for access in loads] == [
             ("x", lines["a = read(x, at)"], 128),
             ("y", lines["b = read(y, at)"], 16),
         ]
-        assert {each.place.line for each in loads} == {lines["return tl.load(ptr + at)"]}
+        assert {access.place.line for access in loads} == {lines["return tl.load(ptr + at)"]}
         rows = facts_tables([facts])[2].to_dicts()
         assert [row["called_at"] for row in rows] == [
             f"helped.py:{lines['a = read(x, at)']}",
@@ -456,7 +464,7 @@ def test_a_helper_s_access_is_told_once_per_call_and_a_box_has_no_width(tmp_path
             boxes, [CompileJob(boxes.signature("*fp16:16, *fp16:16, i32:16, i32:16, 64, 32"), TARGETS["sm90"])]
         )[0]
     )
-    copy = next(each for each in facts.accesses if each.kind == "tma copy")
+    copy = next(access for access in facts.accesses if access.kind == "tma copy")
     assert copy.is_vectorised and copy.shape == (64, 32)
     [mark] = [mark for mark in marks(facts, copy.place.file, copy.place.line) if mark.text.startswith("tma")]
     assert (mark.text, mark.is_bad) == ("tma 64×32", False)
@@ -465,10 +473,13 @@ def test_a_helper_s_access_is_told_once_per_call_and_a_box_has_no_width(tmp_path
     )
 
 
-def test_fp8_that_the_matrix_unit_does_not_take_is_told() -> None:
+def test_fp8_that_the_matrix_unit_does_not_take_is_reported() -> None:
     signature = "*{0}:16, *{0}:16, *fp16:16, i32:16, i32:16, 64, 64, 64"
-    found = suggestions(PRODUCT, signature.format("fp8e4nv"), target="gfx942")
-    assert "on f16: gfx942 does not multiply this fp8" in found["WK103"].evidence and "fp8e4b8" in found["WK103"].advice
+    by_code = suggestions(PRODUCT, signature.format("fp8e4nv"), target="gfx942")
+    assert (
+        "on f16: gfx942 does not multiply this fp8" in by_code["WK103"].evidence
+        and "fp8e4b8" in by_code["WK103"].advice
+    )
     assert "WK103" not in suggestions(PRODUCT, signature.format("fp8e4b8"), target="gfx942")
 
 
@@ -483,8 +494,8 @@ def test_two_compilations_are_compared_and_regressions_named() -> None:
         for mark in (":16", "")
     )
     assert regressions(compare(good, good)) == []
-    found = regressions(compare(good, bad))
-    assert {"narrowest_access_bits", "instructions", "width of load of x_ptr, bits"} <= set(found)
+    measures = regressions(compare(good, bad))
+    assert {"narrowest_access_bits", "instructions", "width of load of x_ptr, bits"} <= set(measures)
     assert regressions(compare(bad, good)) == []
     assert any(note.startswith("signature:") for note in compare(good, bad).notes)
 
@@ -494,7 +505,7 @@ def test_configs_are_ranked_and_what_is_not_known_is_said() -> None:
     signature = kernel.signature(f"{HALVES}, i32:16, i32:16, 64, 64, 64")
     texts = ("M=48", "M=64,num_stages=1", "M=16", "M=64")
     ranked = rank_configs(kernel, signature, [parse_config(text) for text in texts], TARGETS["sm90"])
-    assert [(found.config.text(), found.tier) for found in ranked] == [
+    assert [(entry.config.text(), entry.tier) for entry in ranked] == [
         ("M=64", "good"),
         ("M=64, num_stages=1", "does not load ahead"),
         ("M=16", "uses an older matrix instruction"),
@@ -520,9 +531,9 @@ def test_cached_facts_need_no_other_process(monkeypatch: pytest.MonkeyPatch) -> 
     signature = kernel.signature(f"{HALVES}, i32:16, i32:16, 64, 64, 64")
     compile_all(kernel, [CompileJob(signature, TARGETS["sm90"])])[0]
     monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("what is cached needs no process"))
-    found = compile_all(load_kernel(f"{kernel.file}::{kernel.name}"), [CompileJob(signature, TARGETS["sm90"])])[0]
-    assert extract(found).is_compiled
-    assert found.is_cached
+    artefacts = compile_all(load_kernel(f"{kernel.file}::{kernel.name}"), [CompileJob(signature, TARGETS["sm90"])])[0]
+    assert extract(artefacts).is_compiled
+    assert artefacts.is_cached
 
 
 def test_every_code_has_a_rule_and_every_threshold_a_reason() -> None:

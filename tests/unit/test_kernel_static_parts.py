@@ -112,7 +112,7 @@ def test_values_are_followed_to_arguments_through_loops_but_not_through_loads() 
     assert module.divisible == {"%x"}
 
 
-def test_values_named_alike_in_neighbouring_regions_are_told_apart() -> None:
+def test_values_named_alike_in_neighbouring_regions_are_distinguished() -> None:
     """MLIR gives a name again where the region that had it has ended."""
     module = Module("""\
 tt.func public @k(%x_ptr: !tt.ptr<f16>, %y_ptr: !tt.ptr<f16>, %n: i32) {
@@ -156,16 +156,16 @@ k:
 
 
 def test_disassembly_gives_lines_and_loops_and_leaves_out_padding() -> None:
-    found = read_sass(SASS)
-    assert [(i.name, i.in_loop) for i in found] == [
+    instructions = read_sass(SASS)
+    assert [(i.name, i.in_loop) for i in instructions] == [
         ("FADD", False),
         ("LDG.E.128", True),
         ("BRA", True),
         ("EXIT", False),
         ("BRA", False),
     ]
-    assert found[0].place == SourcePlace("/w/k.py", 15)
-    assert SASS.splitlines()[found[1].position].endswith("desc[UR6][R2.64] ;")
+    assert instructions[0].place == SourcePlace("/w/k.py", 15)
+    assert SASS.splitlines()[instructions[1].position].endswith("desc[UR6][R2.64] ;")
 
 
 def test_assembly_of_both_vendors_gives_columns_and_callers() -> None:
@@ -229,13 +229,13 @@ def test_amds_blocks_that_jump_back_are_no_loops_unless_llvm_says_so() -> None:
 def test_occupancy_is_that_of_the_scarcest_resource(
     target: str, registers: int, shared: int, warps: int, blocks: int, limiter: str
 ) -> None:
-    found = occupancy(TARGETS[target], registers, shared, warps)
-    assert (found.blocks, found.limiter) == (blocks, limiter)
+    fit = occupancy(TARGETS[target], registers, shared, warps)
+    assert (fit.blocks, fit.limiter) == (blocks, limiter)
 
 
 def test_tensor_memory_bounds_the_blocks_too() -> None:
-    found = occupancy(TARGETS["sm100"], 32, 1000, 4, tensor_memory_columns=256)
-    assert (found.blocks, found.limiter) == (2, "tensor memory")
+    fit = occupancy(TARGETS["sm100"], 32, 1000, 4, tensor_memory_columns=256)
+    assert (fit.blocks, fit.limiter) == (2, "tensor memory")
 
 
 def test_amd_resources_are_read_from_the_assembly() -> None:
@@ -275,7 +275,7 @@ def test_a_layout_that_is_not_modelled_gives_no_number() -> None:
     assert shared_offsets("#ttg.unheard_of<{}>", (32, 32), 16) is None
 
 
-def test_moves_between_layouts_are_told_apart() -> None:
+def test_moves_between_layouts_are_distinguished() -> None:
     by_four = WIDE.replace("[1, 8], threadsPerWarp = [4, 8]", "[1, 4], threadsPerWarp = [4, 8]")
     assert moves_between(WIDE, WIDE, (16, 64)) == "registers"
     assert moves_between(WIDE, by_four, (16, 64)) == "lanes"

@@ -16,13 +16,13 @@ NAMES, CONSTANTS = ("x_ptr", "n", "scale", "BLOCK"), ("BLOCK",)
 
 
 def test_a_signature_reads_types_hints_and_constants_and_writes_them_back() -> None:
-    found = parse("*fp16:16, i32:1,fp32,  1024", NAMES, CONSTANTS)
-    x, n, scale, block = found.arguments
+    signature = parse("*fp16:16, i32:1,fp32,  1024", NAMES, CONSTANTS)
+    x, n, scale, block = signature.arguments
     assert (x.type, x.divisible) == ("*fp16", True)
     assert (n.type, n.is_one, n.divisible) == ("i32", True, False)
     assert (scale.type, block.is_constant, block.value) == ("fp32", True, 1024)
-    assert found.text() == "*fp16:16, i32:1, fp32, 1024"
-    assert parse(found.text(), NAMES, CONSTANTS) == found
+    assert signature.text() == "*fp16:16, i32:1, fp32, 1024"
+    assert parse(signature.text(), NAMES, CONSTANTS) == signature
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_a_wrong_signature_is_refused_with_the_parameter_at_fault(text: str, wor
 
 
 def test_descriptors_keep_their_commas_and_types_may_be_constants() -> None:
-    found = parse("tensordesc<fp16[64,64]>, None, fp16", ["d", "bias", "DTYPE"], ["DTYPE"])
-    assert found.arguments[0].type == "tensordesc<fp16[64,64]>"
-    assert found.constants() == {"bias": None, "DTYPE": Dtype("fp16")}
+    signature = parse("tensordesc<fp16[64,64]>, None, fp16", ["d", "bias", "DTYPE"], ["DTYPE"])
+    assert signature.arguments[0].type == "tensordesc<fp16[64,64]>"
+    assert signature.constants() == {"bias": None, "DTYPE": Dtype("fp16")}
 
 
 def test_constants_at_the_end_may_be_left_to_their_defaults() -> None:
@@ -55,19 +55,19 @@ def test_constants_at_the_end_may_be_left_to_their_defaults() -> None:
 
 
 def test_what_is_not_divisible_is_listed_and_can_be_promised() -> None:
-    found = parse("*fp32:16, i32, fp32, 64", NAMES, CONSTANTS)
-    assert found.undivided() == ("n",)
-    assert found.with_divisible(["n"]).undivided() == ()
+    signature = parse("*fp32:16, i32, fp32, 64", NAMES, CONSTANTS)
+    assert signature.undivided() == ("n",)
+    assert signature.with_divisible(["n"]).undivided() == ()
     with pytest.raises(UsageError, match="n is not a constexpr"):
-        found.with_constants({"n": 3})
+        signature.with_constants({"n": 3})
     with pytest.raises(UsageError, match="no parameter 'm'"):
-        found.with_constants({"m": 3})
+        signature.with_constants({"m": 3})
 
 
 def test_configs_hold_constants_and_options() -> None:
-    found = parse_config("BLOCK=128, DTYPE=fp16,num_warps=8")
-    assert found.constants == (("BLOCK", 128), ("DTYPE", Dtype("fp16")))
-    assert found.options == (("num_warps", 8),)
+    config = parse_config("BLOCK=128, DTYPE=fp16,num_warps=8")
+    assert config.constants == (("BLOCK", 128), ("DTYPE", Dtype("fp16")))
+    assert config.options == (("num_warps", 8),)
     with pytest.raises(UsageError, match="sets nothing"):
         parse_config("BLOCK")
     with pytest.raises(UsageError, match="num_warps is a number"):

@@ -51,43 +51,43 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, KernelFacts]
     file: Path = folder / "persistent.py"
     file.write_text(PERSISTENT)
     sizes = "*fp16:16, *fp16:16, *fp16:16, i32:16, i32:16, i32:16, 132, 64"
-    wanted = {
+    kernels = {
         "nested": ("product", f"{sizes}, False", "sm80"),
         "flat": ("product", f"{sizes}, True", "sm80"),
         "boxes": ("boxes", BOXES, "gfx942"),
         "tma": ("boxes", BOXES, "sm90"),
     }
     jobs = []
-    for name, signature, target in wanted.values():
+    for name, signature, target in kernels.values():
         kernel = load_kernel(f"{file}::{name}")
         jobs.append((kernel, CompileJob(kernel.signature(signature), TARGETS[target], {})))
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WARPLENS_CACHE", str(folder))
         patched.setattr(compiling, "MOST_PROCESSES", 1)
-        return dict(zip(wanted, map(extract, compile_many(jobs)), strict=True))
+        return dict(zip(kernels, map(extract, compile_many(jobs)), strict=True))
 
 
 @pytest.mark.parametrize("which", ["nested", "flat"])
-def test_a_layout_that_changes_once_per_tile_of_a_persistent_product_is_no_fault(
+def test_a_layout_that_changes_once_per_tile_of_a_persistent_product_is_not_a_fault(
     compiled: dict[str, KernelFacts], which: str
 ) -> None:
     facts = compiled[which]
-    assert any(each.in_loop and each.through == "warps" for each in facts.conversions)
-    assert not any(each.in_every_turn for each in facts.conversions)
-    assert "WK105" not in {each.code for each in suggest(facts)}
+    assert any(item.in_loop and item.through == "warps" for item in facts.conversions)
+    assert not any(item.in_every_turn for item in facts.conversions)
+    assert "WK105" not in {item.code for item in suggest(facts)}
 
 
 def test_a_host_s_descriptor_without_tma_has_strides_that_are_not_known(compiled: dict[str, KernelFacts]) -> None:
     facts = compiled["boxes"]
-    assert [(each.argument, each.by_strides) for each in facts.accesses] == [("target", True), ("source", True)]
-    found = [each for each in suggest(facts) if each.code in ("WK102", "WK107")]
-    assert [each.code for each in found] == ["WK102", "WK102"]
-    assert "gfx942 has no TMA" in found[0].evidence and "divisible" not in found[0].evidence + found[0].advice
-    assert "tl.make_tensor_descriptor" in found[0].advice
-    assert not any(each.by_strides for each in compiled["tma"].accesses)
+    assert [(item.argument, item.by_strides) for item in facts.accesses] == [("target", True), ("source", True)]
+    narrow = [item for item in suggest(facts) if item.code in ("WK102", "WK107")]
+    assert [item.code for item in narrow] == ["WK102", "WK102"]
+    assert "gfx942 has no TMA" in narrow[0].evidence and "divisible" not in narrow[0].evidence + narrow[0].advice
+    assert "tl.make_tensor_descriptor" in narrow[0].advice
+    assert not any(item.by_strides for item in compiled["tma"].accesses)
 
 
-def made(**fields: Any) -> KernelFacts:
+def kernel_facts(**fields: Any) -> KernelFacts:
     fixed: dict[str, Any] = {"target": "sm90", "triton_version": "3.6.0", "signature": "*fp16", "config": "B=64"}
     return KernelFacts("kernel", "kernel.py", **fixed, num_warps=4, num_stages=3, num_ctas=1, **fields)
 
@@ -110,39 +110,41 @@ def access(**fields: Any) -> Access:
 def test_a_pointer_is_to_be_aligned_and_a_size_to_be_a_multiple(
     names: tuple[str, ...], begins: str, has_sizes: bool
 ) -> None:
-    found = suggest(made(accesses=(access(depends_on=names, undivided=names, undivided_address=names),)))
-    assert [each.code for each in found] == ["WK102"]
-    assert found[0].advice.startswith(begins)
-    assert ("`n // 4 * 4`" in found[0].advice) == has_sizes and "`x //" not in found[0].advice
+    suggestions = suggest(kernel_facts(accesses=(access(depends_on=names, undivided=names, undivided_address=names),)))
+    assert [suggestion.code for suggestion in suggestions] == ["WK102"]
+    assert suggestions[0].advice.startswith(begins)
+    assert ("`n // 4 * 4`" in suggestions[0].advice) == has_sizes and "`x //" not in suggestions[0].advice
 
 
 def test_more_rows_are_advised_where_the_problem_has_them_and_operands_are_what_is_counted() -> None:
     dot = Dot(LINE, (16, 64, 64), "f16", "tf32", "mma.sync", "m16n8k16", in_loop=True)
-    found = {each.code: each for each in suggest(made(dots=(dot,), constants=(("BM", 16),)))}
-    assert found["WK103"].advice == "compile with BM=64 where the problem is that large"
-    assert found["WK110"].evidence.endswith("does 13 multiplications for each element of its operands")
-    few_warps = replace(made(dots=(replace(dot, shape=(64, 64, 64)),)), num_warps=2)
+    by_code = {
+        suggestion.code: suggestion for suggestion in suggest(kernel_facts(dots=(dot,), constants=(("BM", 16),)))
+    }
+    assert by_code["WK103"].advice == "compile with BM=64 where the problem is that large"
+    assert by_code["WK110"].evidence.endswith("does 13 multiplications for each element of its operands")
+    few_warps = replace(kernel_facts(dots=(replace(dot, shape=(64, 64, 64)),)), num_warps=2)
     assert suggest(few_warps)[0].advice == "compile with num_warps=4"
 
 
-def test_launches_that_differ_in_their_grid_only_are_told_once_unless_it_matters() -> None:
-    facts = made(occupancy=Occupancy(1, 64, 64, "registers", (("registers", 1),)))
+def test_launches_that_differ_in_their_grid_only_are_reported_once_unless_it_matters() -> None:
+    facts = kernel_facts(occupancy=Occupancy(1, 64, 64, "registers", (("registers", 1),)))
     grids = ((2, 1), (133,), (4, 1), (2, 1))
     checks = [KernelCheck(facts, tuple(suggest(facts, grid=grid, is_test_data=True)), 3, grid=grid) for grid in grids]
-    found = merged(CheckResult(tuple(checks)))
-    assert [(each.launches, each.grids) for each in found.checks] == [(9, ((2, 1), (4, 1))), (3, ((133,),))]
-    heads = [line for line in check_lines(found, 100) if line.startswith("kernel on")]
+    result = merged(CheckResult(tuple(checks)))
+    assert [(check.launches, check.grids) for check in result.checks] == [(9, ((2, 1), (4, 1))), (3, ((133,),))]
+    heads = [line for line in check_lines(result, 100) if line.startswith("kernel on")]
     assert [line.partition("B=64")[2] for line in heads] == [
         ", launched 9 times (grids 2×1, 4×1)",
         ", launched 3 times (grid 133)",
     ]
-    assert suggestions_table(found).frame["code"].to_list() == ["WK109"]
+    assert suggestions_table(result).frame["code"].to_list() == ["WK109"]
     alone = next(check_lines(CheckResult((checks[0],)), 100))
     assert alone.endswith("launched 3 times")
 
 
-def test_spilled_bytes_and_those_read_back_are_told_apart() -> None:
-    facts = made(registers=255, spill_store_bytes=40, spill_load_bytes=96)
+def test_spilled_bytes_and_those_read_back_are_distinguished() -> None:
+    facts = kernel_facts(registers=255, spill_store_bytes=40, spill_load_bytes=96)
     lines = list(check_lines(CheckResult((KernelCheck(facts, ()),)), 100))
     assert "  registers   255 per thread, 40 B spilled and 96 B read back by each" in lines
 
@@ -154,13 +156,15 @@ def test_suggestions_point_at_the_rows_they_are_about_in_the_tables_of_all_compi
     )
     dot = Dot(other, (16, 64, 64), "f16", "tf32", "mma.sync", "m16n8k16", in_loop=True)
     lines = tuple(Line(place, "", 1, 0, ()) for place in (LINE, other))
-    facts = made(accesses=(replace(narrow, width_bits=128), narrow), dots=(dot,), lines=lines, spill_store_bytes=64)
+    facts = kernel_facts(
+        accesses=(replace(narrow, width_bits=128), narrow), dots=(dot,), lines=lines, spill_store_bytes=64
+    )
     compiled = [facts, replace(facts, target="sm80"), replace(facts, config="B=128")]
     tables = {table.name: table.to_dicts() for table in facts_tables(compiled)}
-    found = CheckResult(tuple(KernelCheck(each, tuple(suggest(each))) for each in compiled)).findings()
+    findings = CheckResult(tuple(KernelCheck(item, tuple(suggest(item))) for item in compiled)).findings()
     expected = {"WK101": "kernel_facts", "WK102": "kernel_accesses", "WK103": "kernel_lines", "WK110": "kernel_lines"}
-    assert {each.code for each in found} == set(expected)
-    for suggestion in found:
+    assert {item.code for item in findings} == set(expected)
+    for suggestion in findings:
         (target,) = suggestion.targets
         assert isinstance(target, RowTarget) and target.table == expected[suggestion.code]
         row = tables[target.table][target.row]

@@ -66,20 +66,20 @@ EXPECTED: dict[str, tuple[Expected, ...]] = {
 
 def traced(name: str, mode: str = "record", **options: Any) -> tuple[Tracing, Any, Any]:
     module = importlib.import_module(f"kernels.{name}")
-    given = module.inputs()
+    inputs = module.inputs()
     with trace(mode, **options) as tracing:
-        result = module.launch(*given)
-    return tracing, result, module.reference(*given)
+        result = module.launch(*inputs)
+    return tracing, result, module.reference(*inputs)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_bytes_and_flops_equal_those_derived_by_hand(name: str) -> None:
     tracing, result, reference = traced(name)
-    found = [
+    counted = [
         Expected(launch.loaded_bytes, launch.stored_bytes, launch.attempted_bytes, launch.flop, launch.atomic_bytes)
         for launch in tracing.launches
     ]
-    assert found == list(EXPECTED[name])
+    assert counted == list(EXPECTED[name])
     torch.testing.assert_close(result, reference)
     assert tracing.faults == ()
 

@@ -191,7 +191,7 @@ def test_a_tensor_written_in_part_is_initialised_in_part() -> None:
     assert (row["index"], row["elements"], row["programs"]) == (1, 500, 4)
 
 
-def test_a_view_is_told_by_its_own_elements() -> None:
+def test_a_view_is_described_by_its_own_elements() -> None:
     x = torch.arange(40.0)
     with trace() as tracing:
         trace_cases.strided_copy(x[8:], 2, 32)
@@ -217,7 +217,7 @@ def test_an_integer_overflow_is_reported_and_the_launch_goes_on() -> None:
     assert "at * factor" in row["statement"]
 
 
-def test_an_error_of_the_kernel_is_told_with_its_statement() -> None:
+def test_an_error_of_the_kernel_is_reported_with_its_statement() -> None:
     from triton.runtime.errors import InterpreterError
 
     with pytest.raises(InterpreterError) as caught, trace():

@@ -50,7 +50,7 @@ def test_what_is_saved_is_loaded(recorded: KernelTrace, tmp_path: Path) -> None:
     assert same(again, recorded)
     for table in TABLES.values():
         assert table(again).to_dicts() == table(recorded).to_dicts()
-    assert [found.name for found in tmp_path.iterdir()] == ["kernels.trace"]
+    assert [file.name for file in tmp_path.iterdir()] == ["kernels.trace"]
 
 
 def test_regular_accesses_take_little_room(tmp_path: Path) -> None:

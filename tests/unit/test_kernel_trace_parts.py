@@ -60,12 +60,12 @@ def test_cells_are_the_active_elements(block: tuple[Any, Any, int]) -> None:
     pointers, mask, itemsize = block
     described, _, _ = Book(keep=True).block(pointers, mask, itemsize)
     offsets = (pointers.astype(np.int64) - int(pointers.flat[0])) // itemsize
-    wanted = set(offsets[mask].tolist())
+    expected = set(offsets[mask].tolist())
     memory = np.zeros(400, bool)
-    if wanted:
+    if expected:
         Area(described.cells, 200, 1).put(memory, True)
-        assert (described.cells.low, described.cells.high) == (min(wanted), max(wanted))
-    assert set((np.flatnonzero(memory) - 200).tolist()) == wanted
+        assert (described.cells.low, described.cells.high) == (min(expected), max(expected))
+    assert set((np.flatnonzero(memory) - 200).tolist()) == expected
 
 
 def slow_sectors(places: list[int | None], itemsize: int) -> tuple[int, int]:
@@ -95,7 +95,7 @@ def test_sectors_equal_a_count_by_hand(block: tuple[Any, Any, int], shift: int) 
 
 def test_irregular_accesses_are_counted_in_batches() -> None:
     generator = np.random.default_rng(0)
-    waiting, expected, found = Waiting(4, START), [0, 0], [0, 0]
+    waiting, expected, counted = Waiting(4, START), [0, 0], [0, 0]
     for number in range(150):
         size = 64 if number % 3 else 48
         places = generator.integers(0, 500, size) * 4
@@ -103,23 +103,23 @@ def test_irregular_accesses_are_counted_in_batches() -> None:
         touched, fewest = slow_sectors([int(p) if on else None for p, on in zip(places, mask, strict=True)], 4)
         expected = [expected[0] + touched, expected[1] + fewest]
         some = waiting.add((START + places).astype(np.uint64), None if mask.all() else mask)
-        found = [found[0] + some[0], found[1] + some[1]]
+        counted = [counted[0] + some[0], counted[1] + some[1]]
     rest = waiting.counted()
-    assert [found[0] + rest[0], found[1] + rest[1]] == expected
+    assert [counted[0] + rest[0], counted[1] + rest[1]] == expected
     assert waiting.counted() == (0, 0)
 
 
 def slow_races(accesses: list[tuple[int, str, list[int]]]) -> set[tuple[str, int]]:
     """Every element that two programs touch in a way that matters, from all pairs."""
-    found = set()
+    races = set()
     for at, (program, op, cells) in enumerate(accesses):
         for other, other_op, other_cells in accesses[:at]:
             kinds = {op, other_op}
             if other == program or kinds <= {"load"} or kinds <= {"atomic"}:
                 continue
             name = "read_write_race" if "load" in kinds else "write_write_race"
-            found |= {(name, cell) for cell in set(cells) & set(other_cells)}
-    return found
+            races |= {(name, cell) for cell in set(cells) & set(other_cells)}
+    return races
 
 
 @settings(max_examples=300)
@@ -136,18 +136,18 @@ def slow_races(accesses: list[tuple[int, str, list[int]]]) -> set[tuple[str, int
 def test_races_equal_those_of_all_pairs(accesses: list[tuple[int, str, list[int]]]) -> None:
     accesses = sorted(accesses, key=lambda access: access[0])
     shadow = Shadow(6, None)
-    found, start, last = set(), 1, -1
+    races, start, last = set(), 1, -1
     for number, (program, op, cells) in enumerate(accesses, 1):
         start, last = (number, program) if program != last else (start, last)
         offsets = np.array(cells)
         block = LaneBlock(Pattern(4, (len(cells),), None, offsets), Mask((len(cells),), len(cells)))
         touch = {"load": shadow.load, "store": shadow.store, "atomic": shadow.atomic}[op]
         for conflict in touch(Area(block.cells, 0, 1), number, start):
-            found |= {(conflict.kind, int(unit)) for unit in conflict.units}
+            races |= {(conflict.kind, int(unit)) for unit in conflict.units}
     expected = slow_races(accesses)
     # An element that raced with a store is marked by the store; that it also raced with an older read may be lost.
-    assert {cell for _, cell in found} == {cell for _, cell in expected}
-    assert found <= expected
+    assert {cell for _, cell in races} == {cell for _, cell in expected}
+    assert races <= expected
     touched_by = {cell: {program for program, _, cells in accesses if cell in cells} for cell in range(6)}
     assert shadow.used_units()[2:] == (
         sum(bool(programs) for programs in touched_by.values()),
@@ -155,7 +155,7 @@ def test_races_equal_those_of_all_pairs(accesses: list[tuple[int, str, list[int]
     )
 
 
-def test_undefined_units_are_told_until_they_are_written() -> None:
+def test_undefined_units_are_reported_until_they_are_written() -> None:
     shadow = Shadow(4, np.array([True, False, True, True]))
     cells = LaneBlock(Pattern(4, (3,), (1,)), Mask((3,), 3)).cells
     (conflict,) = shadow.load(Area(cells, 0, 1), 1, 1)
@@ -188,7 +188,7 @@ def test_every_float8_is_decoded_as_pytorch_does(dtype: str) -> None:
     assert np.array_equal(decoded(np.arange(256, dtype=np.uint8), dtype), expected, equal_nan=True)
 
 
-def test_a_statement_over_several_lines_is_told_whole(tmp_path: Any) -> None:
+def test_a_statement_over_several_lines_is_shown_whole(tmp_path: Any) -> None:
     source = tmp_path / "kernel.py"
     source.write_text("def f(x):\n    for i in x:\n        y = (\n            x +\n            1)\n    return y\n")
     assert statement_at(str(source), 4) == "y = ( x + 1)"

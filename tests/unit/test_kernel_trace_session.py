@@ -100,18 +100,18 @@ def test_bfloat16_is_computed_right() -> None:
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_products_are_computed_right(dtype: str) -> None:
-    given = matmul.inputs(dtype=getattr(torch, dtype))
+    inputs = matmul.inputs(dtype=getattr(torch, dtype))
     with trace() as tracing:
-        result = matmul.launch(*given)
-    torch.testing.assert_close(result, matmul.reference(*given))
+        result = matmul.launch(*inputs)
+    torch.testing.assert_close(result, matmul.reference(*inputs))
     assert tracing.launches[0].stored_bytes == 40 * 24 * 2
 
 
 def test_attention_in_bfloat16() -> None:
-    given = flash_attention.inputs(dtype=torch.bfloat16)
+    inputs = flash_attention.inputs(dtype=torch.bfloat16)
     with trace("count"):
-        result = flash_attention.launch(*given, causal=True)
-    torch.testing.assert_close(result, flash_attention.reference(*given, causal=True), atol=2e-2, rtol=2e-2)
+        result = flash_attention.launch(*inputs, causal=True)
+    torch.testing.assert_close(result, flash_attention.reference(*inputs, causal=True), atol=2e-2, rtol=2e-2)
 
 
 @pytest.mark.parametrize("source", ["float32", "bfloat16", "float16", "float8_e4m3fn"])

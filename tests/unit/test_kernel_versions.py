@@ -37,12 +37,12 @@ def scaled(x_ptr, BLOCK: tl.constexpr):
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, version: str | None) -> None:
-    def found(package: str) -> str:
+    def installed_version(package: str) -> str:
         if version is None:
             raise PackageNotFoundError(package)
         return version
 
-    monkeypatch.setattr(triton_version, "version", found)
+    monkeypatch.setattr(triton_version, "version", installed_version)
 
 
 def test_a_triton_that_is_absent_or_too_old_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,13 +61,13 @@ def test_a_triton_that_is_absent_or_too_old_is_one_clear_error(monkeypatch: pyte
 def test_what_one_version_compiled_is_not_found_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = load_kernel(f"{KERNELS / 'vector_add.py'}::vector_add_kernel")
     job = compiling.CompileJob(kernel.signature("*fp32:16, *fp32:16, *fp32:16, i32, 1024"), TARGETS["sm90"])
-    asked: list[str] = []
-    monkeypatch.setattr(compiling.artefact_cache, "load", asked.append)
-    monkeypatch.setattr(compiling, "_compiled", lambda wanted: {0: (NOT_COMPILED, {})})
+    keys: list[str] = []
+    monkeypatch.setattr(compiling.artefact_cache, "load", keys.append)
+    monkeypatch.setattr(compiling, "_compiled", lambda requests: {0: (NOT_COMPILED, {})})
     for version in ("3.6.0", "3.9.0", "3.6.0"):
         pretend(monkeypatch, version)
         compiling.compile_all(kernel, [job])
-    assert asked[0] == asked[2] != asked[1]
+    assert keys[0] == keys[2] != keys[1]
 
 
 NOT_COMPILED = CompileAnswer(CompileOutcome(failure=CompileFailure("none", "not compiled here")), {})
@@ -104,8 +104,8 @@ def old_interpreter(monkeypatch: pytest.MonkeyPatch) -> Any:
         return scope
 
     def with_plain_mask(self: Any, offsets: Any) -> Any:
-        found, mask = pointers(self, offsets)
-        return found, mask if hasattr(mask, "strides") else mask.data
+        addresses, mask = pointers(self, offsets)
+        return addresses, mask if hasattr(mask, "strides") else mask.data
 
     for name in ("get_bf16", "create_dot_scaled"):
         monkeypatch.delattr(builder, name, raising=False)
@@ -145,11 +145,11 @@ def test_what_older_interpreters_lack_is_made_up_for_or_said(old_interpreter: An
     with (
         pytest.raises(
             old_interpreter.InterpreterError, match=r"does not run tl\.dot_scaled; 3\.8 and newer do"
-        ) as told,
+        ) as error,
         trace(),
     ):
         own.scaled[(1,)](x.repeat(16)[:256], BLOCK=16)
-    assert "old.py:15: " in str(told.value)
+    assert "old.py:15: " in str(error.value)
     assert not vars(old_interpreter.interpreter_builder).keys() & {"get_bf16", "create_masked_load"}
 
 
