@@ -226,5 +226,5 @@ def test_the_path_chooses_the_export_and_nothing_is_overwritten(opened: Opened, 
     with pytest.raises(warplens.UsageError, match="already exists"):
         plan_flamegraph(str(tmp_path / "x.folded"), force=False)
     plan_flamegraph(str(tmp_path / "x.folded"), force=True)
-    with pytest.raises(warplens.UsageError, match="cannot tell"):
+    with pytest.raises(warplens.UsageError, match="unknown output format"):
         plan_flamegraph(str(tmp_path / "x.json"), force=False)
