@@ -44,6 +44,7 @@ def open(
     gpu: str = "",
     gpu_file: str | os.PathLike[str] = "",
     min_gain_percent: float = Options.min_gain_percent,
+    step_ms: float = 0.0,
     execution_trace: str | os.PathLike[str] = "",
     ncu: Sequence[str | os.PathLike[str]] = (),
     replay: str | os.PathLike[str] = "",
@@ -54,6 +55,7 @@ def open(
 
     `rules` are kernel-category rules that come before the built-in ones: `Rule` values or TOML files. `gpu` names the
     GPU whose limits apply, `gpu_file` is a TOML file that describes one; without them the trace's own header decides.
+    `step_ms` is the time of a step without the profiler, where it is known, for what is simulated.
     Findings that win less than `min_gain_percent` of a step are omitted. `execution_trace` is the ExecutionTrace of
     the same run, for what a PyTorch trace does not say of its ops' arguments; `ncu` are CSV pages of Nsight Compute on
     the same program, for the table `measured_kernels`; `replay` is the result of running a plan of this trace, for the
@@ -71,7 +73,7 @@ def open(
             raise UsageError(f"{path} is not a trace", hint="omit what is joined to a trace")
         return own_file
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
-    options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent)
+    options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent, step_ms * 1e6)
     contents = read(Path(path), cache=cache, execution_trace=execution_trace)
     if isinstance(contents, CallPaths):
         if replay:

@@ -97,7 +97,16 @@ def test_a_table_that_needs_more_than_the_trace_says_what_it_needs(tmp_path: Pat
 
 def test_tables_that_no_report_has_are_made_on_demand(tmp_path: Path) -> None:
     profile = a_trace(tmp_path)
-    on_demand = {"unique", "unique_kernels", "units", "gpu_events", "host_events", "call_tree"}
+    on_demand = {
+        "unique",
+        "unique_kernels",
+        "units",
+        "gpu_events",
+        "host_events",
+        "call_tree",
+        "bounds",
+        "critical_path",
+    }
     assert set(profile.table_names) - set(profile.report_names) == on_demand
 
 

@@ -5,6 +5,7 @@
 | `TABLES` | `Workspace` | of every trace, in the order of a report |
 | `TRACE_TABLES` | `Workspace` | all tables of a trace: these, those of a replay, and those made on demand |
 | `units.unique.UNIT_TABLES` | `Workspace` | made on demand: unique kernels and units |
+| `graph.tables.GRAPH_TABLES` | `Workspace` | made on demand: what bounds a step, and its critical path |
 | `page.event_tables.EVENT_TABLES` | `Workspace` | made on demand: the page's tables of events and call paths |
 | `units.replayed.REPLAY_TABLES` | `Result` | of the result of a replay |
 | `paths.PATH_TABLES` | `PathWorkspace` | of every profile of call paths |
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from warplens.analyses.graph.tables import GRAPH_TABLES
 from warplens.analyses.inside_kernels.counters import measured_kernels
 from warplens.analyses.inside_kernels.regions import regions
 from warplens.analyses.inside_kernels.warp_regions import warp_regions
@@ -73,6 +75,12 @@ TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(
     memory_ops,
 )
 """The tables of a report."""
-TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {**TABLES, **TRACE_REPLAY_TABLES, **UNIT_TABLES, **EVENT_TABLES}
+TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {
+    **TABLES,
+    **TRACE_REPLAY_TABLES,
+    **UNIT_TABLES,
+    **EVENT_TABLES,
+    **GRAPH_TABLES,
+}
 
 __all__ = ["TABLES", "TRACE_TABLES", "Options", "Workspace"]

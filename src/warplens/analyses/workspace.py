@@ -32,6 +32,8 @@ class Options:
     gap_ns: int = 10_000
     short_ns: int = 10_000
     min_gain_percent: float = 1.0
+    step_ns: float = 0.0
+    """Time of a step without the profiler; 0 where it is not known."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
             execution_trace=args.execution_trace,
             ncu=args.ncu,
             replay=args.replay,
+            step_ms=parse_duration(args.step_time) / 1e6 if args.step_time else 0.0,
             **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),
         )
 

@@ -24,6 +24,7 @@ class OpenOptions(TypedDict, total=False):
     gpu: str
     gpu_file: AnyPath
     min_gain_percent: float
+    step_ms: float
     execution_trace: AnyPath
     ncu: Sequence[AnyPath]
     replay: AnyPath

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.shared import shared
-from warplens.analyses.time.host_activity import innermost_at, name_of
+from warplens.analyses.time.host_activity import SYNC_CALL, innermost_at, name_of
 from warplens.analyses.time.phases import phase_of
 from warplens.analyses.work.modules import user_frames
 from warplens.analyses.workspace import NO_LAUNCH, Workspace
@@ -38,7 +38,6 @@ CAUSES: Final = {
     UNKNOWN: "the next GPU event has no recorded launch: record the CPU side as well",
     SHORT_GAPS: "all gaps below the threshold, mostly launch latency: fewer, larger kernels, CUDA graphs",
 }
-SYNC = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$")
 ALLOCATION = re.compile(
     r"(?:cuda|hip)(?:Malloc|Free|HostAlloc|HostMalloc|HostFree|MallocHost|FreeHost)|cuMem(?:Alloc|Free|Create|Map)"
 )
@@ -169,7 +168,7 @@ def _gap_frame(
     launched = np.where(launch >= 0, trace.ints("start_ns")[np.maximum(launch, 0)], end)
     middle = (start + np.clip(launched, start, end)) // 2
     activity = innermost_at(trace, lane, middle)
-    synced = _last_call(trace, SYNC, lane, start, end)
+    synced = _last_call(trace, SYNC_CALL, lane, start, end)
     causes = _causes(trace, start, end, launch, lane, activity, _explains(trace, synced, start, end))
     # What the GPU waited for is the call that synchronised, not what the host did once it was back.
     activity = np.where((causes == "host sync").to_numpy(), synced, activity)

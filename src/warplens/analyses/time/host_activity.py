@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import numpy as np
 import polars as pl
 
 from warplens.model.kinds import NESTED, NONE
 from warplens.model.trace import Ints, Trace
+
+SYNC_CALL: Final = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$")
+"""Calls of the GPU's runtime that return when the GPU is done."""
 
 
 def innermost_at(trace: Trace, lane: Ints, moment: Ints) -> Ints:

@@ -1,0 +1,197 @@
+"""The graph of some steps of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from warplens.analyses.graph.gpu_order import GpuOrder, gpu_order
+from warplens.analyses.graph.host_points import HostPoints, Marks, host_points
+from warplens.analyses.graph.host_waits import HostWaits, calls_that_matter, host_waits
+from warplens.analyses.graph.records import HANDOVER, HOST, LAUNCH, RETURN, STREAM, WAIT, WORK, Floats, StepGraph
+from warplens.analyses.shared import shared
+from warplens.analyses.workspace import Workspace
+from warplens.model.kinds import NONE
+from warplens.model.trace import Bools, Ints, Trace
+
+MOST_EVENTS: Final = 20_000
+"""GPU events in the graph of a trace: of more steps than hold these, the first ones after the first stand for all."""
+
+
+NO_GRAPH: Final = "the trace does not record which call launched which GPU event"
+
+
+def has_graph(work: Workspace) -> bool:
+    """Whether the trace records which call launched which GPU event."""
+    return bool((work.trace.ints("launch")[work.trace.gpu_rows] >= 0).any())
+
+
+@shared
+def graph_of(work: Workspace) -> StepGraph:
+    """The graph of a trace's steps, or of the whole trace without steps."""
+    return step_graph(work.trace, usual_steps(work.trace))
+
+
+def usual_steps(trace: Trace) -> Ints:
+    """The steps that the graph is made of."""
+    numbers = trace.steps["step"].to_numpy().astype(np.int64)
+    launched = np.bincount(np.searchsorted(numbers, trace.ints("step")[trace.gpu_rows]), minlength=len(numbers) + 1)
+    if launched.sum() <= MOST_EVENTS or len(numbers) < 3:
+        return numbers
+    fitting = int(np.searchsorted(np.cumsum(launched[1 : len(numbers)]), MOST_EVENTS, "right"))
+    return numbers[1 : 1 + max(2, fitting)]
+
+
+def step_graph(trace: Trace, steps: Ints) -> StepGraph:
+    """The graph of these steps, which follow each other; of the whole trace where there are none."""
+    marks = _marks(trace, steps)
+    calls = _calls_within(trace, marks)
+    points = host_points(trace, calls, marks)
+    gpu = gpu_order(trace, _work_of(trace, calls, marks))
+    launched_by = _points_of(points, gpu.launch)
+    waits = host_waits(trace, points, gpu, launched_by)
+    first_return = len(points.row)
+    first_work = first_return + len(waits.calls)
+    edges = _joined([
+        *_host_edges(points, waits, first_return),
+        _wait_edges(waits, first_return, first_work),
+        *_work_edges(gpu, launched_by, first_work),
+    ])  # fmt: skip
+    return _ordered(
+        edges,
+        kind=np.concatenate([points.kind, np.full(len(waits.calls), RETURN), np.full(len(gpu.row), WORK)]),
+        row=np.concatenate([points.row, points.row[waits.calls], gpu.row]),
+        step=np.concatenate([points.step, np.full(len(waits.calls), NONE), trace.ints("step")[gpu.row]]),
+        recorded_ns=np.concatenate([points.start_ns, points.end_ns[waits.calls], gpu.end_ns]).astype(float),
+        weight_ns=np.concatenate([np.zeros(first_work), trace.ints("dur_ns")[gpu.row]]),
+    )
+
+
+def _marks(trace: Trace, steps: Ints) -> Marks:
+    frame = trace.steps.filter(trace.steps["step"].is_in(steps.tolist()))
+    start, end = (frame[name].to_numpy().astype(np.int64) for name in ("start_ns", "end_ns"))
+    rows = trace.rows_of("annotation")
+    marking = rows[np.isin(trace.ints("start_ns")[rows], start)]
+    lanes = trace.ints("lane")[marking if len(marking) else trace.runtime_rows]
+    lane = int(np.bincount(np.maximum(lanes, 0)).argmax()) if len(lanes) else 0
+    return Marks(np.append(start, end[-1:]), np.append(frame["step"].to_numpy(), [NONE] * bool(len(end))), lane)
+
+
+def _calls_within(trace: Trace, marks: Marks) -> Ints:
+    calls = calls_that_matter(trace)
+    if len(marks) == 0:
+        return calls
+    start = trace.ints("start_ns")[calls]
+    within: Ints = calls[(start >= marks.start_ns[0]) & (start < marks.start_ns[-1])]
+    return within
+
+
+def _work_of(trace: Trace, calls: Ints, marks: Marks) -> Ints:
+    """GPU events that these calls launched, and those that ran meanwhile."""
+    rows = trace.gpu_rows
+    if len(marks) == 0:
+        return rows
+    is_call = np.zeros(len(trace) + 1, bool)
+    is_call[calls] = True
+    is_own = is_call[trace.ints("launch")[rows]]  # no launch is -1: the last, which no call is
+    start = trace.ints("start_ns")[rows]
+    end = start + trace.ints("dur_ns")[rows]
+    last = end[is_own].max(initial=marks.start_ns[0])
+    chosen: Ints = rows[is_own | ((end > marks.start_ns[0]) & (start < last))]
+    return chosen
+
+
+def _points_of(points: HostPoints, launch: Ints) -> Ints:
+    """The point at which each launch was called, -1 for launches before the first."""
+    order = np.argsort(points.row, kind="stable")
+    at = np.minimum(np.searchsorted(points.row[order], launch), len(order) - 1)
+    point = order[at] if len(order) else np.full(len(launch), NONE)
+    return np.where((launch != NONE) & (len(order) > 0), np.where(points.row[point] == launch, point, NONE), NONE)
+
+
+@dataclass(frozen=True)
+class _Edges:
+    source: Ints
+    target: Ints
+    lag_ns: Floats
+    host_ns: Floats
+    kind: Ints
+
+    def __getitem__(self, chosen: Bools | Ints) -> _Edges:
+        return _Edges(*(getattr(self, name)[chosen] for name in _COLUMNS))
+
+
+_COLUMNS: Final = ("source", "target", "lag_ns", "host_ns", "kind")
+
+
+def _edges(source: Ints, target: Ints, lag_ns: Floats | Ints, kind: int, host_ns: Floats | None = None) -> _Edges:
+    """Edges of one kind; on the host all of the lag is the host's."""
+    lag = lag_ns.astype(float)
+    host = host_ns if host_ns is not None else lag if kind in (HOST, HANDOVER) else np.zeros(len(lag))
+    return _Edges(source, target, lag, host, np.full(len(source), kind))
+
+
+def _joined(parts: list[_Edges]) -> _Edges:
+    return _Edges(*(np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS))
+
+
+def _host_edges(points: HostPoints, waits: HostWaits, first_return: int) -> list[_Edges]:
+    """From each point to the next, and from a call that waits to its own return."""
+    returned = np.full(len(points.row), NONE, np.int64)
+    returned[waits.calls] = first_return + np.arange(len(waits.calls))
+    edges = [_edges(waits.calls, returned[waits.calls], waits.own_ns, HOST)]
+    for kind, chosen in ((HOST, ~points.is_handover), (HANDOVER, points.is_handover)):
+        target = np.flatnonzero(chosen & (points.before != NONE))
+        before = points.before[target]
+        has_return = returned[before] != NONE
+        since = np.where(has_return, points.end_ns[before], points.start_ns[before])
+        source = np.where(has_return, returned[before], before)
+        edges.append(_edges(source, target, points.start_ns[target] - since, kind))
+    return edges
+
+
+def _wait_edges(waits: HostWaits, first_return: int, first_work: int) -> _Edges:
+    edges = _edges(first_work + waits.event, first_return + waits.call, waits.lag_ns, NONE)
+    return _Edges(edges.source, edges.target, edges.lag_ns, edges.host_ns, waits.kind)
+
+
+def _work_edges(gpu: GpuOrder, launched_by: Ints, first_work: int) -> list[_Edges]:
+    work = first_work + np.arange(len(gpu.row))
+    launched, follows, waits = launched_by != NONE, gpu.previous != NONE, gpu.awaited != NONE
+    in_call = gpu.launch_host_ns[launched]
+    return [
+        _edges(launched_by[launched], work[launched], gpu.launch_lag_ns[launched], LAUNCH, in_call),
+        _edges(first_work + gpu.previous[follows], work[follows], gpu.previous_lag_ns[follows], STREAM),
+        _edges(first_work + gpu.awaited[waits], work[waits], gpu.awaited_lag_ns[waits], WAIT),
+    ]
+
+
+def _ordered(edges: _Edges, *, kind: Ints, row: Ints, step: Ints, recorded_ns: Floats, weight_ns: Floats) -> StepGraph:
+    """Nodes by time, edges by the node they lead to; lags and residuals are such that the recorded times come out."""
+    order = np.lexsort((np.arange(len(kind)), kind, recorded_ns))
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    recorded, weight = recorded_ns[order], weight_ns[order]
+    source, target = position[edges.source], position[edges.target]
+    kept = np.flatnonzero(source < target)  # of two that end at one moment, either can be the first
+    kept = kept[np.lexsort((edges.kind[kept], target[kept]))]
+    source, target, edges = source[kept], target[kept], edges[kept]
+    begins = recorded - weight
+    lag = np.minimum(edges.lag_ns, begins[target] - recorded[source])
+    ready = np.full(len(order), -np.inf)
+    np.maximum.at(ready, target, recorded[source] + lag)
+    return StepGraph(
+        kind=kind[order],
+        row=row[order],
+        step=step[order],
+        recorded_ns=recorded,
+        weight_ns=weight,
+        residual_ns=np.where(np.isfinite(ready), begins - ready, 0.0),
+        first_edge=np.searchsorted(target, np.arange(len(order) + 1)),
+        source=source,
+        lag_ns=lag,
+        host_ns=np.clip(edges.host_ns, 0.0, np.maximum(lag, 0.0)),
+        edge_kind=edges.kind,
+    )

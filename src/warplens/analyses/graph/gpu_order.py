@@ -1,0 +1,115 @@
+"""What each GPU event came after: its launch, the event before it in its stream, an event of another stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from warplens.analyses.graph.records import Floats
+from warplens.model.kinds import NONE
+from warplens.model.trace import Bools, Ints, Trace
+
+QUEUED_NS: Final = 50_000
+"""A launch that returned this long before its event's turn did not delay it."""
+LEAST_LATENCY_NS: Final = 3_000
+"""From the moment at which a launch takes effect to the start of its event."""
+USUAL_LATENCY_NS: Final = 5_000
+MOST_LATENCY_NS: Final = 30_000
+"""From a launch to its event: where a trace has no example of its own, and where its examples also waited."""
+USUAL_PAUSE_NS: Final = 1_000
+MOST_PAUSE_NS: Final = 10_000
+"""The same from one event of a stream to the next."""
+SMALL_EXCESS_NS: Final = 10_000
+"""What a latency or a pause may exceed the usual one by; a longer wait has another cause."""
+LONG_AGO: Final = np.iinfo(np.int64).min // 2
+
+
+@dataclass(frozen=True)
+class GpuOrder:
+    """GPU events in the order in which they began, each with those it came after (positions, -1 for none) and how long
+    after them it could begin."""
+
+    row: Ints
+    end_ns: Ints
+    launch: Ints
+    """The call that launched it: a row of the trace."""
+    launch_lag_ns: Floats
+    launch_host_ns: Floats
+    """The part of that lag in which the call was still preparing the launch."""
+    previous: Ints
+    """The event before it in its stream."""
+    previous_lag_ns: Floats
+    awaited: Ints
+    """The event of another stream that it waited for."""
+    awaited_lag_ns: Floats
+
+
+def gpu_order(trace: Trace, rows: Ints) -> GpuOrder:
+    begun, duration = trace.ints("start_ns"), trace.ints("dur_ns")
+    rows = rows[np.argsort(begun[rows], kind="stable")]
+    start = begun[rows]
+    end = start + duration[rows]
+    launch = trace.ints("launch")[rows].astype(np.int64)
+    has_launch = launch >= 0
+    issued = np.where(has_launch, begun[np.maximum(launch, 0)], LONG_AGO)
+    call = np.where(has_launch, duration[np.maximum(launch, 0)], 0).astype(float)
+    lane = trace.ints("lane")[rows]
+    previous = _previous_in_stream(lane, start, end)
+    free = np.where(previous >= 0, end[np.maximum(previous, 0)], LONG_AGO)
+    latency = _usual((start - issued)[has_launch & (issued >= free)], USUAL_LATENCY_NS, MOST_LATENCY_NS)
+    queued = has_launch & (previous >= 0) & (issued + call + QUEUED_NS <= free)
+    pause = _usual((start - free)[queued], USUAL_PAUSE_NS, MOST_PAUSE_NS)
+    by_launch = has_launch & (issued + latency >= free + pause)
+    after_launch, after_previous = (start - issued).astype(float), (start - free).astype(float)
+    # A launch takes effect at some moment inside its call, the later the slower the call.
+    usual = np.where(by_launch, np.maximum(latency, call + LEAST_LATENCY_NS), pause)
+    excess = np.where(by_launch, after_launch, after_previous) - usual
+    is_explained = excess <= SMALL_EXCESS_NS
+    launch_lag = np.where(by_launch & is_explained, after_launch, np.minimum(latency, after_launch))
+    awaited = _awaited(lane, start, end, ~is_explained)
+    return GpuOrder(
+        row=rows,
+        end_ns=end,
+        launch=launch,
+        launch_lag_ns=launch_lag,
+        launch_host_ns=np.clip(np.where(by_launch, launch_lag - LEAST_LATENCY_NS, launch_lag), 0, call),
+        previous=previous,
+        previous_lag_ns=np.where(~by_launch & is_explained, after_previous, np.minimum(pause, after_previous)),
+        awaited=awaited,
+        awaited_lag_ns=np.where(awaited >= 0, start - end[np.maximum(awaited, 0)], 0).astype(float),
+    )
+
+
+def _usual(lags: Ints, default: float, most: float) -> float:
+    return min(most, max(0.0, float(np.median(lags)))) if len(lags) else default
+
+
+def _previous_in_stream(lane: Ints, start: Ints, end: Ints) -> Ints:
+    """The event of its stream that ended last before each began; kernels of a graph can overlap in one stream."""
+    previous = np.full(len(start), NONE, np.int64)
+    for stream in np.unique(lane).tolist():
+        events = np.flatnonzero(lane == stream)
+        by_end = events[np.argsort(end[events], kind="stable")]
+        latest = np.searchsorted(end[by_end], start[events], "right") - 1
+        # An event without duration ends when it begins: it does not come before itself, nor before an earlier one.
+        while (too_late := (latest >= 0) & (by_end[np.maximum(latest, 0)] >= events)).any():
+            latest[too_late] -= 1
+        previous[events] = np.where(latest >= 0, by_end[np.maximum(latest, 0)], NONE)
+    return previous
+
+
+def _awaited(lane: Ints, start: Ints, end: Ints, is_late: Bools) -> Ints:
+    """For events that began late: the event of another stream that ended just before."""
+    awaited = np.full(len(start), NONE, np.int64)
+    by_end = np.argsort(end, kind="stable")
+    ends = end[by_end]
+    for event in np.flatnonzero(is_late).tolist():
+        latest = int(np.searchsorted(ends, start[event], "right")) - 1
+        while latest >= 0 and start[event] - ends[latest] < SMALL_EXCESS_NS:
+            if lane[by_end[latest]] != lane[event] and by_end[latest] < event:
+                awaited[event] = by_end[latest]
+                break
+            latest -= 1
+    return awaited

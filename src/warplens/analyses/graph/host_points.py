@@ -1,0 +1,110 @@
+"""Moments of the host that matter to the GPU: calls that launch, copy or wait, and marks of steps, on all threads.
+
+Between two moments the host takes its own time. Usually both are on one thread. Where a thread did nothing while
+another one worked, it waited for that one: the caller of `backward` waits for autograd's thread, which waited before.
+Its next moment then comes after the last one of that other thread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from warplens.analyses.graph.records import CALL, MARK
+from warplens.model.kinds import NONE
+from warplens.model.trace import Bools, Ints, Trace
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Where steps begin on the host, and where the last one ends (with step -1)."""
+
+    start_ns: Ints
+    step: Ints
+    lane: int
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass(frozen=True)
+class HostPoints:
+    """The moments, in the order in which they began."""
+
+    kind: Ints
+    row: Ints
+    """The call; -1 for a mark."""
+    step: Ints
+    """The step that a mark begins; -1 for a call."""
+    start_ns: Ints
+    end_ns: Ints
+    before: Ints
+    """The moment that each comes after, -1 for none."""
+    is_handover: Bools
+    """That one is of another thread."""
+
+
+def host_points(trace: Trace, calls: Ints, marks: Marks) -> HostPoints:
+    start, duration = trace.ints("start_ns"), trace.ints("dur_ns")
+    kind = np.repeat([CALL, MARK], [len(calls), len(marks)])
+    begins = np.concatenate([start[calls], marks.start_ns])
+    order = np.lexsort((kind != MARK, begins))
+    lane = np.concatenate([trace.ints("lane")[calls], np.full(len(marks), marks.lane)])[order].astype(np.int64)
+    ends = np.concatenate([(start + duration)[calls], marks.start_ns])[order]
+    begins = begins[order]
+    before, is_handover = _predecessors(trace, lane, begins, ends)
+    return HostPoints(
+        kind=kind[order],
+        row=np.concatenate([calls, np.full(len(marks), NONE)])[order],
+        step=np.concatenate([np.full(len(calls), NONE), marks.step])[order],
+        start_ns=begins,
+        end_ns=ends,
+        before=before,
+        is_handover=is_handover,
+    )
+
+
+def _predecessors(trace: Trace, lane: Ints, begins: Ints, ends: Ints) -> tuple[Ints, Bools]:
+    before = np.arange(len(lane)) - 1
+    is_handover = np.zeros(len(lane), bool)
+    threads = np.unique(lane).tolist()
+    if len(threads) < 2:
+        return before, is_handover
+    activity = {thread: _boundaries(trace, thread) for thread in threads}
+    starts, finishes = begins.tolist(), ends.tolist()
+    last: dict[int, int] = {}
+    second_last: dict[int, int] = {}
+    for point, thread in enumerate(lane.tolist()):
+        own = last.get(thread, NONE)
+        other = _latest_of_others(last, thread, finishes, starts[point])
+        before[point] = own
+        if other != NONE and (own == NONE or finishes[other] > finishes[own]):
+            # While the other thread went from one moment to its last, did this one do anything?
+            previous = second_last.get(int(lane[other]), NONE)
+            since = max(finishes[index] if index != NONE else -1 for index in (previous, own))
+            if not _is_active(activity[thread], since, finishes[other]):
+                before[point], is_handover[point] = other, True
+        second_last[thread], last[thread] = own, point
+    return before, is_handover
+
+
+def _latest_of_others(last: dict[int, int], thread: int, finishes: list[int], until: int) -> int:
+    """The moment of another thread that ended last before this time."""
+    latest = NONE
+    for name, point in last.items():
+        if name != thread and finishes[point] <= until and (latest == NONE or finishes[point] > finishes[latest]):
+            latest = point
+    return latest
+
+
+def _boundaries(trace: Trace, lane: int) -> Ints:
+    """When anything begins or ends on a thread, in order."""
+    rows = np.flatnonzero(trace.ints("lane") == lane)
+    start = trace.ints("start_ns")[rows]
+    return np.sort(np.concatenate([start, start + trace.ints("dur_ns")[rows]]))
+
+
+def _is_active(boundaries: Ints, after: int, until: int) -> bool:
+    first = int(np.searchsorted(boundaries, after, "right"))
+    return first < len(boundaries) and int(boundaries[first]) < until

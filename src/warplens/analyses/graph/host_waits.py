@@ -1,0 +1,144 @@
+"""Calls in which the host waits for the GPU, and what each waits for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from warplens.analyses.graph.gpu_order import GpuOrder
+from warplens.analyses.graph.host_points import HostPoints
+from warplens.analyses.graph.records import CALL, QUEUE, SYNC, Floats
+from warplens.analyses.time.host_activity import SYNC_CALL
+from warplens.model.kinds import NONE
+from warplens.model.trace import Bools, Ints, Trace
+
+COPY_CALL: Final = re.compile(r"(?:cuda|hip|cu)Memcpy")
+LONG_LAUNCH_NS: Final = 100_000
+"""A launch call that takes this long and returns when a GPU event has just ended has waited for room in the queue."""
+SOON_NS: Final = 20_000
+"""How soon after the awaited event such a call returns."""
+OWN_NS: Final = 5_000
+"""What a call takes that finds nothing to wait for."""
+
+
+@dataclass(frozen=True)
+class HostWaits:
+    """Positions of waiting calls among the points, and per awaited GPU event one entry of the other arrays."""
+
+    calls: Ints
+    own_ns: Floats
+    """How long each call would take without a wait."""
+    call: Ints
+    """Position in `calls`."""
+    event: Ints
+    """Position in the order of GPU events."""
+    lag_ns: Floats
+    """From the end of the event to the return of the call."""
+    kind: Ints
+
+
+def calls_that_matter(trace: Trace) -> Ints:
+    """Calls that launch GPU work or wait for it."""
+    is_launch = np.zeros(len(trace), bool)
+    launch = trace.ints("launch")[trace.gpu_rows]
+    is_launch[launch[launch >= 0]] = True
+    calls = trace.runtime_rows
+    chosen: Ints = calls[is_launch[calls] | _named(trace, SYNC_CALL, calls)]
+    return chosen
+
+
+def host_waits(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> HostWaits:
+    """`launched_by`: the point that launched each GPU event, -1 for none."""
+    queued_behind = _queued_behind(points, gpu)
+    is_sync = _is_sync(trace, points, gpu, launched_by)
+    queued_behind[is_sync] = NONE
+    calls = np.flatnonzero(is_sync | (queued_behind != NONE))
+    streams = _by_stream(trace, points, gpu, launched_by)
+    own = np.minimum(points.end_ns - points.start_ns, OWN_NS).astype(float)
+    entries: list[tuple[int, int, float, int]] = []
+    for index, point in enumerate(calls.tolist()):
+        begin, end = int(points.start_ns[point]), int(points.end_ns[point])
+        if queued_behind[point] != NONE:
+            event = int(queued_behind[point])
+            entries.append((index, event, end - int(gpu.end_ns[event]), QUEUE))
+            continue
+        awaited = [event for event in _launched_before(streams, begin) if gpu.end_ns[event] <= end]
+        latest = max((int(gpu.end_ns[event]) for event in awaited), default=begin)
+        if latest <= begin:  # it had nothing to wait for: all its time is its own
+            own[point] = end - begin
+        # What had ended before the call began did not hold it up, but would if the host were faster.
+        entries += [(index, event, end - latest if gpu.end_ns[event] > begin else 0.0, SYNC) for event in awaited]
+    columns = list(zip(*entries, strict=True)) or [(), (), (), ()]
+    return HostWaits(
+        calls=calls,
+        own_ns=own[calls],
+        call=np.array(columns[0], np.int64),
+        event=np.array(columns[1], np.int64),
+        lag_ns=np.array(columns[2], float),
+        kind=np.array(columns[3], np.int64),
+    )
+
+
+def _named(trace: Trace, pattern: re.Pattern[str], rows: Ints) -> Bools:
+    matches = np.array([pattern.match(name) is not None for name in trace.names], bool)
+    named: Bools = matches[trace.ints("name")[rows]]
+    return named
+
+
+def _is_sync(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> Bools:
+    """Synchronising calls, and copies whose call returned only after the copy: those of pageable memory."""
+    calls = np.flatnonzero(points.kind == CALL)
+    copied_at = np.full(len(points.row), np.iinfo(np.int64).max)
+    known = launched_by != NONE
+    copied_at[launched_by[known]] = gpu.end_ns[known]
+    is_sync = np.zeros(len(points.row), bool)
+    rows = points.row[calls]
+    has_copied = copied_at[calls] <= points.end_ns[calls]
+    is_sync[calls] = _named(trace, SYNC_CALL, rows) | (_named(trace, COPY_CALL, rows) & has_copied)
+    return is_sync
+
+
+def _queued_behind(points: HostPoints, gpu: GpuOrder) -> Ints:
+    """The GPU event whose end let a long launch call return, -1 for calls that did not wait for room in the queue."""
+    if len(gpu.row) == 0:
+        return np.full(len(points.row), NONE, np.int64)
+    by_end = np.argsort(gpu.end_ns, kind="stable")
+    latest = np.searchsorted(gpu.end_ns[by_end], points.end_ns, "right") - 1
+    event = by_end[np.maximum(latest, 0)]
+    ended = gpu.end_ns[event]
+    is_queued = (
+        (points.kind == CALL)
+        & (points.end_ns - points.start_ns >= LONG_LAUNCH_NS)
+        & (latest >= 0)
+        & (ended > points.start_ns)
+        & (points.end_ns - ended <= SOON_NS)
+    )
+    return np.where(is_queued, event, NONE)
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """Events of a stream in the order of their launches."""
+
+    launched_ns: Ints
+    events: Ints
+
+
+def _by_stream(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> list[_Stream]:
+    lane = trace.ints("lane")[gpu.row]
+    launched = points.start_ns[np.maximum(launched_by, 0)] if len(points.row) else np.zeros(len(lane), np.int64)
+    streams = []
+    for stream in np.unique(lane).tolist():
+        events = np.flatnonzero((lane == stream) & (launched_by != NONE))
+        events = events[np.argsort(launched[events], kind="stable")]
+        streams.append(_Stream(launched[events], events))
+    return streams
+
+
+def _launched_before(streams: list[_Stream], moment: int) -> list[int]:
+    """The last event of each stream that was launched by then."""
+    last = [int(np.searchsorted(stream.launched_ns, moment, "right")) - 1 for stream in streams]
+    return [int(stream.events[index]) for stream, index in zip(streams, last, strict=True) if index >= 0]

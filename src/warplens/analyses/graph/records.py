@@ -1,0 +1,72 @@
+"""`StepGraph`: the moments of some steps that matter and what each has to come after, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from warplens.model.trace import Bools, Ints
+
+Floats = npt.NDArray[np.float64]
+
+NODE_KINDS: Final = ("call", "return", "mark", "work")
+CALL, RETURN, MARK, WORK = range(len(NODE_KINDS))
+"""A call of the GPU's runtime begins (a launch, a copy, a synchronisation); a call that waits for the GPU returns; a
+step begins on the host, or the last one ends; a GPU event ends."""
+
+EDGE_KINDS: Final = ("host", "handover", "launch", "stream", "wait", "sync", "queue")
+HOST, HANDOVER, LAUNCH, STREAM, WAIT, SYNC, QUEUE = range(len(EDGE_KINDS))
+"""Why a node comes after another: its thread reached it next; another thread had to end first; the event was launched
+by that call; it is the next in its stream; it waits for an event of another stream; the call returns when that event
+has ended; the launch waits until that event leaves room in the queue."""
+ON_HOST: Final = (HOST, HANDOVER)
+
+
+@dataclass(frozen=True)
+class StepGraph:
+    """Nodes in an order in which each comes after all that it depends on; times in ns since the trace's start.
+
+    A node's time is max(time of source + lag, over its edges) + residual + weight. With the recorded weights and lags
+    that is the recorded time, exactly.
+    """
+
+    kind: Ints
+    row: Ints
+    """The event of the trace: a host call or a GPU event; -1 for a mark."""
+    step: Ints
+    """Of work the step that launched it, of a mark the step that begins; else -1."""
+    recorded_ns: Floats
+    """When the call began or returned, the step began, or the GPU event ended."""
+    weight_ns: Floats
+    """Duration of a GPU event, else 0."""
+    residual_ns: Floats
+    """A wait that no edge explains."""
+    first_edge: Ints
+    """Edges of node n: `first_edge[n]` up to `first_edge[n + 1]`."""
+    source: Ints
+    lag_ns: Floats
+    host_ns: Floats
+    """Per edge: the part of its lag in which the host was busy; the rest is latency of the GPU and its driver."""
+    edge_kind: Ints
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @cached_property
+    def is_work(self) -> Bools:
+        is_work: Bools = self.kind == WORK
+        return is_work
+
+    @cached_property
+    def target(self) -> Ints:
+        """Per edge: the node that it leads to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.first_edge))
+
+    @cached_property
+    def on_host(self) -> Bools:
+        """Per edge: whether its lag is time of the host between two moments."""
+        return np.isin(self.edge_kind, ON_HOST)

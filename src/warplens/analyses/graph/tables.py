@@ -1,0 +1,11 @@
+"""The tables made from a step's graph."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from warplens.analyses.graph.bounds import bounds
+from warplens.analyses.graph.critical_path import critical_path
+from warplens.model.table_entry import entries
+
+GRAPH_TABLES: Final = entries(bounds, critical_path, in_report=False)
