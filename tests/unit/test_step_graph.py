@@ -208,7 +208,7 @@ def test_of_many_steps_some_stand_for_all(monkeypatch: pytest.MonkeyPatch, opene
 def test_the_host_is_scaled_until_the_simulated_step_takes_its_plain_time(name: str, step_ms: float) -> None:
     profile = warplens.open(WHAT_IF / f"{name}.json.gz", step_ms=step_ms)
     assert bounds_ms(profile)["plain"] == pytest.approx(step_ms, rel=0.01)
-    assert "the unrecorded step's time" in profile.table("bounds").notes[0]
+    assert "so the simulated step takes the given time" in profile.table("bounds").notes[0]
 
 
 @pytest.mark.skipif(not WHAT_IF.exists(), reason="the shared traces are not here")

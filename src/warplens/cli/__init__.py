@@ -30,6 +30,7 @@ from warplens.cli.traces.show import ShowVerb
 from warplens.cli.traces.sql import SqlVerb
 from warplens.cli.traces.tree import TreeVerb
 from warplens.cli.traces.unique import UniqueVerb
+from warplens.cli.traces.what_if import WhatIfVerb
 from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs
 from warplens.errors import WarplensError
 
@@ -45,6 +46,7 @@ VERBS: tuple[Verb, ...] = (
     ProfileVerb(),
     WorkloadVerb(),
     UniqueVerb(),
+    WhatIfVerb(),
     ReplayVerb(),
     EnergyVerb(),
     KernelVerb(),

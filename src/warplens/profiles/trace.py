@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from warplens.profiles.options import Rules, split_rules
 from warplens.units import plural
 
 if TYPE_CHECKING:
+    from warplens.model.edits import Change
     from warplens.model.measured import Measured
     from warplens.profiles.sql import FrameMaker
     from warplens.replay.result_file import ReplayResult
@@ -117,6 +118,13 @@ class Profile(TablesOnDemand):
         `context` says which callers are shown: python, module, op, annotation, or full with the calls of the GPU's API.
         """
         return call_tree(self.workspace, context, weight=weight, short_names=short_names)
+
+    def what_if(self, changes: Sequence[Change]) -> Table:
+        """How long a step would take with each of these changes, and with all of them; `scaling` describes some."""
+        from warplens.analyses.graph.what_if import what_if
+        from warplens.profiles.what_if import members
+
+        return what_if(self.workspace, changes, members(self))
 
     def verdict(self) -> str:
         """One sentence on where the time goes."""

@@ -24,25 +24,37 @@ class HostScale(NamedTuple):
     high: float
     origin: str
 
+    @property
+    def note(self) -> str:
+        """What a table that is made with it says of it."""
+        return (
+            f"the host's times are multiplied by {self.factor:.2f} ({self.low:.2f} to {self.high:.2f}): {self.origin}"
+        )
 
-GIVEN: Final = "the unrecorded step's time"
-RECORDED_OPS: Final = HostScale(0.55, 0.37, 0.85, "the usual cost of recording ops")
+
+GIVEN: Final = "so the simulated step takes the given time"
+NOT_DECIDED: Final = "the host's speed does not decide the given step time"
+RECORDED_OPS: Final = HostScale(0.55, 0.37, 0.85, "what recording ops usually costs")
 """With PyTorch's profiler recording ops, host-bound steps on an H200 took 1.2 to 2.7 times as long."""
-RECORDED_CALLS: Final = HostScale(0.9, 0.8, 1.0, "the usual cost of recording launches")
+RECORDED_CALLS: Final = HostScale(0.9, 0.8, 1.0, "what recording launches usually costs")
 """With GPU activity only, 1.12 times as long."""
 ROUNDS: Final = 14
+SPREAD: Final = 0.1
+"""Of a factor that a step's time decides: steps of one program differ by about as much."""
 MOST: Final = 2.0
 
 
 @shared
 def host_scale(work: Workspace) -> HostScale:
     graph = graph_of(work)
-    if work.options.step_ns:
-        factor = fitted_factor(graph, work.options.step_ns)
-        if factor is not None:
-            return HostScale(factor, 0.9 * factor, 1.1 * factor, GIVEN)
     has_ops = bool((work.trace.ints("kind") == CODE["op"]).any())
-    return RECORDED_OPS if has_ops else RECORDED_CALLS
+    assumed = RECORDED_OPS if has_ops else RECORDED_CALLS
+    if not work.options.step_ns:
+        return assumed
+    factor = fitted_factor(graph, work.options.step_ns)
+    if factor is None:
+        return assumed._replace(origin=f"{assumed.origin}; {NOT_DECIDED}")
+    return HostScale(factor, (1 - SPREAD) * factor, (1 + SPREAD) * factor, GIVEN)
 
 
 def scaled_lags(graph: StepGraph, factor: float) -> Floats:

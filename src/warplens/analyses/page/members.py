@@ -13,6 +13,7 @@ import polars as pl
 
 from warplens.analyses.roofline.costing import costing
 from warplens.analyses.roofline.tables import roofline_rows
+from warplens.analyses.shared import shared
 from warplens.analyses.time.phases import phase_of
 from warplens.analyses.work.chains import chain_rows
 from warplens.analyses.work.comm import described_collectives
@@ -43,17 +44,24 @@ def members(work: Workspace, tables: Mapping[str, Table]) -> dict[str, Ints]:
 
     `modules.backward` and `python_lines.backward` say which events came to their row through a backward op.
     """
-    events = _described(work)
-    rows_of_events = {
-        name: _joined(events.select(keys), tables[name].frame.select(keys)) for name, keys in KEYS.items()
-    }
-    rows_of_events["short_kernels"][work.gpu["dur_ns"].to_numpy() >= work.options.short_ns] = NONE
-    rows_of_events |= {name: make(work, tables[name].frame) for name, make in SPECIAL.items()}
+    rows_of_events = {name: members_of(work, tables[name]) for name in MEMBER_TABLES}
     for name, context in (("modules", module_context(work)), ("python_lines", line_context(work))):
         rows_of_events[f"{name}{BACKWARD}"] = context.backward.astype(np.int64)
     return rows_of_events
 
 
+def members_of(work: Workspace, table: Table) -> Ints:
+    """For each event of `work.gpu` its row in one of the `MEMBER_TABLES`, -1 for none."""
+    if table.name in SPECIAL:
+        return SPECIAL[table.name](work, table.frame)
+    keys = KEYS[table.name]
+    rows = _joined(_described(work).select(keys), table.frame.select(keys))
+    if table.name == "short_kernels":
+        rows[work.gpu["dur_ns"].to_numpy() >= work.options.short_ns] = NONE
+    return rows
+
+
+@shared
 def _described(work: Workspace) -> pl.DataFrame:
     reasons = costing(work).groups["reason"].gather(costing(work).event_group)
     return work.gpu.select("op", "kernel", "kernel_category", "device", "stream", "owner", "op_row").with_columns(

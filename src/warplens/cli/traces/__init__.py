@@ -1,1 +1,1 @@
-"""Verbs that open a profile: report, advise, show, tree, flamegraph, gantt, diff, sql, unique."""
+"""Verbs that open a profile: report, advise, show, tree, flamegraph, gantt, diff, sql, unique, what-if."""

@@ -1,0 +1,59 @@
+"""`warplens what-if`."""
+
+from __future__ import annotations
+
+import argparse
+
+from warplens.cli.opening import note_warnings, open_timeline
+from warplens.cli.options import add_rows, add_trace
+from warplens.cli.rows import print_rows
+from warplens.cli.verb import Verb
+from warplens.errors import UsageError
+
+
+class WhatIfVerb(Verb):
+    """Simulate the step with changes: how long it would take, and what they win.
+
+    The graph of the step decides what a change wins: where the host is the limit, faster kernels win nothing. Give the
+    time of a step without the profiler (--step-time) for results that do not depend on what recording costs.
+
+      warplens what-if trace.json.gz --graph                        all launches of a step as one graph
+      warplens what-if trace.json.gz --scale 'kernel=*gemm*' 0.5    matrix products take half their time
+      warplens what-if trace.json.gz --scale 'op=aten::copy_' 0     without these ops, host time included
+      warplens what-if trace.json.gz --host 0.5                     a host twice as fast
+    """
+
+    name = "what-if"
+    inputs = ("trace",)
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_trace(parser)
+        parser.add_argument("--scale", nargs=2, action="append", default=[], metavar=("PATTERN", "FACTOR"),
+                            help="multiply times: kernel=, category=, op=, module= or phase= and a pattern with * "
+                                 "and ?; can be given several times")  # fmt: skip
+        parser.add_argument("--graph", action="store_true", help="capture the step as a CUDA or HIP graph")
+        parser.add_argument("--host", type=float, default=None, metavar="FACTOR", help="multiply the host's times")
+        add_rows(parser)
+
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.model.edits import CaptureGraph, Change, ScaleHost
+        from warplens.profiles.what_if import scaling
+
+        if not (args.scale or args.graph or args.host is not None):
+            raise UsageError("no change is given", hint="one of --scale, --graph, --host")
+        profile = open_timeline(args)
+        changes = [scaling(profile, pattern, _factor(factor)) for pattern, factor in args.scale]
+        if args.host is not None:
+            changes.append(Change(f"host × {args.host:g}", (ScaleHost(args.host),)))
+        if args.graph:
+            changes.append(Change("graph", (CaptureGraph(),)))
+        note_warnings(profile)
+        print_rows(profile.what_if(changes), args)
+        return 0
+
+
+def _factor(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"not a valid factor: {text!r}", hint="0 for no time at all, 0.5 for half of it") from None

@@ -1,0 +1,59 @@
+"""Changes that a person describes by patterns, and what they would win."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from warplens.analyses.graph.editing import Members
+from warplens.analyses.page.members import members_of
+from warplens.errors import UsageError
+from warplens.model.edits import Change, ScaleWork, WorkOfRows
+from warplens.model.trace import Bools, Ints
+
+if TYPE_CHECKING:
+    from warplens.profiles.trace import Profile
+
+SELECTORS: Final = {
+    # what a pattern is about: the table whose rows have it, its columns, and whether the host's time belongs to it
+    "kernel": ("kernels", ("kernel", "kernel_short"), False),
+    "category": ("kernel_categories", ("kernel_category",), False),
+    "op": ("ops", ("op",), True),
+    "module": ("modules", ("module",), True),
+    "phase": ("phases", ("phase",), True),
+}
+
+
+def scaling(profile: Profile, pattern: str, factor: float) -> Change:
+    """`kernel=*gemm*` scaled by a factor: GPU time of kernels and categories; also the host's of ops and the like."""
+    what, _, glob = pattern.partition("=")
+    if what not in SELECTORS or not glob:
+        raise UsageError(f"not a valid selection: {pattern!r}", hint=f"one of {', '.join(SELECTORS)}, = and a pattern")
+    if not factor >= 0:
+        raise UsageError(f"not a valid factor: {factor:g}", hint="0 for no time at all, 0.5 for half of it")
+    table, columns, with_host = SELECTORS[what]
+    names = profile.table(table).frame.select(columns).iter_rows()
+    glob = glob.lower()
+    rows = tuple(row for row, texts in enumerate(names) if any(fnmatchcase(text.lower(), glob) for text in texts))
+    if not rows:
+        raise UsageError(f"no {what} matches {glob!r}", hint=f"warplens show lists them: table {table}")
+    return Change(f"{pattern} × {factor:g}", (ScaleWork(WorkOfRows(table, rows), factor, with_host),))
+
+
+def members(profile: Profile) -> Members:
+    """Which events of the trace belong to some rows of a table of this profile."""
+    ids = profile.workspace.gpu["id"].to_numpy()
+
+    @cache
+    def rows_of_events(table: str) -> Ints:
+        return members_of(profile.workspace, profile.table(table))
+
+    def is_member(work: WorkOfRows) -> Bools:
+        chosen = np.zeros(len(profile.trace), bool)
+        chosen[ids] = np.isin(rows_of_events(work.table), work.rows)
+        return chosen
+
+    return is_member

@@ -1,0 +1,48 @@
+"""`warplens what-if` on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support import ROOT
+from warplens.cli import main
+
+TRACE = str(ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz")
+Captured = pytest.CaptureFixture[str]
+
+
+def test_changes_are_simulated_one_by_one_and_together(capsys: Captured) -> None:
+    assert main(["what-if", TRACE, "--scale", "category=GEMM", "0.5", "--host", "2", "--graph", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["fixes"] for row in rows] == [
+        "", "category=GEMM × 0.5", "host × 2", "graph", "category=GEMM × 0.5; host × 2; graph",
+    ]  # fmt: skip
+    assert list(rows[0]) == ["fixes", "step_ms", "gain_ms", "low_ms", "high_ms"]
+    assert rows[1]["gain_ms"] > 0 > rows[2]["gain_ms"]
+
+
+def test_the_step_without_the_profiler_is_what_the_changes_are_compared_with(capsys: Captured) -> None:
+    assert main(["show", TRACE, "bounds", "--json"]) == 0
+    recorded = json.loads(capsys.readouterr().out)[0]["step_ms"]
+    assert main(["what-if", TRACE, "--step-time", f"{1.2 * recorded:.3f}ms", "--graph", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["step_ms"] == pytest.approx(1.2 * recorded, rel=0.01)
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ([], "no change is given"),
+    (["--scale", "gemm", "0.5"], "not a valid selection: 'gemm'"),
+    (["--scale", "op=aten::mm", "half"], "not a valid factor: 'half'"),
+    (["--scale", "op=no such op", "1"], "no op matches 'no such op'"),
+    (["--graph", "--step-time", "20"], "'20' is not a duration"),
+])  # fmt: skip
+def test_a_change_that_cannot_be_made_is_one_line(words: list[str], message: str, capsys: Captured) -> None:
+    assert main(["what-if", TRACE, *words]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {message}")
+
+
+def test_a_profile_without_times_has_no_step_to_simulate(capsys: Captured) -> None:
+    path = ROOT / "samples" / "proton" / "scopes.hatchet.gz"
+    assert main(["what-if", str(path), "--graph"]) == 1
+    assert "timeline" in capsys.readouterr().err

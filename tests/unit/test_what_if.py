@@ -1,0 +1,106 @@
+"""What changes would win: the step is simulated with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import warplens
+from support import SHARED, Opened, kernel, launch, op
+from warplens.model.edits import CaptureGraph, Change, ScaleHost
+from warplens.profiles.what_if import scaling
+
+WHAT_IF = SHARED / "traces" / "whatif"
+GRAPH = Change("graph", (CaptureGraph(),))
+needs_traces = pytest.mark.skipif(not WHAT_IF.exists(), reason="the shared traces are not here")
+
+
+def rows(profile: warplens.Profile, *changes: Change) -> list[dict[str, Any]]:
+    return profile.what_if(changes).to_dicts()
+
+
+def host_bound() -> list[dict[str, Any]]:
+    """Every 100 µs one op launches a product of 20 µs; the last one a copy of 30."""
+    events: list[dict[str, Any]] = []
+    for at in range(3):
+        name = "sm90_xmma_gemm_f32" if at < 2 else "copy_kernel"
+        own = "aten::mm" if at < 2 else "aten::copy_"
+        events += [op(own, 100 * at, 20), launch(100 * at + 10, 5, at + 1)]
+        events += [kernel(name, 100 * at + 18, 20 if at < 2 else 30, at + 1)]
+    return events
+
+
+def test_rows_have_the_plain_step_each_change_and_all_together(opened: Opened) -> None:
+    profile = opened(host_bound())
+    products = scaling(profile, "kernel=*GEMM*", 0.5)
+    plain, first, second, both = rows(profile, products, Change("fast", (ScaleHost(0.0),)))
+    assert [row["fixes"] for row in (plain, first, second, both)] == [
+        "", "kernel=*GEMM* × 0.5", "fast", "kernel=*GEMM* × 0.5; fast",
+    ]  # fmt: skip
+    assert (plain["gain_ms"], plain["low_ms"], plain["high_ms"]) == (0, 0, 0)
+    assert first["gain_ms"] == pytest.approx(0, abs=1e-9), "the host is the limit"
+    assert second["step_ms"] == pytest.approx(0.003 + 0.020 + 0.001 + 0.020 + 0.001 + 0.030)
+    assert both["step_ms"] == pytest.approx(second["step_ms"] - 0.020)
+    for row in (plain, first, second, both):
+        assert row["step_ms"] + row["gain_ms"] == pytest.approx(plain["step_ms"])
+        assert row["low_ms"] <= row["gain_ms"] <= row["high_ms"]
+
+
+def test_the_last_kernel_counts_even_where_the_host_is_the_limit(opened: Opened) -> None:
+    profile = opened(host_bound())
+    assert rows(profile, scaling(profile, "category=Memory*", 0.0))[1]["gain_ms"] == pytest.approx(0.030)
+
+
+def test_an_op_takes_its_host_time_with_it(opened: Opened) -> None:
+    """Between the second launch and the third the host takes 100 µs, of which 55 are its own without the profiler."""
+    profile = opened(host_bound())
+    (_, row) = rows(profile, scaling(profile, "op=aten::copy_", 0.0))
+    last_product = 0.55 * 0.110 + 0.55 * 0.005 + 0.003 + 0.020
+    assert row["step_ms"] == pytest.approx(last_product - 0.55 * 0.010, abs=0.003)
+
+
+def test_a_graph_leaves_the_kernels_and_short_pauses(opened: Opened) -> None:
+    (_, row) = rows(opened(host_bound()), GRAPH)
+    assert row["step_ms"] == pytest.approx(0.070 + 3 * 0.00045)
+
+
+@pytest.mark.parametrize(("pattern", "factor", "message"), [
+    ("gemm", 1.0, "not a valid selection: 'gemm'"),
+    ("line=x", 1.0, "not a valid selection: 'line=x'"),
+    ("op=", 1.0, "not a valid selection: 'op='"),
+    ("op=aten::conv*", 1.0, "no op matches 'aten::conv*'"),
+    ("op=aten::mm", -1.0, "not a valid factor: -1"),
+    ("op=aten::mm", float("nan"), "not a valid factor: nan"),
+])  # fmt: skip
+def test_what_cannot_be_scaled_is_one_line(opened: Opened, pattern: str, factor: float, message: str) -> None:
+    with pytest.raises(warplens.UsageError) as error:
+        scaling(opened(host_bound()), pattern, factor)
+    assert str(error.value).startswith(message)
+
+
+def test_without_launches_nothing_is_simulated(opened: Opened) -> None:
+    table = opened([kernel("gemm", 0, 10)]).what_if([GRAPH])
+    assert (len(table), len(table.notes)) == (0, 1)
+
+
+@needs_traces
+@pytest.mark.parametrize(("name", "plain_ms", "graph_ms", "within"), [
+    ("S_good", 21.425, 5.793, 0.08),
+    ("L_good", 49.345, 48.316, 0.02),
+])  # fmt: skip
+def test_a_step_as_a_graph_takes_what_the_real_graph_takes(
+    name: str, plain_ms: float, graph_ms: float, within: float
+) -> None:
+    """The same program was captured and timed without a profiler."""
+    profile = warplens.open(WHAT_IF / f"{name}.json.gz", step_ms=plain_ms)
+    assert rows(profile, GRAPH)[1]["step_ms"] == pytest.approx(graph_ms, rel=within)
+
+
+@needs_traces
+def test_products_on_aligned_sizes_win_nothing_where_the_host_is_the_limit_and_much_where_the_gpu_is() -> None:
+    """A vocabulary of 50304 instead of 50257 wins −0.3 of 21.1 ms in S, and 26.2 of 75.6 ms in L."""
+    small = warplens.open(WHAT_IF / "S_vocab.json.gz", step_ms=21.13)
+    assert abs(rows(small, scaling(small, "kernel=*align1*", 0.19))[1]["gain_ms"]) < 0.3
+    large = warplens.open(WHAT_IF / "L_vocab.json.gz", step_ms=75.567)
+    assert rows(large, scaling(large, "kernel=*align1*", 0.19))[1]["gain_ms"] == pytest.approx(26.2, rel=0.12)
