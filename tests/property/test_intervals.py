@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warplens.model.intervals import Union, clip, complement, covered_until, length, subtract, union
+from warplens.model.intervals import Union, clip, complement, covered_once, covered_until, length, subtract, union
 
 LIMIT = 40
 Pairs = list[tuple[int, int]]
@@ -46,6 +48,16 @@ def test_a_union_covers_the_points_of_its_intervals_and_no_others(intervals: Pai
 @given(pairs)
 def test_the_length_of_a_union_counts_each_point_once(intervals: Pairs) -> None:
     assert length(union_of(intervals)) == len(points_in(intervals))
+
+
+@checked
+@given(pairs)
+def test_covered_once_has_the_points_of_exactly_one_interval(intervals: Pairs) -> None:
+    starts, ends = (np.array([pair[side] for pair in intervals], np.int64) for side in (0, 1))
+    result = covered_once(starts, ends)
+    counts = Counter(point for start, end in intervals for point in range(start, end))
+    assert members(result) == {point for point, count in counts.items() if count == 1}
+    assert_sorted_and_disjoint(result)
 
 
 @checked

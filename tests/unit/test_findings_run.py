@@ -132,6 +132,22 @@ def test_wl210_is_silent_for_more_blocks_short_kernels_communication_and_unknown
     assert "WL210" not in by_code(opened(multiplied(16)))
 
 
+def beside(start: float, dur: float, **place: int) -> list[dict[str, Any]]:
+    """A kernel of 66 blocks that runs for 100 µs from 10 µs on, and another one on a second stream."""
+    return [*multiplied(66), kernel(GEMM, start, dur, stream=20, **place)]
+
+
+def test_wl210_counts_only_time_in_which_nothing_else_runs_on_that_gpu(opened: Opened) -> None:
+    profile = opened(beside(70, 140), H200)
+    assert by_code(profile)["WL210"].gain_ms == pytest.approx(0.06 / 2)
+    assert profile.table("launches").frame["alone_us"].to_list() == [100, 60]
+    assert by_code(opened(beside(70, 140, device=1), H200))["WL210"].gain_ms == pytest.approx(0.1 / 2)
+
+
+def test_wl210_is_silent_where_other_streams_run_all_the_time(opened: Opened) -> None:
+    assert "WL210" not in by_code(opened(beside(5, 120), H200))
+
+
 def recomputed(dur: float, function: str = "recompute_fn") -> list[dict[str, Any]]:
     events = back_to_back(filler(1000 - dur), Call("aten::gelu", ELEMENTWISE, dur))
     return [*events, frame(f"torch/utils/checkpoint.py(1124): {function}", 10.5, 9)]

@@ -140,8 +140,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     "WL210": Explanation(
         "Too few blocks for the GPU",
         "A kernel with fewer blocks than the GPU has multiprocessors cannot fill it. The gain is bounded by the unused "
-        "share. Reported when over {few_blocks_percent:g} % is unused, for kernels of at least {least_tail_us:g} µs; "
-        "communication and copy kernels use few blocks on purpose and are excluded.",
+        "share of the time in which nothing else runs on that GPU (`alone_us` in the table `launches`): work of other "
+        "streams can use the rest. Reported when over {few_blocks_percent:g} % is unused, for kernels of at least "
+        "{least_tail_us:g} µs; communication and copy kernels use few blocks on purpose and are excluded.",
     ),
     "WL211": Explanation(
         "Memory-bound ops far below the bandwidth",

@@ -56,10 +56,12 @@ class LaunchRow(TimedRow, frozen=True):
     blocks_per_multiprocessor: int
     limited_by: str
     unused_percent: float
+    alone_us: float
 
     @property
     def unused_us(self) -> float:
-        return self.total_us * self.unused_percent / 100
+        """Below one wave, kernels of other streams run beside this one: only time without any is unused."""
+        return (self.alone_us if self.waves <= 1 else self.total_us) * self.unused_percent / 100
 
 
 class CollectiveRow(TimedRow, frozen=True):

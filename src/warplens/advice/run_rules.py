@@ -231,7 +231,7 @@ def wave_tail(figures: TraceFigures) -> Iterator[Finding]:
 
 
 def few_blocks(figures: TraceFigures) -> Iterator[Finding]:
-    """Grids that never fill the GPU."""
+    """Grids that never fill the GPU, while nothing else runs on it."""
     yield from _unused(
         figures, "WL210", is_underfilled, title="kernels have fewer blocks than the GPU has multiprocessors"
     )
@@ -240,6 +240,7 @@ def few_blocks(figures: TraceFigures) -> Iterator[Finding]:
 def _unused(figures: TraceFigures, code: str, chosen: pl.Expr, *, title: str) -> Iterator[Finding]:
     is_long = pl.col("mean_us") >= THRESHOLDS.least_tail_us
     launches = records(figures.numbered("launches").filter(chosen & is_long), LaunchRow)
+    launches = [launch for launch in launches if launch.unused_us > 0]
     if not launches:
         return
     launches.sort(key=lambda launch: -launch.unused_us)

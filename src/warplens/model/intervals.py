@@ -46,6 +46,22 @@ def union(starts: Ints, ends: Ints) -> Union:
     return Union(starts[first], ends[last])
 
 
+def covered_once(starts: Ints, ends: Ints) -> Union:
+    """Where exactly one of the intervals is; empty and inverted ones count for nothing.
+
+    >>> once = covered_once(np.array([0, 5, 20]), np.array([10, 12, 30]))
+    >>> list(zip(once.starts.tolist(), once.ends.tolist()))
+    [(0, 5), (10, 12), (20, 30)]
+    """
+    keep = ends > starts
+    edges = np.concatenate([starts[keep], ends[keep]])
+    order = np.argsort(edges, kind="stable")
+    edges, opens = edges[order], order < np.count_nonzero(keep)
+    depth = np.cumsum(np.where(opens, 1, -1))
+    single = depth[:-1] == 1
+    return union(edges[:-1][single], edges[1:][single])
+
+
 def length(intervals: Union) -> int:
     return int((intervals.ends - intervals.starts).sum())
 

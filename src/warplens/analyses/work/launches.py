@@ -17,6 +17,7 @@ from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import PERCENT, STEP_TIME
 from warplens.analyses.work.places import places_of
 from warplens.analyses.workspace import Workspace, percent_of, rows_of_groups
+from warplens.model.intervals import covered_once, covered_until
 from warplens.model.kinds import CODE, NONE
 from warplens.model.table import Column, Table, frame_of_rows
 from warplens.model.trace import Device, Ints
@@ -62,6 +63,7 @@ COLUMNS = (
     PERCENT,
     Column("line", "Python line with most of the time", "", pl.String),
     STEP_TIME,
+    Column("alone_us", "time of these kernels during which nothing else ran on their GPU", "us", pl.Float64),
 )  # fmt: skip
 
 
@@ -164,6 +166,7 @@ def _launch_groups(work: Workspace) -> _LaunchGroups:
             pl.Series("total_us", total),
             pl.Series("mean_us", total / np.maximum(count, 1)),
             pl.Series("step_us", np.bincount(group, weights=in_steps, minlength=len(first)) / 1000),
+            pl.Series("alone_us", np.bincount(group, weights=_alone_ns(work)[rows], minlength=len(first)) / 1000),
             pl.Series("line", places_of(work, of_event, len(first)).lines, dtype=pl.String),
             pl.Series("group", np.arange(len(first))),
         )
@@ -176,6 +179,18 @@ def _launch_groups(work: Workspace) -> _LaunchGroups:
         .sort("total_us", "kernel_short", "op", "grid", descending=[True, False, False, False])
     )
     return _LaunchGroups(frame, rows_of_groups(of_event, frame["group"].to_numpy()))
+
+
+def _alone_ns(work: Workspace) -> Ints:
+    """For each GPU event how long nothing else ran on its GPU while it did."""
+    device, start = work.gpu["device"].to_numpy(), work.gpu["start_ns"].to_numpy()
+    end = start + work.gpu["dur_ns"].to_numpy()
+    alone = np.zeros(len(start), np.int64)
+    for gpu in np.unique(device).tolist():
+        own = np.flatnonzero(device == gpu)
+        once = covered_once(start[own], end[own])
+        alone[own] = covered_until(once, end[own]) - covered_until(once, start[own])
+    return alone
 
 
 def _grouped(work: Workspace) -> tuple[Ints, Ints, Ints]:
