@@ -230,6 +230,27 @@ def test_wl305_is_silent_for_even_steps_few_steps_and_many_slow_ones(opened: Ope
         assert "WL305" not in by_code(opened(steps_of(*durations)))
 
 
+def test_wl305_is_silent_about_a_last_step_that_only_nothing_cuts(opened: Opened) -> None:
+    """After the last mark comes an evaluation; and copies that reach past every step's end."""
+    evaluation = [op("mine::work", 205, 8), launch(206, 2, 99), kernel(GEMM, 1500, 5000, 99)]
+    assert "WL305" not in by_code(opened([*steps_of(*[100] * 5), *evaluation]))
+    copies = [
+        event
+        for number in range(5)
+        for event in (
+            launch(20 * number + 9, 1, 50 + number),
+            memcpy(1090 + 100 * number, 80, 50 + number, stream=9),
+        )
+    ]
+    assert "WL305" not in by_code(opened([*steps_of(*[100] * 5), *copies]))
+
+
+def test_wl305_fires_for_a_last_step_whose_own_work_takes_longer(opened: Opened) -> None:
+    finding = by_code(opened(steps_of(100, 100, 100, 140)))["WL305"]
+    assert finding.place == "ProfilerStep#3"
+    assert finding.gain_ms == pytest.approx(0.040 / 4)
+
+
 def collectives(count: int, elements: int, *, hidden: bool = False) -> list[dict[str, Any]]:
     args = {"Collective name": "allreduce", "In msg nelems": elements, "Out msg nelems": elements, "dtype": "BFloat16",
             "Group size": 8, "Process Group Name": "0"}  # fmt: skip

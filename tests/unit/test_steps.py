@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import warplens
-from support import Opened, annotation, kernel, launch, op
+from support import Opened, annotation, kernel, launch, memcpy, op
 
 
 def marks(profile: warplens.Profile) -> list[tuple[int, str, int, int]]:
@@ -64,7 +64,7 @@ def test_a_kernel_without_a_launch_belongs_to_no_step(opened: Opened) -> None:
 
 
 def test_the_windows_of_the_steps_tile_the_gpu_time(opened: Opened) -> None:
-    """Step 4 lasts from `a` (30) to `c` (160); the last one to the last end (300)."""
+    """Step 4 lasts from `a` (30) to `c` (160), step 5 to the end of `d` (230), which is its last."""
     rows = opened(TWO_STEPS).table("steps").to_dicts()
     first, second = rows
     assert (first["start_ms"], first["host_ms"]) == (0.0, 0.1)
@@ -73,10 +73,10 @@ def test_the_windows_of_the_steps_tile_the_gpu_time(opened: Opened) -> None:
     assert first["idle_ms"] == pytest.approx(0.030)
     assert first["busy_percent"] == pytest.approx(100 * 100 / 130)
     assert (first["count"], first["kernel_us"]) == (2, 100.0)
-    assert second["gpu_ms"] == pytest.approx(0.140)
-    assert second["busy_ms"] == pytest.approx(0.020 + 0.030 + 0.040)
+    assert second["gpu_ms"] == pytest.approx(0.070)
+    assert second["busy_ms"] == pytest.approx(0.020 + 0.030)
     assert (second["count"], second["kernel_us"]) == (2, 50.0)
-    assert first["gpu_ms"] + second["gpu_ms"] == pytest.approx(0.300 - 0.030)
+    assert first["gpu_ms"] + second["gpu_ms"] == pytest.approx(0.230 - 0.030)
 
 
 def test_work_of_the_step_before_counts_for_the_window_it_reaches_into(opened: Opened) -> None:
@@ -85,6 +85,57 @@ def test_work_of_the_step_before_counts_for_the_window_it_reaches_into(opened: O
     rows = opened(events).table("steps").to_dicts()
     assert [row["gpu_ms"] for row in rows] == pytest.approx([0.070, 0.060])
     assert [row["busy_ms"] for row in rows] == pytest.approx([0.070, 0.060])
+
+
+def even_steps(*, overlap: float = 0) -> list[dict[str, Any]]:
+    """Five steps of 100 µs; each ends with a copy on another stream that reaches into the next one."""
+    events = []
+    for number in range(5):
+        at, gpu = 100 * number, 100 * number + 20
+        events += [annotation(f"ProfilerStep#{number}", at, 100), *work(at + 5, 2 * number + 1, "mm", gpu, 90)]
+        if overlap:
+            events += [launch(at + 50, 1, 2 * number + 2)]
+            events += [memcpy(gpu + 90, 10 + overlap, 2 * number + 2, stream=9)]
+    return events
+
+
+LATER_WORK = {
+    "launched after the last mark": work(600, 90, "evaluation", 620, 5000),
+    "on another stream": [launch(505, 1, 90), kernel("evaluation", 511, 5000, 90, stream=3)],
+    "without a launch": [kernel("lost", 600, 5000)],
+}
+
+
+@pytest.mark.parametrize("later", LATER_WORK.values(), ids=LATER_WORK)
+def test_work_after_the_last_mark_lengthens_no_step(opened: Opened, later: list[dict[str, Any]]) -> None:
+    rows = opened([*even_steps(), *later]).table("steps").to_dicts()
+    assert [row["gpu_ms"] for row in rows] == pytest.approx([0.1, 0.1, 0.1, 0.1, 0.09])
+    assert [row["busy_ms"] for row in rows] == pytest.approx([0.09] * 5)
+    assert all(1000 * row["busy_ms"] <= row["kernel_us"] + 1e-6 for row in rows)
+
+
+def test_what_is_launched_after_the_last_mark_is_not_busy_time_of_the_last_step(opened: Opened) -> None:
+    """Step 4's second kernel waits until 560; the evaluation runs on another stream from 540 on."""
+    events = [event for event in even_steps() if event.get("args", {}).get("correlation") != 9]
+    events += [launch(405, 1, 9), kernel("mm", 420, 30, 9), launch(407, 1, 10), kernel("mm", 560, 50, 10)]
+    rows = opened([*events, launch(505, 1, 90), kernel("evaluation", 540, 400, 90, stream=3)]).table("steps").to_dicts()
+    last = rows[-1]
+    assert (last["gpu_ms"], last["busy_ms"], last["idle_ms"]) == pytest.approx((0.19, 0.08, 0.11))
+    assert 1000 * last["busy_ms"] <= last["kernel_us"] + 1e-6
+
+
+def test_the_last_step_is_cut_where_the_next_one_would_have_begun(opened: Opened) -> None:
+    """Copies reach 40 µs into the next step: the last step's copy, too, lies past the cut."""
+    rows = opened(even_steps(overlap=40)).table("steps").to_dicts()
+    assert [row["gpu_ms"] for row in rows] == pytest.approx([0.1] * 5)
+    assert all(1000 * row["busy_ms"] <= row["kernel_us"] + 1e-6 for row in rows)
+
+
+def test_a_last_step_shorter_than_the_usual_overlap_keeps_its_work(opened: Opened) -> None:
+    """The copies reach 240 µs past the cut, and the last step holds only a kernel of 50 µs."""
+    events = [event for event in even_steps(overlap=240) if event.get("args", {}).get("correlation") not in (9, 10)]
+    rows = opened([*events, launch(410, 1, 99), kernel("mm", 420, 50, 99)]).table("steps").to_dicts()
+    assert rows[-1]["gpu_ms"] == pytest.approx(0.05)
 
 
 def test_a_step_without_gpu_work_has_no_window(opened: Opened) -> None:

@@ -1,15 +1,19 @@
 """`steps`: the timeline of each step.
 
-On the GPU a step lasts from its first kernel to the next step's first kernel (the last one to its last end), so
-that the steps cover the GPU's time without gap or overlap; work of the step before that reaches into the window
-counts for the window.
+On the GPU a step lasts from its first kernel to the next step's first kernel, so that the steps cover the GPU's time
+without gap or overlap; work of the step before that reaches into the window counts for the window. The last step has
+no successor: it ends with its own last work, less what the other steps' work reaches past their cuts.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
 import polars as pl
 
-from warplens.analyses.time.timeline import DeviceWork, device_work, measure
+from warplens.analyses.time.timeline import DeviceWork, device_work, measure, split_work
 from warplens.analyses.workspace import Workspace
 from warplens.model.table import Column, Table
 
@@ -31,37 +35,72 @@ COLUMNS = (
 )
 
 
+class StepWork(NamedTuple):
+    """The GPU events that a step launched: when the first starts and the last ends, how many, and their durations."""
+
+    start_ns: int
+    end_ns: int
+    events: int
+    kernel_ns: int
+
+
+Window = tuple[int, int]
+
+
 def steps(work: Workspace) -> Table:
-    marks = work.trace.steps
     frame = work.gpu
-    first = _first_kernels(work)
+    launched = _launched(frame)
+    windows = _windows(launched)
+    last = max(windows, key=lambda step: windows[step], default=None)
     everything = device_work(work, None if frame["device"].n_unique() > 1 else frame["device"].first())  # type: ignore[arg-type]
-    last_end = int((frame["start_ns"] + frame["dur_ns"]).max() or 0) if len(frame) else 0
-    launched = {row[0]: row[1:] for row in _launched(frame).iter_rows()}
     rows: list[dict[str, object]] = []
-    for number, name, start, end in marks.iter_rows():
-        begin = first.get(number)
-        window = None if begin is None else (begin, _window_end(first, begin, last_end))
-        count, kernel_ns = launched.get(number, (0, 0))
+    for number, name, start, end in work.trace.steps.iter_rows():
+        window = windows.get(number)
+        running = _without_later_launches(work, everything, end, window) if window and number == last else everything
+        count, kernel_ns = launched[number][2:] if window else (0, 0)
         host = {"step": number, "name": name, "start_ms": start / 1e6, "host_ms": (end - start) / 1e6}
-        rows.append({**host, **_gpu_part(everything, window), "count": count, "kernel_us": kernel_ns / 1000})
+        rows.append({**host, **_gpu_part(running, window), "count": count, "kernel_us": kernel_ns / 1000})
     return Table.from_rows("steps", "one row per step", COLUMNS, rows, *_notes(work))
 
 
-def _first_kernels(work: Workspace) -> dict[int, int]:
-    frame = work.gpu.filter(pl.col("step") >= 0).group_by("step").agg(pl.col("start_ns").min())
-    return dict(frame.iter_rows())
+def _launched(frame: pl.DataFrame) -> dict[int, StepWork]:
+    start, duration = pl.col("start_ns"), pl.col("dur_ns")
+    sums = (start.min(), (start + duration).max().alias("end_ns"), pl.len(), duration.sum())
+    rows = frame.filter(pl.col("step") >= 0).group_by("step").agg(*sums)
+    return {row[0]: StepWork(*row[1:]) for row in rows.iter_rows()}
 
 
-def _launched(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.group_by("step").agg(pl.len(), pl.col("dur_ns").sum())
+def _windows(launched: dict[int, StepWork]) -> dict[int, Window]:
+    """From each step's first kernel to the next one's; the last is cut as far before its end as the others are.
+
+    Work that overlaps the next step (a copy or a collective on another stream) lies past the cut of every step but the
+    last. Two cuts have to agree on it: of two steps the last keeps all its work.
+    """
+    if not launched:
+        return {}
+    begins = sorted({step.start_ns for step in launched.values()})
+    next_begin = dict(pairwise(begins))
+    past_cut = [step.end_ns - next_begin[step.start_ns] for step in launched.values() if step.start_ns in next_begin]
+    overlap_ns = max(0, int(median(past_cut))) if len(past_cut) > 1 else 0
+    last_end = max(step.end_ns for step in launched.values() if step.start_ns == begins[-1])
+    cut = last_end - overlap_ns
+    next_begin[begins[-1]] = cut if cut > begins[-1] else last_end
+    return {number: (step.start_ns, next_begin[step.start_ns]) for number, step in launched.items()}
 
 
-def _window_end(first: dict[int, int], begin: int, last_end: int) -> int:
-    return min((start for start in first.values() if start > begin), default=last_end)
+def _without_later_launches(work: Workspace, everything: DeviceWork, mark_end: int, window: Window) -> DeviceWork:
+    """Nothing launched after the last mark counts for the last step, such as an evaluation on another stream."""
+    frame = work.gpu
+    cause = pl.when(pl.col("launch") >= 0).then("launch").otherwise("op_row").alias("cause")
+    outside = frame.select("id", "step", "start_ns", cause).filter(
+        (pl.col("step") < 0) & (pl.col("cause") >= 0) & (pl.col("start_ns") < window[1])
+    )
+    launched_at = work.trace.ints("start_ns")[outside["cause"].to_numpy()]
+    later = outside["id"].filter(pl.Series(launched_at >= mark_end, dtype=pl.Boolean))
+    return split_work(frame, (~frame["id"].is_in(later.implode())).to_numpy()) if len(later) else everything
 
 
-def _gpu_part(everything: DeviceWork, window: tuple[int, int] | None) -> dict[str, float]:
+def _gpu_part(everything: DeviceWork, window: Window | None) -> dict[str, float]:
     measures = measure(everything, window or (0, 0))
     part = {f"{name}_ms": measures[name] / 1e6 for name in SHOWN}
     busy = 100 * measures["busy"] / measures["total"] if measures["total"] else 0.0

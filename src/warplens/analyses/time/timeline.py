@@ -58,10 +58,11 @@ def timeline(work: Workspace) -> Table:
 def device_work(work: Workspace, device: int | None) -> DeviceWork:
     """The work of one GPU, or of all of them for None."""
     chosen = np.ones(len(work.gpu), bool) if device is None else (work.gpu["device"] == device).to_numpy()
-    return _split_work(work.gpu, chosen)
+    return split_work(work.gpu, chosen)
 
 
-def _split_work(frame: pl.DataFrame, chosen: Bools) -> DeviceWork:
+def split_work(frame: pl.DataFrame, chosen: Bools) -> DeviceWork:
+    """The chosen GPU events as computation, communication and copies."""
     start, duration = frame["start_ns"].to_numpy(), frame["dur_ns"].to_numpy()
     is_comm = (frame["kernel_category"] == COMMUNICATION).to_numpy()
     is_copy = (frame["kind"] == CODE["memcpy"]).to_numpy()
