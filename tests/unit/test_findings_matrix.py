@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
 import pytest
 
 from finding_traces import (
@@ -10,6 +15,7 @@ from finding_traces import (
     GEMM,
     H200,
     LEGACY_GEMM,
+    LINE,
     MEMORY_TBPS,
     PLACE,
     PLAIN_GEMM,
@@ -26,7 +32,7 @@ from finding_traces import (
     product,
     rows_gain_ms,
 )
-from support import Opened
+from support import Opened, frame
 
 VOCABULARY, PADDED = 50257, 50304
 HEAD_US = 2 * 4096 * 768 * VOCABULARY / BF16_TFLOPS / 1e6
@@ -199,6 +205,100 @@ def test_wl204_is_silent_for_products_that_are_no_batch(opened: Opened) -> None:
         product(300, 4096, 768, PADDED),
     ]
     assert "WL204" not in by_code(opened(back_to_back(*calls), H200))
+
+
+ELSEWHERE = Call("aten::_softmax", SOFTMAX, 120, inputs([HEADS * LENGTH, LENGTH], [], []))
+"""A softmax of as many elements as the scores: a router's or a loss's."""
+
+
+def fused_layer() -> list[Call]:
+    """Batched products that write and read as many elements as the scores have, without a softmax between them."""
+    first, scale, _, second = attention(SCORES)
+    return [first, scale, second]
+
+
+def test_wl204_is_silent_for_a_softmax_of_as_many_elements_elsewhere(opened: Opened) -> None:
+    router = [product(50, HEADS * LENGTH, LENGTH, 64), ELSEWHERE, product(50, HEADS * LENGTH, 64, LENGTH)]
+    first, scale, second = fused_layer()
+    layers = {
+        "after the products": [*fused_layer(), ELSEWHERE],
+        "before the products": [ELSEWHERE, *fused_layer()],
+        "between two layers": [*fused_layer(), ELSEWHERE, *fused_layer()],
+        "of a router after each layer": [*fused_layer(), *router, *fused_layer(), *router],
+        "of a router between the products": [first, scale, *router, second],
+    }
+    for where, calls in layers.items():
+        for line in (LINE, ""):
+            assert "WL204" not in by_code(opened(back_to_back(*calls, line=line), H200)), where
+
+
+def test_wl204_counts_only_the_softmax_between_the_products(opened: Opened) -> None:
+    """The same op with the same sizes also runs elsewhere, for as long."""
+    calls = [
+        *attention(SCORES),
+        product(50, 4096, 4096, 4096),
+        Call("aten::_softmax", SOFTMAX, 120, inputs(SCORES, [], [])),
+    ]
+    profile = opened(back_to_back(*calls), H200)
+    finding = by_code(profile)["WL204"]
+    assert finding.evidence == "0.42 ms over 2 products and 2 ops on 67,108,864 scores"
+    softmax = next(row for row in finding.rows if "softmax" in row.what)
+    assert (softmax.count, softmax.time_ms) == (1, pytest.approx(0.12))
+    roofline = profile.table("roofline").frame.filter(pl.col("family") == "softmax")
+    assert roofline.select("count", "total_us", "scores", "scores_us").row(0) == (2, 240, math.prod(SCORES), 120)
+
+
+def test_wl204_fires_for_attention_without_stacks(opened: Opened) -> None:
+    finding = by_code(opened(back_to_back(*attention(SCORES), line=""), H200))["WL204"]
+    assert finding.evidence == "0.42 ms over 2 products and 2 ops on 67,108,864 scores"
+
+
+def attention_backward() -> list[Call]:
+    scores, values = SCORES, [HEADS, LENGTH, WIDTH]
+    turned = [HEADS, WIDTH, LENGTH]
+    return [
+        Call("aten::bmm", GEMM, 60, inputs(scores, values)),
+        Call("aten::bmm", GEMM, 70, inputs(values, turned)),
+        Call("aten::_softmax_backward_data", SOFTMAX, 120, inputs(scores, scores, [], [])),
+        elementwise("mul", 110, scores, []),
+        Call("aten::bmm", GEMM, 80, inputs(turned, scores)),
+        Call("aten::bmm", GEMM, 90, inputs(scores, values)),
+    ]
+
+
+def test_wl204_fires_for_a_backward_pass_in_either_order_of_its_first_products(opened: Opened) -> None:
+    values, scores, *rest = attention_backward()
+    for calls in ([values, scores, *rest], [scores, values, *rest]):
+        finding = by_code(opened(back_to_back(*calls), H200))["WL204"]
+        assert finding.evidence == "0.53 ms over 3 products and 2 ops on 67,108,864 scores"
+
+
+def in_modules(calls: list[Call], modules: list[str]) -> list[dict[str, Any]]:
+    """Each call in a module; neighbours in one of the same name are in one call of it."""
+    events, edges = back_to_back(*calls), [0, *(at for at, (one, two) in enumerate(pairwise(modules), 1) if one != two)]
+    ends = [*edges[1:], len(modules)]
+    spans = [
+        frame(f"nn.Module: {modules[start]}", 10 * start + 0.25, 10 * (end - start) - 0.5)
+        for start, end in zip(edges, ends, strict=True)
+    ]
+    return [*events, *spans]
+
+
+def test_wl204_needs_the_products_in_one_call_of_a_module(opened: Opened) -> None:
+    one = in_modules(attention(SCORES), ["Attention_0"] * 4)
+    assert "WL204" in by_code(opened(one, H200))
+    several = in_modules(attention(SCORES), ["Scores_0", "Router_0", "Router_0", "Values_0"])
+    assert "WL204" not in by_code(opened(several, H200))
+
+
+def test_wl204_fires_with_the_products_of_a_position_bias_before_the_softmax(opened: Opened) -> None:
+    """Its result is added to the scores; without that, or without a call path, nothing says what the softmax reads."""
+    first, scale, softmax, second = attention(SCORES)
+    bias = [product(30, 4096, 512, 64), elementwise("add", 100, SCORES, SCORES)]
+    biased = [first, scale, *bias, softmax, second]
+    assert "WL204" in by_code(opened(back_to_back(*biased), H200))
+    assert "WL204" not in by_code(opened(back_to_back(*biased, line=""), H200))
+    assert "WL204" not in by_code(opened(back_to_back(first, scale, bias[0], softmax, second), H200))
 
 
 def test_products_on_scores_are_counted_once(opened: Opened) -> None:

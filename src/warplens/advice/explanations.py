@@ -97,10 +97,11 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     "WL204": Explanation(
         "Attention that is not fused",
         "Attention written as product, scaling, mask, softmax and product stores the score matrix and reads it several "
-        "times; a fused kernel keeps it on the chip. Detected by sizes: batched products, a softmax and elementwise "
-        "ops on the same number of scores. The estimate assumes fused attention at {reachable_attention:g} of the "
-        "matrix units' ceiling for the same FLOPs, or the time to move everything except the scores, if that is "
-        "longer.",
+        "times; a fused kernel keeps it on the chip. Detected by order and sizes on a stream, in one call of a module "
+        "or function where those are recorded: a batched product writes as many elements as a softmax reads, and the "
+        "next product reads as many again. `scores` and `scores_us` in the table `roofline` name those ops. The "
+        "estimate assumes fused attention at {reachable_attention:g} of the matrix units' ceiling for the same FLOPs, "
+        "or the time to move everything except the scores, if that is longer.",
     ),
     "WL205": Explanation(
         "Elementwise ops that are not fused",

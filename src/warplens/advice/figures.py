@@ -302,10 +302,8 @@ class TraceFigures:
 
     @cached_property
     def score_sizes(self) -> set[int]:
-        """Sizes of score matrices: what a softmax works on and at least two batched products make or read."""
-        sizes = {op.size("elements") for op in self.ops if op.family == "softmax"}
-        products = [op for op in self.ops if op.family == "gemm"]
-        return {size for size in sizes if sum(touches(op, size) for op in products) >= 2}
+        """Sizes of the score matrices that unfused attention stores."""
+        return {op.scores for op in self.ops if op.scores and op.family == "gemm"}
 
     @cached_property
     def underfilled_ops(self) -> set[str]:
@@ -330,12 +328,6 @@ class TraceFigures:
     def reachable_tbps(self) -> float:
         value, measured = self.ceiling("memory")
         return value * (1.0 if measured else THRESHOLDS.reachable_bandwidth)
-
-
-def touches(product: OpRow, elements: int) -> bool:
-    """Whether a batched product makes or reads a matrix of this many elements."""
-    batch, m, n, k = (product.size(name) for name in "BMNK")
-    return batch > 1 and elements in (batch * m * n, batch * m * k, batch * k * n)
 
 
 def reachable_share(measured: bool) -> float:

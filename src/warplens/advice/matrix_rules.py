@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from warplens.advice.evidence import op_evidence, summed
-from warplens.advice.figures import TraceFigures, reachable_share, touches
+from warplens.advice.figures import TraceFigures, reachable_share
 from warplens.advice.rows import OpRow
 from warplens.advice.thresholds import ALIGNMENT, GOOD_MULTIPLE, THRESHOLDS
+from warplens.analyses.work.attention import MATRIX_FAMILIES
 from warplens.costs.tensors import ITEM_BYTES
-from warplens.model.finding import Finding
+from warplens.model.finding import Evidence, Finding
 from warplens.units import listed, plural
 
 MOST_PADDING: Final = 1.125
 """Padding to a multiple of 64 is not advised where it makes a size larger than this."""
-MATRIX_FAMILIES: Final = ("gemm", "grouped gemm", "convolution", "attention", "moe")
 
 
 def slow_matrix_ops(figures: TraceFigures) -> list[OpRow]:
@@ -28,7 +29,7 @@ def slow_matrix_ops(figures: TraceFigures) -> list[OpRow]:
         if op.family in MATRIX_FAMILIES
         and op.is_below(THRESHOLDS.slow_matrix_percent)
         and op.limit_us >= THRESHOLDS.least_matrix_us
-        and not (op.family == "gemm" and any(touches(op, size) for size in figures.score_sizes))
+        and not op.is_on_scores
     ]
 
 
@@ -179,10 +180,6 @@ def _sm(arch: str) -> int:
     return int(match[1]) if match else 0
 
 
-ON_SCORES: Final = ("softmax", "pointwise", "cast", "copy")
-"""Families of the ops that work on a stored score matrix."""
-
-
 class UnfusedAttention(NamedTuple):
     """The ops on the score matrices of one size, and the share of their time that a fused kernel saves."""
 
@@ -197,7 +194,7 @@ class UnfusedAttention(NamedTuple):
 
     @property
     def place(self) -> str:
-        return max(self.ops, key=lambda op: op.total_us).place
+        return max(self.ops, key=lambda op: op.scores_us).place
 
 
 def unfused_attention(figures: TraceFigures) -> Iterator[Finding]:
@@ -213,40 +210,51 @@ def unfused_attention(figures: TraceFigures) -> Iterator[Finding]:
 
 
 def _attention(figures: TraceFigures, elements: int) -> UnfusedAttention:
-    products = [op for op in figures.ops if op.family == "gemm" and touches(op, elements)]
-    others = [op for op in figures.ops if op.family in ON_SCORES and op.size("elements") == elements]
+    ops = [op for op in figures.ops if op.scores == elements]
+    products = [op for op in ops if op.family == "gemm"]
+    others = [op for op in ops if op.family != "gemm"]
     rate = figures.ceiling("matrix", products[0].dtype).value * THRESHOLDS.reachable_attention
-    total_us = sum(op.total_us for op in products + others)
-    flop = sum(op.flop * op.count for op in products)
+    total_us = sum(op.scores_us for op in ops)
+    flop = sum(op.flop * op.count * op.scores_share for op in products)
     # Without a known GPU: the products stay, everything on the score matrix goes.
-    fused_us = flop / rate / 1e6 if rate else sum(op.total_us for op in products)
+    fused_us = flop / rate / 1e6 if rate else sum(op.scores_us for op in products)
     if figures.reachable_tbps:  # with few queries it is not the arithmetic that takes time, but to read keys and values
         fused_us = max(fused_us, sum(_bytes_beside(op, elements) for op in products) / figures.reachable_tbps / 1e6)
     return UnfusedAttention(elements, products, others, max(0.0, 1 - fused_us / total_us) if total_us else 0.0)
 
 
 def _bytes_beside(product: OpRow, scores: int) -> float:
-    """What all calls of a product move besides the scores."""
+    """What the calls of a product on scores move besides them."""
     batch, m, n, k = (product.size(name) for name in "BMNK")
     elements = batch * (m * n + m * k + k * n) - scores
-    return float(product.count * elements * ITEM_BYTES.get(product.dtype, 0.0))
+    return float(product.scores_share * product.count * elements * ITEM_BYTES.get(product.dtype, 0.0))
 
 
 def _unfused(figures: TraceFigures, place: str, parts: list[UnfusedAttention]) -> Finding:
-    time_ms = sum(figures.total_ms(part.ops) for part in parts)
+    time_ms = sum(_scores_ms(figures, op) for part in parts for op in part.ops)
     products, others = (
         sum(map(len, ops)) for ops in zip(*((part.products, part.others) for part in parts), strict=True)
     )
     sizes = f"{parts[0].elements:,} scores" if len(parts) == 1 else f"score matrices of {len(parts)} sizes"
-    largest = sorted(((op, part.saved) for part in parts for op in part.ops), key=lambda pair: -pair[0].total_us)
+    largest = sorted(((op, part.saved) for part in parts for op in part.ops), key=lambda pair: -pair[0].scores_us)
     return figures.finding(
         "WL204",
         title="attention is not fused: products and softmax on stored scores",
-        gain_ms=sum(part.saved * figures.total_ms(part.ops) for part in parts),
+        gain_ms=sum(part.saved * _scores_ms(figures, op) for part in parts for op in part.ops),
         place=place,
         evidence=f"{time_ms:.2f} ms over {products} products and {others} ops on {sizes}",
-        rows=(op_evidence(figures, op, saved * op.total_us) for op, saved in largest[:8]),
+        rows=(_score_evidence(figures, op, saved) for op, saved in largest[:8]),
     )
+
+
+def _scores_ms(figures: TraceFigures, op: OpRow) -> float:
+    return figures.per_step_ms(op.scores_us, op)
+
+
+def _score_evidence(figures: TraceFigures, op: OpRow, saved: float) -> Evidence:
+    """Only the calls on scores: the same op may do as much elsewhere."""
+    evidence = op_evidence(figures, op, saved * op.scores_us)
+    return replace(evidence, time_ms=_scores_ms(figures, op), count=round(op.count * op.scores_share))
 
 
 def mask_tensor(figures: TraceFigures) -> Iterator[Finding]:

@@ -9,7 +9,6 @@ import polars as pl
 
 from warplens.advice.evidence import kernel_evidence, op_evidence, summed
 from warplens.advice.figures import TraceFigures
-from warplens.advice.matrix_rules import ON_SCORES
 from warplens.advice.rows import ChainRow, KernelRow, OpRow
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.missing_data import NO_STACKS
@@ -36,7 +35,7 @@ def _fusable_chains(figures: TraceFigures) -> pl.DataFrame:
     frame = figures.numbered("chains").filter(long & (3 * pl.col("casts") < pl.col("length")))
     if figures.findings_of(many_launch_optimizer):
         frame = frame.filter(~pl.col("ops").str.contains(OPTIMIZER_OPS))
-    return frame.filter(~pl.col("elements").is_in(list(figures.score_sizes)))
+    return frame.filter(~pl.col("on_scores"))
 
 
 def pointwise_chains(figures: TraceFigures) -> Iterator[Finding]:
@@ -77,8 +76,7 @@ def _chain_evidence(figures: TraceFigures, chain: ChainRow, place: str) -> Evide
 
 def cast_ping_pong(figures: TraceFigures) -> Iterator[Finding]:
     """Tensors of one size that are converted back and forth."""
-    casts = [op for op in figures.ops if op.family == "cast"]
-    casts = [op for op in casts if op.size("elements") not in figures.score_sizes]  # those are WL204's
+    casts = [op for op in figures.ops if op.family == "cast" and not op.is_on_scores]
     ways = {(op.size("elements"), op.param("dtypes")) for op in casts}
     both = [op for op in casts if (op.size("elements"), "→".join(reversed(op.param("dtypes").split("→")))) in ways]
     if not both:
@@ -198,7 +196,7 @@ def _is_explained(figures: TraceFigures, op: OpRow) -> bool:
         return True
     if op.family in ("pointwise", "cast") and op.line in figures.chain_lines:
         return True
-    return op.family in ON_SCORES and op.size("elements") in figures.score_sizes
+    return op.is_on_scores
 
 
 def slow_memory(figures: TraceFigures) -> Iterator[Finding]:

@@ -140,6 +140,8 @@ class OpRow(TimedRow, frozen=True, dict=True):
     line: str
     module: str
     approximate: str
+    scores: int
+    scores_us: float
 
     @cached_property
     def named_params(self) -> Mapping[str, str]:
@@ -157,6 +159,16 @@ class OpRow(TimedRow, frozen=True, dict=True):
     def place(self) -> str:
         """A line of the user's, else the module, else the op."""
         return self.line or self.module or self.op
+
+    @property
+    def scores_share(self) -> float:
+        """The share of its time that is part of unfused attention."""
+        return self.scores_us / self.total_us if self.total_us else 0.0
+
+    @property
+    def is_on_scores(self) -> bool:
+        """Whether most of it is part of unfused attention, which is WL204's."""
+        return self.scores_share > 0.5
 
     @property
     def limit_us(self) -> float:

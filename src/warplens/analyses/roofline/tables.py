@@ -14,6 +14,7 @@ from warplens.analyses.missing_data import quality_note_or, torch_hint
 from warplens.analyses.roofline.costing import COSTED, NO_SHAPES, REASONS, costing
 from warplens.analyses.roofline.limits import flag_of, limit_of
 from warplens.analyses.shared import shared
+from warplens.analyses.work.attention import score_elements
 from warplens.analyses.work.kernels import STEP_TIME
 from warplens.analyses.work.places import places_of
 from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of, rows_of_groups
@@ -51,7 +52,10 @@ COLUMNS = (
     Column("line", "Python line with most of the time", "", pl.String),
     Column("module", "nn.Module with most of the time", "", pl.String),
     Column("approximate", "why FLOPs or bytes are approximate; empty where they are exact", "", pl.String),
+    Column("scores", "elements of the stored scores of unfused attention it works on; 0 for none", "", pl.Int64),
+    Column("scores_us", "summed duration of the GPU events of those calls", "us", pl.Float64),
 )
+SCORES: Final = ("scores", "scores_us")
 KEY: Final = Column("key", "number of the op and cost that a row sums up", "", pl.Int64)
 PARAMS = {
     # family: its table, and the columns that its parameters become
@@ -105,7 +109,11 @@ def _rows(work: Workspace) -> pl.DataFrame:
         _keyed_groups(work)
         .sort("total_ns", "group", descending=[True, False])
         .group_by("key", maintain_order=True)
-        .agg(pl.col("count", "total_ns", "union_ns", "step_ns").sum(), pl.col("op", "kernel", "cost", "group").first())
+        .agg(
+            pl.col("count", "total_ns", "union_ns", "step_ns", "scores_ns").sum(),
+            pl.col("scores").max(),
+            pl.col("op", "kernel", "cost", "group").first(),
+        )
     )
     places = places_of(work, costs.event_group, len(costs.groups))
     rows = [
@@ -137,12 +145,22 @@ def _keyed_groups(work: Workspace) -> pl.DataFrame:
     """The groups that have a cost. Calls of one op with the same cost share a key, whatever else differs."""
     costs = costing(work).costs
     numbers: dict[tuple[int, int, Cost], int] = {}
-    groups = costing(work).groups.filter(pl.col("cost") >= 0)
+    groups = _with_scores(work, costing(work).groups).filter(pl.col("cost") >= 0)
     keys = [
         numbers.setdefault((op, own, costs[cost]), len(numbers))
         for op, own, cost in groups.select("op", "own", "cost").iter_rows()
     ]
     return groups.with_columns(pl.Series("key", keys, dtype=pl.Int64))
+
+
+def _with_scores(work: Workspace, groups: pl.DataFrame) -> pl.DataFrame:
+    """The groups with the elements of the scores they work on, and the time of the events that do."""
+    scores, group = score_elements(work), costing(work).event_group
+    duration = np.where(scores > 0, work.gpu["dur_ns"].to_numpy(), 0)
+    elements = np.zeros(len(groups), np.int64)
+    np.maximum.at(elements, group, scores)
+    times = np.bincount(group, weights=duration, minlength=len(groups)).astype(np.int64)
+    return groups.with_columns(pl.Series("scores", elements), pl.Series("scores_ns", times))
 
 
 @dataclass(frozen=True)
@@ -154,6 +172,8 @@ class MergedGroups:
     total_ns: int
     union_ns: int
     step_ns: int
+    scores_ns: int
+    scores: int
     op: int
     kernel: int
     cost: int
@@ -184,6 +204,8 @@ def _measured_part(work: Workspace, cost: Cost, merger: MergedGroups) -> dict[st
         "kernel_short": work.short_names[merger.kernel],
         "arch": work.kernel_classes[merger.kernel].arch,
         "approximate": cost.approximate,
+        "scores": merger.scores,
+        "scores_us": merger.scores_ns / 1e3,
         "key": merger.key,
     }
 
@@ -305,7 +327,7 @@ def family_table(family: str) -> Callable[[Workspace], Table]:
         for param in params:
             series = pl.Series(param, [values.get(param) for values in parsed], dtype=pl.String)
             frame = frame.with_columns(series if param in TEXTS else series.cast(pl.Int64, strict=False))
-        columns = [column for column in COLUMNS if column.name not in ("params", "family")]
+        columns = [column for column in COLUMNS if column.name not in ("params", "family", *SCORES)]
         columns[1:1] = [
             Column(param, MEANINGS[param], "", pl.String if param in TEXTS else pl.Int64) for param in params
         ]

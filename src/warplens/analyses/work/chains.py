@@ -14,6 +14,7 @@ import polars as pl
 
 from warplens.analyses.roofline.costing import Costing, costing
 from warplens.analyses.shared import shared
+from warplens.analyses.work.attention import score_elements
 from warplens.analyses.work.kernels import STEP_TIME
 from warplens.analyses.work.places import places_of
 from warplens.analyses.workspace import Workspace, percent_of
@@ -44,6 +45,7 @@ COLUMNS = (
     Column("line", "Python line with most of the time", "", pl.String),
     Column("module", "nn.Module with most of the time", "", pl.String),
     STEP_TIME,
+    Column("on_scores", "whether they work on the stored scores of unfused attention", "", pl.Boolean),
 )
 
 
@@ -73,13 +75,14 @@ def _chains(work: Workspace) -> pl.DataFrame:
             (2 * pl.col("written").head(pl.len() - 1).sum()).alias("saved_bytes"),
             pl.col("cast").sum().cast(pl.Int64).alias("casts"),
             pl.col("dur_ns").filter("cast").sum().alias("cast_ns"),
+            pl.col("on_scores").any(),
         )
         .filter(pl.col("length") >= MIN_LENGTH)
         .with_columns(
             (pl.col("dur_ns") * pl.min_horizontal(pl.col("saved_bytes") / pl.col("bytes"), 1.0)).alias("saved_ns")
         )
     )
-    keys = ["code", "elements"]
+    keys = ["code", "elements", "on_scores"]
     frame = (
         per_run.group_by(keys, maintain_order=True)
         .agg(
@@ -102,7 +105,7 @@ def _chains(work: Workspace) -> pl.DataFrame:
         (pl.col("step_ns") / 1000).alias("step_us"),
         (pl.col("cast_ns") / 1000).alias("cast_us"),
     ).with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
-    return frame.sort("saved_us", "ops", "elements", descending=[True, False, False])
+    return frame.sort("saved_us", "ops", "elements", "on_scores", descending=[True, False, False, False])
 
 
 @shared
@@ -127,6 +130,7 @@ def _links(work: Workspace) -> pl.DataFrame:
             "written": facts["written"].to_numpy()[cost],
             "cast": facts["cast"].to_numpy()[cost],
             "dur_ns": gpu["dur_ns"].to_numpy()[order],
+            "on_scores": score_elements(work)[order] > 0,
             "step_ns": np.where(gpu["step"].to_numpy() >= 0, gpu["dur_ns"].to_numpy(), 0)[order],
         }
     )
