@@ -33,23 +33,33 @@ DEVICE_NAMES = {
     "NVIDIA A100-SXM4-80GB": "A100 SXM 80GB",
     "NVIDIA A100-SXM-80GB": "A100 SXM 80GB",
     "NVIDIA A100 80GB PCIe": "A100 PCIe 80GB",
+    "NVIDIA A800-SXM4-80GB": "A800 SXM 80GB",
+    "NVIDIA A800 80GB PCIe": "A800 PCIe 80GB",
+    "NVIDIA A800 40GB Active": "A800 40GB Active",
     "NVIDIA A10": "A10",
     "NVIDIA A10G": "A10G",
     "NVIDIA A30": "A30",
     "NVIDIA A40": "A40",
     "NVIDIA L4": "L4",
+    "NVIDIA L20": "L20",
     "NVIDIA L40": "L40",
     "NVIDIA L40S": "L40S",
     "GeForce RTX 3090": "RTX 3090",
     "NVIDIA GeForce RTX 3090": "RTX 3090",
     "NVIDIA GeForce RTX 4090": "RTX 4090",
     "NVIDIA GeForce RTX 5090": "RTX 5090",
+    "NVIDIA RTX PRO 6000 Blackwell Workstation Edition": "RTX PRO 6000 Blackwell Workstation",
+    "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition": "RTX PRO 6000 Blackwell Max-Q",
+    "NVIDIA RTX PRO 6000 Blackwell Server Edition": "RTX PRO 6000 Blackwell Server",
     "NVIDIA RTX A6000": "RTX A6000",
     "NVIDIA RTX 6000 Ada Generation": "RTX 6000 Ada",
     "NVIDIA H100 80GB HBM3": "H100 SXM",
     "NVIDIA H100 PCIe": "H100 PCIe",
     "NVIDIA H100 80GB HBM2e": "H100 PCIe",
     "NVIDIA H100 NVL": "H100 NVL",
+    "NVIDIA H800 PCIe": "H800 PCIe",
+    "NVIDIA H20": "H20",
+    "NVIDIA H20-3e": "H20-3e",
     "NVIDIA H200": "H200",
     "NVIDIA H200 NVL": "H200 NVL",
     "NVIDIA GH200 480GB": "GH200",
@@ -78,12 +88,13 @@ OTHER_DEVICES = [
     "NVIDIA GeForce RTX 3090 Ti",
     "NVIDIA GeForce RTX 4090 D",
     "NVIDIA GeForce RTX 4090 Laptop GPU",
-    "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+    "NVIDIA RTX PRO 5000 Blackwell",
     "Quadro RTX 6000",
     "NVIDIA A100-SXM-64GB",
     "NVIDIA A100-SXM4-80GB MIG 3g.40gb",
-    "NVIDIA H800",
-    "NVIDIA H20",
+    "NVIDIA H20A",
+    "NVIDIA L2",
+    "NVIDIA A800-SXM4-80GB MIG 3g.40gb",
     "NVIDIA GB300-WS",
     "Tesla V100S-PCIE-32GB",
     "AMD Instinct MI308X",
@@ -91,8 +102,9 @@ OTHER_DEVICES = [
     "",
 ]
 
-# name, multiprocessors, memory in bytes, compute capability → entry; the first four rows are from real traces
+# name, multiprocessors, memory in bytes, compute capability → entry; the first five rows are from real traces
 DEVICES = [
+    ("NVIDIA H800", 132, 84943110144, "9.0", "H800 SXM"),
     ("NVIDIA H200", 132, 150109880320, "9.0", "H200"),
     ("AMD Instinct MI300X", 304, 206141652992, "9.4", "MI300X"),
     ("AMD Instinct MI210", 104, 68702699520, "9.0", "MI210"),
@@ -130,9 +142,17 @@ DEVICES = [
     ("Device 0", 304, 206141652992, "9.4", "MI300X"),
     ("NVIDIA Graphics Device", 80, 16_945_512_448, "7.0", None),
     ("NVIDIA Graphics Device", 40, 15_835_660_288, "7.5", "T4"),
-    ("NVIDIA Graphics Device", 132, 85_000_000_000, "sm_90", "H100 SXM"),
+    ("NVIDIA H800", 114, 85_000_000_000, "9.0", "H800 PCIe"),
+    ("NVIDIA H800", 0, 0, "9.0", None),
+    ("NVIDIA H20", 78, 102_000_000_000, "9.0", "H20"),
+    ("NVIDIA A800-SXM4-80GB", 108, 85_000_000_000, "8.0", "A800 SXM 80GB"),
+    ("NVIDIA L20", 92, 47_600_000_000, "8.9", "L20"),
+    ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 188, 97887 * 1024**2, "12.0", "RTX PRO 6000 Blackwell Server"),
+    # a nameless device is not guessed where two models have its size (H100 and H800)
+    ("NVIDIA Graphics Device", 132, 85_000_000_000, "sm_90", None),
+    ("NVIDIA Graphics Device", 132, 100_000_000_000, "sm_90", None),
     # a model that is not in the table is not guessed from its size
-    ("NVIDIA H800", 132, 85_000_000_000, "9.0", None),
+    ("NVIDIA H800X", 132, 85_000_000_000, "9.0", None),
 ]
 
 TYPED_NAMES = {
@@ -142,6 +162,14 @@ TYPED_NAMES = {
     "h100-pcie": "H100 PCIe",
     "nvl h100": "H100 NVL",
     "NVIDIA H100 80GB HBM3": "H100 SXM",
+    "h800": "H800 SXM",
+    "h800-pcie": "H800 PCIe",
+    "h20": "H20",
+    "h20-3e": "H20-3e",
+    "a800": "A800 SXM 80GB",
+    "l20": "L20",
+    "rtx pro 6000": "RTX PRO 6000 Blackwell Workstation",
+    "rtx pro 6000 server": "RTX PRO 6000 Blackwell Server",
     "h200": "H200",
     "h200 nvl": "H200 NVL",
     "a100-80": "A100 SXM 80GB",
@@ -194,6 +222,9 @@ CLOCKS = {
     "A100 40GB": (2048, 1.41),
     "A100 SXM 80GB": (2048, 1.41),
     "A100 PCIe 80GB": (2048, 1.41),
+    "A800 SXM 80GB": (2048, 1.41),
+    "A800 PCIe 80GB": (2048, 1.41),
+    "A800 40GB Active": (2048, 1.41),
     "A10": (1024, 1.695),
     "A10G": (512, 1.71),
     "A30": (2048, 1.44),
@@ -201,16 +232,21 @@ CLOCKS = {
     "RTX 3090": (512, 1.695),
     "RTX A6000": (1024, 1.8),
     "L4": (1024, 2.04),
+    "L20": (512, 2.52),
     "L40": (512, 2.49),
     "L40S": (1024, 2.52),
     "RTX 4090": (512, 2.52),
     "RTX 6000 Ada": (1024, 2.505),
     "H100 SXM": (4096, 1.83),
     "H100 PCIe": (4096, 1.62),
+    "H800 SXM": (4096, 1.83),
+    "H800 PCIe": (4096, 1.62),
     "H200": (4096, 1.83),
     "GH200": (4096, 1.83),
     "GH200 144GB": (4096, 1.83),
     "RTX 5090": (512, 2.407),
+    "RTX PRO 6000 Blackwell Workstation": (1024, 2.617),
+    "RTX PRO 6000 Blackwell Max-Q": (1024, 2.288),
     "MI100": (512, 1.502),
     "MI210": (1024, 1.7),
     "MI250 (one GCD)": (1024, 1.7),
@@ -226,6 +262,10 @@ CLOCKS = {
 HIGHEST_CLOCKS = {
     "H100 NVL": (4096, 1.785),
     "H200 NVL": (4096, 1.785),
+    # A quarter of the tensor rate of other Hopper GPUs.
+    "H20": (1024, 1.98),
+    "H20-3e": (1024, 1.98),
+    "RTX PRO 6000 Blackwell Server": (1024, 2.617),
     "B200": (8192, 1.965),
     "GB200": (8192, 2.062),
     "B300": (8192, 2.032),
@@ -374,7 +414,7 @@ def test_fp32_vector_rate_follows_from_multiprocessors_and_a_plausible_clock(gpu
     if gpu.multiprocessors:
         flop_per_clock = gpu.multiprocessors * lanes.get(gpu.architecture, 128) * 2
         ghz = gpu.datasheet.vector["fp32"] * 1e3 / flop_per_clock
-        assert 1.3 < ghz < 2.6
+        assert 1.3 < ghz < 2.7
 
 
 def test_units_that_do_not_exist_have_no_figure() -> None:
@@ -393,6 +433,11 @@ def test_well_known_figures() -> None:
         ("MI300X", "matrix", "fp64"): 163.4,
         ("MI300X", "vector", "fp64"): 81.7,
         ("RTX 4090", "matrix", "bf16"): 165.2,
+        ("H800", "matrix", "bf16"): 989.4,
+        ("H800", "vector", "fp64"): 1,
+        ("H20", "matrix", "bf16"): 148,
+        ("A800", "matrix", "bf16"): 312,
+        ("L20", "matrix", "bf16"): 119.5,
     }
     assert {key: gpu_named(key[0]).peak_tflops(*key[1:]) for key in figures} == {
         key: Peak(value, measured=False) for key, value in figures.items()

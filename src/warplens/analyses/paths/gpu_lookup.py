@@ -46,7 +46,10 @@ def _is_alike(gpu: Gpu, device: Device) -> bool:
 
 
 def _by_clock(alike: list[Gpu], device: Device, clock_thz: float) -> Gpu | None:
-    """Of several the fastest that this clock allows; where they are equally fast, any."""
+    """Of several the fastest that this clock allows; where they are equally fast, the first.
+
+    So a nameless A800 or H800 is taken for the A100 or H100 that it is but for NVLink and, on the H800, fp64.
+    """
     most = FLOP_PER_CLOCK.get(alike[0].architecture, 0) * device.multiprocessors * clock_thz if alike else 0.0
     if len(alike) > 1 and most:
         alike = [gpu for gpu in alike if _rate(gpu) <= 1.01 * most]
