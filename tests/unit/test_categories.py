@@ -119,6 +119,33 @@ def test_false_friends(name: str, category: str) -> None:
     assert CATEGORIZER.classify(name).category == category
 
 
+@pytest.mark.parametrize(
+    ("name", "category"),
+    [
+        ("void vllm::act_and_mul_kernel<c10::BFloat16, &vllm::silu_kernel<c10::BFloat16>, true>(int)", "Elementwise"),
+        ("silu_and_mul", "Elementwise"),
+        ("void vllm::moe::moe_align_block_size_kernel<int>(int*)", "MoE"),
+        ("moe_permute_kernel", "MoE"),
+        ("_fwd_kernel_ep_scatter_1", "MoE"),
+        ("_fwd_kernel_ep_gather", "MoE"),
+        ("fused_moe_dispatch_index_triton_kernel", "MoE"),
+        ("void moe_pack_unpack::pack_moe_kernel<4>(int)", "MoE"),
+        ("void expandInputRowsKernel<__nv_bfloat16>(int)", "MoE"),
+        ("void permute_with_mask_map<c10::BFloat16>(int)", "Layout Transform"),
+        ("deepep_permute_triton_kernel", "Layout Transform"),
+        ("deepep_post_reorder_triton_kernel", "Layout Transform"),
+        ("void flash::flash_fwd_splitkv_combine_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4> >(int)",
+         "Flash Attention Forward"),
+        ("void flashinfer::trtllm_allreduce::reduce_fusion::rms_norm_kernel<__nv_bfloat16, true>(int)", "Normalization"),
+        ("void dpsk::grouped_gemm::cuda::utils::transpose<512, 128, 4, 4>(unsigned char const*)", "GEMM"),
+        ("void cuda::reduce_fused_impl<__nv_bfloat16, false, false>(int4 const*)", "Reduction"),
+        ("gemm_stream_k_kernel", "GEMM"),
+    ],
+)  # fmt: skip
+def test_what_stays_on_one_gpu_is_not_communication(name: str, category: str) -> None:
+    assert CATEGORIZER.classify(name).category == category
+
+
 def test_a_cut_off_mangled_name_is_still_read() -> None:
     cut = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_13BUnaryFunctorIfffNS0_15binary_inter"
     assert CATEGORIZER.classify(cut).category == "Elementwise"
