@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import warm_python
 import warplens
 from support import HANG_SECONDS
 
@@ -54,6 +55,11 @@ def environment() -> dict[str, str]:
 
 
 def profile(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own that has PyTorch loaded: for what is not about how a recorded process starts."""
+    return warm_python.run(["-m", "warplens", "profile", *words], folder, environment(), warm_python.OPTIMIZER)
+
+
+def profile_from_the_start(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "warplens", "profile", *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment(), timeout=HANG_SECONDS)
 
@@ -70,7 +76,7 @@ def opened(path: Path) -> warplens.Profile:
 
 
 def test_steps_of_a_script_with_everything_beside_them(folder: Path) -> None:
-    done = profile(
+    done = profile_from_the_start(
         folder,
         "-o",
         "steps",
@@ -196,9 +202,7 @@ def test_a_session_in_the_program_itself(folder: Path) -> None:
         "def work(): return torch.ones(2).sum().item()\n"
         "print(work())\n"
     )  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "own.py"], cwd=folder, capture_output=True, text=True, env=environment(), timeout=HANG_SECONDS
-    )
+    done = warm_python.run(["own.py"], folder, environment(), warm_python.OPTIMIZER)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "refused: a session is recording already, and PyTorch and JAX allow one at a time",

@@ -7,15 +7,14 @@ import importlib.util
 import json
 import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import warm_python
 import warplens
-from support import HANG_SECONDS
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -24,13 +23,17 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
 
 
-def run(folder: Path, text: str, *options: str, args: tuple[str, ...] = (), **more: str) -> Any:
-    """Profile a program, as the bundle `out`."""
+def run(
+    folder: Path,
+    text: str,
+    *options: str,
+    args: tuple[str, ...] = (),
+    libraries: tuple[str, ...] = warm_python.TORCH,
+) -> subprocess.CompletedProcess[str]:
+    """Profile a program, as the bundle `out`, in a process that starts with these libraries."""
     (folder / "program.py").write_text(textwrap.dedent(text))
-    command = [sys.executable, "-m", "warplens", "profile", "-o", "out", *options, "program.py", *args]
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env={**environment(), **more}, timeout=HANG_SECONDS
-    )
+    words = ["-m", "warplens", "profile", "-o", "out", *options, "program.py", *args]
+    return warm_python.run(words, folder, environment(), libraries)
 
 
 def notes(folder: Path) -> str:
@@ -230,7 +233,7 @@ TRAIN = """
 def test_steps_are_whole_and_apart(
     tmp_path: Path, options: list[str], turns: int, marks: list[int], arguments: bool | None
 ) -> None:
-    done = run(tmp_path, TRAIN, *options, args=(str(turns),))
+    done = run(tmp_path, TRAIN, *options, args=(str(turns),), libraries=warm_python.OPTIMIZER)
     assert done.returncode == 0, done.stderr
     found = warplens.open(tmp_path / "out", cache=False)
     assert isinstance(found, warplens.Profile)
@@ -357,7 +360,7 @@ def test_sessions_of_a_program_on_its_own(tmp_path: Path) -> None:
             except warplens.WarplensError as error:
                 print(str(error)[:30])
     """))  # fmt: skip
-    done = subprocess.run([sys.executable, "own.py"], cwd=tmp_path, capture_output=True, text=True, env=environment())
+    done = warm_python.run(["own.py"], tmp_path, environment())
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[:4] == ["2.0 2.0", "boom", "False", lines[3]]

@@ -187,7 +187,7 @@ class Project:
     def build(self, *, readable: bool) -> float:
         cpp.export(self.plan, self.folder, readable=readable, force=readable)
         start = time.monotonic()
-        # The documented command, with the PyTorch of the tests as the one that python3 has.
+        # The documented command, with the PyTorch of the tests as the one that python3 has, and nothing optimised.
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         made = subprocess.run(
             cpp.BUILD_COMMAND,
@@ -195,7 +195,7 @@ class Project:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            env={**os.environ, "PATH": path},
+            env={**os.environ, "PATH": path, "CXXFLAGS": "-O0"},
         )
         assert made.returncode == 0, made.stdout[-4000:] + made.stderr[-4000:]
         return time.monotonic() - start

@@ -1,4 +1,4 @@
-"""The command line, as a user runs it: real processes on the bundled samples and on a small trace."""
+"""The command line, as a user runs it, on the bundled samples and on a small trace; processes where they matter."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from warplens.profiles.trace import TABLE_NAMES
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
 LARGE = next(path for path in SAMPLES if path.name == "bloom_prefill.json.gz")
 ESCAPE = "\x1b"
+Run = Callable[..., subprocess.CompletedProcess[str]]
 Printed = Callable[..., str]
 Rows = Callable[..., list[dict[str, Any]]]
 
@@ -53,17 +54,32 @@ def output(*args: str | Path) -> str:
 
 
 @pytest.fixture
-def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Printed:
+def run_inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """The same without a process of its own, for what only differs in its options: half a second saved each."""
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(ROOT)
 
-    def run_inside(*args: str | Path) -> str:
-        assert main([str(arg) for arg in args]) == 0
+    def finished(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        for name, value in {"COLUMNS": "100", **environment}.items():
+            monkeypatch.setenv(name, value)
+        words = [str(arg) for arg in args]
+        try:
+            code = main(words)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
         captured = capsys.readouterr()
-        assert captured.err == ""
-        return captured.out
+        return subprocess.CompletedProcess(words, code, captured.out, captured.err)
 
-    return run_inside
+    return finished
+
+
+@pytest.fixture
+def printed(run_inside: Run) -> Printed:
+    def print_inside(*args: str | Path) -> str:
+        finished = run_inside(*args)
+        assert (finished.returncode, finished.stderr) == (0, "")
+        return finished.stdout
+
+    return print_inside
 
 
 @pytest.fixture
@@ -98,8 +114,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
-def test_the_summary_fits_one_screen(sample: Path) -> None:
-    lines = output("report", sample).splitlines()
+def test_the_summary_fits_one_screen(printed: Printed, sample: Path) -> None:
+    lines = printed("report", sample).splitlines()
     assert len(lines) <= 45
     assert max(map(len, lines)) <= 100
     assert sample.name in lines[0]
@@ -107,14 +123,14 @@ def test_the_summary_fits_one_screen(sample: Path) -> None:
     assert ("CPU only" in verdict) or any(line.startswith("GPU time by kernel category") for line in lines)
 
 
-def test_the_summary_fits_a_narrow_terminal_too(small: Path) -> None:
-    lines = run("report", small, COLUMNS="80").stdout.splitlines()
+def test_the_summary_fits_a_narrow_terminal_too(run_inside: Run, small: Path) -> None:
+    lines = run_inside("report", small, COLUMNS="80").stdout.splitlines()
     assert max(map(len, lines)) <= 80
 
 
-def test_report_writes_what_the_paths_ask_for_and_says_so(small: Path, tmp_path: Path) -> None:
+def test_report_writes_what_the_paths_ask_for_and_says_so(printed: Printed, small: Path, tmp_path: Path) -> None:
     targets = [f"{tmp_path}/tables/", f"{tmp_path}/r.xlsx", f"{tmp_path}/r.json", f"{tmp_path}/r.md"]
-    text = output("report", small, *(part for target in targets for part in ("-o", target)))
+    text = printed("report", small, *(part for target in targets for part in ("-o", target)))
     assert {path.name for path in (tmp_path / "tables").iterdir()} == {f"{name}.csv" for name in TABLE_NAMES}
     assert (tmp_path / "r.xlsx").read_bytes().startswith(b"PK")
     assert set(json.loads((tmp_path / "r.json").read_text())["tables"]) == set(TABLE_NAMES)
@@ -123,22 +139,22 @@ def test_report_writes_what_the_paths_ask_for_and_says_so(small: Path, tmp_path:
     assert str(tmp_path / "tables") in said
 
 
-def test_a_quiet_report_prints_nothing_on_stdout(small: Path, tmp_path: Path) -> None:
-    finished = run("report", small, "-q", "-o", f"{tmp_path}/p/", "--tables", "parquet")
+def test_a_quiet_report_prints_nothing_on_stdout(run_inside: Run, small: Path, tmp_path: Path) -> None:
+    finished = run_inside("report", small, "-q", "-o", f"{tmp_path}/p/", "--tables", "parquet")
     assert (finished.returncode, finished.stdout) == (0, "")
     assert finished.stderr.strip() == f"wrote {tmp_path}/p/ ({len(TABLE_NAMES)} files)"
     assert pl.read_parquet(tmp_path / "p" / "kernels.parquet")["total_us"].to_list() == [60.0, 30.0, 10.0]
 
 
-def test_nothing_is_overwritten_without_force(small: Path, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_without_force(run_inside: Run, small: Path, tmp_path: Path) -> None:
     target = tmp_path / "r.md"
     target.write_text("mine")
-    refused = run("report", small, "-o", target)
+    refused = run_inside("report", small, "-o", target)
     assert refused.returncode == 2
     assert "already exists" in refused.stderr
     assert "--force" in refused.stderr
     assert (refused.stdout, target.read_text()) == ("", "mine")
-    assert run("report", small, "-o", target, "--force").returncode == 0
+    assert run_inside("report", small, "-o", target, "--force").returncode == 0
     assert target.read_text() != "mine"
 
 
@@ -164,8 +180,8 @@ def test_json_equals_the_csv_rows(rows: Rows, printed: Printed, tmp_path: Path, 
                 )
 
 
-def test_show_prints_what_a_report_writes(printed: Printed, small: Path, tmp_path: Path) -> None:
-    run("report", small, "-q", "-o", f"{tmp_path}/t/")
+def test_show_prints_what_a_report_writes(printed: Printed, run_inside: Run, small: Path, tmp_path: Path) -> None:
+    run_inside("report", small, "-q", "-o", f"{tmp_path}/t/")
     for table in ("kernels", "ops", "quality"):
         assert printed("show", small, table, "--csv") == (tmp_path / "t" / f"{table}.csv").read_text()
 
@@ -199,10 +215,10 @@ def test_thresholds_and_rules_are_options(rows: Rows, small: Path, tmp_path: Pat
     assert [row["kernel_category"] for row in found] == ["GEMM", "Mine"]
 
 
-def test_no_cache_leaves_no_cache(small: Path, tmp_path: Path) -> None:
-    assert run("show", small, "timeline", "--no-cache", WARPLENS_CACHE=str(tmp_path / "cache")).returncode == 0
+def test_no_cache_leaves_no_cache(run_inside: Run, small: Path, tmp_path: Path) -> None:
+    assert run_inside("show", small, "timeline", "--no-cache", WARPLENS_CACHE=str(tmp_path / "cache")).returncode == 0
     assert not (tmp_path / "cache").exists()
-    run("show", small, "timeline", WARPLENS_CACHE=str(tmp_path / "cache"))
+    run_inside("show", small, "timeline", WARPLENS_CACHE=str(tmp_path / "cache"))
     assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
@@ -263,17 +279,17 @@ def test_tree_rows_know_their_parents(rows: Rows, small: Path) -> None:
         assert parent["gpu_us"] >= row["gpu_us"]
 
 
-def test_tree_writes_flame_graphs_and_says_so_on_stderr(small: Path, tmp_path: Path) -> None:
-    written = run("tree", small, "-o", tmp_path / "x.speedscope.json")
+def test_tree_writes_flame_graphs_and_says_so_on_stderr(run_inside: Run, small: Path, tmp_path: Path) -> None:
+    written = run_inside("tree", small, "-o", tmp_path / "x.speedscope.json")
     assert (written.stdout, written.stderr) == ("", f"wrote {tmp_path / 'x.speedscope.json'}\n")
     assert json.loads((tmp_path / "x.speedscope.json").read_text())["profiles"][0]["endValue"] == 100_000
-    assert run("tree", small, "-o", tmp_path / "x.folded", "-c", "op").stdout == ""
+    assert run_inside("tree", small, "-o", tmp_path / "x.folded", "-c", "op").stdout == ""
     assert len((tmp_path / "x.folded").read_text().splitlines()) == 3
 
 
 @pytest.mark.parametrize("words", [("--top", "0"), ("--top", "-3"), ("--json", "--csv")])
-def test_options_that_make_no_sense_are_usage_errors(small: Path, words: tuple[str, ...]) -> None:
-    assert run("show", small, "kernels", *words).returncode == 2
+def test_options_that_make_no_sense_are_usage_errors(run_inside: Run, small: Path, words: tuple[str, ...]) -> None:
+    assert run_inside("show", small, "kernels", *words).returncode == 2
 
 
 def test_explain_has_rows_for_scripts(rows: Rows) -> None:
@@ -442,16 +458,21 @@ FAILURES: dict[str, tuple[int, list[str], str]] = {
     "no such verb": (2, ["reprot", "{trace}"], "reprot"),
     "no such option": (2, ["report", "{trace}", "--colour"], "--colour"),
 }
+IN_A_PROCESS = ("no such file", "no such table", "no such verb")
+"""One of each code, and one that argparse finds: what differs between the others is not the process."""
 
 
 @pytest.mark.parametrize("what", FAILURES)
-def test_expected_failures_say_one_line_on_stderr_and_set_the_exit_code(small: Path, tmp_path: Path, what: str) -> None:
+def test_expected_failures_say_one_line_on_stderr_and_set_the_exit_code(
+    run_inside: Run, small: Path, tmp_path: Path, what: str
+) -> None:
     code, arguments, message = FAILURES[what]
     bad = tmp_path / "bad.json"
     bad.write_text("hello, world")
     folded = tmp_path / "x.folded"
     folded.touch()
-    finished = run(*(argument.format(trace=small, bad=bad, folded=folded) for argument in arguments))
+    run_it = run if what in IN_A_PROCESS else run_inside
+    finished = run_it(*(argument.format(trace=small, bad=bad, folded=folded) for argument in arguments))
     assert (finished.returncode, finished.stdout) == (code, "")
     assert message in finished.stderr
     assert "Traceback" not in finished.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import warm_python
 import warplens
 from support import HANG_SECONDS
 from warplens.readers.execution_trace.join import joined_share
@@ -20,9 +21,14 @@ pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.joi
 
 def recorded(folder: Path, *words: str, ranks: int = 1) -> str:
     environment = {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
-    command = [sys.executable, *launcher, "-m", "warplens", "profile", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=HANG_SECONDS)
+    own_words = ["-m", "warplens", "profile", *words]
+    if ranks == 1:
+        done = warm_python.run(own_words, folder, environment, warm_python.TRANSFORMERS)
+    else:
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+        done = subprocess.run(
+            [*launcher, *own_words], cwd=folder, capture_output=True, text=True, env=environment, timeout=HANG_SECONDS
+        )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
