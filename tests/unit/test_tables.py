@@ -280,6 +280,45 @@ def test_modules_hold_their_backward_and_the_modules_inside_them(opened: Opened)
         "(outside any module)": (0, 1, 6.0, 0.0, 6.0, 6.0),
     }
     assert rows["Net_0"]["subtree_percent"] == 88.0
+    passes = {name: (row["subtree_forward_us"], row["subtree_backward_us"]) for name, row in rows.items()}
+    assert passes == {
+        "Net_0": (3 + 10 + 2.0, 5 + 20 + 4.0),
+        "Net_0/Linear_0": (10.0, 20.0),
+        "Net_0/ReLU_0": (2.0, 4.0),
+        "(outside any module)": (6.0, 0.0),
+    }
+
+
+OPTIMIZER = "Optimizer.step#AdamW.step"
+
+
+def test_optimizer_time_is_in_no_module_whichever_is_around_it(opened: Opened) -> None:
+    """A trainer that is a module itself calls the model and then the optimizer; the model is called once by a closure."""
+    events = [
+        frame("nn.Module: Trainer_0", 0, 200),
+        frame("nn.Module: Net_0", 10, 30),
+        *(op("aten::mm", 12, 20), launch(14, 1, 1), kernel(GEMM, 300, 10, 1)),
+        annotation(OPTIMIZER, 50, 100),
+        *(op("aten::_foreach_add_", 60, 20), launch(62, 1, 2), kernel(ADD, 320, 7, 2)),
+        frame("nn.Module: Net_0", 100, 30),
+        *(op("aten::mm", 105, 20), launch(107, 1, 3), kernel(GEMM, 340, 11, 3)),
+        *(op("aten::add", 160, 20), launch(162, 1, 4), kernel(ADD, 360, 3, 4)),
+    ]
+    rows = by(opened(events), "modules", "module")
+    names = ("count", "forward_us", "backward_us", "kernel_us", "subtree_kernel_us", "subtree_forward_us")
+    assert {module: tuple(row[name] for name in names) for module, row in rows.items()} == {
+        "Trainer_0": (1, 3.0, 0.0, 3.0, 24.0, 24.0),
+        "Trainer_0/Net_0": (2, 21.0, 0.0, 21.0, 21.0, 21.0),
+        "(optimizer)": (1, 0.0, 0.0, 7.0, 7.0, 0.0),
+    }
+
+
+def test_what_the_autograd_engine_launches_outside_any_module_is_backward(opened: Opened) -> None:
+    """DDP reduces gradients from a hook: no forward op created that work, but it is no forward work either."""
+    reduced = [op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 100, 50, tid=2)]
+    reduced += [op("c10d::allreduce_", 110, 20, tid=2), launch(112, 1, 9, tid=2), kernel(ALL_REDUCE, 400, 8, 9)]
+    row = by(opened([*TRAINING, *reduced]), "modules", "module")["(outside any module)"]
+    assert (row["forward_us"], row["backward_us"], row["kernel_us"]) == (6.0, 8.0, 14.0)
 
 
 def test_python_lines_are_the_users_own_with_their_backward(opened: Opened) -> None:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from warplens.analyses.diff.summary import CATEGORY, IDLE, TOTAL, span_us
-from warplens.analyses.work.modules import OUTSIDE
+from warplens.analyses.work.modules import OPTIMIZER, OUTSIDE
 from warplens.analyses.workspace import NO_LAUNCH
 from warplens.model.diff_rows import (
     BOTH,
@@ -220,7 +220,7 @@ def _layer(figures: ComparisonFigures) -> list[str]:
     """The layer that has most of the change of GPU work."""
     layers = figures.tables["diff_layers"].records(LayerDiff)
     change = sum(layer.delta_us for layer in layers)
-    named = [layer for layer in layers if layer.layer not in (OUTSIDE, NO_LAUNCH)]
+    named = [layer for layer in layers if layer.layer not in (OUTSIDE, OPTIMIZER, NO_LAUNCH)]
     if len(named) < 2 or not change or named[0].status != BOTH or named[0].delta_us / change < MOST:
         return []
     return [f"It is in {named[0].layer} ({span_us(named[0].a_us, named[0].b_us)})."]

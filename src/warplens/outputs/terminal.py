@@ -36,6 +36,8 @@ EXPENDABLE = (
     *("concrete_inputs", "input_strides", "op_category", "kernel_category", "forward", "backward"),
     *("approximate", "step_us", "ceiling", "arch", "unit", "intensity", "family", "module", "line", "lost_us"),
 )
+# Columns that go last, by table: what a module and those inside it take, forward and backward.
+KEPT = {"modules": ("subtree_percent", "subtree_forward_us", "subtree_backward_us")}
 # Cells of a column that says nothing of any row.
 NOTHING = frozenset({"", "–", "0", "0.0", "0.000", "0 FLOP"})
 TOTALS = frozenset({"total_us", "kernel_us"})
@@ -63,6 +65,10 @@ class _LaidOutColumn:
     def floor(self) -> int:
         """The least width; numbers are never cut."""
         return self.width if self.numeric else min(self.width, max(self.useful, len(self.name)))
+
+    @property
+    def says_nothing(self) -> bool:
+        return not any(self.cells) or (self.numeric and set(self.cells) <= NOTHING)
 
     @property
     def least(self) -> int:
@@ -108,7 +114,8 @@ def render_table(
     blocks = _blocks(table, shown_columns(table, columns), shown, width)
     hidden: list[str] = []
     if columns is None:
-        blocks, hidden = _hide(blocks, width, keep)
+        kept = [block.name for block in blocks if block.name in KEPT.get(table.name, ()) and not block.says_nothing]
+        blocks, hidden = _hide(blocks, width, (*keep, *kept))
     header, *rows = _grid(_shrink(blocks, width))
     lines = [(header, "bold"), *((row, "none") for row in rows)]
     if title:
@@ -162,7 +169,7 @@ def _hide(blocks: list[_LaidOutColumn], width: int, keep: Sequence[str]) -> tupl
 
 def _least_useful(blocks: list[_LaidOutColumn]) -> _LaidOutColumn:
     for block in reversed(blocks):
-        if not any(block.cells) or (block.numeric and set(block.cells) <= NOTHING):
+        if block.says_nothing:
             return block
     for word in EXPENDABLE:
         for block in reversed(blocks):

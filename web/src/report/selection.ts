@@ -70,16 +70,38 @@ export interface StepWindow {
 
 /** On the GPU a step lasts from its first kernel to the next step's first; without GPU work, as long as on the host. */
 export function stepWindows(scene: Scene): StepWindow[] {
-  const first = new Map<number, number>();
+  if (!scene.hasGpu) return scene.steps.map(({ step, name, start, end }) => ({ step, name, from: start, to: end }));
+  const work = new Map<number, [number, number]>();
   for (const row of scene.data.gpuRow) {
     const step = scene.data.step[row];
-    if (step >= 0) first.set(step, Math.min(first.get(step) ?? Infinity, scene.data.start[row]));
+    if (step < 0) continue;
+    const [from, to] = work.get(step) ?? [Infinity, -Infinity];
+    const start = scene.data.start[row];
+    work.set(step, [Math.min(from, start), Math.max(to, start + scene.data.duration[row])]);
   }
-  const begins = [...first.values()].sort((a, b) => a - b);
-  return scene.steps.flatMap(({ step, name, start, end }) => {
-    if (!scene.hasGpu) return [{ step, name, from: start, to: end }];
-    const from = first.get(step);
-    if (from === undefined) return [];
-    return [{ step, name, from, to: begins.find((begin) => begin > from) ?? scene.gpuSpan[1] }];
+  const cuts = stepCuts([...work.values()]);
+  return scene.steps.flatMap(({ step, name }) => {
+    const from = work.get(step)?.[0];
+    return from === undefined ? [] : [{ step, name, from, to: cuts.get(from) ?? from }];
   });
+}
+
+/**
+ * Where the window that begins at each step's first kernel ends. The last step ends with its own work, less the median of
+ * what the other steps' work reaches past their cuts (from three steps on), as in the table steps.
+ */
+function stepCuts(work: [number, number][]): Map<number, number> {
+  const begins = [...new Set(work.map(([from]) => from))].sort((a, b) => a - b);
+  const cuts = new Map(begins.slice(0, -1).map((begin, place) => [begin, begins[place + 1]]));
+  const pastCut = work.flatMap(([from, to]) => (cuts.has(from) ? [to - cuts.get(from)!] : [])).sort((a, b) => a - b);
+  const last = begins[begins.length - 1];
+  const end = Math.max(...work.filter(([from]) => from === last).map(([, to]) => to));
+  const cut = end - (pastCut.length > 1 ? Math.max(0, Math.trunc(median(pastCut))) : 0);
+  return cuts.set(last, cut > last ? cut : end);
+}
+
+/** Of sorted values. */
+function median(values: number[]): number {
+  const middle = values.length >> 1;
+  return values.length % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }

@@ -10,7 +10,7 @@ import polars as pl
 from warplens.analyses.diff.columns import COUNTS, TIMES, compare
 from warplens.analyses.diff.sides import Pair, Side
 from warplens.analyses.work.kernels import CATEGORY
-from warplens.analyses.work.modules import OUTSIDE, module_context, module_paths
+from warplens.analyses.work.modules import OPTIMIZER, OUTSIDE, module_context, module_paths
 from warplens.analyses.work.places import pattern_of
 from warplens.analyses.workspace import NO_LAUNCH
 from warplens.model.table import Column, Table
@@ -75,15 +75,17 @@ def _module_notes(pair: Pair) -> tuple[str, ...]:
 
 def _with_modules(side: Side) -> pl.DataFrame:
     """The compared events with the path of the innermost module around each, and its pattern."""
-    rows = module_context(side.work).row[side.chosen]
+    context = module_context(side.work)
+    rows = context.row[side.chosen]
     paths = module_paths(side.work)
     calls, call_of_event = np.unique(rows, return_inverse=True)
     texts = [paths.get(call, OUTSIDE) for call in calls.tolist()]
     module = pl.Series("module", texts, dtype=pl.String).gather(call_of_event)
     pattern = pl.Series("pattern", [pattern_of(text) for text in texts], dtype=pl.String).gather(call_of_event)
-    lost = pl.col("owner") < 0
+    updates = pl.Series("updates", context.optimizer[side.chosen])
+    outside = pl.when(pl.col("owner") < 0).then(pl.lit(NO_LAUNCH)).when(updates).then(pl.lit(OPTIMIZER))
     return side.events.with_columns(module, pattern).with_columns(
-        pl.when(lost).then(pl.lit(NO_LAUNCH)).otherwise(name).alias(name) for name in ("module", "pattern")
+        outside.otherwise(name).alias(name) for name in ("module", "pattern")
     )
 
 

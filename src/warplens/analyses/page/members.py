@@ -42,11 +42,12 @@ COLLECTIVE: Final = ("collective", "group", "group_size", "dtype", "message_byte
 def members(work: Workspace, tables: Mapping[str, Table]) -> dict[str, Ints]:
     """Per table that GPU events can be divided over: for each event of `work.gpu` its row, -1 for none.
 
-    `modules.backward` and `python_lines.backward` say which events came to their row through a backward op.
+    `modules.backward` and `python_lines.backward` say which pass events count for in their row: 0 forward, 1 backward
+    (they came there through a backward op), 2 neither (the optimizer).
     """
     rows_of_events = {name: members_of(work, tables[name]) for name in MEMBER_TABLES}
-    for name, context in (("modules", module_context(work)), ("python_lines", line_context(work))):
-        rows_of_events[f"{name}{BACKWARD}"] = context.backward.astype(np.int64)
+    rows_of_events[f"modules{BACKWARD}"] = module_context(work).passes
+    rows_of_events[f"python_lines{BACKWARD}"] = line_context(work).backward.astype(np.int64)
     return rows_of_events
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import PERCENT, STEP_TIME, STEP_US
-from warplens.analyses.work.modules import line_context
+from warplens.analyses.work.modules import AUTOGRAD_CALLS, OPTIMIZER_CALLS, line_context
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.kinds import NONE
 from warplens.model.table import Column, Table
@@ -19,9 +19,9 @@ from warplens.passes.climb import climb
 
 MARKS: Final = {
     # phase: the names of frames, annotations and ops that open it
-    "optimizer": re.compile(r"Optimizer\.step#"),
+    "optimizer": re.compile("|".join(map(re.escape, OPTIMIZER_CALLS))),
     "recompute": re.compile(r"(?:.*/)?torch/utils/checkpoint\.py\(\d+\): (?:recompute_fn|backward)"),
-    "backward": re.compile(r"autograd::engine::evaluate_function|CompiledFunctionBackward"),
+    "backward": re.compile("|".join(map(re.escape, AUTOGRAD_CALLS))),
 }
 MEANINGS: Final = {
     "forward": "launched by the forward pass, and everything that belongs to no other phase",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,13 +13,18 @@ from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import EVENTS, PERCENT
 from warplens.analyses.workspace import NO_LAUNCH, Workspace, percent_of
 from warplens.model.arrays import sorted_unique
-from warplens.model.kinds import CODE, MODULE_PREFIX
+from warplens.model.kinds import CODE, MODULE_PREFIX, NONE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import CallerContext, climb, climb_context
 
 OUTSIDE = "(outside any module)"
+OPTIMIZER = "(optimizer)"
 NO_FRAME = "(no Python frame)"
+OPTIMIZER_CALLS: Final = ("Optimizer.step#",)
+"""Annotations that PyTorch puts around an optimizer's step."""
+AUTOGRAD_CALLS: Final = ("autograd::engine::evaluate_function", "CompiledFunctionBackward")
+"""Ops around what the autograd engine runs."""
 FRAME = re.compile(r"(?P<file>.+?)\((?P<line>\d+)\): (?P<function>.*)", re.DOTALL)
 INFRASTRUCTURE = re.compile(
     r"<built-in|<frozen|<string>|<eval|nn\.Module: "
@@ -39,12 +44,25 @@ INFRASTRUCTURE = re.compile(
 
 FORWARD = Column("forward_us", "GPU time launched by the forward pass", "us", pl.Float64)
 BACKWARD = Column("backward_us", "GPU time of backward ops that this forward code created", "us", pl.Float64)
+LINE_FORWARD = Column("forward_us", "GPU time launched from it directly, outside backward", "us", pl.Float64)
+FORWARD_PASS, BACKWARD_PASS, NEITHER_PASS = range(3)
+"""What a GPU event counts for in a row of `modules` or `python_lines`."""
+SUMS: Final = ("forward_us", "backward_us", "kernel_us")
+
+
+class ModuleContext(NamedTuple):
+    """For each GPU event the nearest nn.Module call, -1 for none, and the pass it counts for."""
+
+    row: Ints
+    passes: Ints
+    optimizer: Bools
+    """Launched by an optimizer's step, which belongs to no module, whichever module's call is around it."""
 
 
 def modules(work: Workspace) -> Table:
     is_module = work.trace.ints("kind") == CODE["module"]
     codes, texts = module_codes(work)
-    frame = _by_code(work, module_context(work), codes, texts, "module")
+    frame = _by_code(work, module_context(work).passes, codes, texts, "module")
     frame = _with_outer_modules(frame)
     frame = frame.with_columns(
         percent_of("kernel_us", work.gpu_total_ns).alias("percent"),
@@ -61,6 +79,8 @@ def modules(work: Workspace) -> Table:
         Column("subtree_kernel_us", "GPU time of this module and those inside it", "us", pl.Float64),
         PERCENT,
         Column("subtree_percent", "share of all GPU time, inner modules included", "%", pl.Float64),
+        Column("subtree_forward_us", "forward_us of this module and those inside it", "us", pl.Float64),
+        Column("subtree_backward_us", "backward_us of this module and those inside it", "us", pl.Float64),
     )
     notes = () if is_module.any() else (quality_note_or(work, NO_STACKS, "no nn.Module calls in this trace"),)
     return Table.from_frame("modules", "one row per nn.Module path", columns, frame, *notes)
@@ -68,7 +88,7 @@ def modules(work: Workspace) -> Table:
 
 def python_lines(work: Workspace) -> Table:
     codes, texts = line_codes(work)
-    frame = _by_code(work, line_context(work), codes, texts, "frame")
+    frame = _by_code(work, line_context(work).backward.astype(np.int64), codes, texts, "frame")
     parts = [frame_parts(text) for text in frame["frame"].to_list()]
     frame = frame.with_columns(
         pl.Series("file", [part[0] for part in parts], dtype=pl.String),
@@ -81,7 +101,7 @@ def python_lines(work: Workspace) -> Table:
         Column("line", "line where that function starts", "", pl.Int64),
         Column("function", "its name", "", pl.String),
         Column("count", "GPU events launched from it", "", pl.Int64),
-        FORWARD,
+        LINE_FORWARD,
         BACKWARD,
         Column("kernel_us", "GPU time, forward and backward", "us", pl.Float64),
         PERCENT,
@@ -91,13 +111,13 @@ def python_lines(work: Workspace) -> Table:
 
 
 def module_codes(work: Workspace) -> tuple[Ints, list[str]]:
-    """For each GPU event the number of its module, and the modules' paths; the last two are for work in no module."""
-    row, paths = module_context(work).row, module_paths(work)
+    """For each GPU event the number of its module, and the modules' paths; the last three are for work in no module."""
+    (row, _, optimizer), paths = module_context(work), module_paths(work)
     texts = {path: number for number, path in enumerate(dict.fromkeys(paths.values()))}
     calls, call_of_event = np.unique(row, return_inverse=True)
     of_call = np.array([texts[paths[call]] if call >= 0 else len(texts) for call in calls.tolist()], np.int64)
-    codes = of_call[call_of_event] + ((row < 0) & (work.gpu["owner"].to_numpy() < 0))
-    return codes, [*texts, OUTSIDE, NO_LAUNCH]
+    codes = of_call[call_of_event] + ((row < 0) & (work.gpu["owner"].to_numpy() < 0)) + 2 * optimizer
+    return codes, [*texts, OUTSIDE, NO_LAUNCH, OPTIMIZER]
 
 
 def line_codes(work: Workspace) -> tuple[Ints, list[str]]:
@@ -123,9 +143,26 @@ def line_context(work: Workspace) -> CallerContext:
 
 
 @shared
-def module_context(work: Workspace) -> CallerContext:
-    """For each GPU event the nearest nn.Module call."""
-    return _context(work, work.trace.ints("kind") == CODE["module"])
+def module_context(work: Workspace) -> ModuleContext:
+    """The nearest module of each GPU event; the walk up ends at an optimizer's step."""
+    trace, owner = work.trace, work.gpu["owner"].to_numpy()
+    is_optimizer = _calls_of(work, OPTIMIZER_CALLS)
+    row, backward = _context(work, (trace.ints("kind") == CODE["module"]) | is_optimizer)
+    optimizer = (row >= 0) & is_optimizer[np.maximum(row, 0)]
+    row = np.where(optimizer, NONE, row)
+    # Gradients that no module's op created, such as those that DDP reduces: only the engine's call tells.
+    outside = np.flatnonzero((row < 0) & (owner >= 0) & ~optimizer & ~backward)
+    if len(outside):
+        backward[outside] = climb(owner[outside], trace.ints("parent"), _calls_of(work, AUTOGRAD_CALLS)) >= 0
+    passes = np.where(optimizer, NEITHER_PASS, np.where(backward, BACKWARD_PASS, FORWARD_PASS))
+    return ModuleContext(row, passes, optimizer)
+
+
+def _calls_of(work: Workspace, beginnings: tuple[str, ...]) -> Bools:
+    """Which events of the trace have a name that begins so."""
+    begins = np.array([name.startswith(beginnings) for name in work.trace.names], bool)
+    chosen: Bools = begins[work.trace.ints("name")]
+    return chosen
 
 
 def _context(work: Workspace, stop: Bools) -> CallerContext:
@@ -133,14 +170,14 @@ def _context(work: Workspace, stop: Bools) -> CallerContext:
     return climb_context(owner, trace.ints("parent"), trace.ints("forward"), stop)
 
 
-def _by_code(work: Workspace, context: CallerContext, codes: Ints, texts: list[str], name: str) -> pl.DataFrame:
+def _by_code(work: Workspace, passes: Ints, codes: Ints, texts: list[str], name: str) -> pl.DataFrame:
     """GPU time by code, with the code's text as the column `name`."""
     us = pl.col("dur_ns") / 1000
-    frame = pl.DataFrame({"code": codes, "dur_ns": work.gpu["dur_ns"], "backward": context.backward})
+    frame = pl.DataFrame({"code": codes, "dur_ns": work.gpu["dur_ns"], "pass": passes})
     summed = frame.group_by("code").agg(
         EVENTS,
-        us.filter(~pl.col("backward")).sum().alias("forward_us"),
-        us.filter("backward").sum().alias("backward_us"),
+        us.filter(pl.col("pass") == FORWARD_PASS).sum().alias("forward_us"),
+        us.filter(pl.col("pass") == BACKWARD_PASS).sum().alias("backward_us"),
         (pl.col("dur_ns").sum() / 1000).alias("kernel_us"),
     )
     return summed.with_columns(pl.Series(name, [texts[code] for code in summed["code"].to_list()], dtype=pl.String))
@@ -168,18 +205,20 @@ def module_paths(work: Workspace) -> dict[int, str]:
 
 
 def _with_outer_modules(frame: pl.DataFrame) -> pl.DataFrame:
-    """Adds `subtree_kernel_us`, and rows for modules that launch nothing themselves."""
-    subtree: Counter[str] = Counter()
-    for module, us in frame.select("module", "kernel_us").iter_rows():
+    """Adds the sums with inner modules (`subtree_…`), and rows for modules that launch nothing themselves."""
+    subtree: dict[str, list[int]] = {}
+    for module, *times_us in frame.select("module", *SUMS).iter_rows():
+        times_ns = [round(1000 * us) for us in times_us]
         parts = module.split("/")
         for depth in range(1, len(parts) + 1):
-            subtree["/".join(parts[:depth])] += round(1000 * us)
-    totals = pl.DataFrame(
-        {"module": list(subtree), "subtree_kernel_us": [ns / 1000 for ns in subtree.values()]},
-        schema={"module": pl.String, "subtree_kernel_us": pl.Float64},
-    )
+            sums = subtree.setdefault("/".join(parts[:depth]), [0] * len(SUMS))
+            for place, ns in enumerate(times_ns):
+                sums[place] += ns
+    rows = [(module, *(ns / 1000 for ns in sums)) for module, sums in subtree.items()]
+    schema = {"module": pl.String} | {f"subtree_{name}": pl.Float64 for name in SUMS}
+    totals = pl.DataFrame(rows, schema=schema, orient="row")
     return totals.join(frame, on="module", how="left").with_columns(
-        pl.col("count").fill_null(0), pl.col("forward_us", "backward_us", "kernel_us").fill_null(0.0)
+        pl.col("count").fill_null(0), pl.col(SUMS).fill_null(0.0)
     )
 
 

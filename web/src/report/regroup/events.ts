@@ -45,22 +45,25 @@ export const durations: Maker = (whole, scene, selection) => {
   return whole.with(columnsOf(sumsOf(bucket, whole.rows, scene, selection)));
 };
 
+/** The pass that an event of a module or line belongs to, as `members` numbers them; the optimizer is in neither. */
+const [FORWARD, BACKWARD] = [0, 1];
+
 export const contexts: Maker = (whole, scene, selection) => {
   const rowOf = scene.data.members[whole.name];
-  const backward = scene.data.members[`${whole.name}.backward`];
+  const passOf = scene.data.members[`${whole.name}.backward`];
   const sums = sumsOf(rowOf, whole.rows, scene, selection);
-  const backwardNs = new Float64Array(whole.rows);
+  const passes = [FORWARD, BACKWARD].map(() => new Float64Array(whole.rows));
   for (const event of selection.events) {
-    if (rowOf[event] >= 0 && backward[event]) backwardNs[rowOf[event]] += scene.data.duration[scene.data.gpuRow[event]];
+    const pass = passes[passOf[event]] as Float64Array | undefined;
+    if (rowOf[event] >= 0 && pass) pass[rowOf[event]] += scene.data.duration[scene.data.gpuRow[event]];
   }
-  const columns: Columns = {
-    ...columnsOf(sums),
-    backward_us: backwardNs.map((ns) => ns / US),
-    forward_us: backwardNs.map((ns, row) => (sums.ns[row] - ns) / US),
-  };
+  const inUs = (ns: Float64Array): Float64Array => ns.map((time) => time / US);
+  const columns: Columns = { ...columnsOf(sums), forward_us: inUs(passes[FORWARD]), backward_us: inUs(passes[BACKWARD]) };
   if (!whole.has("subtree_kernel_us")) return finished(whole, columns, "kernel_us", sums.count);
   const subtree = withInner(whole, sums.ns);
-  columns["subtree_kernel_us"] = subtree.map((ns) => ns / US);
+  columns["subtree_kernel_us"] = inUs(subtree);
+  columns["subtree_forward_us"] = inUs(withInner(whole, passes[FORWARD]));
+  columns["subtree_backward_us"] = inUs(withInner(whole, passes[BACKWARD]));
   columns["subtree_percent"] = shares(subtree, sums.totalNs);
   return finished(whole, columns, "subtree_kernel_us", subtree);
 };
