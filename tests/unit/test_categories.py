@@ -174,6 +174,42 @@ def test_demangling_without_pydemumble(monkeypatch: pytest.MonkeyPatch) -> None:
         demangling._demangler.cache_clear()
 
 
+def test_the_c_runtime_reads_names_with_16_bit_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydemumble", None)
+    demangling._demangler.cache_clear()
+    try:
+        assert demangle("_ZN13ck_fused_attn12dk_dv_reduceIDF16bEEvPKT_") == (
+            "void ck_fused_attn::dk_dv_reduce<std::bfloat16_t>(std::bfloat16_t const*)"
+        )
+        assert demangle("_ZN2ns6kernelIDF16_fEEvPT_") == "void ns::kernel<_Float16, float>(_Float16*)"
+    finally:
+        demangling._demangler.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("types", "dtype"),
+    [
+        ("std::bfloat16_t, std::bfloat16_t, std::bfloat16_t, float, float", "bf16"),
+        ("unsigned short, unsigned short, unsigned short, float, float", "bf16"),
+        ("_Float16, _Float16, _Float16, float, float", "fp16"),
+        ("_BitInt(8), _BitInt(8), _BitInt(8), float, float, float, unsigned char, float, std::bfloat16_t", "fp8"),
+        ("ck_tile::pk_float4_e2m1_t, ck_tile::pk_float4_e2m1_t, float, float, _Float16", "fp4"),
+        ("float, float, std::bfloat16_t", "bf16"),  # partial results first, then what is written
+        ("float, float, float, unsigned char", "fp32"),
+    ],
+)
+def test_ck_tile_attention_has_the_type_of_its_problem(types: str, dtype: str) -> None:
+    name = (
+        "std::enable_if<!kattr_no_packed_fp32_ops_v<ck_tile::gfx950_t>, void>::type ck_tile::kentry<ck_tile::gfx950_t, 2, "
+        "ck_tile::FmhaFwdKernel<ck_tile::BlockFmhaPipelineQRKSVS<ck_tile::BlockFmhaPipelineProblem<"
+        f"{types}, ck_tile::TileFmhaShape<ck_tile::sequence<128, 64> > > >, ck_tile::Default2DEpilogue<float, _Float16> > >"
+        "(ck_tile::FmhaFwdKargs)"
+    )
+    assert CATEGORIZER.classify(name) == KernelClass(
+        "Flash Attention Forward", "flash_attn", dtype, "gfx950", "forward"
+    )
+
+
 def test_the_users_rules_come_first(tmp_path: Path) -> None:
     rules = tmp_path / "mine.toml"
     rules.write_text(

@@ -12,6 +12,8 @@ MAX_MANGLED_CHARS = 16_384
 
 _MANGLED = re.compile(r"_{1,3}Z[A-Z0-9]")
 _RUNTIME_LIBRARIES = ("libstdc++.so.6", "libc++abi.so.1", "libc++abi.dylib", "libc++.1.dylib")
+# Types that C++ runtimes before GCC 13 cannot read, each with one that they can and that no GPU kernel has.
+_NEW_TYPES = (("DF16b", "g", "__float128", "std::bfloat16_t"), ("DF16_", "e", "long double", "_Float16"))
 _IDENTIFIER_LENGTH = re.compile(r"\d{1,4}")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
@@ -99,12 +101,18 @@ def _call_runtime(demangle_c: Callable[..., int | None], free: Callable[[int], N
         # A NUL inside the name would end it early for C: the answer would be of another symbol.
         if "\0" in symbol or not symbol.isascii():
             return ""
+        stand_ins = [new_type for new_type in _NEW_TYPES if new_type[0] in symbol]
+        for code, stand_in, _, _ in stand_ins:
+            symbol = symbol.replace(code, stand_in)
         address = demangle_c(symbol.encode("ascii"), None, None, ctypes.byref(status))
         if not address:
             return ""
         try:
-            return ctypes.string_at(address).decode("utf-8", "replace")
+            text = ctypes.string_at(address).decode("utf-8", "replace")
         finally:
             free(address)
+        for _, _, stand_in_name, name in stand_ins:
+            text = text.replace(stand_in_name, name)
+        return text
 
     return with_runtime

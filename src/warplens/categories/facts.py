@@ -32,6 +32,11 @@ _WHOLE_NUMBERS = {
 # Whole-number types also name index types, so they count only as what a functor works on.
 _FUNCTOR_TYPE = re.compile(r"(?:functor\w*<|lambda\()(" + "|".join(_WHOLE_NUMBERS) + r")\b")
 
+# The types a ck_tile attention kernel works on, up to the first argument with arguments of its own.
+_FMHA_TYPES = re.compile(r"fmha\w*problem<([^<]*)")
+_CK_NAMESPACES = ("ck::", "ck_tile::", "ck_fused_attn::")
+_CK_TYPES = {"unsigned short": "bf16", "_bitint(8)": "fp8", "unsigned _bitint(8)": "fp8"}
+
 _LAMBDA = re.compile(r"lambda\(([^)]+)\)")
 
 # The letter before gemm in BLAS names.
@@ -103,7 +108,10 @@ def _spelled_dtype(text: str) -> str:
         if arguments:
             first = arguments.group(1).split(",")[0]
             return _spelled_float(arguments.group(1)) or _WHOLE_NUMBERS.get(first, "")
-    if "ck::" in text and "unsigned short" in text:  # CK's bf16 is a plain 16-bit integer
+    fmha_types = _FMHA_TYPES.search(text) if "ck_tile::" in text else None
+    if fmha_types:
+        return _fmha_dtype(fmha_types[1])
+    if "unsigned short" in text and any_in(_CK_NAMESPACES, text):  # CK's bf16 is a plain 16-bit integer
         return "bf16"
     if "splitkreduce" in text:  # the partial sums are fp32 whatever the product's type is
         text = text.replace("float,", "")
@@ -112,6 +120,12 @@ def _spelled_dtype(text: str) -> str:
         return dtype
     functor = _FUNCTOR_TYPE.search(text)
     return _WHOLE_NUMBERS[functor.group(1)] if functor else ""
+
+
+def _fmha_dtype(types: str) -> str:
+    """The first type narrower than fp32: some kernels list their accumulator first."""
+    spelled = [_CK_TYPES.get(name, "") or _spelled_float(name) for name in types.split(", ")]
+    return next((dtype for dtype in spelled if dtype not in ("", "fp32")), "fp32" if "fp32" in spelled else "")
 
 
 def _spelled_float(text: str) -> str:
@@ -146,9 +160,7 @@ def find_arch(name: KernelName) -> str:
     match = _ARCH.search(name.lower_text)
     if match and match.lastgroup:
         number = match.group(match.lastgroup)
-        if match.lastgroup == "gfx":
-            return number
-        return f"gfx{number}" if match.lastgroup == "isa" else f"sm{number}"
+        return f"gfx{number}" if match.lastgroup in ("isa", "gfx") else f"sm{number}"
     return next((arch for word, arch in _ARCH_WORDS.items() if f"{word}_" in name.lower_function), "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -13,11 +14,14 @@ MAX_CHARS = 16_384
 _MAX_TEXT_CHARS = 4_096  # what the patterns see; quadratic searches stay below a tenth of a second
 
 _ANONYMOUS = ("(anonymous namespace)::", "<unnamed>::", "`anonymous-namespace'::")
-# Not an end of template arguments: an arrow, and the comparison in enable_if<((8) > (0)), …>.
-_ANGLES = re.compile(r"<|(?<![-=])>(?! \(\d)")
+_UP_TO_BRACKET = re.compile(r"[^<>,]*")
+# Not an end of template arguments: an arrow, and a comparison outside of parentheses.
+_BRACKETS = re.compile(r"[(<)]|(?<![-=])>(?!=| ?\(\d)")
 # Names of a library and of a model family that hold the word gemm and say nothing about the kernel.
 _MISLEADING = re.compile(r"fbgemm_gpu::|(?<![a-z])gemma(?=[\d_]|rms|norm)")
 _RETURN_TYPE = re.compile(r"^(?:static |inline |__global__ )*void\s+")
+# A return type that only chooses an overload: std::enable_if<…>::type, std::void_t<…>.
+_CHOOSING_TYPE = re.compile(r"enable_if|void_t<|>::type$")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -60,35 +64,67 @@ def _split_cpp(name: str) -> tuple[str, str]:
     for spelling in _ANONYMOUS:
         text = text.replace(spelling, "")
     text = _RETURN_TYPE.sub("", text)
-    text, function = _outside_brackets(text)
-    # What precedes the last blank outside of brackets is a return type (std::enable_if<…>::type f<…>).
-    return text, function.strip().rsplit(" ", 1)[-1] or text
+    text, outside = _outside_brackets(text)
+    start = _start_of_own_name(text, outside)
+    function = "".join(text[max(first, start) : end] for first, end in outside if end > start).strip()
+    if _CHOOSING_TYPE.search(text, 0, max(start - 1, 0)):
+        text = text[start:]
+    return text, function or text
 
 
-def _outside_brackets(text: str) -> tuple[str, str]:
-    """The text up to the parameter list, and the same without its template arguments."""
+def _outside_brackets(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The text up to the parameter list, and the ranges of it that are not template arguments."""
     position = 0
-    outside: list[str] = []
+    outside: list[tuple[int, int]] = []
     while True:
         template, parameters = text.find("<", position), text.find("(", position)
         if parameters > 0 and (template < 0 or parameters < template):
-            outside.append(text[position:parameters])
-            return text[:parameters].rstrip(), "".join(outside)
+            text = text[:parameters].rstrip()
+            return text, [*outside, (position, len(text))]
         if template < 0:
-            outside.append(text[position:])
-            return text, "".join(outside)
-        outside.append(text[position:template])
+            return text, [*outside, (position, len(text))]
+        outside.append((position, template))
         position = _end_of_template(text, template)
 
 
+def _start_of_own_name(text: str, outside: list[tuple[int, int]]) -> int:
+    """What precedes the last blank outside of brackets is a return type: std::enable_if<…>::type f<…>."""
+    return next((blank + 1 for first, end in reversed(outside) if (blank := text.rfind(" ", first, end)) >= 0), 0)
+
+
 def _end_of_template(text: str, start: int) -> int:
-    # Parentheses and braces inside template arguments never part a < from its >, so only these count.
-    depth = 0
-    for match in _ANGLES.finditer(text, start):
-        depth += 1 if match.group() == "<" else -1
-        if depth == 0:
-            return match.end()
+    # A > inside parentheses that were opened after the < compares: enable_if<((8)>(0)), …>.
+    opened: list[str] = []
+    parentheses = 0
+    for match in _BRACKETS.finditer(text, start):
+        bracket = match.group()
+        if bracket in "(<":
+            opened.append(bracket)
+            parentheses += bracket == "("
+        elif bracket == ")" and parentheses:
+            while opened.pop() != "(":
+                pass
+            parentheses -= 1
+        elif bracket == ">" and opened[-1] == "<":
+            opened.pop()
+            if not opened:
+                return match.end()
     return len(text)
+
+
+def template_arguments(text: str, position: int) -> Iterator[str]:
+    """The template arguments that start at a position, each without arguments of its own."""
+    while position < len(text):
+        head = _UP_TO_BRACKET.match(text, position)
+        assert head is not None  # it matches nothing as well
+        yield head.group().strip()
+        position = head.end()
+        while text.startswith("<", position):
+            rest = _UP_TO_BRACKET.match(text, _end_of_template(text, position))
+            position = rest.end() if rest else len(text)
+        if not text.startswith(",", position):
+            return
+        position += 1
 
 
 def any_in(parts: tuple[str, ...], text: str) -> bool:

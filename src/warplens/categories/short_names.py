@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from warplens.categories.facts import find_dtype, known_dtype
-from warplens.categories.kernel_name import MAX_CHARS, KernelName, parse_kernel_name
+from warplens.categories.kernel_name import MAX_CHARS, KernelName, parse_kernel_name, template_arguments
 from warplens.categories.short_products import (
     display_dtype,
     join,
@@ -33,8 +33,13 @@ _HOST_MEMORY = re.compile(r"\b(pageable|pinned|managed)\b", re.IGNORECASE)
 _NCCL = re.compile(r"^(?:nccl|rccl|msccl)\w*?kernel(?:debug)?_(\w+)", re.IGNORECASE)
 _NCCL_OPERATIONS = ("sum", "prod", "min", "max", "minmax", "premulsum", "sumpostdiv")
 _NCCL_ALGORITHMS = ("RING", "TREE", "NVLS", "COLLNET", "PAT", "LL", "LL128", "SIMPLE", "DIRECT", "CHAIN")
-_WRAPPED = re.compile(
-    r"(?:kentry|kernel2?|device_kernel|_kernel_agent)<(?:\w+\)?\w*, ?)?(?:[\w]+::)*(\w+)", re.IGNORECASE
+# Kernels that only call what their template arguments name.
+_CALLERS = ("kentry", "kernel", "kernel2", "device_kernel", "_kernel_agent")
+_CALLER = re.compile(r"(?:kentry|kernel2?|device_kernel|_kernel_agent)<", re.IGNORECASE)
+_NAME = re.compile(r"(?:\w+::)*([A-Za-z_]\w*)")
+# Arguments that say nothing of it: plain types, architectures, and helpers such as std::enable_if.
+_HELPER = re.compile(
+    r"(?:cuda::)?std::.*|(?:\w+::)*gfx\w*|enable_if\w*|true|false|void|bool|char|short|int|long|float|double|__half"
 )
 _TAIL = re.compile(r"_?kernel$", re.IGNORECASE)
 
@@ -106,16 +111,26 @@ def _short(raw: str) -> str:
 
 def _plain(name: KernelName) -> str:
     """The function's own name and its number type."""
-    wrapped = _WRAPPED.search(name.text) if "<" in name.text else None
     leaf = name.function.rsplit("::", 1)[-1]
-    if wrapped and leaf.lower() in ("kentry", "kernel", "kernel2", "device_kernel", "_kernel_agent"):
-        leaf = wrapped.group(1)
+    called = _called(name.text) if leaf.lower() in _CALLERS else ""
+    if called:
+        leaf = called
     elif leaf.lower() == "kernel":  # `gemvx::kernel`: only the namespace identifies it
         leaf = "::".join(name.function.split("::")[-2:])
-    leaf = _TAIL.sub("", leaf).strip("_ ") or leaf.strip()
+    leaf = _TAIL.sub("", leaf).strip("_: ") or leaf.strip()
     if name.text == name.function:  # no template arguments: the name already holds its type
         return " ".join(leaf.split()) or name.raw.strip() or "(no name)"
     return join(leaf, display_dtype(find_dtype(name)))
+
+
+def _called(text: str) -> str:
+    """What a kernel such as `kentry<256, 2, ck_tile::Rmsnorm2dFwd<…>>` calls: its first argument that is a name."""
+    caller = _CALLER.search(text)
+    for argument in template_arguments(text, caller.end()) if caller else ():
+        name = _NAME.fullmatch(argument)
+        if name and not _HELPER.fullmatch(argument):
+            return name[1]
+    return ""
 
 
 def _clip(text: str) -> str:
