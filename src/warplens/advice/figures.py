@@ -18,6 +18,7 @@ from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.model.targets import Target
+from warplens.model.time_base import TimeBase, time_base
 
 TAKING_TURNS = "GPUs taking turns"
 FEW_ON_PURPOSE = ("Communication", "Memory Ops")
@@ -146,9 +147,14 @@ class TraceFigures:
     def has_gpu(self) -> bool:
         return self.measures.get("total", 0.0) > 0
 
+    @cached_property
+    def base(self) -> TimeBase:
+        """What every share of the time is a share of."""
+        return time_base(self.tables["steps"], self.tables["timeline"])
+
     def percent(self, measure: str) -> float:
-        total = self.measures.get("total", 0.0)
-        return 100 * self.measures.get(measure, 0.0) / total if total else 0.0
+        """A measure's share of a step, else of the whole."""
+        return self.base.percent(self.gain_ms(measure))
 
     @cached_property
     def steps(self) -> int:
@@ -170,16 +176,10 @@ class TraceFigures:
         """Number of the first step in which the GPU worked."""
         return int(self.frame("steps").filter(pl.col("count") > 0)["step"][0])
 
-    @cached_property
+    @property
     def whole_ms(self) -> float:
-        """What a gain is a share of: the mean step on the GPU, else the GPU's total time.
-
-        The last step ends with its last kernel, without the wait for a next one, so of three or more it does not count.
-        """
-        if not self.has_steps:
-            return self.measures["total"]
-        lengths = self.frame("steps")["gpu_ms"]
-        return _mean(lengths.head(len(lengths) - 1) if len(lengths) > 2 else lengths)
+        """What a gain is a share of: the mean step on the GPU, else the GPU's total time."""
+        return self.base.whole_ms
 
     def per_step_ms(self, microseconds: float, row: TimedRow) -> float:
         """GPU time of a row of the whole trace as time per step: the row says which part of it belongs to steps."""
@@ -198,9 +198,7 @@ class TraceFigures:
 
     def gain_ms(self, measure: str) -> float:
         """What would be won if this measure were 0: per step its mean over the steps, else the whole."""
-        if self.has_steps:
-            return _mean(self.frame("steps")[f"{measure}_ms"])
-        return self.measures[measure]
+        return self.base.measures_ms[measure]
 
     @cached_property
     def gaps(self) -> GapsByKind:
@@ -222,7 +220,8 @@ class TraceFigures:
         within = float(length[(step >= 0) & ~joint].sum())
         between = float(length[(step >= 0) & joint & (step != self.first_step)].sum())
         joints = max(1, self.steps - 1)
-        idle = self.gain_ms("idle") * self.steps / joints
+        # Of two steps only one wait for the next is recorded, but both count for the mean.
+        idle = self.gain_ms("idle") * (self.steps / joints if self.steps == 2 else 1)
         return min(within / self.steps + between / joints, idle, self.whole_ms)
 
     @cached_property
@@ -240,7 +239,7 @@ class TraceFigures:
 
     def share_of_time(self, gain_ms: float) -> float:
         """A gain as percent of a step, else of the whole."""
-        return min(100.0, 100 * gain_ms / self.whole_ms) if self.whole_ms else 0.0
+        return min(100.0, self.base.percent(gain_ms))
 
     @cached_property
     def idle_causes(self) -> list[IdleCause]:
@@ -332,7 +331,3 @@ class TraceFigures:
 
 def reachable_share(measured: bool) -> float:
     return THRESHOLDS.reachable_of_measured if measured else THRESHOLDS.reachable_of_datasheet
-
-
-def _mean(column: pl.Series) -> float:
-    return float(column.sum()) / max(1, len(column))

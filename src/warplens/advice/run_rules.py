@@ -110,7 +110,7 @@ def _exposed(
         gain_ms=figures.gain_ms(measure),
         bound=True,
         place=place,
-        evidence=f"{figures.measures[measure]:.2f} of {figures.measures['total']:.2f} ms",
+        evidence=f"{figures.gain_ms(measure):.2f} of {figures.whole_ms:.2f} ms{figures.per_step_text}",
         rows=rows,
     )
 

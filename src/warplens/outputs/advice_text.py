@@ -36,6 +36,8 @@ class AdviceScope:
     min_gain_percent: float
     notes: Sequence[str] = ()
     """What this trace does not record, so that rules cannot fire."""
+    shares_of: str = ""
+    """What every share of the time is a share of."""
 
 
 def render_advice(findings: Sequence[Finding], scope: AdviceScope, *, width: int) -> TableText:
@@ -62,10 +64,14 @@ def _ending(findings: Sequence[Finding], scope: AdviceScope, width: int) -> list
         limit = f"no gain of {scope.min_gain_percent:g} % of the time or more"
         recorded = " in what this trace records" if scope.notes else ""
         return [(line, "none") for line in wrap(f"no findings: {limit}{recorded}", max(20, width))]
-    text = "warplens explain CODE shows how a gain is estimated."
+    text = f"{_shares(scope)}warplens explain CODE shows how a gain is estimated."
     if any(finding.bound for finding in findings):
         text = f"≤: upper bound: the gain if the cause were removed entirely. {text}"
     return [(line, "dim") for line in wrap(text, max(20, width))]
+
+
+def _shares(scope: AdviceScope) -> str:
+    return f"Shares are of {scope.shares_of}. " if scope.shares_of else ""
 
 
 def _paragraph(label: str, text: str, width: int) -> list[Line]:

@@ -12,6 +12,7 @@ import msgspec
 import polars as pl
 
 from warplens.model.table import Table
+from warplens.model.time_base import TimeBase, time_base
 from warplens.outputs.document import Document
 from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, path_list, region_list
 from warplens.outputs.terminal import TableText, render_table
@@ -159,12 +160,13 @@ def _quality(quality: Table, width: int) -> list[Line]:
 
 
 def _times(tables: dict[str, Table], width: int) -> list[Line]:
-    measures = _measures(tables["timeline"])
-    if not measures:
+    if not len(tables["timeline"]):
         steps = _step_line(tables["steps"], width)
         return [("", "none"), *steps] if steps else []
-    busy, idle, total = (measures[name] for name in ("busy", "idle", "total"))
-    parts = [f"{format_ms(total)} on the GPU", f"busy {_share(busy, total)}", f"idle {_share(idle, total)}"]
+    base = time_base(tables["steps"], tables["timeline"])
+    measures, total = base.measures_ms, base.whole_ms
+    busy, idle = measures["busy"], measures["idle"]
+    parts = [_base_text(base, tables["timeline"]), f"busy {_share(busy, total)}", f"idle {_share(idle, total)}"]
     causes = tables["idle"].frame.group_by("cause").agg(pl.col("total_us").sum()).sort("total_us", descending=True)
     if idle and len(causes):
         parts[-1] += f" (mostly {causes['cause'][0]})"
@@ -188,9 +190,11 @@ def _replay(tables: dict[str, Table], width: int) -> list[Line]:
     return [("", "none"), *_labelled("replay", " · ".join(parts), width)]
 
 
-def _measures(timeline: Table) -> dict[str, float]:
-    whole = timeline.frame.filter(pl.col("device") == "all")
-    return dict(whole.select("measure", "time_ms").iter_rows())
+def _base_text(base: TimeBase, timeline: Table) -> str:
+    """The one place that says what shares of the time are of; with steps, the whole trace may be much longer."""
+    text = f"{format_ms(base.whole_ms)} on the GPU{' per step' if base.steps else ''} = 100%"
+    whole_ms = float(timeline.frame.filter((pl.col("device") == "all") & (pl.col("measure") == "total"))["time_ms"][0])
+    return text if format_ms(whole_ms) == format_ms(base.whole_ms) else f"{text}, {format_ms(whole_ms)} in all"
 
 
 def _share(part: float, whole: float) -> str:
@@ -309,5 +313,5 @@ def _commands(document: Document, suggestions: Sequence[str], width: int) -> lis
 
 
 def _idle_matters(tables: dict[str, Table]) -> bool:
-    measures = _measures(tables["timeline"])
-    return measures.get("idle", 0.0) > 0.1 * measures.get("total", 0.0)
+    base = time_base(tables["steps"], tables["timeline"])
+    return base.measures_ms.get("idle", 0.0) > 0.1 * base.whole_ms

@@ -51,12 +51,14 @@ def device_line(trace: Trace) -> str:
     return ", ".join(counted) or NO_DEVICE
 
 
-def trace_facts(trace: Trace, verdict: str) -> dict[str, str]:
+def trace_facts(trace: Trace, verdict: str, shares_of: str) -> dict[str, str]:
     """The facts about a file that belong on top of every report."""
     meta = trace.meta
     facts = {"verdict": verdict, "device": device_line(trace), "format": meta.format}
     if meta.distributed is not None:
         facts["rank"] = f"{meta.distributed.rank} of {meta.distributed.world_size}"
+    if shares_of:
+        facts["shares are of"] = shares_of
     facts |= {"records in file": f"{meta.events_in_file:,}", "content hash": meta.content_hash}
     return facts | dict(meta.facts)
 

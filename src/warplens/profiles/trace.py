@@ -18,6 +18,7 @@ from warplens.hardware import Gpu
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
 from warplens.model.scene import Scene
 from warplens.model.table import Table
+from warplens.model.time_base import time_base
 from warplens.model.trace import Meta, Trace
 from warplens.model.tree import Tree
 from warplens.outputs import Document, Extras
@@ -132,6 +133,11 @@ class Profile(TablesOnDemand):
 
         return verdict({name: self.table(name) for name in NEEDED_TABLES})
 
+    def shares_of(self) -> str:
+        """What every share of the time is a share of: the mean step, or the whole trace; empty where no GPU worked."""
+        base = time_base(self.table("steps"), self.table("timeline"))
+        return base.text if base.whole_ms else ""
+
     def document(
         self, tables: Iterable[str] | None = None, *, command: str = "", mode: DocumentKind = "report", start: str = ""
     ) -> Document:
@@ -139,7 +145,7 @@ class Profile(TablesOnDemand):
 
         For the page: the `command` that made it, its `mode` (report or gantt) and the view it opens with (`start`).
         """
-        facts = trace_facts(self.trace, self.verdict())
+        facts = trace_facts(self.trace, self.verdict(), self.shares_of())
         return Document(
             title=f"Warplens report: {Path(self.source).name}",
             source=self.source,

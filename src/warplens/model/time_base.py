@@ -1,0 +1,51 @@
+"""What every share of the time is a share of: the mean step on the GPU, or the whole trace where there are no steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from warplens.model.table import Table
+from warplens.units import format_ms
+
+
+class TimeBase(NamedTuple):
+    """The base's length, how many steps it is the mean of (0: it is the whole trace), and how the GPUs spent it."""
+
+    whole_ms: float
+    steps: int
+    measures_ms: Mapping[str, float]
+
+    def percent(self, time_ms: float) -> float:
+        """A time per step, or of the whole trace, as a share."""
+        return 100 * time_ms / self.whole_ms if self.whole_ms else 0.0
+
+    @property
+    def text(self) -> str:
+        """What shares are of, for a person."""
+        what = "a step on the GPU" if self.steps else "the whole trace on the GPU"
+        mean = f", the mean of {self.steps}" if self.steps > 1 else ""
+        return f"{what}: {format_ms(self.whole_ms)}{mean}"
+
+
+def time_base(steps: Table, timeline: Table) -> TimeBase:
+    """The base of a trace, by the tables of these names.
+
+    No next step ends the last one: it lacks the wait for it, so of three or more steps the last does not count.
+    """
+    frame = steps.frame
+    if float(frame["gpu_ms"].sum()) > 0:
+        complete = frame.head(len(frame) - 1) if len(frame) > 2 else frame
+        if float(complete["gpu_ms"].sum()) > 0:
+            frame = complete
+        means = {name.removesuffix("_ms"): _mean(frame[name]) for name in frame.columns if name.endswith("_ms")}
+        return TimeBase(means["gpu"], len(frame), means)
+    whole = timeline.frame.filter(pl.col("device") == "all")
+    measures = dict(whole.select("measure", "time_ms").iter_rows())
+    return TimeBase(measures.get("total", 0.0), 0, measures)
+
+
+def _mean(column: pl.Series) -> float:
+    return float(column.sum()) / max(1, len(column))
