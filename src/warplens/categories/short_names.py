@@ -36,6 +36,8 @@ _NCCL_ALGORITHMS = ("RING", "TREE", "NVLS", "COLLNET", "PAT", "LL", "LL128", "SI
 # Kernels that only call what their template arguments name.
 _CALLERS = ("kentry", "kernel", "kernel2", "device_kernel", "_kernel_agent")
 _CALLER = re.compile(r"(?:kentry|kernel2?|device_kernel|_kernel_agent)<", re.IGNORECASE)
+# Names that only their namespace makes clear: `gemvx::kernel`, `internode::dispatch`.
+_BARE = ("kernel", "dispatch", "combine", "barrier")
 _NAME = re.compile(r"(?:\w+::)*([A-Za-z_]\w*)")
 # Arguments that say nothing of it: plain types, architectures, and helpers such as std::enable_if.
 _HELPER = re.compile(
@@ -115,7 +117,7 @@ def _plain(name: KernelName) -> str:
     called = _called(name.text) if leaf.lower() in _CALLERS else ""
     if called:
         leaf = called
-    elif leaf.lower() == "kernel":  # `gemvx::kernel`: only the namespace identifies it
+    elif leaf.lower() in _BARE:
         leaf = "::".join(name.function.split("::")[-2:])
     leaf = _TAIL.sub("", leaf).strip("_: ") or leaf.strip()
     if name.text == name.function:  # no template arguments: the name already holds its type
