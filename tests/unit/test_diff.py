@@ -83,7 +83,8 @@ def test_times_are_means_over_the_steps_and_the_parts_add_up(run: Run) -> None:
     a = run(call("aten::mm", GEMM_A, 100, [[8, 8]]), call("aten::add", ADD, 50, [[8]]), steps=3)
     b = run(call("aten::mm", GEMM_B, 40, [[8, 8]]), call("aten::add", ADD, 50, [[8]]), steps=2)
     comparison = warplens.diff(a, b)
-    assert comparison.table("diff_ops").notes[0] == "times are per step: means over 3 (A) and 2 (B) steps"
+    basis = "times are per step: means over 2 (A) and 2 (B) steps, without the last of A, which no next one ends"
+    assert comparison.table("diff_ops").notes[0] == basis
     ops = by(comparison, "diff_ops", "op")
     assert (ops["aten::mm"]["a_us"], ops["aten::mm"]["b_us"], ops["aten::mm"]["delta_us"]) == (100, 40, -60)
     assert ops["aten::mm"]["ratio"] == pytest.approx(0.4)
@@ -250,9 +251,78 @@ def test_gains_that_idleness_eats_are_told_apart(run: Run) -> None:
     """Steps of 1 ms each, whatever the GPU does in them."""
     a, b = run(call("aten::mm", GEMM_A, 600, [[8, 8]])), run(call("aten::mm", GEMM_B, 300, [[8, 8]]))
     text = warplens.diff(a, b).verdict()
-    assert text.startswith("B's GPU work is 2.00× faster: 0.60 → 0.30 ms per step. 100 % of it from GEMM: ")
-    assert "But no difference in step time beyond the runs' own spread: 1.00 → 1.00 ms per step" in text
+    assert text.startswith("No difference in step time beyond the runs' own spread: 1.00 → 1.00 ms per step")
+    assert "But B's GPU work is 2.00× faster: 0.60 → 0.30 ms per step. 100 % of it from GEMM: " in text
     assert "idle time +300 µs (host busy 0.40 → 0.70 ms)" in text
+
+
+def test_rows_and_verdict_are_of_the_same_steps(run: Run) -> None:
+    """The last step, which no next one ends, does three times the work: neither the total nor any row has it."""
+    a = run(call("aten::mm", GEMM_A, 100, [[8, 8]]), steps=4)
+    b = run(call("aten::mm", GEMM_A, 100, [[8, 8]]), steps=4, jitter=(0, 0, 0, 200))
+    comparison = warplens.diff(a, b)
+    assert comparison.verdict().startswith("No difference at all")
+    for table in ("diff_summary", "diff_categories", "diff_ops", "diff_kernels", "diff_idle", "diff_timeline"):
+        assert comparison.table(table).frame["delta_us"].to_list() == pytest.approx(
+            [0.0] * len(comparison.table(table))
+        )
+
+
+def side_by_side(path: Path, second: tuple[float, int]) -> warplens.Profile:
+    """Two kernels of 100 µs, the second at this time on this stream."""
+    events = [op("aten::mm", 0, 9), launch(1, 1, 1), launch(3, 1, 2), kernel(GEMM_A, 100, 100, 1)]
+    start, stream = second
+    return warplens.open(write_trace(path, [*events, kernel(GEMM_A, start, 100, 2, stream=stream)]), cache=False)
+
+
+def test_a_change_of_overlap_is_not_blamed_on_kernels_or_idle_time(tmp_path: Path) -> None:
+    a = side_by_side(tmp_path / "a.json", (100, 8))
+    b = side_by_side(tmp_path / "b.json", (200, 7))
+    text = warplens.diff(a, b).verdict()
+    assert text.startswith("B is 2.00× slower: 100 → 200 µs. 100 % of it from overlap and step edges: ")
+    assert "idle" not in text
+
+
+def test_a_layer_is_named_only_if_it_changed_as_the_verdict_says(run: Run) -> None:
+    """A product and the idle time shrink, so that B is faster; most of the change of GPU work is a layer's that grew."""
+    first, second = {"module": "First_0"}, {"module": "Second_0"}
+    before = [call("aten::mm", GEMM_A, 300, [[8, 8]], **first), call("aten::add", ADD, 10, [[8]], **second)]
+    after = [call("aten::mm", GEMM_A, 150, [[8, 8]], **first), call("aten::add", ADD, 210, [[8]], **second)]
+    a, b = run(*before, steps=1, marked=False, gap=150), run(*after, steps=1, marked=False, gap=1)
+    verdict = warplens.diff(a, b).verdict()
+    assert verdict.startswith("B is 1.27× faster: 460 → 361 µs. GPU work +50 µs, idle time −149 µs")
+    assert "Second" not in verdict
+
+
+def recorded_on(path: Path, gpu: str, dtype: str, **header: Any) -> warplens.Profile:
+    args = {"Input Dims": [[64, 64], [64, 64]], "Input type": [dtype, dtype], "Input Strides": [[64, 1], [64, 1]]}
+    events = [op("aten::mm", 0, 9, **args), launch(1, 1, 1), kernel(GEMM_A, 100, 100, 1)]
+    devices = [{"id": 0, "name": gpu, "numSms": 100}]
+    return warplens.open(write_trace(path, events, deviceProperties=devices, **header), cache=False)
+
+
+def test_the_verdict_says_first_what_of_the_setup_differs(tmp_path: Path) -> None:
+    a = recorded_on(tmp_path / "a.json", "NVIDIA A100", "float", cuda_runtime_version=12080, cuda_driver_version=13000)
+    b = recorded_on(
+        tmp_path / "b.json", "NVIDIA H200", "c10::BFloat16", cuda_runtime_version=13000, cuda_driver_version=13000
+    )
+    comparison = warplens.diff(a, b)
+    setup = "GPU (NVIDIA A100 → NVIDIA H200), CUDA (12.8 → 13.0) and element type of the work (fp32 → bf16)"
+    assert comparison.verdict().startswith(f"Not the same setup: {setup}. No difference at all: 100 → 100 µs.")
+    assert next(iter(comparison.facts())) == "verdict"
+
+
+def test_what_only_one_side_records_is_not_a_difference_of_setup(tmp_path: Path) -> None:
+    a = recorded_on(tmp_path / "a.json", "NVIDIA H200", "float", cuda_runtime_version=12080)
+    b = recorded_on(tmp_path / "b.json", "NVIDIA H200", "float")
+    assert warplens.diff(a, b).verdict().startswith("No difference at all")
+
+
+def test_versions_of_packages_differ_where_bundles_have_them(tmp_path: Path) -> None:
+    a, b = (recorded_on(tmp_path / f"{name}.json", "NVIDIA H200", "float") for name in "ab")
+    for profile, version in ((a, "2.7.1"), (b, "2.9.0")):
+        profile.trace.meta.facts["torch"] = version
+    assert warplens.diff(a, b).verdict().startswith("Not the same setup: torch (2.7.1 → 2.9.0). ")
 
 
 def test_ops_match_whatever_overload_of_them_ran(run: Run) -> None:

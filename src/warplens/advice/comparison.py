@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from warplens.analyses.diff.summary import CATEGORY, IDLE, TOTAL, span_us
+from warplens.analyses.diff.summary import CATEGORY, IDLE, REST, TOTAL, span_us
 from warplens.analyses.work.modules import OPTIMIZER, OUTSIDE
 from warplens.analyses.workspace import NO_LAUNCH
 from warplens.model.diff_rows import (
@@ -45,6 +45,7 @@ SAME: Final = 1.005
 """Smaller ratios are not worth a sentence."""
 EVERYTHING: Final = (100.0, 100.0)
 """All GPU time is matched."""
+OVERLAP: Final = "kernels overlap each other, or the next step, more in one run than in the other"
 MOST: Final = 0.6
 """A layer is named if this share of the change of GPU work is in it."""
 
@@ -99,6 +100,11 @@ class ComparisonFigures:
         return [StepTime(*step) for step in frame.select(f"{side}_step", f"{side}_us", f"{side}_idle_us").iter_rows()]
 
     @property
+    def rest_us(self) -> float:
+        """The change that is in no category and in no idle time."""
+        return sum(part.delta_us for part in self.summary if part.part == REST)
+
+    @property
     def notable_us(self) -> float:
         return NOTABLE * min(self.total.a_us, self.total.b_us)
 
@@ -122,13 +128,13 @@ def comparison_verdict(tables: Mapping[str, Table], matched: tuple[float, float]
 def _main(figures: ComparisonFigures) -> list[str]:
     total = figures.total
     span = span_us(total.a_us, total.b_us) + figures.unit
-    if total.a_us == total.b_us and not any(row.delta_us for row in figures.parts(CATEGORY)):
+    if not any(part.delta_us for part in figures.summary):
         return [f"No difference at all: {span}."]
     if total.within_noise:
-        step = f"o difference in step time beyond the runs' own spread: {span}"
+        same = f"No difference in step time beyond the runs' own spread: {span}"
         if _notable(figures, figures.busy):
-            return [*_work(figures), f"But n{step}, {idle_text(figures)}."]
-        return [f"N{step}.", *_beyond_noise(figures)]
+            return [f"{same}, {idle_text(figures)}.", *_work(figures)]
+        return [f"{same}.", *_beyond_noise(figures)]
     if _ratio(total) < SAME:
         return [f"B is as fast as A: {span}.", *_beyond_noise(figures)]
     return [f"B is {_faster(total)}: {span}.", *_from(figures)]
@@ -139,10 +145,12 @@ def _work(figures: ComparisonFigures) -> list[str]:
     busy = figures.busy
     sign = 1 if busy.delta_us > 0 else -1
     span = span_us(busy.a_us, busy.b_us) + figures.unit
+    main = f"But B's GPU work is {_faster(busy)}: {span}."
     top = max(figures.parts(CATEGORY), key=lambda row: sign * row.delta_us)
+    if sign * top.delta_us <= 0:
+        return [main, f"No category is {_direction(sign)}: {OVERLAP}."]
     share = _percent(top.delta_us / busy.delta_us)
-    text = f"{share} of it from {top.part}: {top.what_changed}."
-    return [f"B's GPU work is {_faster(busy)}: {span}.", text, *_layer(figures)]
+    return [main, f"{share} of it from {top.part}: {top.what_changed}.", *_layer(figures, sign)]
 
 
 def _ratio(row: TimeDiff) -> float:
@@ -151,16 +159,23 @@ def _ratio(row: TimeDiff) -> float:
 
 
 def _faster(row: TimeDiff) -> str:
-    return f"{_ratio(row):.2f}× {'slower' if row.delta_us > 0 else 'faster'}"
+    return f"{_ratio(row):.2f}× {_direction(row.delta_us)}"
+
+
+def _direction(change: float) -> str:
+    return "slower" if change > 0 else "faster"
 
 
 def _from(figures: ComparisonFigures) -> list[str]:
-    """Where the change comes from: idle time, or the kernels of a category."""
+    """Where the change comes from: idle time, the kernels of a category, or how much of them overlaps."""
     total, idle, busy = (row.delta_us for row in (figures.total, figures.idle, figures.busy))
     sign = 1 if total > 0 else -1
     opposed = min(abs(idle), abs(busy)) >= figures.notable_us and idle * busy < 0
     split = [f"GPU work {_signed(busy)}, {idle_text(figures)}."] if opposed else []
     categories = [part for part in figures.parts(CATEGORY) if sign * part.delta_us > 0]
+    largest = max(sign * idle, *(sign * part.delta_us for part in categories), 0.0)
+    if sign * figures.rest_us > largest:
+        return [*split, f"{_percent(figures.rest_us / total)} of it from {REST}: {OVERLAP}."]
     if not categories or sign * idle > sign * categories[0].delta_us:
         return split or [f"{_percent(idle / total)} of it from {idle_text(figures)}{_events(figures)}."]
     top = categories[0]
@@ -174,7 +189,7 @@ def _from(figures: ComparisonFigures) -> list[str]:
     also = [f"Also {listed(others)}."] if others else []
     but = f", against {listed(against)}" if against else ""
     text = f"{_percent(top.delta_us / whole)} of {of} from {top.part}: {top.what_changed}{but}."
-    return [*split, text, *also, *_layer(figures)]
+    return [*split, text, *also, *_layer(figures, sign)]
 
 
 def _change(part: PartDiff) -> str:
@@ -216,12 +231,12 @@ def _events(figures: ComparisonFigures) -> str:
     return f", {a:,.0f} → {b:,.0f} GPU events{figures.unit}" if abs(a - b) > MANY * max(a, b) else ""
 
 
-def _layer(figures: ComparisonFigures) -> list[str]:
-    """The layer that has most of the change of GPU work."""
+def _layer(figures: ComparisonFigures, sign: int) -> list[str]:
+    """The layer that has most of the change of GPU work, if that went the way that the verdict names (`sign`)."""
     layers = figures.tables["diff_layers"].records(LayerDiff)
     change = sum(layer.delta_us for layer in layers)
     named = [layer for layer in layers if layer.layer not in (OUTSIDE, OPTIMIZER, NO_LAUNCH)]
-    if len(named) < 2 or not change or named[0].status != BOTH or named[0].delta_us / change < MOST:
+    if len(named) < 2 or sign * change <= 0 or named[0].status != BOTH or named[0].delta_us / change < MOST:
         return []
     return [f"It is in {named[0].layer} ({span_us(named[0].a_us, named[0].b_us)})."]
 
@@ -276,6 +291,24 @@ def _matching(figures: ComparisonFigures) -> list[str]:
     share = f"Only {least:.0f} %" if least >= 0.5 else "Nothing"
     text = f"{share} of {of}'s GPU time is matched by op and shapes"
     return [f"{text}: are these the same work?" if max(figures.matched) < UNLIKE_PERCENT else f"{text}."]
+
+
+class SetupDifference(NamedTuple):
+    """Something about the runs themselves that is not the same in both."""
+
+    what: str
+    a: str
+    b: str
+
+
+def setup_sentence(differences: Sequence[SetupDifference]) -> str:
+    """What differs before any time is compared; empty where nothing does.
+
+    >>> setup_sentence([SetupDifference("GPU", "A100", "H100"), SetupDifference("torch", "2.7", "2.9")])
+    'Not the same setup: GPU (A100 → H100) and torch (2.7 → 2.9). '
+    """
+    texts = [f"{difference.what} ({difference.a} → {difference.b})" for difference in differences]
+    return f"Not the same setup: {listed(texts)}. " if texts else ""
 
 
 def unequal_work(a_flop: float, b_flop: float) -> str:

@@ -16,6 +16,7 @@ from warplens.advice.comparison import (
     comparison_verdict,
     noise_line,
     reports_verdict,
+    setup_sentence,
     unequal_work,
 )
 from warplens.analyses.diff import DIFF_TABLES, Pair, pair, shares_matched
@@ -30,6 +31,7 @@ from warplens.outputs import Document, Extras
 from warplens.profiles.call_paths import PathsProfile
 from warplens.profiles.describing import definitions, device_line
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
+from warplens.profiles.setup import hardware_difference, setup_differences
 from warplens.profiles.trace import Profile
 from warplens.units import format_flop
 
@@ -171,7 +173,8 @@ def _paths_tree(a: PathsProfile, b: PathsProfile) -> Table:
 
 def _paths_facts(a: PathsProfile, b: PathsProfile, comparison: Comparison) -> dict[str, str]:
     compared = [comparison.table(name) for name in comparison.table_names if name not in (REPORT_TABLES, TREE)]
-    return {"verdict": reports_verdict(compared), "A": a.source, "B": b.source}
+    setup = setup_sentence(hardware_difference(a.hardware, b.hardware))
+    return {"verdict": setup + reports_verdict(compared), "A": a.source, "B": b.source}
 
 
 def compare_profiles(a: Profile, b: Profile, *, whole: bool = False) -> Comparison:
@@ -201,6 +204,7 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
     if flop[0] and flop[1]:
         facts["work"] = f"{format_flop(flop[0])} (A) and {format_flop(flop[1])} (B){' per step' * compared.per_step}"
         facts["verdict"] += unequal_work(flop[0], flop[1])
+    facts["verdict"] = setup_sentence(setup_differences(*profiles)) + facts["verdict"]
     for label, profile in zip("AB", profiles, strict=True):
         warnings = profile.table("quality").frame.filter(pl.col("severity") == "warning")["message"].to_list()
         if warnings:

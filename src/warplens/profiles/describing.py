@@ -46,9 +46,13 @@ def device_line(trace: Trace) -> str:
     working = _working_devices(trace)
     if len(working) == 1 and len(devices) > 1:
         return f"{working[0].name or 'unnamed GPU'} (GPU {working[0].id} of {len(devices)} listed)"
-    names = [device.name or "unnamed GPU" for device in working or devices]
-    counted = [f"{names.count(name)} × {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
-    return ", ".join(counted) or NO_DEVICE
+    return ", ".join(device_names(trace)) or NO_DEVICE
+
+
+def device_names(trace: Trace) -> list[str]:
+    """The kinds of GPUs that worked, each with how many there are of it; empty where the file names none."""
+    names = [device.name or "unnamed GPU" for device in _working_devices(trace) or trace.meta.devices]
+    return [f"{names.count(name)} × {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
 
 
 def trace_facts(trace: Trace, verdict: str, shares_of: str) -> dict[str, str]:

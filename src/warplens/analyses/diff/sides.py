@@ -1,7 +1,8 @@
 """Two traces side by side: which of their GPU work is compared, and what a time is divided by.
 
 Times are per step where both traces have steps in which a GPU worked: the mean over these steps, of the work they
-launched. Otherwise they are of the whole trace.
+launched. Otherwise they are of the whole trace. Every row is of the same steps as the total: rows of other steps would
+contradict it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LEFT_OUT_PERCENT = 1.0
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two traces; `steps` are the steps that are averaged, none for the whole trace."""
+    """One of the two traces; `steps` are those in which a GPU worked, none for the whole trace."""
 
     work: Workspace
     label: str
@@ -31,14 +32,14 @@ class Side:
     @property
     def runs(self) -> int:
         """What sums are divided by."""
-        return max(1, len(self.steps))
+        return max(1, len(self.complete_steps))
 
     @property
     def complete_steps(self) -> tuple[int, ...]:
         """The steps whose length on the GPU is known: the last one has no next one to end it.
 
         It lacks the idle time before that (8.5 instead of 25 ms where a data loader stalls), so that it is left out
-        wherever two others remain.
+        wherever two others remain, of times and of work alike.
         """
         return self.steps[:-1] if len(self.steps) > 2 else self.steps
 
@@ -47,7 +48,7 @@ class Side:
         """Which GPU events are compared."""
         if not self.steps:
             return np.ones(len(self.work.gpu), bool)
-        return np.isin(self.work.gpu["step"].to_numpy(), self.steps)
+        return np.isin(self.work.gpu["step"].to_numpy(), self.complete_steps)
 
     @cached_property
     def events(self) -> pl.DataFrame:
@@ -59,7 +60,7 @@ class Side:
         """The host's op calls that are compared."""
         trace = self.work.trace
         rows = np.flatnonzero(trace.ints("kind") == CODE["op"])
-        return rows[np.isin(trace.ints("step")[rows], self.steps)] if self.steps else rows
+        return rows[np.isin(trace.ints("step")[rows], self.complete_steps)] if self.steps else rows
 
     def in_steps(self, frame: pl.DataFrame) -> pl.DataFrame:
         return frame if self.steps else frame.with_columns(pl.lit(0, pl.Int32).alias("step"))
@@ -67,8 +68,9 @@ class Side:
     @property
     def percent_left_out(self) -> float:
         """Share of the GPU time that belongs to no step and is not compared."""
-        whole = self.work.gpu_total_ns
-        return 100 * (1 - float(self.events["dur_ns"].sum()) / whole) if whole else 0.0
+        whole, gpu = self.work.gpu_total_ns, self.work.gpu
+        in_steps = gpu.filter(pl.col("step").is_in(list(self.steps))) if self.steps else gpu
+        return 100 * (1 - float(in_steps["dur_ns"].sum()) / whole) if whole else 0.0
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,17 @@ class Pair:
     @property
     def basis(self) -> str:
         if self.per_step:
-            return f"times are per step: means over {len(self.a.steps)} (A) and {len(self.b.steps)} (B) steps"
+            return f"times are per step: means over {self.a.runs} (A) and {self.b.runs} (B) steps{self._without_last}"
         counts = [len(_gpu_steps(side.work)) for side in self.sides]
         if any(counts) and not all(counts):
             missing = "B" if counts[0] else "A"
             return f"times are of the whole traces, because {missing} has no steps with GPU work"
         return "times are of the whole traces"
+
+    @property
+    def _without_last(self) -> str:
+        cut = [side.label for side in self.sides if len(side.complete_steps) < len(side.steps)]
+        return f", without the last of {' and '.join(cut)}, which no next one ends" if cut else ""
 
 
 def pair(a: Workspace, b: Workspace, *, whole: bool = False) -> Pair:

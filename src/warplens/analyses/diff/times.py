@@ -59,19 +59,13 @@ def _measures(side: Side) -> dict[str, np.ndarray[tuple[int], np.dtype[np.float6
 
 def _notes(pair: Pair) -> tuple[str, ...]:
     notes = list(pair.notes)
-    cut = [side.label for side in pair.sides if len(side.complete_steps) < len(side.steps)]
-    if cut:
-        notes.append(
-            f"the last step ({' and '.join(cut)}) is left out here: what comes between it and the next is missing"
-        )
     if min(len(side.complete_steps) for side in pair.sides) < 2:
         notes.append("noise is unknown: it takes two steps on both sides")
     return tuple(notes)
 
 
 def diff_idle(pair: Pair) -> Table:
-    counted = Pair(_counted(pair.a), _counted(pair.b))
-    frame = compare(counted, [_gaps(side) for side in pair.sides], ["cause"])
+    frame = compare(pair, [_gaps(side) for side in pair.sides], ["cause"])
     columns = (
         Column("cause", f"why the GPU was idle: {', '.join(CAUSES)}", "", pl.String),
         *TIMES,
@@ -81,10 +75,6 @@ def diff_idle(pair: Pair) -> Table:
     several = [side.label for side in pair.sides if side.work.gpu["device"].n_unique() > 1]
     notes = (*_notes(pair), *(f"{label} has several GPUs: idle time is their mean" for label in several))
     return Table.from_frame("diff_idle", "one row per cause of idleness, A against B", columns, frame, *notes)
-
-
-def _counted(side: Side) -> Side:
-    return Side(side.work, side.label, side.complete_steps)
 
 
 def _gaps(side: Side) -> pl.DataFrame:
