@@ -1,7 +1,7 @@
-"""Runs Python programs as `subprocess.run` does, in processes that need not load PyTorch anew: it takes 2.5 s.
+"""Runs Python programs as `subprocess` does, in processes that need not load PyTorch anew: it takes 2.5 s.
 
 Each program has a process of its own, forked from one that has loaded some libraries and done nothing else. What
-depends on how a process starts, or is sent signals, is run with `subprocess`.
+depends on how a process starts is run with `subprocess` itself.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import IO, Any
 
 import warplens
 from support import HANG_SECONDS
@@ -24,31 +28,119 @@ TORCH = ("torch",)
 OPTIMIZER = ("torch", "torch._inductor", "torch._dynamo")
 """What building an optimizer loads as well, which takes 2 s more; nothing else of the compiler is used by it."""
 TRANSFORMERS = (*OPTIMIZER, "transformers")
+TRITON = ("torch", "triton")
+_starting = threading.Lock()
 
 
 def run(
     words: Sequence[str], folder: Path, environment: Mapping[str, str], libraries: tuple[str, ...] = TORCH
 ) -> subprocess.CompletedProcess[str]:
     """`python words…` with nothing to read, where these libraries are loaded; its output is captured."""
-    with (
-        tempfile.TemporaryFile("w+") as output,
-        tempfile.TemporaryFile("w+") as errors,
-        Path(os.devnull).open() as nothing,
-    ):
-        request = {"words": list(words), "folder": str(folder), "environment": dict(environment)}
-        streams = [nothing.fileno(), output.fileno(), errors.fileno()]
-        template = _template(libraries)
-        socket.send_fds(template, [json.dumps(request).encode()], streams)
-        status = json.loads(template.recv(64))
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        streams = [subprocess.DEVNULL, output.fileno(), errors.fileno()]
+        status = _Process(words, folder, environment, libraries, streams).wait(HANG_SECONDS)
         output.seek(0)
         errors.seek(0)
         return subprocess.CompletedProcess([sys.executable, *words], status, output.read(), errors.read())
 
 
-@lru_cache
+class WarmSubprocess:
+    """What code that starts Python processes may take for the module `subprocess`."""
+
+    PIPE, DEVNULL, TimeoutExpired = subprocess.PIPE, subprocess.DEVNULL, subprocess.TimeoutExpired
+
+    def __init__(self, libraries: tuple[str, ...]) -> None:
+        self._libraries = libraries
+
+    def run(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, **_: Any) -> Any:
+        """Captures the output as text, with nothing to read."""
+        assert command[0] == sys.executable
+        return run(command[1:], cwd or Path.cwd(), env, self._libraries)
+
+    def Popen(  # noqa: N802 - the name that it stands for
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        stderr: IO[bytes],
+        start_new_session: bool,
+        **_: Any,
+    ) -> _Process:
+        """Standard input and output are pipes of text."""
+        assert command[0] == sys.executable
+        streams = [subprocess.PIPE, subprocess.PIPE, stderr.fileno()]
+        return _Process(command[1:], Path.cwd(), env, self._libraries, streams, start_new_session)
+
+
+class _Process:
+    """As `subprocess.Popen`: streams are numbers of open files, PIPE, or DEVNULL."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        libraries: tuple[str, ...],
+        streams: Sequence[int],
+        own_session: bool = False,
+    ) -> None:
+        self.stdin: IO[str] | None = None
+        self.stdout: IO[str] | None = None
+        self.returncode: int | None = None
+        theirs = [self._opened(number, stream) for number, stream in enumerate(streams)]
+        answers, theirs_to_answer = os.pipe()
+        request = {
+            "words": list(words),
+            "folder": str(folder),
+            "environment": dict(environment),
+            "own_session": own_session,
+        }
+        socket.send_fds(_template(libraries), [json.dumps(request).encode()], [*theirs, theirs_to_answer])
+        for file, stream in zip([*theirs, theirs_to_answer], [*streams, subprocess.PIPE], strict=True):
+            if file != stream:
+                os.close(file)
+        self._answers = os.fdopen(answers, "rb", buffering=0)
+        self.pid = self._answer()
+
+    def _opened(self, number: int, stream: int) -> int:
+        if stream == subprocess.DEVNULL:
+            return os.open(os.devnull, os.O_RDWR)
+        if stream != subprocess.PIPE:
+            return stream
+        reading, writing = os.pipe()
+        if number == 0:
+            self.stdin = os.fdopen(writing, "w", encoding="utf-8")
+            return reading
+        self.stdout = os.fdopen(reading, encoding="utf-8")
+        return writing
+
+    def _answer(self) -> int:
+        digits = b""
+        while not digits.endswith(b"\n"):
+            digits += self._answers.read(1) or b"\n"
+        return int(digits)
+
+    def wait(self, timeout: float) -> int:
+        if self.returncode is None:
+            if not select.select([self._answers], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("python", timeout)
+            self.returncode = self._answer()
+            self._answers.close()
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
 def _template(libraries: tuple[str, ...]) -> socket.socket:
+    with _starting:
+        return _started(libraries)
+
+
+@lru_cache
+def _started(libraries: tuple[str, ...]) -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.settimeout(HANG_SECONDS)
     environment = {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     script = Path(__file__).with_name("warm_template.py")
     command = [sys.executable, str(script), str(theirs.fileno()), *libraries]

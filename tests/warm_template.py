@@ -12,7 +12,9 @@ import os
 import runpy
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 BYTES = 1 << 20
 
@@ -22,29 +24,55 @@ def serve(connection: socket.socket, libraries: list[str]) -> list[str] | None:
     for library in libraries:
         importlib.import_module(library)
     while True:
-        message, streams, _, _ = socket.recv_fds(connection, BYTES, 3)
+        message, files, _, _ = socket.recv_fds(connection, BYTES, 4)
+        _reap(os.WNOHANG)
         if not message:
+            _reap(0)
             return None
-        child = os.fork()
-        if child == 0:
+        if os.fork() == 0:
             connection.close()
-            return _become(json.loads(message), streams)
-        for stream in streams:
-            os.close(stream)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        connection.send(json.dumps(status).encode())
+            return _watched(json.loads(message), files[:3], files[3])
+        for file in files:
+            os.close(file)
 
 
-def _become(request: dict[str, object], streams: list[int]) -> list[str]:
+def _reap(options: int) -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, options)[0]:
+            pass
+
+
+def _watched(request: dict[str, Any], streams: list[int], answers: int) -> list[str]:
+    """The words of the command in the process that is to run it; its parent only says its number and its status."""
+    child = os.fork()
+    if child == 0:
+        os.close(answers)
+        return _become(request, streams)
+    for stream in streams:
+        os.close(stream)
+    os.write(answers, b"%d\n" % child)
+    os.write(answers, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    os._exit(0)
+
+
+def _become(request: dict[str, Any], streams: list[int]) -> list[str]:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    words, folder, environment = request["words"], request["folder"], request["environment"]
-    assert isinstance(words, list) and isinstance(folder, str) and isinstance(environment, dict)
-    os.chdir(folder)
+    os.chdir(request["folder"])
+    if request["own_session"]:
+        os.setsid()
+    before, after = os.environ.get("PYTHONPATH", ""), request["environment"].get("PYTHONPATH", "")
+    sys.path[1 : 1 + len(_entries(before))] = _entries(after)
+    sys.dont_write_bytecode = bool(request["environment"].get("PYTHONDONTWRITEBYTECODE"))
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(request["environment"])
+    words: list[str] = request["words"]
     return words
+
+
+def _entries(path: str) -> list[str]:
+    return [entry for entry in path.split(os.pathsep) if entry]
 
 
 def run(words: list[str]) -> None:

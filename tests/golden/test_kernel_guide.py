@@ -11,8 +11,10 @@ import pytest
 
 pytest.importorskip("triton")
 
+import warm_python
 from support import ROOT
 from warplens.cli import main
+from warplens.kernel_lab.compiling import child, launching
 
 GUIDE = ROOT / "docs" / "guides" / "kernel.md"
 COMMAND = re.compile(r"^\$ warplens (kernel (?:[^\n\\]|\\\n)+)\n((?:(?!\$ |```).*\n)*)", re.MULTILINE)
@@ -37,6 +39,9 @@ def test_the_guide_shows_what_is_printed(
         (tmp_path / f"{name}.py").write_bytes((ROOT / "samples" / "kernels" / f"{name}.py").read_bytes())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "220")
+    monkeypatch.setattr(child, "subprocess", warm_python.WarmSubprocess(warm_python.TRITON))
+    # Scripts run with Triton's interpreter, which Triton chooses as it is loaded.
+    monkeypatch.setattr(launching, "subprocess", warm_python.WarmSubprocess(warm_python.TORCH))
     commands = shown()
     assert len(commands) == 8
     for command, lines in commands:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import warm_python
 from warplens.errors import FormatError, UsageError
 from warplens.kernel_lab.comparing import compare, regressions
-from warplens.kernel_lab.compiling import compiling
+from warplens.kernel_lab.compiling import child, compiling
 from warplens.kernel_lab.compiling.compiling import Artefacts, CompileJob, compile_all, compile_many
 from warplens.kernel_lab.compiling.loading import LoadedKernel, load_kernel, parse_config
 from warplens.kernel_lab.compiling.targets import TARGETS
@@ -140,12 +141,14 @@ def compiled(place: Path) -> dict[str, Artefacts]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WARPLENS_CACHE", str(place))
         patched.setattr(compiling, "MOST_PROCESSES", 1)
+        patched.setattr(child, "subprocess", warm_python.WarmSubprocess(warm_python.TRITON))
         return dict(zip(CLEAN, compile_many(requests), strict=False))
 
 
 @pytest.fixture(autouse=True)
 def _use_the_cache(place: Path, compiled: dict[str, Artefacts], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPLENS_CACHE", str(place))
+    monkeypatch.setattr(child, "subprocess", warm_python.WarmSubprocess(warm_python.TRITON))
 
 
 @pytest.fixture(scope="module")
@@ -530,7 +533,7 @@ def test_cached_facts_need_no_other_process(monkeypatch: pytest.MonkeyPatch) -> 
     kernel = faulty_kernel(PRODUCT)
     signature = kernel.signature(f"{HALVES}, i32:16, i32:16, 64, 64, 64")
     compile_all(kernel, [CompileJob(signature, TARGETS["sm90"])])[0]
-    monkeypatch.setattr("subprocess.run", lambda *_, **__: pytest.fail("what is cached needs no process"))
+    monkeypatch.setattr(child.subprocess, "run", lambda *_, **__: pytest.fail("what is cached needs no process"))
     artefacts = compile_all(load_kernel(f"{kernel.file}::{kernel.name}"), [CompileJob(signature, TARGETS["sm90"])])[0]
     assert extract(artefacts).is_compiled
     assert artefacts.is_cached

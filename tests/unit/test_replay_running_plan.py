@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import warm_python
 import warplens
 from replay_plans import add, choice, plan, saved, storage, tensor, unit, value
 from support import HANG_SECONDS
@@ -23,7 +24,7 @@ from warplens.errors import FormatError, UsageError, WarplensError
 from warplens.replay import plan_file, result_file
 from warplens.replay.plan_file import Fill, KernelSource, Rest, SourceKernel, TracedGpu, Unit
 from warplens.replay.result_file import ReplayResult, UnitResult
-from warplens.replay.running import supervisor
+from warplens.replay.running import process, supervisor
 from warplens.replay.running.journal import partial_path
 from warplens.replay.running.options import Progress, RunOptions
 from warplens.replay.running.supervisor import run_plan
@@ -95,10 +96,11 @@ def grow_(x):
 
 @pytest.fixture(autouse=True)
 def _ops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module with ops that die, fail, sleep and count."""
+    """A module with ops that die, fail, sleep and count, for workers that start with PyTorch."""
     (tmp_path / "replaytest_ops.py").write_text(OPS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("REPLAY_TEST_LOG", str(tmp_path / "log"))
+    monkeypatch.setattr(process, "subprocess", warm_python.WarmSubprocess(warm_python.TORCH))
 
 
 def own(name: str, ns: int = 1000, written: bool = False, dtype: str = "float32", identity: str = "") -> Unit:
@@ -261,14 +263,14 @@ def stopped(folder: Path, number: int) -> int:
     (folder / "driver.py").write_text(DRIVER)
     home = str(Path(warplens.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), home]), "TMPDIR": str(folder)}
-    process = subprocess.Popen([sys.executable, str(folder / "driver.py"), str(folder)], env=environment)
+    driver = subprocess.Popen([sys.executable, str(folder / "driver.py"), str(folder)], env=environment)
     try:
         wait_for((folder / "worker").exists)
-        process.send_signal(number)
-        return process.wait(HANG_SECONDS)
+        driver.send_signal(number)
+        return driver.wait(HANG_SECONDS)
     finally:
-        process.kill()
-        process.wait()
+        driver.kill()
+        driver.wait()
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -278,9 +280,9 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def is_gone(process: int) -> bool:
+def is_gone(pid: int) -> bool:
     try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
 
@@ -392,7 +394,8 @@ def test_a_plan_without_a_gpu_says_how_to_do_without(tmp_path: Path, monkeypatch
     assert not (tmp_path / "result.json").exists()
 
 
-def test_without_pytorch_the_hint_installs_it(tmp_path: Path) -> None:
+def test_without_pytorch_the_hint_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "subprocess", subprocess)
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
     with pytest.raises(WarplensError, match="replay needs PyTorch") as caught:
         run(tmp_path, add())
@@ -452,7 +455,7 @@ def test_source_in_a_plan_does_not_run_unless_allowed(tmp_path: Path) -> None:
 def test_the_process_that_supervises_never_loads_pytorch() -> None:
     code = "import sys; from warplens.replay.running import supervisor, text; print('torch' in sys.modules)"
     home = str(Path(warplens.__file__).parents[1])
-    process = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": home}, capture_output=True, text=True, check=True
     )
-    assert process.stdout.strip() == "False"
+    assert done.stdout.strip() == "False"
