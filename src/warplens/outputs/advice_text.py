@@ -63,7 +63,8 @@ def _ending(findings: Sequence[Finding], scope: AdviceScope, width: int) -> list
     if not findings:
         limit = f"no gain of {scope.min_gain_percent:g} % of the time or more"
         recorded = " in what this trace records" if scope.notes else ""
-        return [(line, "none") for line in wrap(f"no findings: {limit}{recorded}", max(20, width))]
+        base = [(line, "dim") for line in wrap(_shares(scope), max(20, width))]
+        return [*base, *((line, "none") for line in wrap(f"no findings: {limit}{recorded}", max(20, width)))]
     text = f"{_shares(scope)}warplens explain CODE shows how a gain is estimated."
     if any(finding.bound for finding in findings):
         text = f"≤: upper bound: the gain if the cause were removed entirely. {text}"
