@@ -30,7 +30,8 @@ def made(target: Path, **facts: Any) -> Path:
     """A bundle around a real trace."""
     staging = Staging(target)
     shutil.copy(SAMPLE, staging.path("trace.json.gz"))
-    staging.write_json("environment.json", {"packages": {"torch": "2.13.0"}})
+    clocks = {"start": [{"index": "0", "driver_version": "580.95"}, {"index": "1", "driver_version": "580.95"}]}
+    staging.write_json("environment.json", {"packages": {"torch": "2.13.0"}, "clocks": clocks})
     return staging.finish({**FACTS, **facts})
 
 
@@ -44,7 +45,7 @@ def test_a_bundle_opens_like_the_trace_in_it(tmp_path: Path, name: str) -> None:
     bundle = warplens.open(made(tmp_path / name), cache=False)
     plain = warplens.open(SAMPLE, cache=False)
     assert bundle.table("kernels").frame.equals(plain.table("kernels").frame)
-    assert bundle.meta.facts["torch"] == "2.13.0"
+    assert (bundle.meta.facts["torch"], bundle.meta.facts["driver"]) == ("2.13.0", "580.95")
     assert bundle.meta.facts["program"] == "profile train.py"
 
 

@@ -15,7 +15,8 @@ from warplens.profiles.describing import device_names
 from warplens.profiles.trace import Profile
 from warplens.units import listed
 
-PACKAGES: Final = ("torch", "triton", "jax", "transformers")
+RECORDED: Final = ("torch", "triton", "jax", "transformers", "driver")
+"""Facts of a capture bundle."""
 RELEASES: Final = {
     # fact of the trace: what it is called, and how its number is made of major and minor
     "cuda_runtime_version": ("CUDA", 1000, 10),
@@ -47,7 +48,7 @@ def _gpus(trace: Trace) -> str:
 
 
 def _versions(a: Mapping[str, str], b: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    versions = {name: (a.get(name, ""), b.get(name, "")) for name in PACKAGES}
+    versions = {name: (a.get(name, ""), b.get(name, "")) for name in RECORDED}
     for fact, (name, major, minor) in RELEASES.items():
         versions[name] = (_release(a.get(fact, ""), major, minor), _release(b.get(fact, ""), major, minor))
     return versions

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -98,6 +98,7 @@ class Bundle:
             environment = msgspec.json.decode(self.files.get(ENVIRONMENT, b"{}"))
             packages = environment.get("packages", {})
             facts |= {name: str(packages[name]) for name in SHOWN_PACKAGES if name in packages}
+            facts["driver"] = ", ".join(dict.fromkeys(_drivers(environment)))
         except (msgspec.DecodeError, AttributeError):
             pass  # the damaged file is named in the notes
         return {name: text for name, text in facts.items() if text}
@@ -105,6 +106,15 @@ class Bundle:
     def _differs(self, name: str, facts: dict[str, object]) -> bool:
         content = self.files.get(name)
         return content is None or hashlib.sha256(content).hexdigest() != facts.get("sha256")
+
+
+def _drivers(environment: Mapping[str, Any]) -> list[str]:
+    """The driver's version on each GPU, as the driver's tool reported it when the recording began."""
+    return [
+        str(gpu["driver_version"])
+        for gpu in environment.get("clocks", {}).get("start", [])
+        if gpu.get("driver_version")
+    ]
 
 
 def find(path: Path) -> Bundle | None:
