@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from subprocess import CompletedProcess
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 Opened = Callable[..., "warplens.Profile"]
 """What the fixture `opened` gives: events made by hand → an opened profile."""
+RunInside = Callable[..., CompletedProcess[str]]
+"""What the fixture `run_inside` gives: the words of a command → its status, output and errors."""
 HANG_SECONDS = 900
 """After this a process is taken for hanging. No bar: it is ten times and more what the slowest machine needs."""
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,7 +13,7 @@ import pytest
 
 from damage import text_of, work
 from mutations import zip_of
-from support import HANG_SECONDS, ROOT
+from support import HANG_SECONDS, ROOT, RunInside
 from warplens.cli import main
 from warplens.profiles.trace import TABLE_NAMES
 
@@ -55,11 +55,13 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("content, reason", BAD_FILES.values(), ids=BAD_FILES)
-def test_a_bad_file_gives_one_line_and_leaves_no_output_behind(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_a_bad_file_gives_one_line_and_leaves_no_output_behind(
+    run_inside: RunInside, tmp_path: Path, content: bytes, reason: str
+) -> None:
     trace = tmp_path / "trace.json"
     trace.write_bytes(content)
     outputs = [f"{tmp_path}/out/", f"{tmp_path}/deep/er/report.xlsx", f"{tmp_path}/report.json"]
-    finished = run("report", trace, *(part for path in outputs for part in ("-o", path)))
+    finished = run_inside("report", trace, *(part for path in outputs for part in ("-o", path)))
     assert_one_error_line(finished, 1, str(trace), reason)
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
 
@@ -67,23 +69,25 @@ def test_a_bad_file_gives_one_line_and_leaves_no_output_behind(tmp_path: Path, c
 @pytest.mark.parametrize(
     "verb", [("show", "kernels"), ("tree",), ("sql", "select 1"), ("report", "--json")], ids=lambda verb: verb[0]
 )
-def test_every_verb_refuses_a_bad_file_alike(tmp_path: Path, verb: tuple[str, ...]) -> None:
+def test_every_verb_refuses_a_bad_file_alike(run_inside: RunInside, tmp_path: Path, verb: tuple[str, ...]) -> None:
     trace = tmp_path / "trace.json"
     trace.write_bytes(SOUND[:40])
-    assert_one_error_line(run(verb[0], trace, *verb[1:]), 1, str(trace), "damaged before the first complete event")
+    assert_one_error_line(
+        run_inside(verb[0], trace, *verb[1:]), 1, str(trace), "damaged before the first complete event"
+    )
 
 
-def test_an_output_that_was_there_survives_a_bad_file(tmp_path: Path) -> None:
+def test_an_output_that_was_there_survives_a_bad_file(run_inside: RunInside, tmp_path: Path) -> None:
     trace, before = tmp_path / "trace.json", tmp_path / "report.md"
     trace.write_bytes(b"[")
     before.write_text("last week's report")
-    assert_one_error_line(run("report", trace, "-o", before, "--force"), 1, "no trace events in the file")
+    assert_one_error_line(run_inside("report", trace, "-o", before, "--force"), 1, "no trace events in the file")
     assert before.read_text() == "last week's report"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.md", "trace.json"]
 
 
-def test_a_directory_is_refused(tmp_path: Path) -> None:
-    assert_one_error_line(run("report", tmp_path), 1, str(tmp_path), "is a directory")
+def test_a_directory_is_refused(run_inside: RunInside, tmp_path: Path) -> None:
+    assert_one_error_line(run_inside("report", tmp_path), 1, str(tmp_path), "is a directory")
 
 
 @pytest.mark.parametrize("name", ["missing.json", "mis\nsing\x1b[31m.json", "a" * 5000], ids=["plain", "odd", "long"])
@@ -114,10 +118,12 @@ def test_a_file_without_permission_is_refused(tmp_path: Path) -> None:
     ],
     ids=lambda arguments: " ".join(arguments),
 )
-def test_a_request_that_makes_no_sense_is_a_usage_error(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_request_that_makes_no_sense_is_a_usage_error(
+    run_inside: RunInside, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     trace = tmp_path / "trace.json"
     trace.write_bytes(SOUND)
-    assert_one_error_line(run(arguments[0], trace, *arguments[1:]), 2)
+    assert_one_error_line(run_inside(arguments[0], trace, *arguments[1:]), 2)
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json"]
 
 

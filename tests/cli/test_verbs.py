@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 import warplens
-from support import HANG_SECONDS, ROOT, SAMPLES, frame, kernel, launch, op, write_trace
+from support import HANG_SECONDS, ROOT, SAMPLES, RunInside, frame, kernel, launch, op, write_trace
 from warplens.advice import RULES
 from warplens.categories import category_names
 from warplens.cli import main
@@ -33,7 +33,6 @@ from warplens.profiles.trace import TABLE_NAMES
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
 LARGE = next(path for path in SAMPLES if path.name == "bloom_prefill.json.gz")
 ESCAPE = "\x1b"
-Run = Callable[..., subprocess.CompletedProcess[str]]
 Printed = Callable[..., str]
 Rows = Callable[..., list[dict[str, Any]]]
 
@@ -54,26 +53,7 @@ def output(*args: str | Path) -> str:
 
 
 @pytest.fixture
-def run_inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """The same without a process of its own, for what only differs in its options: half a second saved each."""
-    monkeypatch.chdir(ROOT)
-
-    def finished(*args: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-        for name, value in {"COLUMNS": "100", **environment}.items():
-            monkeypatch.setenv(name, value)
-        words = [str(arg) for arg in args]
-        try:
-            code = main(words)
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        captured = capsys.readouterr()
-        return subprocess.CompletedProcess(words, code, captured.out, captured.err)
-
-    return finished
-
-
-@pytest.fixture
-def printed(run_inside: Run) -> Printed:
+def printed(run_inside: RunInside) -> Printed:
     def print_inside(*args: str | Path) -> str:
         finished = run_inside(*args)
         assert (finished.returncode, finished.stderr) == (0, "")
@@ -123,7 +103,7 @@ def test_the_summary_fits_one_screen(printed: Printed, sample: Path) -> None:
     assert ("CPU only" in verdict) or any(line.startswith("GPU time by kernel category") for line in lines)
 
 
-def test_the_summary_fits_a_narrow_terminal_too(run_inside: Run, small: Path) -> None:
+def test_the_summary_fits_a_narrow_terminal_too(run_inside: RunInside, small: Path) -> None:
     lines = run_inside("report", small, COLUMNS="80").stdout.splitlines()
     assert max(map(len, lines)) <= 80
 
@@ -139,14 +119,14 @@ def test_report_writes_what_the_paths_ask_for_and_says_so(printed: Printed, smal
     assert str(tmp_path / "tables") in said
 
 
-def test_a_quiet_report_prints_nothing_on_stdout(run_inside: Run, small: Path, tmp_path: Path) -> None:
+def test_a_quiet_report_prints_nothing_on_stdout(run_inside: RunInside, small: Path, tmp_path: Path) -> None:
     finished = run_inside("report", small, "-q", "-o", f"{tmp_path}/p/", "--tables", "parquet")
     assert (finished.returncode, finished.stdout) == (0, "")
     assert finished.stderr.strip() == f"wrote {tmp_path}/p/ ({len(TABLE_NAMES)} files)"
     assert pl.read_parquet(tmp_path / "p" / "kernels.parquet")["total_us"].to_list() == [60.0, 30.0, 10.0]
 
 
-def test_nothing_is_overwritten_without_force(run_inside: Run, small: Path, tmp_path: Path) -> None:
+def test_nothing_is_overwritten_without_force(run_inside: RunInside, small: Path, tmp_path: Path) -> None:
     target = tmp_path / "r.md"
     target.write_text("mine")
     refused = run_inside("report", small, "-o", target)
@@ -180,7 +160,7 @@ def test_json_equals_the_csv_rows(rows: Rows, printed: Printed, tmp_path: Path, 
                 )
 
 
-def test_show_prints_what_a_report_writes(printed: Printed, run_inside: Run, small: Path, tmp_path: Path) -> None:
+def test_show_prints_what_a_report_writes(printed: Printed, run_inside: RunInside, small: Path, tmp_path: Path) -> None:
     run_inside("report", small, "-q", "-o", f"{tmp_path}/t/")
     for table in ("kernels", "ops", "quality"):
         assert printed("show", small, table, "--csv") == (tmp_path / "t" / f"{table}.csv").read_text()
@@ -215,7 +195,7 @@ def test_thresholds_and_rules_are_options(rows: Rows, small: Path, tmp_path: Pat
     assert [row["kernel_category"] for row in found] == ["GEMM", "Mine"]
 
 
-def test_no_cache_leaves_no_cache(run_inside: Run, small: Path, tmp_path: Path) -> None:
+def test_no_cache_leaves_no_cache(run_inside: RunInside, small: Path, tmp_path: Path) -> None:
     assert run_inside("show", small, "timeline", "--no-cache", WARPLENS_CACHE=str(tmp_path / "cache")).returncode == 0
     assert not (tmp_path / "cache").exists()
     run_inside("show", small, "timeline", WARPLENS_CACHE=str(tmp_path / "cache"))
@@ -279,7 +259,7 @@ def test_tree_rows_know_their_parents(rows: Rows, small: Path) -> None:
         assert parent["gpu_us"] >= row["gpu_us"]
 
 
-def test_tree_writes_flame_graphs_and_says_so_on_stderr(run_inside: Run, small: Path, tmp_path: Path) -> None:
+def test_tree_writes_flame_graphs_and_says_so_on_stderr(run_inside: RunInside, small: Path, tmp_path: Path) -> None:
     written = run_inside("tree", small, "-o", tmp_path / "x.speedscope.json")
     assert (written.stdout, written.stderr) == ("", f"wrote {tmp_path / 'x.speedscope.json'}\n")
     assert json.loads((tmp_path / "x.speedscope.json").read_text())["profiles"][0]["endValue"] == 100_000
@@ -288,7 +268,9 @@ def test_tree_writes_flame_graphs_and_says_so_on_stderr(run_inside: Run, small: 
 
 
 @pytest.mark.parametrize("words", [("--top", "0"), ("--top", "-3"), ("--json", "--csv")])
-def test_options_that_make_no_sense_are_usage_errors(run_inside: Run, small: Path, words: tuple[str, ...]) -> None:
+def test_options_that_make_no_sense_are_usage_errors(
+    run_inside: RunInside, small: Path, words: tuple[str, ...]
+) -> None:
     assert run_inside("show", small, "kernels", *words).returncode == 2
 
 
@@ -464,7 +446,7 @@ IN_A_PROCESS = ("no such file", "no such table", "no such verb")
 
 @pytest.mark.parametrize("what", FAILURES)
 def test_expected_failures_say_one_line_on_stderr_and_set_the_exit_code(
-    run_inside: Run, small: Path, tmp_path: Path, what: str
+    run_inside: RunInside, small: Path, tmp_path: Path, what: str
 ) -> None:
     code, arguments, message = FAILURES[what]
     bad = tmp_path / "bad.json"
