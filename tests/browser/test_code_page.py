@@ -198,7 +198,7 @@ def test_a_text_is_searched(long_file: Path, show: Show) -> None:
     page = show(long_file, "stages=sass")
     page.page.keyboard.press("/")
     page.page.keyboard.type("ldg.e")
-    found = page.page.locator('[aria-label="SASS"] .found')
+    found = page.page.locator('[aria-label="SASS"] .find-status')
     assert found.inner_text() == "1 of 2"
     page.page.keyboard.press("Enter")
     assert found.inner_text() == "2 of 2"
@@ -240,7 +240,7 @@ def test_another_compilation_is_chosen_and_compared(page_file: Path, show: Show)
     page.page.get_by_role("button", name="Compare all").click()
     assert "32 bits" in page.page.locator("#all").inner_text()
     page.page.get_by_role("button", name="scale_kernel on sm90").click()
-    assert page.js("() => warplens.place") == 0
+    assert page.js("() => warplens.checkNumber") == 0
 
 
 @pytest.mark.parametrize("dark", [False, True])
