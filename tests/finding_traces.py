@@ -9,6 +9,7 @@ from typing import Any
 
 import warplens
 from support import annotation, frame, kernel, launch, op
+from warplens.advice import NEEDED_TABLES, find
 from warplens.model.finding import Finding
 
 Event = dict[str, Any]
@@ -46,11 +47,17 @@ H200: Event = {
 }
 
 
+def rule_findings(profile: warplens.Profile) -> list[Finding]:
+    """What the rules find in the tables, with gains as the tables have them: before the step is simulated."""
+    tables = {name: profile.table(name) for name in NEEDED_TABLES}
+    return find(tables, profile.min_gain_percent, profile.trace.meta.format)
+
+
 def by_code(profile: warplens.Profile) -> dict[str, Finding]:
-    """The findings by code, of a trace that has each at most once."""
-    found = profile.findings()
-    assert len({finding.code for finding in found}) == len(found)
-    return {finding.code: finding for finding in found}
+    """The same by code, of a trace that has each at most once."""
+    findings = rule_findings(profile)
+    assert len({finding.code for finding in findings}) == len(findings)
+    return {finding.code: finding for finding in findings}
 
 
 def rows_gain_ms(finding: Finding) -> float:

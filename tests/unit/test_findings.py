@@ -28,6 +28,7 @@ from finding_traces import (
     geometry,
     inputs,
     product,
+    rule_findings,
     waits,
 )
 from support import Opened, frame, kernel, op
@@ -110,7 +111,7 @@ def test_findings_come_with_the_largest_gain_first_and_their_evidence_in_the_sam
 
 def test_no_finding_wins_more_than_the_time_of_its_own_rows(opened: Opened) -> None:
     total_ms = sum(call["dur"] for call in everything() if call["cat"] == "kernel") / 1e3
-    for finding in opened(everything(), H200).findings():
+    for finding in rule_findings(opened(everything(), H200)):
         assert finding.rows
         assert 0 < finding.gain_ms <= sum(row.time_ms for row in finding.rows) + 1e-9, finding
         assert finding.gain_percent == pytest.approx(100 * finding.gain_ms / total_ms)

@@ -13,6 +13,7 @@ import warplens
 from support import ROOT
 from warplens.analyses import TRACE_TABLES, Workspace
 from warplens.analyses.diff import DIFF_TABLES, pair
+from warplens.analyses.graph.tables import GRAPH_TABLES
 from warplens.analyses.page.event_tables import EVENT_TABLES
 from warplens.analyses.paths import FORMAT_TABLES, PATH_TABLES, PathWorkspace
 from warplens.analyses.units.replayed import REPLAY_TABLES
@@ -77,4 +78,5 @@ def test_an_entry_that_does_not_always_exist_says_what_it_needs() -> None:
 
 
 def test_tables_made_on_demand_are_not_part_of_a_report() -> None:
-    assert [name for name, entry in TRACE_TABLES.items() if not entry.in_report] == [*UNIT_TABLES, *EVENT_TABLES]
+    on_demand = [*UNIT_TABLES, *EVENT_TABLES, *GRAPH_TABLES]
+    assert [name for name, entry in TRACE_TABLES.items() if not entry.in_report] == on_demand

@@ -14,6 +14,7 @@ from warplens.advice.rows import CategoryRow, OpRow, PhaseRow, QualityRow, RowT,
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.wording import words
 from warplens.analyses.missing_data import TORCH
+from warplens.model.edits import Edit
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.model.table import Table
@@ -102,24 +103,34 @@ class TraceFigures:
         place: str,
         evidence: str,
         gain_ms: float = 0.0,
+        gpu_gain_ms: float | None = None,
         bound: bool = False,
         advice: str = "",
         rows: Iterable[Evidence] = (),
         targets: tuple[Target, ...] | None = None,
+        edits: Iterable[Edit] = (),
     ) -> Finding:
-        """A finding with its share of the time; by default it points at what its first row points at."""
+        """A finding with its share of the time; by default it points at what its first row points at.
+
+        The gain is what tables alone say; where the step can be simulated with the `edits`, that replaces it. By
+        default all of it is GPU time.
+        """
         listed = tuple(rows)
         return Finding(
             code=code,
             title=title,
             gain_ms=gain_ms,
             gain_percent=self.share_of_time(gain_ms),
+            gain_low_ms=0.0 if bound else gain_ms,
+            gain_high_ms=gain_ms,
+            gpu_gain_ms=gain_ms if gpu_gain_ms is None else gpu_gain_ms,
             bound=bound,
             place=place,
             evidence=evidence,
             advice=advice or self.advice(code),
             rows=listed,
             targets=targets if targets is not None else listed[0].targets if listed else (),
+            edits=tuple(edits),
         )
 
     def advice(self, topic: str, **figures: str) -> str:

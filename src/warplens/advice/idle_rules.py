@@ -14,6 +14,7 @@ from warplens.advice.rows import ShortKernelRow
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LONG_GAP_US, THRESHOLDS
 from warplens.analyses.time.gaps import SHORT_GAPS, UNKNOWN
 from warplens.analyses.work.places import place_text
+from warplens.model.edits import CaptureGraph, Edit, RemoveHostTime, RemoveWaits
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.model.targets import RangeTarget, RowsTarget, Target
@@ -89,6 +90,7 @@ def _gap_finding(
         code,
         title=title,
         gain_ms=gain_ms,
+        gpu_gain_ms=0.0,
         # What a synchronisation costs does not end with its gap: later launches start with an empty queue.
         bound=code != "WL301",
         place=next((row.place for row in rows if row.place and not row.place.startswith("(")), ""),
@@ -96,7 +98,18 @@ def _gap_finding(
         advice=figures.advice(topic or code),
         rows=rows,
         targets=_gap_targets(gaps),
+        edits=_edits(code, gaps),
     )
+
+
+def _edits(code: str, gaps: pl.DataFrame) -> tuple[Edit, ...]:
+    """What ends these gaps: the launches as a graph, no waits of the host, or a host that is not busy meanwhile."""
+    if code == "WL109":
+        return ()
+    if code in ("WL101", "WL301"):
+        return (CaptureGraph(),) if code == "WL101" else (RemoveWaits(),)
+    start_ns, length_ns = (1e6 * gaps["start_ms"]).round(), (1e3 * gaps["gap_us"]).round()
+    return (RemoveHostTime(tuple(zip(start_ns.cast(int), (start_ns + length_ns).cast(int), strict=True))),)
 
 
 def _counted(gaps: pl.DataFrame) -> str:
@@ -139,12 +152,14 @@ def short_kernels(figures: TraceFigures) -> Iterator[Finding]:
         "WL104",
         title=f"{_host_bound(figures)}{share:.0f} % of GPU events are short, and {waits}",
         gain_ms=gain_ms,
+        gpu_gain_ms=0.0,
         bound=True,
         place=str(frame["op"][0]),
         evidence=f"{format_count(count)} of {format_count(of)} GPU events; "
         f"{launch_rate(figures)}{slowed_by_stacks(figures)}",
         advice=figures.advice("WL104" if figures.has_launches else f"WL109 {SHORT_GAPS}"),
         rows=(kernel_evidence(figures, row) for row in records(frame.head(5), ShortKernelRow)),
+        edits=(CaptureGraph(),),
     )
 
 

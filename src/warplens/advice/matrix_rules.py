@@ -14,6 +14,7 @@ from warplens.advice.rows import OpRow
 from warplens.advice.thresholds import ALIGNMENT, GOOD_MULTIPLE, THRESHOLDS
 from warplens.analyses.work.attention import MATRIX_FAMILIES
 from warplens.costs.tensors import ITEM_BYTES
+from warplens.model.edits import FuseWork, WorkOfRows
 from warplens.model.finding import Evidence, Finding
 from warplens.units import listed, plural
 
@@ -79,7 +80,8 @@ def misaligned(figures: TraceFigures) -> Iterator[Finding]:
 
 def _misaligned(figures: TraceFigures, sizes: list[int], ops: list[OpRow]) -> Finding:
     first = ops[0]
-    rows = [op_evidence(figures, op, op.total_us - op.count * _padded_us(op)) for op in ops]
+    gains_us = [op.total_us - op.count * _padded_us(op) for op in ops]
+    rows = [op_evidence(figures, op, gain_us) for op, gain_us in zip(ops, gains_us, strict=True)]
     counted = plural(len(ops), "GEMM" if first.family == "gemm" else "convolution")
     unaligned = f"unaligned {'size' if len(sizes) == 1 else 'sizes'} {', '.join(map(str, sizes))}"
     return figures.finding(
@@ -90,6 +92,7 @@ def _misaligned(figures: TraceFigures, sizes: list[int], ops: list[OpRow]) -> Fi
         evidence=f"{figures.total_ms(ops):.2f} ms at {_rates(ops)} can be reached: {first.kernel_short}",
         advice=figures.advice("WL201", paddings=_paddings(sizes, ALIGNMENT[first.dtype]), dtype=first.dtype),
         rows=rows,
+        edits=(op.saving(gain_us) for op, gain_us in zip(ops, gains_us, strict=True)),
     )
 
 
@@ -131,7 +134,7 @@ def _rates(ops: list[OpRow]) -> str:
 def plain_fp32(figures: TraceFigures) -> Iterator[Finding]:
     """fp32 products on the vector units of a GPU whose matrix units do TF32."""
     rate = figures.reachable_tflops("tf32")
-    rows = []
+    rows, edits = [], []
     for op in figures.ops:
         if op.family not in MATRIX_FAMILIES or op.unit not in ("vector fp32", "matrix fp32"):
             continue
@@ -139,6 +142,7 @@ def plain_fp32(figures: TraceFigures) -> Iterator[Finding]:
         gain_us = op.total_us - op.count * least_us
         if gain_us > 0:
             rows.append(op_evidence(figures, op, gain_us))
+            edits.append(op.saving(gain_us))
     if not rows:
         return
     time_ms = sum(row.time_ms for row in rows)
@@ -149,6 +153,7 @@ def plain_fp32(figures: TraceFigures) -> Iterator[Finding]:
         place=rows[0].place,
         evidence=f"{time_ms:.2f} ms; TF32 would reach about {rate:.0f} TFLOP/s here",
         rows=rows[:8],
+        edits=edits,
     )
 
 
@@ -172,6 +177,7 @@ def legacy_kernels(figures: TraceFigures) -> Iterator[Finding]:
         place=ops[0].place,
         evidence=f"{len(ops)} products or convolutions, {figures.total_ms(ops):.2f} ms, e.g. {ops[0].kernel_short}",
         rows=rows[:8],
+        edits=(op.saving(op.total_us - op.count * reachable_us(op)) for op in ops),
     )
 
 
@@ -195,6 +201,11 @@ class UnfusedAttention(NamedTuple):
     @property
     def place(self) -> str:
         return max(self.ops, key=lambda op: op.scores_us).place
+
+    @property
+    def work(self) -> WorkOfRows:
+        """The GPU events of the ops most of whose time is on scores."""
+        return WorkOfRows(OpRow.table, tuple(op.row for op in self.ops if op.is_on_scores))
 
 
 def unfused_attention(figures: TraceFigures) -> Iterator[Finding]:
@@ -244,6 +255,7 @@ def _unfused(figures: TraceFigures, place: str, parts: list[UnfusedAttention]) -
         place=place,
         evidence=f"{time_ms:.2f} ms over {products} products and {others} ops on {sizes}",
         rows=(_score_evidence(figures, op, saved) for op, saved in largest[:8]),
+        edits=(FuseWork(part.work, 1 - part.saved) for part in parts),
     )
 
 
@@ -273,4 +285,5 @@ def mask_tensor(figures: TraceFigures) -> Iterator[Finding]:
         place=square[0].place,
         evidence=f"{figures.total_ms(square):.2f} ms in attention on {scores} with a mask",
         rows=rows[:8],
+        edits=(op.saving(op.total_us / 2) for op in square),
     )

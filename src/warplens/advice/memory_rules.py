@@ -12,6 +12,7 @@ from warplens.advice.figures import TraceFigures
 from warplens.advice.rows import ChainRow, KernelRow, OpRow
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.missing_data import NO_STACKS
+from warplens.model.edits import FuseWork, ReplaceWork, ScaleWork
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.units import plural
@@ -25,6 +26,10 @@ MEMORY_FAMILIES: Final = (
 OPTIMIZER_OPS: Final = "addcdiv_|addcmul_"
 """Ops that only optimizers call: their chains are WL208's."""
 
+FUSED_SHARE: Final = 1 / 3
+"""A fused optimizer reads and writes each state once; unfused ones make about three times as many passes."""
+FUSED_LAUNCHES: Final = 6
+"""Its launches: one for some hundred parameters each."""
 UNSTACKED: Final = {*NO_STACKS, "callers_only"}
 """Notes that mean that no Python stacks were recorded, or not while the program ran."""
 
@@ -58,6 +63,7 @@ def _chains_finding(figures: TraceFigures, chains: list[ChainRow], place: str) -
         place=place,
         evidence=f"{time_ms:.2f} ms in {plural(len(chains), 'chain')}, e.g. {chains[0].ops}",
         rows=rows[:6],
+        edits=(FuseWork(chain.work, chain.saving(chain.saved_us).factor) for chain in chains),
     )
 
 
@@ -93,6 +99,7 @@ def cast_ping_pong(figures: TraceFigures) -> Iterator[Finding]:
         place=rows[0].place,
         evidence=f"{plural(len(both), 'kind')} of casts, {format_ways(both)}",
         rows=rows[:8],
+        edits=(ScaleWork(op.work, 1 - share, with_host=True) for op in both),
     )
 
 
@@ -119,11 +126,10 @@ def layout_changes(figures: TraceFigures) -> Iterator[Finding]:
     rows = [kernel_evidence(figures, kernel, is_gain=True) for kernel in kernels]
     # Batch norms are slow along NCHW for the same reason, and run about twice as far from the limit in NHWC.
     reach = THRESHOLDS.reachable_norm
-    rows += [
-        op_evidence(figures, op, op.total_us - op.count * op.limit_us / reach)
-        for op in figures.ops
-        if is_batch_norm(op) and _is_slow(op)
+    norms = [
+        (op, op.total_us - op.count * op.limit_us / reach) for op in figures.ops if is_batch_norm(op) and _is_slow(op)
     ]
+    rows += [op_evidence(figures, op, gain_us) for op, gain_us in norms]
     convolutions = (op.place for op in figures.ops if op.family == "convolution")
     launches = sum(kernel.count for kernel in kernels)
     yield figures.finding(
@@ -133,13 +139,17 @@ def layout_changes(figures: TraceFigures) -> Iterator[Finding]:
         place=next(convolutions, kernels[0].op),
         evidence=f"{transposing_ms:.2f} ms in {plural(launches, 'layout kernel')}, e.g. {kernels[0].kernel_short}",
         rows=rows[:8],
+        edits=[
+            *(ScaleWork(kernel.work, 0.0) for kernel in kernels),
+            *(op.saving(gain_us) for op, gain_us in norms),
+        ],
     )
 
 
 def slowed_by_stacks(figures: TraceFigures) -> str:
     """Recording Python stacks slows the host, two- to threefold where every op has many frames."""
     recorded = not UNSTACKED & figures.note_codes
-    return "; recorded with stacks, which slows the host: the gain without the profiler is smaller" if recorded else ""
+    return "; recorded with stacks, which slows the host" if recorded else ""
 
 
 def many_launch_optimizer(figures: TraceFigures) -> Iterator[Finding]:
@@ -151,8 +161,7 @@ def many_launch_optimizer(figures: TraceFigures) -> Iterator[Finding]:
     if per_step < THRESHOLDS.optimizer_launches or "_fused_" in optimizer.ops:
         return
     span_us = optimizer.span_us or 0.0
-    # A fused step reads and writes each state once; unfused ones make about three times as many passes.
-    gain_ms = figures.per_step_ms(max(0.0, span_us - optimizer.total_us / 3), optimizer)
+    gain_ms = figures.per_step_ms(max(0.0, span_us - FUSED_SHARE * optimizer.total_us), optimizer)
     busy_ms = figures.row_ms(optimizer)
     place = "Optimizer.step"
     row = Evidence(
@@ -167,12 +176,14 @@ def many_launch_optimizer(figures: TraceFigures) -> Iterator[Finding]:
         "WL208",
         title=f"the optimizer launches {per_step:,.0f} kernels{figures.per_step_text}",
         gain_ms=gain_ms,
+        gpu_gain_ms=busy_ms * (1 - FUSED_SHARE),
         bound=True,
         place=place,
         evidence=f"{figures.per_step_ms(span_us, optimizer):.2f} ms from its first to its last kernel, "
         f"{busy_ms:.2f} ms of them busy: {optimizer.ops}{slowed_by_stacks(figures)}",
         advice=figures.advice("WL208" if "_foreach_" in optimizer.ops else "WL208 loop"),
         rows=(row,),
+        edits=(ReplaceWork(optimizer.work, FUSED_SHARE, FUSED_LAUNCHES),),
     )
 
 
@@ -201,11 +212,8 @@ def _is_explained(figures: TraceFigures, op: OpRow) -> bool:
 
 def slow_memory(figures: TraceFigures) -> Iterator[Finding]:
     """Memory-bound ops far below the bandwidth."""
-    rows = [
-        op_evidence(figures, op, op.lost_us or 0.0)
-        for op in figures.ops
-        if _is_slow(op) and not _is_explained(figures, op)
-    ]
+    ops = [op for op in figures.ops if _is_slow(op) and not _is_explained(figures, op)]
+    rows = [op_evidence(figures, op, op.lost_us or 0.0) for op in ops]
     if not rows:
         return
     rows.sort(key=lambda row: -row.gain_ms)
@@ -217,4 +225,5 @@ def slow_memory(figures: TraceFigures) -> Iterator[Finding]:
         place=rows[0].place,
         evidence=f"{rows[0].what}: {rows[0].detail}",
         rows=rows[:8],
+        edits=(op.saving(op.lost_us or 0.0) for op in ops),
     )

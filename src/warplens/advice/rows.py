@@ -13,6 +13,7 @@ import msgspec
 import polars as pl
 
 from warplens.analyses.roofline.tables import params_of
+from warplens.model.edits import ScaleWork, WorkOfRows
 from warplens.model.targets import RowTarget
 
 ROW = "row"
@@ -27,6 +28,11 @@ class TableRow(msgspec.Struct, frozen=True):
     def target(self) -> RowTarget:
         return RowTarget(self.table, self.row)
 
+    @property
+    def work(self) -> WorkOfRows:
+        """The GPU events of this row."""
+        return WorkOfRows(self.table, (self.row,))
+
 
 class TimedRow(TableRow, frozen=True):
     """GPU time over the whole trace, and the part of it that belongs to steps."""
@@ -34,6 +40,10 @@ class TimedRow(TableRow, frozen=True):
     count: int
     total_us: float
     step_us: float
+
+    def saving(self, gain_us: float) -> ScaleWork:
+        """The edit that takes this much of the row's time away."""
+        return ScaleWork(self.work, 1 - gain_us / self.total_us if self.total_us else 1.0)
 
 
 class KernelRow(TimedRow, frozen=True):

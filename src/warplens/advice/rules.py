@@ -8,8 +8,11 @@ from typing import Final
 from warplens.advice import idle_rules, matrix_rules, memory_rules, run_rules
 from warplens.advice.explanations import EXPLANATIONS
 from warplens.advice.figures import Check, TraceFigures
+from warplens.advice.gains import with_step_gains
 from warplens.advice.thresholds import THRESHOLDS
+from warplens.analyses.graph.what_if import StepModel
 from warplens.analyses.missing_data import TORCH
+from warplens.model.edits import saves_host_time
 from warplens.model.finding import Finding, ranked
 from warplens.model.rule import RuleSet
 from warplens.model.table import Table
@@ -55,19 +58,26 @@ NEEDED_TABLES: Final = (
 
 
 def find(
-    tables: Mapping[str, Table], min_gain_percent: float = THRESHOLDS.min_gain_percent, format: str = TORCH
+    tables: Mapping[str, Table],
+    min_gain_percent: float = THRESHOLDS.min_gain_percent,
+    format: str = TORCH,
+    model: StepModel | None = None,
 ) -> list[Finding]:
     """The findings of every rule, largest gain first; none where no GPU worked, none below the least gain.
 
-    The profile's `format` decides which framework the advice is written for.
+    With a `model` of the step, gains are time of the step; one that saves GPU time but no step time is listed last. The
+    profile's `format` decides which framework the advice is written for.
     """
     figures = TraceFigures(tables, format)
     if not figures.has_gpu:
         return []
     findings = [finding for rule in RULES for finding in figures.findings_of(rule.check)]
-    kept = [
-        finding
-        for finding in findings
-        if finding.code in WITHOUT_GAIN or round(finding.gain_percent, 6) >= min_gain_percent
-    ]
-    return ranked(kept)
+    kept = [finding for finding in findings if finding.code in WITHOUT_GAIN or _gains(finding, min_gain_percent)]
+    small = [finding for finding in findings if finding not in kept and any(map(saves_host_time, finding.edits))]
+    # A few launches less can win more of the step than their kernels take.
+    grown = [finding for finding in with_step_gains(small, model) if _gains(finding, min_gain_percent)]
+    return ranked([*with_step_gains(kept, model), *grown])
+
+
+def _gains(finding: Finding, least_percent: float) -> bool:
+    return round(finding.gain_percent, 6) >= least_percent

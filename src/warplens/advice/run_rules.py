@@ -13,6 +13,7 @@ from warplens.advice.rows import CollectiveRow, KernelRow, LaunchRow, StepRow
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.analyses.work.comm import UNKNOWN
 from warplens.categories import OTHER
+from warplens.model.edits import Edit, RemoveWaits, ScaleWork
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.model.targets import RowTarget, StepTarget
@@ -100,6 +101,7 @@ def _exposed(
     title: str,
     place: str,
     rows: Sequence[Evidence],
+    edits: Sequence[Edit],
 ) -> Iterator[Finding]:
     percent = figures.percent(measure)
     if percent < limit_percent:
@@ -112,6 +114,7 @@ def _exposed(
         place=place,
         evidence=f"{figures.gain_ms(measure):.2f} of {figures.whole_ms:.2f} ms{figures.per_step_text}",
         rows=rows,
+        edits=edits,
     )
 
 
@@ -119,6 +122,7 @@ def exposed_communication(figures: TraceFigures) -> Iterator[Finding]:
     frame = figures.numbered("comm").sort("exposed_us", descending=True).head(8)
     collectives = records(frame, CollectiveRow)
     rows = [_collective_evidence(figures, collective) for collective in collectives]
+    edits = [row.saving(row.exposed_us) for row in figures.rows(CollectiveRow)]
     place = " of ".join(filter(None, (collectives[0].collective, rows[0].place))) if rows else ""
     yield from _exposed(
         figures,
@@ -128,6 +132,7 @@ def exposed_communication(figures: TraceFigures) -> Iterator[Finding]:
         title="exposed communication takes {percent:.1f} % of the time",
         place=place,
         rows=rows,
+        edits=edits,
     )
 
 
@@ -153,7 +158,8 @@ def exposed_copies(figures: TraceFigures) -> Iterator[Finding]:
     host = copies.filter(pl.col("kernel").str.contains(HOST_COPY))
     if 2 * float(host["total_us"].sum()) < float(copies["total_us"].sum()):
         return  # copies within the GPU: pinning memory does not help those
-    rows = [kernel_evidence(figures, copy) for copy in records(host.head(8), KernelRow)]
+    host_copies = records(host, KernelRow)
+    rows = [kernel_evidence(figures, copy) for copy in host_copies[:8]]
     yield from _exposed(
         figures,
         "exposed_memcpy",
@@ -162,13 +168,15 @@ def exposed_copies(figures: TraceFigures) -> Iterator[Finding]:
         title="exposed copies take {percent:.1f} % of the time",
         place=rows[0].place if rows else "",
         rows=rows,
+        edits=[RemoveWaits(only_copies=True), *(ScaleWork(copy.work, 0.0) for copy in host_copies)],
     )
 
 
 def pageable_copies(figures: TraceFigures) -> Iterator[Finding]:
     """Copies from or to pageable host memory: the driver copies them once more, and the call blocks."""
     link_tbps = figures.ceiling("host link").value * THRESHOLDS.reachable_of_measured
-    rows = []
+    rows: list[Evidence] = []
+    edits: list[Edit] = [RemoveWaits(only_copies=True)]
     for op in figures.ops:
         if op.family != "transfer" or op.param("memory") != "pageable":
             continue
@@ -185,6 +193,7 @@ def pageable_copies(figures: TraceFigures) -> Iterator[Finding]:
                 targets=(op.target,),
             )
             rows.append(row)
+            edits.append(op.saving(op.total_us - op.count * least_us))
     gain_ms = summed(rows)
     if figures.share_of_time(gain_ms) < THRESHOLDS.min_gain_percent:
         return
@@ -195,6 +204,7 @@ def pageable_copies(figures: TraceFigures) -> Iterator[Finding]:
         place=rows[0].place,
         evidence=f"{sum(row.time_ms for row in rows):.2f} ms: {rows[0].what}, {rows[0].detail}",
         rows=rows[:8],
+        edits=edits,
     )
 
 
@@ -202,7 +212,8 @@ def small_collectives(figures: TraceFigures) -> Iterator[Finding]:
     """Many collectives too small for the links' bandwidth, with exposed time to win."""
     limit = THRESHOLDS.small_message_kib * 1024
     frame = figures.numbered("comm").filter((pl.col("message_bytes") > 0) & (pl.col("message_bytes") < limit))
-    rows = [_collective_evidence(figures, collective) for collective in records(frame, CollectiveRow)]
+    collectives = records(frame, CollectiveRow)
+    rows = [_collective_evidence(figures, collective) for collective in collectives]
     per_step = sum(row.count for row in rows) / max(1, figures.steps)
     exposed_ms = summed(rows)
     if per_step < THRESHOLDS.small_messages_per_step or not exposed_ms:
@@ -215,6 +226,7 @@ def small_collectives(figures: TraceFigures) -> Iterator[Finding]:
         place=rows[0].what,
         evidence=f"{exposed_ms:.2f} ms of them exposed; {rows[0].what} at {rows[0].detail}",
         rows=rows[:8],
+        edits=(collective.saving(collective.exposed_us) for collective in collectives),
     )
 
 
@@ -253,6 +265,7 @@ def _unused(figures: TraceFigures, code: str, chosen: pl.Expr, *, title: str) ->
         place=rows[0].place,
         evidence=f"{rows[0].what}: {rows[0].detail}",
         rows=rows[:8],
+        edits=(launch.saving(launch.unused_us) for launch in launches),
     )
 
 
@@ -293,6 +306,7 @@ def recompute(figures: TraceFigures) -> Iterator[Finding]:
         place=place,
         evidence=f"{format_count(recomputed.count)} GPU events: {recomputed.ops}",
         rows=(row,),
+        edits=(ScaleWork(recomputed.work, 0.0, with_host=True),),
     )
 
 

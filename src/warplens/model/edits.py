@@ -5,7 +5,7 @@ GPU events are named by rows of a table, as the targets of findings are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,40 @@ class ScaleWork:
 
 
 @dataclass(frozen=True)
+class FuseWork:
+    """GPU events that are launched one after the other become one, which takes `factor` of their summed time.
+
+    The first of each run of them keeps its launch; the others go, with the host's time on the way to them.
+    """
+
+    work: WorkOfRows
+    factor: float
+
+
+@dataclass(frozen=True)
+class ReplaceWork:
+    """The GPU events of each step become this many launches, which take `factor` of their time together."""
+
+    work: WorkOfRows
+    factor: float
+    launches: int
+
+
+@dataclass(frozen=True)
+class RemoveWaits:
+    """Calls in which the host waits for the GPU return at once; or only those that wait for a copy of their own."""
+
+    only_copies: bool = False
+
+
+@dataclass(frozen=True)
+class RemoveHostTime:
+    """What the host does within some ranges of time, in ns since the start of the trace, takes no time any more."""
+
+    ranges_ns: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class ScaleHost:
     """All that the host does takes `factor` of its time."""
 
@@ -37,7 +71,23 @@ class CaptureGraph:
     """The launches of a step become one launch of a CUDA or HIP graph."""
 
 
-Edit = ScaleWork | ScaleHost | CaptureGraph
+Edit = ScaleWork | FuseWork | ReplaceWork | RemoveWaits | RemoveHostTime | ScaleHost | CaptureGraph
+
+
+def saves_host_time(edit: Edit) -> bool:
+    """Whether the host has less to do, so that the step can win more than GPU time."""
+    return not isinstance(edit, ScaleWork) or edit.with_host
+
+
+def with_saving(edit: Edit, share: float) -> Edit:
+    """The same edit, where it saves this share of the GPU time that it is expected to save.
+
+    >>> with_saving(ScaleWork(WorkOfRows("kernels", (3,)), 0.5), 0.8).factor
+    0.6
+    """
+    if isinstance(edit, (ScaleWork, FuseWork, ReplaceWork)):
+        return replace(edit, factor=min(1.0, max(0.0, 1 - share * (1 - edit.factor))))
+    return edit
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
+from typing import Final, Protocol
 
 import polars as pl
 
+from warplens.model.edits import Edit
 from warplens.model.table import Column, Table
 from warplens.model.targets import Target
 from warplens.units import format_ms
+
+LEAST_STEP_PERCENT: Final = 1.0
+"""A smaller part of a step is within the spread from one step to the next."""
+
+
+class HasGains(Protocol):
+    """A finding, or a row of the table `findings`."""
+
+    @property
+    def gain_ms(self) -> float: ...
+    @property
+    def gain_percent(self) -> float: ...
+    @property
+    def gpu_gain_ms(self) -> float: ...
+
+
+def is_only_gpu_time(finding: HasGains) -> bool:
+    """Whether the step hardly waits for the GPU time that a finding saves."""
+    return finding.gain_percent < LEAST_STEP_PERCENT and finding.gain_ms < finding.gpu_gain_ms / 2
 
 
 @dataclass(frozen=True)
@@ -33,6 +54,9 @@ class Evidence:
 class Finding:
     """`bound` is true where the gain is an upper bound: what would be won if the cause vanished.
 
+    `gain_ms` is time of the step without the profiler, found by simulating the step with the change (`edits`), between
+    `gain_low_ms` and `gain_high_ms`; `gpu_gain_ms` is the GPU time that the change saves, which shortens the step only
+    where the step waits for it. Without recorded launches nothing can be simulated, and the gain is time of the GPU.
     `rows` are the evidence, and `targets` the data that the finding as a whole is about, the most telling first.
     """
 
@@ -45,8 +69,17 @@ class Finding:
     evidence: str
     advice: str
     proof: str = ""
+    gain_low_ms: float = 0.0
+    gain_high_ms: float = 0.0
+    gpu_gain_ms: float = 0.0
     rows: tuple[Evidence, ...] = ()
     targets: tuple[Target, ...] = ()
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def saves_only_gpu_time(self) -> bool:
+        """Whether the step hardly waits for the GPU time that is saved: good for energy, and for a faster host."""
+        return is_only_gpu_time(self)
 
     def __repr__(self) -> str:
         """One line: the code, the title and the gain; the evidence would fill screens."""
@@ -58,12 +91,15 @@ COLUMNS = (
     Column("code", "stable code; `warplens explain CODE` describes it", "", pl.String),
     Column("title", "what was found", "", pl.String),
     Column("gain_ms", "estimated gain per step, or of the whole trace where no steps are marked", "ms", pl.Float64),
-    Column("gain_percent", "the same as a share of the GPU's total time", "%", pl.Float64),
+    Column("gain_percent", "the same as a share of the step", "%", pl.Float64),
     Column("bound", "the gain is an upper bound", "", pl.Boolean),
     Column("place", "where: op, kernel, file:line or module", "", pl.String),
     Column("evidence", "the figures behind it", "", pl.String),
     Column("advice", "what to do", "", pl.String),
     Column("proof", "measured result, where an experiment was run", "", pl.String),
+    Column("gain_low_ms", "the least that is expected to be won", "ms", pl.Float64),
+    Column("gain_high_ms", "the most that is expected to be won", "ms", pl.Float64),
+    Column("gpu_gain_ms", "GPU time saved per step, whether or not the step waits for it", "ms", pl.Float64),
 )
 EVIDENCE_COLUMNS = (
     Column("finding", "row of the finding in the table findings, from 1", "", pl.Int64),

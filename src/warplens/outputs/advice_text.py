@@ -19,12 +19,26 @@ INDENT = "       "
 MAX_ROWS = 4
 
 
+APART = "These save GPU time, not step time, while the host is the limit:"
+
+
 def gain_text(finding: Finding, *, per_step: bool) -> str:
-    """`≤ 1.2 ms per step (3.4 %)`; empty where there is no gain."""
+    """`≤ 1.2 ms per step (3.4 %), between 0.9 ms and 1.3 ms`; empty where there is no gain."""
+    of = " per step" if per_step else ""
+    if finding.saves_only_gpu_time:
+        return f"{format_ms(finding.gpu_gain_ms)} of GPU time{of}; {format_ms(finding.gain_ms)} of the step"
     if finding.gain_ms <= 0:
         return ""
     bound = "≤ " if finding.bound else ""
-    return f"{bound}{format_ms(finding.gain_ms)}{' per step' if per_step else ''} ({finding.gain_percent:.1f} %)"
+    return f"{bound}{format_ms(finding.gain_ms)}{of} ({finding.gain_percent:.1f} %){_interval(finding)}"
+
+
+def _interval(finding: Finding) -> str:
+    """Between what the gain is expected; nothing for a bound, and where that is not known or as good as one value."""
+    low, high = format_ms(finding.gain_low_ms), format_ms(finding.gain_high_ms)
+    if finding.bound or not finding.edits or low == high:
+        return ""
+    return f", between {low} and {high}"
 
 
 @dataclass(frozen=True)
@@ -45,7 +59,11 @@ def render_advice(findings: Sequence[Finding], scope: AdviceScope, *, width: int
     lines: list[Line] = [(line, "bold") for line in wrap(clean(scope.verdict), max(20, width))]
     for note in scope.notes:
         lines += [(line, "yellow") for line in wrap(clean(f"note: {note}"), max(20, width), subsequent_indent="      ")]
-    for number, finding in enumerate(findings, start=1):
+    is_apart = False
+    for number, finding in enumerate(sorted(findings, key=lambda finding: finding.saves_only_gpu_time), start=1):
+        if finding.saves_only_gpu_time and not is_apart:
+            is_apart = True
+            lines += [("", "none"), *((line, "none") for line in wrap(APART, max(20, width)))]
         title = clean(f"{number}. {finding.code}  {finding.title}")
         lines += [("", "none"), *((line, "bold") for line in _hanging(title, width, INDENT))]
         gain = gain_text(finding, per_step=scope.per_step)
@@ -106,7 +124,8 @@ def advice_json(findings: Sequence[Finding]) -> bytes:
 
 def _encodable(record: Finding | Evidence) -> dict[str, object]:
     """Rounded as the tables are; text that holds half a character cannot be encoded."""
-    values = {field.name: getattr(record, field.name) for field in fields(record) if field.name != "rows"}
+    names = [field.name for field in fields(record) if field.name not in ("rows", "edits")]
+    values = {name: getattr(record, name) for name in names}
     return {
         name: encodable(value) if isinstance(value, str) else round(value, 6) if isinstance(value, float) else value
         for name, value in values.items()

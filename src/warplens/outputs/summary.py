@@ -11,6 +11,7 @@ from textwrap import wrap
 import msgspec
 import polars as pl
 
+from warplens.model.finding import is_only_gpu_time
 from warplens.model.table import Table
 from warplens.model.time_base import TimeBase, time_base
 from warplens.outputs.document import Document
@@ -59,6 +60,8 @@ class FindingRow(msgspec.Struct, frozen=True):
     code: str
     title: str
     gain_ms: float
+    gain_percent: float
+    gpu_gain_ms: float
     bound: bool
     place: str
     advice: str
@@ -267,10 +270,11 @@ def _findings(findings: Table, steps: Table, width: int) -> list[Line]:
         return []
     lines: list[Line] = [("", "none"), ("findings", "bold")]
     for row in rows[:MAX_FINDINGS]:
-        gain = ""
-        if row.gain_ms > 0:
-            sign = "≤ " if row.bound else ""
-            gain = f"{sign}{format_ms(row.gain_ms)}{' per step' if len(steps) else ''} · "
+        gain, of = "", " per step" if len(steps) else ""
+        if is_only_gpu_time(row):
+            gain = f"{format_ms(row.gpu_gain_ms)} of GPU time{of} · "
+        elif row.gain_ms > 0:
+            gain = f"{'≤ ' if row.bound else ''}{format_ms(row.gain_ms)}{of} · "
         first, *rest = _first_lines(gain + row.title, max(20, width - 7), _lines_for(1, width))
         lines += [(f"{row.code}  {first}", "none"), *((f"       {line}", "none") for line in rest)]
         place = f"{row.place}: " if row.place else ""

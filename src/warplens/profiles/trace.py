@@ -29,6 +29,7 @@ from warplens.profiles.options import Rules, split_rules
 from warplens.units import plural
 
 if TYPE_CHECKING:
+    from warplens.analyses.graph.what_if import StepModel
     from warplens.model.edits import Change
     from warplens.model.measured import Measured
     from warplens.profiles.sql import FrameMaker
@@ -107,7 +108,7 @@ class Profile(TablesOnDemand):
         from warplens.advice import NEEDED_TABLES, find
 
         tables = {name: self.table(name) for name in NEEDED_TABLES}
-        return find(tables, self.min_gain_percent, self.trace.meta.format)
+        return find(tables, self.min_gain_percent, self.trace.meta.format, self.step_model)
 
     def findings(self) -> list[Finding]:
         """What is worth changing, largest gain first, each with the rows behind it."""
@@ -123,9 +124,16 @@ class Profile(TablesOnDemand):
     def what_if(self, changes: Sequence[Change]) -> Table:
         """How long a step would take with each of these changes, and with all of them; `scaling` describes some."""
         from warplens.analyses.graph.what_if import what_if
+
+        return what_if(self.step_model, changes)
+
+    @cached_property
+    def step_model(self) -> StepModel | None:
+        """What simulates the step with changes; None where the trace does not record launches."""
+        from warplens.analyses.graph.what_if import step_model
         from warplens.profiles.what_if import members
 
-        return what_if(self.workspace, changes, members(self))
+        return step_model(self.workspace, members(self))
 
     def verdict(self) -> str:
         """One sentence on where the time goes."""

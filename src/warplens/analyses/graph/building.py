@@ -16,7 +16,7 @@ from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints, Trace
 
-MOST_EVENTS: Final = 20_000
+MOST_EVENTS: Final = 10_000
 """GPU events in the graph of a trace: of more steps than hold these, the first ones after the first stand for all."""
 
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from warplens.analyses.graph.records import HANDOVER, HOST, LAUNCH, STREAM, Floats, StepGraph
+from warplens.analyses.graph.records import CALL, HANDOVER, HOST, LAUNCH, STREAM, SYNC, Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate, step_ns
-from warplens.model.edits import CaptureGraph, Edit, ScaleHost, ScaleWork, WorkOfRows
+from warplens.model.edits import (
+    CaptureGraph,
+    Edit,
+    FuseWork,
+    RemoveHostTime,
+    RemoveWaits,
+    ReplaceWork,
+    ScaleHost,
+    ScaleWork,
+    WorkOfRows,
+)
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
 
@@ -43,30 +54,99 @@ class EditedGraph:
         return step_ns(self.graph, simulate(self.graph, self.weight_ns, self.host_ns + self.latency_ns))
 
     def apply(self, edit: Edit) -> None:
-        if isinstance(edit, ScaleWork):
-            self._scale_work(edit)
-        elif isinstance(edit, ScaleHost):
-            self.host_ns *= edit.factor
-        elif isinstance(edit, CaptureGraph):
-            self._capture()
+        match edit:
+            case ScaleWork():
+                self._scale_work(edit)
+            case FuseWork():
+                self._fuse(self._chosen(edit.work), edit.factor)
+            case ReplaceWork():
+                self._replace(self._chosen(edit.work), edit)
+            case RemoveWaits():
+                self._remove_waits(edit)
+            case RemoveHostTime():
+                self._remove_host_time(edit)
+            case ScaleHost():
+                self.host_ns *= edit.factor
+            case CaptureGraph():
+                self._capture()
 
-    def _scale_work(self, edit: ScaleWork) -> None:
+    def _chosen(self, work: WorkOfRows) -> Ints:
+        """The nodes of these rows, in the order of their launches."""
+        nodes = np.flatnonzero(self.graph.is_work & self.members(work)[self.graph.row])
+        return nodes[np.argsort(self._call_of[nodes], kind="stable")]
+
+    @cached_property
+    def _call_of(self) -> Ints:
+        """Of each node the call that launched it, -1 for none."""
         graph = self.graph
-        is_member = graph.is_work & self.members(edit.work)[graph.row]
-        self.weight_ns[is_member] *= edit.factor
-        if edit.with_host:
-            launches = np.flatnonzero(is_member[graph.target] & (graph.edge_kind == LAUNCH))
-            calls = np.unique(graph.source[launches])
-            before = self._host_edges()[calls]
-            self.host_ns[launches] *= edit.factor
-            self.host_ns[before[before != NONE]] *= edit.factor
+        launches = np.flatnonzero(graph.edge_kind == LAUNCH)
+        call_of = np.full(len(graph), NONE, np.int64)
+        call_of[graph.target[launches]] = graph.source[launches]
+        return call_of
 
-    def _host_edges(self) -> Ints:
+    @cached_property
+    def _way_to(self) -> Ints:
         """Of each node the edge from the host's moment before it, -1 for none."""
         edges = np.flatnonzero(self.graph.on_host)
         edge_of = np.full(len(self.graph), NONE, np.int64)
         edge_of[self.graph.target[edges]] = edges
         return edge_of
+
+    def _scale_work(self, edit: ScaleWork) -> None:
+        nodes = self._chosen(edit.work)
+        self.weight_ns[nodes] *= edit.factor
+        if edit.with_host:
+            self._scale_launches(nodes, edit.factor)
+
+    def _scale_launches(self, nodes: Ints, factor: float) -> None:
+        """The host's time on the way to the launches of GPU events, and in them."""
+        graph = self.graph
+        self.host_ns[np.isin(graph.target, nodes) & (graph.edge_kind == LAUNCH)] *= factor
+        calls = np.unique(self._call_of[nodes])
+        edges = self._way_to[calls[calls != NONE]]
+        self.host_ns[edges[edges != NONE]] *= factor
+
+    def _remove(self, nodes: Ints) -> None:
+        """GPU events with their launches."""
+        self._scale_launches(nodes, 0.0)
+        self.weight_ns[nodes] = -self.graph.residual_ns[nodes]
+        self.latency_ns[np.isin(self.graph.target, nodes)] = 0.0
+
+    def _fuse(self, nodes: Ints, factor: float) -> None:
+        if len(nodes) == 0:
+            return
+        number = np.cumsum(self.graph.kind == CALL)[self._call_of[nodes]]
+        follows = np.append(False, np.diff(number) <= 1)
+        run = np.cumsum(~follows) - 1
+        total = np.bincount(run, self.weight_ns[nodes])
+        self._remove(nodes[follows])
+        self.weight_ns[nodes[~follows]] = factor * total
+
+    def _replace(self, nodes: Ints, edit: ReplaceWork) -> None:
+        for step in np.unique(self.graph.step[nodes]).tolist():
+            own = nodes[self.graph.step[nodes] == step]
+            kept = own[np.unique(np.linspace(0, len(own) - 1, edit.launches).astype(np.int64))]
+            total = float(self.weight_ns[own].sum())
+            self._remove(np.setdiff1d(own, kept))
+            self.weight_ns[kept] = edit.factor * total / len(kept)
+
+    def _remove_waits(self, edit: RemoveWaits) -> None:
+        graph = self.graph
+        waits = graph.edge_kind == SYNC
+        if edit.only_copies:
+            call = self._call_of[graph.source]
+            waits &= (call != NONE) & (graph.row[call] == graph.row[graph.target])
+        self.latency_ns[waits] = -np.inf
+
+    def _remove_host_time(self, edit: RemoveHostTime) -> None:
+        graph = self.graph
+        edges = np.flatnonzero(graph.on_host)
+        end = graph.recorded_ns[graph.target[edges]]
+        start = end - graph.lag_ns[edges]
+        inside = np.zeros(len(edges))
+        for begin, until in edit.ranges_ns:
+            inside += np.clip(np.minimum(end, until) - np.maximum(start, begin), 0.0, None)
+        self.host_ns[edges] -= np.minimum(self.host_ns[edges], self.host_factor * inside)
 
     def _capture(self) -> None:
         """The host's time goes, and what is left between kernels is the pause inside a graph."""

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import polars as pl
 
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
 from warplens.analyses.graph.editing import EditedGraph, Members
-from warplens.analyses.graph.host_scale import host_scale
+from warplens.analyses.graph.host_scale import HostScale, host_scale
+from warplens.analyses.graph.records import StepGraph
 from warplens.analyses.workspace import Workspace
-from warplens.model.edits import Change
+from warplens.model.edits import Change, Edit, with_saving
 from warplens.model.table import Column, Table
 
 COLUMNS = (
     Column("fixes", "the changes; empty for the step as it is", "", pl.String),
     Column("step_ms", "time of a step without the profiler; of the trace where no steps are marked", "ms", pl.Float64),
     Column("gain_ms", "what the changes win", "ms", pl.Float64),
-    Column("low_ms", "the least that they win, by what is not known of the profiler's cost", "ms", pl.Float64),
+    Column("low_ms", "the least that they are expected to win", "ms", pl.Float64),
     Column("high_ms", "the most", "ms", pl.Float64),
 )
 MEANING: Final = "one row per change, and one for all of them"
 
 
 class Gain(NamedTuple):
-    """A step with some changes, and what they win: expected, at least, at most."""
+    """A step with some edits, and what they win of the step without them: expected, at least, at most."""
 
     step_ms: float
     gain_ms: float
@@ -33,26 +35,62 @@ class Gain(NamedTuple):
     high_ms: float
 
 
-def what_if(work: Workspace, changes: Sequence[Change], members: Members) -> Table:
-    if not has_graph(work):
+@dataclass(frozen=True)
+class StepModel:
+    """The graph of a trace's steps, the host's speed, and which GPU events the rows of tables stand for."""
+
+    graph: StepGraph
+    scale: HostScale
+    members: Members
+    _plain_ms: dict[float, float] = field(default_factory=dict, repr=False)
+    """The step without edits, by the host's factor."""
+
+    @property
+    def step_ms(self) -> float:
+        """The step without the profiler."""
+        return self._plain(self.scale.factor)
+
+    def gain(self, edits: Iterable[Edit], *, least: float = 1.0, most: float = 1.0) -> Gain:
+        """What edits win, with the host as fast as expected, and as fast and as slow as it may be.
+
+        They save at `least` and at `most` this share of the GPU time that they say.
+        """
+        edits = tuple(edits)
+        step_ms = self._edited(edits, self.scale.factor)
+        more, less = (
+            self._plain(factor) - self._edited([with_saving(edit, share) for edit in edits], factor)
+            for factor, share in ((self.scale.low, most), (self.scale.high, least))
+        )
+        gain_ms = self.step_ms - step_ms
+        return Gain(step_ms, gain_ms, min(gain_ms, more, less), max(gain_ms, more, less))
+
+    def _plain(self, factor: float) -> float:
+        if factor not in self._plain_ms:
+            self._plain_ms[factor] = self._edited((), factor)
+        return self._plain_ms[factor]
+
+    def _edited(self, edits: Iterable[Edit], factor: float) -> float:
+        edited = EditedGraph(self.graph, self.members, factor)
+        for edit in edits:
+            edited.apply(edit)
+        return edited.step_ns() / 1e6
+
+
+def step_model(work: Workspace, members: Members) -> StepModel | None:
+    """None where the trace does not record launches."""
+    return StepModel(graph_of(work), host_scale(work), members) if has_graph(work) else None
+
+
+def what_if(model: StepModel | None, changes: Sequence[Change]) -> Table:
+    if model is None:
         return Table.from_rows("what_if", MEANING, COLUMNS, [], NO_GRAPH)
     chosen: list[tuple[Change, ...]] = [(), *((change,) for change in changes)]
     if len(changes) > 1:
         chosen.append(tuple(changes))
-    rows = [("; ".join(change.name for change in some), *simulated_gain(work, some, members)) for some in chosen]
-    return Table.from_rows("what_if", MEANING, COLUMNS, rows, host_scale(work).note)
+    rows = [_row(model, some) for some in chosen]
+    return Table.from_rows("what_if", MEANING, COLUMNS, rows, model.scale.note)
 
 
-def simulated_gain(work: Workspace, changes: Sequence[Change], members: Members) -> Gain:
-    """What these changes win together, with the host as fast as expected, and as fast and as slow as it may be."""
-    graph, scale = graph_of(work), host_scale(work)
-    steps, gains = [], []
-    for factor in (scale.factor, scale.low, scale.high):
-        edited = EditedGraph(graph, members, factor)
-        before = edited.step_ns() / 1e6
-        for change in changes:
-            for edit in change.edits:
-                edited.apply(edit)
-        steps.append(edited.step_ns() / 1e6)
-        gains.append(before - steps[-1])
-    return Gain(steps[0], gains[0], min(gains), max(gains))
+def _row(model: StepModel, changes: tuple[Change, ...]) -> tuple[object, ...]:
+    gain = model.gain(edit for change in changes for edit in change.edits)
+    return ("; ".join(change.name for change in changes), *gain)

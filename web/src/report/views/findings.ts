@@ -76,12 +76,22 @@ function card(app: App, row: number): HTMLElement {
   );
 }
 
+/** A smaller part of a step is within the spread from one step to the next, as in Python's `Finding`. */
+const LEAST_STEP_PERCENT = 1;
+
 function gain(app: App, row: number): HTMLElement | null {
   const findings = app.wholeTable("findings");
   const ms = findings.number("gain_ms", row);
+  const percent = findings.number("gain_percent", row);
+  const gpu = findings.number("gpu_gain_ms", row);
+  if (percent < LEAST_STEP_PERCENT && ms < gpu / 2)
+    return h(
+      "span",
+      { class: "gain", title: "the step does not wait for it while the host is the limit" },
+      `${formatMs(gpu)} of GPU time${perStep(app)}`,
+    );
   if (!(ms > 0)) return null;
   const sign = findings.number("bound", row) ? "≤ " : "";
-  const percent = findings.number("gain_percent", row);
   return h(
     "span",
     { class: "gain", title: sign ? "at most this much" : "estimated gain" },

@@ -1,0 +1,32 @@
+"""Gains of findings as time of the step: the step is simulated with the change that each describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from warplens.analyses.graph.what_if import StepModel
+from warplens.model.finding import Finding
+
+SPREAD: Final = 0.2
+"""A rule's estimate of the GPU time that a change saves is off by about this share; more than a bound is not saved."""
+
+
+def with_step_gains(findings: Iterable[Finding], model: StepModel | None) -> list[Finding]:
+    """Findings whose gain is time of the step; those that describe no edit keep what the tables say."""
+    if model is None:
+        return list(findings)
+    return [_simulated(finding, model) if finding.edits else finding for finding in findings]
+
+
+def _simulated(finding: Finding, model: StepModel) -> Finding:
+    gain = model.gain(finding.edits, least=1 - SPREAD, most=1.0 if finding.bound else 1 + SPREAD)
+    won_ms = max(0.0, gain.gain_ms)
+    return replace(
+        finding,
+        gain_ms=won_ms,
+        gain_percent=100 * won_ms / model.step_ms if model.step_ms else 0.0,
+        gain_low_ms=max(0.0, gain.low_ms),
+        gain_high_ms=max(0.0, gain.high_ms),
+    )

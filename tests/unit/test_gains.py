@@ -1,0 +1,125 @@
+"""Gains of findings as time of the step: the step is simulated with the change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import warplens
+from finding_traces import ELEMENTWISE, GEMM, H200, rule_findings
+from support import SHARED, Opened, annotation, kernel, launch, op
+from warplens.model.edits import CaptureGraph, RemoveWaits, ReplaceWork, ScaleWork, WorkOfRows
+from warplens.model.finding import Finding
+
+WHAT_IF = SHARED / "traces" / "whatif"
+PLAIN_MS = {
+    "S_good": 21.425, "S_vocab": 21.13, "S_attention": 26.781, "S_optimizer": 34.303, "S_sync": 21.888,
+    "L_good": 49.345, "L_vocab": 75.567, "L_attention": 118.198, "L_sync": 53.185, "L_all": 164.958,
+}  # fmt: skip
+"""Steps of a small GPT on an H200 without a profiler: bound by the host (S) and by the GPU (L), each with a fault."""
+needs_traces = pytest.mark.skipif(not WHAT_IF.exists(), reason="the shared traces are not here")
+
+
+def recorded(name: str) -> warplens.Profile:
+    profile = warplens.open(WHAT_IF / f"{name}.json.gz", step_ms=PLAIN_MS[name])
+    assert isinstance(profile, warplens.Profile)
+    return profile
+
+
+def the(code: str, findings: list[Finding]) -> Finding:
+    (finding,) = [finding for finding in findings if finding.code == code]
+    return finding
+
+
+@needs_traces
+@pytest.mark.parametrize(("fault", "code", "within_ms"), [
+    ("S_vocab", "WL201", 0.3), ("S_attention", "WL204", 1.5), ("S_optimizer", "WL208", 1.55), ("S_sync", "WL301", 1.0),
+    ("L_vocab", "WL201", 3.1), ("L_attention", "WL204", 8.3), ("L_sync", "WL301", 1.0),
+])  # fmt: skip
+def test_a_gain_is_what_the_repaired_program_wins(fault: str, code: str, within_ms: float) -> None:
+    won_ms = PLAIN_MS[fault] - PLAIN_MS[f"{fault[0]}_good"]
+    finding = the(code, recorded(fault).findings())
+    assert finding.gain_ms == pytest.approx(won_ms, abs=within_ms)
+    assert finding.gain_low_ms <= finding.gain_ms <= finding.gain_high_ms
+
+
+@needs_traces
+def test_faults_that_are_mended_together_win_what_the_program_without_them_wins() -> None:
+    profile = recorded("L_all")
+    codes = ("WL201", "WL204", "WL208", "WL301")
+    edits = [edit for finding in profile.findings() if finding.code in codes for edit in finding.edits]
+    assert profile.step_model is not None
+    assert profile.step_model.gain(edits).gain_ms == pytest.approx(PLAIN_MS["L_all"] - PLAIN_MS["L_good"], rel=0.12)
+
+
+@needs_traces
+def test_gpu_time_that_the_step_does_not_wait_for_is_listed_apart() -> None:
+    findings = recorded("S_vocab").findings()
+    vocabulary = the("WL201", findings)
+    assert vocabulary.saves_only_gpu_time
+    assert (vocabulary.gain_ms, vocabulary.gpu_gain_ms) == (pytest.approx(0, abs=0.01), pytest.approx(0.84, abs=0.05))
+    assert findings[-1] is vocabulary
+    assert not the("WL104", findings).saves_only_gpu_time
+
+
+def slow_casts(pause_us: float) -> list[dict[str, Any]]:
+    """Two steps of a kernel of 100 µs each, launched after a pause."""
+    events, at = [], 0.0
+    for number in range(4):
+        events += [annotation(f"ProfilerStep#{number}", at, pause_us), op("aten::mm", at + 1, pause_us - 2)]
+        events += [launch(at + 10, 5, number + 1), kernel(GEMM, at + 18, 100, number + 1)]
+        at += pause_us
+    return events
+
+
+def test_edits_name_the_rows_that_a_rule_is_about(opened: Opened) -> None:
+    profile = opened(slow_casts(500), H200)
+    host_bound = the("WL101", profile.findings()) if any(f.code == "WL101" for f in profile.findings()) else None
+    assert host_bound is None or host_bound.edits == (CaptureGraph(),)
+    model = profile.step_model
+    assert model is not None
+    rows = tuple(range(len(profile.table("kernels"))))
+    half = model.gain([ScaleWork(WorkOfRows("kernels", rows), 0.5)])
+    assert half.gain_ms == pytest.approx(0, abs=1e-6), "the host is the limit"
+    busy = opened(slow_casts(101.0), H200).step_model
+    assert busy is not None
+    assert busy.gain([ScaleWork(WorkOfRows("kernels", rows), 0.5)]).gain_ms > 0.02, "the GPU is the limit"
+
+
+def test_many_launches_become_a_few_with_a_share_of_their_time(opened: Opened) -> None:
+    """Ten launches of 2 µs in 100 µs of the host become one."""
+    events = [annotation("ProfilerStep#0", 0, 200), annotation("ProfilerStep#1", 200, 200)]
+    for step in range(2):
+        for at in range(10):
+            number = 10 * step + at + 1
+            events += [
+                launch(200 * step + 10 * at + 50, 3, number),
+                kernel(ELEMENTWISE, 200 * step + 10 * at + 58, 2, number),
+            ]
+    model = opened(events).step_model
+    assert model is not None
+    gain = model.gain([ReplaceWork(WorkOfRows("kernels", (0,)), 0.5, 1)])
+    assert gain.gain_ms == pytest.approx(0.9 * 0.090, abs=0.002), "of nine launches the host's time, scaled by 0.9"
+
+
+def test_a_wait_of_the_host_is_won_where_the_gpu_then_runs_on(opened: Opened) -> None:
+    """The host waits for 300 µs, then takes 100 µs to launch the next 300 µs of work."""
+    events, at = [], 0.0
+    for step in range(3):
+        events += [annotation(f"ProfilerStep#{step}", at, 420), launch(at + 100, 5, step + 1)]
+        events += [kernel(GEMM, at + 108, 300, step + 1)]
+        events += [launch(at + 110, 305, step + 11, name="cudaStreamSynchronize")]
+        at += 420
+    profile = opened(events)
+    assert profile.step_model is not None
+    gain = profile.step_model.gain([RemoveWaits()])
+    assert gain.step_ms == pytest.approx(0.301, abs=0.002)
+    assert gain.gain_ms == pytest.approx(profile.step_model.step_ms - gain.step_ms)
+
+
+def test_without_launches_a_gain_stays_what_the_tables_say(opened: Opened) -> None:
+    profile = opened([kernel(GEMM, 0, 100), kernel(GEMM, 300, 100)])
+    assert [finding.gain_ms for finding in profile.findings()] == [
+        finding.gain_ms for finding in rule_findings(profile)
+    ]
