@@ -8,15 +8,15 @@ import pytest
 
 import warplens
 from support import SHARED, Opened, kernel, launch, op
-from warplens.model.edits import CaptureGraph, Change, ScaleHost
+from warplens.model.edits import CaptureGraph, ScaleHost, StepChange
 from warplens.profiles.what_if import scaling
 
 WHAT_IF = SHARED / "traces" / "whatif"
-GRAPH = Change("graph", (CaptureGraph(),))
+GRAPH = StepChange("graph", (CaptureGraph(),))
 needs_traces = pytest.mark.skipif(not WHAT_IF.exists(), reason="the shared traces are not here")
 
 
-def rows(profile: warplens.Profile, *changes: Change) -> list[dict[str, Any]]:
+def rows(profile: warplens.Profile, *changes: StepChange) -> list[dict[str, Any]]:
     return profile.what_if(changes).to_dicts()
 
 
@@ -34,7 +34,7 @@ def host_bound() -> list[dict[str, Any]]:
 def test_rows_have_the_plain_step_each_change_and_all_together(opened: Opened) -> None:
     profile = opened(host_bound())
     products = scaling(profile, "kernel=*GEMM*", 0.5)
-    plain, first, second, both = rows(profile, products, Change("fast", (ScaleHost(0.0),)))
+    plain, first, second, both = rows(profile, products, StepChange("fast", (ScaleHost(0.0),)))
     assert [row["fixes"] for row in (plain, first, second, both)] == [
         "", "kernel=*GEMM* × 0.5", "fast", "kernel=*GEMM* × 0.5; fast",
     ]  # fmt: skip

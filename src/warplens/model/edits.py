@@ -91,7 +91,7 @@ def with_saving(edit: Edit, share: float) -> Edit:
 
 
 @dataclass(frozen=True)
-class Change:
+class StepChange:
     """Something that a person would do, and what it changes."""
 
     name: str

@@ -30,7 +30,7 @@ from warplens.units import plural
 
 if TYPE_CHECKING:
     from warplens.analyses.graph.what_if import StepModel
-    from warplens.model.edits import Change
+    from warplens.model.edits import StepChange
     from warplens.model.measured import Measured
     from warplens.profiles.sql import FrameMaker
     from warplens.replay.result_file import ReplayResult
@@ -121,7 +121,7 @@ class Profile(TablesOnDemand):
         """
         return call_tree(self.workspace, context, weight=weight, short_names=short_names)
 
-    def what_if(self, changes: Sequence[Change]) -> Table:
+    def what_if(self, changes: Sequence[StepChange]) -> Table:
         """How long a step would take with each of these changes, and with all of them; `scaling` describes some."""
         from warplens.analyses.graph.what_if import what_if
 

@@ -11,7 +11,7 @@ import numpy as np
 from warplens.analyses.graph.editing import Members
 from warplens.analyses.page.members import members_of
 from warplens.errors import UsageError
-from warplens.model.edits import Change, ScaleWork, WorkOfRows
+from warplens.model.edits import ScaleWork, StepChange, WorkOfRows
 from warplens.model.trace import Bools, Ints
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ SELECTORS: Final = {
 }
 
 
-def scaling(profile: Profile, pattern: str, factor: float) -> Change:
+def scaling(profile: Profile, pattern: str, factor: float) -> StepChange:
     """`kernel=*gemm*` scaled by a factor: GPU time of kernels and categories; also the host's of ops and the like."""
     what, _, glob = pattern.partition("=")
     if what not in SELECTORS or not glob:
@@ -40,7 +40,7 @@ def scaling(profile: Profile, pattern: str, factor: float) -> Change:
     rows = tuple(row for row, texts in enumerate(names) if any(fnmatchcase(text.lower(), glob) for text in texts))
     if not rows:
         raise UsageError(f"no {what} matches {glob!r}", hint=f"warplens show lists them: table {table}")
-    return Change(f"{pattern} × {factor:g}", (ScaleWork(WorkOfRows(table, rows), factor, with_host),))
+    return StepChange(f"{pattern} × {factor:g}", (ScaleWork(WorkOfRows(table, rows), factor, with_host),))
 
 
 def members(profile: Profile) -> Members:

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from warplens.analyses.graph.gpu_order import GpuOrder, gpu_order
-from warplens.analyses.graph.host_points import HostPoints, Marks, host_points
+from warplens.analyses.graph.host_points import HostPoints, MarkedSteps, host_points
 from warplens.analyses.graph.host_waits import HostWaits, calls_that_matter, host_waits
 from warplens.analyses.graph.records import HANDOVER, HOST, LAUNCH, RETURN, STREAM, WAIT, WORK, Floats, StepGraph
 from warplens.analyses.shared import shared
@@ -69,17 +69,17 @@ def step_graph(trace: Trace, steps: Ints) -> StepGraph:
     )
 
 
-def _marks(trace: Trace, steps: Ints) -> Marks:
+def _marks(trace: Trace, steps: Ints) -> MarkedSteps:
     frame = trace.steps.filter(trace.steps["step"].is_in(steps.tolist()))
     start, end = (frame[name].to_numpy().astype(np.int64) for name in ("start_ns", "end_ns"))
     rows = trace.rows_of("annotation")
     marking = rows[np.isin(trace.ints("start_ns")[rows], start)]
     lanes = trace.ints("lane")[marking if len(marking) else trace.runtime_rows]
     lane = int(np.bincount(np.maximum(lanes, 0)).argmax()) if len(lanes) else 0
-    return Marks(np.append(start, end[-1:]), np.append(frame["step"].to_numpy(), [NONE] * bool(len(end))), lane)
+    return MarkedSteps(np.append(start, end[-1:]), np.append(frame["step"].to_numpy(), [NONE] * bool(len(end))), lane)
 
 
-def _calls_within(trace: Trace, marks: Marks) -> Ints:
+def _calls_within(trace: Trace, marks: MarkedSteps) -> Ints:
     calls = calls_that_matter(trace)
     if len(marks) == 0:
         return calls
@@ -88,7 +88,7 @@ def _calls_within(trace: Trace, marks: Marks) -> Ints:
     return within
 
 
-def _work_of(trace: Trace, calls: Ints, marks: Marks) -> Ints:
+def _work_of(trace: Trace, calls: Ints, marks: MarkedSteps) -> Ints:
     """GPU events that these calls launched, and those that ran meanwhile."""
     rows = trace.gpu_rows
     if len(marks) == 0:

@@ -17,7 +17,7 @@ from warplens.model.trace import Bools, Ints, Trace
 
 
 @dataclass(frozen=True)
-class Marks:
+class MarkedSteps:
     """Where steps begin on the host, and where the last one ends (with step -1)."""
 
     start_ns: Ints
@@ -45,7 +45,7 @@ class HostPoints:
     """That one is of another thread."""
 
 
-def host_points(trace: Trace, calls: Ints, marks: Marks) -> HostPoints:
+def host_points(trace: Trace, calls: Ints, marks: MarkedSteps) -> HostPoints:
     start, duration = trace.ints("start_ns"), trace.ints("dur_ns")
     kind = np.repeat([CALL, MARK], [len(calls), len(marks)])
     begins = np.concatenate([start[calls], marks.start_ns])

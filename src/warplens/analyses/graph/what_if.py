@@ -13,7 +13,7 @@ from warplens.analyses.graph.editing import EditedGraph, Members
 from warplens.analyses.graph.host_scale import HostScale, host_scale
 from warplens.analyses.graph.records import StepGraph
 from warplens.analyses.workspace import Workspace
-from warplens.model.edits import Change, Edit, with_saving
+from warplens.model.edits import Edit, StepChange, with_saving
 from warplens.model.table import Column, Table
 
 COLUMNS = (
@@ -81,16 +81,16 @@ def step_model(work: Workspace, members: Members) -> StepModel | None:
     return StepModel(graph_of(work), host_scale(work), members) if has_graph(work) else None
 
 
-def what_if(model: StepModel | None, changes: Sequence[Change]) -> Table:
+def what_if(model: StepModel | None, changes: Sequence[StepChange]) -> Table:
     if model is None:
         return Table.from_rows("what_if", MEANING, COLUMNS, [], NO_GRAPH)
-    chosen: list[tuple[Change, ...]] = [(), *((change,) for change in changes)]
+    chosen: list[tuple[StepChange, ...]] = [(), *((change,) for change in changes)]
     if len(changes) > 1:
         chosen.append(tuple(changes))
     rows = [_row(model, some) for some in chosen]
     return Table.from_rows("what_if", MEANING, COLUMNS, rows, model.scale.note)
 
 
-def _row(model: StepModel, changes: tuple[Change, ...]) -> tuple[object, ...]:
+def _row(model: StepModel, changes: tuple[StepChange, ...]) -> tuple[object, ...]:
     gain = model.gain(edit for change in changes for edit in change.edits)
     return ("; ".join(change.name for change in changes), *gain)

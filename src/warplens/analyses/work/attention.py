@@ -57,7 +57,7 @@ class CostSizes(NamedTuple):
         return is_read
 
 
-class Calls(NamedTuple):
+class OrderedCalls(NamedTuple):
     """The calls that can be part of attention, in the order of their streams."""
 
     sizes: CostSizes
@@ -119,7 +119,7 @@ def _possible_scores(sizes: CostSizes) -> Ints:
     return softmax[(softmax > 0) & is_read & np.isin(softmax, sizes.written)]
 
 
-def _calls(work: Workspace, costs: Costing, sizes: CostSizes, events: Ints) -> tuple[Calls, Ints]:
+def _calls(work: Workspace, costs: Costing, sizes: CostSizes, events: Ints) -> tuple[OrderedCalls, Ints]:
     """The calls of some events in the order of their streams, and for each of the events the number of its call."""
     gpu = work.gpu[events]
     lane = work.trace.ints("lane")[gpu["id"].to_numpy()].astype(np.int64)
@@ -132,10 +132,10 @@ def _calls(work: Workspace, costs: Costing, sizes: CostSizes, events: Ints) -> t
     firsts = order[np.sort(first)]
     module, line = (context(work).row[events][firsts] for context in (module_context, line_context))
     path = np.where(module >= 0, module, line)
-    return Calls(sizes.take(firsts), lane[firsts], gpu["step"].to_numpy()[firsts], path), call_of_event
+    return OrderedCalls(sizes.take(firsts), lane[firsts], gpu["step"].to_numpy()[firsts], path), call_of_event
 
 
-def _score_parts(work: Workspace, calls: Calls) -> ScoreParts:
+def _score_parts(work: Workspace, calls: OrderedCalls) -> ScoreParts:
     """The stretches around each softmax that has a product on the same scores on both sides."""
     anchors = np.flatnonzero(calls.sizes.is_product | calls.sizes.is_softmax)
     found = Softmaxes(calls, anchors, np.flatnonzero(calls.sizes.is_softmax[anchors]))
@@ -153,7 +153,7 @@ def _score_parts(work: Workspace, calls: Calls) -> ScoreParts:
 class Softmaxes(NamedTuple):
     """The softmaxes among the anchors: calls that are products or softmaxes, in the order of their streams."""
 
-    calls: Calls
+    calls: OrderedCalls
     anchors: Ints
     anchor: Ints
 
@@ -231,7 +231,7 @@ def _is_within(work: Workspace, inner: Ints, outer: Ints) -> Bools:
     return is_within
 
 
-def _elements_of_calls(calls: Calls, parts: ScoreParts) -> Ints:
+def _elements_of_calls(calls: OrderedCalls, parts: ScoreParts) -> Ints:
     """For each call the elements of the scores it works on: all on that many within such a stretch."""
     sizes, number = calls.sizes, np.arange(len(calls.lane))
     if not len(parts.first):

@@ -36,7 +36,7 @@ class WhatIfVerb(Verb):
         add_rows(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.model.edits import CaptureGraph, Change, ScaleHost
+        from warplens.model.edits import CaptureGraph, ScaleHost, StepChange
         from warplens.profiles.what_if import scaling
 
         if not (args.scale or args.graph or args.host is not None):
@@ -44,9 +44,9 @@ class WhatIfVerb(Verb):
         profile = open_timeline(args)
         changes = [scaling(profile, pattern, _factor(factor)) for pattern, factor in args.scale]
         if args.host is not None:
-            changes.append(Change(f"host × {args.host:g}", (ScaleHost(args.host),)))
+            changes.append(StepChange(f"host × {args.host:g}", (ScaleHost(args.host),)))
         if args.graph:
-            changes.append(Change("graph", (CaptureGraph(),)))
+            changes.append(StepChange("graph", (CaptureGraph(),)))
         note_warnings(profile)
         print_rows(profile.what_if(changes), args)
         return 0
