@@ -52,6 +52,8 @@ class AdviceScope:
     """What this trace does not record, so that rules cannot fire."""
     shares_of: str = ""
     """What every share of the time is a share of."""
+    plain_step_ms: float = 0.0
+    """What gains are shares of, where the step could be simulated; else 0."""
 
 
 def render_advice(findings: Sequence[Finding], scope: AdviceScope, *, width: int) -> TableText:
@@ -90,7 +92,12 @@ def _ending(findings: Sequence[Finding], scope: AdviceScope, width: int) -> list
 
 
 def _shares(scope: AdviceScope) -> str:
-    return f"Shares are of {scope.shares_of}. " if scope.shares_of else ""
+    shares = f"Shares are of {scope.shares_of}. " if scope.shares_of else ""
+    if not scope.plain_step_ms:
+        return shares
+    whole = "a step" if scope.per_step else "the run"
+    gains = f"Gains are of {whole} without the profiler, simulated: {format_ms(scope.plain_step_ms)}. "
+    return f"{gains}{shares.replace('Shares', 'Other shares')}"
 
 
 def _paragraph(label: str, text: str, width: int) -> list[Line]:
