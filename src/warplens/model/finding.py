@@ -54,9 +54,9 @@ class Evidence:
 class Finding:
     """`bound` is true where the gain is an upper bound: what would be won if the cause vanished.
 
-    `gain_ms` is time of the step without the profiler, found by simulating the step with the change (`edits`), between
-    `gain_low_ms` and `gain_high_ms`; `gpu_gain_ms` is the GPU time that the change saves, which shortens the step only
-    where the step waits for it. Without recorded launches nothing can be simulated, and the gain is time of the GPU.
+    Where the time of a step without the profiler is known, `gain_ms` is time of that step, found by simulating it with
+    the change (`edits`), between `gain_low_ms` and `gain_high_ms`; else it is time of the GPU. `gpu_gain_ms` is the GPU
+    time that the change saves, which shortens the step only where the step waits for it.
     `rows` are the evidence, and `targets` the data that the finding as a whole is about, the most telling first.
     """
 

@@ -108,7 +108,7 @@ class Profile(TablesOnDemand):
         from warplens.advice import NEEDED_TABLES, find
 
         tables = {name: self.table(name) for name in NEEDED_TABLES}
-        return find(tables, self.min_gain_percent, self.trace.meta.format, self.step_model)
+        return find(tables, self.min_gain_percent, self.trace.meta.format, self.model_of_gains)
 
     def findings(self) -> list[Finding]:
         """What is worth changing, largest gain first, each with the rows behind it."""
@@ -126,6 +126,14 @@ class Profile(TablesOnDemand):
         from warplens.analyses.graph.what_if import what_if
 
         return what_if(self.step_model, changes)
+
+    @property
+    def model_of_gains(self) -> StepModel | None:
+        """What simulates the gains of findings: only where the time of a step without the profiler is known.
+
+        A factor that is assumed for all of the host's time is wrong for waits, such as that for a data loader.
+        """
+        return self.step_model if self.workspace.options.step_ns else None
 
     @cached_property
     def step_model(self) -> StepModel | None:
