@@ -34,6 +34,9 @@ def test_the_step_without_the_profiler_is_what_the_changes_are_compared_with(cap
     ([], "no change is given"),
     (["--scale", "gemm", "0.5"], "not a valid selection: 'gemm'"),
     (["--scale", "op=aten::mm", "half"], "not a valid factor: 'half'"),
+    (["--host", "half"], "not a valid factor: 'half'"),
+    (["--host", "nan"], "not a valid factor: nan"),
+    (["--host=-1"], "not a valid factor: -1"),
     (["--scale", "op=no such op", "1"], "no op matches 'no such op'"),
     (["--graph", "--step-time", "20"], "'20' is not a duration"),
 ])  # fmt: skip

@@ -12,7 +12,7 @@ import warplens
 from support import SAMPLES, SHARED, Opened, annotation, kernel, launch, memcpy, op, real_traces
 from warplens.analyses.graph.building import graph_of, has_graph, step_graph, usual_steps
 from warplens.analyses.graph.critical_path import path_nodes
-from warplens.analyses.graph.host_scale import fitted_factor, scaled_lags
+from warplens.analyses.graph.host_scale import fitted_factor, host_scale, scaled_lags
 from warplens.analyses.graph.records import EDGE_KINDS, MARK, NODE_KINDS, WORK, StepGraph
 from warplens.analyses.graph.simulating import simulate, step_ns
 
@@ -66,7 +66,7 @@ def test_the_critical_path_is_one_chain_from_the_first_moment_to_the_last(path: 
     if not has_graph(profile.workspace):
         pytest.skip("no launches recorded")
     own = graph(profile)
-    lags = scaled_lags(own, 0.55 if (profile.trace.is_kind("op")).any() else 0.9)
+    lags = scaled_lags(own, host_scale(profile.workspace).factor)
     times = simulate(own, lag_ns=lags)
     path_of = path_nodes(own, times, lags)
     assert path_of[-1].node == int(np.argmax(times))
@@ -152,6 +152,7 @@ def test_a_wait_that_nothing_explains_is_kept_and_named(opened: Opened) -> None:
     assert residual.max() == pytest.approx(472_000)
     (row,) = [row for row in profile.table("critical_path").to_dicts() if row["kind"] == "unexplained"]
     assert (row["time_us"], row["kernel_category"]) == (pytest.approx(472), "GEMM")
+    assert profile.table("bounds").notes[1].startswith("0.47 of 0.81 ms are waits that nothing recorded explains")
 
 
 def test_a_thread_that_waited_for_another_goes_on_after_it(opened: Opened) -> None:

@@ -22,7 +22,7 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "CUDA and HIP graph launches hide the ops inside them: a trace records only their kernels. These are still "
         "categorised by name, and `launch_categories` shows which category dominates each graph. To see ops and lines, "
         "profile one step with graphs disabled. Kernels of JAX command buffers whose ops are named in the .xplane.pb "
-        "are not counted. There is no gain, so it is shown only with a minimum gain of 0, from "
+        "are not counted. It has no gain and is shown only with a minimum gain of 0, from "
         "{graph_percent:g} % of GPU time.",
     ),
     "WL103": Explanation(

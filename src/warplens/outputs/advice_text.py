@@ -23,7 +23,7 @@ APART = "These save GPU time, not step time, while the host is the limit:"
 
 
 def gain_text(finding: Finding, *, per_step: bool) -> str:
-    """`≤ 1.2 ms per step (3.4 %), between 0.9 ms and 1.3 ms`; empty where there is no gain."""
+    """`≤ 1.2 ms per step (3.4 %), between 0.9 ms and 1.3 ms`; empty without a gain."""
     of = " per step" if per_step else ""
     if finding.saves_only_gpu_time:
         return f"{format_ms(finding.gpu_gain_ms)} of GPU time{of}; {format_ms(finding.gain_ms)} of the step"

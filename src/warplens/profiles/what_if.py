@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from functools import cache
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from warplens.analyses.graph.editing import Members
 from warplens.analyses.page.members import members_of
 from warplens.errors import UsageError
-from warplens.model.edits import ScaleWork, StepChange, WorkOfRows
+from warplens.model.edits import ScaleHost, ScaleWork, StepChange, WorkOfRows
 from warplens.model.trace import Bools, Ints
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ def scaling(profile: Profile, pattern: str, factor: float) -> StepChange:
     what, _, glob = pattern.partition("=")
     if what not in SELECTORS or not glob:
         raise UsageError(f"not a valid selection: {pattern!r}", hint=f"one of {', '.join(SELECTORS)}, = and a pattern")
-    if not factor >= 0:
-        raise UsageError(f"not a valid factor: {factor:g}", hint="0 for no time at all, 0.5 for half of it")
+    _require_factor(factor)
     table, columns, with_host = SELECTORS[what]
     names = profile.table(table).frame.select(columns).iter_rows()
     glob = glob.lower()
@@ -41,6 +41,17 @@ def scaling(profile: Profile, pattern: str, factor: float) -> StepChange:
     if not rows:
         raise UsageError(f"no {what} matches {glob!r}", hint=f"warplens show lists them: table {table}")
     return StepChange(f"{pattern} × {factor:g}", (ScaleWork(WorkOfRows(table, rows), factor, with_host),))
+
+
+def host_scaling(factor: float) -> StepChange:
+    """All of the host's time scaled by a factor."""
+    _require_factor(factor)
+    return StepChange(f"host × {factor:g}", (ScaleHost(factor),))
+
+
+def _require_factor(factor: float) -> None:
+    if not 0 <= factor < inf:
+        raise UsageError(f"not a valid factor: {factor:g}", hint="0 for no time at all, 0.5 for half of it")
 
 
 def members(profile: Profile) -> Members:

@@ -53,7 +53,7 @@ def bounds(work: Workspace) -> Table:
     step_ms = {case: step_ns(graph, times) / 1e6 for case, times in simulated.items()}
     plain = step_ms["plain"]
     rows = [(case, time, *_saving(case, time, plain), CASES[case]) for case, time in step_ms.items()]
-    return Table.from_rows("bounds", MEANING, COLUMNS, rows, scale.note)
+    return Table.from_rows("bounds", MEANING, COLUMNS, rows, scale.note, *graph.notes)
 
 
 def _saving(case: str, step_ms: float, plain_ms: float) -> tuple[float | None, float | None]:

@@ -11,7 +11,7 @@ import numpy as np
 from warplens.analyses.graph.gpu_order import GpuOrder
 from warplens.analyses.graph.host_points import HostPoints
 from warplens.analyses.graph.records import CALL, QUEUE, SYNC, Floats
-from warplens.analyses.time.host_activity import SYNC_CALL
+from warplens.analyses.time.host_activity import SYNC_CALL, matching_names
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints, Trace
 
@@ -83,8 +83,7 @@ def host_waits(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Int
 
 
 def _named(trace: Trace, pattern: re.Pattern[str], rows: Ints) -> Bools:
-    matches = np.array([pattern.match(name) is not None for name in trace.names], bool)
-    named: Bools = matches[trace.ints("name")[rows]]
+    named: Bools = matching_names(trace, pattern)[trace.ints("name")[rows]]
     return named
 
 

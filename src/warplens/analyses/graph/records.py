@@ -23,6 +23,8 @@ HOST, HANDOVER, LAUNCH, STREAM, WAIT, SYNC, QUEUE = range(len(EDGE_KINDS))
 """Why a node comes after another: its thread reached it next; another thread had to end first; the event was launched
 by that call; it is the next in its stream; it waits for an event of another stream; the call returns when that event
 has ended; the launch waits until that event leaves room in the queue."""
+UNEXPLAINED_SHARE: Final = 0.05
+"""From this share of the time on, waits that no edge explains make what is simulated doubtful."""
 ON_HOST: Final = (HOST, HANDOVER)
 
 
@@ -60,6 +62,14 @@ class StepGraph:
     def is_work(self) -> Bools:
         is_work: Bools = self.kind == WORK
         return is_work
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a table that is made from the graph says of it: waits that nothing explains, where they are many."""
+        span, unexplained = np.ptp(self.recorded_ns) if len(self) else 0.0, float(self.residual_ns.sum())
+        if unexplained < UNEXPLAINED_SHARE * span or not unexplained:
+            return ()
+        return (f"{unexplained / 1e6:.2f} of {span / 1e6:.2f} ms are waits that nothing recorded explains",)
 
     @cached_property
     def target(self) -> Ints:

@@ -88,7 +88,7 @@ def what_if(model: StepModel | None, changes: Sequence[StepChange]) -> Table:
     if len(changes) > 1:
         chosen.append(tuple(changes))
     rows = [_row(model, some) for some in chosen]
-    return Table.from_rows("what_if", MEANING, COLUMNS, rows, model.scale.note)
+    return Table.from_rows("what_if", MEANING, COLUMNS, rows, model.scale.note, *model.graph.notes)
 
 
 def _row(model: StepModel, changes: tuple[StepChange, ...]) -> tuple[object, ...]:

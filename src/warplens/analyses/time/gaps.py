@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.shared import shared
-from warplens.analyses.time.host_activity import SYNC_CALL, innermost_at, name_of
+from warplens.analyses.time.host_activity import SYNC_CALL, innermost_at, matching_names, name_of
 from warplens.analyses.time.phases import phase_of
 from warplens.analyses.work.modules import user_frames
 from warplens.analyses.workspace import NO_LAUNCH, Workspace
@@ -258,16 +258,12 @@ def _last_call(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, 
 def _calls(trace: Trace, pattern: re.Pattern[str]) -> Ints:
     """The runtime calls whose names match."""
     calls = trace.runtime_rows
-    chosen: Bools = _matching_names(trace, pattern)[trace.ints("name")[calls]]
+    chosen: Bools = matching_names(trace, pattern)[trace.ints("name")[calls]]
     return calls[chosen]
 
 
-def _matching_names(trace: Trace, pattern: re.Pattern[str]) -> Bools:
-    return np.array([pattern.match(name) is not None for name in trace.names], bool)
-
-
 def _inside(trace: Trace, rows: Ints, pattern: re.Pattern[str]) -> Bools:
-    matching = _matching_names(trace, pattern)
+    matching = matching_names(trace, pattern)
     if not matching.any():
         return np.zeros(len(rows), bool)
     inside: Bools = climb(rows, trace.ints("parent"), matching[trace.ints("name")]) >= 0

@@ -9,10 +9,15 @@ import numpy as np
 import polars as pl
 
 from warplens.model.kinds import NESTED, NONE
-from warplens.model.trace import Ints, Trace
+from warplens.model.trace import Bools, Ints, Trace
 
 SYNC_CALL: Final = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$")
 """Calls of the GPU's runtime that return when the GPU is done."""
+
+
+def matching_names(trace: Trace, pattern: re.Pattern[str]) -> Bools:
+    """Which of the trace's names match."""
+    return np.array([pattern.match(name) is not None for name in trace.names], bool)
 
 
 def innermost_at(trace: Trace, lane: Ints, moment: Ints) -> Ints:

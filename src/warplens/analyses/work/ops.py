@@ -41,7 +41,7 @@ def ops(work: Workspace) -> Table:
     columns = (
         OP,
         OP_CATEGORY,
-        Column("count", "calls of the op (launches, where there is no op)", "", pl.Int64),
+        Column("count", "calls of the op; launches outside any op", "", pl.Int64),
         Column("kernel_us", "GPU time of the kernels it launched itself", "us", pl.Float64),
         Column("subtree_kernel_us", "GPU time of all kernels launched inside it", "us", pl.Float64),
         Column("cpu_us", "host time inside the op, callees included; recursive calls count once", "us", pl.Float64),

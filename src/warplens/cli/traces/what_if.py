@@ -32,19 +32,19 @@ class WhatIfVerb(Verb):
                             help="multiply times: kernel=, category=, op=, module= or phase= and a pattern with * "
                                  "and ?; can be given several times")  # fmt: skip
         parser.add_argument("--graph", action="store_true", help="capture the step as a CUDA or HIP graph")
-        parser.add_argument("--host", type=float, default=None, metavar="FACTOR", help="multiply the host's times")
+        parser.add_argument("--host", default=None, metavar="FACTOR", help="multiply the host's times")
         add_rows(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.model.edits import CaptureGraph, ScaleHost, StepChange
-        from warplens.profiles.what_if import scaling
+        from warplens.model.edits import CaptureGraph, StepChange
+        from warplens.profiles.what_if import host_scaling, scaling
 
         if not (args.scale or args.graph or args.host is not None):
             raise UsageError("no change is given", hint="one of --scale, --graph, --host")
         profile = open_timeline(args)
         changes = [scaling(profile, pattern, _factor(factor)) for pattern, factor in args.scale]
         if args.host is not None:
-            changes.append(StepChange(f"host × {args.host:g}", (ScaleHost(args.host),)))
+            changes.append(host_scaling(_factor(args.host)))
         if args.graph:
             changes.append(StepChange("graph", (CaptureGraph(),)))
         note_warnings(profile)
