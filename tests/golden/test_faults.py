@@ -45,7 +45,7 @@ EXPECTED = {
     # Bounds: the profiler changes some of these times, and something always remains.
     "pointwise_chain": Planted("WL205", True, 0.9, 1.1),
     "dataloader_stall": Planted("WL303", True, 0.9, 1.2),
-    "graph_gaps": Planted("WL304", True, 0.9, 1.2),
+    "graph_gaps": Planted("WL304", True, 0.85, 1.2),
     "recompute": Planted("WL212", True, 0.9, 1.2),
     "low_occupancy": Planted("WL210", True, 0.9, 1.2),
     "slow_transpose": Planted("WL211", True, 0.9, 1.1),
@@ -160,14 +160,18 @@ def test_findings_of_real_traces_are_finite_ranked_and_within_the_step(path: Pat
         if finding.code in ALWAYS_SHOWN:
             assert finding.gain_ms == finding.gain_percent == 0
             continue
-        assert 1 <= finding.gain_percent <= 100, finding
         assert finding.place, finding
         assert finding.rows, finding
+        if finding.saves_only_gpu_time:
+            assert finding.gpu_gain_ms >= 0.009 * longest_ms(profile), finding
+            continue
+        assert 1 <= finding.gain_percent <= 100, finding
         assert 0 < finding.gain_ms <= longest_ms(profile), finding
 
 
 def longest_ms(profile: warplens.Profile) -> float:
-    """The longest step on the GPU, else all its time."""
+    """The longest step, on the GPU or from its first launch on; else all the time."""
     steps = profile.table("steps").frame["gpu_ms"].to_list()
     total = next(row["time_ms"] for row in profile.table("timeline").to_dicts() if row["measure"] == "total")
-    return float(max(steps, default=0.0) or total) + 1e-6
+    simulated = 0.0 if profile.step_model is None else profile.step_model.step_ms
+    return max(float(max(steps, default=0.0) or total), simulated) + 1e-6

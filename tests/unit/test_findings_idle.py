@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import warplens
-from finding_traces import ELEMENTWISE, GEMM, LINE, PLACE, by_code, call, rows_gain_ms, step_marks, waits
+from finding_traces import ELEMENTWISE, GEMM, LINE, PLACE, by_code, call, rows_gain_ms, rule_findings, step_marks, waits
 from support import Opened, annotation, frame, kernel, launch, op
 
 IDLE_CODES = ("WL101", "WL104", "WL107", "WL108", "WL109", "WL301", "WL303", "WL304")
@@ -16,7 +16,7 @@ IDLE_CODES = ("WL101", "WL104", "WL107", "WL108", "WL109", "WL301", "WL303", "WL
 def assert_no_more_than_idle(profile: warplens.Profile) -> None:
     """Of a trace without steps."""
     idle = next(row["time_ms"] for row in profile.table("timeline").to_dicts() if row["measure"] == "idle")
-    own = [finding.gain_ms for finding in profile.findings() if finding.code in IDLE_CODES]
+    own = [finding.gain_ms for finding in rule_findings(profile) if finding.code in IDLE_CODES]
     assert sum(own) <= idle + 1e-9
 
 

@@ -43,7 +43,7 @@ def test_rows_have_the_plain_step_each_change_and_all_together(opened: Opened) -
     assert second["step_ms"] == pytest.approx(0.003 + 0.020 + 0.001 + 0.020 + 0.001 + 0.030)
     assert both["step_ms"] == pytest.approx(second["step_ms"] - 0.020)
     for row in (plain, first, second, both):
-        assert row["step_ms"] + row["gain_ms"] == pytest.approx(plain["step_ms"])
+        assert row["step_ms"] + row["gain_ms"] == pytest.approx(plain["step_ms"], abs=2e-6)
         assert row["low_ms"] <= row["gain_ms"] <= row["high_ms"]
 
 
@@ -53,11 +53,11 @@ def test_the_last_kernel_counts_even_where_the_host_is_the_limit(opened: Opened)
 
 
 def test_an_op_takes_its_host_time_with_it(opened: Opened) -> None:
-    """Between the second launch and the third the host takes 100 µs, of which 55 are its own without the profiler."""
+    """Before the last product is launched an op and a call are recorded, which cost 8.7 and half of that."""
     profile = opened(host_bound())
     (_, row) = rows(profile, scaling(profile, "op=aten::copy_", 0.0))
-    last_product = 0.55 * 0.110 + 0.55 * 0.005 + 0.003 + 0.020
-    assert row["step_ms"] == pytest.approx(last_product - 0.55 * 0.010, abs=0.003)
+    recorded_ms = 0.110 - 0.010 + 0.008 + 0.020
+    assert row["step_ms"] == pytest.approx(recorded_ms - 1.5 * 0.0087, abs=0.003)
 
 
 def test_a_graph_leaves_the_kernels_and_short_pauses(opened: Opened) -> None:

@@ -76,7 +76,12 @@ def find(
     small = [finding for finding in findings if finding not in kept and any(map(saves_host_time, finding.edits))]
     # A few launches less can win more of the step than their kernels take.
     grown = [finding for finding in with_step_gains(small, model) if _gains(finding, min_gain_percent)]
-    return ranked([*with_step_gains(kept, model), *grown])
+    simulated = [
+        finding
+        for finding in with_step_gains(kept, model)
+        if finding.code in WITHOUT_GAIN or finding.saves_only_gpu_time or _gains(finding, min_gain_percent)
+    ]
+    return ranked([*simulated, *grown])
 
 
 def _gains(finding: Finding, least_percent: float) -> bool:

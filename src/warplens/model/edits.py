@@ -47,7 +47,10 @@ class ReplaceWork:
 
 @dataclass(frozen=True)
 class RemoveWaits:
-    """Calls in which the host waits for the GPU return at once; or only those that wait for a copy of their own."""
+    """Calls in which the host waits for the GPU return at once; or only those that wait for a copy of their own.
+
+    If all: ops that only fetch a value to the host (`.item()`) go as well, with what they launch.
+    """
 
     only_copies: bool = False
 

@@ -88,7 +88,7 @@ def subtract(first: Union, second: Union) -> Union:
     if len(first.starts) == 0 or len(second.starts) == 0:
         return first
     edges = sorted_unique(np.concatenate([first.starts, first.ends, second.starts, second.ends]))
-    covered = _covers(first, edges[:-1]) & ~_covers(second, edges[:-1])
+    covered = covers(first, edges[:-1]) & ~covers(second, edges[:-1])
     return union(edges[:-1][covered], edges[1:][covered])
 
 
@@ -103,7 +103,10 @@ def covered_until(intervals: Union, points: Ints) -> Ints:
     return result
 
 
-def _covers(intervals: Union, points: Ints) -> npt.NDArray[np.bool_]:
+def covers(intervals: Union, points: Ints) -> npt.NDArray[np.bool_]:
+    """Whether each point is inside the union."""
+    if len(intervals.starts) == 0:
+        return np.zeros(len(points), bool)
     index = np.searchsorted(intervals.starts, points, side="right") - 1
     inside: npt.NDArray[np.bool_] = (index >= 0) & (points < intervals.ends[np.maximum(index, 0)])
     return inside

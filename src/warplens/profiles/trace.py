@@ -129,11 +129,12 @@ class Profile(TablesOnDemand):
 
     @property
     def model_of_gains(self) -> StepModel | None:
-        """What simulates the gains of findings: only where the time of a step without the profiler is known.
+        """What simulates the gains of findings; None where much of the trace is waits that nothing recorded explains.
 
-        A factor that is assumed for all of the host's time is wrong for waits, such as that for a data loader.
+        Gains are then time of the recorded run.
         """
-        return self.step_model if self.workspace.options.step_ns else None
+        model = self.step_model
+        return None if model is None or model.graph.notes else model
 
     @cached_property
     def step_model(self) -> StepModel | None:

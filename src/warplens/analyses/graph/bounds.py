@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
-from warplens.analyses.graph.host_scale import host_scale, scaled_lags
+from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
 from warplens.analyses.graph.records import WAIT, StepGraph
 from warplens.analyses.graph.simulating import simulate, step_ns
 from warplens.analyses.workspace import COMMUNICATION, Workspace
@@ -17,7 +17,7 @@ from warplens.model.trace import Bools
 
 CASES: Final = {
     "recorded": "as in the trace",
-    "plain": "without the profiler: the host's times are scaled",
+    "plain": "without the profiler: the host without the time that recording takes",
     "fast GPU": "plain, with kernels and copies that take no time; communication takes as long as recorded",
     "fast host": "plain, with a host that takes no time",
     "free communication": "plain, with communication that takes no time",
@@ -38,22 +38,22 @@ MEANING: Final = "one row per simulated case"
 def bounds(work: Workspace) -> Table:
     if not has_graph(work):
         return Table.from_rows("bounds", MEANING, COLUMNS, [], NO_GRAPH)
-    graph, scale = graph_of(work), host_scale(work)
-    lags = scaled_lags(graph, scale.factor)
+    graph, cost = graph_of(work), recording_cost(work)
+    lags = plain_lags(graph, cost.per_op_ns)
     is_communication = _is_communication(work, graph)
     is_wait = graph.edge_kind == WAIT
     simulated = {
         "recorded": simulate(graph),
         "plain": simulate(graph, lag_ns=lags),
         "fast GPU": simulate(graph, np.where(is_communication, graph.weight_ns, 0.0), lags),
-        "fast host": simulate(graph, lag_ns=scaled_lags(graph, 0.0)),
+        "fast host": simulate(graph, lag_ns=graph.lag_ns - graph.host_ns),
         "free communication": simulate(graph, np.where(is_communication, 0.0, graph.weight_ns), lags),
         "no stream waits": simulate(graph, lag_ns=np.where(is_wait, -np.inf, lags)),
     }
     step_ms = {case: step_ns(graph, times) / 1e6 for case, times in simulated.items()}
     plain = step_ms["plain"]
     rows = [(case, time, *_saving(case, time, plain), CASES[case]) for case, time in step_ms.items()]
-    return Table.from_rows("bounds", MEANING, COLUMNS, rows, scale.note, *graph.notes)
+    return Table.from_rows("bounds", MEANING, COLUMNS, rows, cost.note, *graph.notes)
 
 
 def _saving(case: str, step_ms: float, plain_ms: float) -> tuple[float | None, float | None]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from warplens.analyses.graph.fetches import fetching_ops
 from warplens.analyses.graph.gpu_order import GpuOrder, gpu_order
 from warplens.analyses.graph.host_points import HostPoints, MarkedSteps, host_points
 from warplens.analyses.graph.host_waits import HostWaits, calls_that_matter, host_waits
-from warplens.analyses.graph.records import HANDOVER, HOST, LAUNCH, RETURN, STREAM, WAIT, WORK, Floats, StepGraph
+from warplens.analyses.graph.recorded_load import WEIGHT, RecordedLoad
+from warplens.analyses.graph.records import HANDOVER, HOST, LAUNCH, RETURN, STREAM, SYNC, WAIT, WORK, Floats, StepGraph
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import Workspace
+from warplens.model.intervals import Union, union
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints, Trace
 
@@ -20,6 +23,8 @@ MOST_EVENTS: Final = 10_000
 """GPU events in the graph of a trace: of more steps than hold these, the first ones after the first stand for all."""
 
 
+CALL_BEGUN: Final = WEIGHT["runtime"] / 2
+"""What of the cost of recording a call comes before its launch takes effect."""
 NO_GRAPH: Final = "the trace does not record which call launched which GPU event"
 
 
@@ -54,18 +59,31 @@ def step_graph(trace: Trace, steps: Ints) -> StepGraph:
     waits = host_waits(trace, points, gpu, launched_by)
     first_return = len(points.row)
     first_work = first_return + len(waits.calls)
+    first_rest = first_work + len(gpu.row)
     edges = _joined([
-        *_host_edges(points, waits, first_return),
+        *_host_edges(points, waits, first_return, RecordedLoad(trace)),
         _wait_edges(waits, first_return, first_work),
         *_work_edges(gpu, launched_by, first_work),
     ])  # fmt: skip
+    edges = _with_split_copies(edges, waits, first_return, first_work, first_rest)
+    ends = gpu.end_ns.copy()
+    ends[waits.split] = waits.split_ns
+    rest = gpu.end_ns[waits.split] - waits.split_ns
+    weight = trace.ints("dur_ns")[gpu.row].copy()
+    weight[waits.split] -= rest
+    rows = np.append(gpu.row, gpu.row[waits.split])
+    fetches = fetching_ops(trace, points.row[waits.calls])
+    begin = trace.ints("start_ns")[fetches]
     return _ordered(
         edges,
-        kind=np.concatenate([points.kind, np.full(len(waits.calls), RETURN), np.full(len(gpu.row), WORK)]),
-        row=np.concatenate([points.row, points.row[waits.calls], gpu.row]),
-        step=np.concatenate([points.step, np.full(len(waits.calls), NONE), trace.ints("step")[gpu.row]]),
-        recorded_ns=np.concatenate([points.start_ns, points.end_ns[waits.calls], gpu.end_ns]).astype(float),
-        weight_ns=np.concatenate([np.zeros(first_work), trace.ints("dur_ns")[gpu.row]]),
+        fetches_ns=union(begin, begin + trace.ints("dur_ns")[fetches]),
+        kind=np.concatenate([points.kind, np.full(len(waits.calls), RETURN), np.full(len(rows), WORK)]),
+        row=np.concatenate([points.row, points.row[waits.calls], rows]),
+        step=np.concatenate([points.step, np.full(len(waits.calls), NONE), trace.ints("step")[rows]]),
+        recorded_ns=np.concatenate([points.start_ns, points.end_ns[waits.calls], ends, gpu.end_ns[waits.split]]).astype(
+            float
+        ),
+        weight_ns=np.concatenate([np.zeros(first_work), weight, rest]),
     )
 
 
@@ -117,44 +135,56 @@ class _Edges:
     target: Ints
     lag_ns: Floats
     host_ns: Floats
+    records: Floats
     kind: Ints
 
     def __getitem__(self, chosen: Bools | Ints) -> _Edges:
         return _Edges(*(getattr(self, name)[chosen] for name in _COLUMNS))
 
 
-_COLUMNS: Final = ("source", "target", "lag_ns", "host_ns", "kind")
+_COLUMNS: Final = ("source", "target", "lag_ns", "host_ns", "records", "kind")
 
 
-def _edges(source: Ints, target: Ints, lag_ns: Floats | Ints, kind: int, host_ns: Floats | None = None) -> _Edges:
+def _edges(
+    source: Ints,
+    target: Ints,
+    lag_ns: Floats | Ints,
+    kind: int,
+    host_ns: Floats | None = None,
+    records: Floats | float = 0.0,
+) -> _Edges:
     """Edges of one kind; on the host all of the lag is the host's."""
     lag = lag_ns.astype(float)
     host = host_ns if host_ns is not None else lag if kind in (HOST, HANDOVER) else np.zeros(len(lag))
-    return _Edges(source, target, lag, host, np.full(len(source), kind))
+    return _Edges(source, target, lag, host, np.broadcast_to(records, lag.shape), np.full(len(source), kind))
 
 
 def _joined(parts: list[_Edges]) -> _Edges:
     return _Edges(*(np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS))
 
 
-def _host_edges(points: HostPoints, waits: HostWaits, first_return: int) -> list[_Edges]:
+def _host_edges(points: HostPoints, waits: HostWaits, first_return: int, load: RecordedLoad) -> list[_Edges]:
     """From each point to the next, and from a call that waits to its own return."""
     returned = np.full(len(points.row), NONE, np.int64)
     returned[waits.calls] = first_return + np.arange(len(waits.calls))
-    edges = [_edges(waits.calls, returned[waits.calls], waits.own_ns, HOST)]
+    edges = [_edges(waits.calls, returned[waits.calls], waits.own_ns, HOST, records=WEIGHT["runtime"])]
     for kind, chosen in ((HOST, ~points.is_handover), (HANDOVER, points.is_handover)):
         target = np.flatnonzero(chosen & (points.before != NONE))
         before = points.before[target]
         has_return = returned[before] != NONE
         since = np.where(has_return, points.end_ns[before], points.start_ns[before])
         source = np.where(has_return, returned[before], before)
-        edges.append(_edges(source, target, points.start_ns[target] - since, kind))
+        begin, end = since, points.start_ns[target]
+        records = load.between(points.lane[target], begin, end)
+        if kind == HANDOVER:
+            records += load.between(points.lane[before], begin, end)
+        edges.append(_edges(source, target, end - begin, kind, records=records))
     return edges
 
 
 def _wait_edges(waits: HostWaits, first_return: int, first_work: int) -> _Edges:
     edges = _edges(first_work + waits.event, first_return + waits.call, waits.lag_ns, NONE)
-    return _Edges(edges.source, edges.target, edges.lag_ns, edges.host_ns, waits.kind)
+    return replace(edges, kind=waits.kind)
 
 
 def _work_edges(gpu: GpuOrder, launched_by: Ints, first_work: int) -> list[_Edges]:
@@ -162,13 +192,27 @@ def _work_edges(gpu: GpuOrder, launched_by: Ints, first_work: int) -> list[_Edge
     launched, follows, waits = launched_by != NONE, gpu.previous != NONE, gpu.awaited != NONE
     in_call = gpu.launch_host_ns[launched]
     return [
-        _edges(launched_by[launched], work[launched], gpu.launch_lag_ns[launched], LAUNCH, in_call),
+        _edges(launched_by[launched], work[launched], gpu.launch_lag_ns[launched], LAUNCH, in_call, CALL_BEGUN),
         _edges(first_work + gpu.previous[follows], work[follows], gpu.previous_lag_ns[follows], STREAM),
         _edges(first_work + gpu.awaited[waits], work[waits], gpu.awaited_lag_ns[waits], WAIT),
     ]
 
 
-def _ordered(edges: _Edges, *, kind: Ints, row: Ints, step: Ints, recorded_ns: Floats, weight_ns: Floats) -> StepGraph:
+def _with_split_copies(edges: _Edges, waits: HostWaits, first_return: int, first_work: int, first_rest: int) -> _Edges:
+    """A copy that went on after its call is two nodes: the call waits for the first, all else for the second."""
+    if len(waits.split) == 0:
+        return edges
+    rest = first_rest + np.arange(len(waits.split))
+    end_of = np.arange(max(int(edges.source.max()), first_rest) + 1)
+    end_of[first_work + waits.split] = rest
+    is_own_call = (edges.kind == SYNC) & np.isin(edges.target, first_return + waits.split_call)
+    moved = replace(edges, source=np.where(is_own_call, edges.source, end_of[edges.source]))
+    return _joined([moved, _edges(first_work + waits.split, rest, np.zeros(len(rest)), STREAM)])
+
+
+def _ordered(
+    edges: _Edges, *, kind: Ints, row: Ints, step: Ints, recorded_ns: Floats, weight_ns: Floats, fetches_ns: Union
+) -> StepGraph:
     """Nodes by time, edges by the node they lead to; lags and residuals are such that the recorded times come out."""
     order = np.lexsort((np.arange(len(kind)), kind, recorded_ns))
     position = np.empty(len(order), np.int64)
@@ -193,5 +237,7 @@ def _ordered(edges: _Edges, *, kind: Ints, row: Ints, step: Ints, recorded_ns: F
         source=source,
         lag_ns=lag,
         host_ns=np.clip(edges.host_ns, 0.0, np.maximum(lag, 0.0)),
+        records=edges.records,
         edge_kind=edges.kind,
+        fetches_ns=fetches_ns,
     )

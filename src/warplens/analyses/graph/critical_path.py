@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
-from warplens.analyses.graph.host_scale import host_scale, scaled_lags
+from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
 from warplens.analyses.graph.records import HANDOVER, HOST, LAUNCH, QUEUE, STREAM, SYNC, WAIT, Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate
 from warplens.analyses.time.host_activity import innermost_at, name_of
@@ -88,7 +88,7 @@ def critical_path(work: Workspace) -> Table:
     if not has_graph(work):
         return Table.from_rows("critical_path", MEANING, COLUMNS, [], NO_GRAPH)
     graph = graph_of(work)
-    lags = scaled_lags(graph, host_scale(work).factor)
+    lags = plain_lags(graph, recording_cost(work).per_op_ns)
     segments = _segments(work, graph, simulate(graph, lag_ns=lags), lags)
     length = sum(segment.time_ns for segment in segments)
     rows = np.array([segment.row for segment in segments], np.int64)
@@ -119,7 +119,7 @@ def _segments(work: Workspace, graph: StepGraph, times: Floats, lag_ns: Floats) 
     lanes = work.trace.ints("lane")
     segments: list[_Segment] = []
     host = graph.host_ns - (graph.lag_ns - lag_ns)
-    """Per edge: the host's part of its scaled lag."""
+    """Per edge: the host's part of its plain lag."""
     for node, edge in path_nodes(graph, times, lag_ns):
         if edge == NONE:
             continue

@@ -22,6 +22,7 @@ from warplens.model.edits import (
     ScaleWork,
     WorkOfRows,
 )
+from warplens.model.intervals import Union, covered_until, covers, union
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
 
@@ -38,7 +39,8 @@ class EditedGraph:
 
     graph: StepGraph
     members: Members
-    host_factor: float
+    plain_host_ns: Floats
+    """Per edge: the host's part of its lag without the recording."""
     weight_ns: Floats = field(init=False)
     host_ns: Floats = field(init=False)
     """Per edge: the host's part of its lag."""
@@ -47,7 +49,7 @@ class EditedGraph:
 
     def __post_init__(self) -> None:
         self.weight_ns = self.graph.weight_ns.copy()
-        self.host_ns = self.graph.host_ns * self.host_factor
+        self.host_ns = self.plain_host_ns.copy()
         self.latency_ns = self.graph.lag_ns - self.graph.host_ns
 
     def step_ns(self) -> float:
@@ -64,7 +66,7 @@ class EditedGraph:
             case RemoveWaits():
                 self._remove_waits(edit)
             case RemoveHostTime():
-                self._remove_host_time(edit)
+                self._remove_host_time(union(*np.array(edit.ranges_ns, np.int64).reshape(-1, 2).T))
             case ScaleHost():
                 self.host_ns *= edit.factor
             case CaptureGraph():
@@ -137,16 +139,26 @@ class EditedGraph:
             call = self._call_of[graph.source]
             waits &= (call != NONE) & (graph.row[call] == graph.row[graph.target])
         self.latency_ns[waits] = -np.inf
+        if not edit.only_copies:
+            self._remove_fetches()
 
-    def _remove_host_time(self, edit: RemoveHostTime) -> None:
+    def _remove_fetches(self) -> None:
+        """Ops that fetch a value go, with what they launch: the value stays on the GPU."""
+        graph = self.graph
+        calls = np.flatnonzero(graph.kind == CALL)
+        fetching = calls[covers(graph.fetches_ns, graph.recorded_ns[calls].astype(np.int64))]
+        self._remove(np.flatnonzero(graph.is_work & np.isin(self._call_of, fetching)))
+        self._remove_host_time(graph.fetches_ns)
+
+    def _remove_host_time(self, removed: Union) -> None:
         graph = self.graph
         edges = np.flatnonzero(graph.on_host)
         end = graph.recorded_ns[graph.target[edges]]
         start = end - graph.lag_ns[edges]
-        inside = np.zeros(len(edges))
-        for begin, until in edit.ranges_ns:
-            inside += np.clip(np.minimum(end, until) - np.maximum(start, begin), 0.0, None)
-        self.host_ns[edges] -= np.minimum(self.host_ns[edges], self.host_factor * inside)
+        until, since = (covered_until(removed, moments.astype(np.int64)) for moments in (end, start))
+        inside = until - since
+        share = np.divide(self.plain_host_ns, graph.host_ns, out=np.zeros(len(graph.lag_ns)), where=graph.host_ns > 0)
+        self.host_ns[edges] -= np.minimum(self.host_ns[edges], share[edges] * inside)
 
     def _capture(self) -> None:
         """The host's time goes, and what is left between kernels is the pause inside a graph."""

@@ -37,6 +37,7 @@ class HostPoints:
     """The call; -1 for a mark."""
     step: Ints
     """The step that a mark begins; -1 for a call."""
+    lane: Ints
     start_ns: Ints
     end_ns: Ints
     before: Ints
@@ -58,6 +59,7 @@ def host_points(trace: Trace, calls: Ints, marks: MarkedSteps) -> HostPoints:
         kind=kind[order],
         row=np.concatenate([calls, np.full(len(marks), NONE)])[order],
         step=np.concatenate([np.full(len(calls), NONE), marks.step])[order],
+        lane=lane,
         start_ns=begins,
         end_ns=ends,
         before=before,

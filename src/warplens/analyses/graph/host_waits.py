@@ -20,6 +20,8 @@ LONG_LAUNCH_NS: Final = 100_000
 """A launch call that takes this long and returns when a GPU event has just ended has waited for room in the queue."""
 SOON_NS: Final = 20_000
 """How soon after the awaited event such a call returns."""
+MOST_OF_A_COPY: Final = 0.5
+"""A copying call that returned after this share of its copy waited for it: it read the last of the pageable memory."""
 OWN_NS: Final = 5_000
 """What a call takes that finds nothing to wait for."""
 
@@ -38,6 +40,12 @@ class HostWaits:
     lag_ns: Floats
     """From the end of the event to the return of the call."""
     kind: Ints
+    split: Ints
+    """Copies of pageable memory that went on after their call had returned, as positions like `event`."""
+    split_call: Ints
+    """Their calls, as positions like `call`."""
+    split_ns: Ints
+    """When their call returned: what the call waited for is the part of the copy until then."""
 
 
 def calls_that_matter(trace: Trace) -> Ints:
@@ -53,8 +61,11 @@ def calls_that_matter(trace: Trace) -> Ints:
 def host_waits(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> HostWaits:
     """`launched_by`: the point that launched each GPU event, -1 for none."""
     queued_behind = _queued_behind(points, gpu)
+    split = _copies_awaited_in_part(trace, points, gpu, launched_by)
     is_sync = _is_sync(trace, points, gpu, launched_by)
+    is_sync[launched_by[split]] = True
     queued_behind[is_sync] = NONE
+    split_at = dict(zip(launched_by[split].tolist(), split.tolist(), strict=True))
     calls = np.flatnonzero(is_sync | (queued_behind != NONE))
     streams = _by_stream(trace, points, gpu, launched_by)
     own = np.minimum(points.end_ns - points.start_ns, OWN_NS).astype(float)
@@ -64,6 +75,9 @@ def host_waits(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Int
         if queued_behind[point] != NONE:
             event = int(queued_behind[point])
             entries.append((index, event, end - int(gpu.end_ns[event]), QUEUE))
+            continue
+        if point in split_at:
+            entries.append((index, split_at[point], 1.0, SYNC))
             continue
         awaited = [event for event in _launched_before(streams, begin) if gpu.end_ns[event] <= end]
         latest = max((int(gpu.end_ns[event]) for event in awaited), default=begin)
@@ -79,6 +93,9 @@ def host_waits(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Int
         event=np.array(columns[1], np.int64),
         lag_ns=np.array(columns[2], float),
         kind=np.array(columns[3], np.int64),
+        split=split,
+        split_call=np.searchsorted(calls, launched_by[split]),
+        split_ns=points.end_ns[launched_by[split]] - 1,  # so that it comes before the return
     )
 
 
@@ -98,6 +115,16 @@ def _is_sync(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Ints)
     has_copied = copied_at[calls] <= points.end_ns[calls]
     is_sync[calls] = _named(trace, SYNC_CALL, rows) | (_named(trace, COPY_CALL, rows) & has_copied)
     return is_sync
+
+
+def _copies_awaited_in_part(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> Ints:
+    """Copies whose call returned towards their end: the driver had read the pageable memory, and the rest went on."""
+    copies = np.flatnonzero(launched_by != NONE)
+    copies = copies[_named(trace, COPY_CALL, gpu.launch[copies])]
+    duration, returned = trace.ints("dur_ns")[gpu.row[copies]], points.end_ns[launched_by[copies]]
+    left = gpu.end_ns[copies] - returned
+    chosen: Ints = copies[(left > 0) & (left < (1 - MOST_OF_A_COPY) * duration)]
+    return chosen
 
 
 def _queued_behind(points: HostPoints, gpu: GpuOrder) -> Ints:

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from warplens.model.intervals import Union
 from warplens.model.trace import Bools, Ints
 
 Floats = npt.NDArray[np.float64]
@@ -53,7 +54,11 @@ class StepGraph:
     lag_ns: Floats
     host_ns: Floats
     """Per edge: the part of its lag in which the host was busy; the rest is latency of the GPU and its driver."""
+    records: Floats
+    """Per edge: what was recorded in the host's part, in ops; a call or a frame counts as a part of one."""
     edge_kind: Ints
+    fetches_ns: Union
+    """When ops run that fetch a value to the host and wait for it."""
 
     def __len__(self) -> int:
         return len(self.kind)

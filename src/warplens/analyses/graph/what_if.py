@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import hypot
 from typing import Final, NamedTuple
 
 import polars as pl
 
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
 from warplens.analyses.graph.editing import EditedGraph, Members
-from warplens.analyses.graph.host_scale import HostScale, host_scale
+from warplens.analyses.graph.recording_cost import RecordingCost, plain_host, recording_cost
 from warplens.analyses.graph.records import StepGraph
 from warplens.analyses.workspace import Workspace
 from warplens.model.edits import Edit, StepChange, with_saving
@@ -23,6 +24,9 @@ COLUMNS = (
     Column("low_ms", "the least that they are expected to win", "ms", pl.Float64),
     Column("high_ms", "the most", "ms", pl.Float64),
 )
+SHARE_OF_GAIN: Final = 0.2
+SHARE_OF_STEP: Final = 0.025
+"""What a simulated gain is off by besides: edits are simpler than changes of a program, and steps differ."""
 MEANING: Final = "one row per change, and one for all of them"
 
 
@@ -37,18 +41,18 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class StepModel:
-    """The graph of a trace's steps, the host's speed, and which GPU events the rows of tables stand for."""
+    """The graph of a trace's steps, what recording costs, and which GPU events the rows of tables stand for."""
 
     graph: StepGraph
-    scale: HostScale
+    cost: RecordingCost
     members: Members
     _plain_ms: dict[float, float] = field(default_factory=dict, repr=False)
-    """The step without edits, by the host's factor."""
+    """The step without edits, by the cost of a record."""
 
     @property
     def step_ms(self) -> float:
         """The step without the profiler."""
-        return self._plain(self.scale.factor)
+        return self._plain(self.cost.per_op_ns)
 
     def gain(self, edits: Iterable[Edit], *, least: float = 1.0, most: float = 1.0) -> Gain:
         """What edits win, with the host as fast as expected, and as fast and as slow as it may be.
@@ -56,21 +60,26 @@ class StepModel:
         They save at `least` and at `most` this share of the GPU time that they say.
         """
         edits = tuple(edits)
-        step_ms = self._edited(edits, self.scale.factor)
+        if not edits:
+            return Gain(self.step_ms, 0.0, 0.0, 0.0)
+        step_ms = self._edited(edits, self.cost.per_op_ns)
         more, less = (
-            self._plain(factor) - self._edited([with_saving(edit, share) for edit in edits], factor)
-            for factor, share in ((self.scale.low, most), (self.scale.high, least))
+            self._plain(per_op_ns) - self._edited([with_saving(edit, share) for edit in edits], per_op_ns)
+            for per_op_ns, share in ((self.cost.high_ns, most), (self.cost.low_ns, least))
         )
         gain_ms = self.step_ms - step_ms
-        return Gain(step_ms, gain_ms, min(gain_ms, more, less), max(gain_ms, more, less))
+        model_error = (SHARE_OF_GAIN * gain_ms, SHARE_OF_STEP * self.step_ms)
+        low, high = min(gain_ms, more, less), max(gain_ms, more, less)
+        return Gain(step_ms, gain_ms, gain_ms - hypot(gain_ms - low, *model_error),
+                    gain_ms + hypot(high - gain_ms, *model_error))  # fmt: skip
 
-    def _plain(self, factor: float) -> float:
-        if factor not in self._plain_ms:
-            self._plain_ms[factor] = self._edited((), factor)
-        return self._plain_ms[factor]
+    def _plain(self, per_op_ns: float) -> float:
+        if per_op_ns not in self._plain_ms:
+            self._plain_ms[per_op_ns] = self._edited((), per_op_ns)
+        return self._plain_ms[per_op_ns]
 
-    def _edited(self, edits: Iterable[Edit], factor: float) -> float:
-        edited = EditedGraph(self.graph, self.members, factor)
+    def _edited(self, edits: Iterable[Edit], per_op_ns: float) -> float:
+        edited = EditedGraph(self.graph, self.members, plain_host(self.graph, per_op_ns))
         for edit in edits:
             edited.apply(edit)
         return edited.step_ns() / 1e6
@@ -78,7 +87,7 @@ class StepModel:
 
 def step_model(work: Workspace, members: Members) -> StepModel | None:
     """None where the trace does not record launches."""
-    return StepModel(graph_of(work), host_scale(work), members) if has_graph(work) else None
+    return StepModel(graph_of(work), recording_cost(work), members) if has_graph(work) else None
 
 
 def what_if(model: StepModel | None, changes: Sequence[StepChange]) -> Table:
@@ -88,7 +97,7 @@ def what_if(model: StepModel | None, changes: Sequence[StepChange]) -> Table:
     if len(changes) > 1:
         chosen.append(tuple(changes))
     rows = [_row(model, some) for some in chosen]
-    return Table.from_rows("what_if", MEANING, COLUMNS, rows, model.scale.note, *model.graph.notes)
+    return Table.from_rows("what_if", MEANING, COLUMNS, rows, model.cost.note, *model.graph.notes)
 
 
 def _row(model: StepModel, changes: tuple[StepChange, ...]) -> tuple[object, ...]:

@@ -35,9 +35,9 @@ class AdviseVerb(Verb):
             return 0
         per_step = bool(len(profile.table("steps")))
         notes = [row["message"] for row in profile.table("quality").to_dicts() if _limits_advice(row)]
-        model = profile.model_of_gains
-        plain_ms = model.step_ms if model is not None else 0.0
-        notes += [model.scale.note, *model.graph.notes] if model is not None else []
+        model = profile.step_model
+        plain_ms = model.step_ms if profile.model_of_gains is not None and model is not None else 0.0
+        notes += [model.cost.note, *model.graph.notes] if model is not None else []
         scope = AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, profile.shares_of(), plain_ms)
         show_text(render_advice(findings, scope, width=width(120)))
         return 0
