@@ -23,6 +23,18 @@ def test_changes_are_simulated_one_by_one_and_together(capsys: Captured) -> None
     assert rows[1]["gain_ms"] > 0 > rows[2]["gain_ms"]
 
 
+def test_findings_are_fixed_one_after_the_other_or_as_chosen(capsys: Captured) -> None:
+    assert main(["what-if", TRACE, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert main(["what-if", TRACE, "--fix", "all", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == rows
+    assert [len(row["fixes"].split("; ")) for row in rows[1:]] == list(range(1, len(rows)))
+    assert main(["what-if", TRACE, "--fix", rows[1]["fixes"], "--graph", "--json"]) == 0
+    chosen = json.loads(capsys.readouterr().out)
+    assert [row["fixes"] for row in chosen] == ["", rows[1]["fixes"], "graph", f"{rows[1]['fixes']}; graph"]
+    assert chosen[1] == rows[1]
+
+
 def test_the_step_without_the_profiler_is_what_the_changes_are_compared_with(capsys: Captured) -> None:
     assert main(["show", TRACE, "bounds", "--json"]) == 0
     recorded = json.loads(capsys.readouterr().out)[0]["step_ms"]
@@ -31,7 +43,7 @@ def test_the_step_without_the_profiler_is_what_the_changes_are_compared_with(cap
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    ([], "no change is given"),
+    (["--fix", "WL999"], "no finding WL999 with a change that can be simulated"),
     (["--scale", "gemm", "0.5"], "not a valid selection: 'gemm'"),
     (["--scale", "op=aten::mm", "half"], "not a valid factor: 'half'"),
     (["--host", "half"], "not a valid factor: 'half'"),

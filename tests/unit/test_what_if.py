@@ -8,8 +8,9 @@ import pytest
 
 import warplens
 from support import SHARED, Opened, kernel, launch, op
+from warplens.analyses.graph.what_if import best_first
 from warplens.model.edits import CaptureGraph, ScaleHost, StepChange
-from warplens.profiles.what_if import scaling
+from warplens.profiles.what_if import fixes, scaling
 
 WHAT_IF = SHARED / "traces" / "whatif"
 GRAPH = StepChange("graph", (CaptureGraph(),))
@@ -82,6 +83,35 @@ def test_what_cannot_be_scaled_is_one_line(opened: Opened, pattern: str, factor:
 def test_without_launches_nothing_is_simulated(opened: Opened) -> None:
     table = opened([kernel("gemm", 0, 10)]).what_if([GRAPH])
     assert (len(table), len(table.notes)) == (0, 1)
+
+
+def test_the_best_change_comes_first_and_then_the_one_that_wins_most_beside_it(opened: Opened) -> None:
+    """Without the host's time the products win; with it they win nothing."""
+    profile = opened(host_bound())
+    changes = [scaling(profile, "kernel=*GEMM*", 0.5), StepChange("fast", (ScaleHost(0.0),))]
+    names = [row["fixes"] for row in best_first(profile.step_model, changes).to_dicts()]
+    assert names == ["", "fast", "fast; kernel=*GEMM* × 0.5"]
+    assert best_first(profile.step_model, []).to_dicts() == rows(profile)
+    assert len(best_first(None, changes)) == 0
+
+
+@needs_traces
+def test_findings_are_fixed_by_their_codes_one_by_one_and_all_together() -> None:
+    profile = warplens.open(WHAT_IF / "L_all.json.gz", step_ms=164.958)
+    assert isinstance(profile, warplens.Profile)
+    single = {finding.code: finding.gain_ms for finding in profile.findings()}
+    table = rows(profile, *fixes(profile, ["WL201", "WL204"]))
+    assert [row["fixes"] for row in table] == ["", "WL204", "WL201", "WL204; WL201"]
+    assert [row["gain_ms"] for row in table[1:3]] == [pytest.approx(single[code]) for code in ("WL204", "WL201")]
+    together = profile.table("what_if").to_dicts()
+    gains = [row["gain_ms"] for row in together]
+    assert gains == sorted(gains)
+    assert gains[1] == pytest.approx(max(single.values()))
+    assert together[-1]["step_ms"] < together[0]["step_ms"] / 2
+    assert gains[-1] < sum(single.values()), "gains do not add up"
+    with pytest.raises(warplens.UsageError, match="no finding WL999") as error:
+        fixes(profile, ["WL999"])
+    assert "WL204" in str(error.value.hint)
 
 
 @needs_traces

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from warplens.analyses.graph.what_if import StepModel
+from warplens.model.edits import StepChange
 from warplens.model.finding import Finding
 
 SPREAD: Final = 0.2
@@ -20,8 +21,13 @@ def with_step_gains(findings: Iterable[Finding], model: StepModel | None) -> lis
     return [_simulated(finding, model) if finding.edits else finding for finding in findings]
 
 
+def change_of(finding: Finding) -> StepChange:
+    """What a finding proposes."""
+    return StepChange(finding.code, finding.edits, 1 - SPREAD, 1.0 if finding.bound else 1 + SPREAD)
+
+
 def _simulated(finding: Finding, model: StepModel) -> Finding:
-    gain = model.gain(finding.edits, least=1 - SPREAD, most=1.0 if finding.bound else 1 + SPREAD)
+    gain = model.gain_of([change_of(finding)])
     won_ms = max(0.0, gain.gain_ms)
     return replace(
         finding,

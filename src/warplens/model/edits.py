@@ -95,7 +95,12 @@ def with_saving(edit: Edit, share: float) -> Edit:
 
 @dataclass(frozen=True)
 class StepChange:
-    """Something that a person would do, and what it changes."""
+    """Something that a person would do, and what it changes.
+
+    The edits save at `least` and at `most` this share of the GPU time that they say.
+    """
 
     name: str
     edits: tuple[Edit, ...]
+    least: float = 1.0
+    most: float = 1.0

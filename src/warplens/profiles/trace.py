@@ -78,7 +78,8 @@ class Profile(TablesOnDemand):
             "findings": TableSource(lambda: findings_table(self.findings())),
             "evidence": TableSource(lambda: evidence_table(self.findings())),
         }
-        return {"quality": sources["quality"]} | advice | sources
+        what_if = {"what_if": TableSource(self._findings_together, in_report=False)}
+        return {"quality": sources["quality"]} | advice | sources | what_if
 
     def _contents(self) -> str:
         return plural(self.trace.steps.height, "step")
@@ -126,6 +127,13 @@ class Profile(TablesOnDemand):
         from warplens.analyses.graph.what_if import what_if
 
         return what_if(self.step_model, changes)
+
+    def _findings_together(self) -> Table:
+        """What the findings win one after the other, the best first."""
+        from warplens.analyses.graph.what_if import best_first
+        from warplens.profiles.what_if import ALL, fixes
+
+        return best_first(self.step_model, fixes(self, [ALL]))
 
     @property
     def model_of_gains(self) -> StepModel | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from math import inf
@@ -18,6 +21,7 @@ from warplens.model.trace import Bools, Ints
 if TYPE_CHECKING:
     from warplens.profiles.trace import Profile
 
+ALL: Final = "all"
 SELECTORS: Final = {
     # what a pattern is about: the table whose rows have it, its columns, and whether the host's time belongs to it
     "kernel": ("kernels", ("kernel", "kernel_short"), False),
@@ -47,6 +51,24 @@ def host_scaling(factor: float) -> StepChange:
     """All of the host's time scaled by a factor."""
     _require_factor(factor)
     return StepChange(f"host × {factor:g}", (ScaleHost(factor),))
+
+
+def fixes(profile: Profile, codes: Sequence[str]) -> list[StepChange]:
+    """What the findings with these codes propose, one change per finding; `all` of them."""
+    from warplens.advice.gains import change_of
+
+    proposed = [finding for finding in profile.findings() if finding.edits]
+    names = list(dict.fromkeys(finding.code for finding in proposed))
+    for code in codes:
+        if code not in (*names, ALL):
+            listed = f"findings with one: {', '.join(names)}" if names else "no finding of this trace has one"
+            raise UsageError(f"no finding {code} with a change that can be simulated", hint=listed)
+    changes = [(change_of(finding), finding.place) for finding in proposed if ALL in codes or finding.code in codes]
+    count = Counter(change.name for change, _ in changes)
+    return [
+        replace(change, name=f"{change.name} ({place})") if count[change.name] > 1 else change
+        for change, place in changes
+    ]
 
 
 def _require_factor(factor: float) -> None:

@@ -27,7 +27,7 @@ COLUMNS = (
 SHARE_OF_GAIN: Final = 0.2
 SHARE_OF_STEP: Final = 0.025
 """What a simulated gain is off by besides: edits are simpler than changes of a program, and steps differ."""
-MEANING: Final = "one row per change, and one for all of them"
+MEANING: Final = "one row per set of changes, the first without any"
 
 
 class Gain(NamedTuple):
@@ -55,23 +55,29 @@ class StepModel:
         return self._plain(self.cost.per_op_ns)
 
     def gain(self, edits: Iterable[Edit], *, least: float = 1.0, most: float = 1.0) -> Gain:
-        """What edits win, with the host as fast as expected, and as fast and as slow as it may be.
+        """What edits win; they save at `least` and at `most` this share of the GPU time that they say."""
+        return self.gain_of([StepChange("", tuple(edits), least, most)])
 
-        They save at `least` and at `most` this share of the GPU time that they say.
-        """
-        edits = tuple(edits)
-        if not edits:
+    def gain_of(self, changes: Sequence[StepChange]) -> Gain:
+        """What changes win together, with the host as fast as expected, and as fast and as slow as it may be."""
+        if not any(change.edits for change in changes):
             return Gain(self.step_ms, 0.0, 0.0, 0.0)
-        step_ms = self._edited(edits, self.cost.per_op_ns)
+        step_ms = self.changed_ms(changes)
+        most = [with_saving(edit, change.most) for change in changes for edit in change.edits]
+        least = [with_saving(edit, change.least) for change in changes for edit in change.edits]
         more, less = (
-            self._plain(per_op_ns) - self._edited([with_saving(edit, share) for edit in edits], per_op_ns)
-            for per_op_ns, share in ((self.cost.high_ns, most), (self.cost.low_ns, least))
+            self._plain(per_op_ns) - self._edited(edits, per_op_ns)
+            for per_op_ns, edits in ((self.cost.high_ns, most), (self.cost.low_ns, least))
         )
         gain_ms = self.step_ms - step_ms
         model_error = (SHARE_OF_GAIN * gain_ms, SHARE_OF_STEP * self.step_ms)
         low, high = min(gain_ms, more, less), max(gain_ms, more, less)
         return Gain(step_ms, gain_ms, gain_ms - hypot(gain_ms - low, *model_error),
                     gain_ms + hypot(high - gain_ms, *model_error))  # fmt: skip
+
+    def changed_ms(self, changes: Iterable[StepChange]) -> float:
+        """The step without the profiler, with changes."""
+        return self._edited((edit for change in changes for edit in change.edits), self.cost.per_op_ns)
 
     def _plain(self, per_op_ns: float) -> float:
         if per_op_ns not in self._plain_ms:
@@ -91,15 +97,23 @@ def step_model(work: Workspace, members: Members) -> StepModel | None:
 
 
 def what_if(model: StepModel | None, changes: Sequence[StepChange]) -> Table:
+    """The step as it is, with each change, and with all of them."""
+    return _table(model, [(), *((change,) for change in changes), *([tuple(changes)] if len(changes) > 1 else ())])
+
+
+def best_first(model: StepModel | None, changes: Sequence[StepChange]) -> Table:
+    """The step as it is, with the change that wins most, with that and the one that then wins most, and so on."""
+    left = list(changes)
+    chosen: list[tuple[StepChange, ...]] = [()]
+    while model is not None and left:
+        best = min(left, key=lambda change: model.changed_ms([*chosen[-1], change]))
+        left.remove(best)
+        chosen.append((*chosen[-1], best))
+    return _table(model, chosen)
+
+
+def _table(model: StepModel | None, chosen: Sequence[tuple[StepChange, ...]]) -> Table:
     if model is None:
         return Table.from_rows("what_if", MEANING, COLUMNS, [], NO_GRAPH)
-    chosen: list[tuple[StepChange, ...]] = [(), *((change,) for change in changes)]
-    if len(changes) > 1:
-        chosen.append(tuple(changes))
-    rows = [_row(model, some) for some in chosen]
+    rows = [("; ".join(change.name for change in changes), *model.gain_of(changes)) for changes in chosen]
     return Table.from_rows("what_if", MEANING, COLUMNS, rows, model.cost.note, *model.graph.notes)
-
-
-def _row(model: StepModel, changes: tuple[StepChange, ...]) -> tuple[object, ...]:
-    gain = model.gain(edit for change in changes for edit in change.edits)
-    return ("; ".join(change.name for change in changes), *gain)

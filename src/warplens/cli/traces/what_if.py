@@ -17,6 +17,8 @@ class WhatIfVerb(Verb):
     The graph of the step decides what a change wins: where the host is the limit, faster kernels win nothing. Give the
     time of a step without the profiler (--step-time) for results that do not depend on what recording costs.
 
+      warplens what-if trace.json.gz                                all findings, one after the other, the best first
+      warplens what-if trace.json.gz --fix WL201 --fix WL208        what these findings propose
       warplens what-if trace.json.gz --graph                        all launches of a step as one graph
       warplens what-if trace.json.gz --scale 'kernel=*gemm*' 0.5    matrix products take half their time
       warplens what-if trace.json.gz --scale 'op=aten::copy_' 0     without these ops, host time included
@@ -28,6 +30,8 @@ class WhatIfVerb(Verb):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_trace(parser)
+        parser.add_argument("--fix", action="append", default=[], metavar="CODE",
+                            help="what a finding proposes, or `all`; can be given several times")  # fmt: skip
         parser.add_argument("--scale", nargs=2, action="append", default=[], metavar=("PATTERN", "FACTOR"),
                             help="multiply times: kernel=, category=, op=, module= or phase= and a pattern with * "
                                  "and ?; can be given several times")  # fmt: skip
@@ -37,12 +41,15 @@ class WhatIfVerb(Verb):
 
     def run(self, args: argparse.Namespace) -> int:
         from warplens.model.edits import CaptureGraph, StepChange
-        from warplens.profiles.what_if import host_scaling, scaling
+        from warplens.profiles.what_if import fixes, host_scaling, scaling
 
-        if not (args.scale or args.graph or args.host is not None):
-            raise UsageError("no change is given", hint="one of --scale, --graph, --host")
         profile = open_timeline(args)
-        changes = [scaling(profile, pattern, _factor(factor)) for pattern, factor in args.scale]
+        if args.fix in ([], ["all"]) and not (args.scale or args.graph or args.host is not None):
+            note_warnings(profile)
+            print_rows(profile.table("what_if"), args)
+            return 0
+        changes = fixes(profile, args.fix)
+        changes += [scaling(profile, pattern, _factor(factor)) for pattern, factor in args.scale]
         if args.host is not None:
             changes.append(host_scaling(_factor(args.host)))
         if args.graph:
