@@ -34,6 +34,8 @@ class Options:
     min_gain_percent: float = 1.0
     step_ns: float = 0.0
     """Time of a step without the profiler; 0 where it is not known."""
+    is_corrected: bool = False
+    """The trace's times are without what recording costs."""
 
 
 @dataclass(frozen=True)

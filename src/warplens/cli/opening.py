@@ -24,7 +24,7 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
     with progress(f"reading {source}", Path(source)):
         import warplens
 
-        return warplens.open(
+        profile = warplens.open(
             source,
             cache=not args.no_cache,
             rules=args.rules,
@@ -38,6 +38,7 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
             step_ms=parse_duration(args.step_time) / 1e6 if args.step_time else 0.0,
             **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),
         )
+        return profile.with_timeline().corrected() if args.timeline == "corrected" else profile
 
 
 def inputs_of(args: argparse.Namespace) -> list[str]:

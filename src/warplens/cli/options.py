@@ -30,6 +30,8 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--gpu-file", default="", metavar="FILE", help="TOML file that describes the GPU")
     group.add_argument("--min-gain", type=percentage, default=None, metavar="PCT",
                        help="smallest gain of a finding, in %% of a step (default 1)")  # fmt: skip
+    group.add_argument("--timeline", choices=("recorded", "corrected"), default="recorded",
+                       help="times as recorded, or corrected: as they nearly were without the profiler")  # fmt: skip
     group.add_argument("--step-time", default="", metavar="TIME",
                        help="time of a step without the profiler, for what is simulated: 21.4ms")  # fmt: skip
     group.add_argument("--execution-trace", default="", metavar="FILE", help="ExecutionTrace of the same run")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,10 +65,13 @@ class Profile(TablesOnDemand):
         counters: tuple[Table, ...] = (),
         replayed: ReplayResult | None = None,
     ) -> None:
-        self.trace = trace
-        self.replayed = replayed
         categorizer = load_categorizer(*split_rules(rules))
-        self.workspace = Workspace(trace, categorizer, options or Options(), gpu or find_gpu(trace), counters, replayed)
+        work = Workspace(trace, categorizer, options or Options(), gpu or find_gpu(trace), counters, replayed)
+        self._set_workspace(work)
+
+    def _set_workspace(self, work: Workspace) -> None:
+        self.trace, self.replayed = work.trace, work.replayed
+        self.workspace = work
         """What the analyses of this trace share."""
         super().__init__(self._table_sources())
 
@@ -134,6 +138,16 @@ class Profile(TablesOnDemand):
         from warplens.profiles.what_if import ALL, fixes
 
         return best_first(self.step_model, fixes(self, [ALL]))
+
+    def corrected(self) -> Profile:
+        """This profile with the times that its steps nearly had without the profiler."""
+        from warplens.analyses.graph.corrected import corrected_trace
+
+        work = self.workspace
+        options = replace(work.options, is_corrected=True, step_ns=0.0)
+        corrected = Profile.__new__(Profile)
+        corrected._set_workspace(replace(work, trace=corrected_trace(work), options=options))
+        return corrected
 
     @property
     def model_of_gains(self) -> StepModel | None:

@@ -36,7 +36,12 @@ def has_graph(work: Workspace) -> bool:
 @shared
 def graph_of(work: Workspace) -> StepGraph:
     """The graph of a trace's steps, or of the whole trace without steps."""
-    return step_graph(work.trace, usual_steps(work.trace))
+    return with_light_pass(work, usual_steps(work.trace))
+
+
+def with_light_pass(work: Workspace, steps: Ints) -> StepGraph:
+    """The graph of these steps, with the host's times of a light pass where there is one."""
+    return step_graph(work.trace, steps)
 
 
 def usual_steps(trace: Trace) -> Ints:
@@ -239,5 +244,6 @@ def _ordered(
         host_ns=np.clip(edges.host_ns, 0.0, np.maximum(lag, 0.0)),
         records=edges.records,
         edge_kind=edges.kind,
+        light_host_ns=None,
         fetches_ns=fetches_ns,
     )

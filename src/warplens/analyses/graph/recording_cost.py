@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from warplens.analyses.graph.building import graph_of
+from warplens.analyses.graph.recorded_load import WEIGHT
 from warplens.analyses.graph.records import Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate, step_ns
 from warplens.analyses.shared import shared
@@ -41,6 +42,7 @@ class RecordingCost(NamedTuple):
 GIVEN: Final = "so the simulated step takes the given time"
 ESTIMATED: Final = "estimated from the shortest ops"
 ESTIMATED_OF_CALLS: Final = "estimated from the shortest calls"
+CORRECTED: Final = "its times are corrected"
 NOT_DECIDED: Final = "the host's speed does not decide the given step time"
 PER_SHORT_OP: Final = (5.8, 4.0, 7.5)
 """Cost of a record over the duration that a quarter of the ops without callees stay below: expected, low, high. Nine
@@ -67,6 +69,8 @@ TINY: Final = 1e-12
 
 @shared
 def recording_cost(work: Workspace) -> RecordingCost:
+    if work.options.is_corrected:
+        return RecordingCost(0.0, 0.0, 0.0, CORRECTED)
     estimated = _estimated(work.trace)
     if not work.options.step_ns:
         return estimated
@@ -92,8 +96,15 @@ def _per_short(durations: Ints, ratios: tuple[float, float, float], origin: str)
 
 def plain_host(graph: StepGraph, per_op_ns: float) -> Floats:
     """Per edge: the host's part of its lag without the recording."""
-    shortened = graph.host_ns - per_op_ns * graph.records
-    return np.clip(shortened, LEAST_SHARE * graph.host_ns, MOST_FACTOR * graph.host_ns)
+    plain = _without(per_op_ns * graph.records, graph.host_ns)
+    if graph.light_host_ns is None:
+        return plain
+    light = _without(per_op_ns * WEIGHT["runtime"], graph.light_host_ns)
+    return np.where(np.isnan(light), plain, light)
+
+
+def _without(cost_ns: Floats | float, host_ns: Floats) -> Floats:
+    return np.clip(host_ns - cost_ns, LEAST_SHARE * host_ns, MOST_FACTOR * host_ns)
 
 
 def plain_lags(graph: StepGraph, per_op_ns: float) -> Floats:

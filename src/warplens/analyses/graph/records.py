@@ -57,6 +57,8 @@ class StepGraph:
     records: Floats
     """Per edge: what was recorded in the host's part, in ops; a call or a frame counts as a part of one."""
     edge_kind: Ints
+    light_host_ns: Floats | None
+    """Per edge: the host's part as steps recorded without ops have it, NaN where they have none; None without any."""
     fetches_ns: Union
     """When ops run that fetch a value to the host and wait for it."""
 
