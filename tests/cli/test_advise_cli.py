@@ -41,14 +41,14 @@ def array(capsys: Captured, *args: str | Path) -> list[dict[str, Any]]:
 
 def test_the_verdict_comes_first_then_the_numbered_findings(trace: Path, capsys: Captured) -> None:
     lines = printed(capsys, trace).splitlines()
-    assert lines[0] == "GPU-bound: the GPU is busy 100.0 % of the time; GEMM takes 100 % of the GPU time."
+    assert lines[0].startswith("GPU-bound: 2.0 ms in all; a faster host would save nothing, a faster GPU up to 2.0 ms")
     titles = [line for line in lines if re.match(r"\d+\. WL", line)]
     assert titles == [
         "1. WL201  1 GEMM with the unaligned size 50257 runs on slow kernels",
         "2. WL210  kernels have fewer blocks than the GPU has multiprocessors",
     ]
     gains = [line.strip() for line in lines if line.startswith("       gain ")]
-    assert gains == ["gain   528.7 µs (26.4 %)", "gain   ≤ 100.0 µs (5.0 %)"]
+    assert gains == ["gain   528.7 µs (26.1 %), between 370.8 µs and 686.6 µs", "gain   ≤ 100.0 µs (4.9 %)"]
     assert max(map(len, lines)) <= 100
 
 

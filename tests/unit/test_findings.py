@@ -159,13 +159,15 @@ def test_every_gain_is_a_number(opened: Opened) -> None:
 @pytest.mark.parametrize(
     ("events", "sentence"),
     [
-        (waits([600], dur=300), "Host-bound: the GPU is idle 50.0 % of the time, mostly because the host is still preparing the next launch."),
+        ([kernel(GEMM, 0, 30), kernel(GEMM, 90, 10)], "Mostly idle: the GPU is idle 60.0 % of the time, and this trace does not record why."),
         ([kernel(GEMM, 0, 0)], "No GPU time: every GPU event of this trace lasts 0 ns."),
         ([op("aten::mm", 0, 5)], "CPU only: this trace has no GPU work."),
         ([kernel(GEMM, 0, 60), kernel(ALL_REDUCE, 60, 40)], "Communication-bound: 40.0 % of the time is exposed communication."),
         ([kernel(GEMM, 0, 90), kernel(ELEMENTWISE, 100, 10)], "GPU-bound: the GPU is busy 90.9 % of the time; GEMM takes 90 % of the GPU time."),
     ],
-    ids=["host", "no durations", "no gpu", "communication", "gpu"],
+    ids=["idle", "no durations", "no gpu", "communication", "gpu"],
 )  # fmt: skip
-def test_the_verdict_names_what_bounds_the_run(opened: Opened, events: list[dict[str, Any]], sentence: str) -> None:
+def test_without_launches_the_verdict_goes_by_the_busy_time(
+    opened: Opened, events: list[dict[str, Any]], sentence: str
+) -> None:
     assert opened(events).verdict() == sentence

@@ -13,6 +13,7 @@ import polars as pl
 from warplens.advice.rows import CategoryRow, OpRow, PhaseRow, QualityRow, RowT, TimedRow, numbered
 from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.wording import words
+from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.missing_data import TORCH
 from warplens.model.edits import Edit
 from warplens.model.finding import Evidence, Finding
@@ -87,6 +88,8 @@ class TraceFigures:
 
     tables: Mapping[str, Table]
     format: str = TORCH
+    bounds: StepBounds | None = None
+    """What limits the step, from its graph; None where it cannot be simulated."""
     _findings: dict[Check, tuple[Finding, ...]] = field(default_factory=dict, repr=False)
 
     def findings_of(self, check: Check) -> tuple[Finding, ...]:

@@ -9,9 +9,10 @@ import polars as pl
 
 from warplens.advice.evidence import kernel_evidence
 from warplens.advice.figures import TAKING_TURNS, TraceFigures
+from warplens.advice.limits import is_host_bound
 from warplens.advice.memory_rules import many_launch_optimizer, slowed_by_stacks
 from warplens.advice.rows import ShortKernelRow
-from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LONG_GAP_US, THRESHOLDS
+from warplens.advice.thresholds import LONG_GAP_US, THRESHOLDS
 from warplens.analyses.time.gaps import SHORT_GAPS, UNKNOWN
 from warplens.analyses.work.places import place_text
 from warplens.model.edits import CaptureGraph, Edit, RemoveHostTime, RemoveWaits
@@ -171,7 +172,7 @@ def _launch_gaps(figures: TraceFigures) -> pl.DataFrame:
 
 def _host_bound(figures: TraceFigures) -> str:
     """Said where the verdict says it."""
-    return "host-bound: " if figures.percent("idle") >= IDLE_BOUND_PERCENT else ""
+    return "host-bound: " if is_host_bound(figures) else ""
 
 
 def launch_rate(figures: TraceFigures) -> str:

@@ -10,6 +10,7 @@ from warplens.advice.explanations import EXPLANATIONS
 from warplens.advice.figures import Check, TraceFigures
 from warplens.advice.gains import with_step_gains
 from warplens.advice.thresholds import THRESHOLDS
+from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.what_if import StepModel
 from warplens.analyses.missing_data import TORCH
 from warplens.model.edits import saves_host_time
@@ -62,13 +63,14 @@ def find(
     min_gain_percent: float = THRESHOLDS.min_gain_percent,
     format: str = TORCH,
     model: StepModel | None = None,
+    bounds: StepBounds | None = None,
 ) -> list[Finding]:
     """The findings of every rule, largest gain first; none where no GPU worked, none below the least gain.
 
-    With a `model` of the step, gains are time of the step; one that saves GPU time but no step time is listed last. The
-    profile's `format` decides which framework the advice is written for.
+    With a `model` of the step, gains are time of the step; one that saves GPU time but no step time is listed last. Its
+    `bounds` say what limits the step. The profile's `format` decides which framework the advice is written for.
     """
-    figures = TraceFigures(tables, format)
+    figures = TraceFigures(tables, format, bounds)
     if not figures.has_gpu:
         return []
     findings = [finding for rule in RULES for finding in figures.findings_of(rule.check)]

@@ -51,8 +51,14 @@ class TraceThresholds(Thresholds):
 THRESHOLDS: Final = TraceThresholds()
 LONG_GAP_US: Final = 1000.0
 """A gap no launch explains."""
+LIMIT_PERCENT: Final = 10.0
+"""What saves this share of the step if it takes no time limits the step: less is within what well-tuned steps have."""
+LIMIT_SHARE: Final = 0.25
+"""A second limit is named where it saves at least this share of what the first does."""
 IDLE_BOUND_PERCENT: Final = 40.0
-"""From this share of idle time on a run is called host-bound."""
+"""From this share of idle time on a run is called host-bound where its step cannot be simulated."""
+COMMUNICATION_BOUND_PERCENT: Final = 30.0
+"""From this share of exposed communication on it is called communication-bound then."""
 ALIGNMENT: Final = {"bf16": 8, "fp16": 8, "fp8": 16, "int8": 16, "fp32": 4}
 """Elements in 16 bytes: what fast matrix kernels load at once; every contiguous size should be a multiple of it."""
 GOOD_MULTIPLE: Final = 64

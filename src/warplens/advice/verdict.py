@@ -1,16 +1,19 @@
-"""The verdict: one sentence on where the time goes."""
+"""The verdict: one sentence on what limits the time, and on where it goes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from warplens.advice.figures import TAKING_TURNS, TraceFigures
-from warplens.advice.thresholds import IDLE_BOUND_PERCENT, THRESHOLDS
+from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, limits, savings_ms
+from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, THRESHOLDS
+from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.time.gaps import SHORT_GAPS, UNKNOWN
 from warplens.model.table import Table
+from warplens.units import listed
 
-COMMUNICATION_BOUND_PERCENT = 30.0
-BECAUSE = {
+BECAUSE: Final = {
     "host busy": "the host is still preparing the next launch",
     "host sync": "the host waits for the GPU before it continues",
     "memory allocation": "the host is allocating memory",
@@ -21,14 +24,73 @@ BECAUSE = {
     SHORT_GAPS: "of many short gaps between kernels",
     TAKING_TURNS: "one GPU works after the other",
 }
+FASTER: Final = {
+    GPU: "a faster GPU",
+    HOST: "a faster host",
+    COMMUNICATION: "free communication",
+    STREAMS: "no waits between streams",
+}
+TIME_UNITS: Final = (("s", 1e3, 2), ("ms", 1.0, 1), ("µs", 1e-3, 1))
+"""Each with its ms and the decimals that are shown."""
 
 
-def verdict(tables: Mapping[str, Table]) -> str:
-    figures = TraceFigures(tables)
+def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None) -> str:
+    """With the `bounds` of the step, what limits it; without, what the GPU's busy and idle time suggests."""
+    figures = TraceFigures(tables, bounds=bounds)
     if not figures.measures:
         return _without_gpu(tables["quality"])
     if not figures.has_gpu:
         return "No GPU time: every GPU event of this trace lasts 0 ns."
+    return _by_busy_time(figures) if bounds is None else _by_bounds(figures, bounds)
+
+
+def _by_bounds(figures: TraceFigures, bounds: StepBounds) -> str:
+    """`Host-bound: 21.4 ms a step; a faster GPU would save 0.2 ms, a faster host up to 15.6 ms; …`."""
+    limiting = limits(bounds)
+    about, of = "about " if bounds.is_estimated else "", "a step" if figures.has_steps else "in all"
+    whole = f"{about}{_amount(bounds.plain_ms, bounds)} {of}"
+    return f"{_bound_name(limiting)}: {whole}; {_savings(bounds, limiting)}{_more(figures, limiting)}."
+
+
+def _bound_name(limiting: tuple[str, ...]) -> str:
+    if not limiting:
+        return "Balanced"
+    if limiting == (STREAMS,):
+        return "Bound by waits between streams"
+    if len(limiting) == 1:
+        return f"{limiting[0][0].upper()}{limiting[0][1:]}-bound"
+    return f"Mixed, {listed([f'{part}-' for part in limiting[:-1]] + [f'{limiting[-1]}-bound'])}"
+
+
+def _savings(bounds: StepBounds, limiting: tuple[str, ...]) -> str:
+    """What does not limit the step comes first, for comparison; of several that do, the largest."""
+    saved = savings_ms(bounds)
+    others = [part for part in (GPU, HOST) if part not in limiting and len(limiting) < 2]
+    amounts = [(part, _amount(saved[part], bounds)) for part in others]
+    amounts += [(part, f"up to {_amount(saved[part], bounds)}") for part in limiting]
+    alone, verbs = "" if limiting else " alone", (" would save", *[""] * len(amounts))
+    return ", ".join(
+        f"{FASTER[part]}{alone}{verb} {amount}" for (part, amount), verb in zip(amounts, verbs, strict=False)
+    )
+
+
+def _amount(ms: float, bounds: StepBounds) -> str:
+    """A part of the step's time, in the unit that reads best for the whole of it."""
+    unit, factor, decimals = next((unit for unit in TIME_UNITS if bounds.plain_ms >= unit[1]), TIME_UNITS[-1])
+    text = f"{max(0.0, ms) / factor:,.{decimals}f}"
+    return f"{text} {unit}" if float(text.replace(",", "")) else "nothing"
+
+
+def _more(figures: TraceFigures, limiting: tuple[str, ...]) -> str:
+    """Why the GPU waits where the host limits the step; what it does where it is the limit itself."""
+    if HOST in limiting:
+        causes = [idle.cause for idle in figures.idle_causes if idle.cause not in (UNKNOWN, "dependency")]
+        is_idle = figures.percent("idle") >= THRESHOLDS.idle_percent and causes
+        return f"; the GPU is idle mostly because {BECAUSE[causes[0]]}" if is_idle else ""
+    return f"; {_top_category(figures)}" if GPU in limiting and COMMUNICATION not in limiting else ""
+
+
+def _by_busy_time(figures: TraceFigures) -> str:
     idle, exposed = figures.percent("idle"), figures.percent("exposed_communication")
     if idle >= IDLE_BOUND_PERCENT:
         if figures.main_idle_cause == UNKNOWN:
@@ -37,9 +99,12 @@ def verdict(tables: Mapping[str, Table]) -> str:
         return f"Host-bound: the GPU is idle {idle:.1f} % of the time, mostly because {cause}."
     if exposed >= COMMUNICATION_BOUND_PERCENT:
         return f"Communication-bound: {exposed:.1f} % of the time is exposed communication."
+    return f"GPU-bound: the GPU is busy {figures.percent('busy'):.1f} % of the time; {_top_category(figures)}."
+
+
+def _top_category(figures: TraceFigures) -> str:
     top = figures.categories[0]
-    kinds = f"{top.kernel_category} takes {top.percent:.0f} % of the GPU time"
-    return f"GPU-bound: the GPU is busy {figures.percent('busy'):.1f} % of the time; {kinds}{_in_graphs(figures)}."
+    return f"{top.kernel_category} takes {top.percent:.0f} % of the GPU time{_in_graphs(figures)}"
 
 
 def _in_graphs(figures: TraceFigures) -> str:

@@ -30,6 +30,7 @@ from warplens.profiles.options import Rules, split_rules
 from warplens.units import plural
 
 if TYPE_CHECKING:
+    from warplens.analyses.graph.bounds import StepBounds
     from warplens.analyses.graph.what_if import StepModel
     from warplens.model.edits import StepChange
     from warplens.model.measured import Measured
@@ -47,8 +48,8 @@ class Profile(TablesOnDemand):
 
     >>> import warplens
     >>> profile = warplens.open("samples/kineto/gpt2_train_step.json.gz")
-    >>> profile.verdict()
-    'GPU-bound: the GPU is busy 81.0 % of the time; GEMM takes 37 % of the GPU time.'
+    >>> profile.verdict().partition(";")[0]
+    'GPU-bound: about 66.0 ms a step'
     >>> profile.sql("select kernel_category from kernel_categories where percent > 30").to_dicts()
     [{'kernel_category': 'GEMM'}]
     """
@@ -113,7 +114,7 @@ class Profile(TablesOnDemand):
         from warplens.advice import NEEDED_TABLES, find
 
         tables = {name: self.table(name) for name in NEEDED_TABLES}
-        return find(tables, self.min_gain_percent, self.trace.meta.format, self.model_of_gains)
+        return find(tables, self.min_gain_percent, self.trace.meta.format, self.model_of_gains, self.bounds)
 
     def findings(self) -> list[Finding]:
         """What is worth changing, largest gain first, each with the rows behind it."""
@@ -158,6 +159,13 @@ class Profile(TablesOnDemand):
         model = self.step_model
         return None if model is None or model.graph.notes else model
 
+    @property
+    def bounds(self) -> StepBounds | None:
+        """The time of a step if the GPU, the host or communication took none; None where `model_of_gains` is."""
+        from warplens.analyses.graph.bounds import step_bounds
+
+        return None if self.model_of_gains is None else step_bounds(self.workspace)
+
     @cached_property
     def step_model(self) -> StepModel | None:
         """What simulates the step with changes; None where the trace does not record launches."""
@@ -167,10 +175,10 @@ class Profile(TablesOnDemand):
         return step_model(self.workspace, members(self))
 
     def verdict(self) -> str:
-        """One sentence on where the time goes."""
+        """One sentence on what limits the time, and on where it goes."""
         from warplens.advice import NEEDED_TABLES, verdict
 
-        return verdict({name: self.table(name) for name in NEEDED_TABLES})
+        return verdict({name: self.table(name) for name in NEEDED_TABLES}, self.bounds)
 
     def shares_of(self) -> str:
         """What every share of the time is a share of: the mean step, or the whole trace; empty where no GPU worked."""

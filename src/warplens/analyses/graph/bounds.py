@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
-from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
-from warplens.analyses.graph.records import WAIT, StepGraph
+from warplens.analyses.graph.host_waits import LONG_LAUNCH_NS
+from warplens.analyses.graph.recording_cost import plain_host, plain_lags, recording_cost
+from warplens.analyses.graph.records import CALL, LAUNCH, STREAM, WAIT, Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate, step_ns
+from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.model.table import Column, Table
-from warplens.model.trace import Bools
+from warplens.model.trace import Bools, Trace
 
 CASES: Final = {
     "recorded": "as in the trace",
@@ -30,37 +32,77 @@ COLUMNS = (
     Column("saves_percent", "the same as a share of the plain step", "%", pl.Float64),
     Column("meaning", "what is changed", "", pl.String),
 )
-
-
+LITTLE: Final = 0.01
+"""What the recorded step may differ from the plain one by without a word on it."""
 MEANING: Final = "one row per simulated case"
+
+
+class StepBounds(NamedTuple):
+    """The time of a step in each case."""
+
+    recorded_ms: float
+    plain_ms: float
+    fast_gpu_ms: float
+    fast_host_ms: float
+    free_communication_ms: float
+    no_stream_waits_ms: float
+    is_estimated: bool = False
+    """The plain step is neither given nor measured, and differs from the recorded one."""
+
+    def saves_ms(self, case_ms: float) -> float:
+        """What a case saves of the plain step."""
+        return self.plain_ms - case_ms
+
+    def saves_percent(self, case_ms: float) -> float:
+        return 100 * self.saves_ms(case_ms) / self.plain_ms if self.plain_ms else 0.0
 
 
 def bounds(work: Workspace) -> Table:
     if not has_graph(work):
         return Table.from_rows("bounds", MEANING, COLUMNS, [], NO_GRAPH)
-    graph, cost = graph_of(work), recording_cost(work)
-    lags = plain_lags(graph, cost.per_op_ns)
+    times = step_bounds(work)
+    rows = [(case, ms, *_saving(case, ms, times), CASES[case]) for case, ms in zip(CASES, times, strict=False)]
+    return Table.from_rows("bounds", MEANING, COLUMNS, rows, recording_cost(work).note, *graph_of(work).notes)
+
+
+@shared
+def step_bounds(work: Workspace) -> StepBounds:
+    """Of a trace that has a graph. What a trace does not have, communication or waits of streams, is not simulated."""
+    graph = graph_of(work)
+    host_ns = plain_host(graph, recording_cost(work).per_op_ns)
+    latency_ns = graph.lag_ns - graph.host_ns
+    lags, plain_ms = latency_ns + host_ns, plain_step_ns(work) / 1e6
     is_communication = _is_communication(work, graph)
     is_wait = graph.edge_kind == WAIT
-    simulated = {
-        "recorded": simulate(graph),
-        "plain": simulate(graph, lag_ns=lags),
-        "fast GPU": simulate(graph, np.where(is_communication, graph.weight_ns, 0.0), lags),
-        "fast host": simulate(graph, lag_ns=graph.lag_ns - graph.host_ns),
-        "free communication": simulate(graph, np.where(is_communication, 0.0, graph.weight_ns), lags),
-        "no stream waits": simulate(graph, lag_ns=np.where(is_wait, -np.inf, lags)),
-    }
-    step_ms = {case: step_ns(graph, times) / 1e6 for case, times in simulated.items()}
-    plain = step_ms["plain"]
-    rows = [(case, time, *_saving(case, time, plain), CASES[case]) for case, time in step_ms.items()]
-    return Table.from_rows("bounds", MEANING, COLUMNS, rows, cost.note, *graph.notes)
+    only_communication = np.where(is_communication, graph.weight_ns, 0.0)
+    without_communication = np.where(is_communication, 0.0, graph.weight_ns)
+
+    def simulated_ms(weight_ns: Floats | None, lag_ns: Floats) -> float:
+        return step_ns(graph, simulate(graph, weight_ns, lag_ns)) / 1e6
+
+    recorded_ms = step_ns(graph, graph.recorded_ns) / 1e6
+    return StepBounds(
+        recorded_ms=recorded_ms,
+        plain_ms=plain_ms,
+        fast_gpu_ms=simulated_ms(only_communication, lags - np.minimum(host_ns, _waits_for_room(work.trace, graph))),
+        fast_host_ms=simulated_ms(None, latency_ns),
+        free_communication_ms=simulated_ms(without_communication, lags) if is_communication.any() else plain_ms,
+        no_stream_waits_ms=simulated_ms(None, np.where(is_wait, -np.inf, lags)) if is_wait.any() else plain_ms,
+        is_estimated=not work.options.step_ns and abs(recorded_ms - plain_ms) > LITTLE * plain_ms,
+    )
 
 
-def _saving(case: str, step_ms: float, plain_ms: float) -> tuple[float | None, float | None]:
+@shared
+def plain_step_ns(work: Workspace) -> float:
+    """The simulated step without the profiler."""
+    graph = graph_of(work)
+    return step_ns(graph, simulate(graph, lag_ns=plain_lags(graph, recording_cost(work).per_op_ns)))
+
+
+def _saving(case: str, step_ms: float, times: StepBounds) -> tuple[float | None, float | None]:
     if case in ("recorded", "plain"):
         return None, None
-    saved_ms = plain_ms - step_ms
-    return saved_ms, 100 * saved_ms / plain_ms if plain_ms else 0.0
+    return times.saves_ms(step_ms), times.saves_percent(step_ms)
 
 
 def _is_communication(work: Workspace, graph: StepGraph) -> Bools:
@@ -68,3 +110,21 @@ def _is_communication(work: Workspace, graph: StepGraph) -> Bools:
     events = work.gpu.filter(pl.col("kernel_category") == COMMUNICATION)["id"].to_numpy()
     is_communication: Bools = graph.is_work & np.isin(graph.row, events)
     return is_communication
+
+
+def _waits_for_room(trace: Trace, graph: StepGraph) -> Floats:
+    """Per edge: the time of a launch call that waited for room in the queue behind work that is not in the graph.
+
+    Such a call takes long and returns while its stream still has work to do: with a fast GPU it returns at once.
+    """
+    launches, follows = (np.flatnonzero(graph.edge_kind == kind) for kind in (LAUNCH, STREAM))
+    stream_free_ns = np.full(len(graph), -np.inf)
+    np.maximum.at(stream_free_ns, graph.target[follows], graph.recorded_ns[graph.source[follows]])
+    first_free_ns = np.full(len(graph), np.inf)
+    np.minimum.at(first_free_ns, graph.source[launches], stream_free_ns[graph.target[launches]])
+    calls = np.flatnonzero((graph.kind == CALL) & np.isfinite(first_free_ns))
+    duration = trace.ints("dur_ns")[graph.row[calls]].astype(float)
+    waits = (duration >= LONG_LAUNCH_NS) & (first_free_ns[calls] > graph.recorded_ns[calls] + duration)
+    waited_ns = np.zeros(len(graph))
+    waited_ns[calls[waits]] = duration[waits]
+    return np.where(graph.on_host, waited_ns[graph.source], 0.0)

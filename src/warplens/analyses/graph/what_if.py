@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
+from warplens.analyses.graph.bounds import plain_step_ns
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
 from warplens.analyses.graph.editing import EditedGraph, Members
 from warplens.analyses.graph.recording_cost import RecordingCost, plain_host, recording_cost
@@ -93,7 +94,10 @@ class StepModel:
 
 def step_model(work: Workspace, members: Members) -> StepModel | None:
     """None where the trace does not record launches."""
-    return StepModel(graph_of(work), recording_cost(work), members) if has_graph(work) else None
+    if not has_graph(work):
+        return None
+    cost = recording_cost(work)
+    return StepModel(graph_of(work), cost, members, {cost.per_op_ns: plain_step_ns(work) / 1e6})
 
 
 def what_if(model: StepModel | None, changes: Sequence[StepChange]) -> Table:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplens.advice import RULES
-from warplens.advice.thresholds import IDLE_BOUND_PERCENT
-from warplens.advice.verdict import COMMUNICATION_BOUND_PERCENT
+from warplens.advice.thresholds import (
+    COMMUNICATION_BOUND_PERCENT,
+    IDLE_BOUND_PERCENT,
+    LIMIT_PERCENT,
+    LIMIT_SHARE,
+)
 from warplens.analyses.time.gaps import CAUSES
 from warplens.analyses.time.phases import MEANINGS as PHASES
 from warplens.analyses.time.timeline import MEANINGS
@@ -64,8 +68,14 @@ def category_topic(topic: str) -> Iterator[str]:
 def verdict_topic(topic: str) -> Iterator[str]:
     if topic == "verdict":
         yield (
-            f"verdict: Host-bound from {IDLE_BOUND_PERCENT:g} % idle on; else Communication-bound from "
-            f"{COMMUNICATION_BOUND_PERCENT:g} % exposed communication on; else GPU-bound"
+            f"verdict: what makes the simulated step {LIMIT_PERCENT:g} % shorter or more if it takes no time: the GPU, "
+            "the host or communication (table bounds); Mixed where a second one saves at least "
+            f"{100 * LIMIT_SHARE:g} % of what the first one saves; Balanced where none does, because GPU and host take "
+            "equally long"
+        )
+        yield (
+            f"  where the step cannot be simulated: Host-bound from {IDLE_BOUND_PERCENT:g} % idle on; else "
+            f"Communication-bound from {COMMUNICATION_BOUND_PERCENT:g} % exposed communication on; else GPU-bound"
         )
 
 

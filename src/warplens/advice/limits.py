@@ -1,0 +1,44 @@
+"""What limits a step: the GPU, the host, communication, waits between streams, or several of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from warplens.advice.figures import TraceFigures
+from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LIMIT_PERCENT, LIMIT_SHARE
+from warplens.analyses.graph.bounds import StepBounds
+
+GPU: Final = "GPU"
+HOST: Final = "host"
+COMMUNICATION: Final = "communication"
+STREAMS: Final = "streams"
+
+
+def savings_ms(bounds: StepBounds) -> dict[str, float]:
+    """What each part of a step saves if it takes no time, the most first; waits of streams come last."""
+    parts = {
+        GPU: bounds.saves_ms(bounds.fast_gpu_ms),
+        HOST: bounds.saves_ms(bounds.fast_host_ms),
+        COMMUNICATION: bounds.saves_ms(bounds.free_communication_ms),
+    }
+    ordered = dict(sorted(parts.items(), key=lambda part: -part[1]))
+    return ordered | {STREAMS: bounds.saves_ms(bounds.no_stream_waits_ms)}
+
+
+def limits(bounds: StepBounds) -> tuple[str, ...]:
+    """The parts that limit a step, the first one most; none where no part alone makes it much shorter.
+
+    Streams wait for work on the GPU or for communication, so that these waits count only where nothing else does.
+    """
+    *parts, streams = savings_ms(bounds).items()
+    least_ms = LIMIT_PERCENT / 100 * bounds.plain_ms
+    largest_ms = parts[0][1]
+    named = tuple(part for part, saved_ms in parts if saved_ms >= max(least_ms, LIMIT_SHARE * largest_ms) > 0)
+    return named or tuple(part for part, saved_ms in [streams] if saved_ms >= least_ms > 0)
+
+
+def is_host_bound(figures: TraceFigures) -> bool:
+    """Whether the verdict says so."""
+    if figures.bounds is None:
+        return figures.percent("idle") >= IDLE_BOUND_PERCENT
+    return limits(figures.bounds)[:1] == (HOST,)

@@ -1,0 +1,140 @@
+"""The verdict: what limits the step, from its graph."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import warplens
+from finding_traces import ALL_REDUCE, GEMM
+from support import SHARED, Opened, annotation, kernel, launch
+from warplens.advice.limits import limits
+from warplens.advice.thresholds import LIMIT_PERCENT, LIMIT_SHARE
+from warplens.analyses.graph.bounds import StepBounds
+from warplens.analyses.graph.simulating import simulate
+
+WHAT_IF = SHARED / "traces" / "whatif"
+Event = dict[str, Any]
+
+
+def repeated(host: float, gpu: float, *, name: str = GEMM, sync: bool = False, count: int = 20) -> list[Event]:
+    """Steps of one launch each: the host takes so many µs for it, the GPU for its kernel; with `sync` it waits for it."""
+    events, at, free = [], 0.0, 0.0
+    for number in range(1, count + 1):
+        events.append(annotation(f"ProfilerStep#{number}", at, host))
+        events.append(launch(at + host - 6, 5, number))
+        begin = max(at + host, free + 1)
+        events.append(kernel(name, begin, gpu, number))
+        free, at = begin + gpu, at + host
+        if sync:
+            events.append(launch(at + 1, free + 9 - at, 1000 + number, name="cudaStreamSynchronize"))
+            at = free + 11
+    return events
+
+
+def saving(gpu: float = 0, host: float = 0, communication: float = 0, streams: float = 0) -> StepBounds:
+    """Of a step of 100 ms."""
+    return StepBounds(100, 100, *(100.0 - saved for saved in (gpu, host, communication, streams)))
+
+
+def test_where_the_gpu_waits_for_the_host_the_step_is_host_bound(opened: Opened) -> None:
+    verdict = opened(repeated(host=10_000, gpu=2000)).verdict()
+    assert verdict == (
+        "Host-bound: 10.0 ms a step; a faster GPU would save nothing, a faster host up to 8.0 ms; "
+        "the GPU is idle mostly because the host is still preparing the next launch."
+    )
+
+
+def test_a_busy_gpu_does_not_make_a_step_gpu_bound_that_the_host_limits(opened: Opened) -> None:
+    """The GPU is busy 62 % of the time, and a faster one wins nothing."""
+    verdict = opened(repeated(host=10_000, gpu=6200)).verdict()
+    assert verdict.startswith("Host-bound: 10.0 ms a step; a faster GPU would save nothing, a faster host up to 3.8 ms")
+
+
+def test_where_the_host_runs_ahead_the_step_is_gpu_bound(opened: Opened) -> None:
+    verdict = opened(repeated(host=2000, gpu=10_000)).verdict()
+    assert verdict == (
+        "GPU-bound: 10.0 ms a step; a faster host would save nothing, a faster GPU up to 8.0 ms; "
+        "GEMM takes 100 % of the GPU time."
+    )
+
+
+def test_where_each_waits_for_the_other_the_verdict_names_both(opened: Opened) -> None:
+    verdict = opened(repeated(host=5000, gpu=5000, sync=True)).verdict()
+    name, _, savings = verdict.partition(": 10.0 ms a step; ")
+    assert name in ("Mixed, GPU- and host-bound", "Mixed, host- and GPU-bound")
+    assert "a faster GPU" in savings and "a faster host" in savings and savings.count("up to 5.0 ms") == 2
+
+
+def test_communication_that_the_step_waits_for_is_the_limit(opened: Opened) -> None:
+    verdict = opened(repeated(host=2000, gpu=10_000, name=ALL_REDUCE)).verdict()
+    assert verdict == (
+        "Communication-bound: 10.0 ms a step; a faster GPU would save nothing, a faster host nothing, "
+        "free communication up to 8.0 ms."
+    )
+
+
+def test_where_host_and_gpu_take_equally_long_neither_alone_wins(opened: Opened) -> None:
+    verdict = opened(repeated(host=10_000, gpu=9850)).verdict()
+    assert verdict.startswith("Balanced: 10.0 ms a step; a faster GPU alone would save nothing, a faster host alone ")
+
+
+def test_a_long_trace_without_steps_is_in_seconds(opened: Opened) -> None:
+    events = [event for event in repeated(host=100_000, gpu=2000) if event["cat"] != "user_annotation"]
+    assert opened(events).verdict().startswith("Host-bound: 1.90 s in all; a faster GPU would save nothing, ")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "limiting"),
+    [
+        (saving(gpu=LIMIT_PERCENT, host=9), ("GPU",)),
+        (saving(gpu=9, host=9), ()),
+        (saving(gpu=15, host=100 * 0.15 / LIMIT_SHARE), ("host", "GPU")),
+        (saving(gpu=14.9, host=100 * 0.15 / LIMIT_SHARE), ("host",)),
+        (saving(communication=80, streams=90), ("communication",)),
+        (saving(gpu=5, streams=30), ("streams",)),
+        (StepBounds(0, 0, 0, 0, 0, 0), ()),
+    ],
+)
+def test_what_limits_a_step_saves_a_tenth_of_it_and_a_quarter_of_the_first(
+    bounds: StepBounds, limiting: tuple[str, ...]
+) -> None:
+    assert limits(bounds) == limiting
+
+
+def test_a_launch_that_waits_for_room_behind_unrecorded_work_is_the_gpus_time(opened: Opened) -> None:
+    """The recording begins while the queue is full: the launch returns long before its stream's turn."""
+    events: list[Event] = []
+    for step in range(3):
+        events += [annotation(f"ProfilerStep#{step}", 5000 * step, 4990), launch(5000 * step + 10, 4970, step + 1)]
+        events.append(kernel(GEMM, 20_000 + 5000 * step, 4999, step + 1))
+    verdict = opened([kernel(GEMM, 15_000, 4999), *events]).verdict()
+    assert verdict.startswith("GPU-bound: 5.0 ms a step; a faster host would save nothing, a faster GPU up to 5.0 ms")
+
+
+def test_verdict_and_table_of_bounds_take_three_simulations(monkeypatch: pytest.MonkeyPatch, opened: Opened) -> None:
+    """The plain step, a fast GPU and a fast host; a trace without communication and waits of streams needs no more."""
+    profile, calls = opened(repeated(host=10_000, gpu=2000)), []
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        return simulate(*args, **kwargs)
+
+    monkeypatch.setattr("warplens.analyses.graph.bounds.simulate", counted)
+    monkeypatch.setattr("warplens.analyses.graph.editing.simulate", counted)
+    profile.verdict()
+    assert len(profile.table("bounds")) == 6
+    assert profile.step_model is not None and profile.step_model.step_ms == pytest.approx(10.0, abs=0.1)
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("size", ["S", "L"])
+@pytest.mark.parametrize("given", [True, False], ids=["step time given", "estimated"])
+def test_the_small_gpt_is_host_bound_and_the_large_one_and_graphs_are_gpu_bound(size: str, given: bool) -> None:
+    truth = json.loads((WHAT_IF / "truth.json").read_text())
+    for variant in ("good", "sync", "graph"):
+        step_ms = truth[f"{size}_{variant}"]["plain_step_ms"] if given else 0.0
+        verdict = warplens.open(WHAT_IF / f"{size}_{variant}.json.gz", step_ms=step_ms).verdict()
+        assert verdict.startswith("Host-bound: " if (size, variant != "graph") == ("S", True) else "GPU-bound: ")
