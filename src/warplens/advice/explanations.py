@@ -149,8 +149,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "Memory-bound ops far below the bandwidth",
         "Ops that are limited by memory but reach less than {slow_memory_percent:g} % of its bandwidth (half of that "
         "where the byte count is approximate). Usual causes: strided or gathered access, a reduction along the wrong "
-        "dimension, or a kernel not made for the shape. The gain is bounded by the time above the roofline. Ops whose "
-        "limit is below {least_memory_us:g} µs are excluded: they are limited by their start-up.",
+        "dimension, or a kernel not made for the shape. The gain is bounded by the time above the roofline. Ops that "
+        "would win less than {slow_memory_gain_percent:g} % of a step are excluded, and those whose limit is below "
+        "{least_memory_us:g} µs: they are limited by their start-up.",
     ),
     "WL212": Explanation(
         "Recomputed activations",

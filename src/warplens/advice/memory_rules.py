@@ -212,7 +212,12 @@ def _is_explained(figures: TraceFigures, op: OpRow) -> bool:
 
 def slow_memory(figures: TraceFigures) -> Iterator[Finding]:
     """Memory-bound ops far below the bandwidth."""
-    ops = [op for op in figures.ops if _is_slow(op) and not _is_explained(figures, op)]
+    least_ms = THRESHOLDS.slow_memory_gain_percent / 100 * figures.whole_ms
+    ops = [
+        op
+        for op in figures.ops
+        if _is_slow(op) and not _is_explained(figures, op) and figures.per_step_ms(op.lost_us or 0.0, op) >= least_ms
+    ]
     rows = [op_evidence(figures, op, op.lost_us or 0.0) for op in ops]
     if not rows:
         return
