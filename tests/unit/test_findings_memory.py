@@ -82,6 +82,16 @@ def test_wl206_fires_for_casts_forth_and_back(opened: Opened) -> None:
     assert [row.gain_ms for row in finding.rows] == pytest.approx([0.07, 0.06])
 
 
+def test_wl206_counts_half_of_the_elementwise_ops_between_the_casts(opened: Opened) -> None:
+    def gain_ms(tanh: Call) -> float:
+        calls = [cast(60, SIZE, BF16, "float"), filler(50), tanh, filler(50), cast(70, SIZE, "float", BF16)]
+        return by_code(opened(back_to_back(*calls), H200))["WL206"].gain_ms
+
+    assert gain_ms(Call("aten::tanh", ELEMENTWISE, 100, inputs([SIZE], types=["float"]))) == pytest.approx(0.18)
+    assert gain_ms(Call("aten::tanh", ELEMENTWISE, 100, inputs([SIZE], types=[BF16]))) == pytest.approx(0.13)
+    assert gain_ms(Call("aten::tanh", ELEMENTWISE, 100, inputs([2 * SIZE], types=["float"]))) == pytest.approx(0.13)
+
+
 def test_wl206_is_silent_for_casts_one_way_and_of_different_sizes(opened: Opened) -> None:
     one_way = [cast(60, SIZE, BF16, "float"), filler(50), cast(60, SIZE, BF16, "float")]
     two_sizes = [cast(60, SIZE, BF16, "float"), filler(50), cast(70, SIZE // 2, "float", BF16)]

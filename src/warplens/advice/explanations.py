@@ -113,9 +113,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     "WL206": Explanation(
         "Casts back and forth between types",
         "Tensors of the same size are converted from one type to another and elsewhere back again. Each cast reads and "
-        "writes the whole tensor. The estimate is the time of those casts: some may be needed for accuracy, while the "
-        "ops between them would move fewer bytes in the smaller type. Casts inside chains of other ops belong to "
-        "WL205.",
+        "writes the whole tensor. The estimate is the time of those casts, some of which may be needed for accuracy, "
+        "and half of the time of elementwise ops of that size on their lines that run in fp32. Casts and ops inside "
+        "chains belong to WL205.",
     ),
     "WL207": Explanation(
         "Layout conversions around convolutions",

@@ -26,6 +26,8 @@ MEMORY_FAMILIES: Final = (
 OPTIMIZER_OPS: Final = "addcdiv_|addcmul_"
 """Ops that only optimizers call: their chains are WL208's."""
 
+NARROW_SAVES: Final = 0.5
+"""Of its time, a memory-bound op saves this in a type of half the size."""
 FUSED_SHARE: Final = 1 / 3
 """A fused optimizer reads and writes each state once; unfused ones make about three times as many passes."""
 FUSED_LAUNCHES: Final = 6
@@ -92,6 +94,8 @@ def cast_ping_pong(figures: TraceFigures) -> Iterator[Finding]:
     in_chains_ms = sum(figures.per_step_ms(chain.cast_us, chain) for chain in chains)
     share = max(0.0, 1 - in_chains_ms / time_ms) if time_ms else 0.0
     rows = [op_evidence(figures, op, share * op.total_us, f"{op.param('dtypes')}, {op.tbps:.2f} TB/s") for op in both]
+    between = _between_casts(figures, both)
+    rows += [op_evidence(figures, op, NARROW_SAVES * op.total_us, "fp32 between the casts") for op in between]
     yield figures.finding(
         "WL206",
         title="tensors are cast back and forth between types",
@@ -99,8 +103,27 @@ def cast_ping_pong(figures: TraceFigures) -> Iterator[Finding]:
         place=rows[0].place,
         evidence=f"{plural(len(both), 'kind')} of casts, {format_ways(both)}",
         rows=rows[:8],
-        edits=(ScaleWork(op.work, 1 - share, with_host=True) for op in both),
+        edits=[
+            *(ScaleWork(op.work, 1 - share, with_host=True) for op in both),
+            *(ScaleWork(op.work, 1 - NARROW_SAVES) for op in between),
+        ],
     )
+
+
+def _between_casts(figures: TraceFigures, casts: list[OpRow]) -> list[OpRow]:
+    """Elementwise fp32 ops of the same size on the lines of casts: in the smaller type they move half the bytes.
+
+    Those in chains are WL205's.
+    """
+    cast = {(op.line, op.size("elements")) for op in casts if op.line and op.line not in figures.chain_lines}
+    return [
+        op
+        for op in figures.ops
+        if op.family == "pointwise"
+        and op.dtype == "fp32"
+        and op.bound == "memory"
+        and (op.line, op.size("elements")) in cast
+    ]
 
 
 def format_ways(casts: list[OpRow]) -> str:
