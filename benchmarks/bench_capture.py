@@ -22,16 +22,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from warplens.capture.plan import Plan
+from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import scope
 from warplens.capture.session import begin, finalize, step
 
-KINDS: dict[str, Plan] = {
-    "trace with shapes": Plan(data="trace", execution_trace="none"),
-    "tree (PyTorch's profiler)": Plan(data="tree", backend="torch"),
-    "tree (Proton)": Plan(data="tree", backend="proton"),
-    "trace with shapes and stacks": Plan(data="trace", execution_trace="none", stacks=True),
-    "trace with shapes and ExecutionTrace": Plan(data="trace", execution_trace="all"),
+KINDS: dict[str, RecordingPlan] = {
+    "trace with shapes": RecordingPlan(data="trace", execution_trace="none"),
+    "trace with shapes, without sync events": RecordingPlan(data="trace", execution_trace="none", sync_events=False),
+    "tree (PyTorch's profiler)": RecordingPlan(data="tree", backend="torch"),
+    "tree (Proton)": RecordingPlan(data="tree", backend="proton"),
+    "trace with shapes and stacks": RecordingPlan(data="trace", execution_trace="none", stacks=True),
+    "trace with shapes and ExecutionTrace": RecordingPlan(data="trace", execution_trace="all"),
 }
 
 
@@ -72,7 +73,7 @@ def timed(train: Callable[[], None], wait: Callable[[], None], steps: int) -> fl
 
 
 def under(
-    plan: Plan, train: Callable[[], None], wait: Callable[[], None], steps: int, folder: Path
+    plan: RecordingPlan, train: Callable[[], None], wait: Callable[[], None], steps: int, folder: Path
 ) -> dict[str, float]:
     """One kind of session: the step's time in it, the time to write it, and its size."""
     target = folder / "bundle"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from warplens.profiles.comparison import Comparison
     from warplens.profiles.opened import Opened
     from warplens.profiles.options import OpenOptions, Rules
+    from warplens.readers.bundle.light import LightPass
     from warplens.replay.result_file import ReplayResult
 
 
@@ -74,14 +75,15 @@ def open(
         return own_file
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
     options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent, step_ms * 1e6)
-    contents = read(Path(path), cache=cache, execution_trace=execution_trace)
+    contents, light = _read(Path(path), cache=cache, execution_trace=execution_trace)
     if isinstance(contents, CallPaths):
         if replay:
             raise UsageError("only a trace can be replayed", hint="omit the replay")
         return PathsProfile(contents, rules, options, chosen)
     counters = _counters([Path(page) for page in ncu])
     result = _replayed(Path(replay), contents) if replay else None
-    return Profile(contents, rules, options, chosen, counters, result)
+    read_light = None if light is None else partial(_read_light, light)
+    return Profile(contents, rules, options, chosen, counters, result, read_light)
 
 
 def _own_file(path: Path, gpu: str) -> Opened | None:
@@ -130,21 +132,33 @@ def _replayed(path: Path, trace: Trace) -> ReplayResult:
 
 def read(path: Path, *, cache: bool = True, execution_trace: str | os.PathLike[str] = "") -> Trace | CallPaths:
     """The linked trace of a file or bundle, from the cache where it is there; or its call paths."""
+    return _read(path, cache=cache, execution_trace=execution_trace)[0]
+
+
+def _read(
+    path: Path, *, cache: bool, execution_trace: str | os.PathLike[str]
+) -> tuple[Trace | CallPaths, LightPass | None]:
     opened = inputs.find(path, Path(execution_trace) if execution_trace else None)
+    light = opened.light
     cached = trace_cache.load(opened.content_hash, str(path)) if cache else None
     if cached is not None:
-        return cached
+        return cached, light
     try:
         trace = opened.read()
         if isinstance(trace, CallPaths):
-            return trace
+            return trace, None
         trace = run_passes(trace)
     except pl.exceptions.PanicException as error:  # not a subclass of Exception: nothing else would catch it
         raise FormatError(f"cannot be read: an internal error of Polars ({error})", where=str(path)) from error
     del opened
     if cache:
         trace_cache.save(trace)
-    return trace
+    return trace, light
+
+
+def _read_light(light: LightPass) -> Trace | None:
+    trace = light.read()
+    return None if trace is None else run_passes(trace)
 
 
 def report(

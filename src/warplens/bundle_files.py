@@ -18,3 +18,8 @@ EXECUTION_TRACE: Final = "execution_trace.json.gz"
 EXECUTION_STEP: Final = "execution_step.json.gz"
 """The trace of the step that the ExecutionTrace is of, where it is not the profile itself."""
 KERNELS: Final = "kernels"
+TIMING: Final = "timing.json"
+"""Times of unrecorded steps, and the marks of the light pass."""
+TIMING_VERSION: Final = 1
+LIGHT_TRACE: Final = "light.json.gz"
+"""Further steps with the GPU's activity only, which slows the host far less."""

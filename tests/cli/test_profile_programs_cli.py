@@ -245,6 +245,24 @@ def test_steps_are_whole_and_apart(
         assert len(found.table("arguments"))
 
 
+@pytest.mark.parametrize("mark", ["optimizer.step()", "warplens.step()"])
+def test_steps_around_the_recorded_ones_are_timed(tmp_path: Path, mark: str) -> None:
+    program = TRAIN.replace("import sys, torch", "import sys, torch, warplens").replace("optimizer.step()", mark)
+    done = run(tmp_path, program, "--steps", "2", "--wait", "5", args=("13",), libraries=warm_python.OPTIMIZER)
+    assert done.returncode == 0, done.stderr
+    timing = json.loads((tmp_path / "out" / "timing.json").read_text())
+    # The first step and the one of the ExecutionTrace do not count, nor the first after the recorded ones.
+    windows = [(window["position"], window["steps"]) for window in timing["windows"]]
+    assert windows == [("before", 3), ("after", 2), ("after", 3)]
+    for window in timing["windows"]:
+        assert sum(window["step_seconds"]) == pytest.approx(window["seconds"])
+        assert window["seconds"] > 0
+    assert timing["light_marks_ns"] == [], "no GPU here"
+    assert "light" not in notes(tmp_path / "out")
+    opened = warplens.open(tmp_path / "out", cache=False)
+    assert opened.meta.plain_step_ns == pytest.approx(1e9 * timing["windows"][0]["seconds"] / 3)
+
+
 def test_a_long_run_is_folded_in_pieces_inside_its_scopes(tmp_path: Path) -> None:
     """No mark and no scope that ends: the pieces end by the clock, and each is shown inside the scope it ran in."""
     done = run(tmp_path, """

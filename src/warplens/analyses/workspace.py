@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -51,6 +52,15 @@ class Workspace:
     """What a profiler of single kernels measured of this program (see readers/ncu)."""
     replayed: ReplayResult | None = None
     """The result of replaying this trace, where one was given."""
+    read_light: Callable[[], Trace | None] | None = None
+    """Reads `light`; None where the trace comes without it."""
+
+    @cached_property
+    def light(self) -> Trace | None:
+        """Further steps of the same run, numbered from 0, recorded with the GPU's activity only: no ops, and launches
+        nearly as they come without a profiler. None where there are none.
+        """
+        return None if self.read_light is None else self.read_light()
 
     @cached_property
     def gpu_names(self) -> Ints:

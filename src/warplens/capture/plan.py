@@ -28,6 +28,8 @@ class CaptureOptions(TypedDict, total=False):
     steps: int
     wait: int
     warmup: int
+    light_steps: int
+    sync_events: bool
 
 
 class PlanOptions(CaptureOptions, total=False):
@@ -45,6 +47,8 @@ class RecordingPlan:
 
     `threads` records the ops of every thread, not only of the one that begins the recording and of autograd's.
     `execution_trace` selects the steps of PyTorch's ExecutionTrace: one outside the recorded ones, all, or none.
+    `light_steps` more are recorded with the GPU's activity only, which slows the host far less: 0 for none, and none
+    without `steps` or a GPU. `sync_events` records what waits of the host and of streams wait for.
     """
 
     context: str = "shadow"
@@ -59,6 +63,8 @@ class RecordingPlan:
     steps: int = 0
     wait: int = 0
     warmup: int = 0
+    light_steps: int = 3
+    sync_events: bool = True
 
     def __post_init__(self) -> None:
         for option, choices in CHOICES.items():
@@ -66,7 +72,7 @@ class RecordingPlan:
             if value not in choices:
                 listed = ", ".join(word or "none" for word in choices)
                 raise UsageError(f"no {option} {value!r}", hint=f"one of: {listed}")
-        for option in ("steps", "wait", "warmup"):
+        for option in ("steps", "wait", "warmup", "light_steps"):
             if getattr(self, option) < 0:
                 raise UsageError(f"{option} cannot be negative")
         if not self.steps and (self.wait or self.warmup):

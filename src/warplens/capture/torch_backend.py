@@ -3,6 +3,9 @@
 An ExecutionTrace slows a step down several times over, so by default it is recorded of one step of its own, beside the
 steps that are measured: the last one before them, or else the first one after. That step's trace is kept as well; the
 reader ties the two together call by call, and from there to the measured steps by what was called with what.
+
+Recording ops slows the host down as well. So some more steps are recorded with the GPU's activity only, which costs far
+less, and steps before and after everything that is recorded are timed without a profiler.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ from warplens.capture import bundle
 from warplens.capture.backend_facts import BackendFacts
 from warplens.capture.bundle import Staging
 from warplens.capture.environment import seconds_from
+from warplens.capture.plain_steps import PlainSteps, wait_for_gpu, write_timing
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
 from warplens.capture.ticker import Ticker
-from warplens.capture.torch_phases import ARGUMENTS, MEASURED, RecordingPhases
+from warplens.capture.torch_phases import ARGUMENTS, LIGHT, MEASURED, RecordingPhases
 from warplens.capture.torch_recording import OtherProfiler, Recording, holds_ops, import_torch, is_enabled, record_ops
 from warplens.capture.torch_regions import OpenRegions, ScopeRegion
 from warplens.capture.trace_to_tree import AFTER_STEPS, STEP
@@ -39,6 +43,11 @@ TICK_SECONDS: Final = 0.25
 PLAIN_TRACE: Final = "trace.json"
 PLAIN_ARGUMENTS: Final = "execution_trace.json"
 """As PyTorch writes them, before they are packed."""
+FILE_OF_PHASE: Final = {
+    MEASURED: bundle_files.TRACE,
+    ARGUMENTS: bundle_files.EXECUTION_STEP,
+    LIGHT: bundle_files.LIGHT_TRACE,
+}
 
 
 class TorchBackend:
@@ -51,7 +60,10 @@ class TorchBackend:
         self.torch = import_torch()
         self.notes: list[str] = []
         self.has_gpu = bool(self.torch.cuda.is_available())
-        self._phases = RecordingPhases(plan)
+        self._phases = RecordingPhases(plan, has_gpu=self.has_gpu)
+        self._plain = PlainSteps(self._settle, has_gpu=self.has_gpu)
+        self._light_marks_ns: list[int] = []
+        """When the light pass began, and the ends of its steps."""
         self._recording: Recording | None = None
         self._next: Recording | None = None
         self._other_profiler: OtherProfiler | None = None
@@ -83,6 +95,11 @@ class TorchBackend:
 
     def pause(self) -> None:
         self._paused_at = time.monotonic()
+        self._plain.drop()
+        if self._phases.now == LIGHT:
+            # Its steps follow each other, or they would not show how launches do.
+            self._phases.end_light()
+            self._close(LIGHT, is_whole=self._has_light_step)
         if self._recording is None or self._recording.toggle(False):
             return
         if self._folder is not None and self._recording.every_thread:
@@ -103,21 +120,34 @@ class TorchBackend:
     def step(self) -> None:
         with self._busy:
             before = self._phases.now
-            self._phases.measured += before == MEASURED and self._recording is not None
+            self._read_clocks(before)
             self._close_mark()
-            self._phases.steps_seen += 1
+            self._phases.advance(is_recorded=self._recording is not None)
             after = self._phases.now
             if before != after:
                 self._close(before)
                 self._try(self._open, after)
             elif not after:
                 self._try(self._warm)
+            if (window := self._phases.plain_window()) is not None and not self._is_over:
+                self._plain.begin(*window)
         self._fold_piece(PIECE_SECONDS)
         if after == MEASURED:
             self._open_mark()
 
+    def _read_clocks(self, phase: str) -> None:
+        """At a mark, before anything else takes time."""
+        if phase == LIGHT and self._recording is not None:
+            self._light_marks_ns.append(time.time_ns())
+        self._plain.mark()
+
+    def _settle(self) -> bool:
+        """Wait for the GPU; False where that is not possible, or a profiler of the program's own is recording."""
+        return not is_enabled(self.torch) and wait_for_gpu(self.torch)
+
     def stop(self) -> BackendFacts:
         """Everything recorded is in the bundle's folder afterwards."""
+        self._plain.finish()
         if self._ticker is not None:
             self._ticker.stop()
         with self._busy:
@@ -131,6 +161,8 @@ class TorchBackend:
             self.notes += self._folder.notes()
         if self._failure is not None and not self._is_kept():
             raise self._failure
+        is_light_kept = (self.staging.folder / bundle_files.LIGHT_TRACE).exists()
+        write_timing(self.staging, self._plain.windows, self._light_marks_ns if is_light_kept else ())
         self._add_notes()
         return BackendFacts(self._phases.steps_seen, self.has_gpu, self._phases.measured)
 
@@ -138,6 +170,7 @@ class TorchBackend:
         """In a forked child: the recording is the parent's, and does not include what the child does."""
         self._is_over = True
         self._recording = self._next = None
+        self._plain.drop()
         if self._other_profiler is not None:
             self._other_profiler.forget()
         if self._ticker is not None:
@@ -166,6 +199,8 @@ class TorchBackend:
             self._began = time.monotonic()
             self._other_profiler = OtherProfiler(self.torch, self._on_other_profiler)
             self._regions.reopen(self._recording)
+            if phase == LIGHT:
+                self._light_marks_ns = [time.time_ns()]
             if self._paused_at is not None:
                 self._recording.toggle(False)
 
@@ -177,12 +212,14 @@ class TorchBackend:
     def _new_recording(self, phase: str) -> Recording:
         plan = self.plan
         is_trace = plan.data == "trace"
-        wants = phase == ARGUMENTS or (is_trace and plan.execution_trace == "all")
+        wants = phase == ARGUMENTS or (phase == MEASURED and is_trace and plan.execution_trace == "all")
         return Recording(
             self.torch,
-            shapes=plan.shapes and is_trace,
+            shapes=plan.shapes and is_trace and phase != LIGHT,
             memory=plan.memory and phase == MEASURED and is_trace,
             stacks=(plan.stacks or plan.context == "python") and phase == MEASURED,
+            sync_events=plan.sync_events and is_trace and phase == MEASURED,
+            gpu_only=phase == LIGHT,
             # What a thread began only that thread could end, and it may be gone by then.
             every_thread=plan.threads or threading.current_thread() is not threading.main_thread(),
             execution_trace=self.staging.path(PLAIN_ARGUMENTS) if wants else None,
@@ -207,7 +244,11 @@ class TorchBackend:
         phase = self._phases.now
         if self._written is not None:  # the program was interrupted during this
             self._try(self._file, *self._written)
-        self._close(phase, is_whole=phase == MEASURED)
+        self._close(phase, is_whole=phase == MEASURED or (phase == LIGHT and self._has_light_step))
+
+    @property
+    def _has_light_step(self) -> bool:
+        return len(self._light_marks_ns) > 1
 
     def _keep(self, phase: str, is_whole: bool) -> None:
         recording, self._recording = self._recording, None
@@ -238,8 +279,7 @@ class TorchBackend:
             plain.unlink(missing_ok=True)
             calls.unlink(missing_ok=True)
         else:
-            name = bundle_files.TRACE if phase == MEASURED else bundle_files.EXECUTION_STEP
-            bundle.compress(plain, self.staging.path(name), self._renames(plain))
+            bundle.compress(plain, self.staging.path(FILE_OF_PHASE[phase]), self._renames(plain))
             if calls.exists():
                 self._phases.has_arguments = True
                 bundle.compress(calls, self.staging.path(bundle_files.EXECUTION_TRACE))
@@ -312,7 +352,7 @@ class TorchBackend:
             self.notes.append(f"the recording ended early: {self._failure}")
         if not self._has_ops and (self._phases.measured or not plan.steps):
             self.notes.append("the program ran no PyTorch op while it was recorded")
-        self.notes += self._phases.notes()
+        self.notes += self._phases.notes(light_steps=max(0, len(self._light_marks_ns) - 1))
         if self._regions.unheard:
             count = len(self._regions.unheard)
             self.notes.append(

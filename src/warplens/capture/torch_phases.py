@@ -4,43 +4,72 @@ from __future__ import annotations
 
 from typing import Final
 
+from warplens.capture.plain_steps import AFTER, AFTER_STEPS, BEFORE, LEAST_STEPS, MOST_STEPS
 from warplens.capture.plan import RecordingPlan
+from warplens.units import plural
 
 MEASURED: Final = "measured"
 ARGUMENTS: Final = "arguments"
 """For the ExecutionTrace, and for the trace of the same step, which ties the two together."""
+LIGHT: Final = "light"
+"""The GPU's activity only: launches nearly as they come without a profiler."""
 NOTHING: Final = ""
 
 
 class RecordingPhases:
     """Counts the steps of a plan.
 
-    >>> phases = RecordingPhases(RecordingPlan(steps=1, wait=2))
+    >>> phases = RecordingPhases(RecordingPlan(steps=1, wait=2, light_steps=1), has_gpu=True)
     >>> names = []
-    >>> for _ in range(4):
+    >>> for _ in range(5):
     ...     names.append(phases.now)
-    ...     phases.steps_seen += 1
+    ...     phases.advance()
     >>> names
-    ['', 'arguments', 'measured', 'arguments']
+    ['', 'arguments', 'measured', 'arguments', 'light']
     """
 
-    def __init__(self, plan: RecordingPlan) -> None:
+    def __init__(self, plan: RecordingPlan, *, has_gpu: bool) -> None:
         self._plan = plan
         self.steps_seen = self.measured = 0
         self.has_arguments = plan.data == "tree" or plan.execution_trace != "step" or not plan.steps
         """Whether the ExecutionTrace is recorded, or none is requested."""
+        self._first = plan.wait + plan.warmup
+        self._light_wanted = self._light_left = (
+            plan.light_steps if plan.steps and has_gpu and plan.data == "trace" else 0
+        )
+        self._before = self._steps_before()
+        self._done_at: int | None = None
+
+    def _steps_before(self) -> range:
+        """The steps to time before the recorded ones: none of ours has been loaded, and the program's first is over."""
+        plan = self._plan
+        if not plan.steps:
+            return range(0)
+        end = plan.wait if self.has_arguments else self._first - 1
+        steps = range(max(1, end - MOST_STEPS), end)
+        return steps if len(steps) >= LEAST_STEPS else range(0)
 
     @property
     def now(self) -> str:
         """What the step that runs now is recorded for."""
-        plan = self._plan
+        plan, first = self._plan, self._first
         if not plan.steps:
             return MEASURED
-        first = plan.wait + plan.warmup
         if first <= self.steps_seen < first + plan.steps:
             return MEASURED
-        is_beside = self.steps_seen == first - 1 or self.steps_seen == first + plan.steps
-        return ARGUMENTS if is_beside and not self.has_arguments else NOTHING
+        if not self.has_arguments and self.steps_seen in (first - 1, first + plan.steps):
+            return ARGUMENTS
+        return LIGHT if self._light_left and self.steps_seen >= first + plan.steps else NOTHING
+
+    def advance(self, *, is_recorded: bool = False) -> None:
+        """The step that runs now has ended."""
+        self.measured += is_recorded and self.now == MEASURED
+        self._light_left -= self.now == LIGHT
+        self.steps_seen += 1
+
+    def end_light(self) -> None:
+        """No more steps of the light pass."""
+        self._light_left = 0
 
     @property
     def is_warming(self) -> bool:
@@ -48,19 +77,40 @@ class RecordingPhases:
         plan = self._plan
         return plan.wait <= self.steps_seen < plan.wait + plan.warmup and self.has_arguments
 
-    def notes(self) -> list[str]:
-        """What of the plan could not be had."""
+    def plain_window(self) -> tuple[str, int] | None:
+        """Where a window of unrecorded steps begins with the step that runs now: its position, and its steps."""
+        if self._before and self.steps_seen == self._before.start:
+            return BEFORE, len(self._before)
+        if not self._plan.steps or self.steps_seen < self._first + self._plan.steps or self.now:
+            return None
+        if self._done_at is None:
+            self._done_at = self.steps_seen
+        begin = self._done_at + 1  # the first step after a recording still pays for its end
+        for steps in AFTER_STEPS:
+            if self.steps_seen == begin:
+                return AFTER, steps
+            begin += steps
+        return None
+
+    def notes(self, light_steps: int) -> list[str]:
+        """What of the plan could not be had; `light_steps` of the light pass are whole."""
         plan = self._plan
         if plan.steps and self.measured < plan.steps:
-            needed = plan.wait + plan.warmup + plan.steps
+            needed = self._first + plan.steps
             return [
                 f"{self.steps_seen} steps were marked and {self.measured} recorded; wait={plan.wait}, warmup="
                 f"{plan.warmup} and steps={plan.steps} need {needed} (a step ends with Optimizer.step() or "
                 "warplens.step())"
             ]
+        notes = []
         if not self.has_arguments:
-            return [
+            notes.append(
                 "no ExecutionTrace: the program ended before its step; with wait=1 or more it comes before the "
                 "recorded steps"
-            ]
-        return []
+            )
+        if light_steps < self._light_wanted:
+            notes.append(
+                f"the light pass has {light_steps} of {plural(self._light_wanted, 'step')}: the program ended, or the "
+                "recording was paused, before the others"
+            )
+        return notes

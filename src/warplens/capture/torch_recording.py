@@ -24,6 +24,8 @@ EXPERIMENTAL: Final = (
 # Python objects for every event would be built only to be thrown away; stacks are made of them.
 WITHOUT_STACKS: Final = ({"trace_only": True},)
 EVERY_THREAD: Final = ({"profile_all_threads": True},)
+# What a wait of the host or of a stream waits for.
+SYNC_EVENTS: Final = ({"enable_cuda_sync_events": True},)
 
 
 LONG_BYTES: Final = 1 << 20
@@ -38,7 +40,7 @@ def import_torch() -> Any:
 
 
 class Recording:
-    """A recording of PyTorch's profiler."""
+    """A recording of PyTorch's profiler; with `gpu_only` of kernels and the calls that launch them, without ops."""
 
     def __init__(
         self,
@@ -48,6 +50,8 @@ class Recording:
         stacks: bool,
         memory: bool,
         every_thread: bool = False,
+        sync_events: bool = False,
+        gpu_only: bool = False,
         execution_trace: Path | None = None,
     ) -> None:
         self.torch = torch
@@ -57,11 +61,14 @@ class Recording:
         self._is_ready = False
         self._arguments = execution_trace
         self._observer = _observer(torch, execution_trace)
-        activities = [torch.profiler.ProfilerActivity.CPU]
-        if torch.cuda.is_available():
-            activities.append(torch.profiler.ProfilerActivity.CUDA)
-        self._activities = activities
-        candidates = (*EXPERIMENTAL, *(() if stacks else WITHOUT_STACKS), *(EVERY_THREAD if every_thread else ()))
+        self._gpu_only = gpu_only
+        self._activities = activities = _activities(torch, gpu_only)
+        candidates = (
+            *EXPERIMENTAL,
+            *(() if stacks else WITHOUT_STACKS),
+            *(EVERY_THREAD if every_thread else ()),
+            *(SYNC_EVENTS if sync_events else ()),
+        )
         settings = _settings(torch, candidates)
         self.every_thread = "profile_all_threads" in settings
         """Whether it records every thread, and any may end it; else only the one that begins it."""
@@ -89,6 +96,11 @@ class Recording:
         self._profiler.start_trace()
         self._thread = threading.get_ident()
         self.is_running = True
+
+    @property
+    def records_scopes(self) -> bool:
+        """Whether it is running and records what the host does."""
+        return self.is_running and not self._gpu_only
 
     @property
     def records_this_thread(self) -> bool:
@@ -171,6 +183,13 @@ def _observer(torch: Any, path: Path | None) -> Any:
     observer = torch.profiler.ExecutionTraceObserver()
     observer.register_callback(str(path))
     return observer
+
+
+def _activities(torch: Any, gpu_only: bool) -> list[Any]:
+    kinds = torch.profiler.ProfilerActivity
+    if gpu_only:
+        return [kinds.CUDA]
+    return [kinds.CPU, kinds.CUDA] if torch.cuda.is_available() else [kinds.CPU]
 
 
 def _settings(torch: Any, candidates: tuple[dict[str, Any], ...]) -> dict[str, Any]:

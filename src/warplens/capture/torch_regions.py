@@ -42,7 +42,7 @@ class OpenRegions:
     def enter(self, name: str, metrics: Metrics, recording: Recording | None) -> ScopeRegion:
         region = ScopeRegion(name)
         self._threads.setdefault(region.thread, []).append(region)
-        if recording is not None and recording.is_running:
+        if recording is not None and recording.records_scopes:
             if recording.records_this_thread:
                 region.open(recording, metrics)
             else:
@@ -63,8 +63,9 @@ class OpenRegions:
 
     def reopen(self, recording: Recording) -> None:
         """Mark this thread's open scopes in a recording that begins inside them; their metrics are recorded already."""
-        for region in self._thread_regions():
-            region.open(recording, {})
+        if recording.records_scopes:
+            for region in self._thread_regions():
+                region.open(recording, {})
 
     def close(self) -> None:
         """End their marks in a recording that ends."""

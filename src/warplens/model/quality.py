@@ -57,6 +57,12 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "capture_note": (INFO, "during recording: {detail}"),
     "capture_ended": (WARNING, "the program failed ({detail}); what was recorded before is shown"),
     "bundle_damaged": (WARNING, "{count:file} not as in the manifest of the bundle ({detail})"),
+    "timing_damaged": (WARNING, "the times of unrecorded steps in the bundle cannot be read ({detail})"),
+    "no_plain_steps": (
+        INFO,
+        "no unrecorded steps were timed: the time of a step without the profiler is estimated (record with steps=N and "
+        "wait=4 or more)",
+    ),
     "other_ranks": (INFO, "rank {detail} is shown; {count:more rank} in the same folder"),
     "graph_level": (
         WARNING,

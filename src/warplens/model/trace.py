@@ -147,6 +147,8 @@ class Meta(msgspec.Struct, frozen=True):
     facts: dict[str, str] = {}
     events_in_file: int = 0
     phases: dict[str, int] = {}
+    plain_step_ns: float | None = None
+    """Mean time of a step without the profiler, where the capture timed some."""
 
 
 @dataclass(frozen=True)

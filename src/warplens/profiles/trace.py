@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -65,9 +65,12 @@ class Profile(TablesOnDemand):
         gpu: Gpu | None = None,
         counters: tuple[Table, ...] = (),
         replayed: ReplayResult | None = None,
+        read_light: Callable[[], Trace | None] | None = None,
     ) -> None:
         categorizer = load_categorizer(*split_rules(rules))
-        work = Workspace(trace, categorizer, options or Options(), gpu or find_gpu(trace), counters, replayed)
+        work = Workspace(
+            trace, categorizer, options or Options(), gpu or find_gpu(trace), counters, replayed, read_light
+        )
         self._set_workspace(work)
 
     def _set_workspace(self, work: Workspace) -> None:

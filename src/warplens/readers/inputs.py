@@ -15,6 +15,7 @@ from warplens.model.quality import Note
 from warplens.model.trace import Distributed, Meta, Trace
 from warplens.readers import registry
 from warplens.readers.bundle import reader as bundle
+from warplens.readers.bundle.light import LightPass
 from warplens.readers.bundle.reader import Bundle
 from warplens.readers.shared import stored_file
 from warplens.readers.shared.stored_file import StoredFile
@@ -34,6 +35,10 @@ class Input:
     notes: tuple[Note, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     rank: Distributed | None = None
+    plain_step_ns: float | None = None
+    """A step's time without the profiler, where the capture measured it."""
+    light: LightPass | None = None
+    """Steps of the same run with the GPU's activity only."""
 
     def read(self) -> Trace | CallPaths:
         text, notes = self.profile.unwrap()
@@ -43,7 +48,8 @@ class Input:
         facts = {**profile.meta.facts, **dict(self.facts)}
         # The profiler forgets which rank it was where the program closes its process group first.
         rank = profile.meta.distributed or self.rank
-        profile = replace(profile, meta=msgspec.structs.replace(profile.meta, facts=facts, distributed=rank))
+        meta = msgspec.structs.replace(profile.meta, facts=facts, distributed=rank, plain_step_ns=self.plain_step_ns)
+        profile = replace(profile, meta=meta)
         return profile if self.calls is None else self._with_arguments(profile, text, self.calls)
 
     def _with_arguments(self, profile: Trace | CallPaths, text: bytes, calls: StoredFile) -> Trace:
@@ -94,4 +100,6 @@ def _of_bundle(path: Path, bundle_files: Bundle) -> Input:
         tuple(bundle_files.notes()),
         tuple(bundle_files.facts().items()),
         bundle_files.rank,
+        bundle_files.plain_step_ns,
+        bundle_files.light,
     )

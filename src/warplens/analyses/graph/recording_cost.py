@@ -40,10 +40,11 @@ class RecordingCost(NamedTuple):
 
 
 GIVEN: Final = "so the simulated step takes the given time"
+MEASURED: Final = "so the simulated step takes the time measured without the profiler"
 ESTIMATED: Final = "estimated from the shortest ops"
 ESTIMATED_OF_CALLS: Final = "estimated from the shortest calls"
 CORRECTED: Final = "its times are corrected"
-NOT_DECIDED: Final = "the host's speed does not decide the given step time"
+NOT_DECIDED: Final = "the host's speed does not decide the step time"
 PER_SHORT_OP: Final = (5.8, 4.0, 7.5)
 """Cost of a record over the duration that a quarter of the ops without callees stay below: expected, low, high. Nine
 programs on two hosts with an H200, with and without stacks: 4.5 to 7.4."""
@@ -72,9 +73,10 @@ def recording_cost(work: Workspace) -> RecordingCost:
     if work.options.is_corrected:
         return RecordingCost(0.0, 0.0, 0.0, CORRECTED)
     estimated = _estimated(work.trace)
-    if not work.options.step_ns:
-        return estimated
-    return fitted_cost(graph_of(work), estimated, work.options.step_ns)
+    measured_ns = work.trace.meta.plain_step_ns
+    if work.options.step_ns:
+        return fitted_cost(graph_of(work), estimated, work.options.step_ns)
+    return fitted_cost(graph_of(work), estimated, measured_ns, MEASURED) if measured_ns else estimated
 
 
 def _estimated(trace: Trace) -> RecordingCost:
@@ -112,7 +114,7 @@ def plain_lags(graph: StepGraph, per_op_ns: float) -> Floats:
     return graph.lag_ns - graph.host_ns + plain_host(graph, per_op_ns)
 
 
-def fitted_cost(graph: StepGraph, estimated: RecordingCost, wanted_ns: float) -> RecordingCost:
+def fitted_cost(graph: StepGraph, estimated: RecordingCost, wanted_ns: float, origin: str = GIVEN) -> RecordingCost:
     """The cost with which the simulated step takes this long; the estimated one where that is as good."""
 
     def simulated(per_op_ns: float) -> float:
@@ -122,15 +124,15 @@ def fitted_cost(graph: StepGraph, estimated: RecordingCost, wanted_ns: float) ->
     off = abs(simulated(estimated.per_op_ns) / wanted_ns - 1)
     exact = _crossing(simulated, wanted_ns)
     if exact is None:
-        origin = estimated.origin if off <= STEPS_DIFFER else f"{estimated.origin}; {NOT_DECIDED}"
-        return estimated._replace(origin=origin)
+        doubt = "" if off <= STEPS_DIFFER else f"; {NOT_DECIDED}"
+        return estimated._replace(origin=estimated.origin + doubt)
     # Two sources, weighted by how well each knows the cost: the step's time, and the estimate.
     by_time = (off / FIT) ** 2
     by_estimate = ((exact / unit - 1) / ESTIMATE) ** 2 if off <= STEPS_DIFFER else 0.0
     per_op = (by_time * exact + by_estimate * estimated.per_op_ns) / max(by_time + by_estimate, TINY)
     slope = abs(simulated(per_op + unit / 10) - simulated(per_op - unit / 10)) / (0.2 * wanted_ns)
     spread = unit / hypot(1 / ESTIMATE, slope / STEPS_DIFFER)
-    return RecordingCost(per_op, per_op - spread, per_op + spread, GIVEN)
+    return RecordingCost(per_op, per_op - spread, per_op + spread, origin)
 
 
 def _crossing(simulated: Callable[[float], float], wanted_ns: float) -> float | None:

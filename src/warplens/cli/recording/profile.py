@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from warplens.capture.recording_session import Session
 
 SUFFIX = ".warplens"
+SYNC_EVENTS = "WARPLENS_SYNC_EVENTS"
+"""Set to 0 it omits the records of what waits wait for, to measure what they cost."""
 ENDINGS = {
     # status: how it is reported
     "failed": "the program failed",
@@ -40,7 +42,8 @@ class ProfileVerb(Verb):
     PyTorch also the ExecutionTrace that a replay needs. Options of warplens go before the program, the program's own
     options after it. The exit status is the program's (1 where that is 0 and the bundle could not be written), and what
     was recorded before a crash is kept. With --steps only some iterations are recorded: an iteration ends with the
-    optimizer's step, or where the program calls warplens.step(). Child processes are not recorded; of the threads, the
+    optimizer's step, or where the program calls warplens.step(). Steps before and after them are timed without the
+    profiler, so that reports know what recording costs. Child processes are not recorded; of the threads, the
     main one and autograd's are, or all with --threads.
     """
 
@@ -61,6 +64,9 @@ class ProfileVerb(Verb):
             metavar="N",
             help="steps after that with the profiler warming up (default 0)",
         )
+        parser.add_argument("--light-steps", type=int, default=3, metavar="N",
+                            help="with --steps: N more steps with GPU activity only, which show when launches come "
+                                 "without the cost of recording ops (default 3; 0: none)")  # fmt: skip
         parser.add_argument("--ranks", default="all", metavar="all|0,1", help="which ranks of a torchrun job record")
         parser.add_argument(
             "--threads", action="store_true", help="record ops of every thread; recording cannot pause then"
@@ -108,6 +114,8 @@ class ProfileVerb(Verb):
             steps=args.steps,
             wait=(2 if args.steps else 0) if args.wait is None else args.wait,
             warmup=args.warmup,
+            light_steps=args.light_steps,
+            sync_events=os.environ.get(SYNC_EVENTS) != "0",
         )
         target = of_rank(Path(args.output or program.name + SUFFIX), number, world)
         check_replaced_folder(target, [*args.program, *(args.module or [])])

@@ -18,11 +18,14 @@ from typing import Any, Final
 
 import msgspec
 
-from warplens.bundle_files import ENVIRONMENT, FORMAT, MANIFEST, PROFILES
+from warplens.bundle_files import ENVIRONMENT, FORMAT, LIGHT_TRACE, MANIFEST, PROFILES, TIMING, TRACE
 from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed
-from warplens.readers.shared.stored_file import DAMAGED_ZIP, MAX_TEXT_BYTES, ZIP_MAGIC
+from warplens.readers.bundle.light import LightPass
+from warplens.readers.bundle.timing import Timing
+from warplens.readers.bundle.timing import parse as parse_timing
+from warplens.readers.shared.stored_file import DAMAGED_ZIP, MAX_TEXT_BYTES, ZIP_MAGIC, StoredFile
 
 PARTIAL: Final = re.compile(r"\.partial-\d+$")
 RANK: Final = re.compile(r"rank(\d+)")
@@ -39,6 +42,7 @@ class Manifest(msgspec.Struct, frozen=True):
     exit_code: int = 0
     command: list[str] = []
     backend: str = ""
+    gpu: bool = False
     rank: int = 0
     world_size: int = 1
     notes: list[str] = []
@@ -77,6 +81,29 @@ class Bundle:
             digest.update(f"{name}\0{hashlib.sha256(self.files[name]).hexdigest()}\0".encode())
         return digest.hexdigest()
 
+    @cached_property
+    def _timing(self) -> Timing | Note | None:
+        """Times of unrecorded steps; a note where they cannot be read, None where there are none."""
+        text = self.files.get(TIMING)
+        if text is None:
+            return None
+        try:
+            return parse_timing(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return Note("timing_damaged", detail=str(error))
+
+    @property
+    def plain_step_ns(self) -> float | None:
+        """A step's time without the profiler, where it was measured."""
+        return self._timing.plain_step_ns if isinstance(self._timing, Timing) else None
+
+    @property
+    def light(self) -> LightPass | None:
+        """The steps that were recorded with the GPU's activity only, not read yet."""
+        if LIGHT_TRACE not in self.files or not isinstance(self._timing, Timing):
+            return None
+        return LightPass(StoredFile(self.path / LIGHT_TRACE, self.files[LIGHT_TRACE]), self._timing.light_marks_ns)
+
     def notes(self) -> list[Note]:
         """What the capture itself has to say of its completeness."""
         manifest = self.manifest
@@ -87,6 +114,10 @@ class Bundle:
         damaged = [name for name, facts in manifest.files.items() if self._differs(name, facts)]
         if damaged:
             notes.append(Note("bundle_damaged", len(damaged), ", ".join(damaged)))
+        if isinstance(self._timing, Note):
+            notes.append(self._timing)
+        elif self.plain_step_ns is None and TRACE in self.files and manifest.gpu:
+            notes.append(Note("no_plain_steps"))
         if self.other_ranks:
             notes.append(Note("other_ranks", self.other_ranks, str(manifest.rank)))
         return notes

@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -31,12 +33,17 @@ from warplens.readers.kineto.scope_metrics import with_scope_metrics
 from warplens.readers.shared.event_damage import damage_notes
 
 EXPORT = "record a trace with torch.profiler: prof.export_chrome_trace('trace.json.gz')"
+STEPS_LANE = "steps"
 FACTS = ("with_stack", "record_shapes", "profile_memory")
 VERSIONS = ("cuda_runtime_version", "cuda_driver_version", "hip_runtime_version", "hip_driver_version")
 
 
-def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
-    """The trace of a trace-event JSON text; `notes` are what unwrapping it had to say."""
+def read(text: bytes, meta: Meta, notes: list[Note], *, step_marks_ns: Sequence[int] = ()) -> Trace:
+    """The trace of a trace-event JSON text; `notes` are what unwrapping it had to say.
+
+    `step_marks_ns` are the begin of the first step and the ends of all, in nanoseconds since 1970, where the file
+    itself does not mark them.
+    """
     reader = EventReader(text)
     if not reader.is_trace:
         raise FormatError("JSON, but not a trace: no traceEvents", where=meta.source, hint=EXPORT)
@@ -45,6 +52,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     _close_begin_end(events)
     if len(builder) == 0:
         raise FormatError(_why_empty(events, reader.damage), where=meta.source, hint=EXPORT)
+    _add_steps(builder, step_marks_ns, reader.header)
     is_kineto = any(category.lower() in KIND_OF_CATEGORY for category in events.categories)
     columns = builder.gathered()
     if is_kineto:
@@ -59,6 +67,16 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
     if len(trace) == 0:
         raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
     return with_scope_metrics(trace, reader.header.warplens_scopes)
+
+
+def _add_steps(builder: TraceBuilder, marks_ns: Sequence[int], header: KinetoHeader) -> None:
+    """The file's times are those since its base, or since 1970 where it has none."""
+    if not marks_ns:
+        return
+    base_ns = _number(header.baseTimeNanoseconds)
+    lane = builder.add_lane(STEPS_LANE, STEPS_LANE, STEPS_LANE, STEPS_LANE)
+    for step, (start_ns, end_ns) in enumerate(pairwise(marks_ns)):
+        builder.add("annotation", f"ProfilerStep#{step}", start_ns - base_ns, end_ns - start_ns, lane=lane)
 
 
 def _why_empty(events: KinetoEvents, damage: Counter[str]) -> str:

@@ -75,6 +75,7 @@ class KinetoHeader(Struct):
     cuda_driver_version: object = None
     hip_runtime_version: object = None
     hip_driver_version: object = None
+    baseTimeNanoseconds: object = None  # noqa: N815
     traceName: object = None  # noqa: N815
     warplens_scopes: object = None
 

@@ -1,0 +1,31 @@
+"""The light pass of a bundle: steps recorded with the GPU's activity only, read when they are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from warplens.errors import FormatError
+from warplens.model.trace import Meta, Trace
+from warplens.readers.shared.stored_file import StoredFile
+
+
+@dataclass(frozen=True)
+class LightPass:
+    """The trace of the light pass, and the times at which its steps begin and end."""
+
+    file: StoredFile
+    marks_ns: tuple[int, ...]
+    """Nanoseconds since 1970, as Kineto's clock: one more than there are steps."""
+
+    def read(self) -> Trace | None:
+        """The trace, with its steps marked from 0 on; None where it cannot be read, which the bundle's notes say."""
+        if len(self.marks_ns) < 2 or any(end <= start for start, end in pairwise(self.marks_ns)):
+            return None
+        from warplens.readers.kineto.reader import read  # few opened bundles are asked for this
+
+        try:
+            text, notes = self.file.unwrap()
+            return read(text, Meta(source=str(self.file.path), format=""), notes, step_marks_ns=self.marks_ns)
+        except FormatError:
+            return None

@@ -1,0 +1,49 @@
+"""`timing.json` of a bundle: how long unrecorded steps took, and when the steps of the light pass ended."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from warplens.bundle_files import TIMING_VERSION
+
+
+class PlainWindow(msgspec.Struct, frozen=True):
+    """Unrecorded steps one after the other, from one wait for the GPU to the next."""
+
+    position: Literal["before", "after"]
+    steps: int
+    seconds: float
+    step_seconds: tuple[float, ...] = ()
+
+    @property
+    def step_ns(self) -> float:
+        return 1e9 * self.seconds / self.steps
+
+
+class Timing(msgspec.Struct, frozen=True):
+    version: int
+    windows: tuple[PlainWindow, ...] = ()
+    light_marks_ns: tuple[int, ...] = ()
+    """When the light pass began, and the ends of its steps: nanoseconds since 1970."""
+
+    def __post_init__(self) -> None:
+        if self.version != TIMING_VERSION:
+            raise ValueError(f"version {self.version} is not known")
+        if any(window.steps < 1 or not window.seconds > 0 for window in self.windows):
+            raise ValueError("a window without steps or time")
+
+    @property
+    def plain_step_ns(self) -> float | None:
+        """A step's time without the profiler: of the longest window, before the recording if there is one.
+
+        What a profiler loads stays loaded, and can slow down the steps after it.
+        """
+        windows = sorted(self.windows, key=lambda window: (window.position == "before", window.steps))
+        return windows[-1].step_ns if windows else None
+
+
+def parse(text: bytes) -> Timing:
+    """Raises `msgspec.DecodeError` where it is not valid."""
+    return msgspec.json.decode(text, type=Timing)
