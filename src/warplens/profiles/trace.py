@@ -160,7 +160,7 @@ class Profile(TablesOnDemand):
         Gains are then time of the recorded run.
         """
         model = self.step_model
-        return None if model is None or model.graph.notes else model
+        return None if model is None or model.graph.unexplained_ns else model
 
     @property
     def bounds(self) -> StepBounds | None:

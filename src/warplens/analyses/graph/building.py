@@ -11,6 +11,7 @@ from warplens.analyses.graph.fetches import fetching_ops
 from warplens.analyses.graph.gpu_order import GpuOrder, gpu_order
 from warplens.analyses.graph.host_points import HostPoints, MarkedSteps, host_points
 from warplens.analyses.graph.host_waits import HostWaits, calls_that_matter, host_waits
+from warplens.analyses.graph.light_pass import light_pass
 from warplens.analyses.graph.recorded_load import WEIGHT, RecordedLoad
 from warplens.analyses.graph.records import HANDOVER, HOST, LAUNCH, RETURN, STREAM, SYNC, WAIT, WORK, Floats, StepGraph
 from warplens.analyses.shared import shared
@@ -41,7 +42,11 @@ def graph_of(work: Workspace) -> StepGraph:
 
 def with_light_pass(work: Workspace, steps: Ints) -> StepGraph:
     """The graph of these steps, with the host's times of a light pass where there is one."""
-    return step_graph(work.trace, steps)
+    graph = step_graph(work.trace, steps)
+    if work.light is None:
+        return graph
+    host_ns, note = light_pass(work.trace, graph, work.light)
+    return replace(graph, light_host_ns=host_ns, light_note=note)
 
 
 def usual_steps(trace: Trace) -> Ints:
@@ -244,6 +249,5 @@ def _ordered(
         host_ns=np.clip(edges.host_ns, 0.0, np.maximum(lag, 0.0)),
         records=edges.records,
         edge_kind=edges.kind,
-        light_host_ns=None,
         fetches_ns=fetches_ns,
     )

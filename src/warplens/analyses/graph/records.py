@@ -57,10 +57,11 @@ class StepGraph:
     records: Floats
     """Per edge: what was recorded in the host's part, in ops; a call or a frame counts as a part of one."""
     edge_kind: Ints
-    light_host_ns: Floats | None
-    """Per edge: the host's part as steps recorded without ops have it, NaN where they have none; None without any."""
     fetches_ns: Union
     """When ops run that fetch a value to the host and wait for it."""
+    light_host_ns: Floats | None = None
+    """Per edge: the host's part as steps recorded without ops have it, NaN where they have none; None without any."""
+    light_note: str = ""
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -71,12 +72,22 @@ class StepGraph:
         return is_work
 
     @cached_property
+    def unexplained_ns(self) -> float:
+        """The waits that nothing explains, where they are so many that what is simulated is doubtful; else 0."""
+        unexplained = float(self.residual_ns.sum())
+        return unexplained if unexplained >= UNEXPLAINED_SHARE * self._span_ns else 0.0
+
+    @property
+    def _span_ns(self) -> float:
+        return float(np.ptp(self.recorded_ns)) if len(self) else 0.0
+
+    @property
     def notes(self) -> tuple[str, ...]:
-        """What a table that is made from the graph says of it: waits that nothing explains, where they are many."""
-        span, unexplained = np.ptp(self.recorded_ns) if len(self) else 0.0, float(self.residual_ns.sum())
-        if unexplained < UNEXPLAINED_SHARE * span or not unexplained:
-            return ()
-        return (f"{unexplained / 1e6:.2f} of {span / 1e6:.2f} ms are waits that nothing recorded explains",)
+        """What a table that is made from the graph says of it."""
+        waits = (
+            f"{self.unexplained_ns / 1e6:.2f} of {self._span_ns / 1e6:.2f} ms are waits that nothing recorded explains"
+        )
+        return tuple(note for note in (self.light_note, waits if self.unexplained_ns else "") if note)
 
     @cached_property
     def target(self) -> Ints:
