@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from warplens.profiles.comparison import Comparison
     from warplens.profiles.opened import Opened
     from warplens.profiles.options import OpenOptions, Rules
-    from warplens.readers.bundle.light import LightPass
+    from warplens.readers.bundle.light import StoredLightPass
     from warplens.replay.result_file import ReplayResult
 
 
@@ -137,7 +137,7 @@ def read(path: Path, *, cache: bool = True, execution_trace: str | os.PathLike[s
 
 def _read(
     path: Path, *, cache: bool, execution_trace: str | os.PathLike[str]
-) -> tuple[Trace | CallPaths, LightPass | None]:
+) -> tuple[Trace | CallPaths, StoredLightPass | None]:
     opened = inputs.find(path, Path(execution_trace) if execution_trace else None)
     light = opened.light
     cached = trace_cache.load(opened.content_hash, str(path)) if cache else None
@@ -156,7 +156,7 @@ def _read(
     return trace, light
 
 
-def _read_light(light: LightPass) -> Trace | None:
+def _read_light(light: StoredLightPass) -> Trace | None:
     trace = light.read()
     return None if trace is None else run_passes(trace)
 

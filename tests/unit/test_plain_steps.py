@@ -14,12 +14,13 @@ import pytest
 import warplens
 from support import SAMPLES
 from warplens.analyses.graph.recording_cost import recording_cost
-from warplens.capture import torch_backend
+from warplens.capture import scopes, torch_backend
 from warplens.capture.bundle import Staging
 from warplens.capture.plain_steps import PlainSteps, wait_for_gpu
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.torch_backend import TorchBackend
 from warplens.capture.torch_phases import RecordingPhases
+from warplens.capture.triton_hook import TritonHook
 from warplens.errors import UsageError
 
 SAMPLE = next(path for path in SAMPLES if path.name == "resnet50_train.json.gz")
@@ -221,6 +222,34 @@ def test_no_wait_spoils_a_graph_that_is_being_captured() -> None:
     assert asked == ["wait"]
 
 
+def test_launches_of_triton_are_scopes_only_while_scopes_are_recorded() -> None:
+    class Recorder:
+        def enter(self, name: str, metrics: Any) -> str:
+            entered.append(name)
+            return name
+
+        def exit(self, handle: str, depth: int) -> None:
+            left.append(handle)
+
+    entered: list[str] = []
+    left: list[str] = []
+    is_heard = [True]
+    hook = TritonHook(lambda: is_heard[0])
+    scopes.set_recorders((Recorder(),))
+    try:
+        hook.on_launch({"name": "recorded", "flops": 8})
+        hook.on_return({})
+        is_heard[0] = False
+        with scopes.scope("outer"):
+            hook.on_launch({"name": "plain"})
+            is_heard[0] = True
+            hook.on_return({})
+            assert left == ["recorded"], "what was not entered is not left, nor is the scope around it"
+    finally:
+        scopes.set_recorders(())
+    assert entered == ["recorded", "outer"]
+
+
 BASE_NS = 1_790_857_026_000_000_000
 
 
@@ -297,7 +326,7 @@ def test_damaged_times_are_a_note(tmp_path: Path, text: str) -> None:
 
 
 def light_bytes(**header: Any) -> bytes:
-    return gzip.compress(json.dumps({**header, "traceEvents": light_events()}).encode())
+    return gzip.compress(json.dumps({**header, "traceEvents": light_events()}).encode(), mtime=0)
 
 
 def test_the_light_pass_has_its_steps_by_the_marks_and_gpu_events_those_of_their_launches(tmp_path: Path) -> None:
@@ -320,10 +349,10 @@ def test_times_without_a_base_are_those_since_1970(tmp_path: Path) -> None:
     assert light.ints("step")[light.gpu_rows].tolist() == [0, 1, -1]
 
 
-@pytest.mark.parametrize(("marks", "light"), [
-    ([], light_bytes()), ([5], light_bytes()), ([1000, 1000], light_bytes()), ([1000, 2000], b""), ([1000, 2000], b"{"),
-    ([1000, 2000], gzip.compress(b'{"traceEvents": []}')),
+@pytest.mark.parametrize(("marks", "text"), [
+    ([], None), ([5], None), ([1000, 1000], None), ([1000, 2000], ""), ([1000, 2000], "{"), ([1000, 2000], '{"traceEvents": []}'),
 ])  # fmt: skip
-def test_a_light_pass_that_cannot_be_read_is_none(tmp_path: Path, marks: list[int], light: bytes) -> None:
+def test_a_light_pass_that_cannot_be_read_is_none(tmp_path: Path, marks: list[int], text: str | None) -> None:
+    light = light_bytes() if text is None else text.encode()
     profile = opened(made(tmp_path / "run", timing_text(("before", 2, 0.1), marks=marks), light))
     assert profile.workspace.light is None

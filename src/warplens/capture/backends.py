@@ -29,6 +29,10 @@ class Backend(Protocol):
 
     def __init__(self, plan: RecordingPlan, staging: Staging) -> None: ...
 
+    @property
+    def records_scopes(self) -> bool:
+        """Whether a scope that begins now is recorded."""
+
     def start(self) -> None: ...
 
     def pause(self) -> None: ...

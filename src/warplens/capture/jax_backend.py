@@ -20,6 +20,7 @@ class JaxBackend:
     """One recording; JAX allows one at a time in a process."""
 
     name = "jax"
+    records_scopes = True
 
     def __init__(self, plan: RecordingPlan, staging: Staging) -> None:
         if plan.data == "tree":

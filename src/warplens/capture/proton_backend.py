@@ -22,6 +22,7 @@ class ProtonBackend:
     """One Proton session."""
 
     name = "proton"
+    records_scopes = True
 
     def __init__(self, plan: RecordingPlan, staging: Staging) -> None:
         self.plan, self.staging = plan, staging

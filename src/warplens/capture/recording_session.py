@@ -59,7 +59,7 @@ class Session:
         self._command = without_secrets(command or ["python", *getattr(sys, "argv", [])])
         self.staging = Staging(target, force=force)
         self.is_active = False
-        self._hook = TritonHook()
+        self._hook = TritonHook(lambda: self.backend.records_scopes)
         self._began = time.time()
         scopes.take_omitted_count()
         try:

@@ -43,8 +43,8 @@ def start(
 ) -> int:
     """Begin recording; returns the session's number. `finalize` writes the bundle `<name>.warplens` (or `<name>.zip`).
 
-    `options`: shapes, stacks, memory, threads, execution_trace, and steps with wait and warmup, as `warplens profile`
-    has them. Under `warplens profile`, which records already, this returns its session.
+    `options`: shapes, stacks, memory, threads, execution_trace, and steps with wait, warmup and light_steps, as
+    `warplens profile` has them. Under `warplens profile`, which records already, this returns its session.
     """
     plan = _plan({"context": context, "data": data, "backend": backend, "hook": hook, **options})
     commanded = next((session for session in _sessions.values() if session.is_commanded), None)

@@ -178,6 +178,10 @@ class TorchBackend:
         # Else the child would go on filling its copy of the profiler's memory.
         record_ops(self.torch, False)
 
+    @property
+    def records_scopes(self) -> bool:
+        return self._recording is not None and self._recording.records_scopes
+
     def enter(self, name: str, metrics: Metrics) -> ScopeRegion:
         return self._regions.enter(name, metrics, self._recording)
 

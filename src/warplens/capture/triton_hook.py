@@ -10,6 +10,8 @@ import contextlib
 import importlib.util
 import json
 import sys
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from warplens.capture.scopes import enter_scope, exit_scope
@@ -18,9 +20,11 @@ NOT_METRICS = ("name", "function", "stream", "op_name")
 
 
 class TritonHook:
-    """Installed while a session is active, where Triton is there."""
+    """Installed while a session is active, where Triton is there; `is_heard` says whether scopes are recorded now."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_heard: Callable[[], bool]) -> None:
+        self._is_heard = is_heard
+        self._local = threading.local()
         self.sources: dict[str, str] = {}
         """File name → text, of every kernel compiled or loaded while installed."""
         self.compiled: dict[str, Any] = {}
@@ -48,6 +52,10 @@ class TritonHook:
         self._knobs.runtime.jit_post_compile_hook = self._before
 
     def on_launch(self, metadata: Any) -> None:
+        # Steps that are timed without the profiler are not to pay for this either.
+        self._local.is_open = self._is_heard()
+        if not self._local.is_open:
+            return
         facts = metadata.get() if hasattr(metadata, "get") and not isinstance(metadata, dict) else metadata
         metrics = {
             name: value
@@ -57,7 +65,9 @@ class TritonHook:
         enter_scope(str(facts.get("name", "triton kernel")), metrics)
 
     def on_return(self, metadata: Any) -> None:
-        exit_scope()
+        if getattr(self._local, "is_open", False):
+            self._local.is_open = False
+            exit_scope()
 
     def on_compile(self, *args: Any, **facts: Any) -> Any:
         """Called by Triton after each compilation; never in its way."""

@@ -15,7 +15,7 @@ from warplens.model.quality import Note
 from warplens.model.trace import Distributed, Meta, Trace
 from warplens.readers import registry
 from warplens.readers.bundle import reader as bundle
-from warplens.readers.bundle.light import LightPass
+from warplens.readers.bundle.light import StoredLightPass
 from warplens.readers.bundle.reader import Bundle
 from warplens.readers.shared import stored_file
 from warplens.readers.shared.stored_file import StoredFile
@@ -37,7 +37,7 @@ class Input:
     rank: Distributed | None = None
     plain_step_ns: float | None = None
     """A step's time without the profiler, where the capture measured it."""
-    light: LightPass | None = None
+    light: StoredLightPass | None = None
     """Steps of the same run with the GPU's activity only."""
 
     def read(self) -> Trace | CallPaths:

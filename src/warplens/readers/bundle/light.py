@@ -11,7 +11,7 @@ from warplens.readers.shared.stored_file import StoredFile
 
 
 @dataclass(frozen=True)
-class LightPass:
+class StoredLightPass:
     """The trace of the light pass, and the times at which its steps begin and end."""
 
     file: StoredFile

@@ -22,7 +22,7 @@ from warplens.bundle_files import ENVIRONMENT, FORMAT, LIGHT_TRACE, MANIFEST, PR
 from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed
-from warplens.readers.bundle.light import LightPass
+from warplens.readers.bundle.light import StoredLightPass
 from warplens.readers.bundle.timing import Timing
 from warplens.readers.bundle.timing import parse as parse_timing
 from warplens.readers.shared.stored_file import DAMAGED_ZIP, MAX_TEXT_BYTES, ZIP_MAGIC, StoredFile
@@ -98,11 +98,13 @@ class Bundle:
         return self._timing.plain_step_ns if isinstance(self._timing, Timing) else None
 
     @property
-    def light(self) -> LightPass | None:
+    def light(self) -> StoredLightPass | None:
         """The steps that were recorded with the GPU's activity only, not read yet."""
         if LIGHT_TRACE not in self.files or not isinstance(self._timing, Timing):
             return None
-        return LightPass(StoredFile(self.path / LIGHT_TRACE, self.files[LIGHT_TRACE]), self._timing.light_marks_ns)
+        return StoredLightPass(
+            StoredFile(self.path / LIGHT_TRACE, self.files[LIGHT_TRACE]), self._timing.light_marks_ns
+        )
 
     def notes(self) -> list[Note]:
         """What the capture itself has to say of its completeness."""
