@@ -95,3 +95,9 @@ def _idle_causes_are_all_of_the_idle_time(profile: warplens.Profile) -> None:
     timeline = profile.table("timeline").frame.filter(pl.col("measure") == "idle", pl.col("device") != "all")
     idle_us = profile.table("idle").frame["total_us"].sum()
     assert idle_us == pytest.approx(timeline["time_ms"].sum() * 1000, abs=1e-3)
+    gaps = profile.table("gaps").frame.drop_nulls("host_us")
+    parts = pl.sum_horizontal("host_us", "launch_us", "dependency_us")
+    assert gaps.filter((parts - pl.col("gap_us")).abs() > 1e-6).is_empty(), "the parts of a gap are all of it"
+    by_cause = profile.table("idle").frame.group_by("cause").agg(pl.col("total_us").sum())
+    dependency_us = by_cause.filter(pl.col("cause") == "dependency")["total_us"].sum()
+    assert dependency_us == pytest.approx(gaps["dependency_us"].sum(), abs=1e-3)

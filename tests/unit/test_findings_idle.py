@@ -74,7 +74,7 @@ def test_a_gain_counts_only_what_lies_inside_the_steps(opened: Opened) -> None:
         annotation("ProfilerStep#1", 200, 100),
         op("aten::mm", 200, 50),
         launch(210, 1, 1),
-        launch(262, 1, 2),
+        launch(295, 1, 2),
         kernel(GEMM, 0, 110),
         kernel(GEMM, 210, 50, 1),
         kernel(GEMM, 300, 10, 2),
@@ -300,3 +300,33 @@ def test_gaps_of_several_gpus_win_no_more_than_the_time_in_which_all_are_idle(op
     found = by_code(profile)
     assert found["WL107"].gain_ms == pytest.approx(2.0)
     assert found["WL101"].gain_ms == pytest.approx(0.1)
+
+
+def waiting_for_a_copy(*, host: float, dependency: float) -> list[dict[str, Any]]:
+    """A kernel of 1 ms, the host busy for so long, and a launch whose work then waits for something on the GPU."""
+    issued, begins = 1000 + host, 1000 + host + 8 + dependency
+    return [
+        launch(0, 5, 1), kernel(GEMM, 8, 992, 1),
+        launch(1001, host - 2, 7, name="hipStreamWaitEvent"), launch(issued, 5, 2), kernel(GEMM, begins, 100, 2),
+    ]  # fmt: skip
+
+
+def test_the_parts_of_a_gap_belong_to_the_rules_of_their_causes(opened: Opened) -> None:
+    """Of 900 µs, 408 until the launch took effect, 492 after that."""
+    findings = by_code(opened(waiting_for_a_copy(host=400, dependency=492)))
+    assert findings["WL101"].gain_ms == pytest.approx(0.408)
+    assert findings["WL109"].gain_ms == pytest.approx(0.492)
+
+
+def test_a_dependency_behind_a_launch_in_time_is_not_the_hosts(opened: Opened) -> None:
+    """The launch returns 50 µs into a gap of 493 ms: no rule on the host claims it, nor does the verdict."""
+    profile = opened(waiting_for_a_copy(host=45, dependency=493_000))
+    findings = by_code(profile)
+    assert set(findings) & {"WL101", "WL104", "WL107", "WL109"} == {"WL109"}
+    assert findings["WL109"].gain_ms == pytest.approx(493.0)
+    assert findings["WL109"].rows[0].detail.startswith("dependency: ")
+    assert profile.bounds is None, "nothing recorded explains the wait"
+    assert profile.verdict() == (
+        "Mostly idle: the GPU is idle 99.8 % of the time, mostly because launched work waits for other streams, copies or "
+        "events."
+    )

@@ -52,14 +52,17 @@ CASES: dict[str, tuple[str, list[dict[str, Any]]]] = {
 }  # fmt: skip
 
 
+NOT_HOST = ("dependency", "launch call", "unknown")
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_cause_of_a_gap(opened: Opened, case: str) -> None:
     cause, events = CASES[case]
     profile = opened([*BEFORE, *events])
     assert gap(profile)["cause"] == cause
-    assert [(row["cause"], row["count"], row["total_us"]) for row in profile.table("idle").to_dicts()] == [
-        (cause, 1, 100.0)
-    ]
+    # Causes of the host end when the launch is issued, 3 µs before the kernel begins.
+    parts = [(cause, 1, 100.0)] if cause in NOT_HOST else [(cause, 1, 97.0), ("launch call", 1, 3.0)]
+    assert [(row["cause"], row["count"], row["total_us"]) for row in profile.table("idle").to_dicts()] == parts
 
 
 def test_every_cause_has_a_case() -> None:
@@ -90,7 +93,49 @@ def test_a_gap_says_what_the_host_was_doing_and_what_stood_around_it(opened: Ope
         "phase": "forward",
         "between_steps": False,
         "in_graph": False,
+        "host_us": 97.0,
+        "launch_us": 3.0,
+        "dependency_us": 0.0,
+        "host_cause": "host busy",
     }
+
+
+def parts(profile: warplens.Profile) -> tuple[float | None, float | None, float | None]:
+    row = gap(profile)
+    return row["host_us"], row["launch_us"], row["dependency_us"]
+
+
+def test_a_gap_is_split_where_its_launch_was_issued_and_where_its_work_could_begin(opened: Opened) -> None:
+    """Issued after 30 µs by a call of 10; 3 µs after its return the kernel could begin."""
+    profile = opened([*BEFORE, *after(launch_ts=50, launch_dur=10)])
+    assert parts(profile) == (30.0, 13.0, 57.0)
+    row = gap(profile)
+    assert (row["cause"], row["host_cause"], row["host_op"]) == ("dependency", "host busy", "aten::add")
+    assert [(row["cause"], row["count"], row["total_us"]) for row in profile.table("idle").to_dicts()] == [
+        ("dependency", 1, 57.0),
+        ("host busy", 1, 30.0),
+        ("launch call", 1, 13.0),
+    ]
+
+
+def test_the_host_part_has_the_cause_that_is_found_in_it(opened: Opened) -> None:
+    """30 of 100 µs until the launch are mostly an allocation; what the host does after the launch does not count."""
+    events = [*after(launch_ts=50, launch_dur=10), runtime_call("cudaMalloc", 25, 20)]
+    row = gap(opened([*BEFORE, *events, runtime_call("cudaStreamSynchronize", 62, 70)]))
+    assert (row["host_cause"], row["host_us"]) == ("memory allocation", 30.0)
+
+
+def test_a_few_microseconds_more_than_usual_are_still_the_launch(opened: Opened) -> None:
+    assert parts(opened([*BEFORE, *after(launch_ts=107, launch_dur=2)])) == (87.0, 13.0, 0.0)
+
+
+def test_a_launch_before_the_gap_leaves_it_to_the_rest(opened: Opened) -> None:
+    assert parts(opened([*BEFORE, *after(launch_ts=12, launch_dur=3)])) == (0.0, 0.0, 100.0)
+    assert gap(opened([*BEFORE, *after(launch_ts=12, launch_dur=3)]))["host_cause"] == ""
+
+
+def test_a_gap_without_a_recorded_launch_has_no_parts(opened: Opened) -> None:
+    assert parts(opened([*BEFORE, kernel("after", 120, 10, 99)])) == (None, None, None)
 
 
 def three_gaps() -> list[dict[str, Any]]:

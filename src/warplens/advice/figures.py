@@ -15,6 +15,7 @@ from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.wording import words
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.missing_data import TORCH
+from warplens.analyses.time.gaps import DEPENDENCY, LAUNCHING
 from warplens.model.edits import Edit
 from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
@@ -37,12 +38,12 @@ KIND_OF_CAUSE: Final = {
     "memory allocation": "setup",
     "kernel loading": "setup",
     "host busy": "launch",
-    "launch call": "launch",
+    LAUNCHING: "launch",
 }
-"""Which rule a gap belongs to; a gap before a graph launch is the graph rule's, whatever the host did."""
+"""Which rule a part of a gap belongs to; one before a graph launch is the graph rule's, whatever the host did."""
 GAP_COLUMNS: Final = (
     "device", "start_ms", "gap_us", "cause", "host_frame", "host_op", "host_activity", "after", "after_op", "step",
-    "phase", "between_steps", "in_graph",
+    "phase", "between_steps", "in_graph", "host_us", "launch_us", "dependency_us", "host_cause",
 )  # fmt: skip
 """The columns that the rules read; the gaps of a large trace are many."""
 
@@ -63,7 +64,10 @@ class Ceiling(NamedTuple):
 
 
 class GapsByKind(msgspec.Struct, frozen=True):
-    """Gaps by the rule that they belong to: data, sync, setup, launch, graph, other."""
+    """Parts of gaps by the rule that they belong to: data, sync, setup, launch, graph, other.
+
+    `cause` and `gap_us` are those of the part, `gap_cause` is the gap's own.
+    """
 
     none: pl.DataFrame
     by_kind: Mapping[tuple[Any, ...], pl.DataFrame]
@@ -72,11 +76,31 @@ class GapsByKind(msgspec.Struct, frozen=True):
         return self.by_kind.get((kind,), self.none)
 
 
-def gaps_by_kind(frame: pl.DataFrame) -> GapsByKind:
+def gaps_by_kind(gaps: pl.DataFrame) -> GapsByKind:
+    frame = _parts(gaps)
     causes = pl.col("cause").replace_strict(KIND_OF_CAUSE, default="other")
     is_graph = pl.col("in_graph") & (causes != "other")
     frame = frame.with_columns(pl.when(is_graph).then(pl.lit("graph")).otherwise(causes).alias("kind"))
     return GapsByKind(frame.clear(), frame.partition_by("kind", as_dict=True))
+
+
+def _parts(gaps: pl.DataFrame) -> pl.DataFrame:
+    """Of each gap the part until its event could begin, which the host or the launch causes, and the rest.
+
+    A launch belongs to what delayed it, unless it takes longer than that. A gap without a recorded launch stays whole.
+    """
+    until_possible, rest = pl.col("host_us") + pl.col("launch_us"), pl.col("dependency_us")
+    is_launch, is_split = pl.col("launch_us") > pl.col("host_us"), pl.col("host_us").is_not_null()
+    cause = pl.when(is_launch).then(pl.lit(LAUNCHING)).when(is_split).then("host_cause").otherwise("cause")
+    gaps = gaps.with_columns(pl.col("cause").alias("gap_cause"))
+    first = gaps.filter(until_possible.fill_null(pl.col("gap_us")) > 0)
+    second = gaps.filter(rest > 0)
+    return pl.concat([
+        first.with_columns(cause.alias("cause"), until_possible.fill_null(pl.col("gap_us")).alias("gap_us")),
+        second.with_columns(
+            pl.lit(DEPENDENCY).alias("cause"), rest.alias("gap_us"), pl.col("start_ms") + until_possible / 1e3
+        ),
+    ])  # fmt: skip
 
 
 Check = Callable[["TraceFigures"], Iterator[Finding]]

@@ -1,4 +1,4 @@
-"""Rules on idle time. Each gap belongs to one of them, so their gains add up to no more than the idle time."""
+"""Rules on idle time. Each part of a gap belongs to one of them, so their gains add up to at most the idle time."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _longest(gaps: pl.DataFrame) -> int:
 def _gap_targets(gaps: pl.DataFrame) -> tuple[Target, ...]:
     """The longest of some gaps, and all gaps of its cause."""
     longest = _longest(gaps)
-    start_ms, length_us, cause = (gaps[name][longest] for name in ("start_ms", "gap_us", "cause"))
+    start_ms, length_us, cause = (gaps[name][longest] for name in ("start_ms", "gap_us", "gap_cause"))
     start_ns = round(1e6 * start_ms)
     return (RangeTarget(start_ns, start_ns + round(1e3 * length_us)), RowsTarget("gaps", "cause", cause))
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from warplens.advice.figures import TraceFigures
+from warplens.advice.figures import TAKING_TURNS, TraceFigures
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LIMIT_PERCENT, LIMIT_SHARE
 from warplens.analyses.graph.bounds import StepBounds
+from warplens.analyses.time.gaps import DEPENDENCY, UNKNOWN
 
 GPU: Final = "GPU"
 HOST: Final = "host"
 COMMUNICATION: Final = "communication"
 STREAMS: Final = "streams"
+NOT_THE_HOST: Final = (DEPENDENCY, TAKING_TURNS, UNKNOWN)
+"""Causes of idleness that have nothing to do with the host."""
 
 
 def savings_ms(bounds: StepBounds) -> dict[str, float]:
@@ -40,5 +43,5 @@ def limits(bounds: StepBounds) -> tuple[str, ...]:
 def is_host_bound(figures: TraceFigures) -> bool:
     """Whether the verdict says so."""
     if figures.bounds is None:
-        return figures.percent("idle") >= IDLE_BOUND_PERCENT
+        return figures.percent("idle") >= IDLE_BOUND_PERCENT and figures.main_idle_cause not in NOT_THE_HOST
     return limits(figures.bounds)[:1] == (HOST,)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from warplens.advice.figures import TAKING_TURNS, TraceFigures
-from warplens.advice.limits import COMMUNICATION, GPU, HOST, STREAMS, limits, savings_ms
+from warplens.advice.limits import COMMUNICATION, GPU, HOST, NOT_THE_HOST, STREAMS, is_host_bound, limits, savings_ms
 from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
-from warplens.analyses.time.gaps import SHORT_GAPS, UNKNOWN
+from warplens.analyses.time.gaps import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN
 from warplens.model.table import Table
 from warplens.units import listed
 
@@ -19,8 +19,8 @@ BECAUSE: Final = {
     "memory allocation": "the host is allocating memory",
     "kernel loading": "the host is loading kernels",
     "data loading": "the host waits for data",
-    "launch call": "launch calls take long",
-    "dependency": "work waits on other streams or on launch latency",
+    LAUNCHING: "launches take long",
+    DEPENDENCY: "launched work waits for other streams, copies or events",
     SHORT_GAPS: "of many short gaps between kernels",
     TAKING_TURNS: "one GPU works after the other",
 }
@@ -84,7 +84,7 @@ def _amount(ms: float, bounds: StepBounds) -> str:
 def _more(figures: TraceFigures, limiting: tuple[str, ...]) -> str:
     """Why the GPU waits where the host limits the step; what it does where it is the limit itself."""
     if HOST in limiting:
-        causes = [idle.cause for idle in figures.idle_causes if idle.cause not in (UNKNOWN, "dependency")]
+        causes = [idle.cause for idle in figures.idle_causes if idle.cause not in NOT_THE_HOST]
         is_idle = figures.percent("idle") >= THRESHOLDS.idle_percent and causes
         return f"; the GPU is idle mostly because {BECAUSE[causes[0]]}" if is_idle else ""
     return f"; {_top_category(figures)}" if GPU in limiting and COMMUNICATION not in limiting else ""
@@ -95,8 +95,9 @@ def _by_busy_time(figures: TraceFigures) -> str:
     if idle >= IDLE_BOUND_PERCENT:
         if figures.main_idle_cause == UNKNOWN:
             return f"Mostly idle: the GPU is idle {idle:.1f} % of the time, and this trace does not record why."
+        name = "Host-bound" if is_host_bound(figures) else "Mostly idle"
         cause = BECAUSE[figures.main_idle_cause]
-        return f"Host-bound: the GPU is idle {idle:.1f} % of the time, mostly because {cause}."
+        return f"{name}: the GPU is idle {idle:.1f} % of the time, mostly because {cause}."
     if exposed >= COMMUNICATION_BOUND_PERCENT:
         return f"Communication-bound: {exposed:.1f} % of the time is exposed communication."
     return f"GPU-bound: the GPU is busy {figures.percent('busy'):.1f} % of the time; {_top_category(figures)}."

@@ -16,7 +16,8 @@ class Scene:
 
     `kernels` has one row per kernel name: name (code), kernel_short, kernel_category. `owner` is the host event that
     the GPU event is booked on, -1 for none; `call` is equal for events whose cost is one. `members` says per table
-    which of its rows the event belongs to. `gaps` are the idle stretches: device, start_ns, gap_ns, cause.
+    which of its rows the event belongs to. `gaps` are the parts of idle stretches in their order:
+    device, start_ns, gap_ns, cause.
     """
 
     label: str

@@ -8,7 +8,7 @@ import polars as pl
 from warplens.analyses.diff.columns import TIMES, compare, with_delta, with_noise
 from warplens.analyses.diff.noise import sample_variance
 from warplens.analyses.diff.sides import Pair, Side
-from warplens.analyses.time.gaps import CAUSES, all_gaps
+from warplens.analyses.time.gaps import CAUSES, named_gaps
 from warplens.analyses.time.steps import steps
 from warplens.analyses.time.timeline import timeline
 from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
@@ -17,7 +17,6 @@ from warplens.model.table import Column, Table
 MEASURES = ("total", "busy", "idle", "computation", "exposed_communication", "exposed_memcpy")
 LENGTHS = {"total": "gpu_ms", **{name: f"{name}_ms" for name in MEASURES[1:]}, "host": "host_ms"}
 """Measure → column of the table steps."""
-SHORT = "short gaps"
 
 
 def diff_timeline(pair: Pair) -> Table:
@@ -69,7 +68,7 @@ def diff_idle(pair: Pair) -> Table:
     columns = (
         Column("cause", f"why the GPU was idle: {', '.join(CAUSES)}", "", pl.String),
         *TIMES,
-        Column("a_count", "gaps in A, per step or in the whole trace", "", pl.Float64),
+        Column("a_count", "gaps that have a part with this cause in A, per step or in the whole trace", "", pl.Float64),
         Column("b_count", "the same in B", "", pl.Float64),
     )
     several = [side.label for side in pair.sides if side.work.gpu["device"].n_unique() > 1]
@@ -78,12 +77,10 @@ def diff_idle(pair: Pair) -> Table:
 
 
 def _gaps(side: Side) -> pl.DataFrame:
-    """One row per idle gap, in the step whose time on the GPU it is a part of."""
-    gaps, gpu = all_gaps(side.work), side.work.gpu
-    short = pl.col("gap_ns") < side.work.options.gap_ns
-    cause = pl.when(short).then(pl.lit(SHORT)).otherwise("cause").alias("cause")
+    """One row per part of an idle gap, in the step whose time on the GPU it is a part of."""
+    gaps, gpu = named_gaps(side.work), side.work.gpu
     devices = max(1, gpu["device"].n_unique())
-    frame = gaps.select(cause, "start_ns", (pl.col("gap_ns") / devices).alias("dur_ns"))
+    frame = gaps.select("cause", "start_ns", (pl.col("gap_ns") / devices).alias("dur_ns"))
     if not side.steps:
         return frame.with_columns(pl.lit(0, pl.Int32).alias("step"))
     first = gpu.filter(pl.col("step") >= 0).group_by("step").agg(pl.col("start_ns").min()).sort("start_ns")

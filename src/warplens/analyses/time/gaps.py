@@ -1,7 +1,8 @@
 """`gaps` and `idle`: when each GPU had nothing to do, and what the host was doing meanwhile.
 
-A gap is a stretch in which no stream of a GPU runs anything. It ends with the launch of the next GPU event; the
-thread that made this launch is the one the GPU waited for, and what that thread was doing is the cause.
+A gap is a stretch in which no stream of a GPU runs anything. The thread that launched the GPU event which ended it is
+the one the GPU waited for. A gap has up to three parts, each with a cause of its own: until the launch was issued, what
+that thread was doing; until the event could begin, the launch; after that, something on the GPU.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.shared import shared
+from warplens.analyses.time.gap_parts import GapParts, gap_parts
 from warplens.analyses.time.host_activity import SYNC_CALL, innermost_at, matching_names, name_of
 from warplens.analyses.time.phases import phase_of
 from warplens.analyses.work.modules import user_frames
@@ -26,6 +28,8 @@ from warplens.units import format_ns
 
 UNKNOWN: Final = "unknown"
 SHORT_GAPS: Final = "short gaps"
+LAUNCHING: Final = "launch call"
+DEPENDENCY: Final = "dependency"
 CAUSES: Final = {
     # cause: what it means and, after the colon, what usually helps
     "host sync": "the host waited for the GPU to finish before it continued: avoid .item(), .cpu(), synchronize()",
@@ -33,8 +37,8 @@ CAUSES: Final = {
     "memory allocation": "the host was inside cudaMalloc, cudaFree or similar: warm up the caching allocator",
     "kernel loading": "the host was loading or compiling a kernel: warm up before measuring",
     "data loading": "the host was waiting for the data loader: more workers, prefetching",
-    "launch call": "the host was inside the launch call itself: a full queue or a slow driver",
-    "dependency": "the launch was queued in time; the GPU waited for another stream, an event or its own latency",
+    LAUNCHING: "the launch was issued but could not take effect yet, for its call and its latency: CUDA graphs",
+    DEPENDENCY: "launched work waited for another stream, an event or a copy: start what it waits for earlier",
     UNKNOWN: "the next GPU event has no recorded launch: record the CPU side as well",
     SHORT_GAPS: "all gaps below the threshold, mostly launch latency: fewer, larger kernels, CUDA graphs",
 }
@@ -48,11 +52,12 @@ BETWEEN: Final = "(between recorded events)"
 LONG_PAUSE_NS: Final = 5_000_000
 """After a synchronization a host launches again within a few ms, even profiled; a longer pause has another cause."""
 DATA_LOADING = re.compile(r"enumerate\(DataLoader\)|.*dataloader\.py\(\d+\): __next__")
+PARTS: Final = ("host", "launch", "dependency")
 GAP_COLUMNS = (
     Column("device", "GPU number", "", pl.Int32),
     Column("start_ms", "start of the gap, since the trace's start", "ms", pl.Float64),
     Column("gap_us", "its length", "us", pl.Float64),
-    Column("cause", f"the cause, from the host's activity: {', '.join(CAUSES)}", "", pl.String),
+    Column("cause", f"the cause of its longest part: {', '.join(CAUSES)}", "", pl.String),
     Column(
         "host_frame",
         "innermost Python frame of user code that the host was in; for the backward pass, of the forward code",
@@ -69,12 +74,16 @@ GAP_COLUMNS = (
     Column("phase", "part of the step that the event which ended the gap belongs to", "", pl.String),
     Column("between_steps", "the events before and after the gap belong to different steps", "", pl.Boolean),
     Column("in_graph", "the event that ended the gap belongs to a CUDA or HIP graph", "", pl.Boolean),
+    Column("host_us", "until its launch was issued; the three parts are empty where that is unknown", "us", pl.Float64),
+    Column("launch_us", "from then on until the event could begin: the launch call and its latency", "us", pl.Float64),
+    Column("dependency_us", "the rest: the event waited for something else on the GPU", "us", pl.Float64),
+    Column("host_cause", "cause of the part until the launch was issued; empty where there is none", "", pl.String),
 )
 IDLE_COLUMNS = (
     Column("device", "GPU number", "", pl.Int32),
     Column("cause", f"why the GPU was idle: {', '.join(CAUSES)}", "", pl.String),
-    Column("count", "gaps", "", pl.Int64),
-    Column("total_us", "their summed length", "us", pl.Float64),
+    Column("count", "gaps that have a part with this cause", "", pl.Int64),
+    Column("total_us", "summed length of these parts", "us", pl.Float64),
     Column("percent_of_idle", "share of the GPU's idle time", "%", pl.Float64),
     Column("percent", "share of the GPU's total time", "%", pl.Float64),
 )
@@ -82,10 +91,11 @@ IDLE_COLUMNS = (
 
 def gaps(work: Workspace) -> Table:
     frame = all_gaps(work).filter(pl.col("gap_ns") >= work.options.gap_ns)
-    idle = pl.col("gap_ns").sum().over("device")
+    idle, has_launch = pl.col("gap_ns").sum().over("device"), pl.col("cause") != UNKNOWN
     frame = frame.with_columns(
         (pl.col("start_ns") / 1e6).alias("start_ms"),
         (pl.col("gap_ns") / 1e3).alias("gap_us"),
+        *((pl.when(has_launch).then(pl.col(f"{part}_ns") / 1e3)).alias(f"{part}_us") for part in PARTS),
         (100 * pl.col("gap_ns") / pl.max_horizontal(idle, "idle_ns")).round(6).alias("percent_of_idle"),
     ).sort("gap_us", "device", "start_ms", descending=[True, False, False])
     note = f"gaps of at least {format_ns(work.options.gap_ns)}; shorter ones are summed in the table idle"
@@ -107,15 +117,27 @@ def idle(work: Workspace) -> Table:
     return Table.from_frame("idle", "one row per GPU and cause of idleness", IDLE_COLUMNS, frame)
 
 
+@shared
 def named_gaps(work: Workspace) -> pl.DataFrame:
-    """All gaps, those below the threshold under one cause of their own."""
-    short = pl.col("gap_ns") < work.options.gap_ns
-    return all_gaps(work).with_columns(pl.when(short).then(pl.lit(SHORT_GAPS)).otherwise("cause").alias("cause"))
+    """The parts of all gaps, each with its cause, by device and time; gaps below the threshold are not split."""
+    frame = all_gaps(work)
+    is_short, is_unknown = pl.col("gap_ns") < work.options.gap_ns, pl.col("cause") == UNKNOWN
+    cause = pl.when(is_short).then(pl.lit(SHORT_GAPS)).otherwise("cause").alias("cause")
+    of_gap = ("device", "idle_ns", "total_ns")
+    whole = frame.filter(is_short | is_unknown).select(*of_gap, "start_ns", "gap_ns", cause)
+    split = frame.filter(~(is_short | is_unknown))
+    begun, parts = pl.col("start_ns"), [whole]
+    for part, cause in zip(PARTS, (pl.col("host_cause"), pl.lit(LAUNCHING), pl.lit(DEPENDENCY)), strict=True):
+        length = pl.col(f"{part}_ns")
+        own = split.filter(length > 0)
+        parts.append(own.select(*of_gap, begun.alias("start_ns"), length.alias("gap_ns"), cause.alias("cause")))
+        begun = begun + length
+    return pl.concat(parts).sort("device", "start_ns")
 
 
 @shared
 def all_gaps(work: Workspace) -> pl.DataFrame:
-    """One row per gap of each GPU, of whatever length, with its cause."""
+    """One row per gap of each GPU, of whatever length, with its parts and the cause of the longest."""
     devices = sorted(work.gpu["device"].unique().to_list())
     parts = [_device_gaps(work, device) for device in devices]
     return pl.concat(parts) if parts else _no_gaps(work, 0)
@@ -165,13 +187,14 @@ def _gap_frame(
     trace, gpu = work.trace, work.gpu
     launch = trace.ints("launch")[after_row]
     lane = np.where(launch >= 0, trace.ints("lane")[np.maximum(launch, 0)], NONE)
-    launched = np.where(launch >= 0, trace.ints("start_ns")[np.maximum(launch, 0)], end)
-    middle = (start + np.clip(launched, start, end)) // 2
-    activity = innermost_at(trace, lane, middle)
-    synced = _last_call(trace, SYNC_CALL, lane, start, end)
-    causes = _causes(trace, start, end, launch, lane, activity, _explains(trace, synced, start, end))
+    parts = gap_parts(trace, start, end, launch)
+    issued = np.where(launch >= 0, start + parts.host_ns, end)
+    activity = innermost_at(trace, lane, (start + issued) // 2)
+    synced = _last_call(trace, SYNC_CALL, lane, start, issued)
+    host_causes = _host_causes(trace, start, issued, lane, activity, _explains(trace, synced, start, issued))
+    causes = _longest(host_causes, parts, launch)
     # What the GPU waited for is the call that synchronised, not what the host did once it was back.
-    activity = np.where((causes == "host sync").to_numpy(), synced, activity)
+    activity = np.where((host_causes == "host sync").to_numpy(), synced, activity)
     frames = climb_context(activity, trace.ints("parent"), trace.ints("forward"), user_frames(work)).row
     frame = pl.DataFrame(
         {
@@ -181,6 +204,8 @@ def _gap_frame(
             "idle_ns": np.full(len(start), int((end - start).sum())),
             "total_ns": np.full(len(start), total),
             "cause": causes,
+            **{f"{part}_ns": length for part, length in zip(PARTS, parts, strict=True)},
+            "host_cause": host_causes.zip_with(pl.Series(parts.host_ns > 0), pl.Series([""])),
             "host_activity": name_of(trace, activity, absent=BETWEEN),
             "host_op": name_of(trace, _around(trace, activity, "op")),
             "host_frame": name_of(trace, frames),
@@ -198,29 +223,33 @@ def _gap_frame(
 
 
 def _explains(trace: Trace, synced: Ints, start: Ints, end: Ints) -> Bools:
-    """Whether a synchronising call explains a gap: not if the host, back from it, paused for most of a long one."""
+    """Whether a synchronising call explains a wait: not if the host, back from it, paused for most of a long one."""
     returned = (trace.ints("start_ns") + trace.ints("dur_ns"))[np.maximum(synced, 0)]
     pause = end - np.maximum(returned, start)
     explains: Bools = (synced >= 0) & ~((pause >= LONG_PAUSE_NS) & (2 * pause >= end - start))
     return explains
 
 
-def _causes(trace: Trace, start: Ints, end: Ints, launch: Ints, lane: Ints, activity: Ints, synced: Bools) -> pl.Series:
-    """The first cause that holds, most specific first."""
-    begun = trace.ints("start_ns")[np.maximum(launch, 0)]
-    done = begun + trace.ints("dur_ns")[np.maximum(launch, 0)]
+def _longest(host_causes: pl.Series, parts: GapParts, launch: Ints) -> pl.Series:
+    """The cause of each gap's longest part; of equal ones, the first."""
+    longest = np.where(launch >= 0, np.argmax(np.stack(parts), axis=0), len(PARTS))
+    others = pl.Series(["", LAUNCHING, DEPENDENCY, UNKNOWN]).gather(longest)
+    causes: pl.Series = host_causes.zip_with(pl.Series(longest == 0), others)
+    return causes
+
+
+def _host_causes(trace: Trace, start: Ints, issued: Ints, lane: Ints, activity: Ints, synced: Bools) -> pl.Series:
+    """Why the launch was not issued at once: the first cause that holds, most specific first."""
     tests: list[tuple[str, Bools]] = [
-        (UNKNOWN, launch < 0),
-        ("dependency", done <= start),
-        ("launch call", begun <= start),
         ("data loading", _inside(trace, activity, DATA_LOADING)),
-        ("memory allocation", _called(trace, ALLOCATION, lane, start, end, 0.3)),
-        ("kernel loading", _called(trace, LOADING, lane, start, end, 0.3)),
+        ("memory allocation", _called(trace, ALLOCATION, lane, start, issued, 0.3)),
+        ("kernel loading", _called(trace, LOADING, lane, start, issued, 0.3)),
         ("host sync", synced),
     ]
     names = [cause for cause, _ in tests]
     code = np.select([test for _, test in tests], list(range(len(tests))), len(tests))
-    return pl.Series([*names, "host busy"]).gather(code)
+    causes: pl.Series = pl.Series([*names, "host busy"]).gather(code)
+    return causes
 
 
 def _called(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, end: Ints, share: float) -> Bools:

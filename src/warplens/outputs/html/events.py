@@ -218,8 +218,8 @@ def _lanes(trace: Trace, kept: Kept) -> list[LaneHeader]:
 
 
 def _gap_columns(gaps: pl.DataFrame, packer: Packer) -> dict[str, ColumnSpec]:
-    """Why each GPU was idle, gap by gap in time; where the gaps are, the page sees from the events."""
-    return {"gapCause": packer.add_texts(gaps.sort("device", "start_ns")["cause"])}
+    """Why each GPU was idle, part by part of its gaps in time; where the gaps are, the page sees from the events."""
+    return {"gapCause": packer.add_texts(gaps["cause"]), "gapLength": packer.add_ints(gaps["gap_ns"].to_numpy())}
 
 
 def _copies(trace: Trace, kept: Kept, packer: Packer) -> Copies:

@@ -32,6 +32,7 @@ export interface DecodedScene {
   stream: Float64Array;
   /** Per gap, GPU by GPU and in order of time: the text that names its cause. */
   gapCause: Int32Array;
+  gapLength: Float64Array;
   copyRow: Int32Array;
   copyBytes: Float64Array;
   /** Arrows between the warps of a kernel: the event that each leaves and the one that it leads to. */
@@ -107,6 +108,7 @@ function decodeScene(header: SceneHeader, kinds: string[], bytes: Uint8Array): D
     gpu: ints("gpu"),
     stream: readNumbers(header.columns["stream"], bytes),
     gapCause: ints("gapCause"),
+    gapLength: readNumbers(header.columns["gapLength"], bytes),
     copyRow: readInts(header.copies.row, bytes),
     copyBytes: readNumbers(header.copies.bytes, bytes),
     arrowFrom: ints("arrowFrom"),

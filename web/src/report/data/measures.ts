@@ -80,16 +80,19 @@ export interface Gap {
 
 const knownGaps = new WeakMap<Scene, Gap[]>();
 
-/** The idle stretches of every GPU, in order of GPU and time, each with its cause. */
+/** The parts of the idle stretches of every GPU, in order of GPU and time, each with its cause. */
 export function gapsOf(scene: Scene): Gap[] {
   let gaps = knownGaps.get(scene);
   if (!gaps) {
     gaps = [];
+    const { gapCause, gapLength } = scene.data;
     for (const gpu of gpusOf(scene)) {
       const { starts, ends } = workOf(scene, gpu).everything;
       for (let i = 1; i < starts.length; i++) {
-        const cause = scene.texts[scene.data.gapCause[gaps.length]] ?? "unknown";
-        gaps.push({ gpu, start: ends[i - 1], end: starts[i], cause });
+        for (let start = ends[i - 1]; start < starts[i]; start = gaps[gaps.length - 1].end) {
+          const cause = scene.texts[gapCause[gaps.length]] ?? "unknown";
+          gaps.push({ gpu, start, end: start + (gapLength[gaps.length] || starts[i] - start), cause });
+        }
       }
     }
     knownGaps.set(scene, gaps);
