@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import warm_python
 import warplens
 from support import SAMPLES
 from warplens.analyses.graph.recording_cost import recording_cost
@@ -22,6 +25,9 @@ from warplens.capture.torch_backend import TorchBackend
 from warplens.capture.torch_phases import RecordingPhases
 from warplens.capture.triton_hook import TritonHook
 from warplens.errors import UsageError
+from warplens.model.trace import Meta
+from warplens.passes import run_passes
+from warplens.readers.kineto.reader import read
 
 SAMPLE = next(path for path in SAMPLES if path.name == "resnet50_train.json.gz")
 FACTS: dict[str, Any] = {"status": "complete", "backend": "torch", "command": ["warplens"], "notes": [], "gpu": True}
@@ -81,7 +87,7 @@ def test_a_program_that_ends_in_a_window_leaves_it_only_where_no_wait_is_needed(
 def test_which_steps_are_recorded_and_which_are_timed(
     plan: dict[str, Any], has_gpu: bool, names: str, windows: dict[int, tuple[str, int]]
 ) -> None:
-    phases = RecordingPhases(RecordingPlan(**plan), has_gpu=has_gpu)
+    phases = RecordingPhases(RecordingPlan(**plan), can_be_light=has_gpu)
     seen, found = "", {}
     for step in range(len(names)):
         seen += (phases.now or ".")[0]
@@ -111,7 +117,8 @@ class FakeTorch:
         )
         self.autograd = SimpleNamespace(profiler=SimpleNamespace(profile=type("profile", (), {})))
         self._C = SimpleNamespace(_autograd=SimpleNamespace(_profiler_enabled=lambda: False))
-        self.profiler = SimpleNamespace()
+        kinds = SimpleNamespace(CUDA="cuda")
+        self.profiler = SimpleNamespace(ProfilerActivity=kinds, supported_activities=lambda: {"cuda"})
 
 
 class FakeRecording:
@@ -299,6 +306,8 @@ def test_the_plain_step_is_the_window_before_the_recording_else_the_longest_afte
         assert opened(path, cache=True).meta.plain_step_ns == pytest.approx(50e6)
     after = made(tmp_path / "after.zip", timing_text(("after", 2, 0.4), ("after", 8, 0.8)))
     assert opened(after).meta.plain_step_ns == pytest.approx(100e6)
+    assert "plain_steps_after" not in notes(opened(path))
+    assert "plain_steps_after" in notes(opened(after))
 
 
 def test_the_recordings_cost_is_fitted_to_the_measured_step_unless_one_is_given(tmp_path: Path) -> None:
@@ -347,6 +356,40 @@ def test_times_without_a_base_are_those_since_1970(tmp_path: Path) -> None:
     light = opened(made(tmp_path / "run", timing_text(marks=marks), light_bytes())).workspace.light
     assert light is not None
     assert light.ints("step")[light.gpu_rows].tolist() == [0, 1, -1]
+
+
+CLOCKS = """
+import json, time, torch
+torch.ones(2) + 1
+profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+profiler.start()
+marks = [time.time_ns()]
+for _ in range(20):
+    time.sleep(0.0002)  # far less than clocks of two kinds differ by, and more than readings of one do
+    torch.ones(2) + 1
+    time.sleep(0.0002)
+    marks.append(time.time_ns())
+time.sleep(0.0002)
+torch.ones(2) * 2
+profiler.stop()
+profiler.export_chrome_trace("trace.json")
+print(json.dumps(marks))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_marks_and_the_times_of_a_trace_are_of_one_clock(tmp_path: Path) -> None:
+    (tmp_path / "clocks.py").write_text(CLOCKS)
+    done = warm_python.run(["clocks.py"], tmp_path, dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    text, meta = (tmp_path / "trace.json").read_bytes(), Meta(source="trace.json", format="")
+    trace = run_passes(read(text, meta, [], step_marks_ns=json.loads(done.stdout.splitlines()[-1])))
+    names = trace.ints("name")
+    steps = {
+        operator: trace.ints("step")[names == trace.names.index(f"aten::{operator}")].tolist()
+        for operator in ("add", "mul")
+    }
+    assert steps == {"add": list(range(20)), "mul": [-1]}
 
 
 @pytest.mark.parametrize(("marks", "text"), [

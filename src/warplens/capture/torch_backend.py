@@ -27,7 +27,15 @@ from warplens.capture.plan import RecordingPlan
 from warplens.capture.scopes import Metrics
 from warplens.capture.ticker import Ticker
 from warplens.capture.torch_phases import ARGUMENTS, LIGHT, MEASURED, RecordingPhases
-from warplens.capture.torch_recording import OtherProfiler, Recording, holds_ops, import_torch, is_enabled, record_ops
+from warplens.capture.torch_recording import (
+    OtherProfiler,
+    Recording,
+    holds_ops,
+    import_torch,
+    is_enabled,
+    record_ops,
+    records_gpu,
+)
 from warplens.capture.torch_regions import OpenRegions, ScopeRegion
 from warplens.capture.trace_to_tree import AFTER_STEPS, STEP
 from warplens.capture.tree_process import TreeProcess
@@ -60,7 +68,7 @@ class TorchBackend:
         self.torch = import_torch()
         self.notes: list[str] = []
         self.has_gpu = bool(self.torch.cuda.is_available())
-        self._phases = RecordingPhases(plan, has_gpu=self.has_gpu)
+        self._phases = RecordingPhases(plan, can_be_light=records_gpu(self.torch))
         self._plain = PlainSteps(self._settle, has_gpu=self.has_gpu)
         self._light_marks_ns: list[int] = []
         """When the light pass began, and the ends of its steps."""

@@ -19,7 +19,7 @@ NOTHING: Final = ""
 class RecordingPhases:
     """Counts the steps of a plan.
 
-    >>> phases = RecordingPhases(RecordingPlan(steps=1, wait=2, light_steps=1), has_gpu=True)
+    >>> phases = RecordingPhases(RecordingPlan(steps=1, wait=2, light_steps=1), can_be_light=True)
     >>> names = []
     >>> for _ in range(5):
     ...     names.append(phases.now)
@@ -28,15 +28,14 @@ class RecordingPhases:
     ['', 'arguments', 'measured', 'arguments', 'light']
     """
 
-    def __init__(self, plan: RecordingPlan, *, has_gpu: bool) -> None:
+    def __init__(self, plan: RecordingPlan, *, can_be_light: bool) -> None:
         self._plan = plan
         self.steps_seen = self.measured = 0
         self.has_arguments = plan.data == "tree" or plan.execution_trace != "step" or not plan.steps
         """Whether the ExecutionTrace is recorded, or none is requested."""
         self._first = plan.wait + plan.warmup
-        self._light_wanted = self._light_left = (
-            plan.light_steps if plan.steps and has_gpu and plan.data == "trace" else 0
-        )
+        is_light = can_be_light and plan.steps and plan.data == "trace"
+        self._light_wanted = self._light_left = plan.light_steps if is_light else 0
         self._before = self._steps_before()
         self._done_at: int | None = None
 

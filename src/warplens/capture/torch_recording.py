@@ -185,6 +185,12 @@ def _observer(torch: Any, path: Path | None) -> Any:
     return observer
 
 
+def records_gpu(torch: Any) -> bool:
+    """Whether there is a GPU, and a profiler that records what it does."""
+    kinds = torch.profiler.ProfilerActivity
+    return bool(torch.cuda.is_available()) and kinds.CUDA in torch.profiler.supported_activities()
+
+
 def _activities(torch: Any, gpu_only: bool) -> list[Any]:
     kinds = torch.profiler.ProfilerActivity
     if gpu_only:

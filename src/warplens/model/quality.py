@@ -63,6 +63,11 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "no unrecorded steps were timed: the time of a step without the profiler is estimated (record with steps=N and "
         "wait=4 or more)",
     ),
+    "plain_steps_after": (
+        INFO,
+        "unrecorded steps were timed only after the recording, when what the profiler loads can still slow the host "
+        "(record with wait=4 or more)",
+    ),
     "other_ranks": (INFO, "rank {detail} is shown; {count:more rank} in the same folder"),
     "graph_level": (
         WARNING,

@@ -116,13 +116,19 @@ class Bundle:
         damaged = [name for name, facts in manifest.files.items() if self._differs(name, facts)]
         if damaged:
             notes.append(Note("bundle_damaged", len(damaged), ", ".join(damaged)))
-        if isinstance(self._timing, Note):
-            notes.append(self._timing)
-        elif self.plain_step_ns is None and TRACE in self.files and manifest.gpu:
-            notes.append(Note("no_plain_steps"))
+        notes += self._timing_notes()
         if self.other_ranks:
             notes.append(Note("other_ranks", self.other_ranks, str(manifest.rank)))
         return notes
+
+    def _timing_notes(self) -> list[Note]:
+        if isinstance(self._timing, Note):
+            return [self._timing]
+        if TRACE not in self.files or not self.manifest.gpu:
+            return []
+        if self.plain_step_ns is None:
+            return [Note("no_plain_steps")]
+        return [] if self._timing is not None and self._timing.is_before else [Note("plain_steps_after")]
 
     def facts(self) -> dict[str, str]:
         """What to show of the run that made it."""

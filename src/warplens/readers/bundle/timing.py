@@ -35,6 +35,11 @@ class Timing(msgspec.Struct, frozen=True):
             raise ValueError("a window without steps or time")
 
     @property
+    def is_before(self) -> bool:
+        """Whether steps were timed before the recording."""
+        return any(window.position == "before" for window in self.windows)
+
+    @property
     def plain_step_ns(self) -> float | None:
         """A step's time without the profiler: of the longest window, before the recording if there is one.
 
