@@ -142,6 +142,15 @@ def memcpy(
     return _event("gpu_memcpy", name, ts, dur, device, stream, args)
 
 
+def sync(
+    name: str, ts: float, correlation: int, *, stream: int = -1, awaited: int = -1, record: int = -1
+) -> dict[str, Any]:
+    """A recorded synchronisation: a stream or the host waits for `awaited`, up to the call `record`."""
+    args = {"cuda_sync_kind": name, "wait_on_stream": awaited, "wait_on_cuda_event_record_corr_id": record}
+    place = {"wait_on_cuda_event_id": 1, "stream": stream, "correlation": correlation, "device": 0, "context": 1}
+    return _event("cuda_sync", name, ts, 2, 0, stream, args | place)
+
+
 def memset(ts: float, dur: float, correlation: int = 0, *, stream: int = 7, device: int = 0) -> dict[str, Any]:
     args = {"device": device, "stream": stream, "correlation": correlation, "bytes": 4}
     return _event("gpu_memset", "Memset (Device)", ts, dur, device, stream, args)

@@ -68,6 +68,9 @@ SIDE_FRAMES: dict[str, dict[str, Any]] = {
         "occupancy_percent": pl.Float64,
     },
     "copies": {"id": pl.UInt32, "bytes": pl.Int64},
+    # Synchronisations whose event says what they wait for: a stream of their device, up to the call with this
+    # correlation, which recorded a CUDA event in it (-1: not recorded).
+    "waits": {"id": pl.UInt32, "stream": pl.Int64, "record": pl.Int64},
     "collectives": {
         "id": pl.UInt32,
         "collective": pl.String,
@@ -162,6 +165,7 @@ class Trace:
     specs: pl.DataFrame
     geometries: pl.DataFrame
     copies: pl.DataFrame
+    waits: pl.DataFrame
     collectives: pl.DataFrame
     memory: pl.DataFrame
     flows: pl.DataFrame

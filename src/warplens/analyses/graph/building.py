@@ -199,12 +199,12 @@ def _wait_edges(waits: HostWaits, first_return: int, first_work: int) -> _Edges:
 
 def _work_edges(gpu: GpuOrder, launched_by: Ints, first_work: int) -> list[_Edges]:
     work = first_work + np.arange(len(gpu.row))
-    launched, follows, waits = launched_by != NONE, gpu.previous != NONE, gpu.awaited != NONE
+    launched, follows, waits = launched_by != NONE, gpu.previous != NONE, gpu.waits
     in_call = gpu.launch_host_ns[launched]
     return [
         _edges(launched_by[launched], work[launched], gpu.launch_lag_ns[launched], LAUNCH, in_call, CALL_BEGUN),
         _edges(first_work + gpu.previous[follows], work[follows], gpu.previous_lag_ns[follows], STREAM),
-        _edges(first_work + gpu.awaited[waits], work[waits], gpu.awaited_lag_ns[waits], WAIT),
+        _edges(first_work + waits.awaited, first_work + waits.event, waits.lag_ns, WAIT),
     ]
 
 

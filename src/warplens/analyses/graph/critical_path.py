@@ -30,6 +30,7 @@ KINDS: Final = {
     "pause": "between two events of a stream",
     "wait": "between an event and one of another stream that waited for it",
     "sync": "from the end of GPU work to the return of the call that waited for it",
+    "earlier": "before the first event of a stream: work from before the recording held it up",
     "unexplained": "a wait before a GPU event that nothing recorded explains",
 }
 _AFTER: Final = {LAUNCH: "latency", STREAM: "pause", WAIT: "wait", SYNC: "sync", QUEUE: "sync"}
@@ -134,7 +135,8 @@ def _segments(work: Workspace, graph: StepGraph, times: Floats, lag_ns: Floats) 
             start, lag = start + float(host[edge]), lag - float(host[edge])
         segments.append(_Segment(_AFTER[kind], start, lag, row, NONE, 0.0))
         residual, weight = float(graph.residual_ns[node]), float(graph.weight_ns[node])
-        segments.append(_Segment("unexplained", start + lag, residual, row, NONE, 0.0))
+        cause = "earlier" if graph.is_opening[node] else "unexplained"
+        segments.append(_Segment(cause, start + lag, residual, row, NONE, 0.0))
         segments.append(_Segment("work", start + lag + residual, weight, row, NONE, 0.0))
     return [segment for segment in segments if segment.time_ns > 0]
 

@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 
 from warplens.analyses.graph.records import Floats
+from warplens.analyses.graph.stream_waits import LaunchedEvents, StreamWaits, stream_waits
 from warplens.model.kinds import NONE
-from warplens.model.trace import Bools, Ints, Trace
+from warplens.model.trace import Ints, Trace
 
 QUEUED_NS: Final = 50_000
 """A launch that returned this long before its event's turn did not delay it."""
@@ -41,9 +42,8 @@ class GpuOrder:
     previous: Ints
     """The event before it in its stream."""
     previous_lag_ns: Floats
-    awaited: Ints
-    """The event of another stream that it waited for."""
-    awaited_lag_ns: Floats
+    waits: StreamWaits
+    """Those that waited for an event of another stream."""
 
 
 def gpu_order(trace: Trace, rows: Ints) -> GpuOrder:
@@ -64,11 +64,16 @@ def gpu_order(trace: Trace, rows: Ints) -> GpuOrder:
     by_launch = has_launch & (issued + latency >= free + pause)
     after_launch, after_previous = (start - issued).astype(float), (start - free).astype(float)
     # A launch takes effect at some moment inside its call, the later the slower the call.
-    usual = np.where(by_launch, np.maximum(latency, call + LEAST_LATENCY_NS), pause)
-    excess = np.where(by_launch, after_launch, after_previous) - usual
+    usual_launch = np.maximum(latency, call + LEAST_LATENCY_NS)
+    excess = np.where(by_launch, after_launch - usual_launch, after_previous - pause)
     is_explained = excess <= SMALL_EXCESS_NS
+    thread = np.where(has_launch, trace.ints("lane")[np.maximum(launch, 0)], NONE)
+    late = np.where(is_explained, 0.0, excess)
+    waits = stream_waits(trace, LaunchedEvents(start, end, lane, launch, thread, issued, late))
+    # Neither its stream nor another one held it up: its call did, a slow one, or one that launches a graph in pieces.
+    in_call = has_launch & ~is_explained & ~waits.explains & (after_launch - usual_launch <= SMALL_EXCESS_NS)
+    by_launch, is_explained = by_launch | in_call, is_explained | in_call
     launch_lag = np.where(by_launch & is_explained, after_launch, np.minimum(latency, after_launch))
-    awaited = _awaited(lane, start, end, ~is_explained)
     return GpuOrder(
         row=rows,
         end_ns=end,
@@ -77,8 +82,7 @@ def gpu_order(trace: Trace, rows: Ints) -> GpuOrder:
         launch_host_ns=np.clip(np.where(by_launch, launch_lag - LEAST_LATENCY_NS, launch_lag), 0, call),
         previous=previous,
         previous_lag_ns=np.where(~by_launch & is_explained, after_previous, np.minimum(pause, after_previous)),
-        awaited=awaited,
-        awaited_lag_ns=np.where(awaited >= 0, start - end[np.maximum(awaited, 0)], 0).astype(float),
+        waits=waits,
     )
 
 
@@ -98,18 +102,3 @@ def _previous_in_stream(lane: Ints, start: Ints, end: Ints) -> Ints:
             latest[too_late] -= 1
         previous[events] = np.where(latest >= 0, by_end[np.maximum(latest, 0)], NONE)
     return previous
-
-
-def _awaited(lane: Ints, start: Ints, end: Ints, is_late: Bools) -> Ints:
-    """For events that began late: the event of another stream that ended just before."""
-    awaited = np.full(len(start), NONE, np.int64)
-    by_end = np.argsort(end, kind="stable")
-    ends = end[by_end]
-    for event in np.flatnonzero(is_late).tolist():
-        latest = int(np.searchsorted(ends, start[event], "right")) - 1
-        while latest >= 0 and start[event] - ends[latest] < SMALL_EXCESS_NS:
-            if lane[by_end[latest]] != lane[event] and by_end[latest] < event:
-                awaited[event] = by_end[latest]
-                break
-            latest -= 1
-    return awaited

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from warplens.analyses.graph.gpu_order import GpuOrder
 from warplens.analyses.graph.host_points import HostPoints
 from warplens.analyses.graph.records import CALL, QUEUE, SYNC, Floats
+from warplens.analyses.graph.stream_waits import SOON_AFTER_NS, call_times, stream_lanes
 from warplens.analyses.time.host_activity import SYNC_CALL, matching_names
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints, Trace
@@ -18,6 +19,12 @@ from warplens.model.trace import Bools, Ints, Trace
 COPY_CALL: Final = re.compile(r"(?:cuda|hip|cu)Memcpy")
 LONG_LAUNCH_NS: Final = 100_000
 """A launch call that takes this long and returns when a GPU event has just ended has waited for room in the queue."""
+EVENT_SYNC_CALL: Final = re.compile(r"(?:cuda|hip|cu)EventSynchronize")
+EVENT_SYNC: Final = "Event Sync"
+STREAM_SYNC: Final = "Stream Sync"
+"""How CUPTI names the recorded waits of the host for a CUDA event and for a stream."""
+NO_STREAM: Final = -2
+"""A stream without a GPU event in the trace."""
 SOON_NS: Final = 20_000
 """How soon after the awaited event such a call returns."""
 MOST_OF_A_COPY: Final = 0.5
@@ -67,7 +74,7 @@ def host_waits(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Int
     queued_behind[is_sync] = NONE
     split_at = dict(zip(launched_by[split].tolist(), split.tolist(), strict=True))
     calls = np.flatnonzero(is_sync | (queued_behind != NONE))
-    streams = _by_stream(trace, points, gpu, launched_by)
+    awaiting = _Awaiting(trace, gpu, _by_stream(trace, points, gpu, launched_by))
     own = np.minimum(points.end_ns - points.start_ns, OWN_NS).astype(float)
     entries: list[tuple[int, int, float, int]] = []
     for index, point in enumerate(calls.tolist()):
@@ -79,7 +86,7 @@ def host_waits(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Int
         if point in split_at:
             entries.append((index, split_at[point], 1.0, SYNC))
             continue
-        awaited = [event for event in _launched_before(streams, begin) if gpu.end_ns[event] <= end]
+        awaited = awaiting.events(int(points.row[point]), begin, end)
         latest = max((int(gpu.end_ns[event]) for event in awaited), default=begin)
         if latest <= begin:  # it had nothing to wait for: all its time is its own
             own[point] = end - begin
@@ -149,6 +156,7 @@ def _queued_behind(points: HostPoints, gpu: GpuOrder) -> Ints:
 class _Stream:
     """Events of a stream in the order of their launches."""
 
+    lane: int
     launched_ns: Ints
     events: Ints
 
@@ -160,11 +168,74 @@ def _by_stream(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Int
     for stream in np.unique(lane).tolist():
         events = np.flatnonzero((lane == stream) & (launched_by != NONE))
         events = events[np.argsort(launched[events], kind="stable")]
-        streams.append(_Stream(launched[events], events))
+        streams.append(_Stream(stream, launched[events], events))
     return streams
 
 
-def _launched_before(streams: list[_Stream], moment: int) -> list[int]:
-    """The last event of each stream that was launched by then."""
-    last = [int(np.searchsorted(stream.launched_ns, moment, "right")) - 1 for stream in streams]
-    return [int(stream.events[index]) for stream, index in zip(streams, last, strict=True) if index >= 0]
+class _RecordedSync(NamedTuple):
+    """What a call waits for, as the trace says."""
+
+    lane: int
+    """The stream, -1 for all of them."""
+    until_ns: int | None
+    """Only what was launched into it before; None: before the call."""
+
+
+ALL_STREAMS: Final = _RecordedSync(NONE, None)
+
+
+def _recorded_syncs(trace: Trace) -> dict[int, _RecordedSync]:
+    """By call: which stream it waits for, and up to which recorded CUDA event."""
+    rows = trace.rows_of("sync")
+    if len(rows) == 0:
+        return {}
+    lane_of, called_at = stream_lanes(trace), call_times(trace)
+    call_of = dict(
+        zip(trace.ints("correlation")[trace.runtime_rows].tolist(), trace.runtime_rows.tolist(), strict=True)
+    )
+    waits = {row: (stream, record) for row, stream, record in trace.waits.iter_rows()}
+    columns = (rows, *(trace.ints(name)[rows] for name in ("name", "device", "stream", "correlation")))
+    syncs = {}
+    for row, name, device, stream, correlation in zip(*(column.tolist() for column in columns), strict=True):
+        if correlation not in call_of:
+            continue
+        if trace.names[name] == STREAM_SYNC:
+            syncs[call_of[correlation]] = _RecordedSync(lane_of.get((device, stream), NO_STREAM), None)
+        elif trace.names[name] == EVENT_SYNC and row in waits:
+            awaited, record = waits[row]
+            lane = lane_of.get((device, awaited), NO_STREAM)
+            syncs[call_of[correlation]] = _RecordedSync(lane, called_at.get(record))
+    return syncs
+
+
+class _Awaiting:
+    """Which GPU events a synchronising call waited for."""
+
+    def __init__(self, trace: Trace, gpu: GpuOrder, streams: list[_Stream]) -> None:
+        self._streams = streams
+        self._ends = gpu.end_ns
+        self._recorded = _recorded_syncs(trace)
+        self._names = trace.ints("name")
+        self._is_event_sync = matching_names(trace, EVENT_SYNC_CALL)
+
+    def events(self, call: int, begin: int, end: int) -> list[int]:
+        """The last event of each stream that is waited for, of those that had ended when the call returned."""
+        sync = self._recorded.get(call, ALL_STREAMS)
+        until = begin if sync.until_ns is None else sync.until_ns
+        streams = [stream for stream in self._streams if sync.lane in (NONE, stream.lane)]
+        last = [int(np.searchsorted(stream.launched_ns, until, "right")) - 1 for stream in streams]
+        events = [int(stream.events[index]) for stream, index in zip(streams, last, strict=True) if index >= 0]
+        ended = [event for event in events if self._ends[event] <= end]
+        is_unclear = sync is ALL_STREAMS and self._is_event_sync[self._names[call]]
+        if is_unclear and all(self._ends[event] <= begin for event in ended):  # it waited for an earlier event
+            return self._ended_just_before(begin, end) or ended
+        return ended
+
+    def _ended_just_before(self, begin: int, end: int) -> list[int]:
+        """The event launched before a call whose end let the call return, if there is one."""
+        latest: list[int] = []
+        for stream in self._streams:
+            launched = stream.events[: int(np.searchsorted(stream.launched_ns, begin, "right"))]
+            ends = self._ends[launched]
+            latest += launched[(ends > max(begin, end - SOON_AFTER_NS)) & (ends <= end)].tolist()
+        return sorted(latest, key=self._ends.__getitem__)[-1:]

@@ -26,6 +26,8 @@ by that call; it is the next in its stream; it waits for an event of another str
 has ended; the launch waits until that event leaves room in the queue."""
 UNEXPLAINED_SHARE: Final = 0.05
 """From this share of the time on, waits that no edge explains make what is simulated doubtful."""
+OPENING_NS: Final = 10_000_000
+"""Of what is launched this soon after the first moment, the first in a stream may wait for work that ran before."""
 ON_HOST: Final = (HOST, HANDOVER)
 
 
@@ -74,8 +76,20 @@ class StepGraph:
     @cached_property
     def unexplained_ns(self) -> float:
         """The waits that nothing explains, where they are so many that what is simulated is doubtful; else 0."""
-        unexplained = float(self.residual_ns.sum())
+        unexplained = float(self.residual_ns[~self.is_opening].sum())
         return unexplained if unexplained >= UNEXPLAINED_SHARE * self._span_ns else 0.0
+
+    @cached_property
+    def is_opening(self) -> Bools:
+        """Work that is the first of its stream, launched when the recording began: what held it up ran before."""
+        follows = np.zeros(len(self), bool)
+        follows[self.target[self.edge_kind == STREAM]] = True
+        is_launch = self.edge_kind == LAUNCH
+        is_early = np.zeros(len(self), bool)
+        begun = self.recorded_ns.min(initial=np.inf)
+        is_early[self.target[is_launch]] = self.recorded_ns[self.source[is_launch]] - begun < OPENING_NS
+        is_opening: Bools = self.is_work & is_early & ~follows
+        return is_opening
 
     @property
     def _span_ns(self) -> float:
@@ -84,10 +98,17 @@ class StepGraph:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a table that is made from the graph says of it."""
-        waits = (
-            f"{self.unexplained_ns / 1e6:.2f} of {self._span_ns / 1e6:.2f} ms are waits that nothing recorded explains"
-        )
-        return tuple(note for note in (self.light_note, waits if self.unexplained_ns else "") if note)
+        notes = [self.light_note] if self.light_note else []
+        opening, span = float(self.residual_ns[self.is_opening].sum()), self._span_ns
+        if opening > UNEXPLAINED_SHARE * span:
+            notes.append(
+                f"{opening / 1e6:.2f} of {span / 1e6:.2f} ms pass before the first GPU event: "
+                "the GPU was busy with work from before the recording"
+            )
+        if self.unexplained_ns:
+            waits = f"{self.unexplained_ns / 1e6:.2f} of {span / 1e6:.2f} ms"
+            notes.append(f"{waits} are waits that nothing recorded explains")
+        return tuple(notes)
 
     @cached_property
     def target(self) -> Ints:

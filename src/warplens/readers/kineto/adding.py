@@ -53,6 +53,7 @@ ARGS_OF_KIND: Final[dict[str, tuple[str, ...]]] = {
     "kernel": GPU_ARGS,
     "memcpy": GPU_ARGS,
     "memset": GPU_ARGS,
+    "sync": ("correlation", "device", "stream"),
 }
 FIELDS: Final = {name: attrgetter(name) for name in dict.fromkeys((*HOST_ARGS, *GPU_ARGS))}
 FLOW_PHASES: Final = ("s", "f")

@@ -30,6 +30,7 @@ from warplens.readers.kineto.events import EventReader
 from warplens.readers.kineto.halves import read_events
 from warplens.readers.kineto.records import KinetoEvent, KinetoHeader
 from warplens.readers.kineto.scope_metrics import with_scope_metrics
+from warplens.readers.kineto.sync_waits import CATEGORY, with_sync_waits
 from warplens.readers.shared.event_damage import damage_notes
 
 EXPORT = "record a trace with torch.profiler: prof.export_chrome_trace('trace.json.gz')"
@@ -66,6 +67,8 @@ def read(text: bytes, meta: Meta, notes: list[Note], *, step_marks_ns: Sequence[
     trace = builder.build(meta, [*notes, *damage_notes(reader.damage, notes)])
     if len(trace) == 0:
         raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
+    if CATEGORY in events.categories:
+        trace = with_sync_waits(trace, text)
     return with_scope_metrics(trace, reader.header.warplens_scopes)
 
 

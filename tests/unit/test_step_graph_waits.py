@@ -1,0 +1,178 @@
+"""Waits in the step's graph: of streams for each other and of the host for the GPU, recorded or inferred."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warplens
+from support import Opened, kernel, launch, op, sync
+from warplens.analyses.graph.building import graph_of
+from warplens.analyses.graph.records import EDGE_KINDS, NODE_KINDS, StepGraph
+from warplens.analyses.graph.simulating import simulate
+
+Events = list[dict[str, Any]]
+
+
+def graph(profile: warplens.Profile) -> StepGraph:
+    own = graph_of(profile.workspace)
+    assert np.abs(simulate(own) - own.recorded_ns).max() <= 1.0, "nanoseconds"
+    return own
+
+
+def edges(profile: warplens.Profile, wanted: str) -> list[tuple[str, str, float]]:
+    """(source, target, lag in µs) of the edges of a kind."""
+    own, trace = graph(profile), profile.trace
+    names = [trace.names[trace.ints("name")[row]] for row in own.row]
+    return [
+        (names[source], names[target], round(lag / 1e3, 3))
+        for source, kind, target, lag in zip(own.source, own.edge_kind, own.target, own.lag_ns, strict=True)
+        if EDGE_KINDS[kind] == wanted
+    ]
+
+
+def wait_call(ts: float, correlation: int) -> dict[str, Any]:
+    return launch(ts, 2, correlation, name="cudaStreamWaitEvent")
+
+
+def bounds_ms(profile: warplens.Profile) -> dict[str, float]:
+    return {row["case"]: row["step_ms"] for row in profile.table("bounds").to_dicts()}
+
+
+def two_collectives() -> Events:
+    """Two collectives on stream 20; computation waits for the first of them, and launched the second before."""
+    return [
+        launch(0, 5, 1), kernel("compute 1", 8, 20, 1),
+        launch(10, 5, 2), kernel("collective 1", 30, 100, 2, stream=20), launch(16, 2, 3, name="cudaEventRecord"),
+        launch(20, 5, 4), kernel("collective 2", 131, 100, 4, stream=20),
+        wait_call(30, 5), launch(40, 5, 6), kernel("compute 2", 300, 20, 6),
+    ]  # fmt: skip
+
+
+def test_a_recorded_wait_names_the_event_before_the_record(opened: Opened) -> None:
+    """It did not hold `compute 2` up for as long as it waited, so the rest stays unexplained."""
+    events = [*two_collectives(), sync("Stream Wait Event", 30, 5, stream=7, awaited=20, record=3)]
+    profile = opened(events)
+    assert edges(profile, "wait") == [("collective 1", "compute 2", 5.0)]
+    assert graph(profile).residual_ns.max() == pytest.approx(165_000)
+
+
+def test_a_recorded_wait_without_a_recorded_call_is_for_all_that_was_launched_before(opened: Opened) -> None:
+    events = [*two_collectives(), sync("Stream Wait Event", 30, 5, stream=7, awaited=20)]
+    assert [pair[:2] for pair in edges(opened(events), "wait")] == [("collective 2", "compute 2")]
+
+
+def test_a_recorded_wait_that_held_nothing_up_counts_when_times_change(opened: Opened) -> None:
+    """The host is late; with a fast one the second kernel still follows the first."""
+    events = [
+        launch(0, 5, 1), kernel("first", 8, 100, 1, stream=20), launch(12, 2, 2, name="cudaEventRecord"),
+        wait_call(20, 3), sync("Stream Wait Event", 20, 3, stream=7, awaited=20, record=2),
+        op("slow", 30, 400), launch(450, 5, 4), kernel("second", 458, 100, 4),
+    ]  # fmt: skip
+    profile = opened(events)
+    assert edges(profile, "wait") == [("first", "second", 5.0)]
+    assert bounds_ms(profile)["fast host"] == pytest.approx(0.003 + 0.1 + 0.005 + 0.1)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "awaited"),
+    [
+        (sync("Event Sync", 50, 5, awaited=20, record=3), ["early"]),
+        (sync("Stream Sync", 50, 5, stream=7), ["other"]),
+        (sync("Context Sync", 50, 5), ["early", "late", "other"]),
+    ],
+    ids=lambda value: value["name"] if isinstance(value, dict) else "",
+)
+def test_a_recorded_synchronisation_waits_for_its_event_or_its_stream_only(
+    opened: Opened, recorded: dict[str, Any], awaited: list[str]
+) -> None:
+    events = [
+        launch(0, 5, 1), kernel("early", 8, 100, 1, stream=20), launch(6, 2, 3, name="cudaEventRecord"),
+        launch(10, 5, 2), kernel("late", 109, 20, 2, stream=20), launch(20, 5, 4), kernel("other", 28, 110, 4),
+        launch(50, 100, 5, name="cudaEventSynchronize"), recorded, launch(160, 5, 6), kernel("last", 168, 5, 6),
+    ]  # fmt: skip
+    sources = {source for source, _, _ in edges(opened(events), "sync")}
+    assert sources == set(awaited) - ({"early"} if "late" in awaited else set()), "the last of each stream"
+
+
+def test_an_event_synchronisation_returns_after_the_event_that_ended_just_before(opened: Opened) -> None:
+    """What was launched last into the stream goes on: the call waits for something earlier."""
+    events = [
+        launch(0, 5, 1), kernel("awaited", 8, 100, 1), launch(10, 5, 2), kernel("next", 109, 500, 2),
+        launch(20, 110, 3, name="cudaEventSynchronize"), launch(140, 5, 4), kernel("last", 610, 5, 4),
+    ]  # fmt: skip
+    profile = opened(events)
+    assert edges(profile, "sync") == [("awaited", "cudaEventSynchronize", 22.0)]
+    returned = NODE_KINDS.index("return")
+    assert (graph(profile).kind == returned).sum() == 1
+
+
+def slow_to_go_on(*calls: dict[str, Any]) -> Events:
+    """A kernel that begins 20 µs after the end of a collective, as on AMD's GPUs, among many short ones of a third
+    stream."""
+    events = [launch(0, 5, 1), kernel("collective", 8, 292, 1, stream=20), *calls]
+    for number in range(25):
+        events += [launch(40 + number, 1, 100 + number), kernel("short", 60 + 13 * number, 2, 100 + number, stream=9)]
+    return [*events, launch(80, 5, 3), kernel("compute", 320, 50, 3)]
+
+
+def test_after_a_wait_call_a_stream_may_go_on_later(opened: Opened) -> None:
+    pairs = edges(opened(slow_to_go_on(wait_call(20, 2))), "wait")
+    assert ("collective", "compute", 20.0) in pairs
+
+
+def test_without_a_wait_call_ends_of_a_busy_stream_say_nothing(opened: Opened) -> None:
+    """A kernel of the third stream ends every 13 µs, so that one ended 11 µs before is chance."""
+    profile = opened(slow_to_go_on())
+    assert edges(profile, "wait") == []
+    assert graph(profile).residual_ns.max() > 200_000
+
+
+def test_without_a_wait_call_the_only_end_in_a_long_stall_is_what_was_awaited(opened: Opened) -> None:
+    events = [
+        launch(0, 5, 1), kernel("collective", 8, 2000, 1, stream=20), launch(10, 5, 2), kernel("compute", 2025, 50, 2),
+    ]  # fmt: skip
+    assert edges(opened(events), "wait") == [("collective", "compute", 17.0)]
+
+
+def test_the_next_launch_after_a_wait_call_follows_the_other_stream(opened: Opened) -> None:
+    """The collective waits for the computation before it, though its launch came later than that ended."""
+    events = [
+        launch(0, 5, 1), kernel("compute", 8, 20, 1), wait_call(40, 2), op("slow", 50, 400),
+        launch(460, 5, 3), kernel("collective", 468, 100, 3, stream=20), launch(480, 5, 4), kernel("next", 488, 20, 4),
+    ]  # fmt: skip
+    assert edges(opened(events), "wait") == [("compute", "collective", 5.0)]
+
+
+def test_a_graph_that_is_launched_in_pieces_waits_for_its_call(opened: Opened) -> None:
+    """The second kernel begins 300 µs after the first one ended, while the call still runs."""
+    events = [
+        launch(0, 500, 1, name="cudaGraphLaunch"), kernel("first", 20, 10, 1), kernel("second", 330, 10, 1),
+        launch(510, 5, 2), kernel("last", 518, 10, 2),
+    ]  # fmt: skip
+    profile = opened(events)
+    assert graph(profile).residual_ns.max() == 0
+    assert ("cudaGraphLaunch", "second", 330.0) in edges(profile, "launch")
+
+
+def test_before_the_first_event_the_gpu_was_busy_with_earlier_work(opened: Opened) -> None:
+    events = [launch(0, 5, 1), kernel("first", 3000, 10, 1), launch(10, 5, 2), kernel("second", 3011, 10, 2)]
+    profile = opened(events)
+    assert not graph(profile).unexplained_ns
+    notes = profile.table("bounds").notes
+    assert any(note.startswith("2.97 of 3.02 ms pass before the first GPU event") for note in notes)
+    (row,) = [row for row in profile.table("critical_path").to_dicts() if row["kind"] == "earlier"]
+    assert (row["name"], row["time_us"]) == ("first", pytest.approx(2970))
+
+
+def test_what_synchronisations_wait_for_is_read(opened: Opened) -> None:
+    events = [
+        launch(0, 5, 1), kernel("first", 8, 100, 1, stream=20), launch(6, 2, 3, name="cudaEventRecord"),
+        wait_call(10, 4), sync("Stream Wait Event", 10, 4, stream=7, awaited=20, record=3),
+        sync("Context Sync", 20, 5), launch(20, 100, 5, name="cudaDeviceSynchronize"),
+    ]  # fmt: skip
+    trace = opened(events).trace
+    waits = trace.waits.join(trace.events.select("id", "correlation", "stream"), on="id", suffix="_waiting")
+    assert waits.select("correlation", "stream_waiting", "stream", "record").rows() == [(4, 7, 20, 3)]
