@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 import warplens
 from finding_traces import ALL_REDUCE, GEMM
-from support import SHARED, Opened, annotation, kernel, launch
+from support import SHARED, Opened, annotation, kernel, launch, op
 from warplens.advice.limits import limits
 from warplens.advice.thresholds import LIMIT_PERCENT, LIMIT_SHARE
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.simulating import simulate
+from warplens.outputs.summary import render_summary
 
 WHAT_IF = SHARED / "traces" / "whatif"
 Event = dict[str, Any]
@@ -138,3 +141,49 @@ def test_the_small_gpt_is_host_bound_and_the_large_one_and_graphs_are_gpu_bound(
         step_ms = truth[f"{size}_{variant}"]["plain_step_ms"] if given else 0.0
         verdict = warplens.open(WHAT_IF / f"{size}_{variant}.json.gz", step_ms=step_ms).verdict()
         assert verdict.startswith("Host-bound: " if (size, variant != "graph") == ("S", True) else "GPU-bound: ")
+
+
+def step_line(profile: warplens.Profile) -> str:
+    lines = [text for text, _ in render_summary(profile.document(), width=120).lines]
+    (line,) = [text for text in lines if text.startswith(("step  ", "run  "))] or [""]
+    return line
+
+
+def step_note(profile: warplens.Profile) -> str:
+    (note,) = [row["message"] for row in profile.table("quality").to_dicts() if row["code"] == "plain_step"] or [""]
+    return str(note)
+
+
+def slowed(count: int = 5) -> list[Event]:
+    """Steps of 10 ms with many short ops: recording them takes part of that."""
+    steps = repeated(host=10_000, gpu=2000, count=count)
+    return steps + [op("aten::view", 10_000 * number + 10 * at, 1) for number in range(count) for at in range(300)]
+
+
+def test_summary_and_quality_show_the_plain_and_the_recorded_step_and_where_the_former_is_from(opened: Opened) -> None:
+    estimated, given = opened(slowed()), opened(slowed(), step_ms=9.0)
+    assert estimated.plain_step is not None
+    plain = f"{estimated.plain_step.plain_ms:.1f} ms"
+    assert step_line(estimated) == f"step      {plain} plain (estimated), 10.0 ms recorded"
+    assert step_note(estimated) == (
+        f"a step takes {plain} without the profiler (estimated from recorded ops), 10.0 ms recorded"
+    )
+    assert step_line(given) == "step      9.0 ms plain, 10.0 ms recorded"
+    assert step_note(given) == "a step takes 9.0 ms without the profiler (given), 10.0 ms recorded"
+
+
+def test_the_plain_step_of_a_bundle_is_the_measured_one(opened: Opened) -> None:
+    trace = opened(slowed()).trace
+    meta = msgspec.structs.replace(trace.meta, plain_step_ns=8.5e6)
+    profile = warplens.Profile(replace(trace, meta=meta))
+    assert step_line(profile) == "step      8.5 ms plain, 10.0 ms recorded"
+    assert step_note(profile) == "a step takes 8.5 ms without the profiler (measured in the bundle), 10.0 ms recorded"
+    assert not profile.verdict().startswith("Host-bound: about")
+
+
+def test_where_recording_costs_nothing_or_nothing_is_known_quality_has_no_note(opened: Opened) -> None:
+    idle = opened(repeated(host=10_000, gpu=2000))
+    assert (step_line(idle), step_note(idle)) == ("step      10.0 ms plain (estimated), 10.0 ms recorded", "")
+    without_launches = opened([kernel(GEMM, 0, 10)])
+    assert (without_launches.plain_step, step_line(without_launches), step_note(without_launches)) == (None, "", "")
+    assert opened(slowed()).corrected().plain_step is None

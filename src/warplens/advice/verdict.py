@@ -11,7 +11,7 @@ from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_P
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.time.gaps import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN
 from warplens.model.table import Table
-from warplens.units import listed
+from warplens.units import format_short_ms, listed
 
 BECAUSE: Final = {
     "host busy": "the host is still preparing the next launch",
@@ -30,8 +30,6 @@ FASTER: Final = {
     COMMUNICATION: "free communication",
     STREAMS: "no waits between streams",
 }
-TIME_UNITS: Final = (("s", 1e3, 2), ("ms", 1.0, 1), ("µs", 1e-3, 1))
-"""Each with its ms and the decimals that are shown."""
 
 
 def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None) -> str:
@@ -48,7 +46,7 @@ def _by_bounds(figures: TraceFigures, bounds: StepBounds) -> str:
     """`Host-bound: 21.4 ms a step; a faster GPU would save 0.2 ms, a faster host up to 15.6 ms; …`."""
     limiting = limits(bounds)
     about, of = "about " if bounds.is_estimated else "", "a step" if figures.has_steps else "in all"
-    whole = f"{about}{_amount(bounds.plain_ms, bounds)} {of}"
+    whole = f"{about}{format_short_ms(bounds.plain_ms, bounds.plain_ms)} {of}"
     return f"{_bound_name(limiting)}: {whole}; {_savings(bounds, limiting)}{_more(figures, limiting)}."
 
 
@@ -75,10 +73,9 @@ def _savings(bounds: StepBounds, limiting: tuple[str, ...]) -> str:
 
 
 def _amount(ms: float, bounds: StepBounds) -> str:
-    """A part of the step's time, in the unit that reads best for the whole of it."""
-    unit, factor, decimals = next((unit for unit in TIME_UNITS if bounds.plain_ms >= unit[1]), TIME_UNITS[-1])
-    text = f"{max(0.0, ms) / factor:,.{decimals}f}"
-    return f"{text} {unit}" if float(text.replace(",", "")) else "nothing"
+    """What is saved, in the unit of the step's time."""
+    nothing, text = (format_short_ms(value, bounds.plain_ms) for value in (0.0, max(0.0, ms)))
+    return "nothing" if text == nothing else text
 
 
 def _more(figures: TraceFigures, limiting: tuple[str, ...]) -> str:

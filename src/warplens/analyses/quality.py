@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from warplens.analyses.graph.plain_step import plain_step
 from warplens.analyses.workspace import Workspace
 from warplens.categories import demangle
 from warplens.model.quality import Note
@@ -18,7 +19,7 @@ COLUMNS = (
 
 
 def quality(work: Workspace) -> Table:
-    notes = work.trace.quality.with_notes(*_mangled_names(work), *_unknown_gpu(work)).notes
+    notes = work.trace.quality.with_notes(*_mangled_names(work), *_unknown_gpu(work), *_plain_step(work)).notes
     return Table.from_rows("quality", "one row per note on the trace", COLUMNS, notes)
 
 
@@ -34,3 +35,9 @@ def _unknown_gpu(work: Workspace) -> list[Note]:
         return []
     names = [device.name for device in work.trace.meta.devices if device.name]
     return [Note("unknown_gpu", detail=", ".join(dict.fromkeys(names)) or "the trace does not name it")]
+
+
+def _plain_step(work: Workspace) -> list[Note]:
+    """What the times of the simulated step rest on, where that matters."""
+    step = plain_step(work)
+    return [Note("plain_step", detail=step.note)] if step is not None and step.matters else []

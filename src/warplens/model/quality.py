@@ -18,6 +18,7 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "no_shapes": (INFO, "no shapes: ops cannot be split by size (record with record_shapes=True)"),
     "no_steps": (INFO, "no steps marked: totals are for the whole trace (call prof.step() each iteration)"),
     "steps_guessed": (INFO, "steps are inferred from {detail}, not from ProfilerStep marks"),
+    "plain_step": (INFO, "{detail}"),
     "corrected_times": (INFO, "times are corrected for what recording cost: {detail}"),
     "repeated_steps": (WARNING, "{count:step mark} with a number used before; only the first of each is a step"),
     "unlinked_kernels": (WARNING, "{count:GPU event} without a recorded launch ({detail} of GPU time)"),

@@ -26,6 +26,8 @@ WIDE = 100
 SPARKS = " ▁▂▃▄▅▆▇█"
 BARS = " ▏▎▍▌▋▊▉█"
 MAX_QUALITY = 3
+STEP_NOTE = "plain_step"
+"""The note that the summary has a line of its own for."""
 MAX_CATEGORIES = 9
 MAX_FINDINGS = 3
 MAX_ROWS = 10
@@ -41,6 +43,7 @@ REPLAY_WORDS = {
 class NoteRow(msgspec.Struct, frozen=True):
     """A row of `quality`."""
 
+    code: str
     severity: str
     message: str
 
@@ -77,6 +80,7 @@ def render_summary(document: Document, *, width: int, written: Sequence[str] = (
         *_headline(document, width),
         *_quality(tables["quality"], width),
         *_labelled("verdict", document.facts["verdict"], width, "bold"),
+        *_step_time(document, tables["steps"], width),
         *_findings(tables["findings"], tables["steps"], width),
         *_times(tables, width),
         *_categories(tables["kernel_categories"], width),
@@ -148,7 +152,7 @@ def _headline(document: Document, width: int) -> list[Line]:
 
 
 def _quality(quality: Table, width: int) -> list[Line]:
-    notes = quality.records(NoteRow)
+    notes = [note for note in quality.records(NoteRow) if note.code != STEP_NOTE]
     if not notes:
         return _labelled("quality", "complete: stacks, shapes, steps and launches are recorded", width)
     lines: list[Line] = []
@@ -160,6 +164,12 @@ def _quality(quality: Table, width: int) -> list[Line]:
         more = plural(len(notes) - MAX_QUALITY, "more note", "more notes")
         lines += _labelled("", f"… {more}: warplens show TRACE quality", width, "dim")
     return lines
+
+
+def _step_time(document: Document, steps: Table, width: int) -> list[Line]:
+    """A step, or the run without steps, with and without the profiler."""
+    text = document.facts.get("step time", "")
+    return _labelled("step" if len(steps) else "run", text, width) if text else []
 
 
 def _times(tables: dict[str, Table], width: int) -> list[Line]:

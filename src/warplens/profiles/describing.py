@@ -55,12 +55,14 @@ def device_names(trace: Trace) -> list[str]:
     return [f"{names.count(name)} × {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
 
 
-def trace_facts(trace: Trace, verdict: str, shares_of: str) -> dict[str, str]:
+def trace_facts(trace: Trace, verdict: str, shares_of: str, step_time: str = "") -> dict[str, str]:
     """The facts about a file that belong on top of every report."""
     meta = trace.meta
     facts = {"verdict": verdict, "device": device_line(trace), "format": meta.format}
     if meta.distributed is not None:
         facts["rank"] = f"{meta.distributed.rank} of {meta.distributed.world_size}"
+    if step_time:
+        facts["step time"] = step_time
     if shares_of:
         facts["shares are of"] = shares_of
     facts |= {"records in file": f"{meta.events_in_file:,}", "content hash": meta.content_hash}

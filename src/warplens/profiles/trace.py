@@ -31,6 +31,7 @@ from warplens.units import plural
 
 if TYPE_CHECKING:
     from warplens.analyses.graph.bounds import StepBounds
+    from warplens.analyses.graph.plain_step import PlainStep
     from warplens.analyses.graph.what_if import StepModel
     from warplens.model.edits import StepChange
     from warplens.model.measured import Measured
@@ -169,6 +170,13 @@ class Profile(TablesOnDemand):
 
         return None if self.model_of_gains is None else step_bounds(self.workspace)
 
+    @property
+    def plain_step(self) -> PlainStep | None:
+        """How long a step takes without the profiler and while it was recorded; None where that is not known."""
+        from warplens.analyses.graph.plain_step import plain_step
+
+        return plain_step(self.workspace)
+
     @cached_property
     def step_model(self) -> StepModel | None:
         """What simulates the step with changes; None where the trace does not record launches."""
@@ -195,7 +203,8 @@ class Profile(TablesOnDemand):
 
         For the page: the `command` that made it, its `mode` (report or gantt) and the view it opens with (`start`).
         """
-        facts = trace_facts(self.trace, self.verdict(), self.shares_of())
+        step = self.plain_step
+        facts = trace_facts(self.trace, self.verdict(), self.shares_of(), step.text if step is not None else "")
         return Document(
             title=f"Warplens report: {Path(self.source).name}",
             source=self.source,

@@ -88,7 +88,7 @@ def step_bounds(work: Workspace) -> StepBounds:
         fast_host_ms=simulated_ms(None, latency_ns),
         free_communication_ms=simulated_ms(without_communication, lags) if is_communication.any() else plain_ms,
         no_stream_waits_ms=simulated_ms(None, np.where(is_wait, -np.inf, lags)) if is_wait.any() else plain_ms,
-        is_estimated=not work.options.step_ns and abs(recorded_ms - plain_ms) > LITTLE * plain_ms,
+        is_estimated=not _is_known(work) and abs(recorded_ms - plain_ms) > LITTLE * plain_ms,
     )
 
 
@@ -97,6 +97,11 @@ def plain_step_ns(work: Workspace) -> float:
     """The simulated step without the profiler."""
     graph = graph_of(work)
     return step_ns(graph, simulate(graph, lag_ns=plain_lags(graph, recording_cost(work).per_op_ns)))
+
+
+def _is_known(work: Workspace) -> bool:
+    """Whether the time of a step without the profiler is given or measured."""
+    return bool(work.options.step_ns or work.trace.meta.plain_step_ns or work.options.is_corrected)
 
 
 def _saving(case: str, step_ms: float, times: StepBounds) -> tuple[float | None, float | None]:

@@ -1,0 +1,65 @@
+"""How long a step takes without the profiler, how long while it was recorded, and how the former is known."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from warplens.analyses.graph.bounds import step_bounds
+from warplens.analyses.graph.building import graph_of, has_graph
+from warplens.analyses.workspace import Workspace
+from warplens.units import format_short_ms
+
+GIVEN: Final = "given"
+MEASURED: Final = "measured in the bundle"
+ESTIMATED: Final = "estimated from recorded ops"
+
+
+class PlainStep(NamedTuple):
+    """Of a step, or of the whole run where no steps are marked."""
+
+    plain_ms: float
+    recorded_ms: float
+    origin: str
+    is_step: bool
+    matters: bool
+    """The two differ, or the plain time was given or measured."""
+
+    @property
+    def name(self) -> str:
+        return "step" if self.is_step else "run"
+
+    @property
+    def text(self) -> str:
+        """`21.4 ms plain, 56.5 ms recorded`."""
+        estimated = " (estimated)" if self.origin == ESTIMATED else ""
+        return f"{self._plain} plain{estimated}, {self._recorded} recorded"
+
+    @property
+    def note(self) -> str:
+        """The same as a sentence, with how the plain time is known."""
+        whole = "a step" if self.is_step else "the run"
+        return f"{whole} takes {self._plain} without the profiler ({self.origin}), {self._recorded} recorded"
+
+    @property
+    def _plain(self) -> str:
+        return format_short_ms(self.plain_ms, self.recorded_ms)
+
+    @property
+    def _recorded(self) -> str:
+        return format_short_ms(self.recorded_ms, self.recorded_ms)
+
+
+def plain_step(work: Workspace) -> PlainStep | None:
+    """None where it is not known: without launches, or with many waits that nothing recorded explains."""
+    if work.options.is_corrected or not has_graph(work):
+        return None
+    known_ns, origin = work.options.step_ns, GIVEN
+    if not known_ns:
+        known_ns, origin = work.trace.meta.plain_step_ns or 0.0, MEASURED
+    if not known_ns and graph_of(work).unexplained_ns:
+        return None
+    bounds = step_bounds(work)
+    is_step = work.trace.steps.height > 0
+    if known_ns:
+        return PlainStep(known_ns / 1e6, bounds.recorded_ms, origin, is_step, matters=True)
+    return PlainStep(bounds.plain_ms, bounds.recorded_ms, ESTIMATED, is_step, bounds.is_estimated)
