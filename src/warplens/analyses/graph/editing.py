@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -46,14 +46,30 @@ class EditedGraph:
     """Per edge: the host's part of its lag."""
     latency_ns: Floats = field(init=False)
     """Per edge: the rest of it."""
+    _nodes_of: dict[WorkOfRows, Ints] = field(default_factory=dict, repr=False)
+    """The nodes of rows, once they were asked for."""
 
     def __post_init__(self) -> None:
         self.weight_ns = self.graph.weight_ns.copy()
         self.host_ns = self.plain_host_ns.copy()
         self.latency_ns = self.graph.lag_ns - self.graph.host_ns
 
+    def with_edits(self, edits: Iterable[Edit]) -> EditedGraph:
+        """A copy of it with more edits."""
+        other = copy(self)
+        other.weight_ns, other.host_ns, other.latency_ns = (
+            array.copy() for array in (self.weight_ns, self.host_ns, self.latency_ns)
+        )
+        for edit in edits:
+            other.apply(edit)
+        return other
+
+    @property
+    def lag_ns(self) -> Floats:
+        return self.host_ns + self.latency_ns
+
     def step_ns(self) -> float:
-        return step_ns(self.graph, simulate(self.graph, self.weight_ns, self.host_ns + self.latency_ns))
+        return step_ns(self.graph, simulate(self.graph, self.weight_ns, self.lag_ns))
 
     def apply(self, edit: Edit) -> None:
         match edit:
@@ -74,25 +90,10 @@ class EditedGraph:
 
     def _chosen(self, work: WorkOfRows) -> Ints:
         """The nodes of these rows, in the order of their launches."""
-        nodes = np.flatnonzero(self.graph.is_work & self.members(work)[self.graph.row])
-        return nodes[np.argsort(self._call_of[nodes], kind="stable")]
-
-    @cached_property
-    def _call_of(self) -> Ints:
-        """Of each node the call that launched it, -1 for none."""
-        graph = self.graph
-        launches = np.flatnonzero(graph.edge_kind == LAUNCH)
-        call_of = np.full(len(graph), NONE, np.int64)
-        call_of[graph.target[launches]] = graph.source[launches]
-        return call_of
-
-    @cached_property
-    def _way_to(self) -> Ints:
-        """Of each node the edge from the host's moment before it, -1 for none."""
-        edges = np.flatnonzero(self.graph.on_host)
-        edge_of = np.full(len(self.graph), NONE, np.int64)
-        edge_of[self.graph.target[edges]] = edges
-        return edge_of
+        if work not in self._nodes_of:
+            nodes = np.flatnonzero(self.graph.is_work & self.members(work)[self.graph.row])
+            self._nodes_of[work] = nodes[np.argsort(self.graph.call_of[nodes], kind="stable")]
+        return self._nodes_of[work]
 
     def _scale_work(self, edit: ScaleWork) -> None:
         nodes = self._chosen(edit.work)
@@ -103,21 +104,21 @@ class EditedGraph:
     def _scale_launches(self, nodes: Ints, factor: float) -> None:
         """The host's time on the way to the launches of GPU events, and in them."""
         graph = self.graph
-        self.host_ns[np.isin(graph.target, nodes) & (graph.edge_kind == LAUNCH)] *= factor
-        calls = np.unique(self._call_of[nodes])
-        edges = self._way_to[calls[calls != NONE]]
+        self.host_ns[graph.leads_to(nodes) & (graph.edge_kind == LAUNCH)] *= factor
+        calls = np.unique(self.graph.call_of[nodes])
+        edges = self.graph.way_to[calls[calls != NONE]]
         self.host_ns[edges[edges != NONE]] *= factor
 
     def _remove(self, nodes: Ints) -> None:
         """GPU events with their launches."""
         self._scale_launches(nodes, 0.0)
         self.weight_ns[nodes] = -self.graph.residual_ns[nodes]
-        self.latency_ns[np.isin(self.graph.target, nodes)] = 0.0
+        self.latency_ns[self.graph.leads_to(nodes)] = 0.0
 
     def _fuse(self, nodes: Ints, factor: float) -> None:
         if len(nodes) == 0:
             return
-        number = np.cumsum(self.graph.kind == CALL)[self._call_of[nodes]]
+        number = np.cumsum(self.graph.kind == CALL)[self.graph.call_of[nodes]]
         follows = np.append(False, np.diff(number) <= 1)
         run = np.cumsum(~follows) - 1
         total = np.bincount(run, self.weight_ns[nodes])
@@ -136,7 +137,7 @@ class EditedGraph:
         graph = self.graph
         waits = graph.edge_kind == SYNC
         if edit.only_copies:
-            call = self._call_of[graph.source]
+            call = self.graph.call_of[graph.source]
             waits &= (call != NONE) & (graph.row[call] == graph.row[graph.target])
         self.latency_ns[waits] = -np.inf
         if not edit.only_copies:
@@ -147,7 +148,7 @@ class EditedGraph:
         graph = self.graph
         calls = np.flatnonzero(graph.kind == CALL)
         fetching = calls[covers(graph.fetches_ns, graph.recorded_ns[calls].astype(np.int64))]
-        self._remove(np.flatnonzero(graph.is_work & np.isin(self._call_of, fetching)))
+        self._remove(np.flatnonzero(graph.is_work & np.isin(self.graph.call_of, fetching)))
         self._remove_host_time(graph.fetches_ns)
 
     def _remove_host_time(self, removed: Union) -> None:

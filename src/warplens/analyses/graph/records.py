@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warplens.model.intervals import Union
+from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
 
 Floats = npt.NDArray[np.float64]
@@ -114,6 +115,29 @@ class StepGraph:
     def target(self) -> Ints:
         """Per edge: the node that it leads to."""
         return np.repeat(np.arange(len(self)), np.diff(self.first_edge))
+
+    @cached_property
+    def call_of(self) -> Ints:
+        """Of each node the call that launched it, -1 for none."""
+        launches = np.flatnonzero(self.edge_kind == LAUNCH)
+        call_of = np.full(len(self), NONE, np.int64)
+        call_of[self.target[launches]] = self.source[launches]
+        return call_of
+
+    @cached_property
+    def way_to(self) -> Ints:
+        """Of each node the edge from the host's moment before it, -1 for none."""
+        edges = np.flatnonzero(self.on_host)
+        edge_of = np.full(len(self), NONE, np.int64)
+        edge_of[self.target[edges]] = edges
+        return edge_of
+
+    def leads_to(self, nodes: Ints) -> Bools:
+        """Per edge: whether it leads to one of some nodes."""
+        is_chosen = np.zeros(len(self), bool)
+        is_chosen[nodes] = True
+        leads_to: Bools = is_chosen[self.target]
+        return leads_to
 
     @cached_property
     def on_host(self) -> Bools:

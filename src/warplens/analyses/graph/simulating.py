@@ -29,6 +29,27 @@ def simulate(graph: StepGraph, weight_ns: Floats | None = None, lag_ns: Floats |
     return np.array(times)
 
 
+def simulate_many(graph: StepGraph, weight_ns: Floats, lag_ns: Floats) -> Floats:
+    """The times of every node (rows) in several variants at once (columns), by weights and lags of the same form.
+
+    A call of numpy per edge costs as much for a hundred variants as for one.
+    """
+    weights = weight_ns + graph.residual_ns[:, None]
+    sources = graph.source.tolist()
+    times = np.repeat(graph.recorded_ns[:, None], weight_ns.shape[1], axis=1)
+    begin = 0
+    for node, end in enumerate(graph.first_edge[1:].tolist()):
+        if begin == end:
+            continue
+        latest = times[node]
+        np.add(times[sources[begin]], lag_ns[begin], out=latest)
+        for edge in range(begin + 1, end):
+            np.maximum(latest, times[sources[edge]] + lag_ns[edge], out=latest)
+        latest += weights[node]
+        begin = end
+    return times
+
+
 def step_ns(graph: StepGraph, times: Floats) -> float:
     """The time from one step to the next, on the host or on the GPU, whichever goes slower; without steps, of all.
 
