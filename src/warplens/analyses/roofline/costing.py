@@ -75,6 +75,13 @@ def costing(work: Workspace) -> Costing:
     return Costing(groups, costs, event_group.astype(np.int64), events.call)
 
 
+def kernel_dtype(work: Workspace, kernel: int) -> str:
+    """The number type that a kernel computes in, by its name."""
+    # A TF32 kernel's name spells fp32 first: that is what it reads and writes.
+    is_tf32 = "tf32" in work.trace.names[kernel].lower()
+    return "tf32" if is_tf32 else work.kernel_classes[kernel].dtype
+
+
 class CallGroup(NamedTuple):
     """What the cost of a group of calls is computed from; numbers of names and specs are -1 where there are none."""
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.missing_data import quality_note_or, torch_hint
-from warplens.analyses.roofline.costing import COSTED, NO_SHAPES, REASONS, costing
+from warplens.analyses.roofline.costing import COSTED, NO_SHAPES, REASONS, costing, kernel_dtype
 from warplens.analyses.roofline.limits import flag_of, limit_of
 from warplens.analyses.shared import shared
 from warplens.analyses.work.attention import score_elements
@@ -213,10 +213,7 @@ def _measured_part(work: Workspace, cost: Cost, merger: MergedGroups) -> dict[st
 def _limit_part(work: Workspace, cost: Cost, merger: MergedGroups) -> dict[str, object]:
     """What the GPU allows; empty texts and nulls where its ceilings are not known."""
     gpu, mean_us = work.hardware, merger.mean_us
-    # A TF32 kernel's name spells fp32 first: that is what it reads and writes.
-    is_tf32 = "tf32" in work.trace.names[merger.kernel].lower()
-    kernel_dtype = "tf32" if is_tf32 else work.kernel_classes[merger.kernel].dtype
-    limit = limit_of(cost, gpu, kernel_dtype, _tflops(cost, mean_us)) if gpu else None
+    limit = limit_of(cost, gpu, kernel_dtype(work, merger.kernel), _tflops(cost, mean_us)) if gpu else None
     if not gpu or not limit or not mean_us:
         return dict.fromkeys(("bound", "flag", "unit", "ceiling"), "")
     return {

@@ -1,0 +1,69 @@
+"""What stands at the head of a trace's page, and how long its step takes with some findings mended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from warplens.analyses.roofline.utilization import Utilization, utilization
+from warplens.model.finding import ranked
+from warplens.model.fix_subsets import FixSubsets
+from warplens.model.overview import Overview
+from warplens.model.time_base import time_base
+
+if TYPE_CHECKING:
+    from warplens.profiles.trace import Profile
+
+MOST_FIXES: Final = 8
+"""Findings whose subsets are simulated: 256 of them take about a second of CPU on a graph of 10,000 GPU events."""
+
+LEAST_COSTED_PERCENT: Final = 50.0
+
+
+def overview(profile: Profile) -> Overview:
+    """The trace in a few numbers."""
+    base = time_base(profile.table("steps"), profile.table("timeline"))
+    if not base.whole_ms:
+        return Overview(is_step=False)
+    model = profile.model_of_gains
+    bounds = {row["case"]: row["step_ms"] for row in profile.table("bounds").to_dicts()} if model else {}
+    recorded_ms, plain_ms = bounds.get("recorded", base.whole_ms), bounds.get("plain")
+    busy_ms = base.measures_ms.get("busy", 0.0)
+    used = utilization(profile.workspace)
+    return Overview(
+        is_step=base.steps > 0,
+        recorded_ms=recorded_ms,
+        plain_ms=plain_ms,
+        fast_gpu_ms=bounds.get("fast GPU"),
+        fast_host_ms=bounds.get("fast host"),
+        busy_percent=base.percent(busy_ms),
+        plain_busy_percent=min(100.0, 100 * busy_ms / plain_ms) if plain_ms else None,
+        model_tflop=used.tflop if used else None,
+        peak_tflops=used.peak_tflops if used else None,
+        peak_of=used.peak_of if used else "",
+        costed_percent=used.costed_percent if used else None,
+        mfu_percent=_mfu_percent(used, plain_ms or recorded_ms),
+        gains_of_ms=model.step_ms if model else base.whole_ms,
+        gains_are_simulated=model is not None,
+    )
+
+
+def _mfu_percent(used: Utilization | None, time_ms: float) -> float | None:
+    """None where so little of the work has a known cost that the figure would say nothing."""
+    if used is None or used.costed_percent < LEAST_COSTED_PERCENT or not used.peak_tflops or not time_ms:
+        return None
+    return 100 * used.tflop / (time_ms / 1e3) / used.peak_tflops
+
+
+def fix_subsets(profile: Profile) -> FixSubsets | None:
+    """The step with every subset of the first findings that describe a change; None where none is simulated."""
+    from warplens.advice.gains import change_of
+    from warplens.analyses.graph.subsets import subset_steps_ms
+
+    findings = ranked(profile.findings())
+    simulated = [row for row, finding in enumerate(findings) if finding.edits]
+    if profile.model_of_gains is None or not simulated:
+        return None
+    rows = tuple(simulated[:MOST_FIXES])
+    return FixSubsets(
+        rows, len(simulated), subset_steps_ms(profile.model_of_gains, [change_of(findings[row]) for row in rows])
+    )
