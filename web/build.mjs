@@ -19,10 +19,8 @@ async function bundle(entry, extra = {}) {
   return result.outputFiles[0].text;
 }
 
-// The worker is a text inside the page's script: started from a Blob, it needs no file of its own.
-const worker = await bundle("src/report/data/worker.ts", { format: "iife" });
 const licences = await readFile(new URL("LICENCES.txt", import.meta.url), "utf8");
-const define = { WORKER_SOURCE: JSON.stringify(worker), LICENCES: JSON.stringify(licences) };
+const define = { LICENCES: JSON.stringify(licences) };
 const script = await bundle("src/report/main.ts", { format: "iife", define });
 const style = await bundle("src/report/style.css");
 // A closing tag inside the script would end it early in the page.

@@ -41,6 +41,45 @@ def test_a_link_leads_there_takes_the_keyboard_along_and_back_returns(written: W
     page.assert_quiet()
 
 
+def test_ticked_findings_show_the_step_with_them_and_stay_in_the_link(written: Written, show: Show) -> None:
+    page = show(written(EAGER))
+    profile = warplens.open(EAGER, cache=False)
+    subsets, result = profile.fix_subsets(), page.page.locator(".wi-result")
+    assert subsets is not None
+    boxes = page.page.locator(".wi input[type=checkbox]")
+    assert boxes.count() == len(subsets.rows)
+    assert "tick what you would change" in result.inner_text()
+    first, second = subsets.rows[0], subsets.rows[-1]
+    boxes.first.focus()
+    page.page.keyboard.press("Space")
+    assert shown_ms(result.inner_text()) == pytest.approx([subsets.step_ms[0], subsets.with_rows({first})], rel=0.006)
+    boxes.last.check()
+    both = [subsets.step_ms[0], subsets.with_rows({first, second})]
+    assert shown_ms(result.inner_text()) == pytest.approx(both, rel=0.006)
+    again = show(written(EAGER), page.settled().js("() => location.hash.slice(1)"))
+    assert shown_ms(again.page.locator(".wi-result").inner_text()) == pytest.approx(both, rel=0.006)
+    again.page.get_by_role("button", name="None").click()
+    assert again.page.locator(".wi input:checked").count() == 0
+    again.assert_quiet()
+
+
+def shown_ms(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"([\d.]+) ms", text)]
+
+
+def test_the_head_has_the_step_in_numbers_which_lead_to_their_tables(written: Written, show: Show) -> None:
+    page = show(written(EAGER))
+    labels = page.page.locator(".tile span:first-child").all_inner_texts()
+    assert labels == [
+        "Step without profiler", "GPU busy", "If the GPU took no time", "If the host took no time", "MFU",
+    ]  # fmt: skip
+    assert "shares of the step without the profiler" in page.page.locator("#findings .body > p.quiet").inner_text()
+    page.page.locator(".tile", has_text="If the host").click()
+    assert page.js("() => warplens.store.get('table')") == "bounds"
+    assert page.js(IN_SIGHT, "tables")
+    page.assert_quiet()
+
+
 def test_numbers_lead_to_sections(written: Written, show: Show) -> None:
     page = show(written(EAGER))
     names = page.page.locator("#contents a").all_inner_texts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -196,3 +197,33 @@ def test_idle_threads_start_folded_and_gpu_streams_come_first(written: Written, 
     assert [state for title, state in opened.items() if "Recording" in title or title.endswith("thread 0")] == [
         "false"
     ] * 2
+
+
+PATH_PIXELS = """() => {
+  const canvas = document.querySelector('#timeline .tl-stage canvas');
+  const wanted = getComputedStyle(document.documentElement).getPropertyValue('--path').trim();
+  const [red, green, blue] = [1, 3, 5].map(at => parseInt(wanted.slice(at, at + 2), 16));
+  const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true });
+  copy.drawImage(canvas, 0, 0);
+  const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);
+  let count = 0;
+  for (let at = 0; at < data.length; at += 4) count += data[at] === red && data[at + 1] === green && data[at + 2] === blue;
+  return count;
+}"""
+
+
+def test_the_critical_path_is_switched_by_a_key_and_by_the_legend_and_leads_to_its_table(page: Any) -> None:
+    chip = page.page.locator(".tl-pathchip")
+    assert page.settled().js(PATH_PIXELS) == 0
+    page.page.locator(STAGE).focus()
+    page.page.keyboard.press("p")
+    assert page.settled().js(PATH_PIXELS) > 500
+    assert chip.get_attribute("aria-pressed") == "true"
+    assert re.search(r"work \d+ %", chip.inner_text())
+    assert page.js("() => location.hash").find("path=1") > 0
+    page.page.get_by_role("button", name="table", exact=True).click()
+    assert page.js("() => warplens.store.get('table')") == "critical_path"
+    chip.click()
+    assert page.settled().js(PATH_PIXELS) == 0
+    assert page.js("() => document.activeElement.classList.contains('tl-pathchip')")
+    page.assert_quiet()

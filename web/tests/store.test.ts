@@ -31,7 +31,7 @@ const LINKS: [string, Codecs, string, Record<string, unknown>][] = [
   [
     "report",
     REPORT,
-    "theme=dark&steps=3%2C5&range=100-900&view=-20-5000.5&event=0%3A42&hide=GEMM%7CNCCL%20all&colour=kernel&lanes=%2B3%2C-0.1&table=ops&sort=-total_us&filter=op%3A%22a%20b%22&row=7&weight=cpu&order=inverted&context=module&zoom=main%01mm%022%030.2500000000-0.5000000000&q=gemm&at=tables",
+    "theme=dark&steps=3%2C5&range=100-900&view=-20-5000.5&event=0%3A42&hide=GEMM%7CNCCL%20all&colour=kernel&path=1&lanes=%2B3%2C-0.1&fixes=0%2C2&table=ops&sort=-total_us&filter=op%3A%22a%20b%22&row=7&weight=cpu&order=inverted&context=module&zoom=main%01mm%022%030.2500000000-0.5000000000&q=gemm&at=tables",
     {
       theme: "dark",
       steps: [3, 5],
@@ -44,6 +44,8 @@ const LINKS: [string, Codecs, string, Record<string, unknown>][] = [
         { key: "3", open: true },
         { key: "0.1", open: false },
       ],
+      path: true,
+      fixes: [0, 2],
       table: "ops",
       sort: { column: "total_us", descending: true },
       filter: 'op:"a b"',

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from warplens.model.critical_path import PathSegments
+    from warplens.model.fix_subsets import FixSubsets
     from warplens.model.kernel_code import KernelCode
     from warplens.model.kernel_scene import KernelScene
+    from warplens.model.overview import Overview
     from warplens.model.scene import Scene
     from warplens.model.table import Table
     from warplens.model.targets import Target
@@ -36,6 +39,12 @@ class Extras:
     """What each row of the table `findings` points at."""
     evidence_targets: Sequence[Sequence[Target]] = ()
     """What each row of the table `evidence` points at."""
+    tables: Sequence[Table] = ()
+    """Tables that the other outputs make on demand only."""
+    overview: Overview | None = None
+    fix_subsets: FixSubsets | None = None
+    critical_path: PathSegments | None = None
+    """Of the only scene."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from warplens.analyses.graph.plain_step import PlainStep
     from warplens.analyses.graph.what_if import StepModel
     from warplens.model.edits import StepChange
+    from warplens.model.fix_subsets import FixSubsets
     from warplens.model.measured import Measured
+    from warplens.model.overview import Overview
     from warplens.profiles.sql import FrameMaker
     from warplens.replay.result_file import ReplayResult
 
@@ -185,6 +187,18 @@ class Profile(TablesOnDemand):
 
         return step_model(self.workspace, members(self))
 
+    def overview(self) -> Overview:
+        """The trace in a few numbers: its step with and without the profiler, busy share, bounds, model FLOP/s."""
+        from warplens.profiles.overview import overview
+
+        return overview(self)
+
+    def fix_subsets(self) -> FixSubsets | None:
+        """How long a step takes with any of the first eight findings mended; None where that is not simulated."""
+        from warplens.profiles.overview import fix_subsets
+
+        return fix_subsets(self)
+
     def verdict(self) -> str:
         """One sentence on what limits the time, and on where it goes."""
         from warplens.advice import NEEDED_TABLES, verdict
@@ -211,12 +225,13 @@ class Profile(TablesOnDemand):
             facts=facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             kind=mode,
-            extras=lambda: self._extras(command, start),
+            extras=lambda: self._extras(command, start, mode),
             headline=headline(self.meta, facts),
         )
 
-    def _extras(self, command: str, start: str) -> Extras:
+    def _extras(self, command: str, start: str, mode: DocumentKind) -> Extras:
         from warplens.advice import RULES
+        from warplens.analyses.graph.critical_path import path_segments
 
         codes = dict.fromkeys(finding.code for finding in self.findings())
         return Extras(
@@ -227,6 +242,10 @@ class Profile(TablesOnDemand):
             explanations={code: RULES.explain(code) for code in codes},
             finding_targets=finding_targets(self.findings()),
             evidence_targets=evidence_targets(self.findings()),
+            tables=[self.table("bounds")] if self.step_model else [],
+            overview=self.overview() if mode == "report" else None,
+            fix_subsets=self.fix_subsets() if mode == "report" else None,
+            critical_path=path_segments(self.workspace) if self.step_model else None,
         )
 
     def scene(self, *, tables: bool = True) -> Scene:

@@ -11,14 +11,13 @@ export function mountDock(host: HTMLElement, app: App): View {
   const body = h("div", { class: "dock-body" });
   const fold = h("button", {
     class: "small",
-    attrs: { type: "button", "aria-controls": "dock-body" },
+    attrs: { "aria-controls": "dock-body" },
     on: { click: () => app.store.set({ facts: !app.store.get("facts") }) },
   });
   const clear = h("button", {
     class: "small",
     text: "Whole kernel",
     title: "No line (Esc)",
-    attrs: { type: "button" },
     on: { click: () => app.choose(-1) },
   });
   body.id = "dock-body";
@@ -137,7 +136,6 @@ function suggestedAt(app: App, suggestion: CodeSuggestion): HTMLElement {
         ? h("button", {
             class: "link",
             text: app.placeText({ ...place, column: 0 }),
-            attrs: { type: "button" },
             on: { click: () => app.choose(id) },
           })
         : null;

@@ -89,7 +89,7 @@ function allChecks(app: App): HTMLElement | null {
   const names = [...new Set(checks.flatMap(({ facts }) => facts.map(({ name }) => name)))];
   const dialog = h("dialog", { id: "all", attrs: { "aria-labelledby": "all-title" } });
   const rows = checks.map((check, at) => {
-    const pick = h("button", { class: "link", text: `${check.kernel} on ${check.target}`, attrs: { type: "button" } });
+    const pick = h("button", { class: "link", text: `${check.kernel} on ${check.target}` });
     pick.addEventListener("click", () => {
       dialog.close();
       app.store.set({ check: at });
@@ -108,7 +108,7 @@ function allChecks(app: App): HTMLElement | null {
     );
   });
   const heads = ["", ...names, "suggestions"].map((text) => h("th", { text, attrs: { scope: "col" } }));
-  const close = h("button", { text: "Close", attrs: { type: "button" }, on: { click: () => dialog.close() } });
+  const close = h("button", { text: "Close", on: { click: () => dialog.close() } });
   dialog.append(
     h("h2", { id: "all-title", text: "All compilations" }),
     h("div", { class: "scroll" }, h("table", { class: "data" }, h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows))),
@@ -117,7 +117,7 @@ function allChecks(app: App): HTMLElement | null {
   document.body.append(dialog);
   return h("button", {
     text: "Compare all",
-    attrs: { type: "button", "aria-haspopup": "dialog" },
+    attrs: { "aria-haspopup": "dialog" },
     on: { click: () => dialog.showModal() },
   });
 }

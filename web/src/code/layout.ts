@@ -104,7 +104,7 @@ export class Layout implements View {
       h("button", {
         text: title(kind),
         title: `${meaning(kind)} (key ${at + 1}; up to ${MOST_STAGES} at once)`,
-        attrs: { type: "button", "aria-pressed": String(stages.includes(kind)), "data-kind": kind },
+        attrs: { "aria-pressed": String(stages.includes(kind)), "data-kind": kind },
         on: { click: () => this.app.toggleStage(kind) },
       }),
     );

@@ -168,12 +168,12 @@ export class Pane {
       text,
       title: `${name} ([ and ])`,
       class: "small",
-      attrs: { type: "button", "aria-label": name },
+      attrs: { "aria-label": name },
       on: { click: () => this.stepPlace(by) },
     });
   }
   private copier(): HTMLButtonElement {
-    const button = h("button", { text: "Copy", title: "Copy the whole text as it is shown", class: "small", attrs: { type: "button" } });
+    const button = h("button", { text: "Copy", title: "Copy the whole text as it is shown", class: "small" });
     const copy = async (): Promise<void> => {
       const done = this.listing !== null && (await copyText(this.listing.whole()));
       button.textContent = done ? "Copied" : "Not copied";

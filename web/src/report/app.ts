@@ -55,6 +55,9 @@ export class App {
   get header(): Decoded["header"] {
     return this.data.header;
   }
+  get path(): Decoded["path"] {
+    return this.data.path;
+  }
   get isDiff(): boolean {
     return this.header.mode === "diff";
   }

@@ -18,6 +18,7 @@ const SHORTCUTS: [keys: string, meaning: Meaning][] = [
   ["{ }", { timeline: "timeline: from a kernel to its launch and back" }],
   ["F", { timeline: "timeline: fit the selected time, then the event, then everything" }],
   ["M", { timeline: "timeline: select the time that the event takes" }],
+  ["P", { timeline: "timeline: show or hide the critical path" }],
   ["Enter", { timeline: "timeline: details of the event; tables: show the row on the timeline", page: "flame graph: zoom in" }],
   ["Backspace", { page: "flame graph: zoom out; its + and − widen and narrow around the frame" }],
   ["Ctrl+wheel", { timeline: "timeline: zoom at the pointer; over its ruler the wheel alone does" }],

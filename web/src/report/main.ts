@@ -3,6 +3,7 @@ import { failed, opened, ready } from "../shared/opening";
 import { followTheme } from "../shared/theme";
 import { App, type Mount } from "./app";
 import { load } from "./data/load";
+import { serve } from "./data/worker";
 import { h } from "../shared/dom";
 import { installKeys } from "./keys";
 import { Store } from "./state";
@@ -113,4 +114,6 @@ function contents(app: App, sections: Section[]): HTMLElement {
   return h("nav", { id: "contents", attrs: { "aria-label": "Sections" } }, ...links);
 }
 
-start().catch(failed);
+// In the worker, where there is no document, the same script decodes.
+if (typeof document === "undefined") serve();
+else start().catch(failed);

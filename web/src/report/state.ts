@@ -1,5 +1,5 @@
 // What the reader of a report has chosen. Keys and spellings are those of every link ever shared: they stay.
-import { oneOf, numbers, position, range, text, texts } from "../shared/codecs";
+import { flag, oneOf, numbers, position, range, text, texts } from "../shared/codecs";
 import { Store as AnyStore, type Codec, type KeyOf, type StateOf } from "../shared/store";
 import { theme } from "../shared/theme";
 
@@ -78,7 +78,9 @@ export const CODECS = {
   event, // event whose details are shown
   hide: texts("|"), // categories switched off
   colour: oneOf(["category", "kernel"]), // timeline
+  path: flag(), // timeline: the critical path over it
   lanes, // lanes opened or closed by hand
+  fixes: numbers(","), // findings that are taken as mended, by their row
   table: text(), // which table is shown
   sort, // its order; null: its own
   filter: text(), // its filter

@@ -15,6 +15,7 @@ export interface Options {
 /** `h("button", { class: "small", text: "Copy", on: { click } })` */
 export function h<K extends keyof HTMLElementTagNameMap>(tag: K, options: Options = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
+  if (element instanceof HTMLButtonElement) element.type = "button";
   if (options.class) element.className = options.class;
   if (options.id) element.id = options.id;
   if (options.title) element.title = options.title;
@@ -60,7 +61,7 @@ export function choice<T extends string>(
     h("button", {
       text,
       ...(title ? { title } : {}),
-      attrs: { type: "button", "aria-pressed": String(value === current), "data-value": value },
+      attrs: { "aria-pressed": String(value === current), "data-value": value },
       on: { click: () => choose(value) },
     }),
   );

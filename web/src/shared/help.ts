@@ -9,7 +9,7 @@ export function addHelp(shortcuts: readonly Shortcut[], ...paragraphs: string[])
   const rows = shortcuts.map(([keys, meaning]) =>
     h("tr", {}, h("th", { text: keys, attrs: { scope: "row" } }), h("td", { text: meaning })),
   );
-  const close = h("button", { text: "Close", attrs: { type: "button" } });
+  const close = h("button", { text: "Close" });
   const dialog = h(
     "dialog",
     { id: "help", attrs: { "aria-labelledby": "help-title" } },
@@ -32,7 +32,7 @@ export function helpButton(): HTMLButtonElement {
   return h("button", {
     text: "?",
     title: "Keys and help (?)",
-    attrs: { type: "button", "aria-label": "Help" },
+    attrs: { "aria-label": "Help" },
     on: { click: showHelp },
   });
 }

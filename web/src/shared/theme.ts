@@ -19,7 +19,6 @@ export function themeButton(store: ThemeStore): HTMLButtonElement {
   const button = h("button", {
     id: "theme",
     title: "Theme: as the system, light or dark",
-    attrs: { type: "button" },
     on: { click: () => store.set({ theme: THEMES[(THEMES.indexOf(store.get("theme")) + 1) % THEMES.length] }) },
   });
   const show = (): void => {

@@ -9,8 +9,10 @@ from warplens.model.kinds import KINDS
 from warplens.outputs.document import Document, Extras
 from warplens.outputs.html.events import choose_events, pack_scene
 from warplens.outputs.html.pack import Packer
+from warplens.outputs.html.path import pack_path
 from warplens.outputs.html.records import ReportHeader
 from warplens.outputs.html.tables import pack_table
+from warplens.outputs.html.tiles import gains_base, tiles
 from warplens.outputs.palette import CATEGORY_COLOURS, KIND_COLOURS, SPARE_COLOURS, category_colour
 
 POLICY = "; ".join(
@@ -58,8 +60,10 @@ def page_bytes(document: Document) -> bytes:
 def packed_document(document: Document) -> bytes:
     extras = document.extras() if document.extras is not None else Extras()
     packer = Packer()
-    scenes = [pack_scene(scene, packer, choose_events(scene)) for scene in extras.scenes]
-    tables = [pack_table(table, packer) for table in document.tables]
+    kept = [choose_events(scene) for scene in extras.scenes]
+    scenes = [pack_scene(scene, packer, own) for scene, own in zip(extras.scenes, kept, strict=True)]
+    tables = [pack_table(table, packer) for table in (*document.tables, *extras.tables)]
+    path = extras.critical_path
     header = ReportHeader(
         title=document.title,
         texts=list(packer.texts),
@@ -78,6 +82,10 @@ def packed_document(document: Document) -> bytes:
         spare_colours=list(SPARE_COLOURS),
         scenes=scenes,
         tables=tables,
+        tiles=tiles(extras.overview) if extras.overview else [],
+        gains_base=gains_base(extras.overview) if extras.overview else "",
+        fix_subsets=extras.fix_subsets,
+        critical_path=pack_path(path, extras.scenes[0].trace, kept[0], packer) if path else None,
     )
     return packer.packed(header)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from warplens import __version__
+from warplens.model.fix_subsets import FixSubsets
 from warplens.model.kernel_code import CompilationFacts
 from warplens.model.kernel_scene import LaunchFacts, MaskFacts, PatternFacts, TensorFacts
 from warplens.model.targets import Target
@@ -123,6 +124,44 @@ class SceneHeader(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     members: Members
 
 
+class Tile(msgspec.Struct, frozen=True):
+    """A number at the head of the page."""
+
+    label: str
+    value: str
+    note: str
+    meaning: str
+    table: str
+    """The table behind it."""
+
+
+class PathColumn(msgspec.Struct, frozen=True):
+    """A column of the table `critical_path`."""
+
+    name: str
+    unit: str
+    meaning: str
+
+
+class PathHeader(msgspec.Struct, frozen=True, rename="camel"):
+    """The critical path of the only scene, segment by segment: one after the other in the simulated run."""
+
+    kinds: dict[str, str]
+    """What each kind of segment means, in the order of their numbers."""
+    columns: list[PathColumn]
+    start: int
+    """When the first begins, in ns."""
+    kind: ColumnSpec
+    row: ColumnSpec
+    """The event, by its row on the page; -1 if none."""
+    pause: ColumnSpec
+    """As recorded: from the end of the segment before to its start."""
+    recorded: ColumnSpec
+    """Its length as recorded."""
+    cost: ColumnSpec
+    """By how much that is longer than in the simulated run."""
+
+
 class ColumnHeader(msgspec.Struct, frozen=True):
     """A column of a table."""
 
@@ -163,6 +202,11 @@ class ReportHeader(PageHeader, frozen=True, kw_only=True, rename="camel"):
     spare_colours: list[str]
     scenes: list[SceneHeader]
     tables: list[TableHeader]
+    tiles: list[Tile]
+    gains_base: str
+    """What percentages of gains are shares of."""
+    fix_subsets: FixSubsets | None
+    critical_path: PathHeader | None
 
 
 class PackedText(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ export function mountBanks(host: HTMLElement, app: App): View {
     ...DIRECTIONS.map(([value, text]) => h("option", { text, attrs: { value } })),
   );
   const swizzle = h("input", { id: "bank-swizzle", attrs: { type: "checkbox" }, on: { change: () => save() } });
-  const take = h("button", { text: "Take the chosen operation's block", attrs: { type: "button" }, on: { click: () => fromOp() } });
+  const take = h("button", { text: "Take the chosen operation's block", on: { click: () => fromOp() } });
   const which = h("input", {
     id: "bank-pass",
     attrs: { type: "range", min: "0", "aria-label": "Pass over the banks" },

@@ -23,7 +23,7 @@ interface Tile {
 export function mountDot(host: HTMLElement, app: App): View {
   const section = host.parentElement as HTMLElement;
   const status = h("p", { attrs: { role: "status", "aria-live": "polite" } });
-  const next = h("button", { text: "Next product of this program", attrs: { type: "button" }, on: { click: () => toNext() } });
+  const next = h("button", { text: "Next product of this program", on: { click: () => toNext() } });
   const board = h("div", { class: "product" });
   host.append(h("div", { class: "tools wrap" }, next, status), board);
   let tiles: Tile[] = [];

@@ -33,7 +33,7 @@ function row(app: App, fault: Fault, at: number): HTMLElement {
     class: "fault",
     text: fault.kind.replaceAll("_", " "),
     title: app.scene.header.fault_kinds[fault.kind] ?? "",
-    attrs: { type: "button", "data-fault": String(at) },
+    attrs: { "data-fault": String(at) },
     on: { click: () => goTo(app, fault) },
   });
   const often = `${formatPlural(fault.elements, "element")} in ${formatPlural(fault.programs, "program")}`;

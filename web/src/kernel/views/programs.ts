@@ -64,7 +64,7 @@ export function mountPrograms(host: HTMLElement, app: App): View {
     }),
   );
   const step = (text: string, label: string, by: number): HTMLElement =>
-    h("button", { text, title: label, attrs: { type: "button", "aria-label": label }, on: { click: () => app.step("program", by) } });
+    h("button", { text, title: label, attrs: { "aria-label": label }, on: { click: () => app.step("program", by) } });
   const status = h("p", { id: "program-status", attrs: { role: "status", "aria-live": "polite" } });
   const layer = h("input", {
     attrs: { type: "range", min: "0", "aria-label": "Slice of the grid" },

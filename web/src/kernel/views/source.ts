@@ -35,7 +35,7 @@ export function mountSource(host: HTMLElement, app: App): View {
       ? h("button", {
           text: String(line),
           title: `Next operation of line ${line}`,
-          attrs: { type: "button", "aria-label": `Line ${line}: next operation of it` },
+          attrs: { "aria-label": `Line ${line}: next operation of it` },
           on: { click: () => choose(file, line) },
         })
       : String(line);

@@ -1,12 +1,13 @@
 // From the packed text to typed arrays. Runs in a worker; on the main thread where a browser refuses one.
 import { readInts, readNumbers, unpack } from "../../shared/blocks";
-import type { ColumnSpec, ReportHeader, SceneHeader, TableHeader } from "../../shared/generated/records";
+import type { ColumnSpec, PathHeader, ReportHeader, SceneHeader, TableHeader } from "../../shared/generated/records";
 
 /** Everything that crosses from the worker: plain objects and typed arrays. */
 export interface Decoded {
-  header: Omit<ReportHeader, "scenes" | "tables">;
+  header: Omit<ReportHeader, "scenes" | "tables" | "criticalPath">;
   scenes: DecodedScene[];
   tables: DecodedTable[];
+  path: DecodedPath | null;
 }
 
 export interface DecodedScene {
@@ -42,6 +43,23 @@ export interface DecodedScene {
   members: Record<string, Int32Array>;
 }
 
+/** The critical path of the first scene, one entry per segment; times in ns. */
+export interface DecodedPath {
+  /** What each kind means, in the order of their numbers. */
+  kinds: Record<string, string>;
+  /** Of the table that is made of it. */
+  columns: PathHeader["columns"];
+  kind: Int32Array;
+  /** The event, -1 for none. */
+  row: Int32Array;
+  /** In the simulated run. */
+  start: Float64Array;
+  time: Float64Array;
+  /** As recorded. */
+  from: Float64Array;
+  to: Float64Array;
+}
+
 export interface DecodedTable {
   name: string;
   meaning: string;
@@ -61,11 +79,12 @@ export interface DecodedColumn {
 
 export async function decode(base64: string): Promise<Decoded> {
   const { header, bytes } = await unpack(base64);
-  const { scenes, tables, ...rest } = header as ReportHeader;
+  const { scenes, tables, criticalPath, ...rest } = header as ReportHeader;
   return {
     header: rest,
     scenes: scenes.map((scene) => decodeScene(scene, rest.kinds, bytes)),
     tables: tables.map((table) => decodeTable(table, bytes)),
+    path: criticalPath && decodePath(criticalPath, bytes),
   };
 }
 
@@ -80,6 +99,7 @@ export function buffersOf(decoded: Decoded): ArrayBuffer[] {
   };
   visit(decoded.scenes);
   visit(decoded.tables);
+  visit(decoded.path);
   return [...buffers];
 }
 
@@ -175,6 +195,22 @@ function membersOf(header: SceneHeader, bytes: Uint8Array): Record<string, Int32
     return group.map((member) => rows[member]);
   };
   return Object.fromEntries(Object.entries(header.members.rows).map(([name, spec]) => [name, rowsOf(spec)]));
+}
+
+function decodePath(header: PathHeader, bytes: Uint8Array): DecodedPath {
+  const [kind, row] = [readInts(header.kind, bytes), readInts(header.row, bytes)];
+  const [pause, recorded, cost] = [header.pause, header.recorded, header.cost].map((spec) => readNumbers(spec, bytes));
+  const [from, to] = [new Float64Array(kind.length), new Float64Array(kind.length)];
+  const [start, time] = [new Float64Array(kind.length), new Float64Array(kind.length)];
+  let [begins, ended] = [header.start, 0];
+  for (let i = 0; i < kind.length; i++) {
+    from[i] = ended + pause[i];
+    ended = to[i] = from[i] + recorded[i];
+    start[i] = begins;
+    time[i] = recorded[i] - cost[i];
+    begins += time[i];
+  }
+  return { kinds: header.kinds, columns: header.columns, kind, row, start, time, from, to };
 }
 
 function decodeTable(header: TableHeader, bytes: Uint8Array): DecodedTable {

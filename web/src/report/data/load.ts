@@ -1,12 +1,13 @@
-// Starts the worker and waits for the decoded data.
+// Starts the worker and waits for the decoded data. The worker runs the page's own script, which knows where it is.
 import { decode, type Decoded } from "./decode";
 
-declare const WORKER_SOURCE: string;
+// Only while it runs for the first time does a script know its element.
+const SOURCE = typeof document === "undefined" ? "" : (document.currentScript?.textContent ?? "");
 
 export async function load(base64: string): Promise<Decoded> {
   let worker: Worker;
   try {
-    worker = new Worker(URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" })));
+    worker = new Worker(URL.createObjectURL(new Blob([SOURCE], { type: "text/javascript" })));
   } catch {
     return decode(base64);
   }

@@ -5,11 +5,13 @@ interface WorkerScope {
   onmessage: ((event: MessageEvent<string>) => void) | null;
   postMessage(message: unknown, transfer?: ArrayBuffer[]): void;
 }
-const scope = self as unknown as WorkerScope;
 
-scope.onmessage = (event) => {
-  decode(event.data).then(
-    (decoded) => scope.postMessage({ decoded }, buffersOf(decoded)),
-    (error: unknown) => scope.postMessage({ error: String(error) }),
-  );
-};
+export function serve(): void {
+  const scope = self as unknown as WorkerScope;
+  scope.onmessage = (event) => {
+    decode(event.data).then(
+      (decoded) => scope.postMessage({ decoded }, buffersOf(decoded)),
+      (error: unknown) => scope.postMessage({ error: String(error) }),
+    );
+  };
+}

@@ -103,7 +103,6 @@ function show(host: HTMLElement, app: App, { note, rows, table }: Changes): void
     h("button", {
       class: "link",
       text: more > 0 ? `${more} more, as a table` : "as a table",
-      attrs: { type: "button" },
       on: { click: () => app.go({ to: "table", table }) },
     }),
   );
@@ -112,7 +111,7 @@ function show(host: HTMLElement, app: App, { note, rows, table }: Changes): void
 function changeRow(app: App, { name, category, isTotal, a, b, noise, what, go }: Change, largest: number): HTMLElement {
   const swatch = h("i", { class: "swatch" });
   swatch.style.background = category ? app.palette.category(category) : "transparent";
-  const link = h("button", { class: "link", text: name, attrs: { type: "button" }, on: { click: go } });
+  const link = h("button", { class: "link", text: name, on: { click: go } });
   return h(
     "tr",
     { class: isTotal ? "total" : "" },

@@ -3,9 +3,12 @@ import type { App, View } from "../app";
 import { h } from "../../shared/dom";
 import { formatCount, formatMs, formatPercent } from "../../shared/format";
 import { evidenceLinks, findingLinks, type Link } from "../links";
+import { whatIfPanel } from "./what_if";
 
 export function mountFindings(host: HTMLElement, app: App): View {
   const findings = app.wholeTable("findings");
+  const panel = whatIfPanel(app);
+  if (panel) host.append(panel.element);
   if (!findings.rows) host.append(h("p", { class: "empty", text: nothingFound(app) }));
   else {
     const cards = Array.from({ length: findings.rows }, (_, row) => card(app, row));
@@ -20,9 +23,9 @@ export function mountFindings(host: HTMLElement, app: App): View {
       : null;
     host.append(h("div", { class: "cards" }, ...cards.slice(0, SHOWN)));
     if (more) host.append(more);
-    host.append(h("p", { class: "quiet", text: NOTE }));
+    host.append(h("p", { class: "quiet", text: `${app.header.gainsBase} ${NOTE}` }));
   }
-  return { update: () => undefined };
+  return panel ?? { update: () => undefined };
 }
 
 const SHOWN = 6;
@@ -55,7 +58,6 @@ function card(app: App, row: number): HTMLElement {
   const [first] = links;
   const title = h("button", {
     class: "title",
-    attrs: { type: "button" },
     text: text("title"),
     title: first ? `Go to: ${first.text}` : "",
     on: { click: () => first && app.go(first.target) },
@@ -135,7 +137,5 @@ function evidenceItem(app: App, { row, links }: EvidenceRow): HTMLElement {
 }
 
 function linkButtons(app: App, links: Link[]): HTMLElement[] {
-  return links.map(({ text, target }) =>
-    h("button", { class: "link", text, attrs: { type: "button" }, on: { click: () => app.go(target) } }),
-  );
+  return links.map(({ text, target }) => h("button", { class: "link", text, on: { click: () => app.go(target) } }));
 }

@@ -4,6 +4,7 @@ import { h, replace } from "../../shared/dom";
 import { formatPlural } from "../../shared/format";
 import { helpButton } from "../../shared/help";
 import { themeButton } from "../../shared/theme";
+import { tiles } from "./tiles";
 import { matches } from "./timeline/search";
 
 export function mountHeader(host: HTMLElement, app: App): View {
@@ -34,6 +35,7 @@ export function mountHeader(host: HTMLElement, app: App): View {
     ),
     h("p", { class: "facts" }, ...factLine(app)),
     h("p", { class: "verdict", text: header.facts["verdict"] ?? "" }),
+    tiles(app) ?? "",
     h("div", { class: "badges", attrs: { role: "list", "aria-label": "What this trace can and cannot show" } }, ...badges(app)),
   );
   // Beside the header, not in it: it stays in sight as long as the page scrolls.
@@ -58,7 +60,6 @@ function showScope(host: HTMLElement, app: App): void {
   const zoom = h("button", {
     text: "Zoom to it",
     title: "Show this time on the timeline",
-    attrs: { type: "button" },
     on: {
       click: () => {
         const { windows } = app.selection;
@@ -72,7 +73,6 @@ function showScope(host: HTMLElement, app: App): void {
   });
   const clear = h("button", {
     text: "Show everything",
-    attrs: { type: "button" },
     on: { click: () => app.store.set({ steps: [], range: null }) },
   });
   replace(host, h("span", { text: `Below, everything except the findings describes ${app.selection.text}.` }), zoom, clear);

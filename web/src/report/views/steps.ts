@@ -83,7 +83,7 @@ function stepButton(app: App, steps: Table, row: number, column: string, longest
     {
       class: "step",
       title: text,
-      attrs: { type: "button", "aria-pressed": String(chosen.includes(step)), "aria-label": text, "data-step": String(step) },
+      attrs: { "aria-pressed": String(chosen.includes(step)), "aria-label": text, "data-step": String(step) },
       on: {
         click: (event) =>
           app.store.set({ steps: toggled(chosen, step, event.shiftKey || event.ctrlKey || event.metaKey, steps), range: null }),
@@ -208,11 +208,7 @@ export function barList(title: string, note: string, bars: Bar[], empty: string,
       h(
         "tr",
         { title: bar.title },
-        h(
-          "th",
-          { attrs: { scope: "row" } },
-          h("button", { class: "link", text: bar.name, attrs: { type: "button" }, on: { click: bar.go } }),
-        ),
+        h("th", { attrs: { scope: "row" } }, h("button", { class: "link", text: bar.name, on: { click: bar.go } })),
         h("td", { class: "track" }, h("span", { attrs: { style: `width:${(100 * bar.percent) / longest}%;background:${bar.colour}` } })),
         h("td", { class: "num", text: formatPercent(bar.percent) }),
         h("td", { class: "num quiet", text: bar.figures }),
@@ -228,7 +224,6 @@ export function barList(title: string, note: string, bars: Bar[], empty: string,
     h("button", {
       class: "link",
       text: hidden > 0 ? `${hidden} more, as a table` : "as a table",
-      attrs: { type: "button" },
       on: { click: twin },
     }),
   );

@@ -22,6 +22,10 @@ export interface ReportHeader {
   spareColours: string[];
   scenes: SceneHeader[];
   tables: TableHeader[];
+  tiles: Tile[];
+  gainsBase: string;
+  fixSubsets: FixSubsets | null;
+  criticalPath: PathHeader | null;
 }
 
 /** One row of a table, by its number in the table's own order. */
@@ -144,6 +148,41 @@ export interface ColumnHeader {
   unit: string;
   meaning: string;
   data: ColumnSpec;
+}
+
+/** A number at the head of the page. */
+export interface Tile {
+  label: string;
+  value: string;
+  note: string;
+  meaning: string;
+  table: string;
+}
+
+/** Gains do not add up, so each subset has a time of its own: a table that a page can look up. */
+export interface FixSubsets {
+  rows: number[];
+  out_of: number;
+  step_ms: number[];
+}
+
+/** The critical path of the only scene, segment by segment: one after the other in the simulated run. */
+export interface PathHeader {
+  kinds: Record<string, string>;
+  columns: PathColumn[];
+  start: number;
+  kind: ColumnSpec;
+  row: ColumnSpec;
+  pause: ColumnSpec;
+  recorded: ColumnSpec;
+  cost: ColumnSpec;
+}
+
+/** A column of the table `critical_path`. */
+export interface PathColumn {
+  name: string;
+  unit: string;
+  meaning: string;
 }
 
 /** The page of traced launches. */

@@ -23,10 +23,10 @@ export function showCrumbs(host: HTMLElement, look: Look, { root, span }: Zoom, 
   const more = h("button", {
     text: `… ${hidden}`,
     title: `Show the ${hidden} frames between`,
-    attrs: { type: "button", "aria-label": `Show the ${hidden} frames between` },
+    attrs: { "aria-label": `Show the ${hidden} frames between` },
     on: { click: () => showCrumbs(host, look, { root, span }, zoom, true) },
   });
-  const reset = h("button", { class: "flame-reset", text: "Reset zoom", attrs: { type: "button" }, on: { click: () => zoom(ROOT) } });
+  const reset = h("button", { class: "flame-reset", text: "Reset zoom", on: { click: () => zoom(ROOT) } });
   const stretch = h("span", { class: "quiet", text: `${significant(100 * (span[1] - span[0]))} % of its width` });
   replace(host, reset, crumb(ROOT), hidden > 0 && more, ...path.slice(1 + hidden).map(crumb), !isWhole(span) && stretch);
 }
@@ -35,7 +35,7 @@ function crumbButton(name: string, isCurrent: boolean, click: () => void): HTMLE
   return h("button", {
     text: elide(name, CRUMB_LETTERS),
     title: name,
-    attrs: { type: "button", ...(isCurrent ? { "aria-current": "true" } : {}) },
+    attrs: { ...(isCurrent ? { "aria-current": "true" } : {}) },
     on: { click },
   });
 }
@@ -50,7 +50,7 @@ export const HINTS = {
 export function showDetail(host: HTMLElement, app: App, look: Look, frame: number, hint: string, zoom: (frame: number) => void): void {
   if (frame < 0) return replace(host, h("span", { class: "quiet", text: hint }));
   const { frames } = look;
-  const buttons = [h("button", { text: "Zoom in", attrs: { type: "button" }, on: { click: () => zoom(frame) } })];
+  const buttons = [h("button", { text: "Zoom in", on: { click: () => zoom(frame) } })];
   buttons.push(goButton(app, "Show in tables", tableTarget(app, frames, frame), "no table has rows about this frame"));
   if (app.scene) buttons.push(goButton(app, "Longest on timeline", longestTarget(frames, frame), "no event to show"));
   replace(
@@ -65,7 +65,6 @@ function goButton(app: App, text: string, target: Target | null, whyNot: string)
   const button = h("button", {
     text,
     ...(target ? {} : { title: whyNot }),
-    attrs: { type: "button" },
     on: { click: () => target && app.go(target) },
   });
   button.disabled = !target;

@@ -11,7 +11,7 @@ export function saveButtons(source: Source, palette: Palette, shown: () => { loo
     h("button", {
       text,
       title,
-      attrs: { type: "button", "aria-label": `Save ${text}` },
+      attrs: { "aria-label": `Save ${text}` },
       on: {
         click: () => {
           const now = shown();

@@ -57,7 +57,7 @@ class FlameView implements View {
     this.list = new TreeList((frame) => this.choose(frame));
     this.asTable = h("button", {
       text: "As table",
-      attrs: { type: "button", "aria-pressed": "false" },
+      attrs: { "aria-pressed": "false" },
       on: { click: () => this.toggleTable() },
     });
     const saves = saveButtons(this.source, app.palette, () => this.look && { look: this.look, zoom: this.shownZoom });

@@ -109,7 +109,6 @@ function nothing(app: App, scene: Scene, weight: Weight): Picture {
   if (weight === "cpu" && !scene.hasGpu) return empty(`${what} in ${where}.`);
   const other = h("button", {
     text: `Show ${to.toUpperCase()} time`,
-    attrs: { type: "button" },
     on: { click: () => app.store.set({ weight: to, zoom: CODECS.zoom.initial }) },
   });
   return empty(`${what} in ${where}.`, other);

@@ -93,7 +93,7 @@ class RooflineView implements View {
   }
 
   private tableButton(table: string, text: string, filter = ""): HTMLElement {
-    return h("button", { text, attrs: { type: "button" }, on: { click: () => this.app.go({ to: "table", table, filter }) } });
+    return h("button", { text, on: { click: () => this.app.go({ to: "table", table, filter }) } });
   }
 
   private toggle(family: string): void {

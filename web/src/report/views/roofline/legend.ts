@@ -15,7 +15,7 @@ export function legend(points: Point[], hidden: ReadonlySet<string>, palette: Pa
         "button",
         {
           title: `${formatNs(us * 1e3)}; click to ${hidden.has(family) ? "show" : "hide"}`,
-          attrs: { type: "button", "aria-pressed": String(!hidden.has(family)) },
+          attrs: { "aria-pressed": String(!hidden.has(family)) },
           on: { click: () => toggle(family) },
         },
         symbol(palette, family),

@@ -41,7 +41,7 @@ function item(point: Point, most: number, open: (point: Point) => void): HTMLEle
   bar.style.width = `${(100 * point.lostUs) / most}%`;
   return h(
     "button",
-    { title: point.flag ? `⚑ ${point.flag}` : "", attrs: { type: "button" }, on: { click: () => open(point) } },
+    { title: point.flag ? `⚑ ${point.flag}` : "", on: { click: () => open(point) } },
     bar,
     h("span", { class: "rl-op", text: `${point.op}${point.flag ? " ⚑" : ""}` }),
     h("span", { class: "rl-lost", text: formatNs(1e3 * point.lostUs) }),

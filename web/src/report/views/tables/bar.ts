@@ -69,14 +69,13 @@ export class Bar {
     const explain = h("button", {
       text: "?",
       title: FILTER_HELP,
-      attrs: { type: "button", "aria-label": "How to filter", "aria-expanded": "false" },
+      attrs: { "aria-label": "How to filter", "aria-expanded": "false" },
     });
     explain.addEventListener("click", () => {
       help.hidden = !help.hidden;
       explain.setAttribute("aria-expanded", String(!help.hidden));
     });
-    const button = (text: string, title: string, click: () => void): HTMLElement =>
-      h("button", { text, title, attrs: { type: "button" }, on: { click } });
+    const button = (text: string, title: string, click: () => void): HTMLElement => h("button", { text, title, on: { click } });
     const copy = button("Copy CSV", "The rows as shown, with exact values, to the clipboard", handlers.copy);
     const save = button("Save CSV", "The rows as shown, with exact values, as a file", handlers.save);
     this.element.append(
@@ -113,7 +112,6 @@ export class Bar {
     if (!search) return replace(this.matchCount);
     const filter = h("button", {
       text: "filter to these",
-      attrs: { type: "button" },
       on: { click: () => this.app.store.set({ filter: quoted(search) }) },
     });
     replace(this.matchCount, `${formatCount(rows)} ${rows === 1 ? "row matches" : "rows match"} the search `, rows > 0 && filter);

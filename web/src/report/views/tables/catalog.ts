@@ -5,7 +5,7 @@ import { extraTables, knowsTable, wholeRows } from "./extra";
 const GROUPS: [title: string, tables: string[]][] = [
   ["GPU time", ["kernels", "kernel_categories", "ops", "op_shapes", "modules", "scopes", "python_lines", "phases", "launch_categories"]],
   ["Inside kernels", ["regions", "warp_regions", "stalls", "measured_kernels", "counters", "counter_stalls", "counter_rules"]],
-  ["Limits", ["roofline", "gemm", "attention", "convolution", "norm", "transfer", "cost_coverage", "ceilings"]],
+  ["Limits", ["bounds", "critical_path", "roofline", "gemm", "attention", "convolution", "norm", "transfer", "cost_coverage", "ceilings"]],
   ["Launches", ["launches", "short_kernels", "kernel_durations", "chains"]],
   ["Idle time and steps", ["gaps", "idle", "steps", "timeline", "activity"]],
   ["Communication, memory", ["comm", "memory", "memory_ops"]],

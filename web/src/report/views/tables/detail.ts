@@ -21,9 +21,9 @@ export class Detail {
   show(table: Table, row: number, filteredOut: boolean): void {
     const actions = actionsOf(this.app, table, row);
     const buttons = actions.map(({ text, target }, at) =>
-      h("button", { text: at ? text : `${text} ⏎`, attrs: { type: "button" }, on: { click: () => this.app.go(target) } }),
+      h("button", { text: at ? text : `${text} ⏎`, on: { click: () => this.app.go(target) } }),
     );
-    const copy = h("button", { text: "Copy row as JSON", attrs: { type: "button" }, on: { click: () => void this.copy(table, row) } });
+    const copy = h("button", { text: "Copy row as JSON", on: { click: () => void this.copy(table, row) } });
     const title = h("strong", { text: titleOf(table, row) });
     const hidden = filteredOut && h("span", { class: "warning", text: "not among the filtered rows" });
     replace(

@@ -14,7 +14,7 @@ interface Chosen {
 }
 
 /** Texts of the page, and new ones at the end. */
-class Texts {
+export class Texts {
   readonly list: string[];
   private readonly codes = new Map<string, number>();
 

@@ -50,7 +50,7 @@ export class Heads {
     return h(
       "button",
       {
-        attrs: { type: "button", tabindex: at ? "-1" : "0", "aria-description": helpText(column) },
+        attrs: { tabindex: at ? "-1" : "0", "aria-description": helpText(column) },
         on: { click: () => this.sortBy(column), focus: () => this.explain(at) },
       },
       h("span", { class: "tv-name", text: column.name }),

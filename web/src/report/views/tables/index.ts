@@ -9,6 +9,7 @@ import { defaultTable } from "./catalog";
 import { Detail } from "./detail";
 import { whyEmpty } from "./empty";
 import { registerEvents } from "./events";
+import { registerPath } from "./path";
 import { csvOf } from "./export";
 import { extraTables, knowsTable, tableFor } from "./extra";
 import { filterRows, rowsWith } from "./filter";
@@ -19,6 +20,7 @@ import { VirtualTable } from "./virtual";
 
 export function mountTables(host: HTMLElement, app: App): View {
   if (app.hasTimeline) registerEvents();
+  if (app.path) registerPath();
   return new TablesView(host, app);
 }
 

@@ -42,7 +42,7 @@ export class Picker {
       {
         class: rows === 0 ? "none" : "",
         title: count ? `${count} ${rows === 1 ? "row" : "rows"} for the whole trace` : "",
-        attrs: { type: "button", "data-table": name },
+        attrs: { "data-table": name },
         on: { click: () => this.choose(name) },
       },
       h("span", { text: name }),

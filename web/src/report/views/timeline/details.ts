@@ -43,12 +43,12 @@ export class Details {
 
   private title(scene: Scene, { row }: Found): HTMLElement {
     const name = scene.name(row);
-    const copy = h("button", { text: "Copy", title: "Copy the full name", attrs: { type: "button" } });
+    const copy = h("button", { text: "Copy", title: "Copy the full name" });
     copy.addEventListener("click", () => void copyText(name).then((done) => (copy.textContent = done ? "Copied" : "Not allowed")));
     const close = h("button", {
       text: "×",
       title: "Close (Esc)",
-      attrs: { type: "button", "aria-label": "Close details" },
+      attrs: { "aria-label": "Close details" },
       on: { click: () => this.model.select(null) },
     });
     const short = scene.short(row);
@@ -117,7 +117,7 @@ export class Details {
       const later = scene.start(far) - scene.start(near);
       const lane = laneOf(this.model, { scene: event.scene, row: far })?.title ?? "";
       const where = `${later < 0 ? "from" : "to"} ${lane}, ${formatNs(Math.abs(later))} ${later < 0 ? "before" : "after"}`;
-      const go = { class: "tl-link", text: `${scene.name(far)} ${where}`, attrs: { type: "button" } };
+      const go = { class: "tl-link", text: `${scene.name(far)} ${where}` };
       return h("li", {}, h("button", { ...go, on: { click: () => this.model.goTo({ scene: event.scene, row: far }) } }));
     });
     return part("Arrows between warps", h("ol", {}, ...entries));
@@ -144,7 +144,6 @@ export class Details {
       {
         class: "tl-link",
         title: scene.name(row),
-        attrs: { type: "button" },
         on: { click: () => this.model.goTo({ scene: number, row }) },
       },
       swatch,
@@ -164,5 +163,5 @@ function list(facts: Fact[]): HTMLElement | null {
 }
 
 function action(text: string, click: () => void): HTMLElement {
-  return h("button", { text, attrs: { type: "button" }, on: { click } });
+  return h("button", { text, on: { click } });
 }

@@ -56,7 +56,7 @@ export class Gutter {
           `${formatCount(lane.source.events)} events, busy for ${formatNs(lane.busyNs)}`,
           `Click to ${open ? "close" : "open"} the lane`,
         ].join("\n"),
-        attrs: { type: "button", "aria-expanded": String(open), "data-lane": lane.key },
+        attrs: { "aria-expanded": String(open), "data-lane": lane.key },
         on: { click: () => this.model.toggle(lane) },
       },
       h("span", { class: "tl-twist", text: open ? "▾" : "▸", attrs: { "aria-hidden": "true" } }),
@@ -72,7 +72,7 @@ export class Gutter {
       "button",
       {
         title: `${text}\nClick to ${folded ? "open" : "fold"} its warps`,
-        attrs: { type: "button", "aria-expanded": String(!folded), "data-lane": key },
+        attrs: { "aria-expanded": String(!folded), "data-lane": key },
         on: { click: () => this.model.fold(key) },
       },
       h("span", { class: "tl-twist", text: folded ? "▸" : "▾", attrs: { "aria-hidden": "true" } }),

@@ -76,7 +76,7 @@ class Timeline {
   update(changed: Parameters<View["update"]>[0]): void {
     this.model.update(changed);
     const any = (...keys: Parameters<typeof changed.has>[0][]): boolean => keys.some((key) => changed.has(key));
-    if (any("hide", "steps", "range", "colour", "theme")) this.legend.render();
+    if (any("hide", "steps", "range", "colour", "theme", "path")) this.legend.render();
     if (any("steps", "range", "colour", "q", "hide", "event")) this.toolbar.show();
     if (any("event", "theme")) this.details.show();
     if (any("lanes", "event")) this.resize();

@@ -1,5 +1,5 @@
 // The timeline's keys: those of the focused picture, and n and N from anywhere on the page.
-import { followLink, fit, jumpToMatch, panBy, selectFirst, selectRange, stepAlong, zoomBy } from "./moves";
+import { followLink, fit, jumpToMatch, panBy, selectFirst, selectRange, stepAlong, togglePath, zoomBy } from "./moves";
 import type { Model } from "./model";
 
 const ZOOM = 1.3;
@@ -35,6 +35,7 @@ const ACTIONS: Record<string, Action> = {
   end: (model) => panTo(model, model.viewport.extent[1] - model.viewport.span),
   f: fit,
   m: (model) => model.event && selectRange(model, ...model.timesOf(model.event)),
+  p: (model) => togglePath(model),
   "[": (model) => stepAlong(model, -1),
   "]": (model) => stepAlong(model, 1),
   "{": followLink,

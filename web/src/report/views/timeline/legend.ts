@@ -3,7 +3,9 @@ import { h, replace } from "../../../shared/dom";
 import { formatNs, formatPercent } from "../../../shared/format";
 import type { App } from "../../app";
 import type { Scene } from "../../data/scene";
+import { pathRange } from "../tables/path";
 import type { Model } from "./model";
+import { togglePath } from "./moves";
 
 export class Legend {
   readonly element = h("div", {
@@ -25,7 +27,13 @@ export class Legend {
     // Arrows between warps take no time, and have no colour of their own.
     if (app.scenes.some(({ isInside }) => isInside)) names.splice(names.findIndex((name) => !total(name)) >>> 0);
     const hidden = new Set(app.store.get("hide"));
-    replace(this.element, ...names.map((name) => this.chip(name, spent, hidden.has(name), names)), this.showAll(hidden), this.kinds);
+    replace(
+      this.element,
+      ...names.map((name) => this.chip(name, spent, hidden.has(name), names)),
+      this.showAll(hidden),
+      this.pathChip(),
+      this.kinds,
+    );
     replace(this.kinds, ...this.kernelKeys(), ...this.kindKeys());
   }
 
@@ -42,7 +50,7 @@ export class Legend {
       {
         class: "tl-chip",
         title: `${name}: ${times} ${isInside ? "of the warps' time from first region to last, regions inside it included" : "of GPU time in what is selected"}\nClick to ${isHidden ? "show" : "hide"}, double-click or Alt-click to show only this`,
-        attrs: { type: "button", "aria-pressed": String(!isHidden) },
+        attrs: { "aria-pressed": String(!isHidden) },
         on: {
           click: (event) => (event.altKey ? this.only(name, all) : this.toggle(name)),
           dblclick: () => this.only(name, all),
@@ -68,7 +76,37 @@ export class Legend {
   }
   private showAll(hidden: Set<string>): HTMLElement | null {
     if (!hidden.size) return null;
-    return h("button", { text: "Show all", attrs: { type: "button" }, on: { click: () => this.model.app.store.set({ hide: [] }) } });
+    return h("button", { text: "Show all", on: { click: () => this.model.app.store.set({ hide: [] }) } });
+  }
+
+  private pathChip(): HTMLElement | null {
+    const { app, page } = this.model;
+    if (!app.path?.kind.length) return null;
+    const shown = app.store.get("path");
+    const chip = h(
+      "button",
+      {
+        class: "tl-chip tl-pathchip",
+        title: `The chain of work, launches and waits that decides how long the steps take, simulated for ${pathRange(app)} of the trace (P)`,
+        attrs: { "aria-pressed": String(shown) },
+        on: {
+          click: () => {
+            togglePath(this.model);
+            this.element.querySelector<HTMLElement>(".tl-pathchip")?.focus();
+          },
+        },
+      },
+      swatch(page.path),
+      "Critical path",
+      h("span", { class: "quiet", text: shown ? pathShares(app) : "P" }),
+    );
+    const table = h("button", {
+      class: "link",
+      text: "table",
+      title: "The critical path as a table",
+      on: { click: () => app.go({ to: "table", table: "critical_path" }) },
+    });
+    return h("span", { class: "tl-group" }, chip, shown && table);
   }
 
   private kernelKeys(): Node[] {
@@ -88,6 +126,19 @@ export class Legend {
     if (!kinds.size) return [];
     return [h("span", { text: "Host:" }), ...[...kinds].map((kind) => key(app.palette.kind(kind), kind.replaceAll("_", " ")))];
   }
+}
+
+const LEAST_PATH_SHARE = 0.5;
+
+/** What the path is made of, largest first. */
+function pathShares(app: App): string {
+  const { kind, time, kinds } = app.path!;
+  const sums = new Float64Array(Object.keys(kinds).length);
+  kind.forEach((code, i) => (sums[code] += time[i]));
+  const whole = sums.reduce((a, b) => a + b, 0) || 1;
+  const shares = Object.keys(kinds).map((name, code): [string, number] => [name, (100 * sums[code]) / whole]);
+  const large = shares.filter(([, share]) => share >= LEAST_PATH_SHARE).sort(([, a], [, b]) => b - a);
+  return large.map(([name, share]) => `${name} ${formatPercent(share)}`).join(" · ");
 }
 
 function key(colour: string, text: string, title = ""): HTMLElement {

@@ -1,5 +1,6 @@
 // What is drawn over the lanes: step boundaries, the selected time, the selected event and its links.
 import { laneTop } from "./layout";
+import { paintPath } from "./path";
 import { boxOf, type Box, type Picture } from "./picture";
 import type { Surface } from "./surface";
 
@@ -10,6 +11,7 @@ export function paintMarks(surface: Surface, picture: Picture): void {
   paintSteps(surface, picture);
   for (const [from, to] of picture.windows) paintWindow(surface, picture, from, to);
   picture.app.scenes.forEach((scene, number) => scene.isInside && paintArrows(surface, picture, number));
+  paintPath(surface, picture);
   if (picture.event) paintEvent(surface, picture);
 }
 

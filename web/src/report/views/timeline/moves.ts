@@ -93,3 +93,8 @@ export function laneOf(model: Model, event: Found): Model["lanes"][number] | und
   const number = model.app.scenes[event.scene].data.lane[event.row];
   return model.lanes.find((lane) => lane.sceneNumber === event.scene && lane.source.number === number);
 }
+
+/** Shows or hides the critical path, where it is known. */
+export function togglePath({ app }: Model): void {
+  if (app.path) app.store.set({ path: !app.store.get("path") });
+}

@@ -9,6 +9,7 @@ export interface PageColours {
   line: string;
   accent: string;
   shade: string;
+  path: string;
 }
 
 export function pageColours(): PageColours {
@@ -20,5 +21,6 @@ export function pageColours(): PageColours {
     line: cssColour("--line"),
     accent: cssColour("--accent"),
     shade: cssColour("--shade"),
+    path: cssColour("--path"),
   };
 }

@@ -91,7 +91,7 @@ export class Toolbar {
 }
 
 function button(text: string, title: string, click: () => void, label = ""): HTMLButtonElement {
-  return h("button", { text, title, attrs: { type: "button", ...(label ? { "aria-label": label } : {}) }, on: { click } });
+  return h("button", { text, title, attrs: { ...(label ? { "aria-label": label } : {}) }, on: { click } });
 }
 
 /** Why the GPU was idle in the selection for most of that time. */
