@@ -1,0 +1,54 @@
+"""The critical path: against another program's on its own test traces, and what its tables sum up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import warplens
+from support import SHARED
+from warplens.analyses.graph.building import step_graph
+from warplens.analyses.graph.critical_path import path_nodes
+from warplens.analyses.graph.records import CALL, RETURN
+from warplens.analyses.graph.simulating import simulate
+from warplens.model.trace import SIDE_FRAMES, Trace
+
+FOLDER = SHARED / "traces" / "ranks" / "critical_path"
+ORACLE: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "critical_path_hta.json").read_text())
+LAUNCH_BOUND = {"cuda_event_sync_multi_stream.json.gz": {1411}}
+"""A memset that ended 15 µs before the kernel after it began: that one waited for its launch, not for the memset."""
+
+
+def with_one_step(trace: Trace, name: str, instance: int) -> Trace:
+    """The trace with this annotation as its only step."""
+    rows = [row for row in trace.rows_of("annotation") if trace.names[trace.ints("name")[row]] == name]
+    if not rows:
+        return replace(trace, steps=trace.steps.clear())
+    start = int(trace.ints("start_ns")[rows[instance]])
+    step = (0, name, start, start + int(trace.ints("dur_ns")[rows[instance]]))
+    return replace(trace, steps=pl.DataFrame([step], schema=SIDE_FRAMES["steps"], orient="row"))
+
+
+@pytest.mark.skipif(not FOLDER.exists(), reason="the shared traces are not here")
+@pytest.mark.parametrize("oracle", ORACLE["paths"], ids=lambda oracle: f"{oracle['trace']}-{oracle['instance']}")
+def test_the_path_to_the_last_gpu_event_is_the_one_that_hta_finds(oracle: dict[str, Any]) -> None:
+    trace = with_one_step(warplens.open(FOLDER / oracle["trace"]).trace, oracle["annotation"], oracle["instance"])
+    graph = step_graph(trace, trace.steps["step"].to_numpy().astype(np.int64))
+    times = simulate(graph)
+    ends = times[graph.is_work].max()
+    until = np.where((times > ends) | ((times == ends) & ~graph.is_work), -np.inf, times)
+    nodes = [step.node for step in path_nodes(graph, until, graph.lag_ns)]
+    is_call = np.isin(graph.kind[nodes], (CALL, RETURN))
+    calls = trace.ints("correlation")[graph.row[nodes][is_call]]
+    rows = graph.row[nodes][graph.is_work[nodes]]
+    only_hta = LAUNCH_BOUND.get(oracle["trace"], set())
+    assert set(trace.ints("correlation")[rows].tolist()) == set(oracle["gpu_correlations"]) - only_hta
+    if not only_hta:
+        assert set(calls.tolist()) <= set(oracle["call_correlations"]), "and every call on it is on theirs"
+        assert trace.ints("dur_ns")[rows].sum() / 1e3 == oracle["gpu_us"]
