@@ -15,6 +15,8 @@ import pytest
 
 import warplens
 from support import ROOT, kernel, launch, op, write_trace
+from warplens.model.critical_path import COLUMNS
+from warplens.model.table import Table
 
 Show = Callable[..., Any]
 Written = Callable[[Path], Path]
@@ -115,8 +117,11 @@ def assert_same(found: list[list[str]], columns: list[str], expected: list[Row])
 
 
 def on_page(profile: warplens.Profile) -> list[warplens.Table]:
-    """The report's tables, and what others make on demand; the page makes `critical_path` itself, of what it draws."""
-    return [*profile.tables(), profile.table("bounds"), profile.table("critical_path")]
+    """The report's tables, and what others make on demand; the page makes `critical_path` itself, of what it draws: the
+    callers of an event are shown with the event."""
+    path = profile.table("critical_path")
+    drawn = Table.from_frame(path.name, path.meaning, COLUMNS, path.frame, *path.notes)
+    return [*profile.tables(), profile.table("bounds"), drawn]
 
 
 OPENED = """name => {

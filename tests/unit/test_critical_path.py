@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import warplens
-from support import SHARED
+from support import SHARED, Opened, frame, kernel, launch, op
 from warplens.analyses.graph.building import step_graph
 from warplens.analyses.graph.critical_path import path_nodes
 from warplens.analyses.graph.records import CALL, RETURN
@@ -52,3 +52,44 @@ def test_the_path_to_the_last_gpu_event_is_the_one_that_hta_finds(oracle: dict[s
     if not only_hta:
         assert set(calls.tolist()) <= set(oracle["call_correlations"]), "and every call on it is on theirs"
         assert trace.ints("dur_ns")[rows].sum() / 1e3 == oracle["gpu_us"]
+
+
+MODULE = "nn.Module: Linear_0"
+
+
+def a_host_bound_program() -> list[dict[str, Any]]:
+    """Two launches inside a module and a line of the user's, the second by an op; the GPU waits for the host."""
+    return [
+        frame("train.py(3): step", 0, 400), frame(MODULE, 10, 380), op("aten::mm", 200, 180),
+        launch(20, 5, 1), kernel("sm90_xmma_gemm_f32", 28, 10, 1), launch(320, 5, 2),
+        kernel("sm90_xmma_gemm_f32", 328, 50, 2),
+    ]  # fmt: skip
+
+
+def test_segments_name_the_module_and_the_line_around_them(opened: Opened) -> None:
+    rows = opened(a_host_bound_program()).table("critical_path").to_dicts()
+    assert {(row["module"], row["python_line"]) for row in rows} == {("Linear_0", "train.py:3 step")}
+    assert [row["op"] for row in rows if row["kind"] == "work"] == ["aten::mm"]
+
+
+def test_the_sums_divide_the_whole_path_by_kind_category_op_module_and_line(opened: Opened) -> None:
+    profile = opened(a_host_bound_program())
+    length = sum(row["time_us"] for row in profile.table("critical_path").to_dicts())
+    rows = profile.table("critical_path_sums").to_dicts()
+    divisions = {by: [row for row in rows if row["by"] == by] for by in dict.fromkeys(row["by"] for row in rows)}
+    assert list(divisions) == ["kind", "category", "op", "module", "python_line"]
+    for division in divisions.values():
+        assert sum(row["time_us"] for row in division) == pytest.approx(length)
+        assert sum(row["percent"] for row in division) == pytest.approx(100, abs=0.01)
+        assert [row["time_us"] for row in division] == sorted((row["time_us"] for row in division), reverse=True)
+    for row in rows:
+        assert row["host_us"] + row["work_us"] + row["wait_us"] == pytest.approx(row["time_us"], abs=1e-5)
+    assert {row["name"]: row["work_us"] for row in divisions["category"]}["GEMM"] == pytest.approx(50)
+    assert [(row["name"], row["count"]) for row in divisions["module"]] == [("Linear_0", 4)]
+
+
+def test_without_stacks_the_path_is_not_divided_by_modules_and_lines(opened: Opened) -> None:
+    events = [launch(0, 5, 1), kernel("k", 8, 10, 1)]
+    rows = opened(events).table("critical_path_sums").to_dicts()
+    assert {row["by"] for row in rows} == {"kind", "category", "op"}
+    assert [row["name"] for row in rows if row["by"] == "op"] == ["(none)"]

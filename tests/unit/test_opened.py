@@ -106,6 +106,7 @@ def test_tables_that_no_report_has_are_made_on_demand(tmp_path: Path) -> None:
         "call_tree",
         "bounds",
         "critical_path",
+        "critical_path_sums",
         "what_if",
     }
     assert set(profile.table_names) - set(profile.report_names) == on_demand

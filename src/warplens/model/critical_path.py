@@ -35,6 +35,11 @@ COLUMNS = (
     Column("recorded_ms", "start of the segment as recorded, with the profiler's cost", "ms", pl.Float64),
     Column("recorded_us", "its length as recorded", "us", pl.Float64),
 )
+CALLER_COLUMNS = (
+    Column("module", "nearest nn.Module around it, empty if none", "", pl.String),
+    Column("python_line", "nearest Python function of the user's own (file:line), empty if none", "", pl.String),
+)
+"""What the table has besides; the page shows them for the event itself."""
 
 
 @dataclass(frozen=True)

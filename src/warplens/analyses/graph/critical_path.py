@@ -17,15 +17,17 @@ from warplens.analyses.graph.records import HANDOVER, HOST, LAUNCH, QUEUE, STREA
 from warplens.analyses.graph.simulating import simulate
 from warplens.analyses.shared import shared
 from warplens.analyses.time.host_activity import innermost_at, name_of
+from warplens.analyses.work.modules import lines_around, modules_around
 from warplens.analyses.workspace import Workspace
-from warplens.model.critical_path import COLUMNS, KIND_NAMES, PathSegments
+from warplens.model.critical_path import CALLER_COLUMNS, COLUMNS, KIND_NAMES, PathSegments
 from warplens.model.kinds import CODE, NONE
 from warplens.model.table import Table
-from warplens.model.trace import Ints
+from warplens.model.trace import Ints, Trace
 from warplens.passes.climb import climb
 
 _AFTER: Final = {LAUNCH: "latency", STREAM: "pause", WAIT: "wait", SYNC: "sync", QUEUE: "sync"}
 MEANING: Final = "one row per segment, in order"
+TABLE_COLUMNS: Final = (*COLUMNS, *CALLER_COLUMNS)
 
 
 class PathNode(NamedTuple):
@@ -89,9 +91,9 @@ def path_segments(work: Workspace) -> PathSegments:
 
 def critical_path(work: Workspace) -> Table:
     if not has_graph(work):
-        return Table.from_rows("critical_path", MEANING, COLUMNS, [], NO_GRAPH)
+        return Table.from_rows("critical_path", MEANING, TABLE_COLUMNS, [], NO_GRAPH)
     path = path_segments(work)
-    length = float(path.time_ns.sum())
+    length, caller = float(path.time_ns.sum()), _callers(work.trace, path.row)
     events = work.gpu.select(pl.col("id").cast(pl.Int64), "kernel_short", "kernel_category", "step")
     frame = pl.DataFrame(
         {
@@ -100,19 +102,21 @@ def critical_path(work: Workspace) -> Table:
             "start_ms": path.start_ns / 1e6,
             "time_us": path.time_ns / 1e3,
             "percent": 100 * path.time_ns / max(length, 1.0),
-            "op": _ops(work, path.row),
+            "op": name_of(work.trace, _ops(work.trace, path.row)),
             "id": path.row,
             "recorded_ms": path.recorded_start_ns / 1e6,
             "recorded_us": path.recorded_ns / 1e3,
+            "module": modules_around(work, caller),
+            "python_line": lines_around(work, caller),
         },
-        schema_overrides={"kind": pl.String},
+        schema_overrides={"kind": pl.String, "module": pl.String, "python_line": pl.String},
     ).join(events, on="id", how="left", maintain_order="left")
     frame = frame.with_columns(
         pl.coalesce("kernel_short", "called").alias("name"),
         pl.col("kernel_category").fill_null(""),
         pl.col("step").cast(pl.Int64).fill_null(NONE),
     )
-    return Table.from_frame("critical_path", MEANING, COLUMNS, frame)
+    return Table.from_frame("critical_path", MEANING, TABLE_COLUMNS, frame)
 
 
 def _segments(graph: StepGraph, path: list[PathNode], lag_ns: Floats) -> list[_Segment]:
@@ -139,9 +143,16 @@ def _segments(graph: StepGraph, path: list[PathNode], lag_ns: Floats) -> list[_S
     return [segment for segment in segments if segment.time_ns > 0]
 
 
-def _ops(work: Workspace, rows: Ints) -> pl.Series:
+def _ops(trace: Trace, rows: Ints) -> Ints:
     """The op that each event belongs to: of GPU work the one that launched it, of the host's the innermost."""
-    trace = work.trace
     is_gpu = np.isin(rows, trace.gpu_rows)
     around = climb(np.where(is_gpu, NONE, rows), trace.ints("parent"), trace.ints("kind") == CODE["op"])
-    return name_of(trace, np.where(is_gpu, trace.ints("op")[np.maximum(rows, 0)], around))
+    return np.where(is_gpu, trace.ints("op")[np.maximum(rows, 0)], around)
+
+
+def _callers(trace: Trace, rows: Ints) -> Ints:
+    """The host event to look for callers from: of GPU work its op, else its launch."""
+    at = np.maximum(rows, 0)
+    op, launch = trace.ints("op")[at], trace.ints("launch")[at]
+    is_gpu = np.isin(rows, trace.gpu_rows)
+    return np.where(is_gpu, np.where(op >= 0, op, launch), rows).astype(np.int64)

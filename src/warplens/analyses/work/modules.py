@@ -186,13 +186,40 @@ def _by_code(work: Workspace, passes: Ints, codes: Ints, texts: list[str], name:
 @shared
 def module_paths(work: Workspace) -> dict[int, str]:
     """Path of every module call that launched GPU work."""
-    trace, rows = work.trace, module_context(work).row
+    rows = module_context(work).row
+    return _paths_of_modules(work, rows[rows >= 0])
+
+
+def modules_around(work: Workspace, rows: Ints) -> list[str]:
+    """The path of the nearest module around each host event, through backward ops too; "" outside of any."""
+    trace, is_optimizer = work.trace, _calls_of(work, OPTIMIZER_CALLS)
+    is_module = trace.ints("kind") == CODE["module"]
+    around = climb_context(rows, trace.ints("parent"), trace.ints("forward"), is_module | is_optimizer).row
+    paths = _paths_of_modules(work, around[(around >= 0) & is_module[np.maximum(around, 0)]])
+    return [paths.get(row, OPTIMIZER) if row >= 0 else "" for row in around.tolist()]
+
+
+def lines_around(work: Workspace, rows: Ints) -> list[str]:
+    """The nearest Python function of the user's own around each host event, as "file:line function"; "" without."""
+    trace = work.trace
+    around = climb_context(rows, trace.ints("parent"), trace.ints("forward"), user_frames(work)).row
+    codes, code_of_row = np.unique(
+        np.where(around >= 0, trace.ints("name")[np.maximum(around, 0)].astype(np.int64), NONE), return_inverse=True
+    )
+    parts = [frame_parts(trace.names[code]) if code >= 0 else None for code in codes.tolist()]
+    texts = [f"{part[0]}:{part[1]} {part[2]}" if part else "" for part in parts]
+    return [texts[code] for code in code_of_row.tolist()]
+
+
+def _paths_of_modules(work: Workspace, rows: Ints) -> dict[int, str]:
+    """Path of each of these module calls, and of those around them."""
+    trace = work.trace
     is_module = trace.ints("kind") == CODE["module"]
     parent, names = trace.ints("parent"), trace.ints("name")
     calls = np.flatnonzero(is_module)
     outer = dict(zip(calls.tolist(), climb(parent[calls], parent, is_module).tolist(), strict=True))
     paths: dict[int, str] = {}
-    for row in sorted_unique(rows[rows >= 0]).tolist():
+    for row in sorted_unique(rows).tolist():
         chain = []
         at = row
         while at >= 0 and at not in paths:
