@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import math
 import re
 from typing import Any
 
@@ -42,7 +43,24 @@ class PageData:
 
     def table(self, name: str) -> dict[str, list[Any]]:
         header = next(each for each in self.header["tables"] if each["name"] == name)
-        return {column["name"]: self.column(column["data"]) for column in header["columns"]}
+        columns = {column["name"]: self.column(column["data"]) for column in header["columns"]}
+        for column in header["columns"]:
+            if "expected" in column:
+                columns[column["name"]] = self.corrected(column, columns)
+        return columns
+
+    def corrected(self, column: dict[str, Any], columns: dict[str, list[Any]]) -> list[Any]:
+        """A column that is stored as what it differs by from a sum of others."""
+        scale = column["data"].get("scale", 1)
+        stored = columns[column["name"]]
+        sums = [
+            sum((columns[name][row] or 0) * factor for name, factor in column["expected"].items())
+            for row in range(len(stored))
+        ]
+        return [
+            None if value is None else (round(value * scale) + math.floor(expected * scale + 0.5)) / scale
+            for value, expected in zip(stored, sums, strict=True)
+        ]
 
     def scene(self, number: int = 0) -> dict[str, Any]:
         scene: dict[str, Any] = self.header["scenes"][number]

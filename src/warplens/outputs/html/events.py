@@ -51,7 +51,7 @@ def pack_scene(scene: Scene, packer: Packer, kept: Kept) -> SceneHeader:
             **_event_columns(trace, kept, parent, packer),
             **_arrow_columns(trace, kept, packer),
             **_gpu_columns(scene, kept, packer),
-            **_gap_columns(scene.gaps, packer),
+            **_gap_columns(scene.gaps, trace, packer),
         },
         labels=_labels(scene, packer),
         specs=[[packer.text(text or "") for text in row] for row in trace.specs.iter_rows()],
@@ -217,9 +217,38 @@ def _lanes(trace: Trace, kept: Kept) -> list[LaneHeader]:
     ]
 
 
-def _gap_columns(gaps: pl.DataFrame, packer: Packer) -> dict[str, ColumnSpec]:
-    """Why each GPU was idle, part by part of its gaps in time; where the gaps are, the page sees from the events."""
-    return {"gapCause": packer.add_texts(gaps["cause"]), "gapLength": packer.add_ints(gaps["gap_ns"].to_numpy())}
+def _gap_columns(gaps: pl.DataFrame, trace: Trace, packer: Packer) -> dict[str, ColumnSpec]:
+    """Why each GPU was idle, part by part of its gaps in time; where the gaps are, the page sees from the events.
+
+    Of the lengths, 0 says: up to the end of the gap. Others are what they differ by from what the page expects, one
+    more where that is not negative: a gap's first part ends with the launch of the event that ended the gap.
+    """
+    length, start, device = (gaps[name].to_numpy().astype(np.int64) for name in ("gap_ns", "start_ns", "device"))
+    goes_on = np.append((start[1:] == start[:-1] + length[:-1]) & (device[1:] == device[:-1]), False)[: len(gaps)]
+    begins = ~np.append(False, goes_on[:-1])[: len(gaps)]
+    excess = length - np.where(begins, _expected_lengths(trace, device, start, _gap_ends(start + length, goes_on)), 0)
+    stored = np.where(goes_on, excess + (excess >= 0), 0)
+    return {"gapCause": packer.add_texts(gaps["cause"]), "gapLength": packer.add_ints(stored)}
+
+
+def _gap_ends(end: Ints, goes_on: Bools) -> Ints:
+    """The end of the gap that each part belongs to."""
+    last = np.flatnonzero(~goes_on)
+    return end[last[np.searchsorted(last, np.arange(len(end)))]]
+
+
+def _expected_lengths(trace: Trace, device: Ints, start: Ints, end: Ints) -> Ints:
+    """From the start of a gap to the launch of the first event that starts at its end; 0 where none is recorded."""
+    rows = trace.gpu_rows
+    events = pl.DataFrame({"device": trace.ints("device")[rows], "end": trace.ints("start_ns")[rows], "row": rows})
+    first = events.cast(pl.Int64).unique(["device", "end"], keep="first", maintain_order=True)
+    asked = pl.DataFrame({"device": device, "end": end}).join(
+        first, on=["device", "end"], how="left", maintain_order="left"
+    )
+    launch = trace.ints("launch")[asked["row"].fill_null(0).to_numpy()]
+    is_known = (launch >= 0) & asked["row"].is_not_null().to_numpy()
+    issued = trace.ints("start_ns")[np.maximum(launch, 0)]
+    return np.where(is_known, np.clip(issued, start, end) - start, 0)
 
 
 def _copies(trace: Trace, kept: Kept, packer: Packer) -> Copies:

@@ -63,6 +63,20 @@ class Packer:
         planes = values.astype("<f8").view(np.uint8).reshape(-1, 8)
         return ColumnSpec(self._add(planes), len(values), 8, is_float=True)
 
+    def add_difference(self, values: pl.Series, expected: npt.NDArray[np.float64]) -> ColumnSpec | None:
+        """Decimals as what they differ by from expected ones, which the page computes; None where that is not exact."""
+        numbers = _numbers(values)
+        is_finite = np.isfinite(numbers)
+        for scale in SCALES:
+            scaled = np.rint(np.where(is_finite, numbers, 0.0) * scale)
+            if (
+                np.array_equal((scaled / scale)[is_finite], numbers[is_finite])
+                and np.abs(scaled).max(initial=0) < EXACT
+            ):
+                differences = np.where(is_finite, scaled - np.floor(expected * scale + 0.5), 0.0)
+                return replace(self.add_ints(differences), scale=scale, nulls=self._nulls(is_finite))
+        return None
+
     def add_texts(self, values: pl.Series) -> ColumnSpec:
         if len(values) < FEW:
             listed = [-1 if text is None else self.text(text) for text in values.to_list()]

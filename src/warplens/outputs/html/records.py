@@ -162,13 +162,15 @@ class PathHeader(msgspec.Struct, frozen=True, rename="camel"):
     """By how much that is longer than in the simulated run."""
 
 
-class ColumnHeader(msgspec.Struct, frozen=True):
-    """A column of a table."""
+class ColumnHeader(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A column of a table. With an `expected` sum of other columns, `data` is what the values differ by from that."""
 
     name: str
     unit: str
     meaning: str
     data: ColumnSpec
+    expected: dict[str, float] = {}
+    """Factors by column; the sum is rounded half up at the scale of `data`."""
 
 
 class TableHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

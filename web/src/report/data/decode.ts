@@ -214,14 +214,31 @@ function decodePath(header: PathHeader, bytes: Uint8Array): DecodedPath {
 }
 
 function decodeTable(header: TableHeader, bytes: Uint8Array): DecodedTable {
-  const columns = header.columns.map(({ data, ...column }): DecodedColumn => ({
-    ...column,
+  const columns = header.columns.map(({ data, name, unit, meaning }): DecodedColumn => ({
+    name,
+    unit,
+    meaning,
     kind: data.text ? "text" : data.bool ? "bool" : "number",
     values: data.text ? readInts(data, bytes) : readNumbers(data, bytes),
   }));
+  for (const [place, { data, expected }] of header.columns.entries()) if (expected) correct(columns, place, expected, data.scale ?? 1);
   if (header.order) reorder(columns, header.rows, header.order);
   const { name, meaning, notes, rows } = header;
   return { name, meaning, notes, rows, columns };
+}
+
+/** A column that is stored as what it differs by from a sum of others. */
+function correct(columns: DecodedColumn[], place: number, factors: Record<string, number>, scale: number): void {
+  const { values } = columns[place];
+  const parts = Object.entries(factors).map(([name, factor]) => ({
+    values: columns.find((column) => column.name === name)!.values,
+    factor,
+  }));
+  for (let row = 0; row < values.length; row++) {
+    let expected = 0;
+    for (const part of parts) expected += (part.values[row] || 0) * part.factor;
+    values[row] = (Math.round(values[row] * scale) + Math.floor(expected * scale + 0.5)) / scale;
+  }
 }
 
 /** Rows back in the order that the table has. */

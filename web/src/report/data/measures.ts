@@ -88,16 +88,33 @@ export function gapsOf(scene: Scene): Gap[] {
     const { gapCause, gapLength } = scene.data;
     for (const gpu of gpusOf(scene)) {
       const { starts, ends } = workOf(scene, gpu).everything;
+      const launches = launchesByStart(scene, gpu);
       for (let i = 1; i < starts.length; i++) {
-        for (let start = ends[i - 1]; start < starts[i]; start = gaps[gaps.length - 1].end) {
+        const [from, to] = [ends[i - 1], starts[i]];
+        for (let start = from; start < to; start = gaps[gaps.length - 1].end) {
           const cause = scene.texts[gapCause[gaps.length]] ?? "unknown";
-          gaps.push({ gpu, start, end: start + (gapLength[gaps.length] || starts[i] - start), cause });
+          const excess = gapLength[gaps.length];
+          // As outputs/html/events.py writes it: 0 is up to the end, a first part is expected to end with the launch.
+          const expected = start === from ? Math.min(to, Math.max(from, launches.get(to) ?? from)) : start;
+          gaps.push({ gpu, start, end: excess ? expected + excess - Number(excess > 0) : to, cause });
         }
       }
     }
     knownGaps.set(scene, gaps);
   }
   return gaps;
+}
+
+/** By the moment at which GPU events start, when the first of them was launched. */
+function launchesByStart({ data }: Scene, gpu: number): Map<number, number> {
+  const launches = new Map<number, number>();
+  const known = new Set<number>();
+  data.gpuRow.forEach((row, event) => {
+    if (data.gpu[event] !== gpu || known.has(data.start[row])) return;
+    known.add(data.start[row]);
+    if (data.launch[event] >= 0) launches.set(data.start[row], data.start[data.launch[event]]);
+  });
+  return launches;
 }
 
 export function gpusOf(scene: Scene): number[] {

@@ -142,12 +142,13 @@ export interface TableHeader {
   columns: ColumnHeader[];
 }
 
-/** A column of a table. */
+/** A column of a table. With an `expected` sum of other columns, `data` is what the values differ by from that. */
 export interface ColumnHeader {
   name: string;
   unit: string;
   meaning: string;
   data: ColumnSpec;
+  expected?: Record<string, number>;
 }
 
 /** A number at the head of the page. */
