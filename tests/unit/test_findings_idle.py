@@ -1,4 +1,4 @@
-"""Findings on idle time: each gap has one of them, and none wins more than the GPU's idle time."""
+"""Findings on idle time: each part of a gap has one of them, and none wins more than the GPU's idle time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import warplens
 from finding_traces import ELEMENTWISE, GEMM, LINE, PLACE, by_code, call, rows_gain_ms, rule_findings, step_marks, waits
 from support import Opened, annotation, frame, kernel, launch, op
+from warplens.model.edits import CaptureGraph, RemoveHostTime
 
 IDLE_CODES = ("WL101", "WL104", "WL107", "WL108", "WL109", "WL301", "WL303", "WL304")
 
@@ -330,3 +331,16 @@ def test_a_dependency_behind_a_launch_in_time_is_not_the_hosts(opened: Opened) -
         "Mostly idle: the GPU is idle 99.8 % of the time, mostly because launched work waits for other streams, copies or "
         "events."
     )
+
+
+def test_a_graph_is_simulated_only_where_launches_cause_most_of_the_idle_time(opened: Opened) -> None:
+    """A graph would also end the wait for an allocation in the simulation, and claim its time."""
+    launches = waits([500] * 3)
+    finding = by_code(opened(launches))["WL101"]
+    assert finding.edits == (CaptureGraph(),)
+    end = 10 + 3 * 500 + 4 * 100
+    allocating = [call("cudaMalloc", end + 100, 9000), launch(end + 9200, 5, 78), kernel(GEMM, end + 9210, 100, 78)]
+    findings = by_code(opened([*launches, *allocating]))
+    (edit,) = findings["WL101"].edits
+    assert isinstance(edit, RemoveHostTime) and len(edit.ranges_ns) == 3
+    assert findings["WL108"].gain_ms > findings["WL101"].gain_ms

@@ -12,6 +12,7 @@ import pytest
 import warplens
 from finding_traces import ALL_REDUCE, GEMM
 from support import SHARED, Opened, annotation, kernel, launch, op
+from warplens.advice.figures import IdleCause, largest_cause
 from warplens.advice.limits import limits
 from warplens.advice.thresholds import LIMIT_PERCENT, LIMIT_SHARE
 from warplens.analyses.graph.bounds import StepBounds
@@ -115,6 +116,28 @@ def test_a_launch_that_waits_for_room_behind_unrecorded_work_is_the_gpus_time(op
         events.append(kernel(GEMM, 20_000 + 5000 * step, 4999, step + 1))
     verdict = opened([kernel(GEMM, 15_000, 4999), *events]).verdict()
     assert verdict.startswith("GPU-bound: 5.0 ms a step; a faster host would save nothing, a faster GPU up to 5.0 ms")
+
+
+def test_waits_for_work_from_before_the_recording_are_named_and_limit_nothing(opened: Opened) -> None:
+    """The GPU is at something else first; then the host launches far ahead of it."""
+    launches = [launch(10 * number, 5, number + 1) for number in range(20)]
+    kernels = [kernel(GEMM, 5000 + 1001 * number, 1000, number + 1) for number in range(20)]
+    assert opened([*launches, *kernels]).verdict() == (
+        "GPU-bound: 25.0 ms in all, 5.0 ms of it behind earlier work; a faster host would save nothing, a faster GPU up to "
+        "20.0 ms; GEMM takes 100 % of the GPU time."
+    )
+    late = [{**event, "ts": event["ts"] + 45_000} for event in kernels]
+    assert opened([*launches, *late]).verdict() == (
+        "Mostly idle: 50.0 ms of 70.0 ms are waits for work from before the recording; a faster GPU would save 20.0 ms, "
+        "a faster host nothing."
+    )
+
+
+def test_causes_that_one_rule_counts_are_one_for_the_verdict() -> None:
+    causes = [IdleCause("host sync", 1, 40), IdleCause("host busy", 9, 35), IdleCause("launch call", 9, 25)]
+    assert largest_cause(causes) == "host busy"
+    assert largest_cause(causes[:1]) == "host sync"
+    assert largest_cause([]) == ""
 
 
 def test_verdict_and_table_of_bounds_take_three_simulations(monkeypatch: pytest.MonkeyPatch, opened: Opened) -> None:

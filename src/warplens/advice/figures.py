@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -290,8 +290,8 @@ class TraceFigures:
 
     @property
     def main_idle_cause(self) -> str:
-        """The largest cause; GPUs that take turns can all be idle together without a gap of their own."""
-        return self.idle_causes[0].cause if self.idle_causes else TAKING_TURNS
+        """What most of the idle time is due to; GPUs that take turns can all be idle without a gap of their own."""
+        return largest_cause(self.idle_causes) if self.idle_causes else TAKING_TURNS
 
     @cached_property
     def categories(self) -> list[CategoryRow]:
@@ -365,6 +365,16 @@ class TraceFigures:
     def reachable_tbps(self) -> float:
         value, measured = self.ceiling("memory")
         return value * (1.0 if measured else THRESHOLDS.reachable_bandwidth)
+
+
+def largest_cause(causes: Sequence[IdleCause]) -> str:
+    """Of causes in the order of their time, the first of those that, counted by one rule, are the largest together."""
+    percent: dict[str, float] = {}
+    for idle in causes:
+        rule = KIND_OF_CAUSE.get(idle.cause, idle.cause)
+        percent[rule] = percent.get(rule, 0.0) + idle.percent_of_idle
+    largest = max(percent, key=lambda rule: percent[rule], default="")
+    return next((idle.cause for idle in causes if KIND_OF_CAUSE.get(idle.cause, idle.cause) == largest), "")
 
 
 def reachable_share(measured: bool) -> float:

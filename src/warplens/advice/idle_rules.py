@@ -99,16 +99,26 @@ def _gap_finding(
         advice=figures.advice(topic or code),
         rows=rows,
         targets=_gap_targets(gaps),
-        edits=_edits(code, gaps),
+        edits=_edits(figures, code, gaps),
     )
 
 
-def _edits(code: str, gaps: pl.DataFrame) -> tuple[Edit, ...]:
+def _edits(figures: TraceFigures, code: str, gaps: pl.DataFrame) -> tuple[Edit, ...]:
     """What ends these gaps: the launches as a graph, no waits of the host, or a host that is not busy meanwhile."""
     if code == "WL109":
         return ()
-    if code in ("WL101", "WL301"):
-        return (CaptureGraph(),) if code == "WL101" else (RemoveWaits(),)
+    if code == "WL301":
+        return (RemoveWaits(),)
+    return _fewer_launches(figures, gaps) if code == "WL101" else _no_host_time(gaps)
+
+
+def _fewer_launches(figures: TraceFigures, gaps: pl.DataFrame) -> tuple[Edit, ...]:
+    """The step as a graph; where most of the idle time has causes that a graph does not end, these gaps only."""
+    of_idle = float(gaps["gap_us"].sum()) + _short_gaps_us(figures)
+    return (CaptureGraph(),) if 2 * of_idle >= figures.idle_us else _no_host_time(gaps)
+
+
+def _no_host_time(gaps: pl.DataFrame) -> tuple[Edit, ...]:
     start_ns, length_ns = (1e6 * gaps["start_ms"]).round(), (1e3 * gaps["gap_us"]).round()
     return (RemoveHostTime(tuple(zip(start_ns.cast(int), (start_ns + length_ns).cast(int), strict=True))),)
 
@@ -160,7 +170,7 @@ def short_kernels(figures: TraceFigures) -> Iterator[Finding]:
         f"{launch_rate(figures)}{slowed_by_stacks(figures)}",
         advice=figures.advice("WL104" if figures.has_launches else f"WL109 {SHORT_GAPS}"),
         rows=(kernel_evidence(figures, row) for row in records(frame.head(5), ShortKernelRow)),
-        edits=(CaptureGraph(),),
+        edits=_fewer_launches(figures, _launch_gaps(figures)),
     )
 
 
@@ -193,8 +203,11 @@ def _has_short_kernels(figures: TraceFigures) -> bool:
 
 def _short_gaps_ms(figures: TraceFigures) -> float:
     """Gaps below the threshold of the table gaps, per step where steps are known."""
-    short = figures.frame("idle").filter(pl.col("cause") == SHORT_GAPS)
-    return figures.gain_ms("idle") * float(short["total_us"].sum()) / max(figures.idle_us, 1e-9)
+    return figures.gain_ms("idle") * _short_gaps_us(figures) / max(figures.idle_us, 1e-9)
+
+
+def _short_gaps_us(figures: TraceFigures) -> float:
+    return float(figures.frame("idle").filter(pl.col("cause") == SHORT_GAPS)["total_us"].sum())
 
 
 def long_stalls(figures: TraceFigures) -> Iterator[Finding]:

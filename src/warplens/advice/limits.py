@@ -33,11 +33,18 @@ def limits(bounds: StepBounds) -> tuple[str, ...]:
 
     Streams wait for work on the GPU or for communication, so that these waits count only where nothing else does.
     """
+    if is_mostly_earlier(bounds):
+        return ()
     *parts, streams = savings_ms(bounds).items()
-    least_ms = LIMIT_PERCENT / 100 * bounds.plain_ms
+    least_ms = LIMIT_PERCENT / 100 * (bounds.plain_ms - bounds.earlier_ms)
     largest_ms = parts[0][1]
     named = tuple(part for part, saved_ms in parts if saved_ms >= max(least_ms, LIMIT_SHARE * largest_ms) > 0)
     return named or tuple(part for part, saved_ms in [streams] if saved_ms >= least_ms > 0)
+
+
+def is_mostly_earlier(bounds: StepBounds) -> bool:
+    """Whether most of a trace without steps passes in waits for work from before the recording."""
+    return 2 * bounds.earlier_ms > bounds.plain_ms
 
 
 def is_host_bound(figures: TraceFigures) -> bool:

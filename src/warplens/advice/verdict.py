@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from warplens.advice.figures import TAKING_TURNS, TraceFigures
-from warplens.advice.limits import COMMUNICATION, GPU, HOST, NOT_THE_HOST, STREAMS, is_host_bound, limits, savings_ms
+from warplens.advice.figures import TAKING_TURNS, TraceFigures, largest_cause
+from warplens.advice.limits import (
+    COMMUNICATION,
+    GPU,
+    HOST,
+    NOT_THE_HOST,
+    STREAMS,
+    is_host_bound,
+    is_mostly_earlier,
+    limits,
+    savings_ms,
+)
 from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.time.gaps import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN
@@ -30,6 +40,8 @@ FASTER: Final = {
     COMMUNICATION: "free communication",
     STREAMS: "no waits between streams",
 }
+EARLIER_SHARE: Final = 0.05
+"""From this share of the time on, waits for work from before the recording are named."""
 
 
 def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None) -> str:
@@ -44,10 +56,15 @@ def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None) -> st
 
 def _by_bounds(figures: TraceFigures, bounds: StepBounds) -> str:
     """`Host-bound: 21.4 ms a step; a faster GPU would save 0.2 ms, a faster host up to 15.6 ms; …`."""
-    limiting = limits(bounds)
-    about, of = "about " if bounds.is_estimated else "", "a step" if figures.has_steps else "in all"
-    whole = f"{about}{format_short_ms(bounds.plain_ms, bounds.plain_ms)} {of}"
-    return f"{_bound_name(limiting)}: {whole}; {_savings(bounds, limiting)}{_more(figures, limiting)}."
+    limiting, savings = limits(bounds), _savings(bounds, limits(bounds))
+    about, whole = "about " if bounds.is_estimated else "", _amount(bounds.plain_ms, bounds)
+    earlier = _amount(bounds.earlier_ms, bounds)
+    if is_mostly_earlier(bounds):
+        return f"Mostly idle: {earlier} of {about}{whole} are waits for work from before the recording; {savings}."
+    of = "a step" if figures.has_steps else "in all"
+    if bounds.earlier_ms > EARLIER_SHARE * bounds.plain_ms:
+        of += f", {earlier} of it behind earlier work"
+    return f"{_bound_name(limiting)}: {about}{whole} {of}; {savings}{_more(figures, limiting)}."
 
 
 def _bound_name(limiting: tuple[str, ...]) -> str:
@@ -66,7 +83,7 @@ def _savings(bounds: StepBounds, limiting: tuple[str, ...]) -> str:
     others = [part for part in (GPU, HOST) if part not in limiting and len(limiting) < 2]
     amounts = [(part, _amount(saved[part], bounds)) for part in others]
     amounts += [(part, f"up to {_amount(saved[part], bounds)}") for part in limiting]
-    alone, verbs = "" if limiting else " alone", (" would save", *[""] * len(amounts))
+    alone, verbs = "" if limiting or is_mostly_earlier(bounds) else " alone", (" would save", *[""] * len(amounts))
     return ", ".join(
         f"{FASTER[part]}{alone}{verb} {amount}" for (part, amount), verb in zip(amounts, verbs, strict=False)
     )
@@ -81,9 +98,9 @@ def _amount(ms: float, bounds: StepBounds) -> str:
 def _more(figures: TraceFigures, limiting: tuple[str, ...]) -> str:
     """Why the GPU waits where the host limits the step; what it does where it is the limit itself."""
     if HOST in limiting:
-        causes = [idle.cause for idle in figures.idle_causes if idle.cause not in NOT_THE_HOST]
-        is_idle = figures.percent("idle") >= THRESHOLDS.idle_percent and causes
-        return f"; the GPU is idle mostly because {BECAUSE[causes[0]]}" if is_idle else ""
+        cause = largest_cause([idle for idle in figures.idle_causes if idle.cause not in NOT_THE_HOST])
+        is_idle = figures.percent("idle") >= THRESHOLDS.idle_percent and cause
+        return f"; the GPU is idle mostly because {BECAUSE[cause]}" if is_idle else ""
     return f"; {_top_category(figures)}" if GPU in limiting and COMMUNICATION not in limiting else ""
 
 

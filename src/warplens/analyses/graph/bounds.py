@@ -48,6 +48,8 @@ class StepBounds(NamedTuple):
     no_stream_waits_ms: float
     is_estimated: bool = False
     """The plain step is neither given nor measured, and differs from the recorded one."""
+    earlier_ms: float = 0.0
+    """What passes of a trace without steps while the GPU is busy with work from before the recording; in each case."""
 
     def saves_ms(self, case_ms: float) -> float:
         """What a case saves of the plain step."""
@@ -88,6 +90,7 @@ def step_bounds(work: Workspace) -> StepBounds:
         fast_host_ms=simulated_ms(None, latency_ns),
         free_communication_ms=simulated_ms(without_communication, lags) if is_communication.any() else plain_ms,
         no_stream_waits_ms=simulated_ms(None, np.where(is_wait, -np.inf, lags)) if is_wait.any() else plain_ms,
+        earlier_ms=0.0 if len(work.trace.steps) else float(graph.residual_ns[graph.is_opening].max(initial=0.0)) / 1e6,
         is_estimated=not _is_known(work) and abs(recorded_ms - plain_ms) > LITTLE * plain_ms,
     )
 

@@ -1,0 +1,69 @@
+"""Verdict and findings do not contradict each other on why the GPU is idle, on every real trace at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import warplens
+from support import ROOT, real_traces
+from warplens.advice.limits import GPU, HOST, limits, savings_ms
+from warplens.advice.verdict import BECAUSE
+from warplens.model.finding import Finding
+
+LAUNCHES = ("WL101", "WL104", "WL107")
+SETUP = ("WL108",)
+CODES = {
+    # what the verdict says the GPU waits for: the rules that count such gaps
+    "host busy": LAUNCHES,
+    "launch call": LAUNCHES,
+    "short gaps": ("WL104", "WL109"),
+    "host sync": ("WL301",),
+    "data loading": ("WL303",),
+    "memory allocation": SETUP,
+    "kernel loading": SETUP,
+    "dependency": ("WL109",),
+    "GPUs taking turns": ("WL109",),
+}
+OF_THE_HOST = (*LAUNCHES, *SETUP, "WL301", "WL303", "WL304")
+IDLE = (*OF_THE_HOST, "WL109")
+WINS_PAUSES_TOO = 1.5
+"""A step as a graph also wins the pauses between kernels, which a faster host does not."""
+
+
+def leading(findings: list[Finding]) -> Finding | None:
+    """The finding on idle time that wins most."""
+    return max((finding for finding in findings if finding.code in IDLE), key=lambda each: each.gain_ms, default=None)
+
+
+def cause_in(verdict: str) -> str:
+    return next((cause for cause, words in BECAUSE.items() if f"because {words}" in verdict), "")
+
+
+FAULTS = sorted((ROOT / "samples" / "faults").glob("*.json.gz"))
+
+
+@pytest.mark.parametrize("path", [*real_traces(), *FAULTS], ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_the_verdict_and_the_first_finding_on_idle_time_agree(path: Path) -> None:
+    profile = warplens.open(path)
+    if not isinstance(profile, warplens.Profile):
+        pytest.skip("no timeline")
+    verdict, findings = profile.verdict(), profile.findings()
+    name, first = verdict.partition(":")[0], leading(findings)
+    is_host_bound = name.startswith(("Host-bound", "Mixed, host-"))
+    assert all(is_host_bound for finding in findings if finding.title.startswith("host-bound: ")), verdict
+    if first is None:
+        return
+    said = (verdict, first.code, first.title)
+    cause = cause_in(verdict)
+    if cause:
+        assert first.code in (*CODES[cause], "WL304"), said
+    if name == "Mostly idle":
+        assert first.code == "WL109", said
+    elif is_host_bound:
+        assert first.code in OF_THE_HOST, said
+    if profile.bounds is not None and HOST not in limits(profile.bounds) and first.code in OF_THE_HOST:
+        savings = savings_ms(profile.bounds)
+        assert first.gain_ms <= WINS_PAUSES_TOO * max(savings[HOST], 0.1 * profile.bounds.plain_ms), said
+        assert first.gain_ms < max(savings[GPU], 0.1 * profile.bounds.plain_ms), said
