@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import warplens
-from support import Opened, kernel, launch, op, sync
+from support import Opened, annotation, kernel, launch, op, sync
 from warplens.analyses.graph.building import graph_of
 from warplens.analyses.graph.records import EDGE_KINDS, NODE_KINDS, StepGraph
 from warplens.analyses.graph.simulating import simulate
@@ -107,6 +107,28 @@ def test_an_event_synchronisation_returns_after_the_event_that_ended_just_before
     assert edges(profile, "sync") == [("awaited", "cudaEventSynchronize", 22.0)]
     returned = NODE_KINDS.index("return")
     assert (graph(profile).kind == returned).sum() == 1
+
+
+def test_a_call_that_begins_when_another_one_returns_comes_after_it(opened: Opened) -> None:
+    """As in traces with whole microseconds: the kernel ends, the first call returns and the second begins at once."""
+    events = [
+        launch(0, 5, 1), kernel("long", 8, 100, 1), launch(10, 98, 2, name="cudaStreamSynchronize"),
+        launch(108, 4, 3, name="cudaStreamSynchronize"), launch(112, 5, 4), kernel("last", 120, 10, 4),
+    ]  # fmt: skip
+    own = graph(opened(events))
+    assert (np.diff(own.first_edge) == 0).sum() == 1, "all but the first depend on something"
+    without = simulate(own, np.zeros(len(own)))
+    assert without.max() - without.min() < 50_000, "no moment is fixed"
+
+
+def test_work_from_before_the_steps_ends_earlier_if_it_takes_less_time(opened: Opened) -> None:
+    events = [
+        launch(0, 5, 1), kernel("before", 8, 300, 1, stream=20), annotation("ProfilerStep#1", 50, 100),
+        launch(60, 5, 2), kernel("within", 68, 10, 2),
+    ]  # fmt: skip
+    own = graph(opened(events))
+    assert own.recorded_ns.max() == pytest.approx(308_000)
+    assert simulate(own, np.zeros(len(own))).max() < 200_000
 
 
 def slow_to_go_on(*calls: dict[str, Any]) -> Events:

@@ -24,6 +24,8 @@ MOST_EVENTS: Final = 10_000
 """GPU events in the graph of a trace: of more steps than hold these, the first ones after the first stand for all."""
 
 
+MOST_IN_A_MOMENT: Final = 50
+"""Nodes of a chain that takes no time; what would be later in a longer one loses its edge."""
 CALL_BEGUN: Final = WEIGHT["runtime"] / 2
 """What of the cost of recording a call comes before its launch takes effect."""
 NO_GRAPH: Final = "the trace does not record which call launched which GPU event"
@@ -220,16 +222,29 @@ def _with_split_copies(edges: _Edges, waits: HostWaits, first_return: int, first
     return _joined([moved, _edges(first_work + waits.split, rest, np.zeros(len(rest)), STREAM)])
 
 
+def _order_in_a_moment(edges: _Edges, recorded_ns: Floats) -> Ints:
+    """The order of nodes of one moment: in traces with whole microseconds, calls often begin when another returns."""
+    order = np.zeros(len(recorded_ns), np.int64)
+    at_once = np.flatnonzero(recorded_ns[edges.source] == recorded_ns[edges.target])
+    source, target = edges.source[at_once], edges.target[at_once]
+    for _ in range(MOST_IN_A_MOMENT):
+        later = order[source] + 1
+        if len(at_once) == 0 or (order[target] >= later).all():
+            break
+        np.maximum.at(order, target, later)
+    return order
+
+
 def _ordered(
     edges: _Edges, *, kind: Ints, row: Ints, step: Ints, recorded_ns: Floats, weight_ns: Floats, fetches_ns: Union
 ) -> StepGraph:
     """Nodes by time, edges by the node they lead to; lags and residuals are such that the recorded times come out."""
-    order = np.lexsort((np.arange(len(kind)), kind, recorded_ns))
+    order = np.lexsort((np.arange(len(kind)), kind, _order_in_a_moment(edges, recorded_ns), recorded_ns))
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
     recorded, weight = recorded_ns[order], weight_ns[order]
     source, target = position[edges.source], position[edges.target]
-    kept = np.flatnonzero(source < target)  # of two that end at one moment, either can be the first
+    kept = np.flatnonzero(source < target)  # all but those of a circle in one moment
     kept = kept[np.lexsort((edges.kind[kept], target[kept]))]
     source, target, edges = source[kept], target[kept], edges[kept]
     begins = recorded - weight

@@ -9,11 +9,12 @@ from warplens.model.trace import Ints
 
 
 def simulate(graph: StepGraph, weight_ns: Floats | None = None, lag_ns: Floats | None = None) -> Floats:
-    """The time of every node; without arguments, the recorded one. Nodes without an edge keep their recorded time."""
-    weights = ((graph.weight_ns if weight_ns is None else weight_ns) + graph.residual_ns).tolist()
+    """The time of every node; without arguments, the recorded one. Nodes without an edge begin when they did."""
+    own_weights = graph.weight_ns if weight_ns is None else weight_ns
+    weights = (own_weights + graph.residual_ns).tolist()
     lags = (graph.lag_ns if lag_ns is None else lag_ns).tolist()
-    sources, recorded = graph.source.tolist(), graph.recorded_ns.tolist()
-    times: list[float] = recorded.copy()
+    sources = graph.source.tolist()
+    times: list[float] = (graph.recorded_ns + (own_weights - graph.weight_ns)).tolist()
     begin = 0
     # Plain lists and comparisons: nodes depend on each other in one long chain, which numpy cannot shorten.
     for node, end in enumerate(graph.first_edge[1:].tolist()):
@@ -36,7 +37,7 @@ def simulate_many(graph: StepGraph, weight_ns: Floats, lag_ns: Floats) -> Floats
     """
     weights = weight_ns + graph.residual_ns[:, None]
     sources = graph.source.tolist()
-    times = np.repeat(graph.recorded_ns[:, None], weight_ns.shape[1], axis=1)
+    times = graph.recorded_ns[:, None] + (weight_ns - graph.weight_ns[:, None])
     begin = 0
     for node, end in enumerate(graph.first_edge[1:].tolist()):
         if begin == end:
