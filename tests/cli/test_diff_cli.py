@@ -176,3 +176,34 @@ def test_failures_say_one_line_and_set_the_exit_code(
     assert (finished.returncode, finished.stdout) == (code, "")
     assert message in finished.stderr
     assert "Traceback" not in finished.stderr
+
+
+def test_given_step_times_are_compared_next_to_the_recorded_ones(pair: tuple[Path, Path], printed: Printed) -> None:
+    text = " ".join(printed(*pair, "--step-time", "0.9ms,0.6ms").split())
+    assert "Without the profiler, B is 1.50× faster: 0.90 → 0.60 ms per step." in text
+    assert "step A 900.0 µs plain, 961.0 µs recorded; B 600.0 µs plain, 361.0 µs recorded" in text
+
+
+def test_one_given_step_time_is_shown_but_not_compared_with_an_estimate(
+    pair: tuple[Path, Path], printed: Printed
+) -> None:
+    text = " ".join(printed(*pair, "--step-time", ",0.34ms").split())
+    assert "plain (estimated), 961.0 µs recorded; B 340.0 µs plain, 361.0 µs recorded" in text
+    assert "Without the profiler" not in text
+    assert "Without the profiler, B is as fast as A" in " ".join(printed(*pair, "--step-time", "0.9ms").split())
+
+
+def test_what_is_not_a_pair_of_step_times_is_refused(
+    pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for given in ("1ms,2ms,3ms", "fast"):
+        assert main(["diff", *map(str, pair), "--step-time", given]) == 2
+    assert "21.4ms,34.3ms" in capsys.readouterr().err
+
+
+def test_corrected_timelines_are_compared_as_they_nearly_were(pair: tuple[Path, Path], printed: Printed) -> None:
+    rows = json.loads(printed(*pair, "--timeline", "corrected", "--table", "diff_timeline", "--json"))
+    recorded = json.loads(printed(*pair, "--table", "diff_timeline", "--json"))
+    total, whole = (next(row for row in some if row["measure"] == "total") for some in (rows, recorded))
+    assert total["a_us"] < whole["a_us"]
+    assert total["a_us"] == pytest.approx(whole["a_us"], rel=0.1)

@@ -318,6 +318,13 @@ def unequal_work(a_flop: float, b_flop: float) -> str:
     return f" {more} does {ratio:.2f}× the FLOPs of {less}." if ratio > UNEQUAL else ""
 
 
+def plain_sentence(a_ms: float, b_ms: float) -> str:
+    """A sentence on steps without the profiler, whose cost is another in each of the runs."""
+    ratio = max(a_ms, b_ms) / min(a_ms, b_ms)
+    faster = "as fast as A" if ratio < SAME else f"{ratio:.2f}× {_direction(b_ms - a_ms)}"
+    return f" Without the profiler, B is {faster}: {span_us(1e3 * a_ms, 1e3 * b_ms)} per step."
+
+
 def _without_gpu(figures: ComparisonFigures) -> str:
     host = figures.measures.get("host")
     start = "Neither trace has GPU work"

@@ -30,8 +30,7 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--gpu-file", default="", metavar="FILE", help="TOML file that describes the GPU")
     group.add_argument("--min-gain", type=percentage, default=None, metavar="PCT",
                        help="smallest gain of a finding, in %% of a step (default 1)")  # fmt: skip
-    group.add_argument("--timeline", choices=("recorded", "corrected"), default="recorded",
-                       help="times as recorded, or corrected: as they nearly were without the profiler")  # fmt: skip
+    add_timeline(group)
     group.add_argument("--step-time", default="", metavar="TIME",
                        help="time of a step without the profiler, for what is simulated: 21.4ms")  # fmt: skip
     group.add_argument("--execution-trace", default="", metavar="FILE", help="ExecutionTrace of the same run")
@@ -46,6 +45,11 @@ def add_shared_opening(parser: argparse._ActionsContainer) -> None:
                         help=f"additional kernel-category rules (TOML); {SEVERAL}")  # fmt: skip
     parser.add_argument("--gap", default="", metavar="TIME", help="shortest idle gap to list (default 10us)")
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the cache of parsed traces")
+
+
+def add_timeline(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--timeline", choices=("recorded", "corrected"), default="recorded",
+                        help="times as recorded, or corrected: as they nearly were without the profiler")  # fmt: skip
 
 
 def add_json(parser: argparse._ActionsContainer, of: str = "") -> None:

@@ -15,6 +15,7 @@ from warplens.advice.comparison import (
     caveat,
     comparison_verdict,
     noise_line,
+    plain_sentence,
     reports_verdict,
     setup_sentence,
     unequal_work,
@@ -22,6 +23,7 @@ from warplens.advice.comparison import (
 from warplens.analyses.diff import DIFF_TABLES, Pair, pair, shares_matched
 from warplens.analyses.diff.report_tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.analyses.diff.tree import diff_of_trees, diff_tree
+from warplens.analyses.graph.plain_step import ESTIMATED, PlainStep
 from warplens.analyses.roofline.costing import COSTED
 from warplens.errors import FormatError, UsageError
 from warplens.hardware import Gpu
@@ -204,6 +206,11 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
     if flop[0] and flop[1]:
         facts["work"] = f"{format_flop(flop[0])} (A) and {format_flop(flop[1])} (B){' per step' * compared.per_step}"
         facts["verdict"] += unequal_work(flop[0], flop[1])
+    if compared.per_step and (steps := _plain_steps(profiles)):
+        a_step, b_step = steps
+        facts["step"] = f"A {a_step.text}; B {b_step.text}"
+        if ESTIMATED not in (a_step.origin, b_step.origin):
+            facts["verdict"] += plain_sentence(a_step.plain_ms, b_step.plain_ms)
     facts["verdict"] = setup_sentence(setup_differences(*profiles)) + facts["verdict"]
     for label, profile in zip("AB", profiles, strict=True):
         warnings = profile.table("quality").frame.filter(pl.col("severity") == "warning")["message"].to_list()
@@ -212,6 +219,14 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
     if not any(len(side.events) for side in compared.sides):
         del facts["matched"]
     return facts
+
+
+def _plain_steps(profiles: tuple[Profile, Profile]) -> tuple[PlainStep, PlainStep] | None:
+    """The steps without the profiler, where at least one of them is given or measured."""
+    if not any(profile.workspace.options.step_ns or profile.meta.plain_step_ns for profile in profiles):
+        return None
+    a, b = (profile.plain_step for profile in profiles)
+    return None if a is None or b is None else (a, b)
 
 
 KNOWN_PERCENT = 80.0

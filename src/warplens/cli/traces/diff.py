@@ -7,7 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import add_outputs, add_rows, add_shared_opening, add_theme, percentage, positive
+from warplens.cli.options import (
+    add_outputs,
+    add_rows,
+    add_shared_opening,
+    add_theme,
+    add_timeline,
+    percentage,
+    positive,
+)
 from warplens.cli.printing import command_line, report_written, show_text, themed, width
 from warplens.cli.progress import progress
 from warplens.cli.rows import print_rows
@@ -17,6 +25,8 @@ from warplens.errors import UsageError
 if TYPE_CHECKING:
     from warplens.model.table import Table
     from warplens.profiles.comparison import Comparison
+    from warplens.profiles.options import OpenOptions
+    from warplens.profiles.trace import Profile
 
 
 TIMES = ("a_us", "b_us", "delta_us")
@@ -38,6 +48,10 @@ class DiffVerb(Verb):
         parser.add_argument("a", metavar="A", help="trace, or directory of report tables; - reads stdin")
         parser.add_argument("b", metavar="B", help="what A is compared with")
         add_shared_opening(parser)
+        add_timeline(parser)
+        parser.add_argument("--step-time", default="", metavar="A,B",
+                            help="times of a step of A and of B without the profiler: 21.4ms,34.3ms; one of them may "
+                                 "be left out (21.4ms,), and a single time is that of both")  # fmt: skip
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
         add_theme(parser)
         parser.add_argument("--table", metavar="NAME", help="one table, such as diff_ops, diff_kernels or diff_modules")
@@ -78,12 +92,39 @@ class DiffVerb(Verb):
 def _open(args: argparse.Namespace) -> Comparison:
     from warplens.units import parse_duration
 
-    gap_us = parse_duration(args.gap) / 1e3
+    options: OpenOptions = {
+        "cache": not args.no_cache,
+        "rules": args.rules,
+        "gap_us": parse_duration(args.gap) / 1e3,
+    }
+    step_ms = _step_times_ms(args.step_time)
     larger = max((Path(args.a), Path(args.b)), key=lambda path: path.stat().st_size if path.is_file() else 0)
     with progress(f"reading {args.a} and {args.b}", larger):
         from warplens.api import diff
 
-        return diff(args.a, args.b, whole=args.whole, cache=not args.no_cache, rules=args.rules, gap_us=gap_us)
+        if not any(step_ms) and args.timeline == "recorded":
+            return diff(args.a, args.b, whole=args.whole, **options)
+        a, b = (_open_side(path, ms, args, options) for path, ms in zip((args.a, args.b), step_ms, strict=True))
+        return diff(a, b, whole=args.whole)
+
+
+def _open_side(path: str, step_ms: float, args: argparse.Namespace, options: OpenOptions) -> Profile:
+    from warplens.api import open
+
+    own: OpenOptions = {**options, "step_ms": step_ms}
+    profile = open(path, **own).with_timeline()
+    return profile.corrected() if args.timeline == "corrected" else profile
+
+
+def _step_times_ms(text: str) -> tuple[float, float]:
+    """Of A and B; 0 where it is not given."""
+    from warplens.units import parse_duration
+
+    parts = text.split(",")
+    if len(parts) > 2:
+        raise UsageError(f"not a pair of times: {text!r}", hint="the step of A and that of B: 21.4ms,34.3ms")
+    times = [parse_duration(part) / 1e6 if part.strip() else 0.0 for part in parts]
+    return times[0], times[-1]
 
 
 def _show_summary(args: argparse.Namespace, comparison: Comparison) -> None:
