@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import warplens
-from support import SHARED, Opened, frame, kernel, launch, op
+from support import SHARED, Opened, annotation, frame, kernel, launch, op
 from warplens.analyses.graph.building import step_graph
 from warplens.analyses.graph.critical_path import path_nodes
 from warplens.analyses.graph.records import CALL, RETURN
@@ -70,6 +70,20 @@ def test_segments_name_the_module_and_the_line_around_them(opened: Opened) -> No
     rows = opened(a_host_bound_program()).table("critical_path").to_dicts()
     assert {(row["module"], row["python_line"]) for row in rows} == {("Linear_0", "train.py:3 step")}
     assert [row["op"] for row in rows if row["kind"] == "work"] == ["aten::mm"]
+
+
+def test_the_path_begins_with_work_from_before_the_steps(opened: Opened) -> None:
+    events = [
+        launch(0, 5, 1), kernel("before", 8, 300, 1), annotation("ProfilerStep#1", 50, 100),
+        launch(60, 5, 2), kernel("within", 309, 10, 2),
+    ]  # fmt: skip
+    rows = opened(events).table("critical_path").to_dicts()
+    assert [(row["kind"], row["name"]) for row in rows] == [
+        ("work", "before"),
+        ("pause", "within"),
+        ("work", "within"),
+    ]
+    assert (rows[0]["recorded_ms"], rows[0]["time_us"]) == (0.008, 300)
 
 
 def test_the_sums_divide_the_whole_path_by_kind_category_op_module_and_line(opened: Opened) -> None:

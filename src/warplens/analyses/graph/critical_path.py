@@ -38,9 +38,7 @@ class PathNode(NamedTuple):
 
 
 def path_nodes(graph: StepGraph, times: Floats, lag_ns: Floats) -> list[PathNode]:
-    """The path to the last node, in order."""
-    if len(graph) == 0:
-        return []
+    """The path to the last node of a graph that has any, in order."""
     path = []
     first_edge, reached = graph.first_edge.tolist(), times[graph.source] + lag_ns
     node = int(np.argmax(times))
@@ -74,7 +72,8 @@ def path_segments(work: Workspace) -> PathSegments:
         np.array([segment[field] for segment in segments], np.float64) for field in (1, 3, 4)
     )
     # Moments are rounded, not lengths: the sum of many lengths stays what it is.
-    moments = np.rint(np.append(0.0, np.cumsum(time)) + (times[path[0].node] if path else 0.0)).astype(np.int64)
+    first = path[0].node
+    moments = np.rint(np.append(0.0, np.cumsum(time)) + times[first] - graph.weight_ns[first]).astype(np.int64)
     row = np.array([segment.row for segment in segments], np.int64)
     is_host = kind == KIND_NAMES.index("host")
     lane = np.where(is_host & (row >= 0), work.trace.ints("lane")[np.maximum(row, 0)], NONE)
@@ -123,6 +122,10 @@ def _segments(graph: StepGraph, path: list[PathNode], lag_ns: Floats) -> list[_S
     segments: list[_Segment] = []
     host = graph.host_ns - (graph.lag_ns - lag_ns)
     """Per edge: the host's part of its plain lag."""
+    first = path[0].node
+    if graph.is_work[first]:  # it was launched before the steps began
+        weight, ended = float(graph.weight_ns[first]), float(graph.recorded_ns[first])
+        segments.append(_Segment("work", weight, int(graph.row[first]), ended - weight, weight))
     for node, edge in path[1:]:
         source, kind, row = int(graph.source[edge]), int(graph.edge_kind[edge]), int(graph.row[node])
         lag, began, ended = float(lag_ns[edge]), float(graph.recorded_ns[source]), float(graph.recorded_ns[node])
