@@ -155,3 +155,18 @@ def test_the_page_has_tiles_subsets_and_the_path_only_where_they_can_be_simulate
     chart = header(opened(steps_of_products()), "gantt")
     assert chart["tiles"] == []
     assert chart["criticalPath"] is not None
+
+
+def test_a_given_step_time_is_the_plain_one(opened: Opened) -> None:
+    overview = opened(steps_of_products(**PRODUCT), gpu=H100, step_ms=0.9).overview()
+    assert (overview.plain_ms, overview.plain_origin) == (pytest.approx(0.9), "given")
+    assert overview.mfu_percent == pytest.approx(100 * 2 * SIZE**3 / 0.9e-3 / PEAK)
+    (step, busy, *_) = tiles(overview)
+    assert (step.value, step.note) == ("900.0 µs", "1.0 ms recorded")
+    assert busy.note == "44.4 % without profiler"
+
+
+def test_without_steps_the_run_begins_on_the_host_and_shares_of_it_are_not_compared(opened: Opened) -> None:
+    events = [event for event in steps_of_products(2) if event["cat"] != "user_annotation"]
+    whole, busy, *_ = tiles(opened(events).overview())
+    assert (whole.label, busy.note) == ("Whole trace without profiler", "as recorded")

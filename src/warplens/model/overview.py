@@ -15,7 +15,9 @@ class Overview:
     is_step: bool
     recorded_ms: float | None = None
     plain_ms: float | None = None
-    """Without the profiler, simulated; None where that would be doubtful."""
+    """Without the profiler: given, measured or simulated; None where the last would be doubtful."""
+    plain_origin: str = ""
+    """How the plain time is known."""
     fast_gpu_ms: float | None = None
     """The same if GPU work took no time at all."""
     fast_host_ms: float | None = None
@@ -23,7 +25,7 @@ class Overview:
     busy_percent: float | None = None
     """Share of the recorded time in which the GPU worked."""
     plain_busy_percent: float | None = None
-    """The same time of the GPU as a share of the plain time."""
+    """The same time of the GPU as a share of the plain step; a run without steps begins and ends on the host."""
     model_tflop: float | None = None
     """Floating-point operations that the ops ask for, in units of 10¹²."""
     peak_tflops: float | None = None

@@ -17,6 +17,7 @@ MOST_FIXES: Final = 8
 """Findings whose subsets are simulated: 256 of them take about a second of CPU on a graph of 10,000 GPU events."""
 
 LEAST_COSTED_PERCENT: Final = 50.0
+CORRECTED: Final = "its times are corrected"
 
 
 def overview(profile: Profile) -> Overview:
@@ -24,19 +25,20 @@ def overview(profile: Profile) -> Overview:
     base = time_base(profile.table("steps"), profile.table("timeline"))
     if not base.whole_ms:
         return Overview(is_step=False)
-    model = profile.model_of_gains
-    bounds = {row["case"]: row["step_ms"] for row in profile.table("bounds").to_dicts()} if model else {}
-    recorded_ms, plain_ms = bounds.get("recorded", base.whole_ms), bounds.get("plain")
+    model, step, bounds = profile.model_of_gains, profile.plain_step, profile.bounds
+    recorded_ms = bounds.recorded_ms if bounds else base.whole_ms
+    plain_ms = step.plain_ms if step else bounds.plain_ms if bounds else None
     busy_ms = base.measures_ms.get("busy", 0.0)
     used = utilization(profile.workspace)
     return Overview(
         is_step=base.steps > 0,
         recorded_ms=recorded_ms,
         plain_ms=plain_ms,
-        fast_gpu_ms=bounds.get("fast GPU"),
-        fast_host_ms=bounds.get("fast host"),
+        plain_origin=step.origin if step else CORRECTED if bounds else "",
+        fast_gpu_ms=bounds.fast_gpu_ms if bounds else None,
+        fast_host_ms=bounds.fast_host_ms if bounds else None,
         busy_percent=base.percent(busy_ms),
-        plain_busy_percent=min(100.0, 100 * busy_ms / plain_ms) if plain_ms else None,
+        plain_busy_percent=min(100.0, 100 * busy_ms / plain_ms) if plain_ms and base.steps else None,
         model_tflop=used.tflop if used else None,
         peak_tflops=used.peak_tflops if used else None,
         peak_of=used.peak_of if used else "",

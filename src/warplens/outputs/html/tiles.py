@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from warplens.model.overview import Overview
 from warplens.outputs.html.records import Tile
-from warplens.units import format_ms
+from warplens.units import format_short_ms
 
 COMPLETE_PERCENT = 99.0
 """From this share of the GPU time on, costs count as known for all of it."""
@@ -25,7 +25,9 @@ def gains_base(overview: Overview) -> str:
         return ""
     whole = _whole(overview).lower()
     state = "without the profiler, simulated" if overview.gains_are_simulated else "as recorded"
-    return f"Gains in % are shares of the {whole} {state}: {format_ms(overview.gains_of_ms)}."
+    return (
+        f"Gains in % are shares of the {whole} {state}: {format_short_ms(overview.gains_of_ms, overview.gains_of_ms)}."
+    )
 
 
 def _whole(overview: Overview) -> str:
@@ -35,20 +37,17 @@ def _whole(overview: Overview) -> str:
 def _times(overview: Overview) -> Iterator[Tile]:
     if overview.recorded_ms is None or overview.busy_percent is None:
         return
-    whole, recorded, busy = _whole(overview), format_ms(overview.recorded_ms), f"{overview.busy_percent:.1f} %"
-    meaning = "share of the time in which the GPU works"
-    if overview.plain_ms is None or overview.plain_busy_percent is None:
-        yield Tile(whole, recorded, "as recorded", "from one step to the next, with the profiler's own cost", "steps")
-        yield Tile("GPU busy", busy, "as recorded", meaning, "timeline")
-        return
-    yield Tile(
-        f"{whole} without profiler",
-        format_ms(overview.plain_ms),
-        f"{recorded} recorded",
-        "simulated without what recording costs the host",
-        "bounds",
-    )
-    yield Tile("GPU busy", busy, f"{overview.plain_busy_percent:.1f} % without profiler", meaning, "timeline")
+    whole, busy = _whole(overview), f"{overview.busy_percent:.1f} %"
+    recorded = format_short_ms(overview.recorded_ms, overview.recorded_ms)
+    if overview.plain_ms is None:
+        yield Tile(whole, recorded, "as recorded", "with the profiler's own cost", "steps")
+    else:
+        plain, origin = format_short_ms(overview.plain_ms, overview.plain_ms), overview.plain_origin
+        meaning_of_plain = f"without what recording costs the host: {origin}"
+        yield Tile(f"{whole} without profiler", plain, f"{recorded} recorded", meaning_of_plain, "bounds")
+    share = overview.plain_busy_percent
+    note = "as recorded" if share is None else f"{share:.1f} % without profiler"
+    yield Tile("GPU busy", busy, note, "share of the recorded time in which the GPU works", "timeline")
 
 
 def _bounds(overview: Overview) -> Iterator[Tile]:
@@ -58,12 +57,18 @@ def _bounds(overview: Overview) -> Iterator[Tile]:
     )
     for label, time_ms, meaning in cases:
         if time_ms is not None and overview.plain_ms is not None:
-            yield Tile(label, format_ms(time_ms), _saving(overview.plain_ms, time_ms), meaning, "bounds")
+            yield Tile(
+                label,
+                format_short_ms(time_ms, overview.plain_ms),
+                _saving(overview.plain_ms, time_ms),
+                meaning,
+                "bounds",
+            )
 
 
 def _saving(plain_ms: float, time_ms: float) -> str:
     saved_ms = plain_ms - time_ms
-    return f"saves {format_ms(saved_ms)}" if saved_ms >= LEAST_SAVING * plain_ms else "saves nothing"
+    return f"saves {format_short_ms(saved_ms, plain_ms)}" if saved_ms >= LEAST_SAVING * plain_ms else "saves nothing"
 
 
 def _rates(overview: Overview) -> Iterator[Tile]:
