@@ -40,12 +40,14 @@ class PathNode(NamedTuple):
 def path_nodes(graph: StepGraph, times: Floats, lag_ns: Floats) -> list[PathNode]:
     """The path to the last node of a graph that has any, in order."""
     path = []
-    first_edge, reached = graph.first_edge.tolist(), times[graph.source] + lag_ns
+    # Plain lists: numpy takes longer for a number than Python.
+    first_edge, source = graph.first_edge.tolist(), graph.source.tolist()
+    reached = (times[graph.source] + lag_ns).tolist()
     node = int(np.argmax(times))
     while first_edge[node] < first_edge[node + 1]:
-        edge = first_edge[node] + int(np.argmax(reached[first_edge[node] : first_edge[node + 1]]))
+        edge = max(range(first_edge[node], first_edge[node + 1]), key=reached.__getitem__)
         path.append(PathNode(node, edge))
-        node = int(graph.source[edge])
+        node = source[edge]
     return [PathNode(node, NONE), *path[::-1]]
 
 
@@ -122,21 +124,22 @@ def _segments(graph: StepGraph, path: list[PathNode], lag_ns: Floats) -> list[_S
     segments: list[_Segment] = []
     host = graph.host_ns - (graph.lag_ns - lag_ns)
     """Per edge: the host's part of its plain lag."""
+    rows, kinds, sources, lags = (array.tolist() for array in (graph.row, graph.edge_kind, graph.source, lag_ns))
+    moments = graph.recorded_ns.tolist()
     first = path[0].node
     if graph.is_work[first]:  # it was launched before the steps began
-        weight, ended = float(graph.weight_ns[first]), float(graph.recorded_ns[first])
-        segments.append(_Segment("work", weight, int(graph.row[first]), ended - weight, weight))
+        weight, ended = float(graph.weight_ns[first]), moments[first]
+        segments.append(_Segment("work", weight, rows[first], ended - weight, weight))
     for node, edge in path[1:]:
-        source, kind, row = int(graph.source[edge]), int(graph.edge_kind[edge]), int(graph.row[node])
-        lag, began, ended = float(lag_ns[edge]), float(graph.recorded_ns[source]), float(graph.recorded_ns[node])
+        source, kind, row, lag = sources[edge], kinds[edge], rows[node], lags[edge]
+        began, ended = moments[source], moments[node]
         if kind in (HOST, HANDOVER):
-            call = row if row >= 0 else int(graph.row[source])
-            segments.append(_Segment("host", lag, call, began, ended - began))
+            segments.append(_Segment("host", lag, row if row >= 0 else rows[source], began, ended - began))
             continue
         residual, weight = float(graph.residual_ns[node]), float(graph.weight_ns[node])
         if kind == LAUNCH and host[edge] > 0:
             recorded = float(graph.host_ns[edge])
-            segments.append(_Segment("launch", float(host[edge]), int(graph.row[source]), began, recorded))
+            segments.append(_Segment("launch", float(host[edge]), rows[source], began, recorded))
             lag, began = lag - float(host[edge]), began + recorded
         begins = ended - weight - residual
         segments.append(_Segment(_AFTER[kind], lag, row, began, begins - began))
