@@ -103,10 +103,12 @@ def gaps(work: Workspace) -> Table:
 
 
 def idle(work: Workspace) -> Table:
+    sums = (pl.len().cast(pl.Int64).alias("count"), pl.col("gap_ns").sum(), pl.col("idle_ns", "total_ns").first())
     frame = (
-        named_gaps(work)
+        # Each kind of part by itself: their order does not matter here, and to sort them takes as long as all else.
+        pl.concat([part.group_by("device", "cause").agg(sums) for part in _parts(work)])
         .group_by("device", "cause")
-        .agg(pl.len().cast(pl.Int64).alias("count"), pl.col("gap_ns").sum(), pl.col("idle_ns", "total_ns").first())
+        .agg(pl.col("count", "gap_ns").sum(), pl.col("idle_ns", "total_ns").first())
         .with_columns(
             (pl.col("gap_ns") / 1e3).alias("total_us"),
             (100 * pl.col("gap_ns") / pl.col("idle_ns")).round(6).alias("percent_of_idle"),
@@ -117,22 +119,27 @@ def idle(work: Workspace) -> Table:
     return Table.from_frame("idle", "one row per GPU and cause of idleness", IDLE_COLUMNS, frame)
 
 
-@shared
 def named_gaps(work: Workspace) -> pl.DataFrame:
     """The parts of all gaps, each with its cause, by device and time; gaps below the threshold are not split."""
+    return pl.concat(_parts(work)).sort("device", "start_ns")
+
+
+def _parts(work: Workspace) -> list[pl.DataFrame]:
+    """Gaps that are not split, then the first parts of the others, the second ones, and the third."""
     frame = all_gaps(work)
     is_short, is_unknown = pl.col("gap_ns") < work.options.gap_ns, pl.col("cause") == UNKNOWN
     cause = pl.when(is_short).then(pl.lit(SHORT_GAPS)).otherwise("cause").alias("cause")
     of_gap = ("device", "idle_ns", "total_ns")
-    whole = frame.filter(is_short | is_unknown).select(*of_gap, "start_ns", "gap_ns", cause)
-    split = frame.filter(~(is_short | is_unknown))
-    begun, parts = pl.col("start_ns"), [whole]
+    parts = [frame.filter(is_short | is_unknown).select(*of_gap, "start_ns", "gap_ns", cause)]
+    is_split, begun = ~(is_short | is_unknown), pl.col("start_ns")
     for part, cause in zip(PARTS, (pl.col("host_cause"), pl.lit(LAUNCHING), pl.lit(DEPENDENCY)), strict=True):
         length = pl.col(f"{part}_ns")
-        own = split.filter(length > 0)
-        parts.append(own.select(*of_gap, begun.alias("start_ns"), length.alias("gap_ns"), cause.alias("cause")))
+        own = frame.select(
+            *of_gap, begun.alias("start_ns"), length.alias("gap_ns"), cause.alias("cause"), is_split.alias("is_split")
+        )
+        parts.append(own.filter("is_split", pl.col("gap_ns") > 0).drop("is_split"))
         begun = begun + length
-    return pl.concat(parts).sort("device", "start_ns")
+    return parts
 
 
 @shared
