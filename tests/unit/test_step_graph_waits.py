@@ -131,6 +131,27 @@ def test_work_from_before_the_steps_ends_earlier_if_it_takes_less_time(opened: O
     assert simulate(own, np.zeros(len(own))).max() < 200_000
 
 
+def test_the_host_waits_for_work_from_before_the_steps(opened: Opened) -> None:
+    events = [
+        launch(0, 5, 1), kernel("before", 8, 300, 1), annotation("ProfilerStep#1", 50, 400),
+        launch(60, 270, 2, name="cudaEventSynchronize"), launch(340, 5, 3), kernel("within", 348, 10, 3),
+    ]  # fmt: skip
+    assert edges(opened(events), "sync") == [("before", "cudaEventSynchronize", 22.0)]
+
+
+def test_a_launch_into_a_queue_of_a_thousand_waits_for_room(opened: Opened) -> None:
+    """It returns 50 µs after the end of the long kernel; with a shorter queue that would not count."""
+
+    def program(queued: int) -> Events:
+        events = [launch(0, 5, 1), kernel("long", 8, 2000, 1)]
+        for number in range(2, queued + 2):
+            events += [launch(5 + number, 1, number), kernel("short", 2100 + 2 * number, 1, number)]
+        return [*events, launch(1100, 958, 9999), kernel("last", 9000, 1, 9999)]
+
+    assert edges(opened(program(1000)), "queue") == [("long", "cudaLaunchKernel", 50.0)]
+    assert edges(opened(program(900)), "queue") == []
+
+
 def slow_to_go_on(*calls: dict[str, Any]) -> Events:
     """A kernel that begins 20 µs after the end of a collective, as on AMD's GPUs, among many short ones of a third
     stream."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from warplens.analyses.graph.gpu_order import GpuOrder
+from warplens.analyses.graph.gpu_order import LONG_AGO, GpuOrder
 from warplens.analyses.graph.host_points import HostPoints
 from warplens.analyses.graph.records import CALL, QUEUE, SYNC, Floats
 from warplens.analyses.graph.stream_waits import SOON_AFTER_NS, call_times, stream_lanes
@@ -27,6 +27,11 @@ NO_STREAM: Final = -2
 """A stream without a GPU event in the trace."""
 SOON_NS: Final = 20_000
 """How soon after the awaited event such a call returns."""
+FULL_QUEUE: Final = 1_000
+"""From this many launches on that are not done, the queue is full (about 1,024 fit)."""
+LONG_INTO_FULL_NS: Final = 20_000
+SOON_IN_FULL_NS: Final = 100_000
+"""The same two where the queue is full."""
 MOST_OF_A_COPY: Final = 0.5
 """A copying call that returned after this share of its copy waited for it: it read the last of the pageable memory."""
 OWN_NS: Final = 5_000
@@ -67,7 +72,7 @@ def calls_that_matter(trace: Trace) -> Ints:
 
 def host_waits(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> HostWaits:
     """`launched_by`: the point that launched each GPU event, -1 for none."""
-    queued_behind = _queued_behind(points, gpu)
+    queued_behind = _queued_behind(points, gpu, launched_by)
     split = _copies_awaited_in_part(trace, points, gpu, launched_by)
     is_sync = _is_sync(trace, points, gpu, launched_by)
     is_sync[launched_by[split]] = True
@@ -134,22 +139,29 @@ def _copies_awaited_in_part(trace: Trace, points: HostPoints, gpu: GpuOrder, lau
     return chosen
 
 
-def _queued_behind(points: HostPoints, gpu: GpuOrder) -> Ints:
+def _queued_behind(points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> Ints:
     """The GPU event whose end let a long launch call return, -1 for calls that did not wait for room in the queue."""
     if len(gpu.row) == 0:
         return np.full(len(points.row), NONE, np.int64)
     by_end = np.argsort(gpu.end_ns, kind="stable")
     latest = np.searchsorted(gpu.end_ns[by_end], points.end_ns, "right") - 1
     event = by_end[np.maximum(latest, 0)]
-    ended = gpu.end_ns[event]
-    is_queued = (
-        (points.kind == CALL)
-        & (points.end_ns - points.start_ns >= LONG_LAUNCH_NS)
-        & (latest >= 0)
-        & (ended > points.start_ns)
-        & (points.end_ns - ended <= SOON_NS)
-    )
+    ended, taken = gpu.end_ns[event], points.end_ns - points.start_ns
+    is_full = _outstanding(points, gpu, launched_by) >= FULL_QUEUE
+    is_long = taken >= np.where(is_full, LONG_INTO_FULL_NS, LONG_LAUNCH_NS)
+    is_soon = points.end_ns - ended <= np.where(is_full, SOON_IN_FULL_NS, SOON_NS)
+    is_queued = (points.kind == CALL) & is_long & is_soon & (latest >= 0) & (ended > points.start_ns)
     return np.where(is_queued, event, NONE)
+
+
+def _outstanding(points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> Ints:
+    """How many launches were not done when each call began."""
+    done = np.full(len(points.row), np.iinfo(np.int64).min)
+    launched = launched_by != NONE
+    np.maximum.at(done, launched_by[launched], gpu.end_ns[launched])
+    launches = done > np.iinfo(np.int64).min
+    issued = np.searchsorted(points.start_ns[launches], points.start_ns, "left")
+    return issued - np.searchsorted(np.sort(done[launches]), points.start_ns, "right")
 
 
 @dataclass(frozen=True)
@@ -163,10 +175,11 @@ class _Stream:
 
 def _by_stream(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> list[_Stream]:
     lane = trace.ints("lane")[gpu.row]
-    launched = points.start_ns[np.maximum(launched_by, 0)] if len(points.row) else np.zeros(len(lane), np.int64)
+    launched = np.full(len(lane), LONG_AGO)  # what was launched before the first moment
+    launched[launched_by != NONE] = points.start_ns[launched_by[launched_by != NONE]]
     streams = []
     for stream in np.unique(lane).tolist():
-        events = np.flatnonzero((lane == stream) & (launched_by != NONE))
+        events = np.flatnonzero(lane == stream)
         events = events[np.argsort(launched[events], kind="stable")]
         streams.append(_Stream(stream, launched[events], events))
     return streams
