@@ -23,6 +23,7 @@ from warplens.advice.comparison import (
 from warplens.analyses.diff import DIFF_TABLES, Pair, pair, shares_matched
 from warplens.analyses.diff.report_tables import REPORT_TABLES, diff_of_tables, summary_of
 from warplens.analyses.diff.tree import diff_of_trees, diff_tree
+from warplens.analyses.graph.bounds import known_step_ns
 from warplens.analyses.graph.plain_step import ESTIMATED, PlainStep
 from warplens.analyses.roofline.costing import COSTED
 from warplens.errors import FormatError, UsageError
@@ -223,7 +224,7 @@ def _trace_facts(profiles: tuple[Profile, Profile], compared: Pair, comparison: 
 
 def _plain_steps(profiles: tuple[Profile, Profile]) -> tuple[PlainStep, PlainStep] | None:
     """The steps without the profiler, where at least one of them is given or measured."""
-    if not any(profile.workspace.options.step_ns or profile.meta.plain_step_ns for profile in profiles):
+    if not any(known_step_ns(profile.workspace) for profile in profiles):
         return None
     a, b = (profile.plain_step for profile in profiles)
     return None if a is None or b is None else (a, b)

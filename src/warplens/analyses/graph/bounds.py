@@ -46,10 +46,15 @@ class StepBounds(NamedTuple):
     fast_host_ms: float
     free_communication_ms: float
     no_stream_waits_ms: float
-    is_estimated: bool = False
-    """The plain step is neither given nor measured, and differs from the recorded one."""
+    known_ms: float = 0.0
+    """The plain step as given or measured; 0 where it is neither."""
     earlier_ms: float = 0.0
     """What passes of a trace without steps while the GPU is busy with work from before the recording; in each case."""
+
+    @property
+    def is_estimated(self) -> bool:
+        """The plain step is neither given nor measured, and differs from the recorded one."""
+        return not self.known_ms and abs(self.recorded_ms - self.plain_ms) > LITTLE * self.plain_ms
 
     def saves_ms(self, case_ms: float) -> float:
         """What a case saves of the plain step."""
@@ -91,7 +96,7 @@ def step_bounds(work: Workspace) -> StepBounds:
         free_communication_ms=simulated_ms(without_communication, lags) if is_communication.any() else plain_ms,
         no_stream_waits_ms=simulated_ms(None, np.where(is_wait, -np.inf, lags)) if is_wait.any() else plain_ms,
         earlier_ms=0.0 if len(work.trace.steps) else float(graph.residual_ns[graph.is_opening].max(initial=0.0)) / 1e6,
-        is_estimated=not _is_known(work) and abs(recorded_ms - plain_ms) > LITTLE * plain_ms,
+        known_ms=known_step_ns(work) / 1e6,
     )
 
 
@@ -102,9 +107,9 @@ def plain_step_ns(work: Workspace) -> float:
     return step_ns(graph, simulate(graph, lag_ns=plain_lags(graph, recording_cost(work).per_op_ns)))
 
 
-def _is_known(work: Workspace) -> bool:
-    """Whether the time of a step without the profiler is given or measured."""
-    return bool(work.options.step_ns or work.trace.meta.plain_step_ns or work.options.is_corrected)
+def known_step_ns(work: Workspace) -> float:
+    """The step without the profiler as it is given, else as the capture measured it; 0 where it is neither."""
+    return work.options.step_ns or work.trace.meta.plain_step_ns or 0.0
 
 
 def _saving(case: str, step_ms: float, times: StepBounds) -> tuple[float | None, float | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from warplens.analyses.graph.bounds import step_bounds
+from warplens.analyses.graph.bounds import known_step_ns, step_bounds
 from warplens.analyses.graph.building import graph_of, has_graph
 from warplens.analyses.workspace import Workspace
 from warplens.units import format_short_ms
@@ -53,9 +53,7 @@ def plain_step(work: Workspace) -> PlainStep | None:
     """None where it is not known: without launches, or with many waits that nothing recorded explains."""
     if work.options.is_corrected or not has_graph(work):
         return None
-    known_ns, origin = work.options.step_ns, GIVEN
-    if not known_ns:
-        known_ns, origin = work.trace.meta.plain_step_ns or 0.0, MEASURED
+    known_ns, origin = known_step_ns(work), GIVEN if work.options.step_ns else MEASURED
     if not known_ns and graph_of(work).unexplained_ns:
         return None
     bounds = step_bounds(work)
