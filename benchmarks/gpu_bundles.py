@@ -2,15 +2,17 @@
 
 usage: gpu_bundles.py --out DIR [--only a,b] [--device cuda|cpu] [--tiny] [--light-steps 3] [--budget-s 480]
 
-Every pair of fault_pairs.py runs in a process of its own: both variants are timed without a profiler, then the faulty
-one (of healthy runs the only one) is recorded by `warplens.start` with plain steps before and after, a light pass and
-stacks. DIR gets a bundle PAIR.zip each and truth.json. `bench_faults.py --traces DIR` compares findings with the truth.
+Every pair of fault_pairs.py runs in a process of its own: both variants are timed without a profiler, in turns, since a
+host's speed changes within minutes; then the faulty one (of healthy runs the only one) is recorded by `warplens.start`
+with plain steps before and after, a light pass and stacks. DIR gets a bundle PAIR.zip each and truth.json, which
+`bench_faults.py --traces DIR` compares with the findings.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -19,6 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 WAIT, WARMUP = 12, 1
+ROUNDS = 5
 AFTER = 14
 """Steps that run on after the recorded ones, for the light pass and the plain steps."""
 
@@ -42,19 +45,33 @@ def record(run: Any, step: Any, active: int, path: Path, light_steps: int) -> No
 def one_pair(options: argparse.Namespace) -> dict[str, Any]:
     """Times and records one pair in this process."""
     from fault_pairs import PAIRS
-    from gpu_faults import measure_pair
     from gpu_run import Run, attempt
 
     run, pair = Run(options.device, options.tiny), PAIRS[options.pair]
-    result = measure_pair(run, pair)
-    if result["status"] != "ok":
-        return result
-    variant = pair.variants[0]
     path = options.out / f"{options.pair}.zip"
-    _, status = attempt(
-        run, lambda: record(run, pair.build(run, variant == "after"), pair.active, path, options.light_steps)
-    )
-    return result | {"status": "ok" if path.exists() else status}
+
+    def measured() -> dict[str, Any]:
+        steps = {variant: pair.build(run, variant == "after") for variant in pair.variants}
+        result = in_turns(run, steps, pair.stat)
+        record(run, steps[pair.variants[0]], pair.active, path, options.light_steps)
+        return result
+
+    result, status = attempt(run, measured)
+    return {"description": pair.description, "stat": pair.stat, "status": status, **(result or {})}
+
+
+def in_turns(run: Any, steps: dict[str, Any], stat: str) -> dict[str, Any]:
+    """The median step of each variant, and of the difference, over rounds in which they take turns."""
+    from gpu_faults import measure
+
+    rounds = [{variant: measure(run, step, stat)["ms"] for variant, step in steps.items()} for _ in range(ROUNDS)]
+    result: dict[str, Any] = {"rounds": rounds}
+    for variant in steps:
+        result[f"{variant}_ms"] = statistics.median(times[variant] for times in rounds)
+    if len(steps) == 2:
+        result["gain_ms"] = statistics.median(times["before"] - times["after"] for times in rounds)
+        result["gain_pct"] = 100 * result["gain_ms"] / result["before_ms"]
+    return result
 
 
 def all_pairs(options: argparse.Namespace) -> dict[str, Any]:
