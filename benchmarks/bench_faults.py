@@ -2,8 +2,9 @@
 
 usage: bench_faults.py [--traces DIR]
 
-DIR holds PAIR.before.json.gz and truth.json as gpu_faults.py writes them (default: samples/faults). Prints one line per
-pair: the finding that names the fault, its place among the findings, its gain, and the measured gain.
+DIR holds PAIR.before.json.gz and truth.json as gpu_faults.py writes them (default: samples/faults), or PAIR.zip as
+gpu_bundles.py does. Prints one line per pair: the finding that names the fault, its place among the findings, its gain,
+and the measured gain; of a bundle that is its own plain step less the repaired one, since a host's speed changes.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ def main() -> int:
     truth = json.loads((folder / "truth.json").read_text())["pairs"]
     print(f"{'planted fault':26}{'code':7}{'place':>6}{'gain ms':>10}{'measured ms':>13}{'ratio':>7}  other findings")
     for name, code in NAMED_BY.items():
-        path = folder / f"{name}.before.json.gz"
-        if not path.exists():
+        path = next(
+            (path for path in (folder / f"{name}.zip", folder / f"{name}.before.json.gz") if path.exists()), None
+        )
+        if path is None:
             continue
-        found = warplens.open(path, cache=False).findings()
-        measured = truth[name]["before_ms"] - truth[name]["after_ms"]
+        profile = warplens.open(path, cache=False)
+        found = profile.findings()
+        plain_ns = profile.meta.plain_step_ns if isinstance(profile, warplens.Profile) else None
+        measured = (plain_ns / 1e6 if plain_ns else truth[name]["before_ms"]) - truth[name]["after_ms"]
         place = next((number for number, each in enumerate(found, start=1) if each.code == code), 0)
         if not place:
             print(f"{name:26}{code:7}{'–':>6}{'–':>10}{measured:13.2f}")
@@ -56,7 +61,7 @@ def main() -> int:
         gain = f"{'≤ ' * finding.bound}{finding.gain_ms:.2f}"
         others = " ".join(each.code for each in found if each is not finding)
         print(f"{name:26}{code:7}{place:6}{gain:>10}{measured:13.2f}{finding.gain_ms / measured:7.2f}  {others}")
-    for path in sorted(folder.glob("healthy_*.json.gz")):
+    for path in sorted([*folder.glob("healthy_*.json.gz"), *folder.glob("healthy_*.zip")]):
         found = warplens.open(path, cache=False).findings()
         print(f"{path.name.split('.')[0]:26}{' '.join(f'{each.code} {each.gain_percent:.1f} %' for each in found)}")
     return 0
