@@ -51,11 +51,11 @@ def shots(profile: warplens.Profile) -> list[Shot]:
     step = f"view={first - 1_000_000}-{last + 1_000_000}"
     chosen = f"{step}&event=0:{kernel}"
     return [
-        Shot("page-light-1280", 1280, 860),
+        Shot("page-light-1280", 1280, 900, state="fixes=0,1"),
         Shot("page-dark-1280", 1280, 900, dark=True, at="timeline", state=step),
         Shot("page-light-1920", 1920, 1080, at="timeline", state=chosen),
         Shot("page-dark-1920", 1920, 1080, dark=True),
-        Shot("page-timeline", 1280, 1000, section="timeline", state=step),
+        Shot("page-timeline", 1280, 1000, section="timeline", state=f"{step}&path=1"),
         Shot("page-flame", 1280, 1000, section="flame"),
         Shot("page-roofline", 1280, 1000, section="roofline"),
     ]
