@@ -12,11 +12,11 @@ import pytest
 import warplens
 from finding_traces import ALL_REDUCE, GEMM
 from support import SHARED, Opened, annotation, kernel, launch, op
-from warplens.advice.figures import IdleCause, largest_cause
 from warplens.advice.limits import limits
 from warplens.advice.thresholds import LIMIT_PERCENT, LIMIT_SHARE
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.graph.simulating import simulate
+from warplens.model.idle_causes import largest_cause
 from warplens.outputs.summary import render_summary
 
 WHAT_IF = SHARED / "traces" / "whatif"
@@ -133,11 +133,10 @@ def test_waits_for_work_from_before_the_recording_are_named_and_limit_nothing(op
     )
 
 
-def test_causes_that_one_rule_counts_are_one_for_the_verdict() -> None:
-    causes = [IdleCause("host sync", 1, 40), IdleCause("host busy", 9, 35), IdleCause("launch call", 9, 25)]
-    assert largest_cause(causes) == "host busy"
-    assert largest_cause(causes[:1]) == "host sync"
-    assert largest_cause([]) == ""
+def test_causes_that_one_rule_counts_are_one_for_verdict_and_summary() -> None:
+    assert largest_cause([("host sync", 40), ("host busy", 35), ("launch call", 25)]) == "host busy"
+    assert largest_cause([("kernel loading", 1), ("memory allocation", 1), ("host sync", 1)]) == "memory allocation"
+    assert (largest_cause([("host sync", 1)]), largest_cause([])) == ("host sync", "")
 
 
 def test_verdict_and_table_of_bounds_take_three_simulations(monkeypatch: pytest.MonkeyPatch, opened: Opened) -> None:

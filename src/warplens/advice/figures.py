@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -15,9 +15,9 @@ from warplens.advice.thresholds import THRESHOLDS
 from warplens.advice.wording import words
 from warplens.analyses.graph.bounds import StepBounds
 from warplens.analyses.missing_data import TORCH
-from warplens.analyses.time.gaps import DEPENDENCY, LAUNCHING
 from warplens.model.edits import Edit
 from warplens.model.finding import Evidence, Finding
+from warplens.model.idle_causes import DEPENDENCY, KIND_OF_CAUSE, LAUNCHING, largest_cause
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.model.targets import Target
@@ -32,15 +32,6 @@ is_underfilled = (
     & (pl.col("mean_us") >= THRESHOLDS.least_tail_us)
     & ~pl.col("kernel_category").is_in(FEW_ON_PURPOSE)
 )
-KIND_OF_CAUSE: Final = {
-    "data loading": "data",
-    "host sync": "sync",
-    "memory allocation": "setup",
-    "kernel loading": "setup",
-    "host busy": "launch",
-    LAUNCHING: "launch",
-}
-"""Which rule a part of a gap belongs to; one before a graph launch is the graph rule's, whatever the host did."""
 GAP_COLUMNS: Final = (
     "device", "start_ms", "gap_us", "cause", "host_frame", "host_op", "host_activity", "after", "after_op", "step",
     "phase", "between_steps", "in_graph", "host_us", "launch_us", "dependency_us", "host_cause",
@@ -64,7 +55,8 @@ class Ceiling(NamedTuple):
 
 
 class GapsByKind(msgspec.Struct, frozen=True):
-    """Parts of gaps by the rule that they belong to: data, sync, setup, launch, graph, other.
+    """Parts of gaps by the rule that they belong to: data, sync, setup, launch, graph, other. One before a graph launch
+    is the graph rule's, whatever the host did.
 
     `cause` and `gap_us` are those of the part, `gap_cause` is the gap's own.
     """
@@ -291,7 +283,7 @@ class TraceFigures:
     @property
     def main_idle_cause(self) -> str:
         """What most of the idle time is due to; GPUs that take turns can all be idle without a gap of their own."""
-        return largest_cause(self.idle_causes) if self.idle_causes else TAKING_TURNS
+        return largest_cause((idle.cause, idle.percent_of_idle) for idle in self.idle_causes) or TAKING_TURNS
 
     @cached_property
     def categories(self) -> list[CategoryRow]:
@@ -365,16 +357,6 @@ class TraceFigures:
     def reachable_tbps(self) -> float:
         value, measured = self.ceiling("memory")
         return value * (1.0 if measured else THRESHOLDS.reachable_bandwidth)
-
-
-def largest_cause(causes: Sequence[IdleCause]) -> str:
-    """Of causes in the order of their time, the first of those that, counted by one rule, are the largest together."""
-    percent: dict[str, float] = {}
-    for idle in causes:
-        rule = KIND_OF_CAUSE.get(idle.cause, idle.cause)
-        percent[rule] = percent.get(rule, 0.0) + idle.percent_of_idle
-    largest = max(percent, key=lambda rule: percent[rule], default="")
-    return next((idle.cause for idle in causes if KIND_OF_CAUSE.get(idle.cause, idle.cause) == largest), "")
 
 
 def reachable_share(measured: bool) -> float:

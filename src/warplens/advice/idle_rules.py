@@ -13,10 +13,10 @@ from warplens.advice.limits import is_host_bound
 from warplens.advice.memory_rules import many_launch_optimizer, slowed_by_stacks
 from warplens.advice.rows import ShortKernelRow
 from warplens.advice.thresholds import LONG_GAP_US, THRESHOLDS
-from warplens.analyses.time.gaps import SHORT_GAPS, UNKNOWN
 from warplens.analyses.work.places import place_text
 from warplens.model.edits import CaptureGraph, Edit, RemoveHostTime, RemoveWaits
 from warplens.model.finding import Evidence, Finding
+from warplens.model.idle_causes import SHORT_GAPS, UNKNOWN
 from warplens.model.records import records
 from warplens.model.targets import RangeTarget, RowsTarget, Target
 from warplens.units import format_count, plural

@@ -7,7 +7,7 @@ from typing import Final
 from warplens.advice.figures import TAKING_TURNS, TraceFigures
 from warplens.advice.thresholds import IDLE_BOUND_PERCENT, LIMIT_PERCENT, LIMIT_SHARE
 from warplens.analyses.graph.bounds import StepBounds
-from warplens.analyses.time.gaps import DEPENDENCY, UNKNOWN
+from warplens.model.idle_causes import DEPENDENCY, UNKNOWN
 
 GPU: Final = "GPU"
 HOST: Final = "host"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from warplens.advice.figures import TAKING_TURNS, TraceFigures, largest_cause
+from warplens.advice.figures import TAKING_TURNS, TraceFigures
 from warplens.advice.limits import (
     COMMUNICATION,
     GPU,
@@ -19,7 +19,7 @@ from warplens.advice.limits import (
 )
 from warplens.advice.thresholds import COMMUNICATION_BOUND_PERCENT, IDLE_BOUND_PERCENT, THRESHOLDS
 from warplens.analyses.graph.bounds import StepBounds
-from warplens.analyses.time.gaps import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN
+from warplens.model.idle_causes import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN, largest_cause
 from warplens.model.table import Table
 from warplens.units import format_short_ms, listed
 
@@ -98,7 +98,8 @@ def _amount(ms: float, bounds: StepBounds) -> str:
 def _more(figures: TraceFigures, limiting: tuple[str, ...]) -> str:
     """Why the GPU waits where the host limits the step; what it does where it is the limit itself."""
     if HOST in limiting:
-        cause = largest_cause([idle for idle in figures.idle_causes if idle.cause not in NOT_THE_HOST])
+        times = ((idle.cause, idle.percent_of_idle) for idle in figures.idle_causes if idle.cause not in NOT_THE_HOST)
+        cause = largest_cause(times)
         is_idle = figures.percent("idle") >= THRESHOLDS.idle_percent and cause
         return f"; the GPU is idle mostly because {BECAUSE[cause]}" if is_idle else ""
     return f"; {_top_category(figures)}" if GPU in limiting and COMMUNICATION not in limiting else ""

@@ -12,6 +12,7 @@ import msgspec
 import polars as pl
 
 from warplens.model.finding import is_only_gpu_time
+from warplens.model.idle_causes import largest_cause
 from warplens.model.table import Table
 from warplens.model.time_base import TimeBase, time_base
 from warplens.outputs.document import Document
@@ -180,9 +181,9 @@ def _times(tables: dict[str, Table], width: int) -> list[Line]:
     measures, total = base.measures_ms, base.whole_ms
     busy, idle = measures["busy"], measures["idle"]
     parts = [_base_text(base, tables["timeline"]), f"busy {_share(busy, total)}", f"idle {_share(idle, total)}"]
-    causes = tables["idle"].frame.group_by("cause").agg(pl.col("total_us").sum()).sort("total_us", descending=True)
-    if idle and len(causes):
-        parts[-1] += f" (mostly {causes['cause'][0]})"
+    cause = largest_cause(tables["idle"].frame.group_by("cause").agg(pl.col("total_us").sum()).iter_rows())
+    if idle and cause:
+        parts[-1] += f" (mostly {cause})"
     for measure, words in (("exposed_communication", "exposed comm"), ("exposed_memcpy", "exposed copies")):
         if measures[measure] > 0.001 * total:
             parts.append(f"{words} {_share(measures[measure], total)}")

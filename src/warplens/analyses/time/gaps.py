@@ -19,6 +19,7 @@ from warplens.analyses.time.host_activity import SYNC_CALL, innermost_at, matchi
 from warplens.analyses.time.phases import phase_of
 from warplens.analyses.work.modules import user_frames
 from warplens.analyses.workspace import NO_LAUNCH, Workspace
+from warplens.model.idle_causes import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN
 from warplens.model.intervals import complement, covered_until, union
 from warplens.model.kinds import CODE, NONE
 from warplens.model.table import Column, Table
@@ -26,10 +27,6 @@ from warplens.model.trace import Bools, Ints, Trace
 from warplens.passes.climb import climb, climb_context
 from warplens.units import format_ns
 
-UNKNOWN: Final = "unknown"
-SHORT_GAPS: Final = "short gaps"
-LAUNCHING: Final = "launch call"
-DEPENDENCY: Final = "dependency"
 CAUSES: Final = {
     # cause: what it means and, after the colon, what usually helps
     "host sync": "the host waited for the GPU to finish before it continued: avoid .item(), .cpu(), synchronize()",
