@@ -152,6 +152,34 @@ def test_a_launch_into_a_queue_of_a_thousand_waits_for_room(opened: Opened) -> N
     assert edges(opened(program(900)), "queue") == []
 
 
+def graph_launches(*lengths_us: float) -> Events:
+    """Graphs of two long kernels, launched by calls that take this long."""
+    events, called, at = [], 0.0, 100.0
+    for number, length in enumerate(lengths_us, 1):
+        events.append(launch(called, length, number, name="cudaGraphLaunch"))
+        events += [kernel("a", at, 1000, number), kernel("b", at + 1001, 1000, number)]
+        called, at = called + length + 5, at + 2002
+    return events
+
+
+def test_the_launch_of_a_graph_that_takes_much_longer_than_others_waits_for_an_earlier_graph(opened: Opened) -> None:
+    """The third call returns at 1,160 µs, 60 µs after the end of the first kernel."""
+    assert edges(opened(graph_launches(50, 50, 1050)), "queue") == [("a", "cudaGraphLaunch", 60.0)]
+    assert edges(opened(graph_launches(400, 400, 350)), "queue") == [], "graphs of this size take that long to launch"
+
+
+def test_work_from_before_the_steps_holds_up_what_follows_it(opened: Opened) -> None:
+    """Neither its launch nor what its stream did before is recorded; a fast GPU would have done with it."""
+    events = [
+        annotation("ProfilerStep#1", 0, 100), kernel("before", 300, 50), launch(60, 5, 2), kernel("within", 351, 10, 2),
+    ]  # fmt: skip
+    profile = opened(events)
+    own = graph(profile)
+    assert own.lag_ns[own.edge_kind == EDGE_KINDS.index("earlier")].tolist() == [300_000]
+    assert [row["kind"] for row in profile.table("critical_path").to_dicts()] == ["earlier", "work", "pause", "work"]
+    assert bounds_ms(profile)["fast GPU"] == pytest.approx(0.1, abs=0.005)
+
+
 def slow_to_go_on(*calls: dict[str, Any]) -> Events:
     """A kernel that begins 20 µs after the end of a collective, as on AMD's GPUs, among many short ones of a third
     stream."""

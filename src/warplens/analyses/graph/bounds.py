@@ -10,7 +10,7 @@ import polars as pl
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
 from warplens.analyses.graph.host_waits import LONG_LAUNCH_NS
 from warplens.analyses.graph.recording_cost import plain_host, plain_lags, recording_cost
-from warplens.analyses.graph.records import CALL, LAUNCH, STREAM, WAIT, Floats, StepGraph
+from warplens.analyses.graph.records import CALL, EARLIER, LAUNCH, STREAM, WAIT, Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate, step_ns
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, Workspace
@@ -88,10 +88,13 @@ def step_bounds(work: Workspace) -> StepBounds:
         return step_ns(graph, simulate(graph, weight_ns, lag_ns)) / 1e6
 
     recorded_ms = step_ns(graph, graph.recorded_ns) / 1e6
+    fast_gpu_lags = lags - np.minimum(host_ns, _waits_for_room(work.trace, graph))
+    if len(work.trace.steps):  # work from before them would be fast too
+        fast_gpu_lags[graph.edge_kind == EARLIER] = 0.0
     return StepBounds(
         recorded_ms=recorded_ms,
         plain_ms=plain_ms,
-        fast_gpu_ms=simulated_ms(only_communication, lags - np.minimum(host_ns, _waits_for_room(work.trace, graph))),
+        fast_gpu_ms=simulated_ms(only_communication, fast_gpu_lags),
         fast_host_ms=simulated_ms(None, latency_ns),
         free_communication_ms=simulated_ms(without_communication, lags) if is_communication.any() else plain_ms,
         no_stream_waits_ms=simulated_ms(None, np.where(is_wait, -np.inf, lags)) if is_wait.any() else plain_ms,

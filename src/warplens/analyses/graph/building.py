@@ -13,7 +13,19 @@ from warplens.analyses.graph.host_points import HostPoints, MarkedSteps, host_po
 from warplens.analyses.graph.host_waits import HostWaits, calls_that_matter, host_waits
 from warplens.analyses.graph.light_pass import light_pass
 from warplens.analyses.graph.recorded_load import WEIGHT, RecordedLoad
-from warplens.analyses.graph.records import HANDOVER, HOST, LAUNCH, RETURN, STREAM, SYNC, WAIT, WORK, Floats, StepGraph
+from warplens.analyses.graph.records import (
+    EARLIER,
+    HANDOVER,
+    HOST,
+    LAUNCH,
+    RETURN,
+    STREAM,
+    SYNC,
+    WAIT,
+    WORK,
+    Floats,
+    StepGraph,
+)
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import Workspace
 from warplens.model.intervals import Union, union
@@ -75,7 +87,7 @@ def step_graph(trace: Trace, steps: Ints) -> StepGraph:
     edges = _joined([
         *_host_edges(points, waits, first_return, RecordedLoad(trace)),
         _wait_edges(waits, first_return, first_work),
-        *_work_edges(gpu, launched_by, first_work),
+        *_work_edges(gpu, points.start_ns, launched_by, first_work),
     ])  # fmt: skip
     edges = _with_split_copies(edges, waits, first_return, first_work, first_rest)
     ends = gpu.end_ns.copy()
@@ -199,7 +211,8 @@ def _wait_edges(waits: HostWaits, first_return: int, first_work: int) -> _Edges:
     return replace(edges, kind=waits.kind)
 
 
-def _work_edges(gpu: GpuOrder, launched_by: Ints, first_work: int) -> list[_Edges]:
+def _work_edges(gpu: GpuOrder, begun_ns: Ints, launched_by: Ints, first_work: int) -> list[_Edges]:
+    """`begun_ns`: when the host's points are."""
     work = first_work + np.arange(len(gpu.row))
     launched, follows, waits = launched_by != NONE, gpu.previous != NONE, gpu.waits
     in_call = gpu.launch_host_ns[launched]
@@ -207,7 +220,16 @@ def _work_edges(gpu: GpuOrder, launched_by: Ints, first_work: int) -> list[_Edge
         _edges(launched_by[launched], work[launched], gpu.launch_lag_ns[launched], LAUNCH, in_call, CALL_BEGUN),
         _edges(first_work + gpu.previous[follows], work[follows], gpu.previous_lag_ns[follows], STREAM),
         _edges(first_work + waits.awaited, first_work + waits.event, waits.lag_ns, WAIT),
+        _earlier_edges(gpu, begun_ns, ~launched & ~follows, first_work),
     ]
+
+
+def _earlier_edges(gpu: GpuOrder, begun_ns: Ints, is_opening: Bools, first_work: int) -> _Edges:
+    """From the first moment to events of which neither the launch nor what their stream did before is in the graph."""
+    first_ns = int(begun_ns.min(initial=np.iinfo(np.int64).max))
+    chosen = np.flatnonzero(is_opening & (gpu.start_ns >= first_ns))
+    first = np.full(len(chosen), int(begun_ns.argmin()) if len(begun_ns) else 0)
+    return _edges(first, first_work + chosen, gpu.start_ns[chosen] - first_ns, EARLIER)
 
 
 def _with_split_copies(edges: _Edges, waits: HostWaits, first_return: int, first_work: int, first_rest: int) -> _Edges:

@@ -13,7 +13,18 @@ import polars as pl
 
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
 from warplens.analyses.graph.recording_cost import plain_lags, recording_cost
-from warplens.analyses.graph.records import HANDOVER, HOST, LAUNCH, QUEUE, STREAM, SYNC, WAIT, Floats, StepGraph
+from warplens.analyses.graph.records import (
+    EARLIER,
+    HANDOVER,
+    HOST,
+    LAUNCH,
+    QUEUE,
+    STREAM,
+    SYNC,
+    WAIT,
+    Floats,
+    StepGraph,
+)
 from warplens.analyses.graph.simulating import simulate
 from warplens.analyses.shared import shared
 from warplens.analyses.time.host_activity import innermost_at, name_of
@@ -25,7 +36,7 @@ from warplens.model.table import Table
 from warplens.model.trace import Ints, Trace
 from warplens.passes.climb import climb
 
-_AFTER: Final = {LAUNCH: "latency", STREAM: "pause", WAIT: "wait", SYNC: "sync", QUEUE: "sync"}
+_AFTER: Final = {LAUNCH: "latency", STREAM: "pause", WAIT: "wait", SYNC: "sync", QUEUE: "sync", EARLIER: "earlier"}
 MEANING: Final = "one row per segment, in order"
 TABLE_COLUMNS: Final = (*COLUMNS, *CALLER_COLUMNS)
 

@@ -33,6 +33,7 @@ class GpuOrder:
     after them it could begin."""
 
     row: Ints
+    start_ns: Ints
     end_ns: Ints
     launch: Ints
     """The call that launched it: a row of the trace."""
@@ -76,6 +77,7 @@ def gpu_order(trace: Trace, rows: Ints) -> GpuOrder:
     launch_lag = np.where(by_launch & is_explained, after_launch, np.minimum(latency, after_launch))
     return GpuOrder(
         row=rows,
+        start_ns=start,
         end_ns=end,
         launch=launch,
         launch_lag_ns=launch_lag,

@@ -28,7 +28,9 @@ NO_STREAM: Final = -2
 SOON_NS: Final = 20_000
 """How soon after the awaited event such a call returns."""
 FULL_QUEUE: Final = 1_000
-"""From this many launches on that are not done, the queue is full (about 1,024 fit)."""
+"""From this many GPU events on that are launched and not done, the queue is full (about 1,024 launches fit)."""
+MUCH_LONGER: Final = 10
+"""A graph's launch call that takes this many times as long as the shortest one waited for other graphs."""
 LONG_INTO_FULL_NS: Final = 20_000
 SOON_IN_FULL_NS: Final = 100_000
 """The same two where the queue is full."""
@@ -72,7 +74,7 @@ def calls_that_matter(trace: Trace) -> Ints:
 
 def host_waits(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> HostWaits:
     """`launched_by`: the point that launched each GPU event, -1 for none."""
-    queued_behind = _queued_behind(points, gpu, launched_by)
+    queued_behind, own = _queued(points, gpu, launched_by)
     split = _copies_awaited_in_part(trace, points, gpu, launched_by)
     is_sync = _is_sync(trace, points, gpu, launched_by)
     is_sync[launched_by[split]] = True
@@ -80,7 +82,6 @@ def host_waits(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Int
     split_at = dict(zip(launched_by[split].tolist(), split.tolist(), strict=True))
     calls = np.flatnonzero(is_sync | (queued_behind != NONE))
     awaiting = _Awaiting(trace, gpu, _by_stream(trace, points, gpu, launched_by))
-    own = np.minimum(points.end_ns - points.start_ns, OWN_NS).astype(float)
     entries: list[tuple[int, int, float, int]] = []
     for index, point in enumerate(calls.tolist()):
         begin, end = int(points.start_ns[point]), int(points.end_ns[point])
@@ -139,29 +140,42 @@ def _copies_awaited_in_part(trace: Trace, points: HostPoints, gpu: GpuOrder, lau
     return chosen
 
 
-def _queued_behind(points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> Ints:
-    """The GPU event whose end let a long launch call return, -1 for calls that did not wait for room in the queue."""
+class _Queued(NamedTuple):
+    """Launch calls that waited for room in the queue."""
+
+    behind: Ints
+    """Per point: the GPU event whose end let it return, -1 for calls that did not wait."""
+    least_ns: Floats
+    """Per point: what the call takes by itself."""
+
+
+def _queued(points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> _Queued:
+    taken = (points.end_ns - points.start_ns).astype(float)
+    launched = launched_by[launched_by != NONE]
+    events = np.bincount(launched, minlength=len(points.row))
+    is_graph = events > 1
+    # Launching a graph takes a while, as long as the shortest call does.
+    least = np.where(is_graph, taken[is_graph].min(initial=np.inf), np.minimum(taken, OWN_NS))
     if len(gpu.row) == 0:
-        return np.full(len(points.row), NONE, np.int64)
+        return _Queued(np.full(len(points.row), NONE, np.int64), least)
     by_end = np.argsort(gpu.end_ns, kind="stable")
     latest = np.searchsorted(gpu.end_ns[by_end], points.end_ns, "right") - 1
     event = by_end[np.maximum(latest, 0)]
-    ended, taken = gpu.end_ns[event], points.end_ns - points.start_ns
-    is_full = _outstanding(points, gpu, launched_by) >= FULL_QUEUE
-    is_long = taken >= np.where(is_full, LONG_INTO_FULL_NS, LONG_LAUNCH_NS)
+    ended = gpu.end_ns[event]
+    outstanding = _outstanding(points, gpu, launched_by, events)
+    is_full = outstanding >= np.where(is_graph, 1, FULL_QUEUE)
+    long = np.where(is_full, LONG_INTO_FULL_NS, LONG_LAUNCH_NS)
+    long = np.where(is_graph, np.maximum(MUCH_LONGER * least, LONG_LAUNCH_NS), long)
     is_soon = points.end_ns - ended <= np.where(is_full, SOON_IN_FULL_NS, SOON_NS)
-    is_queued = (points.kind == CALL) & is_long & is_soon & (latest >= 0) & (ended > points.start_ns)
-    return np.where(is_queued, event, NONE)
+    is_queued = (points.kind == CALL) & (taken >= long) & is_soon & (latest >= 0) & (ended > points.start_ns)
+    return _Queued(np.where(is_queued, event, NONE), least)
 
 
-def _outstanding(points: HostPoints, gpu: GpuOrder, launched_by: Ints) -> Ints:
-    """How many launches were not done when each call began."""
-    done = np.full(len(points.row), np.iinfo(np.int64).min)
-    launched = launched_by != NONE
-    np.maximum.at(done, launched_by[launched], gpu.end_ns[launched])
-    launches = done > np.iinfo(np.int64).min
-    issued = np.searchsorted(points.start_ns[launches], points.start_ns, "left")
-    return issued - np.searchsorted(np.sort(done[launches]), points.start_ns, "right")
+def _outstanding(points: HostPoints, gpu: GpuOrder, launched_by: Ints, events: Ints) -> Ints:
+    """How many of the launched GPU events had not ended when each call began."""
+    issued = np.append(0, np.cumsum(events))[np.searchsorted(points.start_ns, points.start_ns, "left")]
+    ends = np.sort(gpu.end_ns[launched_by != NONE])
+    return issued - np.searchsorted(ends, points.start_ns, "right")
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ CALL, RETURN, MARK, WORK = range(len(NODE_KINDS))
 """A call of the GPU's runtime begins (a launch, a copy, a synchronisation); a call that waits for the GPU returns; a
 step begins on the host, or the last one ends; a GPU event ends."""
 
-EDGE_KINDS: Final = ("host", "handover", "launch", "stream", "wait", "sync", "queue")
-HOST, HANDOVER, LAUNCH, STREAM, WAIT, SYNC, QUEUE = range(len(EDGE_KINDS))
+EDGE_KINDS: Final = ("host", "handover", "launch", "stream", "wait", "sync", "queue", "earlier")
+HOST, HANDOVER, LAUNCH, STREAM, WAIT, SYNC, QUEUE, EARLIER = range(len(EDGE_KINDS))
 """Why a node comes after another: its thread reached it next; another thread had to end first; the event was launched
 by that call; it is the next in its stream; it waits for an event of another stream; the call returns when that event
-has ended; the launch waits until that event leaves room in the queue."""
+has ended; the launch waits until that event leaves room in the queue; work from before the graph held the event up."""
 UNEXPLAINED_SHARE: Final = 0.05
 """From this share of the time on, waits that no edge explains make what is simulated doubtful."""
 OPENING_NS: Final = 10_000_000
