@@ -226,8 +226,9 @@ TRAIN = """
     (["--steps", "2", "--wait", "0"], 4, [0, 1], True),
     (["--steps", "2", "--wait", "0"], 2, [0, 1], False),
     (["--steps", "1", "--wait", "1", "--warmup", "2"], 4, [3], True),
-    (["--steps", "1", "--warmup", "1", "--execution-trace", "none"], 4, [3], None),
-    (["--steps", "5"], 4, [2, 3], True),
+    (["--steps", "1", "--wait", "2", "--warmup", "1", "--execution-trace", "none"], 4, [3], None),
+    (["--steps", "5", "--wait", "2"], 4, [2, 3], True),
+    (["--steps", "1"], 8, [6], True),
     ([], 4, [1, 2, 3], None),
 ])  # fmt: skip
 def test_steps_are_whole_and_apart(

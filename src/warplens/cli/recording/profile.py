@@ -55,7 +55,11 @@ class ProfileVerb(Verb):
         add_output(parser, "the bundle: a directory, or x.zip")
         parser.add_argument("--steps", type=int, default=0, metavar="N", help="record N steps (default: the whole run)")
         parser.add_argument(
-            "--wait", type=int, default=None, metavar="N", help="steps to skip before recording (default 2)"
+            "--wait",
+            type=int,
+            default=None,
+            metavar="N",
+            help="steps to skip before recording (default 6; 2 for a workload)",
         )
         parser.add_argument(
             "--warmup",
@@ -112,7 +116,7 @@ class ProfileVerb(Verb):
             threads=args.threads,
             execution_trace=args.execution_trace,
             steps=args.steps,
-            wait=(2 if args.steps else 0) if args.wait is None else args.wait,
+            wait=_default_wait(args) if args.wait is None else args.wait,
             warmup=args.warmup,
             light_steps=args.light_steps,
             sync_events=os.environ.get(SYNC_EVENTS) != "0",
@@ -180,9 +184,20 @@ def _program(args: argparse.Namespace) -> Program:
     words = args.program[1:] if args.program[:1] == ["--"] else args.program
     if not words:
         raise UsageError("no program to profile", hint="warplens profile script.py, -m MODULE, or workload NAME")
-    if words[0] == "workload" and not Path("workload").exists():
+    if _is_workload(words):
         return _workload(words)
     return script(words[0], words[1:])
+
+
+def _default_wait(args: argparse.Namespace) -> int:
+    """Steps before the recorded ones; enough of them to time some of a program, while workloads are short."""
+    if not args.steps:
+        return 0
+    return 2 if _is_workload(args.program) else 6
+
+
+def _is_workload(words: list[str]) -> bool:
+    return words[:1] == ["workload"] and not Path("workload").exists()
 
 
 def _workload(words: list[str]) -> Program:
