@@ -22,6 +22,14 @@ DocumentKind = Literal["report", "diff", "gantt", "paths", "kernel_trace", "kern
 
 
 @dataclass(frozen=True)
+class CorrectedTimes:
+    """The events with the times that they nearly had without the profiler."""
+
+    scene: Scene
+    critical_path: PathSegments | None = None
+
+
+@dataclass(frozen=True)
 class Extras:
     """What only the page shows: the events themselves, and the words that explain what is on it.
 
@@ -45,6 +53,8 @@ class Extras:
     fix_subsets: FixSubsets | None = None
     critical_path: PathSegments | None = None
     """Of the only scene."""
+    corrected: CorrectedTimes | None = None
+    """The only scene once more; None where the step's time without the profiler is only estimated."""
 
 
 @dataclass(frozen=True)

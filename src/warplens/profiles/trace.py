@@ -23,7 +23,7 @@ from warplens.model.time_base import time_base
 from warplens.model.trace import Meta, Trace
 from warplens.model.tree import Tree
 from warplens.outputs import Document, Extras
-from warplens.outputs.document import DocumentKind
+from warplens.outputs.document import CorrectedTimes, DocumentKind
 from warplens.profiles.describing import definitions, device_line, find_gpu, headline, trace_facts
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.options import Rules, split_rules
@@ -246,7 +246,18 @@ class Profile(TablesOnDemand):
             overview=self.overview() if mode == "report" else None,
             fix_subsets=self.fix_subsets() if mode == "report" else None,
             critical_path=path_segments(self.workspace) if self.step_model else None,
+            corrected=self._corrected_times() if mode == "report" else None,
         )
+
+    def _corrected_times(self) -> CorrectedTimes | None:
+        """For the page, which can show them instead; only where the step's time without the profiler is known."""
+        from warplens.analyses.graph.critical_path import path_segments
+
+        options = self.workspace.options
+        if self.step_model is None or options.is_corrected or not (options.step_ns or self.meta.plain_step_ns):
+            return None
+        corrected = self.corrected()
+        return CorrectedTimes(corrected.scene(), path_segments(corrected.workspace))
 
     def scene(self, *, tables: bool = True) -> Scene:
         """The events as a picture needs them; with `tables`, also which rows of the tables each belongs to."""

@@ -79,6 +79,7 @@ export const CODECS = {
   hide: texts("|"), // categories switched off
   colour: oneOf(["category", "kernel"]), // timeline
   path: flag(), // timeline: the critical path over it
+  times: oneOf(["recorded", "corrected"]), // timeline: as recorded, or as they nearly were without the profiler
   lanes, // lanes opened or closed by hand
   fixes: numbers(","), // findings that are taken as mended, by their row
   table: text(), // which table is shown

@@ -6,11 +6,11 @@ from html import escape
 from importlib.resources import files
 
 from warplens.model.kinds import KINDS
-from warplens.outputs.document import Document, Extras
+from warplens.outputs.document import CorrectedTimes, Document, Extras
 from warplens.outputs.html.events import choose_events, pack_scene
 from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.path import pack_path
-from warplens.outputs.html.records import ReportHeader
+from warplens.outputs.html.records import CorrectedHeader, ReportHeader
 from warplens.outputs.html.tables import pack_table
 from warplens.outputs.html.tiles import gains_base, tiles
 from warplens.outputs.palette import CATEGORY_COLOURS, KIND_COLOURS, SPARE_COLOURS, category_colour
@@ -64,6 +64,7 @@ def packed_document(document: Document) -> bytes:
     scenes = [pack_scene(scene, packer, own) for scene, own in zip(extras.scenes, kept, strict=True)]
     tables = [pack_table(table, packer) for table in (*document.tables, *extras.tables)]
     path = extras.critical_path
+    corrected = _corrected(extras.corrected, packer) if extras.corrected else None
     header = ReportHeader(
         title=document.title,
         texts=list(packer.texts),
@@ -86,8 +87,18 @@ def packed_document(document: Document) -> bytes:
         gains_base=gains_base(extras.overview) if extras.overview else "",
         fix_subsets=extras.fix_subsets,
         critical_path=pack_path(path, extras.scenes[0].trace, kept[0], packer) if path else None,
+        corrected=corrected,
     )
     return packer.packed(header)
+
+
+def _corrected(times: CorrectedTimes, packer: Packer) -> CorrectedHeader:
+    kept = choose_events(times.scene)
+    path = times.critical_path
+    return CorrectedHeader(
+        pack_scene(times.scene, packer, kept),
+        pack_path(path, times.scene.trace, kept, packer) if path else None,
+    )
 
 
 def _colours(document: Document, extras: Extras) -> dict[str, str]:

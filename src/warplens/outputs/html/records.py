@@ -184,6 +184,13 @@ class TableHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     columns: list[ColumnHeader]
 
 
+class CorrectedHeader(msgspec.Struct, frozen=True, rename="camel"):
+    """The only scene with corrected times."""
+
+    scene: SceneHeader
+    critical_path: PathHeader | None
+
+
 class ReportHeader(PageHeader, frozen=True, kw_only=True, rename="camel"):
     """The page of a report, a comparison, a Gantt chart or a profile without a timeline."""
 
@@ -209,6 +216,7 @@ class ReportHeader(PageHeader, frozen=True, kw_only=True, rename="camel"):
     """What percentages of gains are shares of."""
     fix_subsets: FixSubsets | None
     critical_path: PathHeader | None
+    corrected: CorrectedHeader | None
 
 
 class PackedText(msgspec.Struct, frozen=True):

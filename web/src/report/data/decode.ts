@@ -4,7 +4,9 @@ import type { ColumnSpec, PathHeader, ReportHeader, SceneHeader, TableHeader } f
 
 /** Everything that crosses from the worker: plain objects and typed arrays. */
 export interface Decoded {
-  header: Omit<ReportHeader, "scenes" | "tables" | "criticalPath">;
+  header: Omit<ReportHeader, "scenes" | "tables" | "criticalPath" | "corrected">;
+  /** Whether the events can be shown with corrected times. */
+  hasCorrected: boolean;
   scenes: DecodedScene[];
   tables: DecodedTable[];
   path: DecodedPath | null;
@@ -77,14 +79,17 @@ export interface DecodedColumn {
   values: Float64Array | Int32Array;
 }
 
-export async function decode(base64: string): Promise<Decoded> {
+/** With `corrected`, the events have the times that they nearly had without the profiler, where the page has those. */
+export async function decode(base64: string, corrected: boolean): Promise<Decoded> {
   const { header, bytes } = await unpack(base64);
-  const { scenes, tables, criticalPath, ...rest } = header as ReportHeader;
+  const { scenes, tables, criticalPath, corrected: times, ...rest } = header as ReportHeader;
+  const chosen = corrected && times ? { scenes: [times.scene], path: times.criticalPath } : { scenes, path: criticalPath };
   return {
     header: rest,
-    scenes: scenes.map((scene) => decodeScene(scene, rest.kinds, bytes)),
+    hasCorrected: times !== null,
+    scenes: chosen.scenes.map((scene) => decodeScene(scene, rest.kinds, bytes)),
     tables: tables.map((table) => decodeTable(table, bytes)),
-    path: criticalPath && decodePath(criticalPath, bytes),
+    path: chosen.path && decodePath(chosen.path, bytes),
   };
 }
 

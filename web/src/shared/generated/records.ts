@@ -26,6 +26,7 @@ export interface ReportHeader {
   gainsBase: string;
   fixSubsets: FixSubsets | null;
   criticalPath: PathHeader | null;
+  corrected: CorrectedHeader | null;
 }
 
 /** One row of a table, by its number in the table's own order. */
@@ -184,6 +185,12 @@ export interface PathColumn {
   name: string;
   unit: string;
   meaning: string;
+}
+
+/** The only scene with corrected times. */
+export interface CorrectedHeader {
+  scene: SceneHeader;
+  criticalPath: PathHeader | null;
 }
 
 /** The page of traced launches. */

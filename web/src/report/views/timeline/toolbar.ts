@@ -12,6 +12,11 @@ const COLOURS = [
   ["kernel", "Kernel", "Colour the heaviest kernels each in its own colour"],
 ] as const;
 
+const TIMES = [
+  ["recorded", "As recorded", "Times as the profiler recorded them"],
+  ["corrected", "Corrected", "Times as they nearly were without the profiler; tables keep the recorded ones"],
+] as const;
+
 const HINT = "Drag to move · Ctrl+wheel zooms · ";
 const HINT_SELECT = "Shift+drag, or a drag on the ruler, selects time · ";
 
@@ -30,6 +35,7 @@ export class Toolbar {
       "div",
       { class: "tl-bar" },
       hasGpu && h("span", { class: "tl-group" }, h("span", { class: "quiet", text: "Colour by" }), this.colour),
+      model.app.data.hasCorrected && h("span", { class: "tl-group" }, h("span", { class: "quiet", text: "Times" }), this.times()),
       h(
         "span",
         { class: "tl-group" },
@@ -49,6 +55,15 @@ export class Toolbar {
       ),
     );
     this.show();
+  }
+
+  private times(): HTMLElement {
+    const { store } = this.model.app;
+    return choice("Times", TIMES, store.get("times"), (times) => {
+      // What was selected by time or row means something else afterwards.
+      store.jump({ times, range: null, view: null, event: null });
+      location.reload();
+    });
   }
 
   show(): void {
