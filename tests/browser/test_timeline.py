@@ -227,3 +227,25 @@ def test_the_critical_path_is_switched_by_a_key_and_by_the_legend_and_leads_to_i
     assert page.settled().js(PATH_PIXELS) == 0
     assert page.js("() => document.activeElement.classList.contains('tl-pathchip')")
     page.assert_quiet()
+
+
+STEP_NS = """() => {
+  const { steps } = warplens.scenes[0].data.header;
+  return (steps.at(-1).start - steps[0].start) / (steps.length - 1);
+}"""
+
+
+def test_times_of_a_bundle_are_shown_as_recorded_or_corrected(
+    show: Callable[..., Any], written: Callable[[Path], Path]
+) -> None:
+    """Its plain steps take 9.0 ms and its recorded ones 19.6; the page is loaded anew, and the link keeps the choice."""
+    page = show(written(ROOT / "samples" / "faults" / "bundles" / "launch_bound.zip"))
+    recorded = page.js(STEP_NS)
+    page.js("() => { window.isOld = true; }")
+    page.page.get_by_role("button", name="Corrected", exact=True).click()
+    page.until("() => !window.isOld && document.documentElement.dataset.ready")
+    assert page.js("() => location.hash").find("times=corrected") > 0
+    assert recorded == pytest.approx(19.6e6, rel=0.05)
+    assert page.js(STEP_NS) == pytest.approx(9.04e6, rel=0.05)
+    assert page.page.get_by_role("button", name="Corrected", exact=True).get_attribute("aria-pressed") == "true"
+    assert page.complaints == []
