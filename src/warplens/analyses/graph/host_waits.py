@@ -242,8 +242,7 @@ class _Awaiting:
         self._streams = streams
         self._ends = gpu.end_ns
         self._recorded = _recorded_syncs(trace)
-        self._names = trace.ints("name")
-        self._is_event_sync = matching_names(trace, EVENT_SYNC_CALL)
+        self._names, self._name_of_row = trace.names, trace.ints("name")
 
     def events(self, call: int, begin: int, end: int) -> list[int]:
         """The last event of each stream that is waited for, of those that had ended when the call returned."""
@@ -253,7 +252,8 @@ class _Awaiting:
         last = [int(np.searchsorted(stream.launched_ns, until, "right")) - 1 for stream in streams]
         events = [int(stream.events[index]) for stream, index in zip(streams, last, strict=True) if index >= 0]
         ended = [event for event in events if self._ends[event] <= end]
-        is_unclear = sync is ALL_STREAMS and self._is_event_sync[self._names[call]]
+        is_event_sync = EVENT_SYNC_CALL.match(self._names[self._name_of_row[call]]) is not None
+        is_unclear = sync is ALL_STREAMS and is_event_sync
         if is_unclear and all(self._ends[event] <= begin for event in ended):  # it waited for an earlier event
             return self._ended_just_before(begin, end) or ended
         return ended

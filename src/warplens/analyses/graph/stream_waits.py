@@ -170,7 +170,7 @@ def call_times(trace: Trace) -> dict[int, int]:
 
 
 def _wait_calls(trace: Trace) -> dict[int, list[int]]:
-    """When each thread told a stream to wait."""
+    """When each thread called for a stream to wait."""
     calls = trace.runtime_rows
     calls = calls[matching_names(trace, WAIT_CALL)[trace.ints("name")[calls]]]
     calls = calls[np.argsort(trace.ints("start_ns")[calls], kind="stable")]
@@ -183,16 +183,16 @@ def _wait_calls(trace: Trace) -> dict[int, list[int]]:
 def _awaited_by_calls(streams: _Streams, calls: dict[int, list[int]]) -> set[tuple[int, int]]:
     """The next event that a thread launches after a wait call comes after the last one of the only other stream that
     has one which is not awaited already."""
-    told_at: dict[int, int] = {}
+    called_ns: dict[int, int] = {}
     for thread, moments in calls.items():
         launches = streams.by_thread.get(thread, NO_LAUNCHES)
         for moment in moments:
             if (event := launches.first_from(moment)) != NONE:
-                told_at[event] = moment
+                called_ns[event] = moment
     pairs = set()
     awaited_until: dict[tuple[int, int], int] = {}
     """The launch of the last event that a stream has waited for, of each other stream."""
-    for event, moment in sorted(told_at.items(), key=lambda told: told[1]):
+    for event, moment in sorted(called_ns.items(), key=lambda called: called[1]):
         own = streams.lane[event]
         others = [lane for lane in streams.lanes if lane != own]
         last = [streams.launched_before(lane, moment, ended_by=streams.start[event]) for lane in others]
@@ -228,8 +228,9 @@ def _awaited_by_late_events(
         ended = [other for other in ended if other < event]
         stall = float(events.late_ns[event])
         in_stall = latest - int(np.searchsorted(ends, start - stall, "right"))
-        told = _told_to_wait(streams, calls, event)
-        awaited = next((other for other in ended if streams.issued[other] < told), NONE)
+        called = _wait_call_before(streams, calls, event)
+        before_call = [other for other in ended if streams.issued[other] < called] if called != NONE else []
+        awaited = before_call[0] if before_call else NONE
         if awaited == NONE and ended:
             after = start - streams.end[ended[0]]
             if after < RIGHT_AFTER_NS or in_stall * after < LIKELY_BY_CHANCE * stall:
@@ -239,9 +240,8 @@ def _awaited_by_late_events(
     return pairs
 
 
-def _told_to_wait(streams: _Streams, calls: dict[int, list[int]], event: int) -> int:
-    """When a thread last told a stream to wait, between the launch of an event and the one before it in its stream;
-    -1 if it did not."""
+def _wait_call_before(streams: _Streams, calls: dict[int, list[int]], event: int) -> int:
+    """When its thread last called for a stream to wait, after the launch before it in its stream; -1 if it did not."""
     issued = streams.issued[event]
     moments = calls.get(int(streams.events.thread[event]), [])
     at = bisect_left(moments, issued) - 1
