@@ -41,6 +41,8 @@ def cause_in(verdict: str) -> str:
     return next((cause for cause, words in BECAUSE.items() if f"because {words}" in verdict), "")
 
 
+THREE_LINES = 3 * 85
+"""What the summary shows of it on a wide screen."""
 FAULTS = sorted((ROOT / "samples" / "faults").glob("*.json.gz"))
 
 
@@ -50,6 +52,7 @@ def test_the_verdict_and_the_first_finding_on_idle_time_agree(path: Path) -> Non
     if not isinstance(profile, warplens.Profile):
         pytest.skip("no timeline")
     verdict, findings = profile.verdict(), profile.findings()
+    assert len(verdict) <= THREE_LINES
     name, first = verdict.partition(":")[0], leading(findings)
     is_host_bound = name.startswith(("Host-bound", "Mixed, host-"))
     assert all(is_host_bound for finding in findings if finding.title.startswith("host-bound: ")), verdict

@@ -80,7 +80,7 @@ def render_summary(document: Document, *, width: int, written: Sequence[str] = (
     lines = [
         *_headline(document, width),
         *_quality(tables["quality"], width),
-        *_labelled("verdict", document.facts["verdict"], width, "bold"),
+        *_labelled("verdict", document.facts["verdict"], width, "bold", most=3),
         *_step_time(document, tables["steps"], width),
         *_findings(tables["findings"], tables["steps"], width),
         *_times(tables, width),
@@ -128,9 +128,9 @@ def _of_tables(document: Document, width: int, written: Sequence[str]) -> TableT
     return TableText(tuple(lines))
 
 
-def _labelled(label: str, text: str, width: int, style: str = "none") -> list[Line]:
-    """A label and its text; beyond some 200 characters, two lines of a wide screen, it is cut."""
-    lines = _first_lines(text, max(20, width - LABEL), _lines_for(2, width))
+def _labelled(label: str, text: str, width: int, style: str = "none", most: int = 2) -> list[Line]:
+    """A label and its text; beyond so many lines of a wide screen, some 100 characters each, it is cut."""
+    lines = _first_lines(text, max(20, width - LABEL), _lines_for(most, width))
     return [(f"{label if number == 0 else '':<{LABEL}}{line}", style) for number, line in enumerate(lines)]
 
 
