@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from warplens.analyses.graph.what_if import StepModel
+from warplens.analyses.graph.what_if import Gain, StepModel
 from warplens.model.edits import StepChange
 from warplens.model.finding import Finding
 
@@ -18,7 +18,9 @@ def with_step_gains(findings: Iterable[Finding], model: StepModel | None) -> lis
     """Findings whose gain is time of the step; those that describe no edit keep what the tables say."""
     if model is None:
         return list(findings)
-    return [_simulated(finding, model) if finding.edits else finding for finding in findings]
+    findings = list(findings)
+    gains = iter(model.gains_of([[change_of(finding)] for finding in findings if finding.edits]))
+    return [_simulated(finding, next(gains), model.step_ms) if finding.edits else finding for finding in findings]
 
 
 def change_of(finding: Finding) -> StepChange:
@@ -26,13 +28,12 @@ def change_of(finding: Finding) -> StepChange:
     return StepChange(finding.code, finding.edits, 1 - SPREAD, 1.0 if finding.bound else 1 + SPREAD)
 
 
-def _simulated(finding: Finding, model: StepModel) -> Finding:
-    gain = model.gain_of([change_of(finding)])
+def _simulated(finding: Finding, gain: Gain, step_ms: float) -> Finding:
     won_ms = max(0.0, gain.gain_ms)
     return replace(
         finding,
         gain_ms=won_ms,
-        gain_percent=100 * won_ms / model.step_ms if model.step_ms else 0.0,
+        gain_percent=100 * won_ms / step_ms if step_ms else 0.0,
         gain_low_ms=max(0.0, gain.low_ms),
         gain_high_ms=max(0.0, gain.high_ms),
     )

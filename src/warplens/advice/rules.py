@@ -76,14 +76,14 @@ def find(
     findings = [finding for rule in RULES for finding in figures.findings_of(rule.check)]
     kept = [finding for finding in findings if finding.code in WITHOUT_GAIN or _gains(finding, min_gain_percent)]
     small = [finding for finding in findings if finding not in kept and any(map(saves_host_time, finding.edits))]
+    simulated = with_step_gains([*kept, *small], model)
     # A few launches less can win more of the step than their kernels take.
-    grown = [finding for finding in with_step_gains(small, model) if _gains(finding, min_gain_percent)]
-    simulated = [
+    return ranked([
         finding
-        for finding in with_step_gains(kept, model)
-        if finding.code in WITHOUT_GAIN or finding.saves_only_gpu_time or _gains(finding, min_gain_percent)
-    ]
-    return ranked([*simulated, *grown])
+        for number, finding in enumerate(simulated)
+        if _gains(finding, min_gain_percent)
+        or (number < len(kept) and (finding.code in WITHOUT_GAIN or finding.saves_only_gpu_time))
+    ])  # fmt: skip
 
 
 def _gains(finding: Finding, least_percent: float) -> bool:

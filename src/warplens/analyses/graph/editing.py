@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from warplens.analyses.graph.records import CALL, HANDOVER, HOST, LAUNCH, STREAM, SYNC, Floats, StepGraph
-from warplens.analyses.graph.simulating import simulate, step_ns
+from warplens.analyses.graph.simulating import simulate, simulate_many, step_ns, steps_ns
 from warplens.model.edits import (
     CaptureGraph,
     Edit,
@@ -167,3 +167,9 @@ class EditedGraph:
         self.host_ns[np.isin(kind, (HOST, HANDOVER, LAUNCH))] = 0.0
         on_gpu = np.isin(kind, (STREAM, LAUNCH))
         self.latency_ns[on_gpu] = np.minimum(self.latency_ns[on_gpu], GRAPH_PAUSE_NS)
+
+
+def steps_of(graph: StepGraph, edited: Sequence[EditedGraph]) -> Floats:
+    """Times of the step in ns, of several edited copies of a graph that are simulated at once."""
+    weights, lags = (np.stack([getattr(copy, name) for copy in edited], axis=1) for name in ("weight_ns", "lag_ns"))
+    return steps_ns(graph, simulate_many(graph, weights, lags))

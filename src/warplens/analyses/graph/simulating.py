@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warplens.analyses.graph.records import MARK, Floats, StepGraph
+from warplens.model.kinds import NONE
 from warplens.model.trace import Ints
 
 
@@ -56,21 +57,30 @@ def step_ns(graph: StepGraph, times: Floats) -> float:
 
     The median over the steps. Where the host runs ahead of the GPU, its marks come faster than steps are done.
     """
+    return float(steps_ns(graph, times[:, None])[0])
+
+
+def steps_ns(graph: StepGraph, times: Floats) -> Floats:
+    """The same of several variants: one per column."""
+    if len(times) == 0:
+        return np.zeros(times.shape[1])
     marks = np.flatnonzero(graph.kind == MARK)
     if len(marks) < 2:
-        return float(times.max() - times.min()) if len(times) else 0.0
-    on_host = np.diff(times[marks])
+        spans: Floats = np.ptp(times, axis=0)
+        return spans
+    on_host = np.diff(times[marks], axis=0)
     ends = _last_work(graph, times, graph.step[marks[:-1]])
     if len(on_host) == 1:
-        return float(max(on_host[0], ends[0] - times[marks[0]]))
+        longer: Floats = np.maximum(on_host[0], ends[0] - times[marks[0]])
+        return longer
     # The first step may have begun with an empty queue, or before all of it was recorded.
     later = slice(1, None) if len(on_host) > 2 else slice(None)
-    return float(max(np.median(on_host[later]), np.median(np.diff(ends)[later])))
+    return np.maximum(np.median(on_host[later], axis=0), np.median(np.diff(ends, axis=0)[later], axis=0))
 
 
 def _last_work(graph: StepGraph, times: Floats, steps: Ints) -> Floats:
     """When the last GPU event of each step ends; of a step without any, when the one before it did."""
-    work = np.flatnonzero(graph.is_work & np.isin(graph.step, steps))
-    ends = np.full(len(steps), times.min())
-    np.maximum.at(ends, np.searchsorted(steps, graph.step[work]), times[work])
-    return np.maximum.accumulate(ends)
+    step_of = np.where(graph.is_work, graph.step, NONE)
+    rows = [np.flatnonzero(step_of == step) for step in steps.tolist()]
+    ends = np.array([times[own].max(axis=0, initial=-np.inf) for own in rows])
+    return np.maximum.accumulate(np.maximum(ends, times.min(axis=0)))

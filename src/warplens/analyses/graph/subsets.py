@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
 
 import numpy as np
 
-from warplens.analyses.graph.editing import EditedGraph
+from warplens.analyses.graph.editing import EditedGraph, steps_of
 from warplens.analyses.graph.recording_cost import plain_host
-from warplens.analyses.graph.simulating import simulate_many, step_ns
-from warplens.analyses.graph.what_if import StepModel
+from warplens.analyses.graph.what_if import AT_ONCE, StepModel
 from warplens.model.edits import StepChange
-
-AT_ONCE: Final = 64
-"""Subsets that are simulated together: 45 MB for a graph of 20,000 nodes; with more, memory grows and little is won."""
 
 
 def subset_steps_ms(model: StepModel, changes: Sequence[StepChange]) -> tuple[float, ...]:
@@ -25,13 +20,7 @@ def subset_steps_ms(model: StepModel, changes: Sequence[StepChange]) -> tuple[fl
     steps_ms = np.zeros(1 << len(changes))
     variants = _variants(unchanged, changes, 0, 0)
     while batch := list(islice(variants, AT_ONCE)):
-        times = simulate_many(
-            graph,
-            np.stack([edited.weight_ns for _, edited in batch], axis=1),
-            np.stack([edited.lag_ns for _, edited in batch], axis=1),
-        )
-        for column, (subset, _) in enumerate(batch):
-            steps_ms[subset] = step_ns(graph, np.ascontiguousarray(times[:, column])) / 1e6
+        steps_ms[[subset for subset, _ in batch]] = steps_of(graph, [edited for _, edited in batch]) / 1e6
     return tuple(steps_ms.tolist())
 
 
