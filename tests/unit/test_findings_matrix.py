@@ -12,6 +12,7 @@ import pytest
 from finding_traces import (
     BF16,
     BF16_TFLOPS,
+    ELEMENTWISE,
     GEMM,
     H200,
     LEGACY_GEMM,
@@ -33,6 +34,7 @@ from finding_traces import (
     rows_gain_ms,
 )
 from support import Opened, frame
+from warplens.model.edits import ScaleWork
 
 VOCABULARY, PADDED = 50257, 50304
 HEAD_US = 2 * 4096 * 768 * VOCABULARY / BF16_TFLOPS / 1e6
@@ -185,6 +187,21 @@ def test_wl204_fires_for_products_and_a_softmax_on_stored_scores(opened: Opened)
     assert finding.evidence == "0.42 ms over 2 products and 2 ops on 67,108,864 scores"
     assert sum(row.time_ms for row in finding.rows) == pytest.approx(0.42)
     assert rows_gain_ms(finding) == pytest.approx(finding.gain_ms)
+
+
+def test_wl204_removes_what_makes_a_triangular_mask_for_each_call(opened: Opened) -> None:
+    def removed(mask: list[int]) -> list[str]:
+        calls = [
+            Call("aten::fill_", ELEMENTWISE, 10, inputs(mask, [])),
+            Call("aten::triu", ELEMENTWISE, 10, inputs(mask)),
+        ]
+        profile = opened(back_to_back(*calls, *attention(SCORES)), H200)
+        ops = profile.table("roofline").frame["op"].to_list()
+        edits = by_code(profile)["WL204"].edits
+        return [ops[row] for edit in edits if isinstance(edit, ScaleWork) for row in edit.work.rows]
+
+    assert sorted(removed([LENGTH, LENGTH])) == ["aten::fill_", "aten::triu"]
+    assert removed([LENGTH, LENGTH // 2]) == [], "of another size"
 
 
 def test_wl204_fires_without_a_known_gpu_for_what_works_on_the_scores(opened: Opened) -> None:

@@ -101,7 +101,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "or function where those are recorded: a batched product writes as many elements as a softmax reads, and the "
         "next product reads as many again. `scores` and `scores_us` in the table `roofline` name those ops. The "
         "estimate assumes fused attention at {reachable_attention:g} of the matrix units' ceiling for the same FLOPs, "
-        "or the time to move everything except the scores, if that is longer.",
+        "or the time to move everything except the scores, if that is longer. What makes a triangular mask for each "
+        "call goes as well, with its launches.",
     ),
     "WL205": Explanation(
         "Elementwise ops that are not fused",

@@ -14,10 +14,11 @@ from warplens.advice.rows import OpRow
 from warplens.advice.thresholds import ALIGNMENT, GOOD_MULTIPLE, THRESHOLDS
 from warplens.analyses.work.attention import MATRIX_FAMILIES
 from warplens.costs.tensors import ITEM_BYTES
-from warplens.model.edits import FuseWork, WorkOfRows
+from warplens.model.edits import FuseWork, ScaleWork, WorkOfRows
 from warplens.model.finding import Evidence, Finding
 from warplens.units import listed, plural
 
+TRIANGLES: Final = ("aten::triu", "aten::tril", "aten::triu_", "aten::tril_")
 MOST_PADDING: Final = 1.125
 """Padding to a multiple of 64 is not advised where it makes a size larger than this."""
 
@@ -255,8 +256,20 @@ def _unfused(figures: TraceFigures, place: str, parts: list[UnfusedAttention]) -
         place=place,
         evidence=f"{time_ms:.2f} ms over {products} products and {others} ops on {sizes}",
         rows=(_score_evidence(figures, op, saved) for op, saved in largest[:8]),
-        edits=(FuseWork(part.work, 1 - part.saved) for part in parts),
+        edits=[
+            *(FuseWork(part.work, 1 - part.saved) for part in parts),
+            *(ScaleWork(op.work, 0.0, with_host=True) for part in parts for op in _causal_masks(figures, part)),
+        ],
     )
+
+
+def _causal_masks(figures: TraceFigures, attention: UnfusedAttention) -> list[OpRow]:
+    """What makes a square mask for each of these calls: a fused kernel takes a flag instead."""
+    sizes = {op.size("M") * op.size("N") for op in attention.products}
+    triangles = [op for op in figures.ops if op.op in TRIANGLES and op.size("elements") in sizes]
+    made_for = {(op.size("elements"), op.count) for op in triangles}
+    filled = [op for op in figures.ops if op.family == "fill" and (op.size("elements"), op.count) in made_for]
+    return [*triangles, *filled]
 
 
 def _scores_ms(figures: TraceFigures, op: OpRow) -> float:
