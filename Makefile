@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SAMPLE := samples/kineto/gpt2_train_step.json.gz
 DEMO := build/demo
 
-.PHONY: demo check test lint types arrows fast unit web page docs golden picture clean
+.PHONY: demo check test soak lint types arrows fast unit web page docs golden picture clean
 
 demo: $(VENV)/installed
 	@$(BIN)/warplens report $(SAMPLE) -o $(DEMO)/report.html -o $(DEMO)/tables/ -o $(DEMO)/report.xlsx --force
@@ -23,6 +23,11 @@ check: lint types arrows fast
 test:
 	@$(MAKE) --no-print-directory -j2 page lint types arrows docs
 	@$(MAKE) --no-print-directory unit
+
+# Whole runs beside busy processes: no test may depend on how fast the machine is. `make soak RUNS=2 WORKERS=8`
+RUNS ?= 5
+soak:
+	@sh tests/soak.sh $(RUNS)
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -40,8 +45,9 @@ fast: $(VENV)/dev
 
 # One worker more than there are cores: browsers and programs that are waited for leave a third of them idle. A file's
 # tests stay together, since what they share (a C++ build, compiled kernels) takes up to a minute to make.
+WORKERS ?= $$(($$(nproc 2>/dev/null || echo 1) + 1))
 unit: $(VENV)/dev $(VENV)/tools
-	$(BIN)/python -m pytest -n $$(($$(nproc 2>/dev/null || echo 1) + 1)) --dist loadfile --no-loadscope-reorder -q
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q
 
 # The page's script and style are built from web/src and committed, so that installing needs no Node. Its types come from
 # the records that Python writes; a unit test compares them.
