@@ -42,7 +42,9 @@ def test_the_corrected_step_takes_the_time_of_the_plain_one(bundle: tuple[str, w
     _, profile = bundle
     recorded_ms, corrected_ms = profile.table("bounds").frame["step_ms"].to_list()[:2]
     assert corrected_ms == pytest.approx(plain_ms(profile), rel=0.05)
-    assert profile.corrected().table("bounds").frame["step_ms"].to_list()[0] == pytest.approx(corrected_ms, rel=0.01)
+    again = profile.corrected().table("bounds").frame["step_ms"].to_list()
+    assert again[0] == pytest.approx(corrected_ms, rel=0.05)
+    assert again[1] == pytest.approx(again[0], rel=0.05), "nothing is taken off twice"
     assert recorded_ms != corrected_ms
 
 

@@ -168,7 +168,7 @@ def test_the_small_gpt_is_host_bound_and_the_large_one_and_graphs_are_gpu_bound(
 def test_the_verdict_names_the_given_step_time(opened: Opened) -> None:
     """Also where the GPU is the limit, and no host makes the simulated step take that long."""
     verdict = opened(repeated(host=2000, gpu=10_000), step_ms=9.7).verdict()
-    assert verdict.startswith("GPU-bound: 9.7 ms a step; a faster host would save nothing, a faster GPU up to 8.0 ms")
+    assert verdict.startswith("GPU-bound: 9.7 ms a step; a faster host would save nothing, a faster GPU up to 7.8 ms")
 
 
 def step_line(profile: warplens.Profile) -> str:

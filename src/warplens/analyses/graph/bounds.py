@@ -34,6 +34,8 @@ COLUMNS = (
 )
 LITTLE: Final = 0.01
 """What the recorded step may differ from the plain one by without a word on it."""
+ABOUT: Final = 0.1
+"""A simulated step that differs by less from the known one is that step."""
 MEANING: Final = "one row per simulated case"
 
 
@@ -85,7 +87,7 @@ def step_bounds(work: Workspace) -> StepBounds:
     without_communication = np.where(is_communication, 0.0, graph.weight_ns)
 
     def simulated_ms(weight_ns: Floats | None, lag_ns: Floats) -> float:
-        return step_ns(graph, simulate(graph, weight_ns, lag_ns)) / 1e6
+        return calibration(work) * step_ns(graph, simulate(graph, weight_ns, lag_ns)) / 1e6
 
     recorded_ms = step_ns(graph, graph.recorded_ns) / 1e6
     fast_gpu_lags = lags - np.minimum(host_ns, _waits_for_room(work.trace, graph))
@@ -103,16 +105,34 @@ def step_bounds(work: Workspace) -> StepBounds:
     )
 
 
-@shared
 def plain_step_ns(work: Workspace) -> float:
-    """The simulated step without the profiler."""
+    """The step without the profiler: as it is given or measured, else simulated."""
+    return calibration(work) * _simulated_step_ns(work)
+
+
+@shared
+def _simulated_step_ns(work: Workspace) -> float:
     graph = graph_of(work)
     return step_ns(graph, simulate(graph, lag_ns=plain_lags(graph, recording_cost(work).per_op_ns)))
 
 
+@shared
+def calibration(work: Workspace) -> float:
+    """What simulated steps are multiplied by, so that the plain one takes exactly the time that is known."""
+    known_ns = known_step_ns(work)
+    return known_ns / _simulated_step_ns(work) if known_ns else 1.0
+
+
+@shared
 def known_step_ns(work: Workspace) -> float:
-    """The step without the profiler as it is given, else as the capture measured it; 0 where it is neither."""
-    return work.options.step_ns or work.trace.meta.plain_step_ns or 0.0
+    """The step without the profiler as it is given, else as the capture measured it.
+
+    0 where it is neither, and where no cost of recording makes the simulated step take about that long: a step time of
+    another program, or the mean of steps one of which is much longer than the others.
+    """
+    known_ns = work.options.step_ns or work.trace.meta.plain_step_ns or 0.0
+    simulated_ns = _simulated_step_ns(work) if known_ns and has_graph(work) else known_ns
+    return known_ns if abs(simulated_ns - known_ns) <= ABOUT * known_ns else 0.0
 
 
 def _saving(case: str, step_ms: float, times: StepBounds) -> tuple[float | None, float | None]:

@@ -57,7 +57,7 @@ def graph_of(work: Workspace) -> StepGraph:
 def with_light_pass(work: Workspace, steps: Ints) -> StepGraph:
     """The graph of these steps, with the host's times of a light pass where there is one."""
     graph = step_graph(work.trace, steps)
-    if work.light is None:
+    if work.options.is_corrected or work.light is None:
         return graph
     host_ns, note = light_pass(work.trace, graph, work.light)
     return replace(graph, light_host_ns=host_ns, light_note=note)

@@ -17,6 +17,7 @@ from warplens.analyses.graph.records import MARK, Floats, StepGraph
 from warplens.analyses.graph.simulating import simulate
 from warplens.analyses.workspace import Workspace
 from warplens.errors import WarplensError
+from warplens.model.kinds import CODE
 from warplens.model.quality import Note
 from warplens.model.trace import Ints, Trace
 
@@ -33,11 +34,13 @@ def corrected_trace(work: Workspace) -> Trace:
     begin = trace.ints("start_ns").astype(float)
     end = begin + trace.ints("dur_ns")
     lane = trace.ints("lane")
+    # Records of what a call waited for are drawn on streams, and move with the calls.
+    lane = np.where(trace.ints("kind") == CODE["sync"], -1, lane)
     starts, ends = clock.moved(lane, begin), clock.moved(lane, end)
     _place_gpu_events(trace, graph, times, starts, ends)
     origin = starts.min(initial=0.0)
     steps = trace.steps.with_columns(
-        pl.Series(name, _rounded(clock.of_marks(trace.steps[name].to_numpy()) - origin))
+        pl.Series(name, _rounded(clock.of_main(trace.steps[name].to_numpy()) - origin))
         for name in ("start_ns", "end_ns")
     )
     memory = trace.memory.with_columns(
@@ -60,19 +63,20 @@ class _Clock:
 
     def __init__(self, trace: Trace, graph: StepGraph, times: Floats) -> None:
         lanes = np.where(graph.row >= 0, trace.ints("lane")[np.maximum(graph.row, 0)], -1)
-        marks = graph.kind == MARK
-        self._knots = {}
-        for lane in np.unique(lanes[~marks]).tolist():
-            self._knots[lane] = _knots(graph.recorded_ns[lanes == lane], times[lanes == lane])
-        host = marks if marks.any() else ~graph.is_work
-        self._of_marks = _knots(graph.recorded_ns[host], times[host])
+        on_host = ~graph.is_work & (graph.kind != MARK)
+        busiest = int(np.bincount(lanes[on_host]).argmax()) if on_host.any() else -1
+        lanes[graph.kind == MARK] = busiest  # steps begin and end on the thread that launches most
+        self._knots = {
+            lane: _knots(graph.recorded_ns[lanes == lane], times[lanes == lane]) for lane in np.unique(lanes).tolist()
+        }
+        self._main = self._knots.get(busiest, _knots(graph.recorded_ns, times))
 
-    def of_marks(self, recorded: Ints | Floats) -> Floats:
-        return _moved(self._of_marks, recorded)
+    def of_main(self, recorded: Ints | Floats) -> Floats:
+        return _moved(self._main, recorded)
 
     def moved(self, lane: Ints, recorded: Ints | Floats) -> Floats:
-        """Times on lanes; those of a lane without moments of its own move with the steps."""
-        moved = self.of_marks(recorded)
+        """Times on lanes; those of a lane without moments of its own move with the thread that launches most."""
+        moved = self.of_main(recorded)
         for number, knots in self._knots.items():
             chosen = lane == number
             moved[chosen] = _moved(knots, recorded[chosen])

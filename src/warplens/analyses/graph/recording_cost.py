@@ -34,7 +34,9 @@ class RecordingCost(NamedTuple):
     @property
     def note(self) -> str:
         """What a table that is made with it says of it."""
-        per_op, low, high = (ns / 1e3 for ns in (self.per_op_ns, self.low_ns, self.high_ns))
+        if self.per_op_ns < 0:
+            return f"the step takes longer without the profiler than recorded: {self.origin}"
+        per_op, low, high = (max(0.0, ns) / 1e3 for ns in (self.per_op_ns, self.low_ns, self.high_ns))
         return f"recording takes the host {per_op:.1f} µs per op ({low:.1f} to {high:.1f}): {self.origin}"
 
 
@@ -42,8 +44,9 @@ GIVEN: Final = "so the simulated step takes the given time"
 MEASURED: Final = "so the simulated step takes the time measured without the profiler"
 ESTIMATED: Final = "estimated from the shortest ops"
 ESTIMATED_OF_CALLS: Final = "estimated from the shortest calls"
+UNKNOWN: Final = "the trace has no short ops or calls to estimate it from"
 CORRECTED: Final = "its times are corrected"
-NOT_DECIDED: Final = "the host's speed does not decide the step time"
+NOT_DECIDED: Final = "no host makes the simulated step take the known time"
 PER_SHORT_OP: Final = (5.8, 4.0, 7.5)
 """Cost of a record over the duration that a quarter of the ops without callees stay below: expected, low, high. Nine
 programs on two hosts with an H200, with and without stacks: 4.5 to 7.4."""
@@ -55,6 +58,8 @@ LIGHT_RECORD_NS: Final = 20_000.0
 times as long as plain ones, and gains simulated this way agreed better with measured ones than with a cost per call."""
 LONGEST_SHORT_NS: Final = 1_500.0
 """No host takes longer for an op that does nothing; a trace of few ops may have none."""
+USUAL_SHORT_NS: Final = 800.0
+"""What they take usually; in a trace in whole microseconds they take none."""
 LEAST_SHARE: Final = 0.15
 """Of its recorded time, every part of the host's work keeps this share."""
 MOST_FACTOR: Final = 2.0
@@ -93,8 +98,10 @@ def _estimated(trace: Trace) -> RecordingCost:
 
 
 def _per_short(durations: Ints, ratios: tuple[float, float, float], origin: str) -> RecordingCost:
-    short = min(LONGEST_SHORT_NS, float(np.percentile(durations, 25))) if len(durations) else 0.0
-    expected, low, high = (ratio * short for ratio in ratios)
+    short = float(np.percentile(durations, 25)) if len(durations) else 0.0
+    if not short:
+        return RecordingCost(0.0, 0.0, ratios[-1] * USUAL_SHORT_NS, UNKNOWN)
+    expected, low, high = (ratio * min(LONGEST_SHORT_NS, short) for ratio in ratios)
     return RecordingCost(expected, low, high, origin)
 
 

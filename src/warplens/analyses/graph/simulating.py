@@ -74,8 +74,8 @@ def steps_ns(graph: StepGraph, times: Floats) -> Floats:
         longer: Floats = np.maximum(on_host[0], ends[0] - times[marks[0]])
         return longer
     # The first step may have begun with an empty queue, or before all of it was recorded.
-    later = slice(1, None) if len(on_host) > 2 else slice(None)
-    return np.maximum(np.median(on_host[later], axis=0), np.median(np.diff(ends, axis=0)[later], axis=0))
+    usual = [np.median(lengths[len(lengths) > 2 :], axis=0) for lengths in (on_host, np.diff(ends, axis=0))]
+    return np.maximum(*usual)
 
 
 def _last_work(graph: StepGraph, times: Floats, steps: Ints) -> Floats:

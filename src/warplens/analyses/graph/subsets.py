@@ -20,7 +20,9 @@ def subset_steps_ms(model: StepModel, changes: Sequence[StepChange]) -> tuple[fl
     steps_ms = np.zeros(1 << len(changes))
     variants = _variants(unchanged, changes, 0, 0)
     while batch := list(islice(variants, AT_ONCE)):
-        steps_ms[[subset for subset, _ in batch]] = steps_of(graph, [edited for _, edited in batch]) / 1e6
+        steps_ms[[subset for subset, _ in batch]] = (
+            steps_of(graph, [edited for _, edited in batch]) * model.calibration / 1e6
+        )
     return tuple(steps_ms.tolist())
 
 

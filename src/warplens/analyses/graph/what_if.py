@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from warplens.analyses.graph.bounds import plain_step_ns
+from warplens.analyses.graph.bounds import calibration, plain_step_ns
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
 from warplens.analyses.graph.editing import EditedGraph, Members, steps_of
 from warplens.analyses.graph.recording_cost import RecordingCost, plain_host, recording_cost
@@ -53,6 +53,8 @@ class StepModel:
     members: Members
     step_ms: float
     """The step without the profiler."""
+    calibration: float = 1.0
+    """What simulated steps are multiplied by."""
 
     def gain(self, edits: Iterable[Edit], *, least: float = 1.0, most: float = 1.0) -> Gain:
         """What edits win; they save at `least` and at `most` this share of the GPU time that they say."""
@@ -89,20 +91,24 @@ class StepModel:
         model_error = (SHARE_OF_GAIN * gain_ms, SHARE_OF_STEP * self.step_ms)
         low, high = min(gain_ms, more, less), max(gain_ms, more, less)
         return Gain(step_ms, gain_ms, gain_ms - hypot(gain_ms - low, *model_error),
-                    gain_ms + hypot(high - gain_ms, *model_error))  # fmt: skip
+                    min(self.step_ms, gain_ms + hypot(high - gain_ms, *model_error)))  # fmt: skip
 
     def changed_ms(self, changes: Iterable[StepChange]) -> float:
         """The step without the profiler, with changes."""
-        return self._edited([edit for change in changes for edit in change.edits], self.cost.per_op_ns).step_ns() / 1e6
+        return (
+            self._edited([edit for change in changes for edit in change.edits], self.cost.per_op_ns).step_ns()
+            * self.calibration
+            / 1e6
+        )
 
     def _simulated(self, variants: Sequence[tuple[Sequence[Edit], float]]) -> list[float]:
         """The step with some edits and a cost of recording, in ms; several are simulated at once."""
         if len(variants) < FEW:
-            return [self._edited(*variant).step_ns() / 1e6 for variant in variants]
+            return [self._edited(*variant).step_ns() * self.calibration / 1e6 for variant in variants]
         steps: list[float] = []
         for first in range(0, len(variants), AT_ONCE):
             edited = [self._edited(*variant) for variant in variants[first : first + AT_ONCE]]
-            steps += (steps_of(self.graph, edited) / 1e6).tolist()
+            steps += (steps_of(self.graph, edited) * self.calibration / 1e6).tolist()
         return steps
 
     def _edited(self, edits: Sequence[Edit], per_op_ns: float) -> EditedGraph:
@@ -117,7 +123,7 @@ def step_model(work: Workspace, members: Members) -> StepModel | None:
     if not has_graph(work):
         return None
     cost = recording_cost(work)
-    return StepModel(graph_of(work), cost, members, plain_step_ns(work) / 1e6)
+    return StepModel(graph_of(work), cost, members, plain_step_ns(work) / 1e6, calibration(work))
 
 
 def what_if(model: StepModel | None, changes: Sequence[StepChange]) -> Table:

@@ -48,7 +48,7 @@ class WhatIfVerb(Verb):
             note_warnings(profile)
             print_rows(profile.table("what_if"), args)
             return 0
-        changes = fixes(profile, args.fix)
+        changes = fixes(profile, [code if code == "all" else code.upper() for code in args.fix])
         changes += [scaling(profile, pattern, _factor(factor)) for pattern, factor in args.scale]
         if args.host is not None:
             changes.append(host_scaling(_factor(args.host)))
