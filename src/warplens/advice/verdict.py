@@ -57,7 +57,7 @@ def verdict(tables: Mapping[str, Table], bounds: StepBounds | None = None) -> st
 def _by_bounds(figures: TraceFigures, bounds: StepBounds) -> str:
     """`Host-bound: 21.4 ms a step; a faster GPU would save 0.2 ms, a faster host up to 15.6 ms; …`."""
     limiting, savings = limits(bounds), _savings(bounds, limits(bounds))
-    about, whole = "about " if bounds.is_estimated else "", _amount(bounds.known_ms or bounds.plain_ms, bounds)
+    about, whole = "about " if bounds.is_estimated else "", _amount(bounds.plain_ms, bounds)
     earlier = _amount(bounds.earlier_ms, bounds)
     if is_mostly_earlier(bounds):
         return f"Mostly idle: {earlier} of {about}{whole} are waits for work from before the recording; {savings}."

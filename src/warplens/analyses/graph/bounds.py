@@ -48,15 +48,15 @@ class StepBounds(NamedTuple):
     fast_host_ms: float
     free_communication_ms: float
     no_stream_waits_ms: float
-    known_ms: float = 0.0
-    """The plain step as given or measured; 0 where it is neither."""
+    is_known: bool = False
+    """The plain step is given or measured."""
     earlier_ms: float = 0.0
     """What passes of a trace without steps while the GPU is busy with work from before the recording; in each case."""
 
     @property
     def is_estimated(self) -> bool:
         """The plain step is neither given nor measured, and differs from the recorded one."""
-        return not self.known_ms and abs(self.recorded_ms - self.plain_ms) > LITTLE * self.plain_ms
+        return not self.is_known and abs(self.recorded_ms - self.plain_ms) > LITTLE * self.plain_ms
 
     def saves_ms(self, case_ms: float) -> float:
         """What a case saves of the plain step."""
@@ -101,7 +101,7 @@ def step_bounds(work: Workspace) -> StepBounds:
         free_communication_ms=simulated_ms(without_communication, lags) if is_communication.any() else plain_ms,
         no_stream_waits_ms=simulated_ms(None, np.where(is_wait, -np.inf, lags)) if is_wait.any() else plain_ms,
         earlier_ms=0.0 if len(work.trace.steps) else float(graph.residual_ns[graph.is_opening].max(initial=0.0)) / 1e6,
-        known_ms=known_step_ns(work) / 1e6,
+        is_known=known_step_ns(work) > 0,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from warplens.analyses.graph.bounds import known_step_ns, step_bounds
+from warplens.analyses.graph.bounds import step_bounds
 from warplens.analyses.graph.building import graph_of, has_graph
 from warplens.analyses.workspace import Workspace
 from warplens.units import format_short_ms
@@ -53,11 +53,14 @@ def plain_step(work: Workspace) -> PlainStep | None:
     """None where it is not known: without launches, or with many waits that nothing recorded explains."""
     if work.options.is_corrected or not has_graph(work):
         return None
-    known_ns, origin = known_step_ns(work), GIVEN if work.options.step_ns else MEASURED
-    if not known_ns and graph_of(work).unexplained_ns:
-        return None
     bounds = step_bounds(work)
-    is_step = work.trace.steps.height > 0
-    if known_ns:
-        return PlainStep(known_ns / 1e6, bounds.recorded_ms, origin, is_step, matters=True)
-    return PlainStep(bounds.plain_ms, bounds.recorded_ms, ESTIMATED, is_step, bounds.is_estimated)
+    if not bounds.is_known and graph_of(work).unexplained_ns:
+        return None
+    known = GIVEN if work.options.step_ns else MEASURED
+    return PlainStep(
+        bounds.plain_ms,
+        bounds.recorded_ms,
+        origin=known if bounds.is_known else ESTIMATED,
+        is_step=work.trace.steps.height > 0,
+        matters=bounds.is_known or bounds.is_estimated,
+    )

@@ -34,6 +34,8 @@ class RecordingCost(NamedTuple):
     @property
     def note(self) -> str:
         """What a table that is made with it says of it."""
+        if self.origin == CORRECTED:
+            return CORRECTED
         if self.per_op_ns < 0:
             return f"the step takes longer without the profiler than recorded: {self.origin}"
         per_op, low, high = (max(0.0, ns) / 1e3 for ns in (self.per_op_ns, self.low_ns, self.high_ns))
@@ -45,7 +47,7 @@ MEASURED: Final = "so the simulated step takes the time measured without the pro
 ESTIMATED: Final = "estimated from the shortest ops"
 ESTIMATED_OF_CALLS: Final = "estimated from the shortest calls"
 UNKNOWN: Final = "the trace has no short ops or calls to estimate it from"
-CORRECTED: Final = "its times are corrected"
+CORRECTED: Final = "the times are those without the profiler"
 NOT_DECIDED: Final = "no host makes the simulated step take the known time"
 PER_SHORT_OP: Final = (5.8, 4.0, 7.5)
 """Cost of a record over the duration that a quarter of the ops without callees stay below: expected, low, high. Nine
