@@ -16,10 +16,10 @@ class FakeAddress implements Address {
     this.now = hash;
   };
   listen = (changed: () => void): void => void (this.changed = changed);
-  /** As if the reader typed another address, or went back. */
-  visit(hash: string): void {
+  /** As if the reader typed another address, or went back; `said` is when the browser says so. */
+  visit(hash: string, said = (tell: () => void): void => tell()): void {
     this.now = hash;
-    this.changed();
+    said(this.changed);
   }
 }
 
@@ -136,6 +136,22 @@ test("a jump is a step back to where it began", () => {
   expect(address.hash()).toBe("table=ops&q=mm&at=tables");
   address.visit("q=mm");
   expect([store.get("table"), store.get("q")]).toEqual(["", "mm"]);
+});
+
+test("a view that is yet to be written does not undo a step back", () => {
+  const address = new FakeAddress("q=mm");
+  const store = new Store(REPORT, "", address);
+  store.jump({ table: "ops" });
+  store.set({ row: 3 });
+  address.visit("q=mm", (tell) => {
+    vi.runAllTimers();
+    tell();
+  });
+  vi.runAllTimers();
+  expect([store.get("table"), store.get("row"), address.hash()]).toEqual(["", null, "q=mm"]);
+  store.set({ row: 4 });
+  vi.runAllTimers();
+  expect(address.hash()).toBe("row=4&q=mm");
 });
 
 test("values can be given as the address spells them", () => {

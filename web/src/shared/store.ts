@@ -36,7 +36,7 @@ export class Store<C extends Codecs> {
   private readonly keys: KeyOf<C>[];
   private readonly listeners: ((changed: ReadonlySet<KeyOf<C>>) => void)[] = [];
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private written = "";
+  private written: string;
 
   /** `start` is the view of a page that is opened without one in its address. */
   constructor(
@@ -45,9 +45,12 @@ export class Store<C extends Codecs> {
     private readonly address: Address = BROWSER,
   ) {
     this.keys = Object.keys(codecs) as KeyOf<C>[];
-    this.state = this.parse(address.hash() || start);
+    this.written = address.hash();
+    this.state = this.parse(this.written || start);
     address.listen(() => {
-      if (address.hash() !== this.written) this.set(this.parse(address.hash()));
+      if (address.hash() === this.written) return;
+      this.written = address.hash();
+      this.set(this.parse(this.written));
     });
   }
 
@@ -101,6 +104,8 @@ export class Store<C extends Codecs> {
 
   private write(): void {
     clearTimeout(this.timer);
+    // The reader went back, and the browser has yet to say so: that view is the one to show.
+    if (this.address.hash() !== this.written) return;
     this.written = this.hash();
     this.address.replace(this.written);
   }
