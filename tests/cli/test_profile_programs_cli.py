@@ -385,7 +385,7 @@ def test_sessions_of_a_program_on_its_own(tmp_path: Path) -> None:
     assert lines[:4] == ["2.0 2.0", "boom", "False", lines[3]]
     assert "recording already" in lines[3]
     assert lines[6] == "no option 'wat'"
-    bundles = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
-    assert bundles[:4] == ["inside.warplens", "work-2.warplens", "work-3.warplens", "work.warplens"], bundles
+    bundles = {path.name for path in tmp_path.iterdir() if path.is_dir()} - {"none.warplens"}  # where JAX is installed
+    assert bundles == {"inside.warplens", "work-2.warplens", "work-3.warplens", "work.warplens"}
     assert manifest(tmp_path / "work-3.warplens")["error"] == "ValueError: boom"
     assert manifest(tmp_path / "work.warplens")["command"] == ["python", "own.py"]

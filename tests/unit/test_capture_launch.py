@@ -118,7 +118,7 @@ def test_threads_and_executors_are_waited_for_and_handlers_run_after_that(tmp_pa
             print(name)
         atexit.register(print, "handler")
         threading.Thread(target=work, args=("thread",)).start()
-        threading.Thread(target=work, args=("daemon",), daemon=True).start()
+        threading.Thread(target=threading.Event().wait, daemon=True).start()  # for ever, so that it is not waited for
         concurrent.futures.ThreadPoolExecutor(1).submit(work, "executor")
         print("main")
         printed.set()
