@@ -29,6 +29,10 @@ def test_findings_are_fixed_one_after_the_other_or_as_chosen(capsys: Captured) -
     assert main(["what-if", TRACE, "--fix", "all", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == rows
     assert [len(row["fixes"].split("; ")) for row in rows[1:]] == list(range(1, len(rows)))
+    assert main(["what-if", TRACE]) == 0
+    first, second = (row["fixes"] for row in rows[1:3])
+    shown = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert shown[3:5] == [first, f"+ {second.removeprefix(f'{first}; ')}"]
     assert main(["what-if", TRACE, "--fix", rows[1]["fixes"], "--graph", "--json"]) == 0
     chosen = json.loads(capsys.readouterr().out)
     assert [row["fixes"] for row in chosen] == ["", rows[1]["fixes"], "graph", f"{rows[1]['fixes']}; graph"]

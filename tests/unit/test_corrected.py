@@ -74,5 +74,5 @@ def test_corrected_steps_take_the_time_of_plain_ones(name: str, step_ms: float) 
 
 
 def test_without_launches_times_cannot_be_corrected(opened: Opened) -> None:
-    with pytest.raises(warplens.WarplensError, match="does not record which call launched"):
+    with pytest.raises(warplens.WarplensError, match="no GPU event of the trace has a recorded launch"):
         opened([frame("main.py(3): main", 0, 100), kernel("gemm", 10, 20)]).corrected()

@@ -10,12 +10,13 @@ from warplens.model.rule import Explanation
 EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     "WL101": Explanation(
         "The GPU waits for launches",
-        "The host cannot launch work as fast as the GPU runs it. The gain is bounded by the gaps in which the host was "
-        "still preparing the next launch or was inside the launch call. The evidence gives the launch rate: a PyTorch "
-        "op costs the host 5 to 20 µs, so kernels shorter than that cannot keep the GPU busy. Remedies, strongest "
-        "first: CUDA graphs remove nearly all of the launch cost, torch.compile removes some of it, a larger batch "
-        "gives each launch more work. Reported when the GPU is idle for over {idle_percent:g} % of the time and these "
-        "gaps take over {cause_percent:g} %.",
+        "The host cannot launch work as fast as the GPU runs it. The gain is that of the step with all launches as one "
+        "graph; where most of the idle time has other causes, that of the step without the host's time in the gaps in "
+        "which it was still preparing the next launch or was inside the launch call. The evidence gives the recorded "
+        "launch rate: a PyTorch op costs the host 5 to 20 µs, so kernels shorter than that cannot keep the GPU busy. "
+        "Remedies, strongest first: CUDA graphs remove nearly all of the launch cost, torch.compile removes some, a "
+        "larger batch gives each launch more work. Reported when the GPU is idle for over {idle_percent:g} % of the "
+        "time and these gaps take over {cause_percent:g} %.",
     ),
     "WL102": Explanation(
         "Most GPU time is inside graph launches",
@@ -35,9 +36,9 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "The GPU waits for the launches of short kernels",
         "Most GPU events are shorter than the threshold (10 µs by default), which is about what a launch costs the "
         "host. Many short kernels leave the GPU waiting; fusing them (torch.compile) or replaying them as a graph "
-        "removes the launches. The gain is bounded by the gaps in which the host was preparing a launch and the gaps "
-        "too short to list, or by the latter alone in a trace without a host side; WL101 is then not reported. "
-        "Reported when over {short_share_percent:g} % of the events are short and these gaps take over "
+        "removes the launches. The gain is that of WL101, which is then not reported; in a trace without a host side "
+        "it is bounded by the gaps too short to list. "
+        "Reported when over {short_share_percent:g} % of the events are short and the gaps before launches take over "
         "{idle_percent:g} % of the total.",
     ),
     "WL105": Explanation(
@@ -67,8 +68,8 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     "WL109": Explanation(
         "Idle time that the host does not explain",
         "The GPU is idle although the next launch was queued in time (it waited for another stream or an event), or "
-        "the launch is not in the trace, or several GPUs work one after the other. The gain is bounded by those gaps. "
-        "Reported from {idle_percent:g} % of the time.",
+        "the launch is not in the trace, or several GPUs work one after the other. The gain is bounded by those gaps "
+        "as recorded. Reported from {idle_percent:g} % of the time.",
     ),
     "WL201": Explanation(
         "Matrix sizes that are not aligned",
@@ -191,9 +192,10 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     ),
     "WL305": Explanation(
         "A step that takes longer than the others",
-        "A step takes more than {straggler_ratio:g} × the median time. The gain is the excess, averaged over all "
-        "steps. Reported when at most a quarter of at least {straggler_steps:g} steps are that slow. Gaps inside that "
-        "step may also be reported by their cause.",
+        "A step takes more than {straggler_ratio:g} × the median time. The gain is the excess as recorded, averaged "
+        "over all steps, and a bound: a GPU at its power limit runs faster after a pause, so that steps without one "
+        "take longer. Reported when at most a quarter of at least {straggler_steps:g} steps are that slow. Gaps inside "
+        "that step may also be reported by their cause.",
     ),
     "WL401": Explanation(
         "Many small collectives",

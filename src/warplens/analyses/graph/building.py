@@ -40,7 +40,7 @@ MOST_IN_A_MOMENT: Final = 50
 """Nodes of a chain that takes no time; what would be later in a longer one loses its edge."""
 CALL_BEGUN: Final = WEIGHT["runtime"] / 2
 """What of the cost of recording a call comes before its launch takes effect."""
-NO_GRAPH: Final = "the trace does not record which call launched which GPU event"
+NO_GRAPH: Final = "no GPU event of the trace has a recorded launch"
 
 
 def has_graph(work: Workspace) -> bool:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from warplens.cli.opening import note_warnings, open_timeline
 from warplens.cli.options import add_rows, add_trace
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
+
+if TYPE_CHECKING:
+    from warplens.model.table import Table
 
 
 class WhatIfVerb(Verb):
@@ -46,7 +51,9 @@ class WhatIfVerb(Verb):
         profile = open_timeline(args)
         if args.fix in ([], ["all"]) and not (args.scale or args.graph or args.host is not None):
             note_warnings(profile)
-            print_rows(profile.table("what_if"), args)
+            table = profile.table("what_if")
+            is_whole_text = not (args.json or args.csv or args.sort or args.where)
+            print_rows(_with_added_only(table) if is_whole_text else table, args)
             return 0
         changes = fixes(profile, [code if code == "all" else code.upper() for code in args.fix])
         changes += [scaling(profile, pattern, _factor(factor)) for pattern, factor in args.scale]
@@ -57,6 +64,18 @@ class WhatIfVerb(Verb):
         note_warnings(profile)
         print_rows(profile.what_if(changes), args)
         return 0
+
+
+def _with_added_only(table: Table) -> Table:
+    """Rows that add a change to those of the row above name that one alone, `+ WL208`: it fits narrow terminals."""
+    import polars as pl
+
+    fixes = table.frame["fixes"].to_list()
+    shown = [
+        f"+ {own.removeprefix(f'{before}; ')}" if before and own.startswith(f"{before}; ") else own
+        for before, own in zip(["", *fixes], fixes, strict=False)
+    ]
+    return replace(table, frame=table.frame.with_columns(pl.Series("fixes", shown, pl.String)))
 
 
 def _factor(text: str) -> float:
