@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import SEVERAL, positive
 from warplens.cli.printing import report_written, width
 from warplens.cli.replay.files import file_to_write, plan_to_read
+from warplens.cli.replay.measuring import UNSET, add_measuring, add_running, run_options
 from warplens.cli.verb import Verb
 from warplens.errors import WarplensError
 from warplens.units import listed, plural
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from warplens.replay.result_file import ReplayResult
-    from warplens.replay.running.options import RunOptions
-
-UNSET = argparse.SUPPRESS
-"""An option that is not given is not passed on either: `RunOptions` has the defaults."""
 
 
 class RunVerb(Verb):
@@ -36,22 +32,12 @@ class RunVerb(Verb):
         add = parser.add_argument
         add("plan", metavar="PLAN", help="plan to run")
         add("-o", "--output", default="", metavar="RESULT", help="result to write (default: PLAN with .result.json)")
-        add("--device", default=UNSET, metavar="cuda[:N]|cpu", help="device; times on a CPU say nothing about a GPU")
         add("--units", type=_unit_names, default=UNSET, metavar="u1,u2", help="only these units of the plan")
-        add("--import", dest="imports", action="append", default=UNSET, metavar="MODULE",
-            help=f"import a module that defines ops of the plan; {SEVERAL}")  # fmt: skip
-        add("--allow-source", action="store_true", help="run the kernel sources in the plan: they are code")
-        add(
-            "--unit-timeout",
-            type=float,
-            default=UNSET,
-            metavar="S",
-            help="time limit per unit in seconds (default 120)",
-        )
+        add_running(parser)
         add("--fresh", action="store_true",
             help="start over and replace an earlier result, even of another plan, GPU or options")  # fmt: skip
         add("-q", "--quiet", action="store_true", help="no table at the end")
-        _add_measuring(parser)
+        add_measuring(parser)
 
     def run(self, args: argparse.Namespace) -> int:
         from warplens.cli.replay.progress import progress_bar
@@ -66,7 +52,7 @@ class RunVerb(Verb):
             print(f"warning: {warning}", file=sys.stderr)
         try:
             with progress_bar() as show_progress:
-                result = run_plan(plan, output, _options(args), show_progress, fresh=args.fresh)
+                result = run_plan(plan, output, run_options(args), show_progress, fresh=args.fresh)
         except KeyboardInterrupt:
             if output.exists():
                 print(f"finished units are in {output}; the same command continues with the rest", file=sys.stderr)
@@ -91,36 +77,8 @@ def _refuse_failures(result: ReplayResult, output: Path) -> None:
         raise WarplensError("no unit of the plan ran", hint=hint)
 
 
-def _add_measuring(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("options of the measurement")
-    add = group.add_argument
-    add("--cache", choices=("in-situ", "hot", "cold"), default=UNSET,
-        help="state of the GPU's cache: as in the trace (default), all inputs cached, or none")  # fmt: skip
-    add("--timer", choices=("profiler", "graph"), default=UNSET,
-        help="time from kernel records (default), or from a CUDA graph of many calls")  # fmt: skip
-    add("--precision", type=float, default=UNSET, metavar="SHARE",
-        help="relative error of the median at which repeats stop (default 0.02)")  # fmt: skip
-    add("--max-repeats", type=positive, default=UNSET, metavar="N", help="maximum repeats per unit (default 200)")
-    add("--energy", action=argparse.BooleanOptionalAction, default=UNSET,
-        help="measure energy (default: if there is a meter)")  # fmt: skip
-    add(
-        "--energy-seconds", type=float, default=UNSET, metavar="S", help="metering time per unit in seconds (default 2)"
-    )
-    add("--energy-cover", type=float, default=UNSET, metavar="SHARE",
-        help="meter only the longest units, up to this share of the time (default 0.9; 1: all)")  # fmt: skip
-
-
 def _unit_names(text: str) -> tuple[str, ...]:
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     if not names:
         raise argparse.ArgumentTypeError(f"{text!r} names no unit")
     return names
-
-
-def _options(args: argparse.Namespace) -> RunOptions:
-    from dataclasses import fields
-
-    from warplens.replay.running.options import RunOptions
-
-    given = {field.name: getattr(args, field.name) for field in fields(RunOptions) if hasattr(args, field.name)}
-    return RunOptions(**given | {"imports": tuple(given.get("imports", ()))})

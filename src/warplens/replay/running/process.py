@@ -42,7 +42,7 @@ class WorkerProcess:
             stderr=self._errors,
             text=True,
             encoding="utf-8",
-            env=_environment(),
+            env=environment(),
             # Ctrl-C is for the supervisor, which then ends the worker.
             start_new_session=True,
         )
@@ -129,7 +129,7 @@ def exit_description(code: int) -> str:
     return f"{name}, possibly out of memory" if name == "SIGKILL" else name
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """In which the same Warplens is found."""
     home = str(Path(warplens.__file__).resolve().parent.parent)
     paths = [home, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
