@@ -93,6 +93,18 @@ def with_saving(edit: Edit, share: float) -> Edit:
     return edit
 
 
+def with_measured_saving(edit: Edit, share: float) -> Edit:
+    """The same edit, where this share of the GPU time that it is expected to save was measured; below 0 where it takes
+    longer.
+
+    >>> with_measured_saving(ScaleWork(WorkOfRows("kernels", (3,)), 0.5), -0.2).factor
+    1.1
+    """
+    if isinstance(edit, (ScaleWork, FuseWork, ReplaceWork)):
+        return replace(edit, factor=max(0.0, 1 - share * (1 - edit.factor)))
+    return edit
+
+
 @dataclass(frozen=True)
 class StepChange:
     """Something that a person would do, and what it changes.

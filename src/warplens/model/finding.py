@@ -57,7 +57,9 @@ class Finding:
     Where the time of a step without the profiler is known, `gain_ms` is time of that step, found by simulating it with
     the change (`edits`), between `gain_low_ms` and `gain_high_ms`; else it is time of the GPU. `gpu_gain_ms` is the GPU
     time that the change saves, which shortens the step only where the step waits for it.
-    `rows` are the evidence, and `targets` the data that the finding as a whole is about, the most telling first.
+    Where an experiment was run, `proof` says in words what was measured, and `proved_gain_ms` is the gain of the step
+    with the measured times. `rows` are the evidence, and `targets` the data that the finding as a whole is about, the
+    most telling first.
     """
 
     code: str
@@ -72,9 +74,21 @@ class Finding:
     gain_low_ms: float = 0.0
     gain_high_ms: float = 0.0
     gpu_gain_ms: float = 0.0
+    proved_gain_ms: float | None = None
+    proved_gpu_ms_before: float | None = None
+    proved_gpu_ms_after: float | None = None
+    proved_joules_before: float | None = None
+    proved_joules_after: float | None = None
+    largest_difference: float | None = None
+    proved_on: str = ""
     rows: tuple[Evidence, ...] = ()
     targets: tuple[Target, ...] = ()
     edits: tuple[Edit, ...] = ()
+
+    @property
+    def known_gain_ms(self) -> float:
+        """The measured gain, else the estimated one."""
+        return self.gain_ms if self.proved_gain_ms is None else self.proved_gain_ms
 
     @property
     def saves_only_gpu_time(self) -> bool:
@@ -100,6 +114,13 @@ COLUMNS = (
     Column("gain_low_ms", "the least that is expected to be won", "ms", pl.Float64),
     Column("gain_high_ms", "the most that is expected to be won", "ms", pl.Float64),
     Column("gpu_gain_ms", "GPU time saved per step, whether or not the step waits for it", "ms", pl.Float64),
+    Column("proved_gain_ms", "gain of the step, simulated with the measured GPU times", "ms", pl.Float64),
+    Column("proved_gpu_ms_before", "measured GPU time per step of what the change is about", "ms", pl.Float64),
+    Column("proved_gpu_ms_after", "measured GPU time per step after the change", "ms", pl.Float64),
+    Column("proved_joules_before", "measured energy per step before the change", "J", pl.Float64),
+    Column("proved_joules_after", "measured energy per step after the change", "J", pl.Float64),
+    Column("largest_difference", "of the outputs after the change, over the largest output", "", pl.Float64),
+    Column("proved_on", "the GPU that it was measured on", "", pl.String),
 )
 EVIDENCE_COLUMNS = (
     Column("finding", "row of the finding in the table findings, from 1", "", pl.Int64),
@@ -114,8 +135,8 @@ EVIDENCE_COLUMNS = (
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Largest gain first."""
-    return sorted(findings, key=lambda finding: (-finding.gain_ms, finding.code, finding.place))
+    """Largest gain first; a measured one counts instead of the estimate."""
+    return sorted(findings, key=lambda finding: (-finding.known_gain_ms, finding.code, finding.place))
 
 
 def findings_table(findings: Iterable[Finding]) -> Table:

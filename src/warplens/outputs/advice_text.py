@@ -69,7 +69,8 @@ def render_advice(findings: Sequence[Finding], scope: AdviceScope, *, width: int
         title = clean(f"{number}. {finding.code}  {finding.title}")
         lines += [("", "none"), *((line, "bold") for line in _hanging(title, width, INDENT))]
         gain = gain_text(finding, per_step=scope.per_step)
-        parts = (("gain", gain), ("where", finding.place), ("why", finding.evidence), ("do", finding.advice))
+        parts = (("gain", gain), ("where", finding.place), ("why", finding.evidence), ("do", finding.advice),
+                 ("proof", finding.proof))  # fmt: skip
         for label, text in parts:
             lines += _paragraph(label, text, width)
         for row in finding.rows[:MAX_ROWS]:
