@@ -19,7 +19,15 @@ from warplens.model.trace import Trace
 from warplens.outputs import plan_outputs, write
 from warplens.passes import run_passes
 from warplens.profiles.call_paths import PathsProfile
-from warplens.profiles.file_kinds import KERNEL_FACTS, KERNEL_TRACE, REPLAY_PLAN, REPLAY_RESULT, file_kind
+from warplens.profiles.file_kinds import (
+    KERNEL_FACTS,
+    KERNEL_TRACE,
+    PROOF,
+    PROOF_PLAN,
+    REPLAY_PLAN,
+    REPLAY_RESULT,
+    file_kind,
+)
 from warplens.profiles.trace import TABLE_NAMES, Profile
 from warplens.readers import cache as trace_cache
 from warplens.readers import inputs
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
     from warplens.profiles.comparison import Comparison
     from warplens.profiles.opened import Opened
     from warplens.profiles.options import OpenOptions, Rules
+    from warplens.proof.result_file import ProofResult
     from warplens.readers.bundle.light import StoredLightPass
     from warplens.replay.result_file import ReplayResult
 
@@ -49,6 +58,7 @@ def open(
     execution_trace: str | os.PathLike[str] = "",
     ncu: Sequence[str | os.PathLike[str]] = (),
     replay: str | os.PathLike[str] = "",
+    proof: str | os.PathLike[str] = "",
 ) -> Opened:
     """Open a profile: a trace of any profiler, a capture bundle, or sums by call path (plain, .gz or .zip).
 
@@ -60,7 +70,7 @@ def open(
     Findings that win less than `min_gain_percent` of a step are omitted. `execution_trace` is the ExecutionTrace of
     the same run, for what a PyTorch trace does not say of its ops' arguments; `ncu` are CSV pages of Nsight Compute on
     the same program, for the table `measured_kernels`; `replay` is the result of running a plan of this trace, for the
-    tables of that name.
+    tables of that name; `proof` is what experiments for this trace's findings measured.
 
     >>> profile = open("samples/kineto/gpt2_train_step.json.gz", min_gain_percent=5)
     >>> profile.has_timeline, profile.hardware.name
@@ -70,20 +80,21 @@ def open(
         raise UsageError("gpu and gpu_file name two GPUs", hint="give one of them")
     own_file = _own_file(Path(path), gpu)
     if own_file is not None:
-        if execution_trace or ncu or replay:
+        if execution_trace or ncu or replay or proof:
             raise UsageError(f"{path} is not a trace", hint="omit what is joined to a trace")
         return own_file
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
     options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent, step_ms * 1e6)
     contents, light = _read(Path(path), cache=cache, execution_trace=execution_trace)
     if isinstance(contents, CallPaths):
-        if replay:
-            raise UsageError("only a trace can be replayed", hint="omit the replay")
+        if replay or proof:
+            raise UsageError("only a trace can be replayed", hint="omit the replay and the proof")
         return PathsProfile(contents, rules, options, chosen)
     counters = _counters([Path(page) for page in ncu])
     result = _replayed(Path(replay), contents) if replay else None
     read_light = None if light is None else partial(_read_light, light)
-    return Profile(contents, rules, options, chosen, counters, result, read_light)
+    proved = _proof(Path(proof), contents) if proof else None
+    return Profile(contents, rules, options, chosen, counters, result, read_light, proved)
 
 
 def _own_file(path: Path, gpu: str) -> Opened | None:
@@ -101,6 +112,9 @@ def _own_file(path: Path, gpu: str) -> Opened | None:
         from warplens.profiles.replay import open_replay
 
         return open_replay(path)
+    if kind in (PROOF, PROOF_PLAN):
+        hint = "warplens report TRACE --proof PROOF" if kind == PROOF else "run it: warplens prove run PLAN"
+        raise FormatError(f"a {'proof' if kind == PROOF else 'proof plan'}, not a profile", where=str(path), hint=hint)
     if kind == REPLAY_PLAN:
         raise FormatError("a replay plan, not a profile", where=str(path), hint="run it: warplens replay run PLAN")
     return None
@@ -127,6 +141,16 @@ def _replayed(path: Path, trace: Trace) -> ReplayResult:
     if result.gpu_ns != int(trace.events["dur_ns"].gather(trace.gpu_rows).sum()):
         hint = "replay run on a plan of this trace makes one"
         raise UsageError(f"{path} is the replay of another trace ({result.trace})", hint=hint)
+    return result
+
+
+def _proof(path: Path, trace: Trace) -> ProofResult:
+    """What experiments measured, which must be for this trace's findings."""
+    from warplens.proof import result_file
+
+    result = result_file.load(path)
+    if result.content_hash != trace.meta.content_hash:
+        raise UsageError(f"{path} is the proof for another trace ({result.trace})", hint="warplens prove makes one")
     return result
 
 

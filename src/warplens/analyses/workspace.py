@@ -20,6 +20,7 @@ from warplens.passes.climb import climb
 from warplens.passes.survey import is_graph_launch
 
 if TYPE_CHECKING:
+    from warplens.proof.result_file import ProofResult
     from warplens.replay.result_file import ReplayResult
 
 NO_LAUNCH = "(no launch recorded)"
@@ -54,6 +55,8 @@ class Workspace:
     """The result of replaying this trace, where one was given."""
     read_light: Callable[[], Trace | None] | None = None
     """Reads `light`; None where the trace comes without it."""
+    proof: ProofResult | None = None
+    """What experiments for this trace's findings measured, where that was given."""
 
     @cached_property
     def light(self) -> Trace | None:

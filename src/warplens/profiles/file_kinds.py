@@ -12,6 +12,8 @@ KERNEL_FACTS = "warplens kernel facts"
 KERNEL_TRACE = "warplens kernel trace"
 REPLAY_RESULT = "warplens-replay-result"
 REPLAY_PLAN = "warplens-replay-plan"
+PROOF_PLAN = "warplens-proof-plan"
+PROOF = "warplens-proof"
 DECLARED = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"(warplens[a-z -]{1,40})"')
 ZIPPED_TRACE = re.compile(rb"\APK\x03\x04[\s\S]{22}\x0b\x00[\s\S]{2}header\.json")
 """A zip archive whose first file has the name of a kernel trace's header (11 characters)."""

@@ -28,6 +28,7 @@ class OpenOptions(TypedDict, total=False):
     execution_trace: AnyPath
     ncu: Sequence[AnyPath]
     replay: AnyPath
+    proof: AnyPath
 
 
 def split_rules(rules: Rules) -> tuple[list[Path], list[Rule]]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from warplens.model.measured import Measured
     from warplens.model.overview import Overview
     from warplens.profiles.sql import FrameMaker
+    from warplens.proof.result_file import ProofResult
     from warplens.replay.result_file import ReplayResult
 
 TABLE_NAMES = ("quality", "findings", "evidence", *(name for name in TABLES if name != "quality"))
@@ -69,10 +70,11 @@ class Profile(TablesOnDemand):
         counters: tuple[Table, ...] = (),
         replayed: ReplayResult | None = None,
         read_light: Callable[[], Trace | None] | None = None,
+        proof: ProofResult | None = None,
     ) -> None:
         categorizer = load_categorizer(*split_rules(rules))
         work = Workspace(
-            trace, categorizer, options or Options(), gpu or find_gpu(trace), counters, replayed, read_light
+            trace, categorizer, options or Options(), gpu or find_gpu(trace), counters, replayed, read_light, proof
         )
         self._set_workspace(work)
 
@@ -120,7 +122,12 @@ class Profile(TablesOnDemand):
         from warplens.advice import NEEDED_TABLES, find
 
         tables = {name: self.table(name) for name in NEEDED_TABLES}
-        return find(tables, self.min_gain_percent, self.trace.meta.format, self.model_of_gains, self.bounds)
+        findings = find(tables, self.min_gain_percent, self.trace.meta.format, self.model_of_gains, self.bounds)
+        if self.workspace.proof is None:
+            return findings
+        from warplens.proof.applying import with_proofs
+
+        return with_proofs(findings, self.workspace.proof, self.model_of_gains)
 
     def findings(self) -> list[Finding]:
         """What is worth changing, largest gain first, each with the rows behind it."""

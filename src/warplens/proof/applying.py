@@ -1,0 +1,112 @@
+"""Findings with what experiments measured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from warplens.analyses.graph.what_if import StepModel
+from warplens.model.edits import StepChange, with_measured_saving
+from warplens.model.finding import Finding, ranked
+from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, VariantResult
+from warplens.units import format_ms
+
+CPU: Final = "cpu"
+HELPS_FROM: Final = 0.02
+"""A smaller share of the time saved is within what is measured again and again."""
+
+
+def with_proofs(findings: Iterable[Finding], proof: ProofResult, model: StepModel | None) -> list[Finding]:
+    """The findings, those with an experiment with its result; what is measured decides their order."""
+    waiting = list(proof.experiments)
+    proved = []
+    for finding in findings:
+        result = next((one for one in waiting if (one.finding, one.place) == (finding.code, finding.place)), None)
+        if result is None:
+            proved.append(finding)
+            continue
+        waiting.remove(result)
+        proved.append(_proved(finding, result, proof, model))
+    return ranked(proved)
+
+
+def _proved(finding: Finding, result: ExperimentResult, proof: ProofResult, model: StepModel | None) -> Finding:
+    best = result.best
+    if best is None:
+        failures = [failure for variant in result.variants for failure in variant.failures]
+        return replace(finding, proof=f"could not be run on {proof.device}: {failures[0]}") if failures else finding
+    if proof.device == CPU:
+        text = f"ran on a CPU, whose times say nothing about a GPU; {best.name}: {outputs_text(best.difference)}"
+        return replace(finding, proof=text, largest_difference=_relative(best.difference))
+    gain_ms = max(0.0, _gain_ms(finding, best, model))
+    joules = best.joules
+    return replace(
+        finding,
+        proof=_text(finding, result, proof, gain_ms, is_simulated=model is not None and bool(finding.edits)),
+        proved_gain_ms=gain_ms,
+        proved_gpu_ms_before=best.before_ns / 1e6,
+        proved_gpu_ms_after=best.after_ns / 1e6,
+        proved_joules_before=joules[0] if joules is not None else None,
+        proved_joules_after=joules[1] if joules is not None else None,
+        largest_difference=_relative(best.difference),
+        proved_on=proof.device,
+    )
+
+
+def _relative(difference: Difference | None) -> float | None:
+    return None if difference is None else difference.relative
+
+
+def _gain_ms(finding: Finding, best: VariantResult, model: StepModel | None) -> float:
+    """What the measured saving wins of the step; the saving itself where the step cannot be simulated."""
+    saved_ms = (best.before_ns - best.after_ns) / 1e6
+    if model is None or not finding.edits:
+        return saved_ms
+    share = saved_ms / finding.gpu_gain_ms if finding.gpu_gain_ms > 0 else 1.0
+    edits = tuple(with_measured_saving(edit, share) for edit in finding.edits)
+    return model.gain_of([StepChange(finding.code, edits)]).gain_ms
+
+
+def _text(finding: Finding, result: ExperimentResult, proof: ProofResult, gain_ms: float, *, is_simulated: bool) -> str:
+    """`measured on NVIDIA H200: TF32: 15.40 → 2.94 ms on the GPU, 12.4 ms a step (simulated), …; outputs equal`."""
+    best = result.best
+    assert best is not None
+    whole = "a step" if proof.per_step else "in all"
+    parts = [f"{best.name}: {_times(best)}"]
+    if is_simulated:
+        parts.append(f"{format_ms(gain_ms)} {whole} (simulated)")
+    if best.joules is not None:
+        parts.append(f"{best.joules[0]:.3g} → {best.joules[1]:.3g} J")
+    verdict = "measured" if _helps(best) else "does not help, measured"
+    others = [f"{other.name} {_times(other)}" for other in result.variants if other.swaps and other is not best]
+    return "; ".join(
+        [
+            f"{verdict} on {proof.device}: {', '.join(parts)}",
+            outputs_text(best.difference),
+            *others,
+            *best.notes,
+            *_left_out(best.failures),
+        ]
+    )
+
+
+def _helps(variant: VariantResult) -> bool:
+    return variant.before_ns - variant.after_ns > HELPS_FROM * variant.before_ns
+
+
+def _times(variant: VariantResult) -> str:
+    return f"{variant.before_ns / 1e6:.2f} → {variant.after_ns / 1e6:.2f} ms on the GPU"
+
+
+def _left_out(failures: Sequence[str]) -> list[str]:
+    return [f"not all of it ran: {failures[0]}"] if failures else []
+
+
+def outputs_text(difference: Difference | None) -> str:
+    """How far the results after the change are from those before it."""
+    if difference is None:
+        return "outputs not compared"
+    if difference.is_equal:
+        return "outputs equal"
+    return f"outputs differ by up to {difference.relative:.1g} of the largest"

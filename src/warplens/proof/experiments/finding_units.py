@@ -1,0 +1,69 @@
+"""The units that a finding is about: those whose calls launched the GPU events of its edits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.graph.editing import Members
+from warplens.analyses.units.calls import unit_calls
+from warplens.analyses.workspace import Workspace
+from warplens.model.edits import FuseWork, ReplaceWork, ScaleWork
+from warplens.model.finding import Finding
+from warplens.replay.plan_file import READY, Unit
+
+
+@dataclass(frozen=True)
+class UnitInStep:
+    """A unit, and its calls in a step, or in the trace where no steps are marked."""
+
+    unit: Unit
+    calls: float
+
+
+@dataclass(frozen=True)
+class FindingUnits:
+    """What a finding is about, as units that can run and reasons why others cannot."""
+
+    finding: Finding
+    units: tuple[UnitInStep, ...]
+    traced_ns: float
+    """GPU time of the events, per step."""
+    refused: tuple[str, ...]
+    """Why some of the events belong to no unit that can run."""
+
+    @property
+    def why_none(self) -> str:
+        return self.refused[0] if self.refused else "none of its GPU events belongs to an op that can be run again"
+
+
+def units_of(finding: Finding, work: Workspace, members: Members, units: Mapping[int, Unit]) -> FindingUnits:
+    """`units` by the number that the trace's calls know them by."""
+    chosen = np.zeros(len(work.trace), bool)
+    for edit in finding.edits:
+        if isinstance(edit, (ScaleWork, FuseWork, ReplaceWork)):
+            chosen |= members(edit.work)
+    steps = work.trace.steps.height
+    if steps:
+        chosen &= work.trace.ints("step") >= 0
+    per_step = 1 / max(1, steps)
+    ids = np.flatnonzero(chosen)
+    calls = unit_calls(work)
+    pieces = calls.pieces.filter(pl.col("id").is_in(pl.Series(ids).implode()))
+    counts = dict(pieces.group_by("unit").agg(pl.col("call").n_unique()).iter_rows())
+    reasons = calls.rest.filter(pl.col("id").is_in(pl.Series(ids).implode()))["reason"].unique(maintain_order=True)
+    ready = [
+        UnitInStep(units[number], count * per_step)
+        for number, count in sorted(counts.items())
+        if units[number].status == READY
+    ]
+    refused = dict.fromkeys(units[number].reason for number in sorted(counts) if units[number].status != READY)
+    traced_ns = float(work.trace.ints("dur_ns")[ids].sum()) * per_step
+    return FindingUnits(finding, tuple(ready), traced_ns, (*refused, *reasons.to_list()))
+
+
+def longest_first(units: Sequence[UnitInStep]) -> list[UnitInStep]:
+    return sorted(units, key=lambda member: -member.calls * member.unit.times.median_ns)

@@ -1,0 +1,94 @@
+"""From a trace's findings to a proof plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from warplens.analyses.graph.editing import Members
+from warplens.analyses.workspace import Workspace
+from warplens.model.finding import Finding
+from warplens.planning import make_plan
+from warplens.proof.experiments.finding_units import FindingUnits, longest_first, units_of
+from warplens.proof.experiments.rules import MAKE_VARIANTS, NOT_RUN, SIMULATED, ChangedUnits
+from warplens.proof.experiments.unit_edits import NoExperiment
+from warplens.proof.plan_file import Experiment, ProofPlan
+from warplens.replay.plan_file import Unit
+
+
+def make_proof_plan(work: Workspace, path: Path, findings: Sequence[Finding], members: Members) -> ProofPlan:
+    """The experiments for a trace's findings; `path` is where the trace was opened from."""
+    plan = make_plan(work, path)
+    recorded = dict(enumerate(plan.units))
+    experiments: list[Experiment] = []
+    units: dict[str, Unit] = {}
+    for finding in findings:
+        about = units_of(finding, work, members, recorded)
+        experiment, changed = _experiment(about, len(experiments) + 1)
+        experiments.append(experiment)
+        units |= changed.units
+    used = {
+        calls.unit
+        for experiment in experiments
+        for variant in experiment.variants
+        for swap in variant.swaps
+        for calls in (*swap.before, *swap.after)
+    }
+    kept = [unit for unit in (*plan.units, *units.values()) if unit.id in used]
+    sources = {unit.triton.source for unit in kept if unit.triton is not None}
+    replay = replace(
+        plan,
+        units=tuple(kept),
+        rest=(),
+        sources={name: source for name, source in plan.sources.items() if name in sources},
+    )
+    return ProofPlan(replay, tuple(experiments), per_step=work.trace.steps.height > 0)
+
+
+def _experiment(about: FindingUnits, number: int) -> tuple[Experiment, ChangedUnits]:
+    finding = about.finding
+    changed = ChangedUnits()
+    reason = ""
+    make = MAKE_VARIANTS.get(finding.code)
+    if make is None:
+        reason = NOT_RUN.get(finding.code, SIMULATED)
+    elif not about.units:
+        reason = about.why_none
+    else:
+        about = replace(about, units=tuple(longest_first(about.units)))
+        try:
+            make(about, changed)
+        except NoExperiment as error:
+            reason = str(error)
+        if not changed.variants:
+            reason = reason or (changed.refused[0] if changed.refused else SIMULATED)
+    renamed = _numbered(changed, number)
+    return (
+        Experiment(
+            finding.code,
+            finding.place,
+            finding.title,
+            tuple(renamed.variants),
+            traced_ns=about.traced_ns,
+            reason=reason,
+        ),
+        renamed,
+    )
+
+
+def _numbered(changed: ChangedUnits, number: int) -> ChangedUnits:
+    """Units after the change have the experiment's number: two findings may change the same unit in the same way."""
+    names = {name: f"{name}.{number}" for name in changed.units}
+    variants = [
+        replace(
+            variant,
+            swaps=tuple(
+                replace(swap, after=tuple(replace(calls, unit=names[calls.unit]) for calls in swap.after))
+                for swap in variant.swaps
+            ),
+        )
+        for variant in changed.variants
+    ]
+    units = {names[name]: replace(unit, id=names[name]) for name, unit in changed.units.items()}
+    return ChangedUnits(variants, units, changed.refused)

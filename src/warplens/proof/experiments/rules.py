@@ -1,0 +1,185 @@
+"""What each finding's experiment runs after the change: a table of functions by the finding's code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from warplens.advice.thresholds import ALIGNMENT, GOOD_MULTIPLE
+from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
+from warplens.proof.experiments.fused_optimizer import fused_optimizer
+from warplens.proof.experiments.unit_edits import (
+    NoExperiment,
+    padded,
+    retyped,
+    rounded_up,
+    tensors_of,
+    with_channels_last,
+    with_pinned_memory,
+)
+from warplens.proof.plan_file import Settings, Swap, UnitCalls, Variant
+from warplens.replay.plan_file import TensorView, Unit
+
+DTYPE_NAMES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "int8": "int8"}
+PRODUCTS: Final = re.compile(r"aten::(?:addmm|mm|bmm|baddbmm|matmul|linear)(?:_|_backward)?$")
+MATRIX_WORK: Final = re.compile(rf"{PRODUCTS.pattern}|aten::.*conv")
+MOST_PADDING: Final = 1.125
+"""A multiple of 64 is not tried where it makes a size larger than this."""
+TF32: Final[Settings] = {
+    "backends.cuda.matmul.allow_tf32": True,
+    "backends.cudnn.allow_tf32": True,
+    "get_float32_matmul_precision": "high",
+}
+MOST_UNITS: Final = 24
+"""That are run one by one for a finding: the longest, which take nearly all of its time."""
+NO_CASTS: Final = "the casts to bf16 and back are not included"
+
+
+@dataclass
+class ChangedUnits:
+    """Variants while they are made, with the units that they need besides the recorded ones."""
+
+    variants: list[Variant] = field(default_factory=list)
+    units: dict[str, Unit] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+    def swap_each(
+        self,
+        name: str,
+        members: Sequence[UnitInStep],
+        change: Callable[[Unit], Unit],
+        *,
+        settings: Settings | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        """A variant in which each unit is replaced by a changed one; units that cannot be are left out."""
+        swaps: list[Swap] = []
+        for member in members[:MOST_UNITS]:
+            try:
+                unit = change(member.unit)
+            except NoExperiment as reason:
+                self.refused.append(str(reason))
+                continue
+            self.units[unit.id] = unit
+            swaps.append(Swap((_calls(member.unit, member.calls),), (_calls(unit, member.calls),)))
+        if swaps:
+            self.variants.append(Variant(name, tuple(swaps), settings or {}, notes))
+
+
+def _calls(unit: Unit, calls: float) -> UnitCalls:
+    return UnitCalls(unit.id, calls)
+
+
+def renamed(name: str) -> Callable[[Unit], Unit]:
+    """The same unit under another name: it runs under other settings."""
+    return lambda unit: replace(unit, id=f"{unit.id}.{name}")
+
+
+def pad_sizes(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL201: unaligned sizes as the next multiple that kernels load at once, and of 64."""
+    for name, multiple in (("padded", 0), (f"padded{GOOD_MULTIPLE}", GOOD_MULTIPLE)):
+        _pad(about, changed, name, multiple)
+
+
+def _pad(about: FindingUnits, changed: ChangedUnits, name: str, multiple: int) -> None:
+    matrix_work = [member for member in about.units if MATRIX_WORK.match(member.unit.op)]
+    sizes = {member.unit.id: dict(_paddings(member.unit, multiple)) for member in matrix_work}
+    pairs = sorted({pair for own in sizes.values() for pair in own.items()})
+    title = "padded " + ", ".join(f"{old} to {new}" for old, new in pairs)
+    if pairs and title not in [variant.name for variant in changed.variants]:
+        members = [member for member in matrix_work if sizes[member.unit.id]]
+        changed.swap_each(title, members, lambda unit: padded(unit, name, sizes[unit.id]))
+
+
+def _paddings(unit: Unit, multiple: int) -> Iterator[tuple[int, int]]:
+    """The unaligned sizes of a product, and what each is padded to."""
+    for size, dtype in unaligned_sides(unit):
+        need = ALIGNMENT.get(DTYPE_NAMES.get(dtype, ""), 1)
+        target = rounded_up(size, multiple or need)
+        if target <= MOST_PADDING * size or not multiple:
+            yield size, target
+
+
+def unaligned_sides(unit: Unit) -> Iterator[tuple[int, str]]:
+    """The sides along which memory is contiguous, of the operands and of the result, that 16 bytes do not divide."""
+    matrices = [tensor for tensor in tensors_of(unit) if len(tensor.shape) >= 2]
+    if not matrices:
+        return
+    dtype = matrices[0].dtype
+    need = ALIGNMENT.get(DTYPE_NAMES.get(dtype, ""), 1)
+    sides = {side for tensor in matrices for side in _contiguous_sides(tensor)}
+    last = matrices[-1]
+    sides.add(last.shape[0] if unit.op == "aten::linear" else last.shape[-1])
+    yield from ((side, dtype) for side in sorted(sides) if side > 1 and side % need)
+
+
+def _contiguous_sides(tensor: TensorView) -> Iterator[int]:
+    for side, stride in zip(tensor.shape, tensor.stride, strict=True):
+        if stride == 1 and side > 1:
+            yield side
+
+
+def use_matrix_units(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL202: TF32, and bf16."""
+    changed.swap_each("TF32", about.units, renamed("tf32"), settings=TF32)
+    changed.swap_each(
+        "bf16", about.units, lambda unit: retyped(unit, "bf16", {"float32": "bfloat16"}), notes=(NO_CASTS,)
+    )
+
+
+def choose_kernels_anew(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL203: the same call with what libraries choose today."""
+    products = [member for member in about.units if PRODUCTS.match(member.unit.op)]
+    others = [member for member in about.units if member not in products]
+    changed.swap_each(
+        "cuBLASLt", products, renamed("cublaslt"), settings={"backends.cuda.preferred_blas_library": "cublaslt"}
+    )
+    changed.swap_each("cuDNN benchmark", others, renamed("benchmark"), settings={"backends.cudnn.benchmark": True})
+
+
+def use_channels_last(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL207: images and weights in the layout that convolutions run in."""
+    changed.swap_each("channels_last", about.units, lambda unit: with_channels_last(unit, "channelsLast"))
+
+
+def use_fused_optimizer(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL208: all parameters at once."""
+    unit = fused_optimizer(about.units)
+    changed.units[unit.id] = unit
+    before = tuple(_calls(member.unit, member.calls) for member in about.units)
+    swap = Swap(before, (UnitCalls(unit.id, 1.0),), compared=False)
+    changed.variants.append(Variant("fused", (swap,)))
+
+
+def store_activations(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL212: what is recomputed does not run at all."""
+    swaps = tuple(Swap((_calls(member.unit, member.calls),), compared=False) for member in about.units[:MOST_UNITS])
+    changed.variants.append(Variant("without recomputation", swaps))
+
+
+def pin_memory(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL302: pinned memory, and copies that do not block."""
+    changed.swap_each("pinned memory", about.units, lambda unit: with_pinned_memory(unit, "pinned"))
+
+
+MAKE_VARIANTS: Final[Mapping[str, Callable[[FindingUnits, ChangedUnits], None]]] = {
+    "WL201": pad_sizes,
+    "WL202": use_matrix_units,
+    "WL203": choose_kernels_anew,
+    "WL207": use_channels_last,
+    "WL208": use_fused_optimizer,
+    "WL212": store_activations,
+    "WL302": pin_memory,
+}
+SIMULATED: Final = "what it wins is simulated; nothing is run"
+NOT_RUN: Final[Mapping[str, str]] = {
+    # why nothing is run for other findings
+    "WL209": "the tiles of a kernel are chosen in its source, which is not part of the plan",
+    "WL210": "how many blocks a kernel has is chosen in its source, which is not part of the plan",
+    "WL211": "which op could read the other layout is not recorded",
+    "WL301": "removing a synchronisation changes what the program knows; " + SIMULATED,
+    "WL303": "the data loader is not part of the trace; " + SIMULATED,
+    "WL305": "what made one step slow does not happen in a replay; " + SIMULATED,
+}

@@ -1,0 +1,114 @@
+"""A proof plan: what to run for each finding before and after its change, in units of a replay plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from warplens.errors import FormatError
+from warplens.replay import plan_file
+from warplens.replay.plan_file import ReplayPlan
+from warplens.replay.records import MAX_COUNT, decode, encode, load_json, save_json
+
+FORMAT: Final = "warplens-proof-plan"
+VERSION: Final = 1
+Settings = dict[str, str | int | float | bool]
+
+
+@dataclass(frozen=True)
+class UnitCalls:
+    """A unit of the plan, and how often it runs: per step, or in the trace where no steps are marked."""
+
+    unit: str
+    calls: float
+
+
+@dataclass(frozen=True)
+class Swap:
+    """Units, and what runs instead of them: nothing, where they are not needed at all."""
+
+    before: tuple[UnitCalls, ...]
+    after: tuple[UnitCalls, ...] = ()
+    compared: bool = True
+    """Whether both sides are one call with the same inputs, so that their outputs can be compared."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to make the change."""
+
+    name: str
+    swaps: tuple[Swap, ...]
+    settings: Settings = field(default_factory=dict)
+    """PyTorch's switches for what runs after the change, besides those of the trace."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is run for a finding, or the reason why nothing can be."""
+
+    finding: str
+    """Its code."""
+    place: str
+    title: str
+    variants: tuple[Variant, ...] = ()
+    traced_ns: float = 0.0
+    """GPU time in the trace of the work that the change is about; per step where steps are marked."""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ProofPlan:
+    replay: ReplayPlan
+    """All units, of before and after."""
+    experiments: tuple[Experiment, ...]
+    per_step: bool = True
+    """Calls and times are of a step; else of the whole trace."""
+    format: str = FORMAT
+    version: int = VERSION
+
+    @property
+    def id(self) -> str:
+        return self.replay.id
+
+
+def load(path: Path) -> ProofPlan:
+    return parse(load_json(path), str(path))
+
+
+def parse(value: Any, where: str = "") -> ProofPlan:
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise FormatError("not a proof plan", where=where, hint="warplens prove plan TRACE -o PLAN makes one")
+    version = value.get("version")
+    if version != VERSION:
+        raise FormatError(f"a proof plan of version {version!r}; this Warplens reads {VERSION}", where=where)
+    try:
+        plan = decode(ProofPlan, value)
+        plan = replace(plan, replay=plan_file.parse(value["replay"]))
+        _check(plan)
+    except FormatError as error:
+        raise FormatError(str(error), where=where, hint="was it edited by hand?") from error
+    return plan
+
+
+def save(path: Path, plan: ProofPlan) -> None:
+    save_json(path, to_json(plan))
+
+
+def to_json(plan: ProofPlan) -> dict[str, Any]:
+    whole: dict[str, Any] = {"format": plan.format, "version": plan.version} | encode(plan)
+    return whole | {"replay": plan_file.to_json(plan_file.with_id(plan.replay))}
+
+
+def _check(plan: ProofPlan) -> None:
+    units = {unit.id for unit in plan.replay.units}
+    for number, experiment in enumerate(plan.experiments):
+        for variant in experiment.variants:
+            for calls in (calls for swap in variant.swaps for calls in (*swap.before, *swap.after)):
+                where = f"experiments[{number}]"
+                if calls.unit not in units:
+                    raise FormatError(f"no unit {calls.unit!r}", where=where)
+                if not 0 < calls.calls < MAX_COUNT:
+                    raise FormatError(f"not a number of calls: {calls.calls}", where=where)

@@ -1,0 +1,157 @@
+"""The process that runs both sides of swaps on the same inputs: `comparing PLAN EXPERIMENT VARIANT DEVICE SEED`.
+
+Prints one JSON object per swap that is to be compared, in their order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final
+
+from warplens.proof import plan_file
+from warplens.proof.plan_file import ProofPlan, Swap, Variant
+from warplens.proof.result_file import Difference
+from warplens.proof.running.compared_outputs import ComparedOutputs
+from warplens.replay.plan_file import Argument, Unit
+from warplens.replay.records import encode
+from warplens.replay.running import settings
+from warplens.replay.running.faults import BadUnit, one_line
+
+CHUNK_ELEMENTS: Final = 1 << 26
+"""Outputs are compared in parts of about this many elements."""
+
+
+def main(words: Sequence[str]) -> int:
+    path, experiment, number, device, seed = words
+    plan = plan_file.load(Path(path))
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # ops and libraries may print
+    settings.restore_variables(plan.replay.settings)
+    variant = plan.experiments[int(experiment)].variants[int(number)]
+    from warplens.replay.running.bench_making import find_device
+
+    on_device = find_device(device)
+    for swap in variant.swaps:
+        if swap.compared and swap.after:
+            channel.write(json.dumps(encode(compared(plan, variant, swap, on_device, int(seed)))) + "\n")
+            channel.flush()
+    return 0
+
+
+def compared(plan: ProofPlan, variant: Variant, swap: Swap, device: Any, seed: int) -> ComparedOutputs:
+    units = {unit.id: unit for unit in plan.replay.units}
+    before, after = units[swap.before[0].unit], units[swap.after[0].unit]
+    try:
+        return ComparedOutputs(_difference(before, after, plan, variant, device, seed))
+    except Exception as error:  # noqa: BLE001 - an op may raise anything
+        return ComparedOutputs(reason=one_line(error))
+
+
+def _difference(before: Unit, after: Unit, plan: ProofPlan, variant: Variant, device: Any, seed: int) -> Difference:
+    import torch
+
+    from warplens.replay.running.inputs import Inputs, check_memory
+
+    modes: tuple[Any, ...] = (torch.inference_mode, torch.no_grad)
+    for number, mode in enumerate(modes):
+        with _entered(mode):
+            check_memory(before, device)
+            given, changed = Inputs.build(before, device, seed), Inputs.build(after, device, seed)
+            _copy_inputs(before, after, given, changed)
+            try:
+                settings.restore(plan.replay.settings)
+                expected = _outputs(before, given, device)
+                settings.restore(plan.replay.settings | variant.settings)
+                return difference(expected, _outputs(after, changed, device))
+            except RuntimeError as error:
+                if number == len(modes) - 1 or "inference" not in str(error).lower():
+                    raise
+    raise BadUnit("nothing was compared")
+
+
+def _entered(mode: Any) -> AbstractContextManager[Any]:
+    context: AbstractContextManager[Any] = mode()
+    return context
+
+
+def _copy_inputs(before: Unit, after: Unit, given: Any, changed: Any) -> None:
+    """Each tensor's elements where they are before the change; what was added to it is 0."""
+    for old, new in zip(_tensors(before.arguments), _tensors(after.arguments), strict=True):
+        source, target = given.tensor(old), changed.tensor(new)
+        target.zero_()
+        target[tuple(slice(0, side) for side in source.shape)].copy_(source)
+
+
+def _tensors(arguments: Sequence[Argument]) -> Iterator[Any]:
+    for argument in arguments:
+        if argument.tensor is not None:
+            yield argument.tensor
+        yield from _tensors(argument.items)
+
+
+def _outputs(unit: Unit, inputs: Any, device: Any) -> list[Any]:
+    """The tensors that a call returns, of the first combination of arguments that runs."""
+    import torch
+
+    from warplens.replay.running.calls import bind, combinations, resolve
+
+    op = resolve(unit.op, unit.overload)
+    first: Exception | None = None
+    for arguments in combinations(unit):
+        try:
+            call = bind(op, arguments, inputs, device)
+            returned = call.function(*call.args, **call.named)
+            return [value for value in _flat(returned) if isinstance(value, torch.Tensor)]
+        except Exception as error:  # noqa: BLE001 - another combination may run
+            first = first or error
+    raise first or BadUnit("nothing to call")
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
+
+
+def difference(expected: Sequence[Any], other: Sequence[Any]) -> Difference:
+    """Between outputs, the second of which may be longer along any side."""
+    if not expected or len(expected) != len(other):
+        raise BadUnit("the two calls do not return the same number of tensors")
+    is_equal, absolute, largest = True, 0.0, 0.0
+    for before, after in zip(expected, other, strict=True):
+        if before.dim() != after.dim():
+            raise BadUnit("the two calls return tensors of different dimensions")
+        part = after[tuple(slice(0, side) for side in before.shape)]
+        for one, another in _chunks(before, part):
+            differs = (one != another) & ~(one.isnan() & another.isnan())
+            if bool(differs.any()):
+                is_equal = False
+                absolute = max(absolute, float((one - another)[differs].abs().max()))
+            finite = one[one.isfinite()]
+            largest = max(largest, float(finite.abs().max()) if finite.numel() else 0.0)
+    return Difference(is_equal, absolute, absolute / largest if largest else absolute)
+
+
+def _chunks(before: Any, after: Any) -> Iterator[tuple[Any, Any]]:
+    """Parts of two tensors of one shape, as floating-point numbers that hold both."""
+    import torch
+
+    is_narrow = before.is_floating_point() and torch.float64 not in (before.dtype, after.dtype)
+    kind = torch.float32 if is_narrow else torch.float64
+    if before.dim() == 0:
+        yield before.to(kind), after.to(kind)
+        return
+    rows = max(1, CHUNK_ELEMENTS // max(1, before[:1].numel()))
+    for start in range(0, before.shape[0], rows):
+        yield before[start : start + rows].to(kind), after[start : start + rows].to(kind)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

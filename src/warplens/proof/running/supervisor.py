@@ -1,0 +1,179 @@
+"""Runs the experiments of a proof plan: replays of all units, one for each set of switches, then the outputs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from warplens.errors import UsageError
+from warplens.proof import plan_file, result_file
+from warplens.proof.plan_file import Experiment, ProofPlan, Settings, Swap, UnitCalls, Variant
+from warplens.proof.result_file import ExperimentResult, ProofResult, Side, SwapResult, VariantResult
+from warplens.proof.running.compared_outputs import Outputs, compare_outputs
+from warplens.replay import plan_file as replay_plans
+from warplens.replay.plan_file import ReplayPlan
+from warplens.replay.result_file import ReplayResult, UnitResult
+from warplens.replay.running.options import Progress, RunOptions
+from warplens.replay.running.supervisor import run_plan
+
+RUNS: Final = ".runs"
+"""What is added to the name of a proof for the folder of its replays while it is being made."""
+
+
+@dataclass(frozen=True)
+class UnitsUnderSettings:
+    """Units that run under the same switches, besides those of the trace."""
+
+    settings: Settings
+    units: frozenset[str]
+
+
+def run_proof(
+    plan_path: Path, output: Path, options: RunOptions, progress: Callable[[Progress], None], fresh: bool = False
+) -> ProofResult:
+    """The proof, which is also written to `output`. The same call continues a run that was interrupted."""
+    options = replace(options, energy_cover=1.0)
+    options.check()
+    plan = plan_file.load(plan_path)
+    if not output.parent.is_dir():
+        raise UsageError(f"the folder {output.parent} does not exist")
+    folder = output.with_name(output.name + RUNS)
+    if fresh:
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(exist_ok=True)
+    groups = units_by_settings(plan)
+    runs = [
+        _replayed(plan, group, folder / f"{number}.plan.json", options, _shared_progress(progress, groups, number))
+        for number, group in enumerate(groups)
+    ]
+    units = {unit.id: unit for run in runs for unit in run.units}
+    outputs = compare_outputs(plan_path, plan, options)
+    result = _result(plan, runs, units, outputs)
+    result_file.save(output, result)
+    shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def units_by_settings(plan: ProofPlan) -> list[UnitsUnderSettings]:
+    """Each unit once under each set of switches that it is needed under; the trace's own come first."""
+    units: dict[tuple[tuple[str, str | int | float | bool], ...], set[str]] = {(): set()}
+    for variant in (variant for experiment in plan.experiments for variant in experiment.variants):
+        after = units.setdefault(tuple(sorted(variant.settings.items())), set())
+        for swap in variant.swaps:
+            units[()] |= {calls.unit for calls in swap.before}
+            after |= {calls.unit for calls in swap.after}
+    return [UnitsUnderSettings(dict(settings), frozenset(names)) for settings, names in units.items() if names]
+
+
+def _replayed(
+    plan: ProofPlan,
+    group: UnitsUnderSettings,
+    path: Path,
+    options: RunOptions,
+    progress: Callable[[Progress], None],
+) -> ReplayResult:
+    replay = replace(
+        plan.replay,
+        id="",
+        settings=plan.replay.settings | group.settings,
+        units=tuple(unit for unit in plan.replay.units if unit.id in group.units),
+    )
+    replay = _with_needed_sources(replay)
+    replay_plans.save(path, replay)
+    result = path.with_name(path.name.replace(".plan.json", ".result.json"))
+    return run_plan(path, result, options, progress)
+
+
+def _with_needed_sources(plan: ReplayPlan) -> ReplayPlan:
+    needed = {unit.triton.source for unit in plan.units if unit.triton is not None}
+    return replace(plan, sources={name: source for name, source in plan.sources.items() if name in needed})
+
+
+def _shared_progress(
+    progress: Callable[[Progress], None], groups: Sequence[UnitsUnderSettings], number: int
+) -> Callable[[Progress], None]:
+    """The progress of one replay as a part of all of them."""
+    sizes = [len(group.units) for group in groups]
+    total, before = max(1, sum(sizes)), sum(sizes[:number])
+
+    def report(state: Progress) -> None:
+        share = (before + sizes[number] * state.share) / total
+        progress(replace(state, done=before + state.done, total=total, share=share))
+
+    return report
+
+
+def _result(
+    plan: ProofPlan, runs: Sequence[ReplayResult], units: dict[str, UnitResult], outputs: Outputs
+) -> ProofResult:
+    notes = dict.fromkeys(note for run in runs for note in run.notes)
+    return ProofResult(
+        plan=plan.id,
+        trace=plan.replay.trace,
+        content_hash=plan.replay.content_hash,
+        device=runs[0].device if runs else "",
+        experiments=tuple(_experiment(experiment, units, outputs) for experiment in plan.experiments),
+        per_step=plan.per_step,
+        versions=runs[0].versions if runs else {},
+        notes=tuple(notes),
+    )
+
+
+def _experiment(experiment: Experiment, units: dict[str, UnitResult], outputs: Outputs) -> ExperimentResult:
+    return ExperimentResult(
+        experiment.finding,
+        experiment.place,
+        experiment.title,
+        tuple(_variant(variant, units, outputs) for variant in experiment.variants),
+        experiment.traced_ns,
+        experiment.reason,
+    )
+
+
+def _variant(variant: Variant, units: dict[str, UnitResult], outputs: Outputs) -> VariantResult:
+    """The swaps of which both sides ran; a variant without any has failed."""
+    swaps: list[SwapResult] = []
+    failures: dict[str, None] = {}
+    for swap in variant.swaps:
+        missing = [units[calls.unit] for calls in (*swap.before, *swap.after) if units[calls.unit].time is None]
+        if missing:
+            failures |= dict.fromkeys(f"{unit.op}: {unit.reason or unit.status}" for unit in missing)
+            continue
+        swaps.append(_swap(swap, units, outputs))
+    status = result_file.DONE if swaps else result_file.FAILED
+    return VariantResult(variant.name, status, tuple(swaps), tuple(failures), variant.notes)
+
+
+def _swap(swap: Swap, units: dict[str, UnitResult], outputs: Outputs) -> SwapResult:
+    compared = outputs.get(swap) if swap.compared else None
+    return SwapResult(
+        _side(swap.before, units),
+        _side(swap.after, units),
+        difference=compared.difference if compared is not None else None,
+        no_difference=compared.reason if compared is not None else "",
+    )
+
+
+def _side(calls: Iterable[UnitCalls], units: dict[str, UnitResult]) -> Side:
+    members = [(units[member.unit], member.calls) for member in calls]
+    ns = sum(number * unit.time.median_ns for unit, number in members if unit.time is not None)
+    return Side(
+        ns,
+        _joules(members),
+        ops=tuple(dict.fromkeys(unit.op for unit, _ in members)),
+        kernels=tuple(dict.fromkeys(_longest(unit) for unit, _ in members if unit.kernels)),
+    )
+
+
+def _joules(members: Sequence[tuple[UnitResult, float]]) -> float | None:
+    """Idle power included: the card draws it for as long as the calls take."""
+    if any(unit.energy is None for unit, _ in members):
+        return None
+    return sum(number * unit.energy.total_j for unit, number in members if unit.energy is not None)
+
+
+def _longest(unit: UnitResult) -> str:
+    return max(unit.kernels, key=lambda kernel: kernel.median_ns).name

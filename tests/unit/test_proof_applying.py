@@ -1,0 +1,81 @@
+"""Findings with what was measured of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import warplens
+from support import ROOT
+from warplens.errors import UsageError
+from warplens.model.finding import Finding
+from warplens.proof import result_file
+from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, Side, SwapResult, VariantResult
+
+TRACE = ROOT / "samples" / "faults" / "fp32_matmul.before.json.gz"
+H200 = "NVIDIA H200"
+
+
+def opened(**options: str) -> warplens.Profile:
+    profile = warplens.open(TRACE, cache=False, **options)  # type: ignore[arg-type]
+    assert isinstance(profile, warplens.Profile)
+    return profile
+
+
+def variant(
+    name: str, before_ms: float, after_ms: float, *, relative: float = 0.0, joules: bool = True
+) -> VariantResult:
+    sides = (Side(ms * 1e6, ms / 4 if joules else None, ("aten::mm",)) for ms in (before_ms, after_ms))
+    return VariantResult(name, "done", (SwapResult(*sides, Difference(relative == 0, 2 * relative, relative)),))
+
+
+def proved(tmp_path: Path, *variants: VariantResult, device: str = H200, **facts: object) -> Finding:
+    """The finding of fp32 products, with an experiment of these variants."""
+    plain = opened()
+    finding = next(one for one in plain.findings() if one.code == "WL202")
+    result = ExperimentResult(finding.code, finding.place, finding.title, variants, traced_ns=14.7e6)
+    proof = ProofResult("id", TRACE.name, plain.meta.content_hash, device, (replace(result, **facts),))  # type: ignore[arg-type]
+    result_file.save(tmp_path / "proof.json", proof)
+    return next(one for one in opened(proof=str(tmp_path / "proof.json")).findings() if one.code == "WL202")
+
+
+def test_the_measured_times_go_into_the_step(tmp_path: Path) -> None:
+    finding = proved(tmp_path, variant("TF32", 14.6, 2.6, relative=8e-4), variant("bf16", 14.6, 4.0))
+    assert finding.proved_gain_ms == pytest.approx(12.0, rel=0.02)
+    assert (finding.proved_gpu_ms_before, finding.proved_gpu_ms_after) == (14.6, 2.6)
+    assert (finding.proved_joules_before, finding.proved_joules_after) == (3.65, 0.65)
+    assert (finding.largest_difference, finding.proved_on) == (8e-4, H200)
+    assert finding.proof == (
+        "measured on NVIDIA H200: TF32: 14.60 → 2.60 ms on the GPU, 12.00 ms a step (simulated), 3.65 → 0.65 J; "
+        "outputs differ by up to 0.0008 of the largest; bf16 14.60 → 4.00 ms on the GPU"
+    )
+
+
+def test_what_does_not_help_says_so_and_drops_in_rank(tmp_path: Path) -> None:
+    finding = proved(tmp_path, variant("TF32", 14.6, 14.9, joules=False))
+    assert finding.proof.startswith("does not help, measured on NVIDIA H200: TF32: 14.60 → 14.90 ms on the GPU")
+    assert finding.proof.endswith("; outputs equal")
+    assert (finding.proved_gain_ms, finding.known_gain_ms) == (0.0, 0.0)
+    assert finding.gain_ms > 10
+    assert finding.proved_joules_before is None
+
+
+def test_a_cpu_proves_nothing_but_the_outputs(tmp_path: Path) -> None:
+    finding = proved(tmp_path, variant("TF32", 14.6, 2.6), device="cpu")
+    assert finding.proved_gain_ms is None
+    assert finding.proof == "ran on a CPU, whose times say nothing about a GPU; TF32: outputs equal"
+
+
+def test_an_experiment_that_failed_or_was_not_run_leaves_the_estimate(tmp_path: Path) -> None:
+    failed = VariantResult("TF32", "failed", failures=("aten::mm: out of memory",))
+    finding = proved(tmp_path, failed)
+    assert (finding.proved_gain_ms, finding.proof) == (None, "could not be run on NVIDIA H200: aten::mm: out of memory")
+    assert proved(tmp_path, reason="nothing to run").proof == ""
+
+
+def test_a_proof_of_another_trace_is_refused(tmp_path: Path) -> None:
+    result_file.save(tmp_path / "proof.json", ProofResult("id", "other.json", "another", H200, ()))
+    with pytest.raises(UsageError, match=r"proof for another trace \(other.json\)"):
+        opened(proof=str(tmp_path / "proof.json"))

@@ -1,0 +1,152 @@
+"""What experiments run after the change: units with other tensors, and why some findings have none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import warplens
+from replay_plans import storage, tensor, unit, value
+from support import ROOT
+from warplens.errors import FormatError
+from warplens.profiles.what_if import members
+from warplens.proof import plan_file
+from warplens.proof.experiments import make_proof_plan
+from warplens.proof.experiments.finding_units import UnitInStep
+from warplens.proof.experiments.fused_optimizer import fused_optimizer
+from warplens.proof.experiments.rules import MAKE_VARIANTS, NOT_RUN, unaligned_sides
+from warplens.proof.experiments.unit_edits import (
+    NoExperiment,
+    padded,
+    retyped,
+    tensors_of,
+    with_channels_last,
+    with_pinned_memory,
+)
+from warplens.proof.plan_file import ProofPlan
+from warplens.replay.plan_file import Unit
+
+FAULTS = ROOT / "samples" / "faults"
+
+
+def planned(path: Path) -> ProofPlan:
+    profile = warplens.open(path, cache=False)
+    assert isinstance(profile, warplens.Profile)
+    return make_proof_plan(profile.workspace, path, profile.findings(), members(profile))
+
+
+def product(*, transposed: bool = False) -> Unit:
+    """`(10, 6) @ (6, 7)` in bf16, the second operand as it is or transposed."""
+    second = tensor(1, 6, 7, dtype="bfloat16", stride=(1, 6) if transposed else ())
+    storages = (storage(60, "bfloat16"), storage(42, "bfloat16"))
+    return unit("aten::mm", (tensor(0, 10, 6, dtype="bfloat16"), second), storages)
+
+
+def test_sides_are_padded_in_every_tensor_and_keep_their_order_in_memory() -> None:
+    wide = padded(product(transposed=True), "wide", {6: 8, 7: 64})
+    assert [(view.shape, view.stride) for view in tensors_of(wide)] == [((10, 8), (8, 1)), ((8, 64), (1, 8))]
+    assert [own.bytes for own in wide.storages] == [160, 1024]
+    assert (wide.id, wide.op) == ("aten::mm.wide", "aten::mm")
+
+
+def test_only_sides_along_which_memory_is_contiguous_count_as_unaligned() -> None:
+    assert [side for side, _ in unaligned_sides(product())] == [6, 7]
+    # The result's rows are 7 long whatever the second operand's layout.
+    assert [side for side, _ in unaligned_sides(product(transposed=True))] == [6, 7]
+    aligned = unit("aten::mm", (tensor(0, 9, 8, dtype="bfloat16"), tensor(1, 8, 16, dtype="bfloat16")),
+                   (storage(72, "bfloat16"), storage(128, "bfloat16")))  # fmt: skip
+    assert list(unaligned_sides(aligned)) == []
+
+
+def test_a_view_with_gaps_is_not_padded() -> None:
+    sliced = unit("aten::mm", (tensor(0, 4, 3, stride=(8, 1)), tensor(1, 3, 4)), (storage(32), storage(12)))
+    with pytest.raises(NoExperiment, match="gaps"):
+        padded(sliced, "wide", {3: 4})
+
+
+def test_tensors_that_share_memory_are_not_changed_one_by_one() -> None:
+    halves = unit("aten::mm", (tensor(0, 2, 3), tensor(0, 3, 2, offset=6)), (storage(12),))
+    with pytest.raises(NoExperiment, match="share memory"):
+        padded(halves, "wide", {3: 4})
+
+
+def test_another_dtype_needs_less_memory() -> None:
+    narrow = retyped(unit("aten::mm", (tensor(0, 2, 3), tensor(1, 3, 2)), (storage(6), storage(6))), "bf16",
+                     {"float32": "bfloat16"})  # fmt: skip
+    assert {view.dtype for view in tensors_of(narrow)} == {"bfloat16"}
+    assert [own.bytes for own in narrow.storages] == [12, 12]
+
+
+def test_images_and_weights_have_their_channels_last() -> None:
+    image = unit("aten::convolution", (tensor(0, 2, 3, 4, 5), tensor(1, 6)), (storage(120), storage(6)))
+    last = with_channels_last(image, "last")
+    assert [view.stride for view in tensors_of(last)] == [(60, 1, 15, 3), (1,)]
+
+
+def test_a_copy_from_the_host_is_pinned_and_does_not_block() -> None:
+    schema = "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"
+    copy = unit("aten::copy_", (tensor(0, 4), tensor(1, 4), value("bool", False)),
+                (storage(4), storage(4, device="cpu")))  # fmt: skip
+    from dataclasses import replace
+
+    pinned = with_pinned_memory(replace(copy, schema=schema), "pinned")
+    assert [own.pinned for own in pinned.storages] == [False, True]
+    assert pinned.arguments[2].value is True
+    with pytest.raises(NoExperiment, match="no memory of the host"):
+        with_pinned_memory(copy, "pinned")
+
+
+def test_the_fused_step_has_every_parameter_once() -> None:
+    updates = [
+        UnitInStep(
+            unit("aten::addcdiv_", (tensor(0, 3, 4), tensor(1, 3, 4), tensor(2, 3, 4)), (storage(12),) * 3), 2.0
+        ),
+        UnitInStep(unit("aten::addcdiv_", (tensor(0, 5), tensor(1, 5), tensor(2, 5)), (storage(5),) * 3), 1.0),
+        UnitInStep(unit("aten::lerp_.Scalar", (tensor(0, 5), tensor(1, 5)), (storage(5),) * 2), 1.0),
+    ]
+    fused = fused_optimizer(updates)
+    shapes = [item.tensor.shape for item in fused.arguments[0].items if item.tensor is not None]
+    assert shapes == [(3, 4), (3, 4), (5,)]
+    assert sum(own.written for own in fused.storages) == 4 * len(shapes)  # all but the gradients
+    with pytest.raises(NoExperiment, match="Adam"):
+        fused_optimizer(updates[2:])
+
+
+@pytest.mark.parametrize(("fault", "code", "variants"), [
+    ("odd_vocab", "WL201", ["padded 32001 to 32008", "padded 32001 to 32064"]),
+    ("fp32_matmul", "WL202", ["TF32", "bf16"]),
+    ("nchw_conv", "WL207", ["channels_last"]),
+    ("recompute", "WL212", ["without recomputation"]),
+    ("pageable_copy", "WL302", ["pinned memory"]),
+    ("item_sync", "WL301", []),
+    ("straggler_step", "WL305", []),
+])  # fmt: skip
+def test_a_planted_fault_has_its_experiment_or_the_reason_why_not(fault: str, code: str, variants: list[str]) -> None:
+    plan = planned(FAULTS / f"{fault}.before.json.gz")
+    experiment = next(one for one in plan.experiments if one.finding == code)
+    assert [variant.name for variant in experiment.variants] == variants
+    assert bool(experiment.reason) == (not variants)
+    units = {own.id: own for own in plan.replay.units}
+    for variant in experiment.variants:
+        before_ns = sum(
+            calls.calls * units[calls.unit].times.median_ns for swap in variant.swaps for calls in swap.before
+        )
+        assert before_ns >= 0.9 * experiment.traced_ns
+
+
+def test_a_plan_is_read_as_it_was_written_and_faults_are_named(tmp_path: Path) -> None:
+    plan = planned(FAULTS / "odd_vocab.before.json.gz")
+    path = tmp_path / "proof.plan.json"
+    plan_file.save(path, plan)
+    assert plan_file.load(path).experiments == plan.experiments
+    value = plan_file.to_json(plan)
+    value["experiments"][0]["variants"][0]["swaps"][0]["after"][0]["unit"] = "u999"
+    with pytest.raises(FormatError, match=r"experiments\[0\]: no unit 'u999'"):
+        plan_file.parse(value)
+    with pytest.raises(FormatError, match="not a proof plan"):
+        plan_file.parse({"format": "something"})
+
+
+def test_no_code_has_both_an_experiment_and_a_reason_to_have_none() -> None:
+    assert not set(MAKE_VARIANTS) & set(NOT_RUN)

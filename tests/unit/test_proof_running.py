@@ -1,0 +1,96 @@
+"""Experiments on a CPU: what runs, what fails, and how far outputs differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from replay_plans import plan as replay_plan
+from replay_plans import storage, tensor, unit
+from warplens.proof import plan_file, result_file
+from warplens.proof.experiments.unit_edits import padded, retyped
+from warplens.proof.plan_file import Experiment, ProofPlan, Swap, UnitCalls, Variant
+from warplens.proof.running.supervisor import run_proof, units_by_settings
+from warplens.replay.plan_file import Unit
+from warplens.replay.running.options import Progress, RunOptions
+
+OPTIONS = RunOptions(device="cpu", min_repeats=2, max_repeats=2)
+PRODUCT = unit("aten::mm", (tensor(0, 10, 6), tensor(1, 6, 7)), (storage(60), storage(42)), id="u1")
+WIDE = padded(PRODUCT, "wide", {6: 8, 7: 64})
+NARROW = retyped(PRODUCT, "bf16", {"float32": "bfloat16"})
+SUM = unit("aten::add.Tensor", (tensor(0, 10, 6), tensor(1, 10, 6)), (storage(60), storage(60)), id="u2")
+BROKEN = replace(SUM, id="u2.broken", op="aten::no_such_op")
+
+
+def swap(before: Unit, *after: Unit, calls: float = 2.0) -> Swap:
+    return Swap((UnitCalls(before.id, calls),), tuple(UnitCalls(own.id, calls) for own in after))
+
+
+def experiment(code: str, *variants: Variant) -> Experiment:
+    return Experiment(code, "train.py:3", "some title", variants, traced_ns=1e6)
+
+
+def ran(folder: Path, *experiments: Experiment, units: tuple[Unit, ...]) -> result_file.ProofResult:
+    path = folder / "proof.plan.json"
+    plan_file.save(path, ProofPlan(replay_plan(*units), experiments))
+    seen: list[Progress] = []
+    result = run_proof(path, folder / "proof.json", OPTIONS, seen.append)
+    assert seen[-1].share == pytest.approx(1.0)
+    assert result_file.load(folder / "proof.json") == result
+    assert not (folder / "proof.json.runs").exists()
+    return result
+
+
+def test_times_and_outputs_before_and_after(tmp_path: Path) -> None:
+    experiments = (
+        experiment("WL201", Variant("padded", (swap(PRODUCT, WIDE),)), Variant("bf16", (swap(PRODUCT, NARROW),))),
+        experiment("WL212", Variant("not at all", (Swap((UnitCalls("u2", 1.0),), compared=False),))),
+        experiment("WL203", Variant("broken", (swap(SUM, BROKEN),))),
+        Experiment("WL301", "", "a sync", reason="it is simulated"),
+    )
+    units = (PRODUCT, WIDE, NARROW, SUM, BROKEN)
+    first, second, third, fourth = ran(tmp_path, *experiments, units=units).experiments
+    wide, narrow = first.variants
+    assert (wide.status, wide.difference.is_equal if wide.difference else None) == ("done", True)
+    assert wide.before_ns > 0 < wide.after_ns
+    assert narrow.difference is not None
+    assert not narrow.difference.is_equal
+    assert 1e-4 < narrow.difference.relative < 0.05
+    assert narrow.difference.absolute > narrow.difference.relative
+    assert (second.variants[0].after_ns, second.variants[0].difference) == (0.0, None)
+    assert (third.variants[0].status, third.best) == ("failed", None)
+    assert "no_such_op" in third.variants[0].failures[0]
+    assert (fourth.reason, fourth.variants) == ("it is simulated", ())
+
+
+def test_units_run_under_the_switches_of_their_variant() -> None:
+    quick = Variant("TF32", (swap(PRODUCT, WIDE),), {"backends.cuda.matmul.allow_tf32": True})
+    plan = ProofPlan(replay_plan(PRODUCT, WIDE, NARROW), (
+        experiment("WL202", quick, Variant("bf16", (swap(PRODUCT, NARROW),))),
+    ))  # fmt: skip
+    recorded, changed = units_by_settings(plan)
+    assert (recorded.settings, recorded.units) == ({}, {"u1", NARROW.id})
+    assert (changed.settings, changed.units) == (quick.settings, {WIDE.id})
+
+
+def test_an_interrupted_run_goes_on_with_what_is_left(tmp_path: Path) -> None:
+    path, output = tmp_path / "proof.plan.json", tmp_path / "proof.json"
+    plan_file.save(path, ProofPlan(replay_plan(PRODUCT, WIDE), (
+        experiment("WL201", Variant("padded", (swap(PRODUCT, WIDE),))),
+    )))  # fmt: skip
+    reached: list[str] = []
+
+    def stop_at_second(state: Progress) -> None:
+        reached.append(state.unit)
+        if len(reached) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_proof(path, output, OPTIONS, stop_at_second)
+    assert not output.exists()
+    again: list[str] = []
+    run_proof(path, output, OPTIONS, lambda state: again.append(state.unit))
+    assert reached[0] not in again
+    assert reached[1] in again
