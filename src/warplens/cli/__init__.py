@@ -16,6 +16,7 @@ from warplens.cli.completion import CompletionVerb
 from warplens.cli.config import apply_settings
 from warplens.cli.explaining.explain import ExplainVerb
 from warplens.cli.kernel import KernelVerb
+from warplens.cli.proving import ProveVerb
 from warplens.cli.recording.energy import EnergyVerb
 from warplens.cli.recording.profile import ProfileVerb
 from warplens.cli.recording.workload import WorkloadVerb
@@ -31,7 +32,7 @@ from warplens.cli.traces.sql import SqlVerb
 from warplens.cli.traces.tree import TreeVerb
 from warplens.cli.traces.unique import UniqueVerb
 from warplens.cli.traces.what_if import WhatIfVerb
-from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs
+from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 from warplens.errors import WarplensError
 
 VERBS: tuple[Verb, ...] = (
@@ -48,6 +49,7 @@ VERBS: tuple[Verb, ...] = (
     UniqueVerb(),
     WhatIfVerb(),
     ReplayVerb(),
+    ProveVerb(),
     EnergyVerb(),
     KernelVerb(),
     ExplainVerb(),
@@ -70,6 +72,7 @@ EPILOG = """examples:
   warplens profile train.py                        record a run with all that the other verbs need
   warplens replay plan trace.json.gz -o plan.json  every kernel as a unit that can run alone
   warplens replay run plan.json                    its time and energy alone, on a GPU
+  warplens prove trace.json.gz -o proof.json       what the findings win, measured on this GPU
   warplens energy -- python3 train.py              the joules of any command
   warplens kernel check matmul.py::kernel --signature "*fp16:16, i32, 128"   what the compiler makes of it
   warplens kernel trace softmax.py -o k.html       what each program of a Triton kernel touches
@@ -104,7 +107,7 @@ def entry() -> None:
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    return build_parser(words[0] if words else None).parse_args(list(words))
+    return build_parser(words[0] if words else None).parse_args(with_implied_verb(words, VERBS))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -35,6 +35,7 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
             execution_trace=args.execution_trace,
             ncu=args.ncu,
             replay=args.replay,
+            proof=args.proof,
             step_ms=parse_duration(args.step_time) / 1e6 if args.step_time else 0.0,
             **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),
         )
@@ -43,7 +44,7 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
 
 def inputs_of(args: argparse.Namespace) -> list[str]:
     """The files and folders that a verb reads: none of its outputs may overwrite one."""
-    return [args.trace, *args.rules, args.gpu_file, args.execution_trace, *args.ncu, args.replay]
+    return [args.trace, *args.rules, args.gpu_file, args.execution_trace, *args.ncu, args.replay, args.proof]
 
 
 def open_timeline(args: argparse.Namespace) -> Profile:

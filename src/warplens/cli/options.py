@@ -37,6 +37,7 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--ncu", action="append", default=[], metavar="FILE",
                        help=f"CSV page of Nsight Compute for the same program; {SEVERAL}")  # fmt: skip
     group.add_argument("--replay", default="", metavar="FILE", help="result of a replay of this trace")
+    group.add_argument("--proof", default="", metavar="FILE", help="what `prove` measured of this trace's findings")
 
 
 def add_shared_opening(parser: argparse._ActionsContainer) -> None:

@@ -38,6 +38,8 @@ class VerbGroup(Verb):
     verbs: ClassVar[tuple[Verb, ...]]
     default: ClassVar[Verb | None] = None
     """What runs where none of them is named."""
+    implied: ClassVar[str] = ""
+    """The one of them that is meant where the first word names none: `warplens prove TRACE`."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_verbs(parser, self.verbs, dest=f"{self.name}_action", metavar="ACTION", required=self.default is None)
@@ -98,6 +100,15 @@ def with_joined_sort(words: Sequence[str]) -> list[str]:
         else:
             joined.append(word)
     return joined
+
+
+def with_implied_verb(words: Sequence[str], verbs: Sequence[Verb]) -> list[str]:
+    """The words of a command, with the verb of a group that they leave out."""
+    group = next((verb for verb in verbs if words and verb.name == words[0]), None)
+    if not isinstance(group, VerbGroup) or not group.implied or len(words) < 2:
+        return list(words)
+    named = words[1] in {verb.name for verb in group.verbs} or words[1] in ("-h", "--help")
+    return list(words) if named else [words[0], group.implied, *words[1:]]
 
 
 def add_verbs(

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from warplens.cli.opening import open_timeline
 from warplens.cli.options import add_json, add_top, add_trace
 from warplens.cli.printing import show_text, width, write_bytes
 from warplens.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from warplens.model.finding import Finding
+    from warplens.outputs.terminal import TableText
+    from warplens.profiles.trace import Profile
 
 SILENCING = ("no_shapes", "no_host", "graph_mode", "unknown_gpu", "chrome", "no_op_shapes", "callers_only", "no_hlo_op",
              "no_programs")  # fmt: skip
@@ -26,21 +33,28 @@ class AdviseVerb(Verb):
         add_json(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.outputs.advice_text import AdviceScope, advice_json, render_advice
+        from warplens.outputs.advice_text import advice_json
 
         profile = open_timeline(args)
         findings = profile.findings()[: args.top]
         if args.json:
             write_bytes(advice_json(findings))
-            return 0
-        per_step = bool(len(profile.table("steps")))
-        notes = [row["message"] for row in profile.table("quality").to_dicts() if _limits_advice(row)]
-        model = profile.step_model
-        plain_ms = model.step_ms if profile.model_of_gains is not None and model is not None else 0.0
-        notes += [model.cost.note, *model.graph.notes] if model is not None else []
-        scope = AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, profile.shares_of(), plain_ms)
-        show_text(render_advice(findings, scope, width=width(120)))
+        else:
+            show_text(advice_text(profile, findings, width(120)))
         return 0
+
+
+def advice_text(profile: Profile, findings: Sequence[Finding], columns: int) -> TableText:
+    """The findings of a profile as text, with all that applies to them as a whole."""
+    from warplens.outputs.advice_text import AdviceScope, render_advice
+
+    per_step = bool(len(profile.table("steps")))
+    notes = [row["message"] for row in profile.table("quality").to_dicts() if _limits_advice(row)]
+    model = profile.step_model
+    plain_ms = model.step_ms if profile.model_of_gains is not None and model is not None else 0.0
+    notes += [model.cost.note, *model.graph.notes] if model is not None else []
+    scope = AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, profile.shares_of(), plain_ms)
+    return render_advice(findings, scope, width=columns)
 
 
 def _limits_advice(note: dict[str, str]) -> bool:

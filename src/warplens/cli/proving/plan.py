@@ -1,0 +1,73 @@
+"""`warplens prove plan`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warplens.cli.opening import inputs_of, note_warnings, open_timeline
+from warplens.cli.options import add_output, add_trace
+from warplens.cli.printing import report_written
+from warplens.cli.replay.files import file_to_write
+from warplens.cli.verb import Verb
+from warplens.units import plural
+
+if TYPE_CHECKING:
+    from warplens.profiles.trace import Profile
+    from warplens.proof.plan_file import ProofPlan
+
+
+class PlanProofVerb(Verb):
+    """Plan experiments for the findings of a trace: what to run before and after each change.
+
+    Needs neither a GPU nor PyTorch. Each op of a finding is a unit that can run alone, as in a replay plan; findings
+    for which nothing can be run say why.
+    """
+
+    name = "plan"
+    inputs = ("trace",)
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_trace(parser)
+        add_output(parser, "the plan", metavar="PLAN", default="proof.plan.json")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.files import check_free
+        from warplens.proof import plan_file
+
+        target = file_to_write(args.output, inputs=inputs_of(args))
+        check_free([target], force=args.force)
+        profile = open_timeline(args)
+        note_warnings(profile)
+        plan = proof_plan(profile, Path(args.trace))
+        plan_file.save(target, plan)
+        print("\n".join(experiment_lines(plan)))
+        report_written([str(target)])
+        if any(experiment.variants for experiment in plan.experiments):
+            command = f"warplens prove run {shlex.quote(args.output)}"
+            print(f"next, on a host with a GPU and PyTorch: {command}", file=sys.stderr)
+        return 0
+
+
+def proof_plan(profile: Profile, path: Path) -> ProofPlan:
+    """The experiments for what the profile finds."""
+    from warplens.profiles.what_if import members
+    from warplens.proof.experiments import make_proof_plan
+
+    return make_proof_plan(profile.workspace, path, profile.findings(), members(profile))
+
+
+def experiment_lines(plan: ProofPlan) -> list[str]:
+    """One line per finding, and one per variant or with the reason why there is none."""
+    lines: list[str] = []
+    for experiment in plan.experiments:
+        lines.append(f"{experiment.finding}  {experiment.title}")
+        lines += [
+            f"    {variant.name}: {plural(len(variant.swaps), 'change')} to run" for variant in experiment.variants
+        ]
+        if experiment.reason:
+            lines.append(f"    not run: {experiment.reason}")
+    return lines or ["no findings: there is nothing to prove"]

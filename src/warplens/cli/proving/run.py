@@ -1,0 +1,76 @@
+"""`warplens prove run`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warplens.cli.printing import report_written
+from warplens.cli.proving.show import proof_lines
+from warplens.cli.replay.files import file_to_write, plan_to_read
+from warplens.cli.replay.measuring import add_measuring, add_running, run_options
+from warplens.cli.verb import Verb
+from warplens.errors import WarplensError
+
+if TYPE_CHECKING:
+    from warplens.proof.result_file import ProofResult
+
+PLAN_ENDING = ".plan.json"
+
+
+class RunProofVerb(Verb):
+    """Run a proof plan on a GPU: time, energy and outputs before and after each change.
+
+    Finished units are not repeated: the same command continues an interrupted run.
+    """
+
+    name = "run"
+    runs_programs = True
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add = parser.add_argument
+        add("plan", metavar="PLAN", help="plan to run")
+        add(
+            "-o",
+            "--output",
+            default="",
+            metavar="PROOF",
+            help="proof to write (default: PLAN without .plan, or with .proof)",
+        )
+        add_running(parser)
+        add("--fresh", action="store_true", help="start over instead of continuing an interrupted run")
+        add_measuring(parser)
+
+    def run(self, args: argparse.Namespace) -> int:
+        plan = plan_to_read(args.plan)
+        output = file_to_write(args.output or str(_default_output(plan)), inputs=[plan])
+        result = run_experiments(plan, output, args)
+        print("\n".join(proof_lines(result)))
+        report_written([str(output)])
+        print(f"next: warplens report {result.trace} --proof {output}", file=sys.stderr)
+        return 0
+
+
+def _default_output(plan: Path) -> Path:
+    """`proof.json` for `proof.plan.json`, `x.proof.json` for any other `x.json`."""
+    stem = plan.name.removesuffix(PLAN_ENDING)
+    return plan.with_name(f"{stem}.json" if stem != plan.name else plan.name.removesuffix(".json") + ".proof.json")
+
+
+def run_experiments(plan: Path, output: Path, args: argparse.Namespace) -> ProofResult:
+    """The proof; it is a failure if no experiment could be run at all."""
+    from warplens.cli.replay.progress import progress_bar
+    from warplens.proof.running.supervisor import run_proof
+
+    try:
+        with progress_bar() as show_progress:
+            result = run_proof(plan, output, run_options(args), show_progress, fresh=args.fresh)
+    except KeyboardInterrupt:
+        print("the same command continues with what is left", file=sys.stderr)
+        raise
+    variants = [variant for experiment in result.experiments for variant in experiment.variants]
+    if variants and not any(variant.swaps for variant in variants):
+        raise WarplensError(f"no experiment could be run: {variants[0].failures[0]}")
+    return result
