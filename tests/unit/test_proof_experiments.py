@@ -108,7 +108,7 @@ def test_the_fused_step_has_every_parameter_once() -> None:
     fused = fused_optimizer(updates)
     shapes = [item.tensor.shape for item in fused.arguments[0].items if item.tensor is not None]
     assert shapes == [(3, 4), (3, 4), (5,)]
-    assert sum(own.written for own in fused.storages) == 4 * len(shapes)  # all but the gradients
+    assert sum(own.written for own in fused.storages) == 3 * len(shapes)  # all but gradients and counts
     with pytest.raises(NoExperiment, match="Adam"):
         fused_optimizer(updates[2:])
 
@@ -116,6 +116,7 @@ def test_the_fused_step_has_every_parameter_once() -> None:
 @pytest.mark.parametrize(("fault", "code", "variants"), [
     ("odd_vocab", "WL201", ["padded 32001 to 32008", "padded 32001 to 32064"]),
     ("fp32_matmul", "WL202", ["TF32", "bf16"]),
+    ("unfused_attention", "WL204", ["fused", "fused, flash", "fused, memory-efficient", "fused, cuDNN"]),
     ("nchw_conv", "WL207", ["channels_last"]),
     ("recompute", "WL212", ["without recomputation"]),
     ("pageable_copy", "WL302", ["pinned memory"]),

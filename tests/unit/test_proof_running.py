@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,11 @@ import pytest
 
 from replay_plans import plan as replay_plan
 from replay_plans import storage, tensor, unit
+from warplens.model.finding import Finding
 from warplens.proof import plan_file, result_file
+from warplens.proof.experiments.attention import fused_attention
+from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
+from warplens.proof.experiments.rules import ChangedUnits, use_fused_optimizer
 from warplens.proof.experiments.unit_edits import padded, retyped
 from warplens.proof.plan_file import Experiment, ProofPlan, Swap, UnitCalls, Variant
 from warplens.proof.running.supervisor import run_proof, units_by_settings
@@ -25,7 +30,7 @@ BROKEN = replace(SUM, id="u2.broken", op="aten::no_such_op")
 
 
 def swap(before: Unit, *after: Unit, calls: float = 2.0) -> Swap:
-    return Swap((UnitCalls(before.id, calls),), tuple(UnitCalls(own.id, calls) for own in after))
+    return Swap((UnitCalls(before.id, calls),), tuple(UnitCalls(own.id, calls) for own in after), before.id)
 
 
 def experiment(code: str, *variants: Variant) -> Experiment:
@@ -46,7 +51,7 @@ def ran(folder: Path, *experiments: Experiment, units: tuple[Unit, ...]) -> resu
 def test_times_and_outputs_before_and_after(tmp_path: Path) -> None:
     experiments = (
         experiment("WL201", Variant("padded", (swap(PRODUCT, WIDE),)), Variant("bf16", (swap(PRODUCT, NARROW),))),
-        experiment("WL212", Variant("not at all", (Swap((UnitCalls("u2", 1.0),), compared=False),))),
+        experiment("WL212", Variant("not at all", (Swap((UnitCalls("u2", 1.0),)),))),
         experiment("WL203", Variant("broken", (swap(SUM, BROKEN),))),
         Experiment("WL301", "", "a sync", reason="it is simulated"),
     )
@@ -94,3 +99,47 @@ def test_an_interrupted_run_goes_on_with_what_is_left(tmp_path: Path) -> None:
     run_proof(path, output, OPTIONS, lambda state: again.append(state.unit))
     assert reached[0] not in again
     assert reached[1] in again
+
+
+def in_step(op: str, *shapes: tuple[int, ...], calls: float = 1.0) -> UnitInStep:
+    arguments = tuple(tensor(number, *shape) for number, shape in enumerate(shapes))
+    number = len(shapes) + sum(map(sum, shapes))
+    storages = tuple(storage(math.prod(shape)) for shape in shapes)
+    return UnitInStep(unit(op, arguments, storages, id=f"{op.partition('::')[2]}{number}"), calls)
+
+
+def test_attention_in_parts_and_fused_give_the_same(tmp_path: Path) -> None:
+    """The recorded parts are stand-ins of the same shapes: what they compute is not what is compared."""
+    scores = (2, 3, 8, 8)
+    parts = [
+        in_step("aten::bmm", (6, 8, 4), (6, 4, 8)),
+        in_step("aten::relu", scores),
+        in_step("aten::bmm", (6, 8, 8), (6, 8, 5)),
+    ]
+    recorded = [*parts, *(replace(parts[1], unit=replace(parts[1].unit, op=op, id=op[6:])) for op in SOFTMAX)]
+    variants, units = fused_attention(recorded)
+    assert [calls.calls for calls in variants[0].swaps[0].after] == [1.0]
+    shown = [view.tensor.shape for view in units[1].arguments[:4] if view.tensor is not None]
+    assert shown == [(2, 3, 8, 4), (2, 3, 8, 4), (2, 3, 8, 5), (2, 3, 8, 5)]
+    before = tuple(UnitCalls(part.unit.id, 1.0) for part in parts)
+    variant = replace(variants[0], swaps=(replace(variants[0].swaps[0], before=before),))
+    own = tuple(part.unit for part in parts)
+    result = ran(tmp_path, experiment("WL204", variant), units=(*own, *units)).experiments[0].variants[0]
+    assert (result.status, result.swaps[0].no_difference) == ("done", "")
+    assert result.difference is not None
+    assert result.difference.relative < 1e-5
+
+
+SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data")
+
+
+def test_the_fused_optimizer_does_what_its_parts_do(tmp_path: Path) -> None:
+    members = (in_step("aten::addcdiv_", (3, 4), (3, 4), (3, 4), calls=2.0),)
+    changed = ChangedUnits()
+    about = FindingUnits(Finding(code="WL208", title="", evidence="", advice=""), members, 1e6, ())
+    use_fused_optimizer(about, changed)
+    units = (members[0].unit, *changed.units.values())
+    result = ran(tmp_path, experiment("WL208", *changed.variants), units=units).experiments[0].variants[0]
+    assert (result.status, result.swaps[0].no_difference) == ("done", "")
+    assert result.difference is not None
+    assert result.difference.relative < 1e-5

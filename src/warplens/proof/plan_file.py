@@ -30,8 +30,8 @@ class Swap:
 
     before: tuple[UnitCalls, ...]
     after: tuple[UnitCalls, ...] = ()
-    compared: bool = True
-    """Whether both sides are one call with the same inputs, so that their outputs can be compared."""
+    reference: str = ""
+    """The unit whose outputs those of the first unit after the change are compared with; none: they are not."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,15 @@ def _check(plan: ProofPlan) -> None:
     units = {unit.id for unit in plan.replay.units}
     for number, experiment in enumerate(plan.experiments):
         for variant in experiment.variants:
-            for calls in (calls for swap in variant.swaps for calls in (*swap.before, *swap.after)):
-                where = f"experiments[{number}]"
-                if calls.unit not in units:
-                    raise FormatError(f"no unit {calls.unit!r}", where=where)
-                if not 0 < calls.calls < MAX_COUNT:
-                    raise FormatError(f"not a number of calls: {calls.calls}", where=where)
+            for swap in variant.swaps:
+                _check_swap(swap, units, f"experiments[{number}]")
+
+
+def _check_swap(swap: Swap, units: set[str], where: str) -> None:
+    for calls in (*swap.before, *swap.after):
+        if calls.unit not in units:
+            raise FormatError(f"no unit {calls.unit!r}", where=where)
+        if not 0 < calls.calls < MAX_COUNT:
+            raise FormatError(f"not a number of calls: {calls.calls}", where=where)
+    if swap.reference and (swap.reference not in units or not swap.after):
+        raise FormatError(f"nothing to compare with {swap.reference!r}", where=where)

@@ -73,7 +73,7 @@ class _Lists:
             items = [self._tensor(tensor.shape, tensor.dtype, fill, name != "grads") for tensor in self._parameters]
             return Argument("list", items=tuple(items))
         if name == "state_steps":
-            steps = [self._tensor((), "float32", Fill("constant", 10.0), True) for _ in self._parameters]
+            steps = [self._tensor((), "float32", Fill("constant", 10.0), False) for _ in self._parameters]
             return Argument("list", items=tuple(steps))
         if name in NUMBERS:
             return Argument("float", NUMBERS[name])

@@ -28,13 +28,9 @@ def make_proof_plan(work: Workspace, path: Path, findings: Sequence[Finding], me
         experiment, changed = _experiment(about, len(experiments) + 1)
         experiments.append(experiment)
         units |= changed.units
-    used = {
-        calls.unit
-        for experiment in experiments
-        for variant in experiment.variants
-        for swap in variant.swaps
-        for calls in (*swap.before, *swap.after)
-    }
+    swaps = [swap for experiment in experiments for variant in experiment.variants for swap in variant.swaps]
+    used = {calls.unit for swap in swaps for calls in (*swap.before, *swap.after)}
+    used |= {swap.reference for swap in swaps}
     kept = [unit for unit in (*plan.units, *units.values()) if unit.id in used]
     sources = {unit.triton.source for unit in kept if unit.triton is not None}
     replay = replace(
@@ -84,7 +80,11 @@ def _numbered(changed: ChangedUnits, number: int) -> ChangedUnits:
         replace(
             variant,
             swaps=tuple(
-                replace(swap, after=tuple(replace(calls, unit=names[calls.unit]) for calls in swap.after))
+                replace(
+                    swap,
+                    after=tuple(replace(calls, unit=names[calls.unit]) for calls in swap.after),
+                    reference=names.get(swap.reference, swap.reference),
+                )
                 for swap in variant.swaps
             ),
         )

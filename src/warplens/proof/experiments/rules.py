@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from warplens.advice.thresholds import ALIGNMENT, GOOD_MULTIPLE
+from warplens.proof.experiments.attention import fused_attention, unmasked_attention
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
 from warplens.proof.experiments.fused_optimizer import fused_optimizer
 from warplens.proof.experiments.unit_edits import (
@@ -63,9 +64,14 @@ class ChangedUnits:
                 self.refused.append(str(reason))
                 continue
             self.units[unit.id] = unit
-            swaps.append(Swap((_calls(member.unit, member.calls),), (_calls(unit, member.calls),)))
+            before, after = _calls(member.unit, member.calls), _calls(unit, member.calls)
+            swaps.append(Swap((before,), (after,), reference=member.unit.id))
         if swaps:
             self.variants.append(Variant(name, tuple(swaps), settings or {}, notes))
+
+    def add(self, variants: Sequence[Variant], units: Sequence[Unit]) -> None:
+        self.variants += variants
+        self.units |= {unit.id: unit for unit in units}
 
 
 def _calls(unit: Unit, calls: float) -> UnitCalls:
@@ -147,15 +153,26 @@ def use_channels_last(about: FindingUnits, changed: ChangedUnits) -> None:
 def use_fused_optimizer(about: FindingUnits, changed: ChangedUnits) -> None:
     """WL208: all parameters at once."""
     unit = fused_optimizer(about.units)
-    changed.units[unit.id] = unit
+    reference = replace(unit, id="optimizer.parts", op="warplens::adamw_in_parts", schema="")
+    changed.units |= {unit.id: unit, reference.id: reference}
     before = tuple(_calls(member.unit, member.calls) for member in about.units)
-    swap = Swap(before, (UnitCalls(unit.id, 1.0),), compared=False)
+    swap = Swap(before, (UnitCalls(unit.id, 1.0),), reference=reference.id)
     changed.variants.append(Variant("fused", (swap,)))
+
+
+def fuse_attention(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL204: one call per softmax, with each kernel that takes it."""
+    changed.add(*fused_attention(about.units))
+
+
+def say_causal(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL213: a flag instead of a mask."""
+    changed.add(*unmasked_attention(about.units))
 
 
 def store_activations(about: FindingUnits, changed: ChangedUnits) -> None:
     """WL212: what is recomputed does not run at all."""
-    swaps = tuple(Swap((_calls(member.unit, member.calls),), compared=False) for member in about.units[:MOST_UNITS])
+    swaps = tuple(Swap((_calls(member.unit, member.calls),)) for member in about.units[:MOST_UNITS])
     changed.variants.append(Variant("without recomputation", swaps))
 
 
@@ -168,9 +185,11 @@ MAKE_VARIANTS: Final[Mapping[str, Callable[[FindingUnits, ChangedUnits], None]]]
     "WL201": pad_sizes,
     "WL202": use_matrix_units,
     "WL203": choose_kernels_anew,
+    "WL204": fuse_attention,
     "WL207": use_channels_last,
     "WL208": use_fused_optimizer,
     "WL212": store_activations,
+    "WL213": say_causal,
     "WL302": pin_memory,
 }
 SIMULATED: Final = "what it wins is simulated; nothing is run"

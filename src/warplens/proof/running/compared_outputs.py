@@ -31,11 +31,11 @@ Outputs = dict[Swap, ComparedOutputs]
 
 
 def compare_outputs(plan_path: Path, plan: ProofPlan, options: RunOptions) -> Outputs:
-    """Of every swap that is to be compared; one process per variant, since a fault on the GPU ends it."""
+    """Of every swap that has a reference; one process per variant, since a fault on the GPU ends it."""
     outputs: Outputs = {}
     for experiment, tested in enumerate(plan.experiments):
         for number, variant in enumerate(tested.variants):
-            swaps = [swap for swap in variant.swaps if swap.compared and swap.after]
+            swaps = [swap for swap in variant.swaps if swap.reference]
             if swaps:
                 answers = _answers(plan_path, experiment, number, len(swaps), options)
                 outputs |= dict(zip(swaps, answers, strict=True))

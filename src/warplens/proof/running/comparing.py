@@ -5,6 +5,7 @@ Prints one JSON object per swap that is to be compared, in their order.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -36,8 +37,9 @@ def main(words: Sequence[str]) -> int:
     from warplens.replay.running.bench_making import find_device
 
     on_device = find_device(device)
+    importlib.import_module("warplens.proof.running.own_ops")
     for swap in variant.swaps:
-        if swap.compared and swap.after:
+        if swap.reference:
             channel.write(json.dumps(encode(compared(plan, variant, swap, on_device, int(seed)))) + "\n")
             channel.flush()
     return 0
@@ -45,7 +47,7 @@ def main(words: Sequence[str]) -> int:
 
 def compared(plan: ProofPlan, variant: Variant, swap: Swap, device: Any, seed: int) -> ComparedOutputs:
     units = {unit.id: unit for unit in plan.replay.units}
-    before, after = units[swap.before[0].unit], units[swap.after[0].unit]
+    before, after = units[swap.reference], units[swap.after[0].unit]
     try:
         return ComparedOutputs(_difference(before, after, plan, variant, device, seed))
     except Exception as error:  # noqa: BLE001 - an op may raise anything
@@ -95,7 +97,7 @@ def _tensors(arguments: Sequence[Argument]) -> Iterator[Any]:
 
 
 def _outputs(unit: Unit, inputs: Any, device: Any) -> list[Any]:
-    """The tensors that a call returns, of the first combination of arguments that runs."""
+    """The tensors that a call returns, else those that it changes, of the first arguments that it runs with."""
     import torch
 
     from warplens.replay.running.calls import bind, combinations, resolve
@@ -106,10 +108,15 @@ def _outputs(unit: Unit, inputs: Any, device: Any) -> list[Any]:
         try:
             call = bind(op, arguments, inputs, device)
             returned = call.function(*call.args, **call.named)
-            return [value for value in _flat(returned) if isinstance(value, torch.Tensor)]
+            tensors = [value for value in _flat(returned) if isinstance(value, torch.Tensor)]
+            return tensors or _changed(unit, inputs)
         except Exception as error:  # noqa: BLE001 - another combination may run
             first = first or error
     raise first or BadUnit("nothing to call")
+
+
+def _changed(unit: Unit, inputs: Any) -> list[Any]:
+    return [inputs.tensor(view) for view in _tensors(unit.arguments) if unit.storages[view.storage].written]
 
 
 def _flat(value: Any) -> Iterator[Any]:

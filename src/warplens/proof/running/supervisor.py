@@ -19,6 +19,7 @@ from warplens.replay.result_file import ReplayResult, UnitResult
 from warplens.replay.running.options import Progress, RunOptions
 from warplens.replay.running.supervisor import run_plan
 
+OWN_OPS: Final = "warplens.proof.running.own_ops"
 RUNS: Final = ".runs"
 """What is added to the name of a proof for the folder of its replays while it is being made."""
 
@@ -35,7 +36,7 @@ def run_proof(
     plan_path: Path, output: Path, options: RunOptions, progress: Callable[[Progress], None], fresh: bool = False
 ) -> ProofResult:
     """The proof, which is also written to `output`. The same call continues a run that was interrupted."""
-    options = replace(options, energy_cover=1.0)
+    options = replace(options, energy_cover=1.0, imports=(*options.imports, OWN_OPS))
     options.check()
     plan = plan_file.load(plan_path)
     if not output.parent.is_dir():
@@ -148,7 +149,7 @@ def _variant(variant: Variant, units: dict[str, UnitResult], outputs: Outputs) -
 
 
 def _swap(swap: Swap, units: dict[str, UnitResult], outputs: Outputs) -> SwapResult:
-    compared = outputs.get(swap) if swap.compared else None
+    compared = outputs.get(swap)
     return SwapResult(
         _side(swap.before, units),
         _side(swap.after, units),
