@@ -256,6 +256,19 @@ def test_sequence_lengths_add_up_to_the_rows_there_are() -> None:
         assert [min(place * fill.step, fill.high) for place in range(4)] == [0, 34, 68, 100]
 
 
+@pytest.mark.parametrize(("first", "second", "ends"), [
+    ((100, 64), (4, 64, 32), [32, 64, 96, 100]),  # rows of the first: each group has its own second operand
+    ((64, 40), (40, 32), [10, 20, 30, 40]),  # the inner side, too short for groups of 16
+    ((4, 8, 64), (64, 128), [32, 64, 96, 128]),  # columns of the second
+])  # fmt: skip
+def test_groups_of_a_product_follow_each_other_up_to_its_end(
+    first: tuple[int, ...], second: tuple[int, ...], ends: list[int]
+) -> None:
+    given = {"self": one(*first), "mat2": one(*second)}
+    fill = fill_of("_grouped_mm", "offs", held(4, dtype="int32"), given)
+    assert [min(fill.low + place * fill.step, fill.high) for place in range(4)] == ends
+
+
 @pytest.mark.parametrize(
     ("op", "argument", "dtype", "low", "high"),
     [

@@ -78,6 +78,9 @@ PACKED: Final = {
     "_pad_packed_sequence": "data", "_pack_padded_sequence_backward": "grad",
 }  # fmt: skip
 SEGMENTS: Final = re.compile(r"_?segment_reduce(_backward)?")
+GROUPED: Final = re.compile(r"_(scaled_)?grouped_mm(_v2)?")
+GROUP_MULTIPLE: Final = 16
+"""Groups along the inner side of a product begin at whole vectors of 16 bytes."""
 DIVISIONS: Final = re.compile(r"(div|floor_divide|remainder|fmod)_?")
 DIVISORS: Final = Fill("integers", 1, 4)
 
@@ -113,6 +116,8 @@ def _shared_out(op: str, argument: str, tensor: RecordedTensor, arguments: Mappi
     if argument == "offsets" and "embedding_bag" in op:
         total = _size(arguments.get("indices"), "all") or 0
         return Fill("ramp", 0, total, total // count)
+    if argument == "offs" and GROUPED.fullmatch(op):
+        return _group_ends(arguments, count)
     if argument == "repeats" and op == "repeat_interleave":
         return _shares(_number(arguments.get("output_size")) or count, count)
     if argument == "lengths" and op == "_pack_padded_sequence":
@@ -125,6 +130,19 @@ def _shared_out(op: str, argument: str, tensor: RecordedTensor, arguments: Mappi
     if tensor.dtype == "bool" and argument in ("mask", "indices") and (true := _true_count(op, tensor, arguments)):
         return Fill("ramp", -true, 0, 1)  # below zero is true, too
     return None
+
+
+def _group_ends(arguments: Mapping[str, Recorded], groups: int) -> Fill:
+    """Where each group of a grouped product ends, in rows, columns or along the inner side, whichever is divided."""
+    first, second = _tensor(arguments.get("self")), _tensor(arguments.get("mat2"))
+    if first is None or second is None:
+        return Fill("constant", 0)
+    sides = {(2, 3): first.shape[0], (3, 2): second.shape[-1], (2, 2): first.shape[-1]}
+    total = sides.get((len(first.shape), len(second.shape)), 0)
+    each = -(-total // max(groups, 1))
+    aligned = -(-each // GROUP_MULTIPLE) * GROUP_MULTIPLE
+    step = aligned if aligned * (groups - 1) < total else each
+    return Fill("ramp", step, total, step)
 
 
 def _shares(total: int, count: int) -> Fill:
