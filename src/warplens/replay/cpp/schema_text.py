@@ -18,6 +18,8 @@ class SchemaParameter:
     name: str
     written: bool = False
     """The op changes it."""
+    keyword: bool = False
+    """It is given by its name."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def parse(text: str) -> SchemaText | None:
     >>> schema.name, schema.overload, [parameter.name for parameter in schema.parameters], schema.parameters[2].written
     ('mm', 'out', ['self', 'mat2', 'out'], True)
     >>> parse("aten::f(int[2] size=[1, 1]) -> ()").parameters
-    (SchemaParameter(type='int[2]', name='size', written=False),)
+    (SchemaParameter(type='int[2]', name='size', written=False, keyword=False),)
     >>> [parameter.name for parameter in parse("aten::f(str mode='a, b', int n=1) -> ()").parameters]
     ['mode', 'n']
     """
@@ -45,19 +47,20 @@ def parse(text: str) -> SchemaText | None:
     parts, rest = _split(text[head.end() :])
     if parts is None or not rest.startswith(" -> "):
         return None
-    parameters = [_parameter(part) for part in parts if part != "*"]
+    named = parts.index("*") if "*" in parts else len(parts)
+    parameters = [_parameter(part, place > named) for place, part in enumerate(parts) if part != "*"]
     parsed = tuple(parameter for parameter in parameters if parameter is not None)
     if len(parsed) != len(parameters):
         return None
     return SchemaText(head[1], head[2] or "", parsed, rest == " -> ()")
 
 
-def _parameter(text: str) -> SchemaParameter | None:
+def _parameter(text: str, keyword: bool) -> SchemaParameter | None:
     match = ARGUMENT.fullmatch(text)
     if match is None:
         return None
     marks = "".join(ALIAS.findall(match[1]))
-    return SchemaParameter(ALIAS.sub("", match[1]), match[2], "!" in marks)
+    return SchemaParameter(ALIAS.sub("", match[1]), match[2], "!" in marks, keyword)
 
 
 def _split(text: str) -> tuple[list[str] | None, str]:

@@ -1,0 +1,41 @@
+"""`warplens replay script`."""
+
+from __future__ import annotations
+
+import argparse
+
+from warplens.cli.options import add_output
+from warplens.cli.printing import report_written, write_bytes
+from warplens.cli.replay.files import file_to_write, plan_to_read
+from warplens.cli.verb import Verb
+
+
+class ScriptVerb(Verb):
+    """Write one unit of a plan as a plain Python file: for a bug report or a notebook.
+
+    It builds the inputs and calls the op, with nothing but PyTorch.
+    """
+
+    name = "script"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("plan", metavar="PLAN", help="plan that has the unit")
+        parser.add_argument("--unit", required=True, metavar="u7", help="unit to write")
+        add_output(parser, "the file instead of printing it", metavar="FILE.py")
+
+    def run(self, args: argparse.Namespace) -> int:
+        from warplens.files import check_free, write_whole
+        from warplens.replay import plan_file
+        from warplens.replay.script import unit_script
+
+        path = plan_to_read(args.plan)
+        target = file_to_write(args.output, inputs=[path]) if args.output else None
+        if target is not None:
+            check_free([target], force=args.force)
+        text = unit_script(plan_file.load(path), args.unit).encode()
+        if target is None:
+            write_bytes(text)
+        else:
+            write_whole(target, text)
+            report_written([str(target)])
+        return 0
