@@ -44,7 +44,7 @@ def test_every_column_says_what_it_means_and_its_unit_ends_its_name(name: str) -
     assert table.meaning.startswith("one row per ")
     assert all(column.meaning for column in table.columns)
     of_unit = {"us": "_us", "ms": "_ms", "bytes": "bytes", "%": "percent", "GB/s": "_gbps"}
-    of_unit |= {"TFLOP/s": "tflops", "TB/s": "tbps"}
+    of_unit |= {"TFLOP/s": "tflops", "TB/s": "tbps", "J": "_joules"}
     for column in table.columns:
         assert not column.unit or of_unit[column.unit] in column.name, column
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.options import add_json
+from warplens.cli.options import add_json, add_top
 from warplens.cli.printing import write_bytes
 from warplens.cli.verb import Verb
 
@@ -22,6 +22,7 @@ class ShowProofVerb(Verb):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("proof", metavar="PROOF", help="proof to show")
+        add_top(parser, "the variants that --json prints")
         add_json(parser, "the variants")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -29,7 +30,7 @@ class ShowProofVerb(Verb):
 
         result = result_file.load(Path(args.proof))
         if args.json:
-            write_bytes((json.dumps(variant_rows(result), ensure_ascii=False, indent=1) + "\n").encode())
+            write_bytes((json.dumps(variant_rows(result)[: args.top], ensure_ascii=False, indent=1) + "\n").encode())
         else:
             print("\n".join(proof_lines(result)))
         return 0
