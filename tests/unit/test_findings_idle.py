@@ -344,3 +344,18 @@ def test_a_graph_is_simulated_only_where_launches_cause_most_of_the_idle_time(op
     (edit,) = findings["WL101"].edits
     assert isinstance(edit, RemoveHostTime) and len(edit.ranges_ns) == 3
     assert findings["WL108"].gain_ms > findings["WL101"].gain_ms
+
+
+def test_waits_for_work_from_before_the_recording_are_not_idle_time(opened: Opened) -> None:
+    """Another stream shows that the GPU was there; the first work of this one waits for what ran before."""
+    launches = [launch(10 * number, 5, number + 1) for number in range(20)]
+    other = [launch(300, 5, 100), kernel("other", 310, 2, 100, stream=9)]
+
+    def codes(wait: float, first: int) -> set[str]:
+        """`wait` passes before the kernel of that number."""
+        starts = [400 + 1001 * number + wait * (number >= first) for number in range(20)]
+        kernels = [kernel(GEMM, start, 1000, number + 1) for number, start in enumerate(starts)]
+        return {finding.code for finding in opened([*launches, *other, *kernels]).findings()}
+
+    assert "WL109" in codes(50_000, first=5)
+    assert "WL109" not in codes(50_000, first=0)

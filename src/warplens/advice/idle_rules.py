@@ -245,7 +245,7 @@ def other_idle(figures: TraceFigures) -> Iterator[Finding]:
     if not figures.idle_causes:
         yield _taking_turns(figures)
         return
-    gaps = gaps_of(figures, "other")
+    gaps = _since_recording(figures, gaps_of(figures, "other"))
     gain_ms = figures.gap_gain_ms(gaps) + (0.0 if _has_short_kernels(figures) else _short_gaps_ms(figures))
     percent = figures.share_of_time(gain_ms)
     if percent < THRESHOLDS.idle_percent:
@@ -260,6 +260,12 @@ def other_idle(figures: TraceFigures) -> Iterator[Finding]:
         yield _gap_finding(figures, "WL109", title=title, gaps=gaps, gain_ms=gain_ms, evidence=evidence, topic=topic)
     else:
         yield _short_gaps(figures, title, gain_ms, evidence)
+
+
+def _since_recording(figures: TraceFigures, gaps: pl.DataFrame) -> pl.DataFrame:
+    """Without gaps in which the GPU was busy with work from before the recording: the verdict names them."""
+    until_ms = figures.bounds.earlier_until_ms if figures.bounds is not None else 0.0
+    return gaps.filter(pl.col("start_ms") + pl.col("gap_us") / 1e3 > until_ms + 1e-3)
 
 
 def _taking_turns(figures: TraceFigures) -> Finding:

@@ -52,6 +52,8 @@ class StepBounds(NamedTuple):
     """The plain step is given or measured."""
     earlier_ms: float = 0.0
     """What passes of a trace without steps while the GPU is busy with work from before the recording; in each case."""
+    earlier_until_ms: float = 0.0
+    """Until when, since the trace's start."""
 
     @property
     def is_estimated(self) -> bool:
@@ -93,6 +95,7 @@ def step_bounds(work: Workspace) -> StepBounds:
     fast_gpu_lags = lags - np.minimum(host_ns, _waits_for_room(work.trace, graph))
     if len(work.trace.steps):  # work from before them would be fast too
         fast_gpu_lags[graph.edge_kind == EARLIER] = 0.0
+    opening = graph.is_opening & (graph.residual_ns > 0) & (len(work.trace.steps) == 0)
     return StepBounds(
         recorded_ms=recorded_ms,
         plain_ms=plain_ms,
@@ -100,7 +103,8 @@ def step_bounds(work: Workspace) -> StepBounds:
         fast_host_ms=simulated_ms(None, latency_ns),
         free_communication_ms=simulated_ms(without_communication, lags) if is_communication.any() else plain_ms,
         no_stream_waits_ms=simulated_ms(None, np.where(is_wait, -np.inf, lags)) if is_wait.any() else plain_ms,
-        earlier_ms=0.0 if len(work.trace.steps) else float(graph.residual_ns[graph.is_opening].max(initial=0.0)) / 1e6,
+        earlier_ms=float(graph.residual_ns[opening].max(initial=0.0)) / 1e6,
+        earlier_until_ms=float((graph.recorded_ns - graph.weight_ns)[opening].max(initial=0.0)) / 1e6,
         is_known=known_step_ns(work) > 0,
     )
 
