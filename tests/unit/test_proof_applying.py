@@ -48,7 +48,8 @@ def test_the_measured_times_go_into_the_step(tmp_path: Path) -> None:
     assert (finding.proved_joules_before, finding.proved_joules_after) == (3.65, 0.65)
     assert (finding.largest_difference, finding.proved_on) == (8e-4, H200)
     assert finding.proof == (
-        "measured on NVIDIA H200: TF32: 14.60 → 2.60 ms on the GPU, 12.00 ms a step (simulated), 3.65 → 0.65 J; "
+        "measured on NVIDIA H200: TF32: 14.60 → 2.60 ms on the GPU, 12.00 ms a step (simulated), 3.65 → 0.65 J "
+        f"({3.0 / (opened().plain_step.plain_ms / 1e3):.3g} kWh in 1,000 GPU hours); "
         "outputs differ by up to 0.0008 of the largest; bf16 14.60 → 4.00 ms on the GPU"
     )
 
@@ -79,3 +80,16 @@ def test_a_proof_of_another_trace_is_refused(tmp_path: Path) -> None:
     result_file.save(tmp_path / "proof.json", ProofResult("id", "other.json", "another", H200, ()))
     with pytest.raises(UsageError, match=r"proof for another trace \(other.json\)"):
         opened(proof=str(tmp_path / "proof.json"))
+
+
+def test_what_saves_no_time_is_listed_last_by_the_energy_it_saves() -> None:
+    from warplens.outputs.advice_text import AdviceScope, render_advice
+
+    def finding(code: str, gain_ms: float, joules: float) -> Finding:
+        return Finding(code=code, title="x", gain_ms=gain_ms, gain_percent=gain_ms, gpu_gain_ms=9.0, evidence="", advice="",
+                       proved_joules_before=joules, proved_joules_after=1.0)  # fmt: skip
+
+    findings = [finding("WL1", 0.0, 2.0), finding("WL2", 0.0, 5.0), finding("WL3", 5.0, 2.0)]
+    text = render_advice(findings, AdviceScope("", per_step=True, min_gain_percent=1.0), width=100)
+    titles = [line.split()[1] for line, _ in text.lines if line[:2] in ("1.", "2.", "3.")]
+    assert titles == ["WL3", "WL2", "WL1"]

@@ -91,6 +91,13 @@ class Finding:
         return self.gain_ms if self.proved_gain_ms is None else self.proved_gain_ms
 
     @property
+    def saved_joules(self) -> float:
+        """Measured, per step; 0 where it was not."""
+        if self.proved_joules_before is None or self.proved_joules_after is None:
+            return 0.0
+        return self.proved_joules_before - self.proved_joules_after
+
+    @property
     def saves_only_gpu_time(self) -> bool:
         """Whether the step hardly waits for the GPU time that is saved: good for energy, and for a faster host."""
         return is_only_gpu_time(self)

@@ -62,7 +62,7 @@ def render_advice(findings: Sequence[Finding], scope: AdviceScope, *, width: int
     for note in scope.notes:
         lines += [(line, "yellow") for line in wrap(clean(f"note: {note}"), max(20, width), subsequent_indent="      ")]
     is_apart = False
-    for number, finding in enumerate(sorted(findings, key=lambda finding: finding.saves_only_gpu_time), start=1):
+    for number, finding in enumerate(sorted(findings, key=_apart_by_energy), start=1):
         if finding.saves_only_gpu_time and not is_apart:
             is_apart = True
             lines += [("", "none"), *((line, "none") for line in wrap(APART, max(20, width)))]
@@ -78,6 +78,11 @@ def render_advice(findings: Sequence[Finding], scope: AdviceScope, *, width: int
         if len(finding.rows) > MAX_ROWS:
             lines.append((f"{INDENT}… {len(finding.rows) - MAX_ROWS} more: warplens show TRACE evidence", "dim"))
     return TableText((*lines, ("", "none"), *_ending(findings, scope, width)))
+
+
+def _apart_by_energy(finding: Finding) -> tuple[bool, float]:
+    """Those that save GPU time alone come last, by the energy that they were measured to save."""
+    return finding.saves_only_gpu_time, -finding.saved_joules if finding.saves_only_gpu_time else 0.0
 
 
 def _ending(findings: Sequence[Finding], scope: AdviceScope, width: int) -> list[Line]:
