@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from warplens.profiles.opened import Opened
     from warplens.profiles.replay import OpenedReplay
     from warplens.profiles.trace import Profile
+    from warplens.proof.trying.watched import watch
     from warplens.replay.meter.window import energy
 
 _HOMES = {
@@ -65,6 +66,7 @@ _HOMES = {
     "enter_scope": "warplens.capture.scopes",
     "exit_scope": "warplens.capture.scopes",
     "energy": "warplens.replay.meter.window",
+    "watch": "warplens.proof.trying.watched",
     "trace_kernel": "warplens.profiles.kernel_trace",
 }
 
@@ -100,6 +102,7 @@ __all__ = [  # noqa: RUF022 - in the order a reader meets them
     "enter_scope",
     "exit_scope",
     "energy",
+    "watch",
     "trace_kernel",
 ]
 

@@ -47,7 +47,7 @@ def test_there_are_few_public_names_and_each_is_there() -> None:
         "enter_scope",
         "exit_scope",
     }
-    recording |= {"energy", "trace_kernel"}
+    recording |= {"energy", "trace_kernel", "watch"}
     assert recording <= set(warplens.__all__)
     opened = {"Opened", "Profile", "PathsProfile", "Comparison", "OpenedCheck", "OpenedKernelTrace", "OpenedReplay"}
     assert opened <= set(warplens.__all__)

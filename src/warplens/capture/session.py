@@ -6,7 +6,8 @@ import atexit
 import itertools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -15,7 +16,7 @@ from warplens.capture import bundle, scopes
 from warplens.capture.launch import rank
 from warplens.capture.plan import CaptureOptions, PlanOptions, RecordingPlan
 from warplens.capture.recording_session import Ending, Session
-from warplens.capture.steps import StepMarks
+from warplens.capture.steps import StepMarks, Stepper
 from warplens.capture.wrapping import inside
 from warplens.errors import UsageError, WarplensError
 
@@ -28,7 +29,9 @@ SUFFIX = ".warplens"
 
 _sessions: dict[int, Session] = {}
 _numbers = itertools.count(1)
-_steps = StepMarks(lambda: [session.backend for session in _sessions.values() if session.is_active])
+_listeners: list[Stepper] = []
+"""What is told of steps besides the sessions that record."""
+_steps = StepMarks(lambda: [*(session.backend for session in _sessions.values() if session.is_active), *_listeners])
 
 
 def start(
@@ -118,8 +121,21 @@ def _remove(session: Session) -> None:
 
 def step() -> None:
     """Mark the end of an iteration: what the option `steps` counts, and what the tables per step are made of."""
-    if _sessions:
+    if _sessions or _listeners:
         _steps.mark()
+
+
+@contextmanager
+def listen_to_steps(listener: Stepper) -> Iterator[None]:
+    """Tell a listener of the end of every iteration, as the program or its first optimizer marks it."""
+    _listeners.append(listener)
+    _steps.watch_optimizers()
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+        if not _sessions and not _listeners:
+            _steps.forget()
 
 
 def marks_own_steps() -> None:

@@ -17,6 +17,7 @@ from warplens.cli.config import apply_settings
 from warplens.cli.explaining.explain import ExplainVerb
 from warplens.cli.kernel import KernelVerb
 from warplens.cli.proving import ProveVerb
+from warplens.cli.proving.try_fixes import TryVerb
 from warplens.cli.recording.energy import EnergyVerb
 from warplens.cli.recording.profile import ProfileVerb
 from warplens.cli.recording.workload import WorkloadVerb
@@ -50,6 +51,7 @@ VERBS: tuple[Verb, ...] = (
     WhatIfVerb(),
     ReplayVerb(),
     ProveVerb(),
+    TryVerb(),
     EnergyVerb(),
     KernelVerb(),
     ExplainVerb(),
@@ -73,6 +75,7 @@ EPILOG = """examples:
   warplens replay plan trace.json.gz -o plan.json  every kernel as a unit that can run alone
   warplens replay run plan.json                    its time and energy alone, on a GPU
   warplens prove trace.json.gz -o proof.json       what the findings win, measured on this GPU
+  warplens try --fix WL202,WL208 train.py          what fixes win in a program, switched on and off in turns
   warplens energy -- python3 train.py              the joules of any command
   warplens kernel check matmul.py::kernel --signature "*fp16:16, i32, 128"   what the compiler makes of it
   warplens kernel trace softmax.py -o k.html       what each program of a Triton kernel touches
