@@ -59,6 +59,15 @@ def test_only_sides_along_which_memory_is_contiguous_count_as_unaligned() -> Non
     assert list(unaligned_sides(aligned)) == []
 
 
+def test_of_convolutions_only_channels_are_padded() -> None:
+    image, weight = tensor(0, 2, 30, 7, 9, dtype="float16"), tensor(1, 50, 30, 3, 3, dtype="float16")
+    storages = (storage(3780, "float16"), storage(13500, "float16"))
+    assert list(unaligned_sides(unit("aten::convolution", (image, weight), storages))) == [(30, "float16")]
+    square = tensor(0, 2, 30, 30, 30, dtype="float16")
+    alike = unit("aten::convolution", (square, weight), (storage(54000, "float16"), storages[1]))
+    assert list(unaligned_sides(alike)) == []
+
+
 def test_a_view_with_gaps_is_not_padded() -> None:
     sliced = unit("aten::mm", (tensor(0, 4, 3, stride=(8, 1)), tensor(1, 3, 4)), (storage(32), storage(12)))
     with pytest.raises(NoExperiment, match="gaps"):

@@ -33,6 +33,8 @@ TF32: Final[Settings] = {
     "backends.cudnn.allow_tf32": True,
     "get_float32_matmul_precision": "high",
 }
+FEW_CHANNELS: Final = 8
+"""An image's own channels are not padded."""
 MOST_UNITS: Final = 24
 """That are run one by one for a finding: the longest, which take nearly all of its time."""
 NO_CASTS: Final = "the casts to bf16 and back are not included"
@@ -115,10 +117,19 @@ def unaligned_sides(unit: Unit) -> Iterator[tuple[int, str]]:
         return
     dtype = matrices[0].dtype
     need = ALIGNMENT.get(DTYPE_NAMES.get(dtype, ""), 1)
-    sides = {side for tensor in matrices for side in _contiguous_sides(tensor)}
-    last = matrices[-1]
-    sides.add(last.shape[0] if unit.op == "aten::linear" else last.shape[-1])
+    if PRODUCTS.match(unit.op):
+        sides = {side for tensor in matrices for side in _contiguous_sides(tensor)}
+        last = matrices[-1]
+        sides.add(last.shape[0] if unit.op == "aten::linear" else last.shape[-1])
+    else:
+        sides = _channels(matrices)
     yield from ((side, dtype) for side in sorted(sides) if side > 1 and side % need)
+
+
+def _channels(images: Sequence[TensorView]) -> set[int]:
+    """The channels of what a convolution is given; not those that are as many as an image has rows or columns."""
+    sides = {side for image in images if len(image.shape) > 2 for side in image.shape[2:]}
+    return {image.shape[1] for image in images if len(image.shape) > 2 and image.shape[1] > FEW_CHANNELS} - sides
 
 
 def _contiguous_sides(tensor: TensorView) -> Iterator[int]:
