@@ -11,7 +11,7 @@ from warplens.analyses.workspace import Workspace
 from warplens.model.finding import Finding
 from warplens.planning import make_plan
 from warplens.proof.experiments.finding_units import FindingUnits, longest_first, units_of
-from warplens.proof.experiments.rules import MAKE_VARIANTS, NOT_RUN, SIMULATED, ChangedUnits
+from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, ChangedUnits
 from warplens.proof.experiments.unit_edits import NoExperiment
 from warplens.proof.plan_file import Experiment, ProofPlan
 from warplens.replay.plan_file import Unit
@@ -48,7 +48,7 @@ def _experiment(about: FindingUnits, number: int) -> tuple[Experiment, ChangedUn
     reason = ""
     make = MAKE_VARIANTS.get(finding.code)
     if make is None:
-        reason = NOT_RUN.get(finding.code, SIMULATED)
+        reason = NOT_RUN.get(finding.code, NO_EXPERIMENT)
     elif not about.units:
         reason = about.why_none
     else:
@@ -58,7 +58,7 @@ def _experiment(about: FindingUnits, number: int) -> tuple[Experiment, ChangedUn
         except NoExperiment as error:
             reason = str(error)
         if not changed.variants:
-            reason = reason or (changed.refused[0] if changed.refused else SIMULATED)
+            reason = reason or (changed.refused[0] if changed.refused else NO_EXPERIMENT)
     renamed = _numbered(changed, number)
     return (
         Experiment(

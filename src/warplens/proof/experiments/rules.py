@@ -203,7 +203,8 @@ MAKE_VARIANTS: Final[Mapping[str, Callable[[FindingUnits, ChangedUnits], None]]]
     "WL213": say_causal,
     "WL302": pin_memory,
 }
-SIMULATED: Final = "what it wins is simulated; nothing is run"
+SIMULATED: Final = "what it wins is simulated"
+NO_EXPERIMENT: Final = "there is no experiment for it; " + SIMULATED
 NOT_RUN: Final[Mapping[str, str]] = {
     # why nothing is run for other findings
     "WL209": "the tiles of a kernel are chosen in its source, which is not part of the plan",
