@@ -121,7 +121,7 @@ def _won(gain_ms: float) -> str:
 
 def result_lines(result: TrialResult) -> list[str]:
     """Plain text: GPU hosts may have nothing but Python."""
-    spread = f"{format_ms(result.low_ms)} to {format_ms(result.high_ms)} in {plural(result.rounds, 'round')}"
+    spread = f"gains of {format_ms(result.low_ms)} to {format_ms(result.high_ms)} in {plural(result.rounds, 'round')}"
     lines = [
         f"{listed(result.fixes)} on {result.device}: {format_ms(result.off_ms)} → {format_ms(result.on_ms)} a step; "
         f"{_won(result.gain_ms)} ({spread} of {result.steps} steps)"
