@@ -118,7 +118,7 @@ def options(verb: Verb) -> dict[str, argparse.Action]:
 def test_a_verb_that_prints_rows_as_json_has_top(name: str) -> None:
     has = options(LEAVES[name])
     # One row, and one per GPU; and texts.
-    if "--json" in has and name not in ("workload", "energy", "explain"):
+    if "--json" in has and name not in ("workload", "try", "energy", "explain"):
         assert "--top" in has
 
 

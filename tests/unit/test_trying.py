@@ -166,7 +166,7 @@ def tried(folder: Path, *words: str) -> Any:
 def test_a_program_runs_until_its_turns_are_done(tmp_path: Path) -> None:
     done = tried(tmp_path, "--json", "train.py")
     assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    (result,) = json.loads(done.stdout)
     assert (result["rounds"], result["fixes"], result["device"]) == (2, ["fused optimizer"], "cpu")
     assert set(result["watched"]) == {"loss"}
     fused = [line.split()[1] for line in done.stderr.splitlines() if line.startswith("step")]

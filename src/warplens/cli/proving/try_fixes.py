@@ -8,7 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from warplens.cli.options import positive
+from warplens.cli.options import add_json, positive
 from warplens.cli.printing import write_bytes
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
@@ -41,7 +41,7 @@ class TryVerb(Verb):
                             help="rounds of a turn without the fixes and one with them (default 5)")  # fmt: skip
         parser.add_argument("--warm-up", type=positive, default=5, metavar="N",
                             help="steps before the first turn (default 5)")  # fmt: skip
-        parser.add_argument("--json", action="store_true", help="print the result as JSON")
+        add_json(parser, "the result")
         parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="run a module")
         parser.add_argument(
             "program", nargs=argparse.REMAINDER, metavar="script.py", help="the program and its arguments"
@@ -74,7 +74,7 @@ class TryVerb(Verb):
             raise WarplensError(f"the program made {plural(trial.steps_seen, 'step')}; {plan.all_steps} are needed",
                                 hint="fewer --steps or --rounds; warplens.step() marks steps")  # fmt: skip
         if args.json:
-            write_bytes((json.dumps(_row(result), indent=1) + "\n").encode())
+            write_bytes((json.dumps([_row(result)], indent=1) + "\n").encode())
         else:
             print("\n".join(result_lines(result)))
         return outcome.exit_code
