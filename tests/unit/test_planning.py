@@ -187,8 +187,8 @@ COVERED = {
     "replay/gpt2_compiled": 95,
     "h200/bloom560m_infer": 99,
     "h200/vicuna7b_infer": 99,
-    "h200/resnet50_train": 97,
-    "h200/gpt2_train_eager": 95,
+    "h200/resnet50_train": 99,
+    "h200/gpt2_train_eager": 99,
 }
 
 

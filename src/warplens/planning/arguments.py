@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from warplens.planning.fills import fill_of
+from warplens.planning.multi_tensor import list_dtypes
+from warplens.planning.parameter_lists import OMITTED
 from warplens.planning.recorded import Recorded, RecordedTensor
 from warplens.planning.schemas import OpParameter, OpSchema, overloads
 from warplens.planning.values import CHOICES, NONE, coded, default_of, scalar, scalars
 from warplens.replay.plan_file import DTYPES, Argument, Fill, Storage, TensorView, extent
 
 UNDEFINED: Final = Argument("undefined")
+ONE: Final = Argument("float", 1.0)
 PLAIN: Final = ("int", "float", "bool", "Scalar", "complex")
 CODED: Final = ("ScalarType", "Layout", "MemoryFormat")
 POINTWISE: Final = re.compile(
@@ -21,6 +24,7 @@ POINTWISE: Final = re.compile(
     r"atan2|bitwise_\w+|logical_\w+|masked_fill|lerp|addcmul|addcdiv|fill|copysign|hypot|xlogy|nextafter)_?"
 )
 SCALAR_KERNEL: Final = re.compile(r"AUnaryFunctor|BUnaryFunctor|OnSelf|OnOther|FillFunctor|tensor_scalar")
+SCALAR_LISTS: Final = re.compile(r"TensorListScalarListMetadata<")
 FROM_HOST: Final = re.compile(r"Memcpy (HtoD|Host -> Device)")
 TO_HOST: Final = re.compile(r"Memcpy (DtoH|Device -> Host)")
 PINNED: Final = re.compile("pinned", re.IGNORECASE)
@@ -105,6 +109,9 @@ class CallBuilder:
             tensor for value in self.recorded.values() if value.kind == "tensor" for tensor in value.tensors if tensor
         ]
         for kernel in self.kernels:
+            if dtypes := list_dtypes(kernel):
+                self._note(GUESSED_DTYPE)
+                return dtypes[0]
             for text, dtype in LIST_DTYPES:
                 if text in kernel:
                     self._note(GUESSED_DTYPE)
@@ -118,9 +125,11 @@ class CallBuilder:
             self.notes.append(text)
 
 
-def choose(name: str, overload: str, recorded: Sequence[Recorded]) -> OpSchema:
+def choose(name: str, overload: str, recorded: Sequence[Recorded], kernels: Sequence[str] = ()) -> OpSchema:
     """The overload that a recorded call must have been."""
     schemas = overloads(name)
+    if not overload and any(SCALAR_LISTS.search(kernel) for kernel in kernels):
+        schemas = tuple(schema for schema in schemas if schema.overload == "ScalarList") or schemas
     if overload:
         schemas = tuple(schema for schema in schemas if schema.overload == overload)
     if not schemas:
@@ -207,9 +216,7 @@ def _tensor_argument(parameter: OpParameter, value: Recorded, call: CallBuilder,
     if not value.tensors and any(
         argument.kind == "tensors" and not argument.tensors for argument in _first_lists(call)
     ):
-        raise NotReplayable(
-            "a list of more than 30 tensors, whose shapes the trace leaves out; an ExecutionTrace has them"
-        )
+        raise NotReplayable(OMITTED)
     items = tuple(
         call.tensor(name, tensor, written=written, position=position, item=number) if tensor is not None else NONE
         for number, tensor in enumerate(value.tensors)
@@ -235,6 +242,8 @@ def _unrecorded(parameter: OpParameter, call: CallBuilder) -> Argument:
         on_gpu = any(value.kind in ("tensor", "tensors") for value in call.recorded.values())
         return NONE if on_gpu and parameter.optional else Argument("device", "cuda")
     default = default_of(parameter)
+    if default is None and parameter.is_list and parameter.base == "Scalar":  # one for each tensor
+        return Argument("list", items=(ONE,) * max((len(value.tensors) for value in _first_lists(call)), default=0))
     if default is None and parameter.is_list and parameter.base in PLAIN:
         default = Argument("list")
     if default is None:

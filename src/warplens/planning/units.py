@@ -18,6 +18,14 @@ from warplens.model.kinds import CODE, KINDS
 from warplens.model.records import records
 from warplens.planning.arguments import CallBuilder, NotReplayable, build, choose
 from warplens.planning.context import Context
+from warplens.planning.parameter_lists import (
+    BackwardPass,
+    NoLists,
+    are_omitted,
+    backward_passes,
+    likely_first,
+    rebuilt_lists,
+)
 from warplens.planning.recorded import Recorded, TracedCall, from_arguments, from_spec
 from warplens.planning.reuse import by_storage, is_likely_cached, reuse_distances
 from warplens.planning.schemas import OpSchema, parse_schema
@@ -39,6 +47,7 @@ class UnitInputs:
     context: Context
     reuse: Mapping[int, Mapping[int, int]]
     zeros: Mapping[int, Mapping[int, str]]
+    passes: tuple[BackwardPass, ...]
     external: np.ndarray[Any, Any]
 
 
@@ -68,7 +77,7 @@ class PieceRow(NamedTuple):
 def plan_units(work: Workspace, context: Context) -> list[Unit]:
     calls = unit_calls(work)
     reuse, zeros = reuse_distances(work.trace, calls), zero_fills(work.trace, calls)
-    source = UnitInputs(work, calls, context, reuse, zeros, work.trace.ints("external_id"))
+    source = UnitInputs(work, calls, context, reuse, zeros, backward_passes(work.trace), work.trace.ints("external_id"))
     pieces = dict(_by_unit(calls.pieces))
     times = dict(calls.calls.group_by("unit").agg("total_ns").iter_rows())
     return [
@@ -148,8 +157,12 @@ def _with_arguments(unit: Unit, source: UnitInputs, row: UnitRow) -> Unit:
     if TRITON.fullmatch(unit.op):
         return _triton_unit(unit, source, row, traced, recorded, kernels, reuse)
     schema = _schema(unit, traced, recorded)
+    notes: list[str] = []
+    if are_omitted(schema, recorded):
+        recorded, note = _with_lists(unit, source, row, schema, recorded)
+        notes.append(note)
     arguments_by_name = {parameter.name: value for parameter, value in zip(schema.parameters, recorded, strict=False)}
-    call = CallBuilder(schema.name.partition("::")[2], arguments_by_name, kernels, _ranges(traced))
+    call = CallBuilder(schema.name.partition("::")[2], arguments_by_name, kernels, _ranges(traced), notes=notes)
     arguments = build(schema, recorded, call)
     warm = None if reuse is not None else schema
     zeros = by_storage(source.zeros.get(row.unit, {}), traced.inputs) if traced is not None else {}
@@ -164,9 +177,21 @@ def _with_arguments(unit: Unit, source: UnitInputs, row: UnitRow) -> Unit:
     )
 
 
+def _with_lists(
+    unit: Unit, source: UnitInputs, row: UnitRow, schema: OpSchema, recorded: Sequence[Recorded]
+) -> tuple[tuple[Recorded, ...], str]:
+    start_ns = int(source.work.trace.ints("start_ns")[row.call])
+    try:
+        return rebuilt_lists(unit, schema, recorded, likely_first(source.passes, start_ns), source.work.hardware)
+    except NoLists as reason:
+        raise NotReplayable(str(reason)) from None
+
+
 def _schema(unit: Unit, traced: TracedCall | None, recorded: Sequence[Recorded]) -> OpSchema:
     recorded_schema = parse_schema(traced.schema) if traced is not None and traced.schema else None
-    return recorded_schema if recorded_schema is not None else choose(unit.op, unit.overload, recorded)
+    if recorded_schema is not None:
+        return recorded_schema
+    return choose(unit.op, unit.overload, recorded, [kernel.name for kernel in unit.kernels])
 
 
 def _triton_unit(

@@ -119,7 +119,8 @@ class _Run:
         """What was measured before stays as it was, whatever became of the energy."""
         timed = self._done[unit.id]
         why = (NO_ENERGY + metered.reason,) if metered.status != result_file.DONE else ()
-        return replace(timed, energy=metered.energy, notes=(*timed.notes, *metered.notes, *why))
+        notes = dict.fromkeys((*timed.notes, *metered.notes, *why))
+        return replace(timed, energy=metered.energy, notes=tuple(notes))
 
     def _is_wanted(self, unit: Unit) -> bool:
         chosen = self._job.options.units

@@ -18,4 +18,5 @@ def unit_result(unit: Unit, status: str, reason: str = "") -> UnitResult:
         reason=reason,
         category=unit.category,
         kernel=longest.name if longest else "",
+        notes=unit.notes,
     )

@@ -80,7 +80,7 @@ def run_unit(unit: Unit, bench: Bench, energy: bool = False) -> UnitResult:
         difference=outcome.difference,
         time=outcome.time,
         energy=outcome.energy,
-        notes=outcome.notes,
+        notes=(*unit.notes, *outcome.notes),
     )
 
 
