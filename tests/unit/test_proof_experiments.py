@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 import warplens
-from replay_plans import storage, tensor, unit, value
+from replay_plans import listed, storage, tensor, unit, value
 from support import ROOT
 from warplens.errors import FormatError
 from warplens.profiles.what_if import members
 from warplens.proof import plan_file
 from warplens.proof.experiments import make_proof_plan
 from warplens.proof.experiments.finding_units import UnitInStep
-from warplens.proof.experiments.fused_optimizer import fused_optimizer
+from warplens.proof.experiments.optimizer_step import fused_step, optimizer_at_once
 from warplens.proof.experiments.rules import MAKE_VARIANTS, NOT_RUN, unaligned_sides
 from warplens.proof.experiments.unit_edits import (
     NoExperiment,
@@ -114,12 +115,30 @@ def test_the_fused_step_has_every_parameter_once() -> None:
         UnitInStep(unit("aten::addcdiv_", (tensor(0, 5), tensor(1, 5), tensor(2, 5)), (storage(5),) * 3), 1.0),
         UnitInStep(unit("aten::lerp_.Scalar", (tensor(0, 5), tensor(1, 5)), (storage(5),) * 2), 1.0),
     ]
-    fused = fused_optimizer(updates)
+    fused = fused_step(updates)
     shapes = [item.tensor.shape for item in fused.arguments[0].items if item.tensor is not None]
     assert shapes == [(3, 4), (3, 4), (5,)]
     assert sum(own.written for own in fused.storages) == 3 * len(shapes)  # all but gradients and counts
     with pytest.raises(NoExperiment, match="Adam"):
-        fused_optimizer(updates[2:])
+        fused_step(updates[2:])
+
+
+def test_a_step_that_is_foreach_already_is_only_fused() -> None:
+    one, lists = tensor(0, 3, 4), (storage(12),) * 3
+    loop = UnitInStep(unit("aten::addcdiv_", (one, one, one), lists), 40.0)
+    foreach = UnitInStep(unit("aten::_foreach_addcdiv_.Scalar", (listed(one), listed(one), listed(one)), lists), 1.0)
+    assert [variant.name for variant in optimizer_at_once([loop])[0]] == ["fused", "foreach"]
+    assert [variant.name for variant in optimizer_at_once([foreach])[0]] == ["fused"]
+
+
+def test_a_plain_trace_with_a_foreach_optimizer_has_its_experiment() -> None:
+    plan = planned(ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz")
+    experiment = next(one for one in plan.experiments if one.finding == "WL208")
+    assert [variant.name for variant in experiment.variants] == ["fused"]
+    after = experiment.variants[0].swaps[0].after[0].unit
+    fused = next(own for own in plan.replay.units if own.id == after)
+    assert [len(argument.items) for argument in fused.arguments[:6]] == [148, 148, 148, 148, 0, 148]
+    assert sum(math.prod(item.tensor.shape) for item in fused.arguments[0].items if item.tensor) == 124_439_808
 
 
 @pytest.mark.parametrize(("fault", "code", "variants"), [

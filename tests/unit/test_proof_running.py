@@ -14,7 +14,7 @@ from warplens.model.finding import Finding
 from warplens.proof import plan_file, result_file
 from warplens.proof.experiments.attention import fused_attention
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
-from warplens.proof.experiments.rules import ChangedUnits, use_fused_optimizer
+from warplens.proof.experiments.rules import ChangedUnits, use_whole_optimizer
 from warplens.proof.experiments.unit_edits import padded, retyped
 from warplens.proof.plan_file import Experiment, ProofPlan, Swap, UnitCalls, Variant
 from warplens.proof.running.supervisor import run_proof, units_by_settings
@@ -133,13 +133,15 @@ def test_attention_in_parts_and_fused_give_the_same(tmp_path: Path) -> None:
 SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data")
 
 
-def test_the_fused_optimizer_does_what_its_parts_do(tmp_path: Path) -> None:
+def test_an_optimizer_at_once_does_what_its_parts_do(tmp_path: Path) -> None:
     members = (in_step("aten::addcdiv_", (3, 4), (3, 4), (3, 4), calls=2.0),)
     changed = ChangedUnits()
     about = FindingUnits(Finding(code="WL208", title="", evidence="", advice=""), members, 1e6, ())
-    use_fused_optimizer(about, changed)
+    use_whole_optimizer(about, changed)
     units = (members[0].unit, *changed.units.values())
-    result = ran(tmp_path, experiment("WL208", *changed.variants), units=units).experiments[0].variants[0]
-    assert (result.status, result.swaps[0].no_difference) == ("done", "")
-    assert result.difference is not None
-    assert result.difference.relative < 1e-5
+    results = ran(tmp_path, experiment("WL208", *changed.variants), units=units).experiments[0].variants
+    assert [result.name for result in results] == ["fused", "foreach"]
+    for result in results:
+        assert (result.status, result.swaps[0].no_difference) == ("done", "")
+        assert result.difference is not None
+        assert result.difference.relative < 1e-5

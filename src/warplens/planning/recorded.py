@@ -59,16 +59,17 @@ class Recorded:
     tensors: tuple[RecordedTensor | None, ...] = ()
 
 
-def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+def contiguous(shape: Sequence[int], order: Sequence[int] = ()) -> tuple[int, ...]:
+    """The strides of a tensor without gaps; `order`: its dimensions in memory, the outermost first.
+
+    >>> contiguous((2, 3, 4)), contiguous((2, 3, 4), order=(0, 2, 1))
+    ((12, 4, 1), (12, 1, 3))
     """
-    >>> contiguous((2, 3, 4))
-    (12, 4, 1)
-    """
-    steps, step = [], 1
-    for side in reversed(shape):
-        steps.append(step)
-        step *= max(side, 1)
-    return tuple(reversed(steps))
+    strides, step = [0] * len(shape), 1
+    for dimension in reversed(order or range(len(shape))):
+        strides[dimension] = step
+        step *= max(shape[dimension], 1)
+    return tuple(strides)
 
 
 def from_spec(dims: str, types: str, strides: str, concrete: str) -> tuple[Recorded, ...]:

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from warplens.planning.recorded import contiguous
 from warplens.planning.schemas import parse_schema
 from warplens.proof.experiments.finding_units import UnitInStep
-from warplens.proof.experiments.unit_edits import NoExperiment, tensors_of
+from warplens.proof.experiments.unit_edits import PRODUCTS, NoExperiment, tensors_of
 from warplens.proof.plan_file import Settings, Swap, UnitCalls, Variant
 from warplens.replay.plan_file import DTYPES, Argument, Storage, TensorView, Times, Unit
 
 SOFTMAX: Final = "aten::_softmax"
 SOFTMAX_BACKWARD: Final = "aten::_softmax_backward_data"
-PRODUCTS: Final = ("aten::bmm", "aten::baddbmm", "aten::matmul")
 MASKING: Final = ("aten::masked_fill_", "aten::masked_fill", "aten::triu", "aten::tril", "aten::where")
 FUSED, IN_PARTS = "warplens::attention", "warplens::attention_in_parts"
 TRAINING: Final = "_with_gradients"
@@ -73,7 +73,12 @@ def unmasked_attention(members: Sequence[UnitInStep]) -> tuple[list[Variant], li
 def _sizes(softmax: Unit, members: Sequence[UnitInStep]) -> AttentionSizes:
     scores = tensors_of(softmax)[0].shape
     queries, keys = scores[-2:]
-    pairs = [tuple(tensors_of(member.unit)[-2:]) for member in members if member.unit.op in PRODUCTS]
+    pairs = [
+        tuple(matrices[-2:])
+        for member in members
+        if PRODUCTS.match(member.unit.op)
+        and len(matrices := [tensor for tensor in tensors_of(member.unit) if len(tensor.shape) > 2]) > 1
+    ]
     widths = {first.shape[-1] for first, second in pairs
               if (first.shape[-2], second.shape[-1]) == (queries, keys)}  # fmt: skip
     value_widths = {second.shape[-1] for first, second in pairs if first.shape[-2:] == (queries, keys)}
@@ -121,7 +126,7 @@ def attention_unit(name: str, op: str, sizes: AttentionSizes, ns: float, *, is_c
     shapes = list(_shapes(sizes, is_training=op.endswith(TRAINING)))
     items = [math.prod(shape) for shape in shapes]
     tensors = [
-        Argument("tensor", tensor=TensorView(number, shape, _strides(shape), sizes.dtype))
+        Argument("tensor", tensor=TensorView(number, shape, contiguous(shape), sizes.dtype))
         for number, shape in enumerate(shapes)
     ]
     return Unit(
@@ -143,7 +148,3 @@ def _shapes(sizes: AttentionSizes, *, is_training: bool) -> Iterator[tuple[int, 
     yield (*sizes.batch, sizes.keys, sizes.value_width)
     if is_training:
         yield (*sizes.batch, sizes.queries, sizes.value_width)
-
-
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))

@@ -10,8 +10,9 @@ from typing import Final
 from warplens.advice.thresholds import ALIGNMENT, GOOD_MULTIPLE
 from warplens.proof.experiments.attention import fused_attention, unmasked_attention
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
-from warplens.proof.experiments.fused_optimizer import fused_optimizer
+from warplens.proof.experiments.optimizer_step import optimizer_at_once
 from warplens.proof.experiments.unit_edits import (
+    PRODUCTS,
     NoExperiment,
     padded,
     retyped,
@@ -24,7 +25,6 @@ from warplens.proof.plan_file import Settings, Swap, UnitCalls, Variant
 from warplens.replay.plan_file import TensorView, Unit
 
 DTYPE_NAMES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "int8": "int8"}
-PRODUCTS: Final = re.compile(r"aten::(?:addmm|mm|bmm|baddbmm|matmul|linear)(?:_|_backward)?$")
 MATRIX_WORK: Final = re.compile(rf"{PRODUCTS.pattern}|aten::.*conv")
 MOST_PADDING: Final = 1.125
 """A multiple of 64 is not tried where it makes a size larger than this."""
@@ -161,14 +161,9 @@ def use_channels_last(about: FindingUnits, changed: ChangedUnits) -> None:
     changed.swap_each("channels_last", about.units, lambda unit: with_channels_last(unit, "channelsLast"))
 
 
-def use_fused_optimizer(about: FindingUnits, changed: ChangedUnits) -> None:
-    """WL208: all parameters at once."""
-    unit = fused_optimizer(about.units)
-    reference = replace(unit, id="optimizer.parts", op="warplens::adamw_in_parts", schema="")
-    changed.units |= {unit.id: unit, reference.id: reference}
-    before = tuple(_calls(member.unit, member.calls) for member in about.units)
-    swap = Swap(before, (UnitCalls(unit.id, 1.0),), reference=reference.id)
-    changed.variants.append(Variant("fused", (swap,)))
+def use_whole_optimizer(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL208: all parameters at once, in one fused call or in one call for each operation."""
+    changed.add(*optimizer_at_once(about.units))
 
 
 def fuse_attention(about: FindingUnits, changed: ChangedUnits) -> None:
@@ -198,7 +193,7 @@ MAKE_VARIANTS: Final[Mapping[str, Callable[[FindingUnits, ChangedUnits], None]]]
     "WL203": choose_kernels_anew,
     "WL204": fuse_attention,
     "WL207": use_channels_last,
-    "WL208": use_fused_optimizer,
+    "WL208": use_whole_optimizer,
     "WL212": store_activations,
     "WL213": say_causal,
     "WL302": pin_memory,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import ceil
 from typing import Final
 
+from warplens.planning.recorded import contiguous
 from warplens.planning.schemas import parse_schema
 from warplens.replay.plan_file import DTYPES, Argument, TensorView, Unit, extent
 
+PRODUCTS: Final = re.compile(r"aten::(?:addmm|mm|bmm|baddbmm|matmul|linear)(?:_|_backward)?$")
 Change = Callable[[TensorView], TensorView]
 SHARED: Final = "tensors of {} share memory, so that they cannot be changed one by one"
 CHANNELS_LAST: Final = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
@@ -67,7 +70,7 @@ def with_channels_last(unit: Unit, name: str) -> Unit:
 
     def change(tensor: TensorView) -> TensorView:
         order = CHANNELS_LAST.get(len(tensor.shape))
-        return tensor if order is None else replace(tensor, stride=_strides(tensor.shape, order), offset=0)
+        return tensor if order is None else replace(tensor, stride=contiguous(tensor.shape, order), offset=0)
 
     return with_tensors(unit, name, change)
 
@@ -93,22 +96,9 @@ def with_shape(tensor: TensorView, shape: tuple[int, ...]) -> TensorView:
     (1, 4)
     """
     order = sorted(range(len(shape)), key=lambda dimension: (-tensor.stride[dimension], dimension))
-    if tensor.stride != _strides(tensor.shape, tuple(order)):
+    if tensor.stride != contiguous(tensor.shape, order):
         raise NoExperiment("a tensor with gaps or repeated elements cannot be padded")
-    return replace(tensor, shape=shape, stride=_strides(shape, tuple(order)))
-
-
-def _strides(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
-    """Of a tensor without gaps, whose dimensions lie in memory in this order, the outermost first.
-
-    >>> _strides((2, 3, 4), (0, 2, 1))
-    (12, 1, 3)
-    """
-    strides, step = [0] * len(shape), 1
-    for dimension in reversed(order):
-        strides[dimension] = step
-        step *= max(1, shape[dimension])
-    return tuple(strides)
+    return replace(tensor, shape=shape, stride=contiguous(shape, order))
 
 
 def rounded_up(size: int, multiple: int) -> int:

@@ -15,7 +15,7 @@ LIBRARY = torch.library.Library("warplens", "DEF")
 ON_TENSORS = "Tensor query, Tensor key, Tensor value"
 CHOICES = "bool is_causal, float scale"
 ADAM = (
-    "adamw_in_parts(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
+    "(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
     "Tensor[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, "
     "float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()"
 )
@@ -74,14 +74,45 @@ def adamw_in_parts(
         parameter.addcdiv_(mean, deviation, value=-lr / (1 - beta1**count))
 
 
+def adamw_foreach(
+    parameters: list[Any],
+    grads: list[Any],
+    exp_avgs: list[Any],
+    exp_avg_sqs: list[Any],
+    max_exp_avg_sqs: list[Any],
+    state_steps: list[Any],
+    *,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+    eps: float,
+    amsgrad: bool,
+    maximize: bool,
+    grad_scale: Any = None,
+    found_inf: Any = None,
+) -> None:
+    """The same, each operation over all parameters at once."""
+    counts = [float(step) for step in state_steps]
+    torch._foreach_mul_(parameters, 1 - lr * weight_decay)
+    torch._foreach_lerp_(exp_avgs, grads, 1 - beta1)
+    torch._foreach_mul_(exp_avg_sqs, beta2)
+    torch._foreach_addcmul_(exp_avg_sqs, grads, grads, 1 - beta2)
+    deviations = torch._foreach_sqrt(exp_avg_sqs)
+    torch._foreach_div_(deviations, [(1 - beta2**count) ** 0.5 for count in counts])
+    torch._foreach_add_(deviations, eps)
+    torch._foreach_addcdiv_(parameters, exp_avgs, deviations, [-lr / (1 - beta1**count) for count in counts])
+
+
 def _define() -> None:
     for name, function in (("attention", attention), ("attention_in_parts", attention_in_parts)):
         LIBRARY.define(f"{name}({ON_TENSORS}, {CHOICES}) -> Tensor")
         LIBRARY.impl(name, function, "CompositeImplicitAutograd")
         LIBRARY.define(f"{name}_with_gradients({ON_TENSORS}, Tensor gradient, {CHOICES}) -> Tensor[]")
         LIBRARY.impl(f"{name}_with_gradients", _with_gradients(function), "CompositeImplicitAutograd")
-    LIBRARY.define(ADAM)
-    LIBRARY.impl("adamw_in_parts", adamw_in_parts, "CompositeImplicitAutograd")
+    for step in (adamw_in_parts, adamw_foreach):
+        LIBRARY.define(step.__name__ + ADAM)
+        LIBRARY.impl(step.__name__, step, "CompositeImplicitAutograd")
 
 
 _define()

@@ -1,26 +1,47 @@
-"""An optimizer's step over all parameters as one fused call."""
+"""An optimizer's step over all parameters at once: as one fused call, and as one call for each operation (foreach)."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
+from warplens.planning.recorded import contiguous
 from warplens.planning.schemas import overloads
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.unit_edits import NoExperiment
+from warplens.proof.plan_file import Swap, UnitCalls, Variant
 from warplens.replay.plan_file import DTYPES, Argument, Fill, Storage, TensorView, Times, Unit
 
 FUSED: Final = "aten::_fused_adamw_"
-UPDATES: Final = re.compile(r"aten::(?:_foreach_)?addcdiv_$")
+FOREACH, IN_PARTS = "warplens::adamw_foreach", "warplens::adamw_in_parts"
+UPDATES: Final = re.compile(r"aten::(?P<foreach>_foreach_)?addcdiv_$")
 """The op with which Adam and AdamW change each parameter, once a step."""
 MOST_TENSORS: Final = 20_000
 NUMBERS: Final = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "weight_decay": 0.01, "eps": 1e-8}
 FLAGS: Final = ("amsgrad", "maximize")
 
 
-def fused_optimizer(members: Sequence[UnitInStep]) -> Unit:
-    """The fused step of the parameters that these units change."""
+def optimizer_at_once(members: Sequence[UnitInStep]) -> tuple[list[Variant], list[Unit]]:
+    """The step of the parameters that these units change, and the units that takes."""
+    fused = fused_step(members)
+    reference = replace(fused, id="optimizer.parts", op=IN_PARTS, schema="")
+    after = {"fused": fused}
+    if not any((match := UPDATES.match(member.unit.op)) and match["foreach"] for member in members):
+        after["foreach"] = replace(fused_step(members, "cpu"), id="optimizer.foreach", op=FOREACH, schema="")
+    before = tuple(UnitCalls(member.unit.id, member.calls) for member in members)
+    variants = [
+        Variant(name, (Swap(before, (UnitCalls(unit.id, 1.0),), reference=reference.id),))
+        for name, unit in after.items()
+    ]
+    return variants, [*after.values(), reference]
+
+
+def fused_step(members: Sequence[UnitInStep], counts_on: str = "cuda") -> Unit:
+    """The fused step of the parameters that these units change; `counts_on`: the device that counts their steps, which
+    is the host where a step is not fused."""
     parameters = [
         tensor
         for member in members
@@ -35,10 +56,9 @@ def fused_optimizer(members: Sequence[UnitInStep]) -> Unit:
     schema = next((schema for schema in overloads(FUSED) if schema.overload == ""), None)
     if schema is None:
         raise NoExperiment(f"no schema of {FUSED} is known")
-    builder = _Lists(parameters)
+    builder = _Lists(parameters, counts_on)
     arguments = tuple(builder.argument(parameter.name) for parameter in schema.parameters)
-    times = [member.unit.times.median_ns * member.calls for member in members]
-    total = sum(times)
+    total = sum(member.unit.times.median_ns * member.calls for member in members)
     return Unit(
         id="optimizer.fused",
         op=FUSED,
@@ -63,29 +83,27 @@ def _changed(unit: Unit) -> Iterator[TensorView]:
 class _Lists:
     """Arguments of the fused step: for each parameter a tensor of its own in each list."""
 
-    def __init__(self, parameters: Sequence[TensorView]) -> None:
+    def __init__(self, parameters: Sequence[TensorView], counts_on: str) -> None:
         self._parameters = parameters
+        self._counts = Storage(DTYPES["float32"], "float32", Fill("constant", 10.0), counts_on)
         self.storages: list[Storage] = []
 
     def argument(self, name: str) -> Argument:
         if name in ("self", "grads", "exp_avgs", "exp_avg_sqs"):
             fill = Fill("uniform", 0.0, 1.0) if name == "exp_avg_sqs" else Fill()
-            items = [self._tensor(tensor.shape, tensor.dtype, fill, name != "grads") for tensor in self._parameters]
-            return Argument("list", items=tuple(items))
+            return Argument("list", items=tuple(self._like(own, fill, name != "grads") for own in self._parameters))
         if name == "state_steps":
-            steps = [self._tensor((), "float32", Fill("constant", 10.0), False) for _ in self._parameters]
-            return Argument("list", items=tuple(steps))
+            return Argument("list", items=tuple(self._tensor((), self._counts) for _ in self._parameters))
         if name in NUMBERS:
             return Argument("float", NUMBERS[name])
         if name in FLAGS:
             return Argument("bool", False)
         return Argument("list") if name == "max_exp_avg_sqs" else Argument("none")
 
-    def _tensor(self, shape: tuple[int, ...], dtype: str, fill: Fill, is_written: bool) -> Argument:
-        strides, step = [], 1
-        for side in reversed(shape):
-            strides.append(step)
-            step *= max(1, side)
-        storage = Storage(max(1, step) * DTYPES[dtype], dtype, fill, written=is_written)
+    def _like(self, parameter: TensorView, fill: Fill, is_written: bool) -> Argument:
+        size = max(1, math.prod(parameter.shape)) * DTYPES[parameter.dtype]
+        return self._tensor(parameter.shape, Storage(size, parameter.dtype, fill, written=is_written))
+
+    def _tensor(self, shape: tuple[int, ...], storage: Storage) -> Argument:
         self.storages.append(storage)
-        return Argument("tensor", tensor=TensorView(len(self.storages) - 1, shape, tuple(reversed(strides)), dtype))
+        return Argument("tensor", tensor=TensorView(len(self.storages) - 1, shape, contiguous(shape), storage.dtype))
