@@ -12,8 +12,7 @@ import torch
 
 from warplens.replay.plan_file import MAX_CHOICES, Argument, Unit
 from warplens.replay.running.faults import BadUnit, UnitRefused
-from warplens.replay.running.inputs import Inputs
-from warplens.replay.running.values import value_of
+from warplens.replay.running.values import TensorSource, value_of
 
 NO_UNITS: Final = {
     # namespaces that no plan may call: they do no GPU work of their own, need other processes, or reach files
@@ -63,7 +62,7 @@ def resolve(op: str, overload: str) -> Any:
     return function
 
 
-def bind(op: Any, arguments: tuple[Argument, ...], inputs: Inputs, device: Any) -> OpCall:
+def bind(op: Any, arguments: tuple[Argument, ...], inputs: TensorSource, device: Any) -> OpCall:
     """Positional up to the schema's `*`, then by name; what a plan leaves out keeps its default."""
     schema = op._schema.arguments
     if len(arguments) > len(schema):

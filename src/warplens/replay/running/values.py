@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import torch
 
-from warplens.replay.plan_file import Argument
+from warplens.replay.plan_file import Argument, TensorView
 from warplens.replay.records import SPECIAL_FLOATS
 from warplens.replay.running.faults import BadUnit
 from warplens.replay.running.fills import dtype_of
-from warplens.replay.running.inputs import Inputs
 
 LAYOUTS: Final = ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")
 MEMORY_FORMATS: Final = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 
 
-def value_of(argument: Argument, inputs: Inputs, device: Any) -> Any:
+class TensorSource(Protocol):
+    """Where the tensors among arguments come from."""
+
+    def tensor(self, record: TensorView, /) -> Any: ...
+
+
+def value_of(argument: Argument, inputs: TensorSource, device: Any) -> Any:
     if argument.kind == "tensor" and argument.tensor is not None:
         return inputs.tensor(argument.tensor)
     if argument.kind in ("none", "undefined"):  # the dispatcher takes None for a tensor that is not defined
