@@ -30,7 +30,7 @@ SUFFIX = ".warplens"
 _sessions: dict[int, Session] = {}
 _numbers = itertools.count(1)
 _listeners: list[Stepper] = []
-"""What is told of steps besides the sessions that record."""
+"""Listeners to step marks besides recording sessions."""
 _steps = StepMarks(lambda: [*(session.backend for session in _sessions.values() if session.is_active), *_listeners])
 
 

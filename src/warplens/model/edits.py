@@ -71,7 +71,9 @@ class ScaleHost:
 
 @dataclass(frozen=True)
 class CaptureGraph:
-    """The launches of a step become one launch of a CUDA or HIP graph."""
+    """The launches of a step become one launch of a CUDA or HIP graph, whose kernels take `factor` of their time."""
+
+    factor: float = 1.0
 
 
 Edit = ScaleWork | FuseWork | ReplaceWork | RemoveWaits | RemoveHostTime | ScaleHost | CaptureGraph

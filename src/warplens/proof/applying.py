@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from warplens.analyses.graph.editing import GRAPH_PAUSE_NS
 from warplens.analyses.graph.what_if import StepModel
-from warplens.model.edits import StepChange, with_measured_saving
+from warplens.model.edits import CaptureGraph, Edit, StepChange, with_measured_saving
 from warplens.model.finding import Finding, ranked
 from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, VariantResult
 from warplens.units import format_ms
@@ -43,7 +44,7 @@ def _proved(finding: Finding, result: ExperimentResult, proof: ProofResult, mode
     joules = best.joules
     return replace(
         finding,
-        proof=_text(result, best, proof, gain_ms if finding.edits else None, model),
+        proof=_text(finding, result, proof, gain_ms, model),
         proved_gain_ms=gain_ms,
         proved_gpu_ms_before=best.before_ns / 1e6,
         proved_gpu_ms_after=best.after_ns / 1e6,
@@ -60,25 +61,35 @@ def _relative(difference: Difference | None) -> float | None:
 
 def _gain_ms(finding: Finding, best: VariantResult, model: StepModel | None) -> float:
     """What the measured saving wins of the step; the saving itself where the step cannot be simulated."""
-    saved_ms = (best.before_ns - best.after_ns) / 1e6
+    saved_ms = best.saved_ns / 1e6
     if model is None or not finding.edits:
         return saved_ms
     share = saved_ms / finding.gpu_gain_ms if finding.gpu_gain_ms > 0 else 1.0
-    edits = tuple(with_measured_saving(edit, share) for edit in finding.edits)
+    edits = tuple(_measured_edit(edit, share, best) for edit in finding.edits)
     return model.gain_of([StepChange(finding.code, edits)]).gain_ms
 
 
+def _measured_edit(edit: Edit, share: float, best: VariantResult) -> Edit:
+    """With the saving that was measured; in a graph, with the time that its kernels took besides the usual pauses."""
+    if not isinstance(edit, CaptureGraph):
+        return with_measured_saving(edit, share)
+    launches = sum(swap.before.launches for swap in best.swaps)
+    return CaptureGraph(max(0.0, best.after_ns - launches * GRAPH_PAUSE_NS) / best.before_ns)
+
+
 def _text(
-    result: ExperimentResult, best: VariantResult, proof: ProofResult, gain_ms: float | None, model: StepModel | None
+    finding: Finding, result: ExperimentResult, proof: ProofResult, gain_ms: float, model: StepModel | None
 ) -> str:
     """`measured on NVIDIA H200: TF32: 15.40 → 2.94 ms on the GPU, 12.4 ms a step (simulated), …; outputs equal`."""
+    best = result.best
+    assert best is not None
     whole = "a step" if proof.per_step else "in all"
     parts = [f"{best.name}: {_times(best)}"]
-    if gain_ms is not None and model is not None:
+    if finding.edits and model is not None:
         parts.append(f"{format_ms(gain_ms)} {whole} (simulated)")
     if best.joules is not None:
         parts.append(f"{best.joules[0]:.3g} → {best.joules[1]:.3g} J{_in_a_long_run(best.joules, model)}")
-    verdict = "measured" if _helps(best) else "does not help, measured"
+    verdict = "measured" if _helps(finding, best, gain_ms, model) else "does not help, measured"
     others = [f"{other.name} {_times(other)}" for other in result.variants if other.swaps and other is not best]
     return "; ".join(
         [
@@ -98,8 +109,11 @@ def _in_a_long_run(joules: tuple[float, float], model: StepModel | None) -> str:
     return f" ({(joules[0] - joules[1]) / (model.step_ms / 1e3):.3g} kWh in 1,000 GPU hours)"
 
 
-def _helps(variant: VariantResult) -> bool:
-    return variant.before_ns - variant.after_ns > HELPS_FROM * variant.before_ns
+def _helps(finding: Finding, best: VariantResult, gain_ms: float, model: StepModel | None) -> bool:
+    """Whether it saves GPU time; of a change to what is between kernels, whether the step gets shorter."""
+    if finding.edits and finding.gpu_gain_ms <= 0 and model is not None:
+        return gain_ms > HELPS_FROM * model.step_ms
+    return best.before_ns - best.after_ns > HELPS_FROM * best.before_ns
 
 
 def _times(variant: VariantResult) -> str:

@@ -43,6 +43,8 @@ class Variant:
     settings: Settings = field(default_factory=dict)
     """PyTorch's switches for what runs after the change, besides those of the trace."""
     notes: tuple[str, ...] = ()
+    timer: str = ""
+    """How what runs after the change is timed; empty: as asked for."""
 
 
 @dataclass(frozen=True)

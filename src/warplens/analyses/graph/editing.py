@@ -86,7 +86,7 @@ class EditedGraph:
             case ScaleHost():
                 self.host_ns *= edit.factor
             case CaptureGraph():
-                self._capture()
+                self._capture(edit.factor)
 
     def _chosen(self, work: WorkOfRows) -> Ints:
         """The nodes of these rows, in the order of their launches."""
@@ -161,8 +161,9 @@ class EditedGraph:
         share = np.divide(self.plain_host_ns, graph.host_ns, out=np.zeros(len(graph.lag_ns)), where=graph.host_ns > 0)
         self.host_ns[edges] -= np.minimum(self.host_ns[edges], share[edges] * inside)
 
-    def _capture(self) -> None:
+    def _capture(self, factor: float) -> None:
         """The host's time goes, and what is left between kernels is the pause inside a graph."""
+        self.weight_ns[self.graph.is_work] *= factor
         kind = self.graph.edge_kind
         self.host_ns[np.isin(kind, (HOST, HANDOVER, LAUNCH))] = 0.0
         on_gpu = np.isin(kind, (STREAM, LAUNCH))

@@ -20,6 +20,8 @@ from warplens.replay.running.options import Progress, RunOptions
 from warplens.replay.running.supervisor import run_plan
 
 OWN_OPS: Final = "warplens.proof.running.own_ops"
+HOST_TIMER: Final = "host"
+"""Of runs on a CPU."""
 RUNS: Final = ".runs"
 """What is added to the name of a proof for the folder of its replays while it is being made."""
 
@@ -30,6 +32,8 @@ class UnitsUnderSettings:
 
     settings: Settings
     units: frozenset[str]
+    timer: str = ""
+    """Empty: the one asked for."""
 
 
 def run_proof(
@@ -41,11 +45,13 @@ def run_proof(
     plan = plan_file.load(plan_path)
     if not output.parent.is_dir():
         raise UsageError(f"the folder {output.parent} does not exist")
+    groups = units_by_settings(plan)
+    if not groups:
+        raise UsageError("the plan has no experiment to run", hint="warplens prove plan lists the reasons")
     folder = output.with_name(output.name + RUNS)
     if fresh:
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(exist_ok=True)
-    groups = units_by_settings(plan)
     runs = [
         _replayed(plan, group, folder / f"{number}.plan.json", options, _shared_progress(progress, groups, number))
         for number, group in enumerate(groups)
@@ -60,13 +66,18 @@ def run_proof(
 
 def units_by_settings(plan: ProofPlan) -> list[UnitsUnderSettings]:
     """Each unit once under each set of switches that it is needed under; the trace's own come first."""
-    units: dict[tuple[tuple[str, str | int | float | bool], ...], set[str]] = {(): set()}
+    as_recorded: tuple[tuple[tuple[str, str | int | float | bool], ...], str] = ((), "")
+    units: dict[tuple[tuple[tuple[str, str | int | float | bool], ...], str], set[str]] = {as_recorded: set()}
     for variant in (variant for experiment in plan.experiments for variant in experiment.variants):
-        after = units.setdefault(tuple(sorted(variant.settings.items())), set())
+        after = units.setdefault((tuple(sorted(variant.settings.items())), variant.timer), set())
         for swap in variant.swaps:
-            units[()] |= {calls.unit for calls in swap.before}
+            units[as_recorded] |= {calls.unit for calls in swap.before}
             after |= {calls.unit for calls in swap.after}
-    return [UnitsUnderSettings(dict(settings), frozenset(names)) for settings, names in units.items() if names]
+    return [
+        UnitsUnderSettings(dict(settings), frozenset(names), timer)
+        for (settings, timer), names in units.items()
+        if names
+    ]
 
 
 def _replayed(
@@ -85,7 +96,7 @@ def _replayed(
     replay = _with_needed_sources(replay)
     replay_plans.save(path, replay)
     result = path.with_name(path.name.replace(".plan.json", ".result.json"))
-    return run_plan(path, result, options, progress)
+    return run_plan(path, result, replace(options, timer=group.timer or options.timer), progress)
 
 
 def _with_needed_sources(plan: ReplayPlan) -> ReplayPlan:
@@ -140,12 +151,19 @@ def _variant(variant: Variant, units: dict[str, UnitResult], outputs: Outputs) -
     failures: dict[str, None] = {}
     for swap in variant.swaps:
         missing = [units[calls.unit] for calls in (*swap.before, *swap.after) if units[calls.unit].time is None]
-        if missing:
+        otherwise = [units[calls.unit] for calls in swap.after if _is_timed_otherwise(units[calls.unit], variant.timer)]
+        if missing or otherwise:
             failures |= dict.fromkeys(f"{unit.op}: {unit.reason or unit.status}" for unit in missing)
+            failures |= dict.fromkeys(note for unit in otherwise for note in unit.notes)
             continue
         swaps.append(_swap(swap, units, outputs))
     status = result_file.DONE if swaps else result_file.FAILED
     return VariantResult(variant.name, status, tuple(swaps), tuple(failures), variant.notes)
+
+
+def _is_timed_otherwise(unit: UnitResult, timer: str) -> bool:
+    """Whether a graph was asked for and could not be captured."""
+    return bool(timer) and unit.time is not None and unit.time.timer not in (timer, HOST_TIMER)
 
 
 def _swap(swap: Swap, units: dict[str, UnitResult], outputs: Outputs) -> SwapResult:
@@ -153,6 +171,7 @@ def _swap(swap: Swap, units: dict[str, UnitResult], outputs: Outputs) -> SwapRes
     return SwapResult(
         _side(swap.before, units),
         _side(swap.after, units),
+        traced_ns=sum(calls.calls * units[calls.unit].traced.median_ns for calls in swap.before),
         difference=compared.difference if compared is not None else None,
         no_difference=compared.reason if compared is not None else "",
     )
@@ -166,6 +185,7 @@ def _side(calls: Iterable[UnitCalls], units: dict[str, UnitResult]) -> Side:
         _joules(members),
         ops=tuple(dict.fromkeys(unit.op for unit, _ in members)),
         kernels=tuple(dict.fromkeys(_longest(unit) for unit, _ in members if unit.kernels)),
+        launches=sum(number * len(unit.kernels) for unit, number in members),
     )
 
 
