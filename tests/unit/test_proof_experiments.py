@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,8 @@ from warplens.proof.experiments.unit_edits import (
     with_pinned_memory,
 )
 from warplens.proof.plan_file import ProofPlan
-from warplens.replay.plan_file import Unit
+from warplens.proof.sequence_calls import from_text
+from warplens.replay.plan_file import Argument, Unit
 
 FAULTS = ROOT / "samples" / "faults"
 
@@ -88,6 +91,41 @@ def test_another_dtype_needs_less_memory() -> None:
     assert [own.bytes for own in narrow.storages] == [12, 12]
 
 
+def test_statistics_of_a_norm_keep_their_dtype() -> None:
+    backward = unit(
+        "aten::_fused_rms_norm_backward",
+        (tensor(0, 4, 5), tensor(1, 4, 5), value("list"), tensor(2, 4, 1), Argument("none"), value("list")),
+        (storage(20), storage(20), storage(4)),
+    )
+    schema = (
+        "aten::_fused_rms_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor rstd, "
+        "Tensor? weight, bool[2] output_mask) -> (Tensor, Tensor)"
+    )
+    backward = replace(backward, schema=schema)
+    narrow = retyped(backward, "bf16", {"float32": "bfloat16"})
+    assert [view.dtype for view in tensors_of(narrow)] == ["bfloat16", "bfloat16", "float32"]
+    assert narrow.storages[2] == backward.storages[2]
+
+
+def test_the_layout_of_images_spreads_to_all_that_works_on_them() -> None:
+    plan = planned(FAULTS / "nchw_conv.before.json.gz")
+    units = {own.id: own for own in plan.replay.units}
+    (variant,) = plan.experiments[0].variants
+    ops = {units[swap.before[0].unit].op for swap in variant.swaps}
+    assert {"aten::cudnn_convolution", "aten::convolution_backward", "aten::clamp_min", "aten::mse_loss"} <= ops
+
+
+def test_a_product_reads_what_the_copy_before_it_read() -> None:
+    plan = planned(FAULTS / "slow_transpose.before.json.gz")
+    units = {own.id: own for own in plan.replay.units}
+    (swap,) = plan.experiments[0].variants[0].swaps
+    copy, follower = (units[calls.unit] for calls in swap.before)
+    (after,) = (units[calls.unit] for calls in swap.after)
+    assert (copy.op, follower.op, after.op) == ("aten::copy_", "aten::mm", "aten::mm")
+    assert tensors_of(after)[0].stride == tensors_of(copy)[1].stride != tensors_of(follower)[0].stride
+    assert swap.reference == follower.id
+
+
 def test_images_and_weights_have_their_channels_last() -> None:
     image = unit("aten::convolution", (tensor(0, 2, 3, 4, 5), tensor(1, 6)), (storage(120), storage(6)))
     last = with_channels_last(image, "last")
@@ -98,8 +136,6 @@ def test_a_copy_from_the_host_is_pinned_and_does_not_block() -> None:
     schema = "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"
     copy = unit("aten::copy_", (tensor(0, 4), tensor(1, 4), value("bool", False)),
                 (storage(4), storage(4, device="cpu")))  # fmt: skip
-    from dataclasses import replace
-
     pinned = with_pinned_memory(replace(copy, schema=schema), "pinned")
     assert [own.pinned for own in pinned.storages] == [False, True]
     assert pinned.arguments[2].value is True
@@ -143,9 +179,12 @@ def test_a_plain_trace_with_a_foreach_optimizer_has_its_experiment() -> None:
 
 @pytest.mark.parametrize(("fault", "code", "variants"), [
     ("odd_vocab", "WL201", ["padded 32001 to 32008", "padded 32001 to 32064"]),
-    ("fp32_matmul", "WL202", ["TF32", "bf16"]),
+    ("fp32_matmul", "WL202", ["TF32", "bf16, with its casts"]),
     ("unfused_attention", "WL204", ["fused", "fused, flash", "fused, memory-efficient", "fused, cuDNN"]),
+    ("pointwise_chain", "WL205", ["torch.compile"]),
+    ("cast_pingpong", "WL206", ["all in bfloat16", "torch.compile"]),
     ("nchw_conv", "WL207", ["channels_last"]),
+    ("slow_transpose", "WL211", ["read as it was"]),
     ("recompute", "WL212", ["without recomputation"]),
     ("pageable_copy", "WL302", ["pinned memory"]),
     ("item_sync", "WL301", []),
@@ -162,6 +201,27 @@ def test_a_planted_fault_has_its_experiment_or_the_reason_why_not(fault: str, co
             calls.calls * units[calls.unit].times.median_ns for swap in variant.swaps for calls in swap.before
         )
         assert before_ns >= 0.9 * experiment.traced_ns
+
+
+def test_a_step_of_many_launches_is_one_graph() -> None:
+    """The calls run one by one before, and as a graph after: other units of the same content."""
+    plan = planned(FAULTS / "launch_bound.before.json.gz")
+    experiment = next(one for one in plan.experiments if one.finding == "WL104")
+    (variant,) = experiment.variants
+    assert (variant.name, variant.timer) == ("as a CUDA graph", "graph")
+    units = {own.id: own for own in plan.replay.units}
+    calls, graph = (units[side[0].unit] for side in (variant.swaps[0].before, variant.swaps[0].after))
+    assert (calls.arguments, calls.storages) == (graph.arguments, graph.storages)
+    order = from_text(calls.arguments[1].value).order
+    assert len(order) > 200
+    assert len(set(order)) < 40
+
+
+def test_what_is_run_of_a_finding_is_noted_where_it_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warplens.proof.experiments.rules.MOST_UNITS", 1)
+    plan = planned(FAULTS / "odd_vocab.before.json.gz")
+    (note,) = plan.experiments[0].variants[0].notes
+    assert re.fullmatch(r"4\d % of its GPU time is run", note)
 
 
 def test_a_plan_is_read_as_it_was_written_and_faults_are_named(tmp_path: Path) -> None:

@@ -6,22 +6,27 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from proof_runs import OPTIONS, experiment, ran
 from replay_plans import plan as replay_plan
 from replay_plans import storage, tensor, unit
+from warplens.analyses.workspace import Workspace
+from warplens.errors import UsageError
 from warplens.model.finding import Finding
-from warplens.proof import plan_file, result_file
+from warplens.model.trace import empty_trace
+from warplens.proof import plan_file
 from warplens.proof.experiments.attention import fused_attention
+from warplens.proof.experiments.call_runs import RecordedCalls
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
 from warplens.proof.experiments.rules import ChangedUnits, use_whole_optimizer
 from warplens.proof.experiments.unit_edits import padded, retyped
 from warplens.proof.plan_file import Experiment, ProofPlan, Swap, UnitCalls, Variant
 from warplens.proof.running.supervisor import run_proof, units_by_settings
 from warplens.replay.plan_file import Unit
-from warplens.replay.running.options import Progress, RunOptions
+from warplens.replay.running.options import Progress
 
-OPTIONS = RunOptions(device="cpu", min_repeats=2, max_repeats=2)
 PRODUCT = unit("aten::mm", (tensor(0, 10, 6), tensor(1, 6, 7)), (storage(60), storage(42)), id="u1")
 WIDE = padded(PRODUCT, "wide", {6: 8, 7: 64})
 NARROW = retyped(PRODUCT, "bf16", {"float32": "bfloat16"})
@@ -31,21 +36,6 @@ BROKEN = replace(SUM, id="u2.broken", op="aten::no_such_op")
 
 def swap(before: Unit, *after: Unit, calls: float = 2.0) -> Swap:
     return Swap((UnitCalls(before.id, calls),), tuple(UnitCalls(own.id, calls) for own in after), before.id)
-
-
-def experiment(code: str, *variants: Variant) -> Experiment:
-    return Experiment(code, "train.py:3", "some title", variants, traced_ns=1e6)
-
-
-def ran(folder: Path, *experiments: Experiment, units: tuple[Unit, ...]) -> result_file.ProofResult:
-    path = folder / "proof.plan.json"
-    plan_file.save(path, ProofPlan(replay_plan(*units), experiments))
-    seen: list[Progress] = []
-    result = run_proof(path, folder / "proof.json", OPTIONS, seen.append)
-    assert seen[-1].share == pytest.approx(1.0)
-    assert result_file.load(folder / "proof.json") == result
-    assert not (folder / "proof.json.runs").exists()
-    return result
 
 
 def test_times_and_outputs_before_and_after(tmp_path: Path) -> None:
@@ -68,6 +58,14 @@ def test_times_and_outputs_before_and_after(tmp_path: Path) -> None:
     assert (third.variants[0].status, third.best) == ("failed", None)
     assert "no_such_op" in third.variants[0].failures[0]
     assert (fourth.reason, fourth.variants) == ("it is simulated", ())
+
+
+def test_a_plan_without_experiments_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "proof.plan.json"
+    plan_file.save(path, ProofPlan(replay_plan(), (Experiment("WL301", "", "a sync", reason="it is simulated"),)))
+    with pytest.raises(UsageError, match="no experiment to run"):
+        run_proof(path, tmp_path / "proof.json", OPTIONS, lambda state: None)
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_units_run_under_the_switches_of_their_variant() -> None:
@@ -136,7 +134,9 @@ SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data")
 def test_an_optimizer_at_once_does_what_its_parts_do(tmp_path: Path) -> None:
     members = (in_step("aten::addcdiv_", (3, 4), (3, 4), (3, 4), calls=2.0),)
     changed = ChangedUnits()
-    about = FindingUnits(Finding(code="WL208", title="", evidence="", advice=""), members, 1e6, ())
+    finding = Finding(code="WL208", title="", evidence="", advice="")
+    no_calls = RecordedCalls(Workspace(empty_trace()), {})
+    about = FindingUnits(finding, members, 1e6, (), np.zeros(0, bool), no_calls)
     use_whole_optimizer(about, changed)
     units = (members[0].unit, *changed.units.values())
     results = ran(tmp_path, experiment("WL208", *changed.variants), units=units).experiments[0].variants

@@ -60,7 +60,7 @@ def fused_attention(members: Sequence[UnitInStep]) -> tuple[list[Variant], list[
 
 
 def unmasked_attention(members: Sequence[UnitInStep]) -> tuple[list[Variant], list[Unit]]:
-    """Fused attention that is given a mask, told instead that it is causal."""
+    """Fused attention with the causal flag instead of a mask."""
     forward = [member for member in members if "backward" not in member.unit.op]
     trained = sum(member.calls for member in members if "backward" in member.unit.op)
     sizes = {_recorded_sizes(member.unit) for member in forward}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from warplens.analyses.graph.editing import Members
-from warplens.analyses.units.calls import unit_calls
-from warplens.analyses.workspace import Workspace
 from warplens.model.edits import FuseWork, ReplaceWork, ScaleWork
 from warplens.model.finding import Finding
+from warplens.model.trace import Bools
+from warplens.proof.experiments.call_runs import RecordedCalls
 from warplens.replay.plan_file import READY, Unit
 
 
@@ -34,14 +34,17 @@ class FindingUnits:
     """GPU time of the events, per step."""
     refused: tuple[str, ...]
     """Why some of the events belong to no unit that can run."""
+    events: Bools
+    """Which rows of the trace the finding is about."""
+    recorded: RecordedCalls
 
     @property
     def why_none(self) -> str:
         return self.refused[0] if self.refused else "none of its GPU events belongs to an op that can be run again"
 
 
-def units_of(finding: Finding, work: Workspace, members: Members, units: Mapping[int, Unit]) -> FindingUnits:
-    """`units` by the number that the trace's calls know them by."""
+def units_of(finding: Finding, recorded: RecordedCalls, members: Members) -> FindingUnits:
+    work, units = recorded.work, recorded.units
     chosen = np.zeros(len(work.trace), bool)
     for edit in finding.edits:
         if isinstance(edit, (ScaleWork, FuseWork, ReplaceWork)):
@@ -49,20 +52,19 @@ def units_of(finding: Finding, work: Workspace, members: Members, units: Mapping
     steps = work.trace.steps.height
     if steps:
         chosen &= work.trace.ints("step") >= 0
-    per_step = 1 / max(1, steps)
     ids = np.flatnonzero(chosen)
-    calls = unit_calls(work)
+    calls = recorded.calls
     pieces = calls.pieces.filter(pl.col("id").is_in(pl.Series(ids).implode()))
     counts = dict(pieces.group_by("unit").agg(pl.col("call").n_unique()).iter_rows())
     reasons = calls.rest.filter(pl.col("id").is_in(pl.Series(ids).implode()))["reason"].unique(maintain_order=True)
     ready = [
-        UnitInStep(units[number], count * per_step)
+        UnitInStep(units[number], count * recorded.per_step)
         for number, count in sorted(counts.items())
         if units[number].status == READY
     ]
     refused = dict.fromkeys(units[number].reason for number in sorted(counts) if units[number].status != READY)
-    traced_ns = float(work.trace.ints("dur_ns")[ids].sum()) * per_step
-    return FindingUnits(finding, tuple(ready), traced_ns, (*refused, *reasons.to_list()))
+    traced_ns = float(work.trace.ints("dur_ns")[ids].sum()) * recorded.per_step
+    return FindingUnits(finding, tuple(ready), traced_ns, (*refused, *reasons.to_list()), chosen, recorded)
 
 
 def longest_first(units: Sequence[UnitInStep]) -> list[UnitInStep]:

@@ -5,26 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from warplens.analyses.graph.editing import Members
 from warplens.analyses.workspace import Workspace
 from warplens.model.finding import Finding
 from warplens.planning import make_plan
+from warplens.proof.experiments.call_runs import RecordedCalls
 from warplens.proof.experiments.finding_units import FindingUnits, longest_first, units_of
-from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, ChangedUnits
+from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, OF_WHOLE_STEPS, ChangedUnits
 from warplens.proof.experiments.unit_edits import NoExperiment
 from warplens.proof.plan_file import Experiment, ProofPlan
 from warplens.replay.plan_file import Unit
+
+WHOLE: Final = 0.95
+"""Of a finding's GPU time: what is left out then changes no conclusion."""
 
 
 def make_proof_plan(work: Workspace, path: Path, findings: Sequence[Finding], members: Members) -> ProofPlan:
     """The experiments for a trace's findings; `path` is where the trace was opened from."""
     plan = make_plan(work, path)
-    recorded = dict(enumerate(plan.units))
+    recorded = RecordedCalls(work, dict(enumerate(plan.units)))
     experiments: list[Experiment] = []
     units: dict[str, Unit] = {}
     for finding in findings:
-        about = units_of(finding, work, members, recorded)
+        about = units_of(finding, recorded, members)
         experiment, changed = _experiment(about, len(experiments) + 1)
         experiments.append(experiment)
         units |= changed.units
@@ -49,7 +54,7 @@ def _experiment(about: FindingUnits, number: int) -> tuple[Experiment, ChangedUn
     make = MAKE_VARIANTS.get(finding.code)
     if make is None:
         reason = NOT_RUN.get(finding.code, NO_EXPERIMENT)
-    elif not about.units:
+    elif not about.units and finding.code not in OF_WHOLE_STEPS:
         reason = about.why_none
     else:
         about = replace(about, units=tuple(longest_first(about.units)))
@@ -59,7 +64,7 @@ def _experiment(about: FindingUnits, number: int) -> tuple[Experiment, ChangedUn
             reason = str(error)
         if not changed.variants:
             reason = reason or (changed.refused[0] if changed.refused else NO_EXPERIMENT)
-    renamed = _numbered(changed, number)
+    renamed = _numbered(_with_coverage(changed, about), number)
     return (
         Experiment(
             finding.code,
@@ -73,6 +78,21 @@ def _experiment(about: FindingUnits, number: int) -> tuple[Experiment, ChangedUn
     )
 
 
+def _with_coverage(changed: ChangedUnits, about: FindingUnits) -> ChangedUnits:
+    """Variants that run only a part of what the finding is about have a note on how much that is."""
+    ns = {member.unit.id: member.unit.times.median_ns for member in about.units}
+    variants = []
+    for variant in changed.variants:
+        calls = [calls for swap in variant.swaps for calls in swap.before]
+        run_ns = sum(own.calls * ns.get(own.unit, 0.0) for own in calls)
+        is_known = all(own.unit in ns for own in calls)
+        if is_known and run_ns < WHOLE * about.traced_ns:
+            note = f"{100 * run_ns / about.traced_ns:.0f} % of its GPU time is run"
+            variant = replace(variant, notes=(*variant.notes, note))
+        variants.append(variant)
+    return replace(changed, variants=variants)
+
+
 def _numbered(changed: ChangedUnits, number: int) -> ChangedUnits:
     """Units after the change have the experiment's number: two findings may change the same unit in the same way."""
     names = {name: f"{name}.{number}" for name in changed.units}
@@ -82,6 +102,7 @@ def _numbered(changed: ChangedUnits, number: int) -> ChangedUnits:
             swaps=tuple(
                 replace(
                     swap,
+                    before=tuple(replace(calls, unit=names.get(calls.unit, calls.unit)) for calls in swap.before),
                     after=tuple(replace(calls, unit=names[calls.unit]) for calls in swap.after),
                     reference=names.get(swap.reference, swap.reference),
                 )

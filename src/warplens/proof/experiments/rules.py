@@ -9,11 +9,16 @@ from typing import Final
 
 from warplens.advice.thresholds import ALIGNMENT, GOOD_MULTIPLE
 from warplens.proof.experiments.attention import fused_attention, unmasked_attention
-from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
+from warplens.proof.experiments.captured_step import step_as_graph
+from warplens.proof.experiments.chains import casts_left_out, compiled_chains
+from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep, longest_first
+from warplens.proof.experiments.layouts import without_copies
 from warplens.proof.experiments.optimizer_step import optimizer_at_once
 from warplens.proof.experiments.unit_edits import (
+    CHANNELS_LAST,
     PRODUCTS,
     NoExperiment,
+    casts_of,
     padded,
     retyped,
     rounded_up,
@@ -37,7 +42,7 @@ FEW_CHANNELS: Final = 8
 """An image's own channels are not padded."""
 MOST_UNITS: Final = 24
 """That are run one by one for a finding: the longest, which take nearly all of its time."""
-NO_CASTS: Final = "the casts to bf16 and back are not included"
+NARROWED: Final = {"float32": "bfloat16"}
 
 
 @dataclass
@@ -55,9 +60,10 @@ class ChangedUnits:
         change: Callable[[Unit], Unit],
         *,
         settings: Settings | None = None,
-        notes: tuple[str, ...] = (),
+        with_units: Callable[[Unit], Sequence[Unit]] = lambda unit: (),
     ) -> None:
-        """A variant in which each unit is replaced by a changed one; units that cannot be are left out."""
+        """A variant in which each unit is replaced by a changed one, and by others that this one needs; units that
+        cannot be are left out."""
         swaps: list[Swap] = []
         for member in members[:MOST_UNITS]:
             try:
@@ -65,11 +71,12 @@ class ChangedUnits:
             except NoExperiment as reason:
                 self.refused.append(str(reason))
                 continue
-            self.units[unit.id] = unit
-            before, after = _calls(member.unit, member.calls), _calls(unit, member.calls)
-            swaps.append(Swap((before,), (after,), reference=member.unit.id))
+            after = (unit, *with_units(member.unit))
+            self.units |= {own.id: own for own in after}
+            before = (_calls(member.unit, member.calls),)
+            swaps.append(Swap(before, tuple(_calls(own, member.calls) for own in after), reference=member.unit.id))
         if swaps:
-            self.variants.append(Variant(name, tuple(swaps), settings or {}, notes))
+            self.variants.append(Variant(name, tuple(swaps), settings or {}))
 
     def add(self, variants: Sequence[Variant], units: Sequence[Unit]) -> None:
         self.variants += variants
@@ -139,10 +146,13 @@ def _contiguous_sides(tensor: TensorView) -> Iterator[int]:
 
 
 def use_matrix_units(about: FindingUnits, changed: ChangedUnits) -> None:
-    """WL202: TF32, and bf16."""
+    """WL202: TF32, and bf16 with the casts of what the products read."""
     changed.swap_each("TF32", about.units, renamed("tf32"), settings=TF32)
     changed.swap_each(
-        "bf16", about.units, lambda unit: retyped(unit, "bf16", {"float32": "bfloat16"}), notes=(NO_CASTS,)
+        "bf16, with its casts",
+        about.units,
+        lambda unit: retyped(unit, "bf16", NARROWED),
+        with_units=lambda unit: casts_of(unit, "bf16", NARROWED),
     )
 
 
@@ -157,8 +167,21 @@ def choose_kernels_anew(about: FindingUnits, changed: ChangedUnits) -> None:
 
 
 def use_channels_last(about: FindingUnits, changed: ChangedUnits) -> None:
-    """WL207: images and weights in the layout that convolutions run in."""
-    changed.swap_each("channels_last", about.units, lambda unit: with_channels_last(unit, "channelsLast"))
+    """WL207: images and weights in the layout that convolutions run in, and what else works on such images: the layout
+    spreads to it, and may cost time there."""
+    names = {member.unit.id for member in about.units}
+    shapes = {shape for member in about.units for shape in _image_shapes(member.unit)}
+    others = [
+        UnitInStep(unit, calls)
+        for unit, calls in about.recorded.in_step()
+        if unit.id not in names and shapes.intersection(_image_shapes(unit))
+    ]
+    members = longest_first([*about.units, *others])
+    changed.swap_each("channels_last", members, lambda unit: with_channels_last(unit, "channelsLast"))
+
+
+def _image_shapes(unit: Unit) -> set[tuple[int, ...]]:
+    return {tensor.shape for tensor in tensors_of(unit) if len(tensor.shape) in CHANNELS_LAST}
 
 
 def use_whole_optimizer(about: FindingUnits, changed: ChangedUnits) -> None:
@@ -176,6 +199,30 @@ def say_causal(about: FindingUnits, changed: ChangedUnits) -> None:
     changed.add(*unmasked_attention(about.units))
 
 
+def compile_chains(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL205: each chain as one function."""
+    chains = compiled_chains(about)
+    changed.add(chains.variants, list(chains.units.values()))
+
+
+def leave_out_casts(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL206: one type, or one function."""
+    chains = casts_left_out(about)
+    changed.add(chains.variants, list(chains.units.values()))
+
+
+def capture_step(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL101, WL104: all launches of a step as one."""
+    variant, units = step_as_graph(about)
+    changed.add([variant], units)
+
+
+def read_as_it_was(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL211: no copy into another layout."""
+    variant, units = without_copies(about)
+    changed.add([variant], units)
+
+
 def store_activations(about: FindingUnits, changed: ChangedUnits) -> None:
     """WL212: what is recomputed does not run at all."""
     swaps = tuple(Swap((_calls(member.unit, member.calls),)) for member in about.units[:MOST_UNITS])
@@ -188,24 +235,30 @@ def pin_memory(about: FindingUnits, changed: ChangedUnits) -> None:
 
 
 MAKE_VARIANTS: Final[Mapping[str, Callable[[FindingUnits, ChangedUnits], None]]] = {
+    "WL101": capture_step,
+    "WL104": capture_step,
     "WL201": pad_sizes,
     "WL202": use_matrix_units,
     "WL203": choose_kernels_anew,
     "WL204": fuse_attention,
+    "WL205": compile_chains,
+    "WL206": leave_out_casts,
     "WL207": use_channels_last,
     "WL208": use_whole_optimizer,
+    "WL211": read_as_it_was,
     "WL212": store_activations,
     "WL213": say_causal,
     "WL302": pin_memory,
 }
-SIMULATED: Final = "what it wins is simulated"
-NO_EXPERIMENT: Final = "there is no experiment for it; " + SIMULATED
+OF_WHOLE_STEPS: Final = ("WL101", "WL104")
+"""Findings that are about gaps: what is run is the step around them."""
+ESTIMATED: Final = "its gain stays an estimate"
+NO_EXPERIMENT: Final = "there is no experiment for it; " + ESTIMATED
 NOT_RUN: Final[Mapping[str, str]] = {
     # why nothing is run for other findings
     "WL209": "the tiles of a kernel are chosen in its source, which is not part of the plan",
     "WL210": "how many blocks a kernel has is chosen in its source, which is not part of the plan",
-    "WL211": "which op could read the other layout is not recorded",
-    "WL301": "removing a synchronisation changes what the program knows; " + SIMULATED,
-    "WL303": "the data loader is not part of the trace; " + SIMULATED,
-    "WL305": "what made one step slow does not happen in a replay; " + SIMULATED,
+    "WL301": "removing a synchronisation changes what the program knows; " + ESTIMATED,
+    "WL303": "the data loader is not part of the trace; " + ESTIMATED,
+    "WL305": "what made one step slow does not happen in a replay; " + ESTIMATED,
 }

@@ -15,6 +15,8 @@ from warplens.replay.plan_file import DTYPES, Argument, TensorView, Unit, extent
 PRODUCTS: Final = re.compile(r"aten::(?:addmm|mm|bmm|baddbmm|matmul|linear)(?:_|_backward)?$")
 Change = Callable[[TensorView], TensorView]
 SHARED: Final = "tensors of {} share memory, so that they cannot be changed one by one"
+STATISTICS: Final = ("mean", "rstd", "save_mean", "save_invstd", "running_mean", "running_var", "logsumexp")
+"""Arguments that stay in fp32 whatever the type of the tensors around them."""
 CHANNELS_LAST: Final = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 """Dimensions from the outermost in memory to the innermost, by the number of them."""
 
@@ -56,13 +58,46 @@ def padded(unit: Unit, name: str, sizes: Mapping[int, int]) -> Unit:
 
 
 def retyped(unit: Unit, name: str, dtypes: Mapping[str, str]) -> Unit:
-    """The unit with tensors of other dtypes; results that the op is told the dtype of are of them too."""
-    changed = with_tensors(unit, name, lambda tensor: replace(tensor, dtype=dtypes.get(tensor.dtype, tensor.dtype)))
+    """The unit with tensors of other dtypes, but for statistics; so are results whose dtype is an argument."""
+    schema = parse_schema(unit.schema)
+    names = [parameter.name for parameter in schema.parameters] if schema is not None else []
+    kept = {
+        argument.tensor.storage
+        for parameter, argument in zip(names, unit.arguments, strict=False)
+        if parameter in STATISTICS and argument.tensor is not None
+    }
+
+    def change(tensor: TensorView) -> TensorView:
+        is_kept = tensor.storage in kept
+        return tensor if is_kept else replace(tensor, dtype=dtypes.get(tensor.dtype, tensor.dtype))
+
+    changed = with_tensors(unit, name, change)
     arguments = tuple(
         replace(argument, value=dtypes.get(argument.value, argument.value)) if argument.kind == "dtype" else argument
         for argument in changed.arguments
     )
     return replace(changed, arguments=arguments)
+
+
+def casts_of(unit: Unit, name: str, dtypes: Mapping[str, str]) -> list[Unit]:
+    """The casts of what the unit reads to other dtypes."""
+    casts = []
+    for number, tensor in enumerate(tensors_of(unit)):
+        if tensor.dtype in dtypes:
+            arguments = (Argument("tensor", tensor=replace(tensor, storage=0)), Argument("dtype", dtypes[tensor.dtype]))
+            casts.append(
+                replace(
+                    unit,
+                    id=f"{unit.id}.{name}.cast{number}",
+                    op="aten::_to_copy",
+                    overload="",
+                    schema="",
+                    kernels=(),
+                    arguments=arguments,
+                    storages=(unit.storages[tensor.storage],),
+                )
+            )
+    return casts
 
 
 def with_channels_last(unit: Unit, name: str) -> Unit:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 import torch.nn.functional as nn_functional
 
+from warplens.proof.running import own_sequences
+
 LIBRARY = torch.library.Library("warplens", "DEF")
 ON_TENSORS = "Tensor query, Tensor key, Tensor value"
 CHOICES = "bool is_causal, float scale"
@@ -110,9 +112,10 @@ def _define() -> None:
         LIBRARY.impl(name, function, "CompositeImplicitAutograd")
         LIBRARY.define(f"{name}_with_gradients({ON_TENSORS}, Tensor gradient, {CHOICES}) -> Tensor[]")
         LIBRARY.impl(f"{name}_with_gradients", _with_gradients(function), "CompositeImplicitAutograd")
-    for step in (adamw_in_parts, adamw_foreach):
-        LIBRARY.define(step.__name__ + ADAM)
-        LIBRARY.impl(step.__name__, step, "CompositeImplicitAutograd")
+    steps = [(step.__name__ + ADAM, step) for step in (adamw_in_parts, adamw_foreach)]
+    for schema, own_op in (*steps, *own_sequences.definitions()):
+        LIBRARY.define(schema)
+        LIBRARY.impl(schema.partition("(")[0], own_op, "CompositeImplicitAutograd")
 
 
 _define()

@@ -1,0 +1,41 @@
+"""The calls of a step, in their order, as one CUDA graph."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from warplens.proof.experiments.finding_units import FindingUnits
+from warplens.proof.experiments.sequences import SEQUENCE, sequence_unit
+from warplens.proof.experiments.unit_edits import NoExperiment
+from warplens.proof.plan_file import Swap, UnitCalls, Variant
+from warplens.replay.plan_file import READY, Unit
+
+WAITING: Final = (
+    "aten::_local_scalar_dense", "aten::item", "aten::nonzero", "aten::masked_select", "aten::unique_dim",
+    "aten::_unique2", "aten::equal", "aten::is_nonzero",
+)  # fmt: skip
+"""Ops that wait for the GPU, which a graph cannot."""
+FEWEST: Final = 8
+MOST_CALLS: Final = 20_000
+WHOLE: Final = 0.995
+
+
+def step_as_graph(about: FindingUnits) -> tuple[Variant, list[Unit]]:
+    step = [unit for unit in about.recorded.of_first_whole_step() if _can_be_captured(unit)]
+    if len(step) < FEWEST:
+        raise NoExperiment("too few of the step's calls can be run again")
+    if len(step) > MOST_CALLS:
+        raise NoExperiment(f"the {len(step):,} calls of a step are more than are run as one graph")
+    one_by_one = sequence_unit("step.calls", SEQUENCE, step)
+    captured = replace(one_by_one, id="step.graph")
+    swap = Swap((UnitCalls(one_by_one.id, 1.0),), (UnitCalls(captured.id, 1.0),))
+    share = sum(unit.times.median_ns for unit in step) / about.recorded.step_gpu_ns
+    note = f"the {len(step):,} calls that can be captured take {100 * share:.0f} % of its GPU time"
+    notes = (note,) if share < WHOLE else ()
+    return Variant("as a CUDA graph", (swap,), timer="graph", notes=notes), [one_by_one, captured]
+
+
+def _can_be_captured(unit: Unit) -> bool:
+    on_host = any(storage.device == "cpu" and not storage.pinned for storage in unit.storages)
+    return unit.status == READY and unit.op not in WAITING and unit.triton is None and not on_host
