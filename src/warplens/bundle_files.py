@@ -18,6 +18,11 @@ EXECUTION_TRACE: Final = "execution_trace.json.gz"
 EXECUTION_STEP: Final = "execution_step.json.gz"
 """The trace of the step that the ExecutionTrace is of, where it is not the profile itself."""
 KERNELS: Final = "kernels"
+LAUNCHED: Final = "launched"
+"""The folder in `KERNELS` with the sources of Triton kernels that the program launches itself."""
+LAUNCHES: Final = "triton_launches.json"
+"""Those launches: grids, arguments, configurations, and the order in which they were made."""
+LAUNCHES_VERSION: Final = 1
 TIMING: Final = "timing.json"
 """Times of unrecorded steps, and the marks of the light pass."""
 TIMING_VERSION: Final = 1

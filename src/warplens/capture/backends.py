@@ -33,6 +33,9 @@ class Backend(Protocol):
     def records_scopes(self) -> bool:
         """Whether a scope that begins now is recorded."""
 
+    def is_measuring(self) -> bool:
+        """Whether what the GPU is given now is in the trace that a replay is planned from."""
+
     def start(self) -> None: ...
 
     def pause(self) -> None: ...

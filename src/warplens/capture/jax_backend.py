@@ -40,6 +40,9 @@ class JaxBackend:
         if plan.memory:
             self.notes.append("JAX's profiler has no switch for memory: it records allocations by itself")
 
+    def is_measuring(self) -> bool:
+        return False
+
     def start(self) -> None:
         if self._window.is_open:
             self._begin()

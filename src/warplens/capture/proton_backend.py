@@ -39,6 +39,9 @@ class ProtonBackend:
         if plan.memory:
             self.notes.append("Proton records no allocations")
 
+    def is_measuring(self) -> bool:
+        return False
+
     def start(self) -> None:
         options: dict[str, Any] = {"context": self.plan.context, "data": self.plan.data}
         if self.plan.hook:

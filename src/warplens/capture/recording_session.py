@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from warplens.capture.launch import rank
 from warplens.capture.masking import without_secrets
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.triton_hook import TritonHook
+from warplens.capture.triton_launches import LaunchRecorder
 from warplens.errors import WarplensError
 
 
@@ -64,6 +66,7 @@ class Session:
         scopes.take_omitted_count()
         try:
             self.backend: Backend = make_backend(plan, self.staging, source)
+            self._launches = LaunchRecorder(self.backend.is_measuring)
             self._clocks = environment.clocks()
             self.backend.start()
         except BaseException:
@@ -79,7 +82,10 @@ class Session:
             self.backend.resume()
         self.is_active = True
         # Proton records launches by itself.
-        self._hook.install(launches=self.plan.hook == "triton" and self.backend.name == "torch")
+        is_hooked = self.plan.hook == "triton" and self.backend.name == "torch"
+        self._hook.install(launches=is_hooked)
+        if is_hooked and self.plan.data == "trace":
+            self._launches.install()
         self._changed()
 
     def deactivate(self) -> None:
@@ -119,7 +125,7 @@ class Session:
     def forget(self) -> None:
         """In a forked child: the recording is the parent's."""
         self.is_active = False
-        self._hook.remove()
+        self._remove_hooks()
         self.backend.forget()
 
     def note_once(self, text: str) -> None:
@@ -128,12 +134,21 @@ class Session:
 
     def _detach(self) -> None:
         self.is_active = False
-        self._hook.remove()
+        self._remove_hooks()
         self._changed()
+
+    def _remove_hooks(self) -> None:
+        self._hook.remove()
+        self._launches.remove()
 
     def _add_optional_files(self) -> None:
         """None of this is worth losing a recording for."""
-        for content, write in (("environment", self._write_environment), ("kernel sources", self._write_sources)):
+        parts = (
+            ("environment", self._write_environment),
+            ("kernel sources", self._write_sources),
+            ("launches of Triton kernels", self._write_launches),
+        )
+        for content, write in parts:
             try:
                 write()
             except Exception as error:  # noqa: BLE001 - asks many parts of many packages, each with failures of its own
@@ -164,3 +179,12 @@ class Session:
             self.staging.path(f"{bundle_files.KERNELS}/{name}").write_text(text, encoding="utf-8")
         if self._hook.compiled:
             self.staging.write_json(f"{bundle_files.KERNELS}/triton/compiled.json", self._hook.compiled)
+
+    def _write_launches(self) -> None:
+        self.backend.notes += self._launches.notes
+        for name, content in self._launches.files():
+            if isinstance(content, str):
+                self.staging.path(name).write_text(content, encoding="utf-8")
+            else:
+                # Without indentation: the order of launches is a number each.
+                self.staging.path(name).write_text(json.dumps(content) + "\n", encoding="utf-8")

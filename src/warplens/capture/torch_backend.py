@@ -74,6 +74,8 @@ class TorchBackend:
         """When the light pass began, and the ends of its steps."""
         self._recording: Recording | None = None
         self._next: Recording | None = None
+        self._opened = ""
+        """What `_recording` is for; asked at every launch of a Triton kernel, so it is not computed."""
         self._other_profiler: OtherProfiler | None = None
         self._mark: ScopeRegion | None = None
         self._written: tuple[str, bool] | None = None
@@ -190,6 +192,9 @@ class TorchBackend:
     def records_scopes(self) -> bool:
         return self._recording is not None and self._recording.records_scopes
 
+    def is_measuring(self) -> bool:
+        return self._recording is not None and self._opened == MEASURED
+
     def enter(self, name: str, metrics: Metrics) -> ScopeRegion:
         return self._regions.enter(name, metrics, self._recording)
 
@@ -207,6 +212,7 @@ class TorchBackend:
             self._end("was recording")
         else:
             self._recording, self._next = self._next or self._new_recording(phase), None
+            self._opened = phase
             self._recording.start()
             self._began = time.monotonic()
             self._other_profiler = OtherProfiler(self.torch, self._on_other_profiler)

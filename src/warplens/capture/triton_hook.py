@@ -79,7 +79,7 @@ class TritonHook:
         info = facts["fn"]
         function = info.jit_function
         name = f"{info.module}.{info.name}"
-        self.sources[f"triton/{name}.py"] = str(getattr(function, "raw_src", None) or function.src)
+        self.sources[f"triton/{name}.py"] = str(function.src)
         variant = {key: facts.get("compile", {}).get(key) for key in ("signature", "constants", "num_warps",
                                                                      "num_stages", "num_ctas", "attrs")}  # fmt: skip
         self.compiled.setdefault(name, []).append(json.loads(json.dumps(variant, default=str)))

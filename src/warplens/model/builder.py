@@ -291,6 +291,7 @@ class TraceBuilder:
             flows=pl.concat([assemble.flows_frame(flows, host_lane, origin, frame), arrows]),
             steps=pl.DataFrame(schema=SIDE_FRAMES["steps"]),
             arguments=pl.DataFrame(schema=SIDE_FRAMES["arguments"]),
+            launched=pl.DataFrame(schema=SIDE_FRAMES["launched"]),
             waits=pl.DataFrame(schema=SIDE_FRAMES["waits"]),
             specs=assemble.side_frame("specs", list(self.specs)),
             geometries=assemble.side_frame("geometries", list(self.geometries)),

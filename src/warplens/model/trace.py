@@ -113,6 +113,9 @@ SIDE_FRAMES: dict[str, dict[str, Any]] = {
         "kernel_file": pl.String,
         "tensor_range": pl.String,
     },
+    # Kernels that the program launched itself: GPU event → the capture's record of that launch, and whether it is
+    # known to be this one or only one with the same name and grid.
+    "launched": {"id": pl.UInt32, "record": pl.Int32, "is_certain": pl.Boolean},
 }
 
 
@@ -174,6 +177,7 @@ class Trace:
     contexts: pl.DataFrame
     metrics: pl.DataFrame
     arguments: pl.DataFrame
+    launched: pl.DataFrame
     quality: Quality = field(default_factory=Quality)
 
     def __len__(self) -> int:

@@ -6,14 +6,16 @@ import io
 import json
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from warplens.bundle_files import ENVIRONMENT, KERNELS
+from warplens.bundle_files import ENVIRONMENT, KERNELS, LAUNCHED
 from warplens.errors import FormatError
 from warplens.readers import inputs
 from warplens.readers.bundle import reader as bundle
+from warplens.readers.bundle.launches import Launches
 from warplens.readers.kineto.triton_calls import TritonCall, triton_calls
 from warplens.torch_switches import VARIABLE, VARIABLES
 
@@ -30,18 +32,34 @@ class Context:
     """By file name: texts of generated kernels."""
     launches: dict[int, TritonCall] = field(default_factory=dict)
     """By external id: how generated kernels were launched."""
+    recorded: Launches | None = None
+    """The launches of the program's own Triton kernels."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """By file name: what else the capture kept of those kernels."""
 
 
 def context_of(path: Path, kernel_files: Path | None = None) -> Context:
     opened = bundle.find(path)
     files = dict(opened.files) if opened is not None else {}
     settings, versions = _environment(files.get(ENVIRONMENT, b"{}"))
-    packed = {PurePosixPath(name).name: text for name, text in files.items() if name.startswith(f"{KERNELS}/inductor/")}
+    packed = _in_folder(files, "inductor")
+    launched = _in_folder(files, LAUNCHED)
+    packed |= {name: text for name, text in launched.items() if name.endswith(".py")}
     if kernel_files is not None:
         packed |= _collected(kernel_files)
     text, _ = inputs.find(path).profile.unwrap()
-    sources = {name: content.decode("utf-8", "replace") for name, content in packed.items()}
-    return Context(settings, versions, sources, triton_calls(text))
+    recorded = opened.launches if opened is not None else None
+    return Context(settings, versions, _decoded(packed), triton_calls(text), recorded, _decoded(launched))
+
+
+def _in_folder(files: Mapping[str, bytes], folder: str) -> dict[str, bytes]:
+    """The kernels' files in a folder of the bundle, by name."""
+    start = f"{KERNELS}/{folder}/"
+    return {PurePosixPath(name).name: text for name, text in files.items() if name.startswith(start)}
+
+
+def _decoded(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: content.decode("utf-8", "replace") for name, content in files.items()}
 
 
 def _environment(text: bytes) -> tuple[dict[str, Any], dict[str, str]]:

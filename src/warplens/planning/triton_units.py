@@ -25,7 +25,7 @@ def triton_kernel(name: str, kernel_file: str, launch: TritonCall | None, contex
     source = next((file for file in files if file in context.sources), None)
     if source is None:
         raise NotReplayable(NO_SOURCE)
-    return SourceKernel(source, (launch.kernel if launch else "") or name, launch.config if launch else {})
+    return SourceKernel(source, (launch.kernel if launch else "") or name, {**launch.config} if launch else {})
 
 
 def triton_arguments(

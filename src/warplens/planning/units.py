@@ -12,12 +12,14 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.units.calls import OP, TRITON, UnitCalls, unit_calls
+from warplens.analyses.units.launch_api import TRITON as TRITON_SOURCE
 from warplens.analyses.units.launch_api import api_of
 from warplens.analyses.workspace import Workspace
 from warplens.model.kinds import CODE, KINDS
 from warplens.model.records import records
 from warplens.planning.arguments import CallBuilder, NotReplayable, build, choose
 from warplens.planning.context import Context
+from warplens.planning.launched_units import launched_unit
 from warplens.planning.parameter_lists import (
     BackwardPass,
     NoLists,
@@ -49,6 +51,8 @@ class UnitInputs:
     zeros: Mapping[int, Mapping[int, str]]
     passes: tuple[BackwardPass, ...]
     external: np.ndarray[Any, Any]
+    uncertain: frozenset[int] = frozenset()
+    """Units of launches that may be others than the recorded ones."""
 
 
 class UnitRow(NamedTuple):
@@ -58,6 +62,7 @@ class UnitRow(NamedTuple):
     op: int
     spec: int
     arguments: int
+    launch: int
     call: int
     calls: int
 
@@ -77,13 +82,19 @@ class PieceRow(NamedTuple):
 def plan_units(work: Workspace, context: Context) -> list[Unit]:
     calls = unit_calls(work)
     reuse, zeros = reuse_distances(work.trace, calls), zero_fills(work.trace, calls)
-    source = UnitInputs(work, calls, context, reuse, zeros, backward_passes(work.trace), work.trace.ints("external_id"))
+    passes, external = backward_passes(work.trace), work.trace.ints("external_id")
+    source = UnitInputs(work, calls, context, reuse, zeros, passes, external, _uncertain(work, calls))
     pieces = dict(_by_unit(calls.pieces))
     times = dict(calls.calls.group_by("unit").agg("total_ns").iter_rows())
     return [
         _unit(source, row, f"u{row.unit + 1}", pieces[row.unit], times[row.unit])
         for row in records(calls.units, UnitRow)
     ]
+
+
+def _uncertain(work: Workspace, calls: UnitCalls) -> frozenset[int]:
+    guessed = work.trace.launched.filter(~pl.col("is_certain"))
+    return frozenset(calls.pieces.join(guessed, on="id", how="semi")["unit"].to_list())
 
 
 def _by_unit(pieces: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -104,11 +115,13 @@ def _unit(source: UnitInputs, row: UnitRow, name: str, pieces: pl.DataFrame, tot
         kernels=kernels,
         count=row.calls,
         times=times_of(totals),
-        api=api_of(longest.name, longest.kind, op),
+        api=TRITON_SOURCE if row.launch >= 0 else api_of(longest.name, longest.kind, op),
         overload=(head["overload"] or "") if head else "",
         category=longest.category,
     )
     try:
+        if row.launch >= 0:
+            return launched_unit(unit, row.launch, source.context, is_certain=row.unit not in source.uncertain)
         return _with_arguments(unit, source, row)
     except NotReplayable as refusal:
         return replace(unit, status=REFUSED, reason=str(refusal))

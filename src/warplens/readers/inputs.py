@@ -15,6 +15,8 @@ from warplens.model.quality import Note
 from warplens.model.trace import Distributed, Meta, Trace
 from warplens.readers import registry
 from warplens.readers.bundle import reader as bundle
+from warplens.readers.bundle.launches import Launches
+from warplens.readers.bundle.launches import join as join_launches
 from warplens.readers.bundle.light import StoredLightPass
 from warplens.readers.bundle.reader import Bundle
 from warplens.readers.shared import stored_file
@@ -39,6 +41,8 @@ class Input:
     """A step's time without the profiler, where the capture measured it."""
     light: StoredLightPass | None = None
     """Steps of the same run with the GPU's activity only."""
+    launches: Launches | None = None
+    """Triton kernels that the program launched itself."""
 
     def read(self) -> Trace | CallPaths:
         text, notes = self.profile.unwrap()
@@ -50,6 +54,8 @@ class Input:
         rank = profile.meta.distributed or self.rank
         meta = msgspec.structs.replace(profile.meta, facts=facts, distributed=rank, plain_step_ns=self.plain_step_ns)
         profile = replace(profile, meta=meta)
+        if self.launches is not None and isinstance(profile, Trace):
+            profile = join_launches(profile, self.launches)
         return profile if self.calls is None else self._with_arguments(profile, text, self.calls)
 
     def _with_arguments(self, profile: Trace | CallPaths, text: bytes, calls: StoredFile) -> Trace:
@@ -102,4 +108,5 @@ def _of_bundle(path: Path, bundle_files: Bundle) -> Input:
         bundle_files.rank,
         bundle_files.plain_step_ns,
         bundle_files.light,
+        bundle_files.launches if is_torch else None,
     )

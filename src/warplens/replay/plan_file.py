@@ -46,10 +46,12 @@ ARGUMENTS: Final = (
     # what an argument may be; of a `choice` the first of its items that launches the right kernels is the one
     "tensor", "undefined", "none", "int", "float", "bool", "str", "complex", "dtype", "device", "layout",
     "memory_format", "list", "choice",
+    # of Triton kernels only: a function of the source, and a tensor with the shape, strides and block of a descriptor
+    "function", "descriptor",
 )  # fmt: skip
 VALUE_TYPES: Final = {
     "int": int, "float": float, "bool": bool, "str": str, "dtype": str, "device": str, "layout": str,
-    "memory_format": str,
+    "memory_format": str, "function": str, "descriptor": str,
 }  # fmt: skip
 OP_NAME: Final = re.compile(r"[A-Za-z_]\w*::\w+")
 PLAN_ID: Final = re.compile(r"[\w.:-]{1,80}")
@@ -58,6 +60,7 @@ MAX_CHOICES: Final = 32
 MAX_SIDE: Final = 1 << 40
 MAX_DIGITS: Final = 8
 INT64: Final = 1 << 63
+INT32: Final = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -137,12 +140,15 @@ class Kernel:
 
 @dataclass(frozen=True)
 class SourceKernel:
-    """A generated kernel: its source (a key of the plan's `sources`) and the configuration that ran."""
+    """A Triton kernel: its source (a key of the plan's `sources`) and the configuration that ran."""
 
     source: str
     kernel: str
-    config: dict[str, int] = field(default_factory=dict)
-    """Block sizes by name, num_warps, num_stages; empty where the trace does not say."""
+    config: dict[str, int | bool | str] = field(default_factory=dict)
+    """num_warps, num_stages, and of a kernel that Inductor wrote block sizes by name; empty where the trace does not
+    show them."""
+    grid: tuple[int, ...] = ()
+    """Of a kernel that the program launches itself; Inductor's compute it from their arguments."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,8 @@ class Unit:
     overload: str = ""
     schema: str = ""
     arguments: tuple[Argument, ...] = ()
-    """One per argument of the schema, in its order; of a Triton kernel, as its launch records them."""
+    """One per argument of the schema, in its order; of a Triton kernel, as its launch records them, or one per
+    parameter where the program launches it itself."""
     storages: tuple[Storage, ...] = ()
     status: str = READY
     reason: str = ""
@@ -305,6 +312,8 @@ def _check_unit(unit: Unit, where: str) -> None:
         raise FormatError("a time that is negative or not finite", where=f"{where}.times")
     if unit.status != READY:
         return
+    if unit.triton is not None and not all(1 <= side < INT32 for side in unit.triton.grid):
+        raise FormatError(f"not a grid: {unit.triton.grid}", where=f"{where}.triton.grid")
     if unit.triton is None and not OP_NAME.fullmatch(unit.op):
         raise FormatError(f"not the name of an op: {unit.op!r}", where=f"{where}.op")
     for number, storage in enumerate(unit.storages):

@@ -1,7 +1,8 @@
 """Units: op calls that launched GPU work, grouped where op, inputs and the launched kernels are the same.
 
 A kernel belongs to the outermost op around its launch that launches work itself: running that op again runs the kernel
-again, with everything else the op launches. Work outside ops, in replayed graphs or in collectives belongs to no unit.
+again, with everything else the op launches. A Triton kernel that the program launches itself is a call of its own where
+the capture recorded its launch. Other work outside ops, in replayed graphs or in collectives belongs to no unit.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ NOT_AN_OP: Final = "launched by {}, which is not a callable op"
 
 
 class UnitCalls(NamedTuple):
-    """`calls`: one row per call (call: row of the op's event, unit, total_ns); `units`: one row per unit, by falling
-    time (unit, op: name code, spec, arguments: row of `Trace.arguments` or -1, call: the first, calls, total_ns);
+    """`calls`: one row per call (call: row of the op's event, or of the event that launched a kernel on its own, unit,
+    total_ns); `units`: one row per unit, by falling time (unit, op: name code, of the kernel where there is no op,
+    spec, arguments: row of `Trace.arguments` or -1, launch: number of the capture's record or -1, call: the first,
+    calls, total_ns);
     `pieces`: one row per GPU event of a call (call, unit, place in the call, and the columns of `Workspace.gpu`);
     `rest`: the GPU events of no unit, with the reason.
     """
@@ -46,19 +49,22 @@ class UnitCalls(NamedTuple):
 @shared
 def unit_calls(work: Workspace) -> UnitCalls:
     gpu = _with_geometry(work)
-    call, reason = _callers(work)
+    call, reason = _callers(work, gpu["record"].to_numpy() >= 0)
+    own_launch = pl.when(pl.col("call") == pl.col("launch")).then("record").otherwise(NONE)
     gpu = gpu.with_columns(pl.Series("call", call), pl.Series("reason", reason, dtype=pl.String))
+    gpu = gpu.with_columns(own_launch.alias("record"))
     rest = gpu.filter(pl.col("call") < 0)
     order = ["call", "launched", "start_ns"]
     pieces = gpu.filter(pl.col("call") >= 0).sort(order, maintain_order=True)
     pieces = pieces.with_columns(pl.int_range(pl.len()).over("call").alias("place"))
     calls = _signatures(work, pieces)
-    key = ["op_name", "spec", "values", "sequence"]
+    key = ["op_name", "spec", "values", "sequence", "record"]
     units = (
         calls.group_by(key, maintain_order=True)
         .agg(
             pl.col("call").first(),
             pl.col("op_name").first().alias("op"),
+            pl.col("record").first().alias("launch"),
             pl.col("arguments").first(),
             pl.len().alias("calls"),
             pl.col("total_ns").sum(),
@@ -68,7 +74,7 @@ def unit_calls(work: Workspace) -> UnitCalls:
     )
     calls = calls.join(units.select(*key, "unit"), on=key, how="left", maintain_order="left")
     pieces = pieces.join(calls.select("call", "unit"), on="call", how="left", maintain_order="left")
-    columns = ["unit", "op", "spec", "arguments", "call", "calls", "total_ns"]
+    columns = ["unit", "op", "spec", "arguments", "launch", "call", "calls", "total_ns"]
     return UnitCalls(calls.select("call", "unit", "total_ns"), units.select(columns), pieces, rest)
 
 
@@ -83,11 +89,12 @@ def _with_geometry(work: Workspace) -> pl.DataFrame:
         gpu.with_columns(pl.Series("launched", launched))
         .join(shapes, on="geometry", how="left", maintain_order="left")
         .join(trace.copies, on="id", how="left", maintain_order="left")
-        .with_columns(pl.col("grid", "block").fill_null(""), pl.col("bytes").fill_null(NONE))
+        .join(trace.launched.select("id", "record"), on="id", how="left", maintain_order="left")
+        .with_columns(pl.col("grid", "block").fill_null(""), pl.col("bytes", "record").fill_null(NONE))
     )
 
 
-def _callers(work: Workspace) -> tuple[Ints, list[str]]:
+def _callers(work: Workspace, is_recorded: Bools) -> tuple[Ints, list[str]]:
     """For each GPU event the call it belongs to (-1: none), and where there is none, why."""
     trace, gpu = work.trace, work.gpu
     callable_op = _callable(trace)
@@ -98,6 +105,10 @@ def _callers(work: Workspace) -> tuple[Ints, list[str]]:
     fits[fits] = callable_op[launcher[fits]]
     outermost = _outermost(work, np.unique(launcher[fits]), callable_op)
     call = np.where(fits, outermost[np.maximum(launcher, 0)], NONE)
+    # No op that can be called launched it: its launch itself is the call.
+    is_launch = is_recorded & ~fits & ~graph & ~collective
+    call = np.where(is_launch, gpu["launch"].to_numpy(), call)
+    fits |= is_launch
     names = gpu["op"].to_list()
     reasons = [
         "" if fit else IN_GRAPH if in_graph else COLLECTIVE if shared
@@ -149,16 +160,20 @@ def _signatures(work: Workspace, pieces: pl.DataFrame) -> pl.DataFrame:
     codes = pieces.select(kinds).unique(maintain_order=True).with_row_index("code")
     pieces = pieces.join(codes, on=kinds, how="left", maintain_order="left")
     calls = pieces.group_by("call", maintain_order=True).agg(
-        pl.col("dur_ns").sum().alias("total_ns"), pl.col("code").cast(pl.String).str.join(",").alias("sequence")
+        pl.col("dur_ns").sum().alias("total_ns"),
+        pl.col("code").cast(pl.String).str.join(",").alias("sequence"),
+        pl.col("record", "name").first(),
     )
+    is_launch = (calls["record"] >= 0).to_numpy()
     rows = calls["call"].to_numpy()
-    spec = trace.ints("spec").astype(np.int64)[rows]
+    spec = np.where(is_launch, NONE, trace.ints("spec").astype(np.int64)[rows])
+    op_name = np.where(is_launch, calls["name"].to_numpy(), trace.ints("name").astype(np.int64)[rows])
     row_of_event = dict(zip(trace.arguments["id"].to_list(), range(len(trace.arguments)), strict=True))
     argument_rows = [row_of_event.get(row, NONE) for row in rows.tolist()]
     given = trace.arguments["inputs"].gather([max(row, 0) for row in argument_rows]).to_list() if row_of_event else []
     values = [aliases(given[call]) if row >= 0 else "" for call, row in enumerate(argument_rows)]
-    return calls.with_columns(
-        pl.Series("op_name", trace.ints("name").astype(np.int64)[rows]),
+    return calls.drop("name").with_columns(
+        pl.Series("op_name", op_name),
         pl.Series("spec", spec),
         pl.Series("arguments", argument_rows, dtype=pl.Int64),
         pl.Series("values", values, dtype=pl.String),

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.units.calls import UnitCalls, unit_calls
-from warplens.analyses.units.launch_api import api_of
+from warplens.analyses.units.launch_api import TRITON, api_of
 from warplens.analyses.work.kernels import PERCENT
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.kinds import CODE, KINDS, NONE
@@ -139,7 +139,11 @@ def unique_kernels(work: Workspace) -> Table:
         .join(main, on="name", how="left")
         .sort("total_us", "kernel", descending=[True, False])
     )
-    apis = [api_of(*row) for row in zip(frame["kernel"], [KINDS[k] for k in frame["kind"]], frame["op"], strict=True)]
+    launched = set(by_unit.pieces.filter(pl.col("record") >= 0)["name"].to_list())
+    apis = [
+        TRITON if name in launched else api_of(kernel, KINDS[kind], op)
+        for name, kernel, kind, op in frame.select("name", "kernel", "kind", "op").iter_rows()
+    ]
     frame = _with_shares(frame.with_columns(pl.Series("api", apis, dtype=pl.String)), work)
     return Table.from_frame("unique_kernels", "one row per kernel name", KERNEL_COLUMNS, frame)
 
@@ -182,7 +186,10 @@ def units(work: Workspace) -> Table:
         .join(specs, on="spec", how="left", maintain_order="left")
         .with_columns(pl.format("u{}", pl.col("unit") + 1).alias("unit"))
     )
-    apis = [api_of(*row) for row in zip(frame["longest"], frame["longest_kind"], frame["op"], strict=True)]
+    apis = [
+        TRITON if launch >= 0 else api_of(kernel, kind, op)
+        for launch, kernel, kind, op in frame.select("launch", "longest", "longest_kind", "op").iter_rows()
+    ]
     frame = _with_shares(frame.with_columns(pl.Series("api", apis, dtype=pl.String)), work)
     outside = int(by_unit.rest["dur_ns"].sum())
     note = f"{outside / 1e3:,.1f} µs of GPU time belong to no unit: see warplens replay plan" if outside else ""

@@ -18,10 +18,12 @@ from typing import Any, Final
 
 import msgspec
 
-from warplens.bundle_files import ENVIRONMENT, FORMAT, LIGHT_TRACE, MANIFEST, PROFILES, TIMING, TRACE
+from warplens.bundle_files import ENVIRONMENT, FORMAT, LAUNCHES, LIGHT_TRACE, MANIFEST, PROFILES, TIMING, TRACE
 from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed
+from warplens.readers.bundle.launches import Launches
+from warplens.readers.bundle.launches import parse as parse_launches
 from warplens.readers.bundle.light import StoredLightPass
 from warplens.readers.bundle.timing import Timing
 from warplens.readers.bundle.timing import parse as parse_timing
@@ -96,6 +98,14 @@ class Bundle:
     def plain_step_ns(self) -> float | None:
         """A step's time without the profiler, where it was measured."""
         return self._timing.plain_step_ns if isinstance(self._timing, Timing) else None
+
+    @cached_property
+    def launches(self) -> Launches | None:
+        """Triton kernels that the program launched itself; None where there are none, or their file is damaged."""
+        try:
+            return parse_launches(self.files[LAUNCHES])
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+            return None  # the damaged file is named in the notes
 
     @property
     def light(self) -> StoredLightPass | None:

@@ -1,4 +1,4 @@
-"""Kernels that Inductor generated: their saved source is imported and compiled with the configuration that ran.
+"""Triton kernels from their saved source: here those of Inductor, compiled with the configuration that ran.
 
 That runs code from the plan, so it happens only where the run allows it.
 """
@@ -6,15 +6,14 @@ That runs code from the plan, so it happens only where the run allows it.
 from __future__ import annotations
 
 import copy
-import importlib.util
 import inspect
 from pathlib import Path
 from typing import Any, Final
 
 import torch
 
-from warplens.files import write_whole
 from warplens.replay.plan_file import KernelSource, Unit
+from warplens.replay.running import launched_units, source_files
 from warplens.replay.running.calls import OpCall
 from warplens.replay.running.faults import BadUnit, UnitRefused
 from warplens.replay.running.graphs import Candidate
@@ -29,10 +28,12 @@ SEARCHES: Final = ("dynamic_scale_rblock", "coordinate_descent_tuning", "combo_t
 
 def candidates(unit: Unit, source: KernelSource, device: Any, folder: Path) -> list[Candidate]:
     """One with the recorded configuration; where none is recorded, one for each that the source allows."""
-    if unit.triton is None or device.type != "cuda":
+    is_own_launch = unit.triton is not None and unit.triton.grid
+    if unit.triton is None or (device.type != "cuda" and not (is_own_launch and launched_units.can_interpret())):
         raise UnitRefused("a Triton kernel needs a GPU")
-    path = folder / f"{source.sha256[:24]}.py"
-    write_whole(path, source.text.encode())
+    path = source_files.written(source, folder)
+    if is_own_launch:
+        return [launched_units.candidate(unit, path, device)]
     first = _tuner(path, unit.triton.kernel)
     configs = [_recorded(first, unit.triton.config)] if unit.triton.config else list(first.configs)
     return [_candidate(unit, _tuner(path, unit.triton.kernel), config, device) for config in configs]
@@ -41,22 +42,14 @@ def candidates(unit: Unit, source: KernelSource, device: Any, folder: Path) -> l
 def _tuner(path: Path, kernel: str) -> Any:
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-    # Imported anew each time: compiling changes the object.
-    spec = importlib.util.spec_from_file_location(f"warplens_kernel_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise BadUnit("its source cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise BadUnit(f"its source cannot be imported: {type(error).__name__}: {error}") from error
+    module = source_files.imported(path)
     tuner = getattr(module, kernel, None)
     if not isinstance(tuner, CachingAutotuner):
         raise BadUnit(f"its source has no Inductor kernel {kernel}")
     return tuner
 
 
-def _recorded(tuner: Any, recorded: dict[str, int]) -> Any:
+def _recorded(tuner: Any, recorded: dict[str, int | bool | str]) -> Any:
     config = copy.deepcopy(tuner.configs[0])
     sizes = {name: value for name, value in recorded.items() if name not in OWN_FIELDS}
     unknown = next((name for name in sizes if name not in tuner.fn.arg_names), None)

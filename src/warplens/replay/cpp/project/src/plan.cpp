@@ -24,7 +24,7 @@ const std::set<std::string> fills = {"normal", "rectified", "masked", "uniform",
                                     "shares", "digits"};
 const std::set<std::string> argument_kinds = {"tensor", "undefined", "none",   "int",    "float",         "bool", "str",
                                               "complex", "dtype",   "device", "layout", "memory_format", "list",
-                                              "choice"};
+                                              "choice",  "function", "descriptor"};
 
 // A value with the place it stands at, so that whatever is wrong can be named.
 class Field {
@@ -249,7 +249,7 @@ Unit read_unit(const Field& place) {
   made.count = place.at("count").integer();
   if (made.count < 1 || made.count > max_count) place.at("count").fail("not a count");
   if (const auto triton = place.maybe("triton")) {
-    triton->only({"source", "kernel", "config"});
+    triton->only({"source", "kernel", "config", "grid"});
     made.triton = true;
   }
   const Field times = read_times(place);
