@@ -115,3 +115,29 @@ def test_a_second_run_measures_only_what_is_missing(told: list[tuple[str, bool]]
     told.clear()
     run(tmp_path)
     assert told == []
+
+
+class AssertingWorker(MadeUpWorker):
+    """The GPU of `u1` asserts unless its values are safe: the context is then of no use."""
+
+    def send(self, task: wire.UnitTask) -> None:
+        super().send(task)
+        self.told.append((f"{task.unit} safe", task.safe))
+        if task.unit == "u1" and not task.safe:
+            failed = unit_result(self._units["u1"], result_file.FAILED, "CUDA error: device-side assert triggered")
+            self._answers[-1] = wire.Answer(failed, broken=True)
+
+
+def test_what_asserts_on_the_gpu_is_timed_and_metered_with_safe_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "WorkerProcess", AssertingWorker)
+    AssertingWorker.told.clear()
+    AssertingWorker.starts = 0
+    plan = saved(tmp_path, add("u1", 9000), add("u3", 1000))
+    result = supervisor.run_plan(plan, tmp_path / "r.json", RunOptions(energy_cover=1.0), lambda _: None)
+    first = result.units[0]
+    assert (first.status, first.energy is not None, AssertingWorker.starts) == ("done", True, 2)
+    assert "because with others CUDA error: device-side assert triggered" in first.notes[0]
+    assert [safe for name, safe in AssertingWorker.told if name == "u1 safe"] == [False, True, True]
+    assert not any(safe for name, safe in AssertingWorker.told if name == "u3 safe")

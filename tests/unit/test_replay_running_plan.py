@@ -53,6 +53,13 @@ def crash(x):
     os.abort()
 
 @op
+def look_up(x):
+    if int(x.max()) > 0:
+        print("Assertion `index out of bounds` failed", file=sys.stderr, flush=True)
+        os.abort()
+    return x.clone()
+
+@op
 def fail(x):
     raise ValueError("no such luck\\nand more")
 
@@ -122,6 +129,31 @@ def by_id(result: ReplayResult) -> dict[str, UnitResult]:
 def log(folder: Path) -> int:
     path = folder / "log"
     return len(path.read_text()) if path.exists() else 0
+
+
+def test_a_unit_that_asserts_is_run_again_with_safe_values_and_marked(tmp_path: Path) -> None:
+    """As a device-side assert does, it ends its process."""
+    indices = storage(64, "int64", Fill("integers", 0, 50))
+    lookup = unit("replaytest::look_up", (tensor(0, 64, dtype="int64"),), (indices,), id="lookup", ns=9000)
+    offsets = replace(indices, fill=Fill("ramp", 0, 50, 1))
+    wrong = replace(lookup, id="wrong", storages=(offsets,))  # its values obey an invariant: there are no safer ones
+    found = by_id(run(tmp_path, lookup, wrong, own("counted")))
+    assert [each.status for each in found.values()] == ["done", "failed", "done"]
+    assert found["lookup"].time is not None
+    assert found["lookup"].notes == (
+        "run with safe values (indices 0, numbers between 0 and 1), because with others its process died "
+        "(SIGABRT: Assertion `index out of bounds` failed)",
+    )
+    assert (found["wrong"].notes, found["counted"].notes) == ((), ())
+
+
+def test_a_unit_that_asserts_with_safe_values_too_has_failed(tmp_path: Path) -> None:
+    floats = unit(
+        "replaytest::look_up", (tensor(0, 64),), (storage(64, fill=Fill("uniform", 1, 5)), storage(4)), id="u1"
+    )
+    found = by_id(run(tmp_path, floats))["u1"]
+    assert (found.status, found.notes) == ("failed", ())
+    assert found.reason.startswith("its process died (SIGABRT")
 
 
 def test_one_bad_unit_of_each_kind_ends_nothing(tmp_path: Path) -> None:

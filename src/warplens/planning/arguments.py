@@ -33,6 +33,10 @@ LIST_DTYPES: Final = (
     ("c10::BFloat16", "bfloat16"), ("c10::Half", "float16"), ("double", "float64"), ("float", "float32"),
     ("OpaqueType<1", "uint8"), ("OpaqueType<2", "bfloat16"), ("OpaqueType<4", "float32"), ("OpaqueType<8", "int64"),
 )  # fmt: skip
+WHOLE_LISTS: Final = {"offsets": "int64"}
+"""Lists of whole numbers, by the argument's name: the kernel's name shows the type of others."""
+DRAWN: Final = ("integers", "permutation")
+"""Fills of which only smallest and largest value count."""
 GUESSED_DTYPE: Final = "the dtype of a list is derived from the kernel's name"
 
 
@@ -55,7 +59,7 @@ class CallBuilder:
     notes: list[str] = field(default_factory=list)
 
     def tensor(self, name: str, recorded: RecordedTensor, *, written: bool, position: int, item: int = 0) -> Argument:
-        dtype = recorded.dtype or self._list_dtype()
+        dtype = recorded.dtype or WHOLE_LISTS.get(name) or self._list_dtype()
         tensor = RecordedTensor(
             recorded.shape, dtype, recorded.stride, recorded.storage, recorded.offset, recorded.device
         )
@@ -71,8 +75,8 @@ class CallBuilder:
         self, name: str, recorded: RecordedTensor, device: str, pinned: bool, written: bool, position: int, item: int
     ) -> Argument:
         fill = fill_of(self.op, name, recorded, self.recorded, item)
-        if position in self.ranges and fill.kind == "integers":
-            low, high = self.ranges[position]
+        low, high = self.ranges.get(position, (fill.low, fill.high - 1))
+        if fill.kind in DRAWN and (low, high + 1) != (fill.low, fill.high):
             fill = Fill("integers", low, high + 1)
         index = self.shared.get(recorded.storage) if recorded.storage is not None else None
         if index is None:

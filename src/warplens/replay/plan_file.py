@@ -37,6 +37,7 @@ FILLS: Final = {
     "masked": "normal, with zero for half of it, as ReLU's backward pass leaves it",
     "uniform": "random, from low up to high",
     "integers": "random whole numbers, from low up to, but not including, high",
+    "permutation": "the whole numbers from low up to, but not including, high, each as often, in random order",
     "ramp": "low, low + step, low + 2 step …, at most high",
     "constant": "low everywhere",
     "shares": "low divided into step whole numbers that differ by one at most, the larger ones first",

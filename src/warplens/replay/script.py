@@ -107,6 +107,8 @@ def _filled(fill: Fill, count: int, where: str, *, is_integer: bool) -> str:
         return "(" + " + ".join(f"{places} // {stride} % {size} * {jump}" for stride, size, jump in triples) + ")"
     if fill.kind == "uniform" and not is_integer:
         return f"(torch.rand({count}, {where}) * {fill.high - fill.low!r} + {low})"
+    if fill.kind == "permutation":
+        return f"(torch.randperm({count}, {where}) % {int(fill.high - fill.low)} + {int(fill.low)})"
     if fill.kind in ("integers", "uniform"):
         return f"torch.randint({int(fill.low)}, {int(fill.high)}, ({count},), {where})"
     normal = f"torch.randn({count}, {where})"

@@ -34,7 +34,7 @@ def seed_of(key: str) -> int:
 def fill(flat: Any, storage: Storage, seed: int, key: str) -> None:
     """Fills a storage's bytes; `key` identifies it in the run."""
     generator = torch.Generator(flat.device).manual_seed(seed_of(f"{seed}/{key}"))
-    view = _elements(flat, dtype_of(storage.dtype))
+    view = _elements(flat[: storage.bytes], dtype_of(storage.dtype))
     try:
         for start, part in _chunks(storage.fill, view, generator):
             view[start : start + part.numel()].copy_(part)
@@ -91,6 +91,8 @@ def _chunk(how: Fill, start: int, count: int, dtype: Any, generator: Any) -> Any
     low, high = int(how.low), int(how.high)
     if low >= high:
         raise BadUnit(f"no integer is at least {low} and below {high}")
+    if how.kind == "permutation":
+        return torch.randperm(count, generator=generator, **on_device).remainder_(high - low).add_(low)
     return torch.randint(low, high, (count,), generator=generator, **on_device)
 
 

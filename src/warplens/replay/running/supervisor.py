@@ -12,7 +12,7 @@ from warplens.errors import UsageError, WarplensError
 from warplens.replay import plan_file, result_file
 from warplens.replay.plan_file import ReplayPlan, Unit
 from warplens.replay.result_file import ReplayResult, UnitResult
-from warplens.replay.running import wire
+from warplens.replay.running import safe_values, wire
 from warplens.replay.running.energy_choice import units_to_meter
 from warplens.replay.running.journal import Earlier, Journal, RunHead, earlier, refuse_other_run
 from warplens.replay.running.options import Progress, RunOptions
@@ -176,18 +176,36 @@ class _Run:
         return True
 
     def _outcome(self, unit: Unit, *, energy: bool) -> UnitResult:
+        """A unit that asserts on the GPU, or ends its process, is run again in another one with safe values."""
+        result, has_crashed = self._attempt(unit, energy=energy, safe=self._is_safe(unit))
+        has_others = safe_values.safe_values(unit) != unit
+        if not has_crashed or energy or not has_others or not self._start_again():
+            return result
+        again, _ = self._attempt(unit, energy=False, safe=True)
+        if again.status != result_file.DONE:
+            return result
+        return replace(again, notes=(*again.notes, safe_values.NOTE + result.reason))
+
+    def _is_safe(self, unit: Unit) -> bool:
+        """Whether its time was measured with safe values."""
+        done = self._done.get(unit.id)
+        return done is not None and any(note.startswith(safe_values.NOTE) for note in done.notes)
+
+    def _attempt(self, unit: Unit, *, energy: bool, safe: bool) -> tuple[UnitResult, bool]:
+        """The result, and whether the unit left its process useless."""
         assert self._worker is not None
         limit = self._job.options.unit_timeout
-        self._worker.send(wire.UnitTask(unit.id, energy))
+        self._worker.send(wire.UnitTask(unit.id, energy, safe))
         try:
             while not isinstance(message := self._worker.receive(limit), wire.Answer):
                 continue
         except WorkerSilent:
             self.end_worker()
-            return unit_result(unit, result_file.FAILED, f"it took longer than {limit:g} s")
+            return unit_result(unit, result_file.FAILED, f"it took longer than {limit:g} s"), False
         except WorkerGone as error:
             self.end_worker()
-            return unit_result(unit, result_file.FAILED, f"its process died ({error})")
+            # What ran out of memory would do so again.
+            return unit_result(unit, result_file.FAILED, f"its process died ({error})"), "SIGKILL" not in str(error)
         if message.broken:
             self.end_worker()
         if message.meter is not None and message.meter != self._head.meter:
@@ -197,7 +215,7 @@ class _Run:
         if message.state is not None:
             self._throttled.update(message.state.throttle)
             self._head = replace(self._head, after=replace(message.state, throttle=tuple(self._throttled)))
-        return message.unit
+        return message.unit, message.broken and message.unit.status != result_file.DONE
 
     def end_worker(self) -> None:
         if self._worker is not None:

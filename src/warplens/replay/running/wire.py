@@ -32,6 +32,8 @@ class UnitTask:
 
     unit: str
     energy: bool = False
+    safe: bool = False
+    """With values that no op refuses."""
 
 
 @dataclass(frozen=True)

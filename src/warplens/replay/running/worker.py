@@ -19,6 +19,7 @@ from warplens.errors import WarplensError
 from warplens.replay import plan_file
 from warplens.replay.running import settings, wire
 from warplens.replay.running.faults import one_line
+from warplens.replay.running.safe_values import safe_values
 
 
 def main() -> int:
@@ -75,7 +76,8 @@ def _serve(job: wire.ReplayJob, lines: queue.Queue[str], send: Callable[[wire.Re
     state = bench_making.state_reader(bench.device)
     while True:
         task = wire.read_task(lines.get())
-        result = unit_run.run_unit(units[task.unit], bench, task.energy)
+        unit = safe_values(units[task.unit]) if task.safe else units[task.unit]
+        result = unit_run.run_unit(unit, bench, task.energy)
         broken = _is_broken(torch, bench.device)
         send(wire.Answer(result, state(), bench.meter.facts if bench.meter else None, broken))
         if broken:

@@ -21,7 +21,7 @@ const std::map<std::string, int> dtypes = {
     {"float8_e5m2fnuz", 1}, {"float8_e8m0fnu", 1}, {"float4_e2m1fn_x2", 1}};
 constexpr std::size_t most_digits = 8;
 const std::set<std::string> fills = {"normal", "rectified", "masked", "uniform", "integers", "ramp", "constant",
-                                    "shares", "digits"};
+                                    "shares", "digits", "permutation"};
 const std::set<std::string> argument_kinds = {"tensor", "undefined", "none",   "int",    "float",         "bool", "str",
                                               "complex", "dtype",   "device", "layout", "memory_format", "list",
                                               "choice",  "function", "descriptor"};

@@ -7,6 +7,7 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/randperm.h>
 
 #include "faults.hpp"
 #include "gpu.hpp"
@@ -98,13 +99,15 @@ at::Tensor chunk(const Fill& how, std::int64_t start, std::int64_t count, at::Sc
   if (low >= high)
     throw BadUnit("no integer is at least " + std::to_string(low) + " and below " +
                   std::to_string(high));
+  if (how.kind == "permutation")
+    return at::randperm(count, generator, there.dtype(at::kLong)).remainder_(high - low).add_(low);
   return at::randint(low, high, {count}, generator, there.dtype(at::kLong));
 }
 
 void fill(at::Tensor& flat, const Storage& storage, std::uint64_t seed) {
   at::Generator generator = at::globalContext().defaultGenerator(flat.device()).clone();
   generator.set_current_seed(seed);
-  at::Tensor row = as_row(flat, c10::toRealValueType(dtype_of(storage.dtype)));
+  at::Tensor row = as_row(flat.narrow(0, 0, storage.bytes), c10::toRealValueType(dtype_of(storage.dtype)));
   try {
     for (std::int64_t start = 0; start < row.numel(); start += chunk_elements) {
       const std::int64_t count = std::min(chunk_elements, row.numel() - start);
