@@ -75,6 +75,15 @@ class ProofPlan:
     def id(self) -> str:
         return self.replay.id
 
+    def compared(self) -> list[tuple[int, int]]:
+        """The variants whose outputs are compared with others, as places of their experiment and within it."""
+        return [
+            (number, place)
+            for number, experiment in enumerate(self.experiments)
+            for place, variant in enumerate(experiment.variants)
+            if any(swap.reference for swap in variant.swaps)
+        ]
+
 
 def load(path: Path) -> ProofPlan:
     return parse(load_json(path), str(path))

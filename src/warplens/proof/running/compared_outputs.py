@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,15 +31,21 @@ class ComparedOutputs:
 Outputs = dict[Swap, ComparedOutputs]
 
 
-def compare_outputs(plan_path: Path, plan: ProofPlan, options: RunOptions) -> Outputs:
-    """Of every swap that has a reference; one process per variant, since a fault on the GPU ends it."""
+def compare_outputs(
+    plan_path: Path, plan: ProofPlan, options: RunOptions, report: Callable[[str], None] = lambda variant: None
+) -> Outputs:
+    """Of every swap that has a reference; one process per variant, since a fault on the GPU ends it.
+
+    `report` is called with the name of each variant before it is compared, and with none at the end.
+    """
     outputs: Outputs = {}
-    for experiment, tested in enumerate(plan.experiments):
-        for number, variant in enumerate(tested.variants):
-            swaps = [swap for swap in variant.swaps if swap.reference]
-            if swaps:
-                answers = _answers(plan_path, experiment, number, len(swaps), options)
-                outputs |= dict(zip(swaps, answers, strict=True))
+    for experiment, place in plan.compared():
+        variant = plan.experiments[experiment].variants[place]
+        report(variant.name)
+        swaps = [swap for swap in variant.swaps if swap.reference]
+        answers = _answers(plan_path, experiment, place, len(swaps), options)
+        outputs |= dict(zip(swaps, answers, strict=True))
+    report("")
     return outputs
 
 

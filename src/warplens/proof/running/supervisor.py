@@ -53,11 +53,17 @@ def run_proof(
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(exist_ok=True)
     runs = [
-        _replayed(plan, group, folder / f"{number}.plan.json", options, _shared_progress(progress, groups, number))
+        _replayed(
+            plan,
+            group,
+            folder / f"{number}.plan.json",
+            options,
+            _shared_progress(progress, groups, number, len(plan.compared())),
+        )
         for number, group in enumerate(groups)
     ]
     units = {unit.id: unit for run in runs for unit in run.units}
-    outputs = compare_outputs(plan_path, plan, options)
+    outputs = compare_outputs(plan_path, plan, options, _comparing_progress(progress, plan, groups))
     result = _result(plan, runs, units, outputs)
     result_file.save(output, result)
     shutil.rmtree(folder, ignore_errors=True)
@@ -105,15 +111,31 @@ def _with_needed_sources(plan: ReplayPlan) -> ReplayPlan:
 
 
 def _shared_progress(
-    progress: Callable[[Progress], None], groups: Sequence[UnitsUnderSettings], number: int
+    progress: Callable[[Progress], None], groups: Sequence[UnitsUnderSettings], number: int, comparisons: int
 ) -> Callable[[Progress], None]:
     """The progress of one replay as a part of all of them."""
     sizes = [len(group.units) for group in groups]
-    total, before = max(1, sum(sizes)), sum(sizes[:number])
+    total, before = sum(sizes) + comparisons, sum(sizes[:number])
 
     def report(state: Progress) -> None:
         share = (before + sizes[number] * state.share) / total
         progress(replace(state, done=before + state.done, total=total, share=share))
+
+    return report
+
+
+def _comparing_progress(
+    progress: Callable[[Progress], None], plan: ProofPlan, groups: Sequence[UnitsUnderSettings]
+) -> Callable[[str], None]:
+    """Reports the variant whose outputs are compared next; none at the end."""
+    timed = sum(len(group.units) for group in groups)
+    total = timed + len(plan.compared())
+    done = timed
+
+    def report(variant: str) -> None:
+        nonlocal done
+        progress(Progress(done, total, variant, "outputs" if variant else "", done / total))
+        done += 1
 
     return report
 
