@@ -40,7 +40,7 @@ class Staging:
         """Whether there was one to seal."""
         self._force = force
         try:
-            _check_free(target, force=force)
+            check_free(target, force=force)
             self.folder = _staging_folder(self.target)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot write {target}: {getattr(error, 'strerror', None) or error}") from None
@@ -122,7 +122,8 @@ def _is_manifest(text: bytes) -> bool:
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 
 
-def _check_free(target: Path, *, force: bool) -> None:
+def check_free(target: Path, *, force: bool) -> None:
+    """Refuse to write a bundle over what is there."""
     if not target.exists():
         return
     if not force:

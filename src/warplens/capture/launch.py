@@ -48,6 +48,11 @@ class ProgramOutcome:
     error: str = ""
 
 
+def program_of(words: Sequence[str]) -> Program:
+    """What `python words…` would run: a script, or a module after `-m`."""
+    return module(words[1], words[2:]) if words[0] == "-m" else script(words[0], words[1:])
+
+
 def script(path: str, args: Sequence[str]) -> Program:
     """`python path args…`."""
     script_path = Path(path)

@@ -115,7 +115,7 @@ def abandon(session: Session) -> None:
 
 def _remove(session: Session) -> None:
     _sessions.pop(session.number, None)
-    if not _sessions:
+    if not _sessions and not _listeners:
         _steps.forget()
 
 

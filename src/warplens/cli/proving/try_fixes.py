@@ -3,116 +3,132 @@
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.util
 import json
+import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from warplens.cli.options import add_json, positive
-from warplens.cli.printing import write_bytes
+from warplens.cli.options import SEVERAL, add_force, add_json, positive
+from warplens.cli.printing import note, write_bytes
+from warplens.cli.programs import add_program, program_words
 from warplens.cli.verb import Verb
-from warplens.errors import UsageError, WarplensError
+from warplens.errors import WarplensError
+from warplens.files import check_replaced_folder
 from warplens.units import format_bytes, format_ms, listed, plural
 
 if TYPE_CHECKING:
-    from warplens.capture.launch import Program
-    from warplens.proof.trying.trial import Trial, TrialPlan, TrialResult
+    from warplens.proof.trying.results import TrialResult
+    from warplens.proof.trying.trial import TrialPlan
+    from warplens.proof.trying.turns import TrialRecord, TurnTaker
 
 
 class TryVerb(Verb):
     """Run a program and switch fixes on and off in turns of some steps: what they win in it.
 
       warplens try --fix WL202 script.py [args]
-      warplens try --fix WL202,WL208 -- -m package.module [args]
+      warplens try --fix WL202,WL208=foreach --fix WL205=Block -- -m package.module [args]
+      warplens try --fix env:PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True script.py [args]
 
-    Nothing is profiled. A step ends with the optimizer's step, or where the program calls warplens.step(). The program
-    ends when all turns are done; nothing of it is changed on disk. warplens.watch("loss", loss) compares a value with
-    and without the fixes. Fixes that cannot be switched in a running program are refused with the reason.
+    Fixes in one option are tried together; each further option is a variant of its own, against the program as it is.
+    CODE=VARIANT chooses among several fixes of a finding. env:NAME=VALUE and attention=NAME (of transformers' models)
+    run in a second process that takes turns with the first. Nothing is profiled. A step ends with the optimizer's step,
+    or where the program calls warplens.step(). The program ends when all turns are done; nothing of it is changed on
+    disk. warplens.watch("loss", loss) compares a value with and without the fixes. Fixes that cannot be tried are
+    refused with the reason.
     """
 
     name = "try"
     runs_programs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.usage = "warplens try --fix CODE[,CODE] [options] script.py|-m MODULE [args]"
-        parser.add_argument("--fix", required=True, metavar="CODES", help="findings whose fixes are tried together")
+        parser.usage = "warplens try --fix CODE[=VARIANT][,…] [options] script.py|-m MODULE [args]"
+        parser.add_argument("--fix", action="append", required=True, metavar="FIXES",
+                            help=f"findings whose fixes are tried together; {SEVERAL}")  # fmt: skip
         parser.add_argument("--steps", type=positive, default=10, metavar="N", help="steps in a turn (default 10)")
         parser.add_argument("--rounds", type=positive, default=5, metavar="N",
-                            help="rounds of a turn without the fixes and one with them (default 5)")  # fmt: skip
+                            help="rounds of a turn without fixes and one with each variant (default 5)")  # fmt: skip
         parser.add_argument("--warm-up", type=positive, default=5, metavar="N",
                             help="steps before the first turn (default 5)")  # fmt: skip
-        add_json(parser, "the result")
-        parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="run a module")
-        parser.add_argument(
-            "program", nargs=argparse.REMAINDER, metavar="script.py", help="the program and its arguments"
-        )
+        parser.add_argument("--profile", default="", metavar="DIR",
+                            help="also record some steps of each side, as bundles for `warplens diff`")  # fmt: skip
+        add_force(parser)
+        add_json(parser, "the results")
+        add_program(parser)
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.capture.launch import supervise
-        from warplens.capture.session import listen_to_steps
-        from warplens.proof.trying.fixes import fixes_for
-        from warplens.proof.trying.trial import Trial, TrialPlan, hooks_of, result_of
-        from warplens.proof.trying.watched import begin_watching
+        from warplens.capture.launch import program_of
+        from warplens.proof.trying.syntax import parse_variants
+        from warplens.proof.trying.trial import TrialPlan
+        from warplens.proof.trying.turns import TurnTaker, first_refusal
 
-        torch = _torch()
-        fixes = fixes_for([code.strip().upper() for code in args.fix.split(",")], torch)
+        variants = parse_variants(args.fix)
+        words = program_words(args, "try the fixes in", "warplens try --fix WL202 script.py")
+        program_of(words)  # what cannot be run at all is refused here
+        if importlib.util.find_spec("torch") is None:
+            raise WarplensError("fixes are switched in PyTorch, which is not installed", hint="pip install torch")
         plan = TrialPlan(args.steps, args.rounds, args.warm_up)
-        trial = Trial(fixes, plan, hooks_of(torch))
-        program = _program(args)
-        begin_watching()
-        with listen_to_steps(trial):
-            outcome = supervise(program)
-        if trial.refusal is not None:
-            raise trial.refusal
-        _say_what_is_missing(trial, plan, outcome.status)
-        trial.stop()
-        device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
-        result = result_of(trial.turns, fixes, device)
-        if result is None:
-            if outcome.exit_code:
-                return outcome.exit_code
-            raise WarplensError(f"the program made {plural(trial.steps_seen, 'step')}; {plan.all_steps} are needed",
-                                hint="fewer --steps or --rounds; warplens.step() marks steps")  # fmt: skip
-        if args.json:
-            write_bytes((json.dumps([_row(result)], indent=1) + "\n").encode())
-        else:
-            print("\n".join(result_lines(result)))
-        return outcome.exit_code
+        taker = TurnTaker(words, variants, plan, quiet=args.json)
+        folder = Path(args.profile) if args.profile else None
+        _check_bundles(taker, folder, args)
+        record = taker.run(folder)
+        if len(record.refusals) == len(variants):
+            raise first_refusal(record)
+        _print_problems(taker, record)
+        return _finish(taker, record, plan, is_json=args.json)
 
 
-def _torch() -> Any:
-    try:
-        return importlib.import_module("torch")
-    except ImportError:
-        raise WarplensError("fixes are switched in PyTorch, which is not installed", hint="pip install torch") from None
+def _check_bundles(taker: TurnTaker, folder: Path | None, args: argparse.Namespace) -> None:
+    from warplens.capture.bundle import check_free
+
+    for path in taker.bundle_paths(folder).values() if folder is not None else ():
+        check_replaced_folder(path, [*args.program, *(args.module or [])])
+        check_free(path, force=args.force)
 
 
-def _program(args: argparse.Namespace) -> Program:
-    from warplens.capture.launch import module, script
-
-    words = args.program[1:] if args.program[:1] == ["--"] else args.program
-    named = args.module if args.module is not None else words[1:] if words[:1] == ["-m"] else None
-    if named is not None:
-        if not named:
-            raise UsageError("-m needs the name of a module")
-        return module(named[0], named[1:])
-    if not words:
-        raise UsageError("no program to try the fixes in", hint="warplens try --fix WL202 script.py")
-    return script(words[0], words[1:])
-
-
-def _say_what_is_missing(trial: Trial, plan: TrialPlan, status: str) -> None:
-    whole = len(trial.turns) // 2
-    if whole < plan.rounds:
-        while_on = " while the fixes were on" if status == "crashed" and trial.is_on else ""
-        ended = f"the program {status}{while_on} after" if status != "complete" else "the program ended after"
-        print(f"note: {ended} {plural(whole, 'round')} of {plan.rounds}", file=sys.stderr)
+def _finish(taker: TurnTaker, record: TrialRecord, plan: TrialPlan, *, is_json: bool) -> int:
+    results = taker.results()
+    exit_code = record.ending.exit_code if record.ending is not None else 0
+    _print_missing(record, results, plan)
+    if not any(result.rounds for result in results) and not exit_code and not record.failures:
+        steps = record.ending.steps if record.ending is not None else 0
+        needed = plan.all_steps(1 + len(results))
+        raise WarplensError(f"the program made {plural(steps, 'step')}; {needed} are needed",
+                            hint="fewer --steps or --rounds; warplens.step() marks steps")  # fmt: skip
+    if is_json:
+        write_bytes((json.dumps([asdict(result) for result in results], indent=1) + "\n").encode())
+    else:
+        print("\n".join(line for result in results if result.rounds for line in result_lines(result)))
+    _print_bundles(record)
+    return exit_code or int(bool(record.failures or record.refusals))
 
 
-def _row(result: TrialResult) -> dict[str, object]:
-    from dataclasses import asdict
+def _print_problems(taker: TurnTaker, record: TrialRecord) -> None:
+    for side, refused in record.refusals.items():
+        hint = f" ({refused.hint})" if refused.hint else ""
+        print(f"error: {taker.text(side)} cannot be tried: {refused.reason}{hint}", file=sys.stderr)
+    for side, failure in record.failures.items():
+        print(f"error: the program failed with {taker.text(side)}: {failure}", file=sys.stderr)
+    for text in record.notes:
+        note(text)
 
-    return asdict(result)
+
+def _print_missing(record: TrialRecord, results: list[TrialResult], plan: TrialPlan) -> None:
+    if record.ending is not None:
+        whole = min((result.rounds for result in results if not result.failure), default=0)
+        status = "ended" if record.ending.status == "complete" else record.ending.status
+        note(f"the program {status} after {plural(whole, 'round')} of {plan.rounds}")
+
+
+def _print_bundles(record: TrialRecord) -> None:
+    from warplens.proof.trying.trial import PLAIN
+
+    plain = record.bundles.get(PLAIN)
+    for side, path in record.bundles.items():
+        if plain is not None and side != PLAIN:
+            print(f"next: warplens diff {shlex.quote(plain)} {shlex.quote(path)}", file=sys.stderr)
 
 
 def _won(gain_ms: float) -> str:
@@ -121,10 +137,12 @@ def _won(gain_ms: float) -> str:
 
 def result_lines(result: TrialResult) -> list[str]:
     """Plain text: GPU hosts may have nothing but Python."""
-    spread = f"gains of {format_ms(result.low_ms)} to {format_ms(result.high_ms)} in {plural(result.rounds, 'round')}"
+    times = (result.off_ms, result.on_ms, result.gain_ms, result.low_ms, result.high_ms)
+    off, on, gain, low, high = (0.0 if value is None else value for value in times)
+    spread = f"gains of {format_ms(low)} to {format_ms(high)} in {plural(result.rounds, 'round')}"
     lines = [
-        f"{listed(result.fixes)} on {result.device}: {format_ms(result.off_ms)} → {format_ms(result.on_ms)} a step; "
-        f"{_won(result.gain_ms)} ({spread} of {result.steps} steps)"
+        f"{listed(result.fixes)} on {result.device}: {format_ms(off)} → {format_ms(on)} a step; "
+        f"{_won(gain)} ({spread} of {plural(result.steps, 'step')})"
     ]
     if result.off_joules is not None and result.on_joules is not None:
         lines.append(f"energy: {result.off_joules:.3g} → {result.on_joules:.3g} J a step")

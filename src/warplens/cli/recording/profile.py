@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from warplens.cli.options import add_output
 from warplens.cli.printing import note
+from warplens.cli.programs import add_program, program_words
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
 from warplens.files import check_replaced_folder
@@ -90,10 +91,7 @@ class ProfileVerb(Verb):
             default="trace",
             help="record every event (default), or only sums by call path, whose size does not grow",
         )
-        parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="run a module")
-        parser.add_argument(
-            "program", nargs=argparse.REMAINDER, metavar="script.py", help="the program and its arguments"
-        )
+        add_program(parser)
 
     def run(self, args: argparse.Namespace) -> int:
         from warplens.capture.bundle import of_rank
@@ -175,18 +173,10 @@ def _quoted(path: Path) -> str:
 
 
 def _program(args: argparse.Namespace) -> Program:
-    from warplens.capture.launch import module, script
+    from warplens.capture.launch import program_of
 
-    if args.module is not None:
-        if not args.module:
-            raise UsageError("-m needs the name of a module")
-        return module(args.module[0], args.module[1:])
-    words = args.program[1:] if args.program[:1] == ["--"] else args.program
-    if not words:
-        raise UsageError("no program to profile", hint="warplens profile script.py, -m MODULE, or workload NAME")
-    if _is_workload(words):
-        return _workload(words)
-    return script(words[0], words[1:])
+    words = program_words(args, "profile", "warplens profile script.py, -m MODULE, or workload NAME")
+    return _workload(words) if _is_workload(words) else program_of(words)
 
 
 def _default_wait(args: argparse.Namespace) -> int:

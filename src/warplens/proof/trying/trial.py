@@ -1,20 +1,25 @@
-"""A program's steps in turns, with and without some fixes."""
+"""A program's steps in turns: as they are, and with fixes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median
-from typing import Any, Final
+from typing import Final
 
 from warplens.errors import WarplensError
-from warplens.proof.trying.fixes import Fix
+from warplens.proof.trying.fixes.protocol import Fix
 from warplens.proof.trying.watched import take_watched
 from warplens.replay.meter.window import EnergyWindow
 
+PLAIN: Final = 0
+"""The side without a fix."""
 SETTLING_STEPS: Final = 2
 """After each switch: what is chosen or set up anew is not timed."""
+MOST_SETTLING_STEPS: Final = 50
+"""While PyTorch compiles, more steps than that are not waited for."""
+MOST_TIMINGS: Final = 3
+"""A turn in which something was compiled is timed again."""
 
 
 class TrialOver(SystemExit):
@@ -26,26 +31,26 @@ class TrialPlan:
     steps: int = 10
     """Timed in each turn."""
     rounds: int = 5
-    """Each has a turn without the fixes and one with them."""
+    """Each has a turn without fixes and one with each variant."""
     warm_up: int = 5
     """Steps before the first turn."""
 
-    @property
-    def all_steps(self) -> int:
+    def all_steps(self, sides: int) -> int:
         """What a program has to make for all of it."""
-        return self.warm_up + 2 * self.rounds * (SETTLING_STEPS + self.steps)
+        return self.warm_up + sides * self.rounds * (SETTLING_STEPS + self.steps)
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Steps one after the other, all with the fixes or all without."""
+    """Steps one after the other, all on one side."""
 
-    is_on: bool
+    side: int
     steps: int
     seconds: float
     peak_bytes: int = 0
     joules: float | None = None
     watched: dict[str, float] = field(default_factory=dict)
+    device: str = "cpu"
 
     @property
     def step_ms(self) -> float:
@@ -53,157 +58,188 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class DeviceHooks:
-    """What a trial asks of the device; a CPU has nothing to wait for."""
+class Refused:
+    """A side whose fixes cannot be made in this program."""
+
+    side: int
+    reason: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A bundle of some steps of a side."""
+
+    side: int
+    path: str
+    problem: str = ""
+
+
+Report = Turn | Refused | Recorded
+
+
+@dataclass(frozen=True)
+class Order:
+    """What comes next: a turn on a side, or a recording of it."""
+
+    side: int
+    bundle: str = ""
+    steps: int = 0
+    """Of the recording."""
+
+
+@dataclass(frozen=True)
+class TrialHooks:
+    """What a trial asks of the device and of PyTorch; a CPU has nothing to wait for."""
 
     settle: Callable[[], bool] = lambda: True
     reset_peak: Callable[[], None] = lambda: None
     peak_bytes: Callable[[], int] = lambda: 0
     energy: Callable[[], EnergyWindow] | None = None
     clock: Callable[[], float] = time.perf_counter
+    device: Callable[[], str] = lambda: "cpu"
+    compilations: Callable[[], int] = lambda: 0
+    """How many have begun so far."""
+    observe_ops: Callable[[], Callable[[], frozenset[str] | None]] = lambda: lambda: None
+    """Begins to observe which ops are called; what it returns ends that."""
+    record: Callable[[str], Callable[[], str]] | None = None
+    """Begins a bundle; what it returns ends it, with its path."""
 
 
 class Trial:
-    """Is told of each step's end, and switches the fixes between turns. In every other round the fixes come first,
-    so that a machine which grows slower favours neither side."""
+    """Is called at each step's end; takes turns as it is ordered, and reports each.
 
-    def __init__(self, fixes: Sequence[Fix], plan: TrialPlan, device: DeviceHooks) -> None:
-        self.turns: list[Turn] = []
+    `sides` has the fixes of those that this process can take; `PLAIN` has none.
+    """
+
+    def __init__(
+        self,
+        sides: Mapping[int, Sequence[Fix]],
+        plan: TrialPlan,
+        orders: Iterable[Order],
+        report: Callable[[Report], None],
+        hooks: TrialHooks = TrialHooks(),  # noqa: B008 - a frozen record
+    ) -> None:
         self.steps_seen = 0
-        self.is_on = False
-        self.refusal: WarplensError | None = None
-        """Why a fix cannot be made in this program."""
-        self._fixes, self._plan, self._device = fixes, plan, device
+        self.side = PLAIN
+        self._sides = {PLAIN: (), **sides}
+        self._plan, self._orders, self._report, self._hooks = plan, orders, report, hooks
+        self._ops: frozenset[str] | None = None
+        """What the program calls in a step, where that was observed."""
         self._course = self._run()
         next(self._course)
 
     def step(self) -> None:
         """A step has ended."""
         self.steps_seen += 1
-        next(self._course)
+        try:
+            next(self._course)
+        except StopIteration:  # a program that goes on after it was ended
+            raise TrialOver(0) from None
 
     def stop(self) -> None:
         """Leaves the program as it was."""
-        if self.is_on:
-            self._switch(False)
+        self._switch(PLAIN)
 
     def _run(self) -> Iterator[None]:
         """Goes on with each step's end; it ends with `TrialOver`."""
-        for _ in range(max(1, self._plan.warm_up)):
-            yield
-        for number in range(self._plan.rounds):
-            for is_on in (False, True) if number % 2 == 0 else (True, False):
-                yield from self._turn(is_on)
-        self._switch(False)
+        yield from self._warm_up()
+        for order in self._orders:
+            try:
+                self._switch(order.side)
+            except WarplensError as error:
+                self._report(Refused(order.side, str(error), error.hint or ""))
+                continue
+            yield from self._settling_steps()
+            yield from self._recording(order) if order.bundle else self._turn(order.side)
+        self._switch(PLAIN)
         yield  # the last step is the program's own again
         raise TrialOver(0)
 
-    def _turn(self, is_on: bool) -> Iterator[None]:
-        self._switch(is_on)
-        for _ in range(SETTLING_STEPS):
+    def _warm_up(self) -> Iterator[None]:
+        for _ in range(max(1, self._plan.warm_up) - 1):
             yield
-        device = self._device
-        device.settle()
-        device.reset_peak()
+        needs_ops = any(fix.needs_op for fixes in self._sides.values() for fix in fixes)
+        end = self._hooks.observe_ops() if needs_ops else None
+        yield
+        self._ops = end() if end is not None else None
+
+    def _settling_steps(self) -> Iterator[None]:
+        for number in range(1, MOST_SETTLING_STEPS + 1):
+            compiled_before = self._hooks.compilations()
+            yield
+            if number >= SETTLING_STEPS and self._hooks.compilations() == compiled_before:
+                return
+
+    def _turn(self, side: int) -> Iterator[None]:
+        for number in range(1, MOST_TIMINGS + 1):
+            compiled_before = self._hooks.compilations()
+            turn = yield from self._timed(side)
+            if number == MOST_TIMINGS or self._hooks.compilations() == compiled_before:
+                self._report(turn)
+                return
+
+    def _timed(self, side: int) -> Generator[None, None, Turn]:
+        hooks = self._hooks
+        hooks.settle()
+        hooks.reset_peak()
         take_watched()
-        window = device.energy() if device.energy is not None else None
+        window = hooks.energy() if hooks.energy is not None else None
         if window is not None:
             window.__enter__()
-        start = device.clock()
+        start = hooks.clock()
         for _ in range(self._plan.steps):
             yield
-        device.settle()
-        seconds = device.clock() - start
+        hooks.settle()
+        seconds = hooks.clock() - start
         if window is not None:
             window.__exit__(None, None, None)
-        self.turns.append(
-            Turn(is_on, self._plan.steps, seconds, device.peak_bytes(), _joules(window, seconds), take_watched())
+        return Turn(
+            side,
+            self._plan.steps,
+            seconds,
+            hooks.peak_bytes(),
+            _joules(window, seconds),
+            take_watched(),
+            hooks.device(),
         )
 
-    def _switch(self, on: bool) -> None:
-        if on == self.is_on:
-            return
+    def _recording(self, order: Order) -> Iterator[None]:
+        assert self._hooks.record is not None
         try:
-            for fix in self._fixes:
-                fix.switch(on)
-        except WarplensError as error:
-            self.refusal = error
-            raise TrialOver(error.exit_code) from None
-        self.is_on = on
+            end = self._hooks.record(order.bundle)
+            for _ in range(order.steps):
+                yield
+            self._report(Recorded(order.side, end()))
+        except WarplensError as error:  # the timed turns count all the same
+            self._report(Recorded(order.side, order.bundle, str(error)))
+
+    def _switch(self, side: int) -> None:
+        if side == self.side:
+            return
+        self._all_off(self._sides[self.side])
+        self.side = PLAIN
+        fixes = self._sides[side]
+        for fix in fixes:
+            if fix.needs_op and self._ops is not None and fix.needs_op not in self._ops:
+                called = fix.needs_op.removeprefix("aten::")
+                raise WarplensError(f"{fix.name}: no step of the program calls {called} (outside compiled code)")
+        done: list[Fix] = []
+        try:
+            for fix in fixes:
+                done.append(fix)
+                fix.switch(True)
+        except BaseException:
+            self._all_off(done)
+            raise
+        self.side = side
+
+    def _all_off(self, fixes: Sequence[Fix]) -> None:
+        for fix in reversed(fixes):
+            fix.switch(False)
 
 
 def _joules(window: EnergyWindow | None, seconds: float) -> float | None:
     """Of the turn: the window is up to a tick longer."""
     watts = window.watts if window is not None else None
     return None if watts is None else watts * seconds
-
-
-@dataclass(frozen=True)
-class TrialResult:
-    """What the turns say: medians of the rounds, and the least and the most of them."""
-
-    fixes: tuple[str, ...]
-    device: str
-    rounds: int
-    steps: int
-    off_ms: float
-    on_ms: float
-    gain_ms: float
-    low_ms: float
-    high_ms: float
-    off_joules: float | None = None
-    on_joules: float | None = None
-    off_peak_bytes: int = 0
-    on_peak_bytes: int = 0
-    watched: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By name: the mean without the fixes, and with them."""
-
-
-def result_of(turns: Sequence[Turn], fixes: Sequence[Fix], device: str) -> TrialResult | None:
-    """None where no round is whole."""
-    off, on = ([turn for turn in turns if turn.is_on == is_on] for is_on in (False, True))
-    pairs = list(zip(off, on, strict=False))
-    if not pairs:
-        return None
-    gains = [without.step_ms - with_fixes.step_ms for without, with_fixes in pairs]
-    names = dict.fromkeys(name for turn in turns for name in turn.watched)
-    return TrialResult(
-        tuple(fix.name for fix in fixes),
-        device,
-        rounds=len(pairs),
-        steps=off[0].steps,
-        off_ms=median(turn.step_ms for turn in off),
-        on_ms=median(turn.step_ms for turn in on),
-        gain_ms=median(gains),
-        low_ms=min(gains),
-        high_ms=max(gains),
-        off_joules=_per_step(off),
-        on_joules=_per_step(on),
-        off_peak_bytes=max(turn.peak_bytes for turn in off),
-        on_peak_bytes=max(turn.peak_bytes for turn in on),
-        watched={name: (_mean(off, name), _mean(on, name)) for name in names},
-    )
-
-
-def _per_step(turns: Sequence[Turn]) -> float | None:
-    joules = [turn.joules / turn.steps for turn in turns if turn.joules is not None]
-    return median(joules) if len(joules) == len(turns) else None
-
-
-def _mean(turns: Sequence[Turn], name: str) -> float:
-    values = [turn.watched[name] for turn in turns if name in turn.watched]
-    return fmean(values) if values else float("nan")
-
-
-def hooks_of(torch: Any) -> DeviceHooks:
-    """For the device that PyTorch uses."""
-    from warplens.capture.plain_steps import wait_for_gpu
-
-    if not torch.cuda.is_available():
-        return DeviceHooks()
-    return DeviceHooks(
-        settle=lambda: wait_for_gpu(torch),
-        reset_peak=lambda: torch.cuda.reset_peak_memory_stats() if torch.cuda.is_initialized() else None,
-        peak_bytes=lambda: int(torch.cuda.max_memory_allocated()) if torch.cuda.is_initialized() else 0,
-        energy=EnergyWindow,
-    )

@@ -1,0 +1,86 @@
+"""A process of a trial: it runs the program, and takes the turns that it is ordered to.
+
+`python -m warplens.proof.trying.child ADDRESS`, started by `warplens.proof.trying.processes`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from multiprocessing.connection import Client, Connection
+
+from warplens.capture.launch import Program, leave, program_of, supervise
+from warplens.capture.session import listen_to_steps
+from warplens.errors import WarplensError
+from warplens.proof.trying import wire
+from warplens.proof.trying.fixes.attention import ModelAttention
+from warplens.proof.trying.fixes.protocol import Fix
+from warplens.proof.trying.hooks import hooks_of
+from warplens.proof.trying.known import fixes_for
+from warplens.proof.trying.trial import Order, Refused, Report, Trial
+from warplens.proof.trying.watched import begin_watching
+
+
+def main(address: str) -> int:
+    connection: Connection = Client(address)
+    job = wire.decode(connection.recv_bytes())
+    assert isinstance(job, wire.Job)
+    sides = _made(connection, job)
+    connection.send_bytes(
+        wire.encode(wire.Ready({str(side): [fix.name for fix in fixes] for side, fixes in sides.items()}))
+    )
+    go = wire.decode(connection.recv_bytes())
+    if not isinstance(go, wire.Go) or go.stop:
+        return 0
+    return _run(connection, job, sides, program_of(job.words))
+
+
+def _made(connection: Connection, job: wire.Job) -> dict[int, list[Fix]]:
+    """The fixes of the sides whose fixes can be made."""
+    torch = importlib.import_module("torch")
+    sides: dict[int, list[Fix]] = {}
+    for side in job.sides:
+        try:
+            attention: list[Fix] = [ModelAttention(side.attention)] if side.attention else []
+            sides[side.side] = [*attention, *fixes_for(side.fixes, torch)]
+        except WarplensError as error:
+            connection.send_bytes(wire.encode(Refused(side.side, str(error), error.hint or "")))
+    return sides
+
+
+def _run(connection: Connection, job: wire.Job, sides: dict[int, list[Fix]], program: Program) -> int:
+    def report(message: Report) -> None:
+        connection.send_bytes(wire.encode(message))
+
+    torch = importlib.import_module("torch")
+    trial = Trial(sides, job.plan, _orders(connection), report, hooks_of(torch))
+    begin_watching()
+    process = os.getpid()
+    with listen_to_steps(trial):
+        outcome = supervise(program)
+    if os.getpid() != process:  # a child that the program forked, and that came to its end as well
+        leave(outcome.exit_code)
+    side = trial.side
+    trial.stop()
+    connection.send_bytes(
+        wire.encode(wire.Ended(outcome.status, outcome.exit_code, side, trial.steps_seen, outcome.error))
+    )
+    return outcome.exit_code
+
+
+def _orders(connection: Connection) -> Iterator[Order]:
+    """The program waits here between turns. Without the process that orders, the trial is over."""
+    while True:
+        try:
+            order = wire.decode(connection.recv_bytes())
+        except (EOFError, OSError):
+            return
+        if not isinstance(order, Order):
+            return
+        yield order
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,71 @@
+"""What a trial asks of PyTorch, of the GPU and of the recorder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from warplens.capture.plain_steps import wait_for_gpu
+from warplens.capture.plan import RecordingPlan
+from warplens.capture.session import begin, end
+from warplens.capture.torch_recording import is_enabled
+from warplens.proof.trying.trial import TrialHooks
+from warplens.replay.meter.window import EnergyWindow
+
+
+def hooks_of(torch: Any) -> TrialHooks:
+    """For the device that PyTorch uses."""
+    common: dict[str, Any] = {
+        "compilations": Compilations(),
+        "observe_ops": lambda: observe_ops(torch),
+        "record": record,
+    }
+    if not torch.cuda.is_available():
+        return TrialHooks(**common)
+    return TrialHooks(
+        settle=lambda: wait_for_gpu(torch),
+        reset_peak=lambda: torch.cuda.reset_peak_memory_stats() if torch.cuda.is_initialized() else None,
+        peak_bytes=lambda: int(torch.cuda.max_memory_allocated()) if torch.cuda.is_initialized() else 0,
+        energy=EnergyWindow,
+        device=torch.cuda.get_device_name,
+        **common,
+    )
+
+
+class Compilations:
+    """Counts what `torch.compile` begins, also of backward passes, which it compiles when they first run."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._is_listening = False
+
+    def __call__(self) -> int:
+        handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
+        if handler is not None and not self._is_listening:
+            self._is_listening = True
+            handler.register_start_callback(self._on_start)
+        return self._count
+
+    def _on_start(self, *_: Any) -> None:
+        self._count += 1
+
+
+def observe_ops(torch: Any) -> Callable[[], frozenset[str] | None]:
+    """The names of the ops of a warm-up step; None where the program itself uses the profiler."""
+    if is_enabled(torch):
+        return lambda: None
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    profiler.start()
+
+    def stop() -> frozenset[str]:
+        profiler.stop()
+        return frozenset(event.name for event in profiler.events())
+
+    return stop
+
+
+def record(path: str) -> Callable[[], str]:
+    session = begin(Path(path), RecordingPlan(execution_trace="none"), force=True, command=["warplens", "try"])
+    return lambda: str(end(session))
