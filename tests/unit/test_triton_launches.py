@@ -13,6 +13,7 @@ import torch
 from triton.compiler import CompiledKernel
 
 import user_kernels
+import warplens
 from launch_bundles import product, recorded, scale, softmax
 from support import HANG_SECONDS
 from triton_stub import StubLauncher, stubbed
@@ -191,3 +192,23 @@ def test_options_of_the_decorator_and_functions_of_triton_are_kept() -> None:
     text = module_text(user_kernels.unspecialised)
     assert "from triton.language.core import arange\n" in text
     assert "@triton.jit(do_not_specialize=['count'], noinline=True)\ndef unspecialised" in text
+
+
+def test_a_capture_keeps_the_launches_of_its_measured_steps(tmp_path: Path) -> None:
+    """With the profiler of PyTorch itself: one step for arguments, two measured, and others around them."""
+    with stubbed():
+        warplens.start(str(tmp_path / "run"), data="trace", backend="torch", steps=2, wait=2)
+        for number in range(8):
+            scale(1000 + 16 * (number in (2, 3)))
+            softmax()
+            warplens.step()
+        path = warplens.finalize()
+    assert CompiledKernel.launch_metadata.__module__ == "triton.compiler.compiler"
+    content = json.loads((tmp_path / "run.warplens" / LAUNCHES).read_text())
+    assert path is not None
+    assert content["order"] == [0, 1, 0, 1]
+    assert [launch["arguments"][2]["value"] for launch in content["launches"]] == [1016, 100]
+    for kernel in content["kernels"]:
+        folder = tmp_path / "run.warplens" / "kernels" / "launched"
+        assert f"def {kernel['name']}(" in (folder / kernel["source"]).read_text()
+        assert "tt.func" in (folder / kernel["ttir"]).read_text()

@@ -13,7 +13,7 @@ from warplens.cli.verb import Verb
 class ScriptVerb(Verb):
     """Write one unit of a plan as a plain Python file: for a bug report or a notebook.
 
-    It builds the inputs and calls the op, with nothing but PyTorch.
+    It builds the inputs and calls the op or launches the kernel, with nothing but PyTorch and Triton.
     """
 
     name = "script"
