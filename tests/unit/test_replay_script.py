@@ -41,7 +41,7 @@ def test_inputs_that_are_not_random_are_those_of_a_replay(fill: Fill, dtype: str
     assert torch.equal(made["call"](), -replayed.view(2, 4))
 
 
-@pytest.mark.parametrize("kind", ["normal", "rectified", "masked", "uniform", "integers"])
+@pytest.mark.parametrize("kind", ["normal", "rectified", "masked", "uniform", "integers", "permutation"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "bool"])
 def test_random_inputs_have_the_dtype_and_the_range(kind: str, dtype: str) -> None:
     if (kind, dtype) == ("uniform", "bool"):
@@ -50,7 +50,7 @@ def test_random_inputs_have_the_dtype_and_the_range(kind: str, dtype: str) -> No
     own = unit("aten::clone", (tensor(0, 100, dtype=dtype),), (storage(100, dtype, fill),), id="u1")
     memory = executed(plan(own), "u1")["memory_0"]
     assert (str(memory.dtype), memory.numel()) == (f"torch.{dtype}", 100)
-    if kind in ("rectified", "uniform", "integers"):
+    if kind in ("rectified", "uniform", "integers", "permutation"):
         assert 0 <= memory.min() <= memory.max()
         assert kind == "rectified" or memory.max() <= 5
 

@@ -27,7 +27,7 @@ def summary(result: ReplayResult, width: int = WIDTH) -> str:
     hidden = len(result.units) - len(shown)
     if hidden > 0:
         parts[0] += f"\n… and {hidden} more"
-    return "\n\n".join([*parts, "\n".join(_lines(result))]) + "\n"
+    return "\n\n".join([*parts, "\n".join(summary_lines(result))]) + "\n"
 
 
 def _row(unit: UnitResult) -> tuple[str, ...]:
@@ -59,7 +59,8 @@ def _table(rows: list[tuple[str, ...]], most: int) -> Iterable[str]:
         yield "  ".join(cells).rstrip()
 
 
-def _lines(result: ReplayResult) -> Iterable[str]:
+def summary_lines(result: ReplayResult) -> Iterable[str]:
+    """What the units add up to; the C++ program prints the same."""
     yield _counts(result)
     done = [unit for unit in result.units if unit.status == DONE and unit.time is not None]
     covered = traced_ns(done)

@@ -248,6 +248,8 @@ Unit read_unit(const Field& place) {
   made.category = place.text("category");
   made.count = place.at("count").integer();
   if (made.count < 1 || made.count > max_count) place.at("count").fail("not a count");
+  if (const auto notes = place.maybe("notes"))
+    for (const Field& note : notes->items()) made.notes.push_back(note.text());
   if (const auto triton = place.maybe("triton")) {
     triton->only({"source", "kernel", "config", "grid"});
     made.triton = true;

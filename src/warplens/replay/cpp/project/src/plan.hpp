@@ -61,6 +61,7 @@ struct Unit {
   std::vector<Kernel> kernels;
   std::vector<Argument> arguments;
   std::vector<Storage> storages;
+  std::vector<std::string> notes;
   bool triton = false;
 };
 

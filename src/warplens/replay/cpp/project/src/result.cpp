@@ -87,7 +87,9 @@ Json unit_json(const Unit& unit, const Outcome& outcome) {
   set_text(made, "difference", outcome.difference);
   if (outcome.time) made.set("time", time_json(*outcome.time));
   if (outcome.energy) made.set("energy", energy_json(*outcome.energy));
-  if (!outcome.notes.empty()) made.set("notes", texts(outcome.notes));
+  std::vector<std::string> notes = unit.notes;
+  notes.insert(notes.end(), outcome.notes.begin(), outcome.notes.end());
+  if (!notes.empty()) made.set("notes", texts(notes));
   return made;
 }
 

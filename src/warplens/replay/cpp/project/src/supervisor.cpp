@@ -14,6 +14,8 @@
 #include "child.hpp"
 #include "faults.hpp"
 #include "result.hpp"
+#include "safe_values.hpp"
+#include "summary.hpp"
 
 namespace warplens {
 namespace {
@@ -94,7 +96,10 @@ class Run {
     for (const Task& task : todo_)
       if (!task.energy) settle(*task.unit, "not run", "the run was interrupted");
     save();
+    // What goes to standard output is the result alone, where it goes there.
     if (options_.output.empty()) std::cout << result();
+    (options_.output.empty() ? std::cerr : std::cout) << summary(result_json());
+    std::cout.flush();
     return is_interrupted() ? 130 : exit_status();
   }
 
@@ -147,10 +152,13 @@ class Run {
     std::vector<std::string> words = {"replay"};
     for (std::string& word : worker_words(options_)) words.push_back(std::move(word));
     Json names = Json::list();
-    for (const Task& task : todo_) names.add(Json::object().set("unit", task.unit->id).set("energy", task.energy));
+    for (const Task& task : todo_) names.add(Json::object()
+                                                     .set("unit", task.unit->id)
+                                                     .set("energy", task.energy)
+                                                     .set("safe", asserted_.contains(task.unit->id)));
     Child child(words, write_json(meter_, false) + "\n" + write_json(names, false) + "\n");
     running_.reset();
-    greeted_ = false;
+    greeted_ = is_broken_ = false;
     const double patience = silence_seconds + 4 * options_.energy_seconds;
     while (true) {
       std::string line;
@@ -169,10 +177,14 @@ class Run {
           return "";
         case Child::Read::end: {
           const std::string end = child.wait();
-          if (running_) finish_running("its process died (" + (end.empty() ? "no exit status" : end) + ")");
+          if (running_) {
+            const std::string reason = "its process died (" + (end.empty() ? "no exit status" : end) + ")";
+            // What ran out of memory would do so again.
+            if (end.find("SIGKILL") != std::string::npos || !try_safe_values(reason)) finish_running(reason);
+          }
           else if (!greeted_) return "the process that measures does not start: " + end;
-          // Without a meter it passes over what is left.
-          else std::erase_if(todo_, [](const Task& task) { return task.energy; });
+          // Without a meter it passes over what is left; what left the GPU useless ends it too.
+          else if (!is_broken_) std::erase_if(todo_, [](const Task& task) { return task.energy; });
           return "";
         }
       }
@@ -194,11 +206,39 @@ class Run {
     } else if (const Json* meter = message.find("meter")) {
       meter_ = *meter;
     } else if (message.find("unit") != nullptr && running_) {
-      if (running_->energy) add_energy(*message.find("result"));
-      else results_[running_->unit->id] = *message.find("result");
+      const Json& found = *message.find("result");
+      const bool has_failed = found.find("status")->text == "failed";
+      is_broken_ = message.find("broken")->boolean;
+      if (has_failed && is_broken_ && try_safe_values(found.find("reason")->text)) return "";
+      if (running_->energy) add_energy(found);
+      else results_[running_->unit->id] = safe_result(found);
       done_with(*running_);
     }
     return "";
+  }
+
+  // Whether the unit that ended its process, or asserted on the GPU, is to run again with other values.
+  bool try_safe_values(const std::string& reason) {
+    const Unit& unit = *running_->unit;
+    if (running_->energy || asserted_.contains(unit.id) || !with_safe_values(unit)) return false;
+    asserted_[unit.id] = reason;
+    running_.reset();
+    return true;
+  }
+
+  // What came of a unit, with the mark of one that ran with safe values; where these do not help, of its first run.
+  Json safe_result(const Json& found) const {
+    const auto first = asserted_.find(running_->unit->id);
+    if (first == asserted_.end()) return found;
+    Outcome outcome;
+    outcome.status = "failed";
+    outcome.reason = first->second;
+    if (found.find("status")->text != "done") return unit_json(*running_->unit, outcome);
+    Json made = found, notes = Json::list();
+    if (const Json* known = found.find("notes")) notes = *known;
+    notes.add(safe_note + first->second);
+    made.set("notes", std::move(notes));
+    return made;
   }
 
   void greet(const Json& device, const Json& message) {
@@ -219,14 +259,18 @@ class Run {
     Json notes = Json::list();
     if (const Json* old = known.find("notes")) notes = *old;
     if (const Json* more = found.find("notes"))
-      for (const Json& note : more->items) notes.add(note);
+      for (const Json& note : more->items) {
+        const auto is_it = [&](const Json& each) { return each.text == note.text; };
+        if (std::none_of(notes.items.begin(), notes.items.end(), is_it)) notes.add(note);
+      }
     if (const Json* reason = found.find("reason")) notes.add("no energy: " + reason->text);
     if (!notes.items.empty()) known.set("notes", std::move(notes));
   }
 
   void finish_running(const std::string& reason) {
+    const auto first = asserted_.find(running_->unit->id);
     if (running_->energy) add_energy(Json::object().set("reason", reason));
-    else settle(*running_->unit, "failed", reason);
+    else settle(*running_->unit, "failed", first == asserted_.end() ? reason : first->second);
     done_with(*running_);
   }
 
@@ -256,7 +300,9 @@ class Run {
     std::cerr << line << "\n";
   }
 
-  std::string result() const {
+  std::string result() const { return write_json(result_json()) + "\n"; }
+
+  Json result_json() const {
     Json made = Json::object();
     made.set("format", "warplens-replay-result").set("version", 1).set("plan", plan_.id).set("trace", plan_.trace);
     made.set("gpu_ns", plan_.gpu_ns).set("wall_ns", plan_.wall_ns);
@@ -292,7 +338,7 @@ class Run {
     if (after_.is(Json::Kind::object)) made.set("after", after_);
     if (meter_.is(Json::Kind::object)) made.set("meter", meter_);
     if (!notes_.items.empty()) made.set("notes", notes_);
-    return write_json(made) + "\n";
+    return made;
   }
 
   // After each unit, so that what is done is kept whatever happens.
@@ -305,8 +351,9 @@ class Run {
   std::vector<Task> todo_;
   std::size_t finished_ = 0;
   std::optional<Task> running_;
-  bool greeted_ = false;
+  bool greeted_ = false, is_broken_ = false;
   std::map<std::string, Json> results_;
+  std::map<std::string, std::string> asserted_;  // units that run with safe values, and why
   std::string device_;
   Json versions_ = Json::object(), before_, after_, meter_, notes_;
 };

@@ -10,6 +10,7 @@
 #include "gpu.hpp"
 #include "measure.hpp"
 #include "readable.hpp"
+#include "safe_values.hpp"
 
 namespace warplens {
 namespace {
@@ -136,7 +137,8 @@ int run_worker(const Options& options) {
       };
       send(Json::object().set("start", id).set("energy", opened.session.energy_only));
       if (opened.session.energy_only && !opened.session.meter) know_idle(opened, options);
-      Outcome outcome = attempt(*unit, opened.session);
+      const std::optional<Unit> safe = task.find("safe")->boolean ? with_safe_values(*unit) : std::nullopt;
+      Outcome outcome = attempt(safe ? *safe : *unit, opened.session);
       const std::string broken = options.device == "cpu" ? "" : gpu_is_broken();
       Json answer = Json::object();
       if (opened.session.nvml != nullptr) {
@@ -144,7 +146,7 @@ int run_worker(const Options& options) {
         note_throttle(state, outcome);
         answer.set("state", state_json(state));
       }
-      answer.set("unit", id).set("result", unit_json(*unit, outcome));
+      answer.set("unit", id).set("result", unit_json(*unit, outcome)).set("broken", !broken.empty());
       send(answer);
       // What such a context says of the next units would be false.
       if (!broken.empty()) std::_Exit(0);
