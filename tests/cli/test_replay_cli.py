@@ -47,6 +47,7 @@ def test_a_plan_tells_what_it_covers_and_what_not(capsys: pytest.CaptureFixture[
     assert main(["replay", "plan", str(COMPILED), "-o", str(target)]) == 0
     shown = capsys.readouterr().out
     assert "can be replayed:" in shown
+    assert "ready: approximate, with lists rebuilt from the gradients" in shown
     assert "a generated kernel without its source" in shown
     assert main(["replay", "plan", str(COMPILED), "-o", str(target)]) == 2
     assert "exists" in capsys.readouterr().err

@@ -112,6 +112,12 @@ def test_top_k_indices_differ_in_each_row_and_are_as_often_each() -> None:
     assert all(len(set(row)) == 3 for row in given["index"].tolist())
 
 
+def test_top_k_along_another_side_differ_along_it() -> None:
+    index = called("aten::gather", tensor(64, 6), number(0), whole(16, 6), number(False))["index"]
+    assert all(len(set(column)) == 16 for column in index.t().tolist())
+    assert 0 <= int(index.min()) <= int(index.max()) < 64
+
+
 def test_targets_are_classes_and_no_blanks() -> None:
     given = called("aten::nll_loss_forward", tensor(32, 10), whole(32), NOTHING, number(1), number(-100))
     assert set(flat(given["target"])) <= set(range(10))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from warplens.planning.recorded import Recorded, RecordedTensor
+from warplens.planning.recorded import Recorded, RecordedTensor, contiguous
 from warplens.replay.plan_file import Fill
 
 Arguments = Mapping[str, Recorded]
@@ -87,59 +87,70 @@ GROUP_MULTIPLE: Final = 16
 """Groups along the inner side of a product begin at whole vectors of 16 bytes."""
 
 
-def _totals(tensor: RecordedTensor, total: int) -> Fill:
+class Counted(NamedTuple):
+    """What the values of an argument count."""
+
+    total: int = 0
+    """How many of it there are; 0 where that is not known."""
+    side: int = -1
+    """Which of its sides they are."""
+
+
+def _totals(tensor: RecordedTensor, counted: Counted) -> Fill:
     """Pieces of one length: together they have all there is, and none is longer than the longest."""
-    return Fill("ramp", 0, total, -(-total // max(_count(tensor) - 1, 1)))
+    return Fill("ramp", 0, counted.total, -(-counted.total // max(_count(tensor) - 1, 1)))
 
 
-def _ends(tensor: RecordedTensor, total: int) -> Fill:
-    groups = _count(tensor)
+def _ends(tensor: RecordedTensor, counted: Counted) -> Fill:
+    groups, total = _count(tensor), counted.total
     each = -(-total // groups)
     aligned = -(-each // GROUP_MULTIPLE) * GROUP_MULTIPLE
     step = aligned if aligned * (groups - 1) < total else each
     return Fill("ramp", step, total, step)
 
 
-def _shares(tensor: RecordedTensor, total: int) -> Fill:
+def _shares(tensor: RecordedTensor, counted: Counted) -> Fill:
     count = _count(tensor)
-    total = total or count
+    total = counted.total or count
     return Fill("shares", total, step=count) if total % count else Fill("constant", total // count)
 
 
-def _below(tensor: RecordedTensor, total: int) -> Fill:
+def _below(tensor: RecordedTensor, counted: Counted) -> Fill:
     """Where there are as many for each place, each of them is there as often: a permutation, or a token for each of its
     experts. Writing to one place twice takes longer."""
+    total = counted.total
     is_permutation = total > 1 and len(tensor.shape) > 0 and math.prod(tensor.shape) % total == 0
     return Fill("permutation" if is_permutation and 0 not in tensor.shape else "integers", 0, max(total, 1))
 
 
-def _chosen(tensor: RecordedTensor, total: int) -> Fill:
-    """The chosen few of each row, none of them twice and all of them as often: top-k."""
-    few = tensor.shape[-1] if tensor.shape else 1
-    if not 1 < few <= total or tensor.stride[-1] != 1:
+def _chosen(tensor: RecordedTensor, counted: Counted) -> Fill:
+    """The chosen few along a side, none of them twice and all of them as often: top-k."""
+    total, side = counted.total, counted.side
+    few = tensor.shape[side] if -len(tensor.shape) <= side < len(tensor.shape) else 1
+    if not 1 < few <= total or tensor.stride != contiguous(tensor.shape):
         return Fill("integers", 0, max(total, 1))
-    apart = total // few
-    return Fill("digits", digits=(1, few, apart, few, apart, 1))
+    apart, step = total // few, tensor.stride[side]
+    return Fill("digits", digits=(step, few, apart, few if step == 1 else 1, apart, 1))
 
 
 def _count(tensor: RecordedTensor) -> int:
     return max(tensor.shape[-1], 1) if tensor.shape else 1
 
 
-KINDS: Final[Mapping[str, Callable[[RecordedTensor, int], Fill]]] = {
+KINDS: Final[Mapping[str, Callable[[RecordedTensor, Counted], Fill]]] = {
     # what the values are, of a tensor and what they count
     "totals": _totals,
-    "starts": lambda tensor, total: Fill("ramp", 0, total, total // _count(tensor)),
+    "starts": lambda tensor, counted: Fill("ramp", 0, counted.total, counted.total // _count(tensor)),
     "ends": _ends,
     "shares": _shares,
-    "all": lambda tensor, total: Fill("constant", max(total, 1)),
-    "each once": lambda tensor, total: Fill("ramp", 0, max(total - 1, 0), 1),
+    "all": lambda tensor, counted: Fill("constant", max(counted.total, 1)),
+    "each once": lambda tensor, counted: Fill("ramp", 0, max(counted.total - 1, 0), 1),
     "below": _below,
-    "above 0": lambda tensor, total: Fill("integers", 1, max(total, 2)),
+    "above 0": lambda tensor, counted: Fill("integers", 1, max(counted.total, 2)),
     "chosen": _chosen,
-    "rows from 1": lambda tensor, total: Fill("integers", 1, _count(tensor) + 1),
-    "boxes": lambda tensor, total: Fill("digits", digits=(1, 5, 8)),
-    "sorted": lambda tensor, total: Fill("ramp", 0, _count(tensor), 1),
+    "rows from 1": lambda tensor, counted: Fill("integers", 1, _count(tensor) + 1),
+    "boxes": lambda tensor, counted: Fill("digits", digits=(1, 5, 8)),
+    "sorted": lambda tensor, counted: Fill("ramp", 0, _count(tensor), 1),
 }
 WITH_FLOATS: Final = ("boxes", "sorted")
 """The others are of whole numbers."""
@@ -169,19 +180,19 @@ def invariant_fill(op: str, argument: str, tensor: RecordedTensor, arguments: Ar
     is_whole = "int" in tensor.dtype
     for ops, names, row in TABLE:
         if (is_whole or row.kind in WITH_FLOATS) and names.fullmatch(argument) and ops.fullmatch(op):
-            return KINDS[row.kind](tensor, _total(row, tensor, arguments, position))
+            return KINDS[row.kind](tensor, _counted(row, tensor, arguments, position))
     return None
 
 
-def _total(row: Invariant, tensor: RecordedTensor, arguments: Arguments, position: int) -> int:
+def _counted(row: Invariant, tensor: RecordedTensor, arguments: Arguments, position: int) -> Counted:
     counted = next((arguments[name] for name in row.of.split("|") if name in arguments), None)
     if row.side == "":
-        return number_in(counted) or 0
+        return Counted(number_in(counted) or 0)
     whole = tensor_in(counted)
     if whole is None:
-        return 0
+        return Counted()
     if isinstance(row.side, str) and row.side in SIDES:
-        return SIDES[row.side](arguments, whole)
+        return Counted(SIDES[row.side](arguments, whole))
     if row.side == "own":
         side = len(tensor.shape) - 1
     elif row.side == "position":
@@ -190,7 +201,7 @@ def _total(row: Invariant, tensor: RecordedTensor, arguments: Arguments, positio
         side = row.side if isinstance(row.side, int) else number_in(arguments.get(row.side)) or 0
     if side == 1 and len(whole.shape) == 1:  # a single sample without a batch
         side = 0
-    return whole.shape[side] if -len(whole.shape) <= side < len(whole.shape) else 0
+    return Counted(whole.shape[side], side) if -len(whole.shape) <= side < len(whole.shape) else Counted()
 
 
 def _dimension(listed: Recorded | None, position: int) -> int:

@@ -22,7 +22,7 @@ from warplens.model.trace import Trace
 from warplens.planning.multi_tensor import ListLaunches
 from warplens.planning.recorded import Recorded, RecordedTensor, contiguous, from_spec
 from warplens.planning.schemas import OpParameter, OpSchema
-from warplens.replay.plan_file import DTYPES, Unit
+from warplens.replay.plan_file import APPROXIMATE, DTYPES, Unit
 from warplens.units import plural
 
 ACCUMULATE: Final = "torch::autograd::AccumulateGrad"
@@ -42,7 +42,7 @@ NO_LAUNCHES: Final = f"{OMITTED} (its kernels do not show how long it is)"
 NO_GRADIENTS: Final = f"{OMITTED} (no backward pass in the trace accumulates gradients)"
 OTHER_GRIDS: Final = f"{OMITTED} (the gradients in the trace would have other grids)"
 TOO_MANY_BYTES: Final = f"{OMITTED} (the gradients in the trace are more bytes than the GPU reads in that time)"
-REBUILT: Final = "approximate: its lists of {} are rebuilt from the gradients in the trace, with which its grids agree"
+REBUILT: Final = APPROXIMATE + "its lists of {} are rebuilt from the gradients in the trace, with which its grids agree"
 IN_ANOTHER_ORDER: Final = "their order is not that of the trace"
 
 

@@ -23,6 +23,8 @@ READY: Final = "ready"
 REFUSED: Final = "refused"
 LEFT_OUT: Final = "left out"
 STATUSES: Final = (READY, REFUSED, LEFT_OUT)
+APPROXIMATE: Final = "approximate: "
+"""How the note of a unit begins whose inputs are not recorded, but found elsewhere in the trace."""
 DTYPES: Final = {
     # name in PyTorch: bytes of one element
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint16": 2, "uint32": 4, "uint64": 8,

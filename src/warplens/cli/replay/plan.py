@@ -97,6 +97,17 @@ def _coverage(plan: ReplayPlan) -> list[dict[str, object]]:
     return sorted(rows, key=lambda row: -float(str(row["total_us"])))
 
 
+def _approximate_ns(plan: ReplayPlan) -> int:
+    """GPU time of units whose inputs are found elsewhere in the trace."""
+    from warplens.replay.plan_file import APPROXIMATE, READY
+
+    return sum(
+        unit.times.total_ns
+        for unit in plan.units
+        if unit.status == READY and any(note.startswith(APPROXIMATE) for note in unit.notes)
+    )
+
+
 def _print_summary(plan: ReplayPlan, most_reasons: int) -> None:
     from warplens.units import format_ns
 
@@ -112,6 +123,11 @@ def _print_summary(plan: ReplayPlan, most_reasons: int) -> None:
         print("nothing to replay: the trace has no GPU work")
         return
     print(f"can be replayed: {ready:.2f} % of the GPU time")
+    approximate_ns = _approximate_ns(plan)
+    if approximate_ns:
+        print(
+            f"  {100 * approximate_ns / plan.gpu_ns:8.3f} %  ready: approximate, with lists rebuilt from the gradients"
+        )
     left = [row for row in rows if row["status"] != "ready"]
     for row in left[:most_reasons]:
         many = f"units: {row['units']}, calls: {row['count']}" if row["units"] else f"GPU events: {row['count']}"
