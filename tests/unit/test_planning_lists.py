@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import warplens
-from support import ROOT, SHARED, Opened, kernel, launch, op
+from support import ROOT, SHARED, Opened, ends, kernel, launch, op
 from warplens.planning import make_plan
 from warplens.planning.multi_tensor import ListLaunches
 from warplens.replay.plan_file import READY, Argument, ReplayPlan, Unit
@@ -178,3 +178,10 @@ def test_a_list_of_scalars_is_as_long_as_its_tensors(opened: Opened) -> None:
     ]  # fmt: skip
     [unit] = plan_of(opened(events)).units
     assert (unit.overload, [len(argument.items) for argument in unit.arguments]) == ("ScalarList", [40, 40])
+
+
+def test_gradients_of_any_size_are_compared_in_no_time(opened: Opened) -> None:
+    """As many launches as the largest of them would have are not counted one by one."""
+    with ends("comparing huge gradients", 20):
+        [unit] = plan_of(opened([*accumulated([(1 << 31, 1 << 31)] * 40), *scaling([60])])).units
+    assert "other grids" in unit.reason

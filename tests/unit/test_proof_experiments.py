@@ -171,6 +171,7 @@ def test_a_plain_trace_with_a_foreach_optimizer_has_its_experiment() -> None:
     plan = planned(ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz")
     experiment = next(one for one in plan.experiments if one.finding == "WL208")
     assert [variant.name for variant in experiment.variants] == ["fused"]
+    assert experiment.variants[0].notes[0].startswith("approximate: its lists of 148 tensors")
     after = experiment.variants[0].swaps[0].after[0].unit
     fused = next(own for own in plan.replay.units if own.id == after)
     assert [len(argument.items) for argument in fused.arguments[:6]] == [148, 148, 148, 148, 0, 148]

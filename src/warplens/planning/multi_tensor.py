@@ -16,6 +16,7 @@ from warplens.planning.recorded import DTYPES
 from warplens.replay.plan_file import Kernel
 
 MOST_BLOCKS: Final = 320
+MOST_LAUNCHES: Final = 1 << 20
 MOST_TENSORS: Final = {
     # name of a launch's table: how many tensors it holds, by the number of lists (PyTorch's MultiTensorApply.cuh)
     "TensorListMetadata": (110, 64, 48, 36, 30),
@@ -66,8 +67,8 @@ class ListLaunches:
         most_tensors = MOST_TENSORS[match["table"]][lists - 1]
         return cls(lists, most_tensors, tuple(kernel.grid[0] for kernel in launched), dtypes)
 
-    def grids_of(self, elements: Sequence[int]) -> tuple[int, ...]:
-        """The launches that tensors with so many elements would have.
+    def grids_of(self, elements: Sequence[int], most: int = MOST_LAUNCHES) -> tuple[int, ...]:
+        """The launches that tensors with so many elements would have, the first `most` of them.
 
         >>> ListLaunches(1, 2, ()).grids_of([CHUNK + 1, 1, 1])
         (3, 1)
@@ -77,18 +78,20 @@ class ListLaunches:
         for count in filter(None, elements):
             tensors += 1
             chunks = -(-count // CHUNK)
-            for chunk in range(chunks):
-                blocks += 1
-                is_last = chunk == chunks - 1
-                if blocks == MOST_BLOCKS or (is_last and tensors == self.most_tensors):
+            while chunks:
+                taken = min(chunks, MOST_BLOCKS - blocks)
+                blocks, chunks = blocks + taken, chunks - taken
+                if blocks == MOST_BLOCKS or (not chunks and tensors == self.most_tensors):
                     grids.append(blocks)
-                    blocks, tensors = 0, 0 if is_last else 1
+                    blocks, tensors = 0, 1 if chunks else 0
+                if len(grids) == most:
+                    return tuple(grids)
         return (*grids, blocks) if blocks else tuple(grids)
 
     def agree(self, elements: Sequence[int]) -> bool:
-        return self.grids_of(elements) == self.grids
+        return self.grids_of(elements, len(self.grids) + 1) == self.grids
 
     def agree_in_sum(self, elements: Sequence[int]) -> bool:
         """As many launches and blocks: the same tensors in another order."""
-        grids = self.grids_of(elements)
+        grids = self.grids_of(elements, len(self.grids) + 1)
         return (len(grids), sum(grids)) == (len(self.grids), sum(self.grids))

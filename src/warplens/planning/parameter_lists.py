@@ -31,6 +31,8 @@ MOST_RECORDED: Final = 30
 """Tensors of a list whose shapes PyTorch's profiler records."""
 MOST_PASSES: Final = 8
 """Backward passes whose gradients are compared with a list."""
+MOST_ACCUMULATED: Final = 64
+"""Passes that accumulate gradients before one step."""
 NUMBERS: Final = "state_steps"
 """The list that has one number for each parameter."""
 SAME_LISTS: Final = {
@@ -180,9 +182,9 @@ def _single_passes(gradients: tuple[RecordedTensor, ...]) -> Iterator[tuple[Reco
     yield gradients
     counts = Counter(tensor.shape for tensor in gradients)
     repeats = math.gcd(*counts.values()) if counts else 1
-    for number in range(2, repeats + 1):
-        last = gradients[-(len(gradients) // number) :]
-        if repeats % number == 0 and Counter(tensor.shape for tensor in last * number) == counts:
+    for number in range(2, min(repeats, MOST_ACCUMULATED) + 1):
+        last = gradients[-(len(gradients) // number) :] if repeats % number == 0 else ()
+        if last and Counter(tensor.shape for tensor in last * number) == counts:
             yield last
 
 

@@ -13,7 +13,7 @@ from warplens.planning.schemas import overloads
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.unit_edits import NoExperiment
 from warplens.proof.plan_file import Swap, UnitCalls, Variant
-from warplens.replay.plan_file import DTYPES, Argument, Fill, Storage, TensorView, Times, Unit
+from warplens.replay.plan_file import APPROXIMATE, DTYPES, Argument, Fill, Storage, TensorView, Times, Unit
 
 FUSED: Final = "aten::_fused_adamw_"
 FOREACH, IN_PARTS = "warplens::adamw_foreach", "warplens::adamw_in_parts"
@@ -32,8 +32,11 @@ def optimizer_at_once(members: Sequence[UnitInStep]) -> tuple[list[Variant], lis
     if not any((match := UPDATES.match(member.unit.op)) and match["foreach"] for member in members):
         after["foreach"] = replace(fused_step(members, "cpu"), id="optimizer.foreach", op=FOREACH, schema="")
     before = tuple(UnitCalls(member.unit.id, member.calls) for member in members)
+    notes = tuple(
+        dict.fromkeys(note for member in members for note in member.unit.notes if note.startswith(APPROXIMATE))
+    )
     variants = [
-        Variant(name, (Swap(before, (UnitCalls(unit.id, 1.0),), reference=reference.id),))
+        Variant(name, (Swap(before, (UnitCalls(unit.id, 1.0),), reference=reference.id),), notes=notes)
         for name, unit in after.items()
     ]
     return variants, [*after.values(), reference]
