@@ -23,7 +23,7 @@ from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
 from warplens.proof.experiments.rules import ChangedUnits, use_whole_optimizer
 from warplens.proof.experiments.unit_edits import padded, retyped
 from warplens.proof.plan_file import Experiment, ProofPlan, Swap, UnitCalls, Variant
-from warplens.proof.running.supervisor import run_proof, units_by_settings
+from warplens.proof.running.supervisor import run_proof, units_by_settings, units_to_meter
 from warplens.replay.plan_file import Unit
 from warplens.replay.running.options import Progress
 
@@ -76,6 +76,15 @@ def test_units_run_under_the_switches_of_their_variant() -> None:
     recorded, changed = units_by_settings(plan)
     assert (recorded.settings, recorded.units) == ({}, {"u1", NARROW.id})
     assert (changed.settings, changed.units) == (quick.settings, {WIDE.id})
+
+
+def test_energy_is_measured_of_the_units_that_take_most_of_each_side() -> None:
+    short = replace(SUM, id="u3", times=replace(SUM.times, median_ns=10.0))
+    plan = ProofPlan(replay_plan(PRODUCT, WIDE, SUM, short), (
+        experiment("WL201", Variant("padded", (swap(PRODUCT, WIDE), swap(short, calls=1.0)))),
+        experiment("WL212", Variant("not at all", (swap(SUM, calls=1.0),))),
+    ))  # fmt: skip
+    assert units_to_meter(plan) == (PRODUCT.id, WIDE.id, SUM.id)
 
 
 def test_an_interrupted_run_goes_on_with_what_is_left(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,8 @@ DONE: Final = "done"
 FAILED: Final = "failed"
 NOT_RUN: Final = "not run"
 STATUSES: Final = (DONE, FAILED, NOT_RUN)
+METERED_SHARE: Final = 0.8
+"""Of the time: with less of it the energy of the whole is not known."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,20 @@ class Side:
     """The longest of each unit."""
     launches: float = 0.0
     """Kernels and copies in a step."""
+
+
+def whole_joules(parts: Sequence[tuple[float, float | None]]) -> float | None:
+    """Of parts with their times, each with its energy where that was measured: the others draw the mean power of those.
+
+    >>> whole_joules([(80.0, 4.0), (20.0, None)]), whole_joules([(80.0, None), (20.0, 1.0)]), whole_joules([(0.0, 0.0)])
+    (5.0, None, 0.0)
+    """
+    total_ns = sum(ns for ns, _ in parts)
+    known = [(ns, joules) for ns, joules in parts if joules is not None]
+    known_ns = sum(ns for ns, _ in known)
+    if not known or known_ns < METERED_SHARE * total_ns:
+        return None
+    return sum(joules for _, joules in known) * (total_ns / known_ns if known_ns else 1.0)
 
 
 @dataclass(frozen=True)
@@ -82,12 +99,10 @@ class VariantResult:
 
     @property
     def joules(self) -> tuple[float, float] | None:
-        """Before and after; None where a unit has none."""
-        sides = [(swap.before.joules, swap.after.joules) for swap in self.swaps]
-        if not sides or any(joules is None for side in sides for joules in side):
-            return None
-        before, after = (sum(float(side[which] or 0.0) for side in sides) for which in (0, 1))
-        return before, after
+        """Before and after; None where that of a large part of the time is not known."""
+        before = whole_joules([(swap.before.ns, swap.before.joules) for swap in self.swaps])
+        after = whole_joules([(swap.after.ns, swap.after.joules) for swap in self.swaps])
+        return None if before is None or after is None else (before, after)
 
     @property
     def difference(self) -> Difference | None:

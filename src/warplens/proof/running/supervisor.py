@@ -11,7 +11,7 @@ from typing import Final
 from warplens.errors import UsageError
 from warplens.proof import plan_file, result_file
 from warplens.proof.plan_file import Experiment, ProofPlan, Settings, Swap, UnitCalls, Variant
-from warplens.proof.result_file import ExperimentResult, ProofResult, Side, SwapResult, VariantResult
+from warplens.proof.result_file import ExperimentResult, ProofResult, Side, SwapResult, VariantResult, whole_joules
 from warplens.proof.running.compared_outputs import Outputs, compare_outputs
 from warplens.replay import plan_file as replay_plans
 from warplens.replay.plan_file import ReplayPlan
@@ -22,6 +22,8 @@ from warplens.replay.running.supervisor import run_plan
 OWN_OPS: Final = "warplens.proof.running.own_ops"
 HOST_TIMER: Final = "host"
 """Of runs on a CPU."""
+METERED: Final = 0.9
+"""Of the time of each side."""
 RUNS: Final = ".runs"
 """What is added to the name of a proof for the folder of its replays while it is being made."""
 
@@ -40,9 +42,9 @@ def run_proof(
     plan_path: Path, output: Path, options: RunOptions, progress: Callable[[Progress], None], fresh: bool = False
 ) -> ProofResult:
     """The proof, which is also written to `output`. The same call continues a run that was interrupted."""
-    options = replace(options, energy_cover=1.0, imports=(*options.imports, OWN_OPS))
-    options.check()
     plan = plan_file.load(plan_path)
+    options = replace(options, metered=units_to_meter(plan), imports=(*options.imports, OWN_OPS))
+    options.check()
     if not output.parent.is_dir():
         raise UsageError(f"the folder {output.parent} does not exist")
     groups = units_by_settings(plan)
@@ -84,6 +86,24 @@ def units_by_settings(plan: ProofPlan) -> list[UnitsUnderSettings]:
         for (settings, timer), names in units.items()
         if names
     ]
+
+
+def units_to_meter(plan: ProofPlan) -> tuple[str, ...]:
+    """Energy takes seconds a unit: of each side of a variant, the longest units, which take most of its time."""
+    times = {unit.id: unit.times.median_ns for unit in plan.replay.units}
+    chosen: dict[str, None] = {}
+    for variant in (variant for experiment in plan.experiments for variant in experiment.variants):
+        before = [calls for swap in variant.swaps for calls in swap.before]
+        after = [calls for swap in variant.swaps for calls in swap.after]
+        for side in (before, after):
+            ns = {calls.unit: calls.calls * times[calls.unit] for calls in side}
+            left = METERED * sum(ns.values())
+            for unit in sorted(ns, key=ns.__getitem__, reverse=True):
+                if left <= 0:
+                    break
+                chosen[unit] = None
+                left -= ns[unit]
+    return tuple(chosen)
 
 
 def _replayed(
@@ -213,9 +233,14 @@ def _side(calls: Iterable[UnitCalls], units: dict[str, UnitResult]) -> Side:
 
 def _joules(members: Sequence[tuple[UnitResult, float]]) -> float | None:
     """Idle power included: the card draws it for as long as the calls take."""
-    if any(unit.energy is None for unit, _ in members):
-        return None
-    return sum(number * unit.energy.total_j for unit, number in members if unit.energy is not None)
+    return whole_joules(
+        [
+            (number * unit.time.median_ns, number * unit.energy.total_j if unit.energy is not None else None)
+            for unit, number in members
+            if unit.time is not None
+        ]
+        or [(0.0, 0.0)]
+    )
 
 
 def _longest(unit: UnitResult) -> str:

@@ -77,7 +77,7 @@ class _Run:
         self._throttled: Counter[str] = Counter()
         self._rest_reason = NOT_REACHED
         self._has_meter = False
-        self._metered = units_to_meter(plan, job.options.energy_cover)
+        self._metered = frozenset(job.options.metered) or units_to_meter(plan, job.options.energy_cover)
         self.is_begun = False
 
     def go(self) -> None:
