@@ -11,7 +11,7 @@ import pytest
 
 from proof_runs import OPTIONS, experiment, ran
 from replay_plans import plan as replay_plan
-from replay_plans import storage, tensor, unit
+from replay_plans import storage, tensor, unit, value
 from warplens.analyses.workspace import Workspace
 from warplens.errors import UsageError
 from warplens.model.finding import Finding
@@ -19,10 +19,11 @@ from warplens.model.trace import empty_trace
 from warplens.proof import plan_file
 from warplens.proof.experiments.attention import fused_attention
 from warplens.proof.experiments.call_runs import RecordedCalls
-from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
+from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep, merged, most_of
 from warplens.proof.experiments.rules import ChangedUnits, use_whole_optimizer
 from warplens.proof.experiments.unit_edits import padded, retyped
 from warplens.proof.plan_file import Experiment, ProofPlan, Swap, UnitCalls, Variant
+from warplens.proof.running.compared_outputs import compare_outputs
 from warplens.proof.running.supervisor import run_proof, units_by_settings, units_to_meter
 from warplens.replay.plan_file import Unit
 from warplens.replay.running.options import Progress
@@ -108,11 +109,42 @@ def test_an_interrupted_run_goes_on_with_what_is_left(tmp_path: Path) -> None:
     assert reached[1] in again
 
 
+def test_what_ends_the_comparing_process_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers once and ends: the second swap has no answer, the third one of a new process has."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho \'{"reason": "asked"}\'\nexit 3\n')
+    python.chmod(0o755)
+    monkeypatch.setattr("warplens.proof.running.compared_outputs.sys.executable", str(python))
+    swaps = (swap(PRODUCT, WIDE), swap(PRODUCT, NARROW), swap(SUM, SUM))
+    plan = ProofPlan(replay_plan(PRODUCT, WIDE, NARROW, SUM), (experiment("WL201", Variant("padded", swaps)),))
+    seen: list[str] = []
+    outputs = compare_outputs(tmp_path / "proof.plan.json", plan, OPTIONS, seen.append)
+    assert [outputs[own].reason for own in swaps] == ["asked", "its process ended with 3", "asked"]
+    assert seen == [WIDE.id, NARROW.id, SUM.id, ""]
+
+
 def in_step(op: str, *shapes: tuple[int, ...], calls: float = 1.0) -> UnitInStep:
     arguments = tuple(tensor(number, *shape) for number, shape in enumerate(shapes))
     number = len(shapes) + sum(map(sum, shapes))
     storages = tuple(storage(math.prod(shape)) for shape in shapes)
     return UnitInStep(unit(op, arguments, storages, id=f"{op.partition('::')[2]}{number}"), calls)
+
+
+def test_units_that_differ_in_numbers_alone_are_one() -> None:
+    """Adam's factors change with every step."""
+    steps = [in_step("aten::addcdiv_", (3, 4), (3, 4), (3, 4), calls=1.0) for _ in range(3)]
+    numbered = [
+        replace(
+            step, unit=replace(step.unit, id=f"u{number}", arguments=(*step.unit.arguments, value("float", number)))
+        )
+        for number, step in enumerate(steps)
+    ]
+    other = in_step("aten::addcdiv_", (5,), (5,), (5,), calls=1.0)
+    assert [(member.unit.id, member.calls) for member in merged([*numbered, other])] == [
+        ("u0", 3.0),
+        (other.unit.id, 1.0),
+    ]
+    assert most_of([*numbered, other], 0.5) == numbered[:2]
 
 
 def test_attention_in_parts_and_fused_give_the_same(tmp_path: Path) -> None:

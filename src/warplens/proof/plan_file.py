@@ -75,14 +75,15 @@ class ProofPlan:
     def id(self) -> str:
         return self.replay.id
 
-    def compared(self) -> list[tuple[int, int]]:
-        """The variants whose outputs are compared with others, as places of their experiment and within it."""
-        return [
-            (number, place)
+    def compared(self) -> dict[str, Swap]:
+        """The swaps whose outputs are compared with others, by their place: experiment, variant, swap."""
+        return {
+            f"{number}.{place}.{swap_place}": swap
             for number, experiment in enumerate(self.experiments)
             for place, variant in enumerate(experiment.variants)
-            if any(swap.reference for swap in variant.swaps)
-        ]
+            for swap_place, swap in enumerate(variant.swaps)
+            if swap.reference
+        }
 
 
 def load(path: Path) -> ProofPlan:

@@ -11,7 +11,7 @@ from warplens.planning.recorded import contiguous
 from warplens.planning.schemas import parse_schema
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.unit_edits import PRODUCTS, NoExperiment, tensors_of
-from warplens.proof.plan_file import Settings, Swap, UnitCalls, Variant
+from warplens.proof.plan_file import Swap, UnitCalls, Variant
 from warplens.replay.plan_file import DTYPES, Argument, Storage, TensorView, Times, Unit
 
 SOFTMAX: Final = "aten::_softmax"
@@ -20,13 +20,12 @@ MASKING: Final = ("aten::masked_fill_", "aten::masked_fill", "aten::triu", "aten
 FUSED, IN_PARTS = "warplens::attention", "warplens::attention_in_parts"
 TRAINING: Final = "_with_gradients"
 """What is added to an op's name for its forward and backward pass together."""
-SWITCHES: Final = ("flash", "mem_efficient", "cudnn", "math")
 BACKENDS: Final = {
-    # variants: which of PyTorch's kernels may be chosen; none of them named: its own choice
+    # variants: which of PyTorch's kernels may be chosen, by its name there; none: PyTorch's own choice
     "fused": "",
-    "fused, flash": "flash",
-    "fused, memory-efficient": "mem_efficient",
-    "fused, cuDNN": "cudnn",
+    "fused, flash": "FLASH_ATTENTION",
+    "fused, memory-efficient": "EFFICIENT_ATTENTION",
+    "fused, cuDNN": "CUDNN_ATTENTION",
 }
 CAUSAL: Final = "the mask is taken as causal"
 
@@ -108,20 +107,17 @@ def _variants(
     reference = attention_unit("attention.parts", IN_PARTS + ending, sizes, traced_ns, is_causal=is_causal)
     variants, units = [], [reference]
     for number, (name, backend) in enumerate(BACKENDS.items()):
-        unit = attention_unit(f"attention.fused{number}", FUSED + ending, sizes, traced_ns, is_causal=is_causal)
+        unit = attention_unit(
+            f"attention.fused{number}", FUSED + ending, sizes, traced_ns, is_causal=is_causal, backend=backend
+        )
         units.append(unit)
         swap = Swap(before, (UnitCalls(unit.id, calls),), reference=reference.id)
         notes = (CAUSAL,) if is_causal else ()
-        variants.append(Variant(name, (swap,), _switches(backend), notes))
+        variants.append(Variant(name, (swap,), notes=notes))
     return variants, units
 
 
-def _switches(backend: str) -> Settings:
-    """Only that kernel may be chosen; all may where none is named."""
-    return {f"backends.cuda.{switch}_sdp_enabled": switch == backend for switch in SWITCHES} if backend else {}
-
-
-def attention_unit(name: str, op: str, sizes: AttentionSizes, ns: float, *, is_causal: bool) -> Unit:
+def attention_unit(name: str, op: str, sizes: AttentionSizes, ns: float, *, is_causal: bool, backend: str = "") -> Unit:
     """A call of one of the project's own ops for attention."""
     shapes = list(_shapes(sizes, is_training=op.endswith(TRAINING)))
     items = [math.prod(shape) for shape in shapes]
@@ -136,7 +132,12 @@ def attention_unit(name: str, op: str, sizes: AttentionSizes, ns: float, *, is_c
         count=1,
         times=Times(round(ns), ns, ns, ns, round(ns), round(ns)),
         api="ATen op",
-        arguments=(*tensors, Argument("bool", is_causal), Argument("float", sizes.width**-0.5)),
+        arguments=(
+            *tensors,
+            Argument("bool", is_causal),
+            Argument("float", sizes.width**-0.5),
+            Argument("str", backend),
+        ),
         storages=tuple(Storage(count * DTYPES[sizes.dtype], sizes.dtype) for count in items),
     )
 

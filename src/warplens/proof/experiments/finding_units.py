@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,7 @@ from warplens.model.edits import FuseWork, ReplaceWork, ScaleWork
 from warplens.model.finding import Finding
 from warplens.model.trace import Bools
 from warplens.proof.experiments.call_runs import RecordedCalls
-from warplens.replay.plan_file import READY, Unit
+from warplens.replay.plan_file import READY, Argument, Unit
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,35 @@ def units_of(finding: Finding, recorded: RecordedCalls, members: Members) -> Fin
     refused = dict.fromkeys(units[number].reason for number in sorted(counts) if units[number].status != READY)
     traced_ns = float(work.trace.ints("dur_ns")[ids].sum()) * recorded.per_step
     return FindingUnits(finding, tuple(ready), traced_ns, (*refused, *reasons.to_list()), chosen, recorded)
+
+
+def merged(units: Sequence[UnitInStep]) -> list[UnitInStep]:
+    """Units that differ in numbers alone as one of them: an optimizer's change with every step."""
+    alike: dict[object, UnitInStep] = {}
+    for member in units:
+        unit = member.unit
+        key = (unit.op, unit.overload, unit.storages, tuple(map(_without_number, unit.arguments)))
+        first = alike.setdefault(key, UnitInStep(unit, 0.0))
+        alike[key] = UnitInStep(first.unit, first.calls + member.calls)
+    return list(alike.values())
+
+
+def _without_number(argument: Argument) -> Argument:
+    is_number = argument.kind in ("int", "float")
+    items = tuple(map(_without_number, argument.items))
+    return replace(argument, value=None if is_number else argument.value, items=items)
+
+
+def most_of(units: Sequence[UnitInStep], share: float) -> list[UnitInStep]:
+    """The longest that together take this share of the time."""
+    kept: list[UnitInStep] = []
+    left = share * sum(member.calls * member.unit.times.median_ns for member in units)
+    for member in longest_first(units):
+        if left <= 0:
+            break
+        kept.append(member)
+        left -= member.calls * member.unit.times.median_ns
+    return kept
 
 
 def longest_first(units: Sequence[UnitInStep]) -> list[UnitInStep]:

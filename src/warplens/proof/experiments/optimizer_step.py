@@ -10,7 +10,7 @@ from typing import Final
 
 from warplens.planning.recorded import contiguous
 from warplens.planning.schemas import overloads
-from warplens.proof.experiments.finding_units import UnitInStep
+from warplens.proof.experiments.finding_units import UnitInStep, merged, most_of
 from warplens.proof.experiments.unit_edits import NoExperiment
 from warplens.proof.plan_file import Swap, UnitCalls, Variant
 from warplens.replay.plan_file import APPROXIMATE, DTYPES, Argument, Fill, Storage, TensorView, Times, Unit
@@ -20,6 +20,8 @@ FOREACH, IN_PARTS = "warplens::adamw_foreach", "warplens::adamw_in_parts"
 UPDATES: Final = re.compile(r"aten::(?P<foreach>_foreach_)?addcdiv_$")
 """The op with which Adam and AdamW change each parameter, once a step."""
 MOST_TENSORS: Final = 20_000
+NEARLY_ALL: Final = 0.97
+"""Of the time of the step's many small units."""
 NUMBERS: Final = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.999, "weight_decay": 0.01, "eps": 1e-8}
 FLAGS: Final = ("amsgrad", "maximize")
 
@@ -31,7 +33,7 @@ def optimizer_at_once(members: Sequence[UnitInStep]) -> tuple[list[Variant], lis
     after = {"fused": fused}
     if not any((match := UPDATES.match(member.unit.op)) and match["foreach"] for member in members):
         after["foreach"] = replace(fused_step(members, "cpu"), id="optimizer.foreach", op=FOREACH, schema="")
-    before = tuple(UnitCalls(member.unit.id, member.calls) for member in members)
+    before = tuple(UnitCalls(member.unit.id, member.calls) for member in most_of(merged(members), NEARLY_ALL))
     notes = tuple(
         dict.fromkeys(note for member in members for note in member.unit.notes if note.startswith(APPROXIMATE))
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -80,21 +81,23 @@ def retyped(unit: Unit, name: str, dtypes: Mapping[str, str]) -> Unit:
 
 
 def casts_of(unit: Unit, name: str, dtypes: Mapping[str, str]) -> list[Unit]:
-    """The casts of what the unit reads to other dtypes."""
+    """The casts of what the unit reads to other dtypes; those of tensors alike have one id."""
     casts = []
-    for number, tensor in enumerate(tensors_of(unit)):
+    for tensor in tensors_of(unit):
         if tensor.dtype in dtypes:
-            arguments = (Argument("tensor", tensor=replace(tensor, storage=0)), Argument("dtype", dtypes[tensor.dtype]))
+            storage, tensor = unit.storages[tensor.storage], replace(tensor, storage=0)
+            key = hashlib.sha256(repr(tensor).encode()).hexdigest()[:8]
+            arguments = (Argument("tensor", tensor=tensor), Argument("dtype", dtypes[tensor.dtype]))
             casts.append(
                 replace(
                     unit,
-                    id=f"{unit.id}.{name}.cast{number}",
+                    id=f"cast.{name}.{key}",
                     op="aten::_to_copy",
                     overload="",
                     schema="",
                     kernels=(),
                     arguments=arguments,
-                    storages=(unit.storages[tensor.storage],),
+                    storages=(storage,),
                 )
             )
     return casts

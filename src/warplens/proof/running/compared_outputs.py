@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,44 +34,72 @@ Outputs = dict[Swap, ComparedOutputs]
 
 
 def compare_outputs(
-    plan_path: Path, plan: ProofPlan, options: RunOptions, report: Callable[[str], None] = lambda variant: None
+    plan_path: Path, plan: ProofPlan, options: RunOptions, report: Callable[[str], None] = lambda unit: None
 ) -> Outputs:
-    """Of every swap that has a reference; one process per variant, since a fault on the GPU ends it.
+    """Of every swap that has a reference. A fault on the GPU ends the process: the others go on in a new one.
 
-    `report` is called with the name of each variant before it is compared, and with none at the end.
+    `report` is called with the first unit of each swap before it is compared, and with none at the end.
     """
+    waiting = plan.compared()
     outputs: Outputs = {}
-    for experiment, place in plan.compared():
-        variant = plan.experiments[experiment].variants[place]
-        report(variant.name)
-        swaps = [swap for swap in variant.swaps if swap.reference]
-        answers = _answers(plan_path, experiment, place, len(swaps), options)
-        outputs |= dict(zip(swaps, answers, strict=True))
+    while waiting:
+        with _comparing(plan_path, list(waiting), options) as process:
+            for place, swap in list(waiting.items()):
+                report(swap.after[0].unit)
+                line = process.line(START_SECONDS + options.unit_timeout)
+                del waiting[place]
+                outputs[swap] = _answer(line) if line else ComparedOutputs(reason=process.ending())
+                if not line:
+                    break
     report("")
     return outputs
 
 
-def _answers(plan_path: Path, experiment: int, variant: int, count: int, options: RunOptions) -> list[ComparedOutputs]:
-    words = [str(plan_path.resolve()), str(experiment), str(variant), options.device, str(options.seed)]
-    try:
-        done = subprocess.run(
+class ComparingProcess:
+    """Its lines, each of which must come within a time."""
+
+    def __init__(self, words: list[str]) -> None:
+        self._process = subprocess.Popen(
             [sys.executable, "-m", "warplens.proof.running.comparing", *words],
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
             env=environment(),
-            timeout=START_SECONDS + count * options.unit_timeout,
-            check=False,
         )
-        lines, ending = done.stdout.splitlines(), f"its process ended with {done.returncode}"
-    except subprocess.TimeoutExpired as error:
-        lines, ending = _text(error.stdout).splitlines(), "its process took too long"
-    answers = [_answer(line) for line in lines[:count]]
-    return [*answers, *[ComparedOutputs(reason=ending)] * (count - len(answers))]
+        self._is_late = False
+
+    def line(self, seconds: float) -> str:
+        """Empty where it has ended."""
+        timer = threading.Timer(seconds, self._stop)
+        timer.start()
+        try:
+            return self._process.stdout.readline() if self._process.stdout is not None else ""
+        finally:
+            timer.cancel()
+
+    def _stop(self) -> None:
+        self._is_late = True
+        self._process.kill()
+
+    def ending(self) -> str:
+        status = self._process.wait()
+        return "its process took too long" if self._is_late else f"its process ended with {status}"
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
 
-def _text(output: str | bytes | None) -> str:
-    return output.decode("utf-8", "replace") if isinstance(output, bytes) else output or ""
+@contextmanager
+def _comparing(plan_path: Path, places: list[str], options: RunOptions) -> Iterator[ComparingProcess]:
+    process = ComparingProcess([str(plan_path.resolve()), options.device, str(options.seed), *places])
+    try:
+        yield process
+    finally:
+        process.close()
 
 
 def _answer(line: str) -> ComparedOutputs:

@@ -1,6 +1,6 @@
-"""The process that runs both sides of swaps on the same inputs: `comparing PLAN EXPERIMENT VARIANT DEVICE SEED`.
+"""The process that runs both sides of swaps on the same inputs: `comparing PLAN DEVICE SEED SWAP…`.
 
-Prints one JSON object per swap that is to be compared, in their order.
+A swap is given by its place: experiment, variant and swap within it. Prints one JSON object for each, in their order.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ CHUNK_ELEMENTS: Final = 1 << 26
 
 
 def main(words: Sequence[str]) -> int:
-    path, experiment, number, device, seed = words
+    path, device, seed, *places = words
     plan = plan_file.load(Path(path))
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # ops and libraries may print
     settings.restore_variables(plan.replay.settings)
-    variant = plan.experiments[int(experiment)].variants[int(number)]
     from warplens.replay.running.bench_making import find_device
 
     on_device = find_device(device)
     importlib.import_module("warplens.proof.running.own_ops")
-    for swap in variant.swaps:
-        if swap.reference:
-            channel.write(json.dumps(encode(compared(plan, variant, swap, on_device, int(seed)))) + "\n")
-            channel.flush()
+    for place in places:
+        experiment, number, swap = map(int, place.split("."))
+        variant = plan.experiments[experiment].variants[number]
+        answer = compared(plan, variant, variant.swaps[swap], on_device, int(seed))
+        channel.write(json.dumps(encode(answer)) + "\n")
+        channel.flush()
     return 0
 
 

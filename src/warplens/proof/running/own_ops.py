@@ -6,16 +6,18 @@ are compared with.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 import torch.nn.functional as nn_functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from warplens.proof.running import own_sequences
 
 LIBRARY = torch.library.Library("warplens", "DEF")
 ON_TENSORS = "Tensor query, Tensor key, Tensor value"
-CHOICES = "bool is_causal, float scale"
+CHOICES = "bool is_causal, float scale, str backend"
 ADAM = (
     "(Tensor(a!)[] self, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
     "Tensor[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, "
@@ -23,11 +25,13 @@ ADAM = (
 )
 
 
-def attention(query: Any, key: Any, value: Any, is_causal: bool, scale: float) -> Any:
-    return nn_functional.scaled_dot_product_attention(query, key, value, is_causal=is_causal, scale=scale)
+def attention(query: Any, key: Any, value: Any, is_causal: bool, scale: float, backend: str) -> Any:
+    """With the named kernels only; `backend` empty: with PyTorch's own choice."""
+    with sdpa_kernel(getattr(SDPBackend, backend)) if backend else nullcontext():
+        return nn_functional.scaled_dot_product_attention(query, key, value, is_causal=is_causal, scale=scale)
 
 
-def attention_in_parts(query: Any, key: Any, value: Any, is_causal: bool, scale: float) -> Any:
+def attention_in_parts(query: Any, key: Any, value: Any, is_causal: bool, scale: float, backend: str) -> Any:
     scores = (query @ key.transpose(-1, -2)) * scale
     if is_causal:
         future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
@@ -36,13 +40,13 @@ def attention_in_parts(query: Any, key: Any, value: Any, is_causal: bool, scale:
 
 
 def _with_gradients(function: Any) -> Any:
-    def run(query: Any, key: Any, value: Any, gradient: Any, is_causal: bool, scale: float) -> list[Any]:
+    def run(query: Any, key: Any, value: Any, gradient: Any, is_causal: bool, scale: float, backend: str) -> list[Any]:
         """The result, and the gradients of what it was made from."""
         if torch.is_inference_mode_enabled():  # whoever runs units tries again without it
             raise RuntimeError("there are no gradients in inference mode")
         with torch.enable_grad():
             inputs = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
-            result = function(*inputs, is_causal, scale)
+            result = function(*inputs, is_causal, scale, backend)
             return [result.detach(), *torch.autograd.grad(result, inputs, gradient)]
 
     return run
