@@ -70,7 +70,7 @@ class TryVerb(Verb):
         if importlib.util.find_spec("torch") is None:
             raise WarplensError("fixes are switched in PyTorch, which is not installed", hint="pip install torch")
         plan = TrialPlan(args.steps, args.rounds, args.warm_up)
-        taker = TurnTaker(words, variants, plan, quiet=args.json)
+        taker = TurnTaker(words, variants, plan, quiet=args.json, progress=_print_progress)
         folder = Path(args.profile) if args.profile else None
         _check_bundles(taker, folder, args)
         record = taker.run(folder)
@@ -78,6 +78,12 @@ class TryVerb(Verb):
             raise first_refusal(record)
         _print_problems(taker, record)
         return _finish(taker, record, plan, is_json=args.json)
+
+
+def _print_progress(text: str) -> None:
+    """Whole lines: the program prints to the same terminal."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)
 
 
 def _check_bundles(taker: TurnTaker, folder: Path | None, args: argparse.Namespace) -> None:
@@ -148,5 +154,11 @@ def result_lines(result: TrialResult) -> list[str]:
         lines.append(f"energy: {result.off_joules:.3g} → {result.on_joules:.3g} J a step")
     if result.off_peak_bytes:
         lines.append(f"peak memory: {format_bytes(result.off_peak_bytes)} → {format_bytes(result.on_peak_bytes)}")
-    lines += [f"{name}: {off:.6g} without, {on:.6g} with" for name, (off, on) in result.watched.items()]
+    lines += [
+        f"{name}: {_value(before)} without, {_value(after)} with" for name, (before, after) in result.watched.items()
+    ]
     return lines
+
+
+def _value(value: float | None) -> str:
+    return "no number" if value is None else f"{value:.6g}"

@@ -55,7 +55,7 @@ def _run(connection: Connection, job: wire.Job, sides: dict[int, list[Fix]], pro
         connection.send_bytes(wire.encode(message))
 
     torch = importlib.import_module("torch")
-    trial = Trial(sides, job.plan, _orders(connection), report, hooks_of(torch))
+    trial = Trial(sides, job.plan, _orders(connection), report, hooks_of(torch, job.words))
     begin_watching()
     process = os.getpid()
     with listen_to_steps(trial):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from warplens.capture.launch import rank
 from warplens.capture.plain_steps import wait_for_gpu
 from warplens.capture.plan import RecordingPlan
 from warplens.capture.session import begin, end
@@ -15,12 +16,13 @@ from warplens.proof.trying.trial import TrialHooks
 from warplens.replay.meter.window import EnergyWindow
 
 
-def hooks_of(torch: Any) -> TrialHooks:
-    """For the device that PyTorch uses."""
+def hooks_of(torch: Any, words: Sequence[str] = ()) -> TrialHooks:
+    """For the device that PyTorch uses, and the program that runs."""
     common: dict[str, Any] = {
-        "compilations": Compilations(),
+        # Ranks that waited for what each of them compiles would switch at different steps.
+        "compilations": Compilations() if rank()[1] == 1 else lambda: 0,
         "observe_ops": lambda: observe_ops(torch),
-        "record": record,
+        "record": lambda path: record(path, words),
     }
     if not torch.cuda.is_available():
         return TrialHooks(**common)
@@ -66,6 +68,6 @@ def observe_ops(torch: Any) -> Callable[[], frozenset[str] | None]:
     return stop
 
 
-def record(path: str) -> Callable[[], str]:
-    session = begin(Path(path), RecordingPlan(execution_trace="none"), force=True, command=["warplens", "try"])
+def record(path: str, words: Sequence[str]) -> Callable[[], str]:
+    session = begin(Path(path), RecordingPlan(execution_trace="none"), force=True, command=["python", *words])
     return lambda: str(end(session))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
@@ -31,8 +32,8 @@ class TrialResult:
     on_joules: float | None = None
     off_peak_bytes: int = 0
     on_peak_bytes: int = 0
-    watched: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By name: the mean without the fixes, and with them."""
+    watched: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
+    """By name: the mean without the fixes, and with them; None where it is no number."""
     failure: str = ""
     """Why there are no more rounds."""
 
@@ -70,6 +71,7 @@ def _per_step(turns: Sequence[Turn]) -> float | None:
     return median(joules) if len(joules) == len(turns) else None
 
 
-def _mean(turns: Sequence[Turn], name: str) -> float:
+def _mean(turns: Sequence[Turn], name: str) -> float | None:
     values = [turn.watched[name] for turn in turns if name in turn.watched]
-    return fmean(values) if values else float("nan")
+    mean = fmean(values) if values else math.nan
+    return mean if math.isfinite(mean) else None

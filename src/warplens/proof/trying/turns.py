@@ -23,8 +23,6 @@ PLAIN_BUNDLE: Final = "plain"
 BUNDLE_ENDING: Final = ".warplens"
 OWN_END: Final = ("complete",)
 STOPPED: Final = ("interrupted", "terminated")
-Start = Callable[[int], SideProcess]
-"""A process that can take the turns of a side."""
 
 
 @dataclass
@@ -45,10 +43,16 @@ class TurnTaker:
     """Runs a trial of one program and some variants."""
 
     def __init__(
-        self, words: Sequence[str], variants: Sequence[FixVariant], plan: TrialPlan, *, quiet: bool = False
+        self,
+        words: Sequence[str],
+        variants: Sequence[FixVariant],
+        plan: TrialPlan,
+        *,
+        quiet: bool = False,
+        progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.record = TrialRecord()
-        self._words, self._plan, self._quiet = tuple(words), plan, quiet
+        self._words, self._plan, self._quiet, self._progress = tuple(words), plan, quiet, progress
         self._variants = dict(enumerate(variants, start=1))
         self._processes: dict[int, SideProcess] = {}
         """By host: the side whose process it is."""
@@ -127,6 +131,7 @@ class TurnTaker:
     def _take_turns(self) -> None:
         """In every other round the order is reversed, so that a machine which grows slower favours no side."""
         for number in range(self._plan.rounds):
+            self._progress(f"round {number + 1} of {self._plan.rounds}")
             sides = [PLAIN, *self._variants]
             for side in sides if number % 2 == 0 else reversed(sides):
                 if self._open_sides() and (side == PLAIN or self._is_open(side)):

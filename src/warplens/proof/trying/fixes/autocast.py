@@ -36,8 +36,8 @@ class Bf16Autocast:
         optim.register_optimizer_step_post_hook(lambda *_: self._enter())
 
     def switch(self, on: bool) -> None:
-        if on and depth(self._torch):
-            raise WarplensError(f"{self.name}: {INSIDE}")
+        if on:
+            self._check()
         self._is_on = on
         if on:
             self._thread = threading.get_ident()
@@ -52,6 +52,12 @@ class Bf16Autocast:
             self._leave()
             while self._undo:
                 self._undo.pop()()
+
+    def _check(self) -> None:
+        if depth(self._torch):
+            raise WarplensError(f"{self.name}: {INSIDE}")
+        if self._device == "cuda" and not self._torch.cuda.is_bf16_supported():
+            raise WarplensError(f"{self.name}: this GPU does not have bf16")
 
     def _enter(self) -> None:
         if self._is_on and self._region is None and self._thread == threading.get_ident():
@@ -99,8 +105,8 @@ class WeightsCastOnce:
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._is_on = False
-        self._regions = 0
-        self._stop_counting: Callable[[], None] = replaced(torch.amp.autocast_mode.autocast, "__enter__", self._counted)
+        self._has_regions = False
+        self._stop_looking: Callable[[], None] = replaced(torch.amp.autocast_mode.autocast, "__enter__", self._looking)
         optimizer_module().register_optimizer_step_post_hook(lambda *_: self._forget())
 
     def switch(self, on: bool) -> None:
@@ -115,20 +121,23 @@ class WeightsCastOnce:
     def _check(self) -> None:
         if depth(self._torch):
             raise WarplensError(f"{self.name}: {INSIDE}")
-        self._stop_counting()
-        self._stop_counting = lambda: None
-        if not self._regions:
+        if not self._has_regions:
+            self._stop_looking()
             raise WarplensError("the program does not use autocast, which casts weights")
         if not keeps_gradients(self._torch):
             raise WarplensError("this PyTorch also keeps casts that were made without gradients, which would lose some")
 
-    def _counted(self, enter: Callable[..., Any]) -> Callable[..., Any]:
+    def _looking(self, enter: Callable[..., Any]) -> Callable[..., Any]:
+        """Until the program enters a region for the first time."""
+
         @functools.wraps(enter)
-        def count(region: Any) -> Any:
-            self._regions += 1
+        def found(region: Any) -> Any:
+            if not self._has_regions:
+                self._has_regions = True
+                self._stop_looking()
             return enter(region)
 
-        return count
+        return found
 
     def _forget(self) -> None:
         if self._is_on:

@@ -22,19 +22,21 @@ class OptimizerStep:
     def __init__(self, torch: Any, kind: str = FUSED) -> None:
         self.name = f"{kind} optimizer"
         self._torch, self._kind = torch, kind
-        self._own: dict[int, tuple[Any, list[dict[str, Any]]]] = {}
-        """By identity while it is on: each optimizer, with the choices of its groups without the fix."""
+        self._own: list[tuple[Any, list[dict[str, Any]]]] = []
+        """While it is on: each optimizer, with the choices of its groups without the fix."""
+        self._scaling: list[Any] = []
+        """Those that are marked as scaling gradients themselves."""
 
     def switch(self, on: bool) -> None:
         if on:
             self._switch_on()
             return
-        for optimizer, own in self._own.values():
+        for optimizer, own in self._own:
             for group, before in zip(optimizer.param_groups, own, strict=False):
                 self._take(optimizer, group, before)
-            if self._kind == FUSED:
-                optimizer.__dict__.pop(SCALES_ITSELF, None)
-        self._own = {}
+        for optimizer in self._scaling:
+            vars(optimizer).pop(SCALES_ITSELF, None)
+        self._own, self._scaling = [], []
 
     def _switch_on(self) -> None:
         optimizers = [one for one in live(self._torch.optim.Optimizer) if self._has_it(one)]
@@ -46,11 +48,12 @@ class OptimizerStep:
         choice = {FUSED: self._kind == FUSED, FOREACH: self._kind == FOREACH}
         for optimizer in chosen:
             own = [{name: group.get(name) for name in (FUSED, FOREACH)} for group in optimizer.param_groups]
-            self._own[id(optimizer)] = (optimizer, own)
+            self._own.append((optimizer, own))
             for group in optimizer.param_groups:
                 self._take(optimizer, group, choice)
             if self._kind == FUSED and SCALES_ITSELF not in vars(optimizer):
                 setattr(optimizer, SCALES_ITSELF, True)
+                self._scaling.append(optimizer)
 
     def _has_it(self, optimizer: Any) -> bool:
         return bool(optimizer.param_groups) and all(self._kind in group for group in optimizer.param_groups)

@@ -24,7 +24,13 @@ class Fix(Protocol):
 
 def live(kind: Any) -> list[Any]:
     """The instances of a class that the program holds. Odd ones warn or fail when asked for their class."""
-    return [one for one in gc.get_objects() if issubclass(type(one), kind)]
+    is_frozen = gc.get_freeze_count() > 0
+    if is_frozen:  # what is frozen is not listed
+        gc.unfreeze()
+    objects = [one for one in gc.get_objects() if issubclass(type(one), kind)]
+    if is_frozen:
+        gc.freeze()
+    return objects
 
 
 def optimizer_module() -> Any:
