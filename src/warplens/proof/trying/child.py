@@ -9,6 +9,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing.connection import Client, Connection
 
 from warplens.capture.launch import Program, leave, program_of, supervise
@@ -64,9 +65,9 @@ def _run(connection: Connection, job: wire.Job, sides: dict[int, list[Fix]], pro
         leave(outcome.exit_code)
     side = trial.side
     trial.stop()
-    connection.send_bytes(
-        wire.encode(wire.Ended(outcome.status, outcome.exit_code, side, trial.steps_seen, outcome.error))
-    )
+    ended = wire.Ended(outcome.status, outcome.exit_code, side, trial.steps_seen, outcome.error)
+    with suppress(OSError):  # nobody is left to hear it
+        connection.send_bytes(wire.encode(ended))
     return outcome.exit_code
 
 

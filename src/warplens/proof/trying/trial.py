@@ -207,9 +207,11 @@ class Trial:
     def _recording(self, order: Order) -> Iterator[None]:
         assert self._hooks.record is not None
         try:
+            self._hooks.settle()  # what runs of earlier steps is not a part of it
             end = self._hooks.record(order.bundle)
             for _ in range(order.steps):
                 yield
+            self._hooks.settle()
             self._report(Recorded(order.side, end()))
         except WarplensError as error:  # the timed turns count all the same
             self._report(Recorded(order.side, order.bundle, str(error)))

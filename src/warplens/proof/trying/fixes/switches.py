@@ -44,8 +44,11 @@ class Switches:
         if own == dict(values):
             raise WarplensError(f"{self.name}: the program has it on already")
         self._own = own
-        for path, value in values.items():
-            self._write(path, value)
+        try:
+            for path, value in values.items():
+                self._write(path, value)
+        except (AttributeError, RuntimeError) as error:
+            raise WarplensError(f"{self.name}: {str(error).partition(chr(10))[0]}") from None
 
     def _readable(self) -> tuple[Values, dict[str, Any]]:
         problem = ""
