@@ -161,9 +161,10 @@ def kernels_alone(torch: Any, name: str) -> list[str]:
     with torch.profiler.profile() as profiler:
         next(steps)
         next(steps)
-    device = torch.autograd.DeviceType.CUDA
-    return sorted({event.name for event in profiler.events() if event.device_type == device and "mem" not in
-                   event.name.lower()[:6]})  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(path))
+        return kernel_names(path.read_bytes())
 
 
 def command(*words: str) -> str:
@@ -182,7 +183,11 @@ def tried(name: str, folder: Path) -> dict[str, Any]:
 
 
 def recorded_kernels(bundle: Path) -> list[str]:
-    events = json.loads(gzip.decompress((bundle / "trace.json.gz").read_bytes()))["traceEvents"]
+    return kernel_names(gzip.decompress((bundle / "trace.json.gz").read_bytes()))
+
+
+def kernel_names(trace: bytes) -> list[str]:
+    events = json.loads(trace)["traceEvents"]
     return sorted({event["name"] for event in events if event.get("cat") == "kernel"})
 
 
