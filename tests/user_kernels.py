@@ -74,3 +74,8 @@ def table_reader(table):
 def unspecialised(x, count, block: tl.constexpr):
     at = arange(0, block)
     tl.store(x + at, 0.0, mask=at < count)
+
+
+@triton.jit(repr=lambda built: f"staged_of_{built.constants['block']}")
+def staged(x, num_stages: tl.constexpr, block: tl.constexpr):
+    tl.store(x + tl.arange(0, block), num_stages)

@@ -167,6 +167,12 @@ WRONG = (
     ),
     unit("aten::relu", status="refused", reason="nothing is known of its inputs", id="refused"),
     unit("triton_poi", id="triton", triton=SourceKernel("k.py", "triton_poi")),
+    unit(
+        "product",
+        (value("function", "relu"), value("int", 4)),
+        id="own kernel",
+        triton=SourceKernel("k.py", "product", {"num_warps": 4, "launch_pdl": True}, (8, 1, 1)),
+    ),
 )
 TEXT = "# a kernel"
 
@@ -296,6 +302,7 @@ def test_a_dtype_that_the_cpu_lacks_is_widened_and_told(boxed: Run) -> None:
         ("file", "refused", "aten::from_file is not replayed: it accesses files"),
         ("crash", "failed", r"its process died \(SIG.*"),
         ("refused", "refused", "nothing is known of its inputs"),
+        ("own kernel", "refused", "needs Triton to compile its source; the C\\+\\+ replay carries no compiler"),
         ("triton", "refused", "needs Triton to compile its source; the C\\+\\+ replay carries no compiler"),
     ],
 )

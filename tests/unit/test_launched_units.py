@@ -14,14 +14,19 @@ import user_kernels
 import warplens
 from launch_bundles import bundle, product, recorded, scale, seen_by_gpu, softmax
 from support import kernel, launch, op
+from triton_stub import stubbed
 from warplens.bundle_files import LAUNCHES, MANIFEST
 from warplens.planning import make_plan
 from warplens.planning.launched_units import NOT_CERTAIN, touched_by
 from warplens.readers.bundle.launches import MOST_VARIANTS
 from warplens.replay import plan_file, result_file
 from warplens.replay.plan_file import READY, REFUSED, Fill, ReplayPlan, Unit
+from warplens.replay.running.inputs import Inputs
+from warplens.replay.running.launched_units import candidate
 from warplens.replay.running.options import RunOptions
+from warplens.replay.running.source_files import written
 from warplens.replay.running.supervisor import run_plan
+from warplens.replay.triton_passing import Passing, passing_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 
@@ -91,6 +96,9 @@ def test_indices_stay_between_those_that_were_seen(tmp_path: Path) -> None:
 
     [unit] = plan_of(bundle(tmp_path / "offsets", recorded(offsets, warm=offsets))).units
     assert unit.storages[1].fill == Fill("ramp", 0, 12, 4)
+    rising = torch.tensor([3, 1, 0, 2])
+    [permuted] = plan_of(bundle(tmp_path / "permuted", recorded(offsets, warm=offsets))).units
+    assert permuted.storages[1].fill == Fill("permutation", 0, 4)
     [unseen] = plan_of(bundle(tmp_path / "unseen", recorded(offsets))).units
     assert unseen.notes == ("values of index are not known: the launch was first seen while it was recorded",)
 
@@ -150,6 +158,33 @@ def test_a_damaged_record_is_as_good_as_none(text: str, tmp_path: Path) -> None:
     plan = plan_of(path)
     assert (len(plan.units), [rest.reason for rest in plan.rest]) == (0, ["launched outside any op"])
     assert (path / MANIFEST).exists()
+
+
+def test_a_parameter_with_the_name_of_an_option_is_passed_as_it_was(tmp_path: Path) -> None:
+    def program() -> None:
+        user_kernels.staged[(1,)](torch.ones(128), 4, 128)
+        user_kernels.staged[(1,)](torch.ones(128), num_stages=5, block=128)
+
+    by_place, by_name = sorted(
+        plan_of(bundle(tmp_path / "run", recorded(program))).units, key=lambda unit: unit.arguments[1].value
+    )
+    names = ["x", "num_stages", "block"]
+    assert passing_of(by_place, names) == Passing(False, {"num_warps": 4, "num_ctas": 1})
+    assert passing_of(by_name, names) == Passing(True, {"num_warps": 4, "num_ctas": 1})
+
+
+def test_a_kernel_is_named_as_in_the_trace(tmp_path: Path) -> None:
+    """Its own function may name it by its block size, which is not a part of its source."""
+    plan = plan_of(bundle(tmp_path / "run", recorded(lambda: user_kernels.staged[(1,)](torch.ones(128), 4, 128))))
+    [unit] = plan.units
+    assert (unit.op, unit.kernels[0].name) == ("staged_of_128", "staged_of_128")
+    assert unit.triton is not None
+    assert unit.triton.kernel == "staged"
+    [source] = plan.sources.values()
+    with stubbed() as launched:
+        call = candidate(unit, written(source, tmp_path), torch.device("cpu"))
+        call(Inputs.build(unit, torch.device("cpu"), 0))()
+    assert [(name, grid) for name, grid, _ in launched] == [("staged_of_128", (1, 1, 1))]
 
 
 def test_units_and_kernels_are_listed_as_triton_sources(tmp_path: Path) -> None:

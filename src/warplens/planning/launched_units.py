@@ -131,6 +131,8 @@ def _whole_numbers(given: LaunchArgument, low: int, high: int) -> Fill:
         return Fill("constant", low)
     if given.rising and count > 1:  # offsets: the last one is the largest
         return Fill("ramp", low, high, -(-(high - low) // (count - 1)))
+    if high - low + 1 == count:
+        return Fill("permutation", low, high + 1)
     return Fill("integers", low, high + 1)
 
 

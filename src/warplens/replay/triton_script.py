@@ -13,6 +13,7 @@ from typing import Final
 from warplens.errors import UsageError
 from warplens.replay.plan_file import Argument, ReplayPlan, Unit
 from warplens.replay.script_values import value_text
+from warplens.replay.triton_passing import passing_of
 
 INDENT: Final = "    "
 TRITON_DTYPES: Final = {
@@ -39,8 +40,13 @@ def launch_lines(plan: ReplayPlan, unit: Unit) -> Iterator[str]:
     if not grid:
         raise UsageError(f"unit {unit.id} cannot be written: the trace does not record its grid")
     yield f"{unit.triton.kernel}[{grid}]("
-    yield from (f"{INDENT}{name}={text}," for name, text in _named_arguments(plan, unit))
-    yield from (f"{INDENT}{name}={value!r}," for name, value in unit.triton.config.items())
+    arguments = _named_arguments(plan, unit)
+    options, is_named = unit.triton.config, True
+    if unit.triton.grid:
+        passing = passing_of(unit, [name for name, _ in arguments])
+        options, is_named = passing.options, passing.is_named
+    yield from (f"{INDENT}{name}={text}," if is_named else f"{INDENT}{text}," for name, text in arguments)
+    yield from (f"{INDENT}{name}={value!r}," for name, value in options.items())
     yield ")"
     written = [value_text(argument, unit) for argument in unit.arguments if _is_written(argument, unit)]
     yield f"return [{', '.join(written)}]"

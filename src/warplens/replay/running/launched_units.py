@@ -17,6 +17,7 @@ from warplens.replay.running.graphs import Candidate
 from warplens.replay.running.inputs import Inputs
 from warplens.replay.running.source_files import imported
 from warplens.replay.running.values import value_of
+from warplens.replay.triton_passing import passing_of
 
 TRITON_DTYPES: Final = {
     # as PyTorch names them: as Triton does, where that is another name
@@ -46,11 +47,13 @@ def candidate(unit: Unit, path: Path, device: Any) -> Candidate:
     names = _parameters(function)
     if len(names) != len(unit.arguments):
         raise BadUnit(f"{unit.op} takes {len(names)} arguments, the plan has {len(unit.arguments)}")
-    options = dict(unit.triton.config)
+    passing = passing_of(unit, names)
 
     def bound(inputs: Inputs) -> OpCall:
         values = [_value(argument, inputs, device, module) for argument in unit.arguments]
-        return OpCall(launch, (), dict(zip(names, values, strict=True)) | options)
+        if not passing.is_named:
+            return OpCall(launch, tuple(values), passing.options)
+        return OpCall(launch, (), dict(zip(names, values, strict=True)) | passing.options)
 
     return bound
 
