@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 
 from warplens import bundle_files
@@ -21,6 +22,8 @@ from warplens.capture.triton_source import NotWritable, module_text
 
 MOST_VARIANTS: Final = 64
 """Of one kernel with one grid: a value that changes with every launch, a seed or a step, must not fill the memory."""
+MOST_LAUNCHES: Final = 4096
+"""Of one kernel, with all its grids."""
 GENERATED: Final = ("torch._inductor", "torchinductor")
 """In the names of modules of kernels that Inductor writes, which it launches in ops of their own."""
 CONFIG: Final = ("num_warps", "num_stages", "num_ctas")
@@ -46,7 +49,8 @@ class LaunchRecorder:
     """The launches that are in the trace, each by its place in `launches`, -1 for one that is not described."""
     launches: list[_SeenLaunch] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _known: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    _known: dict[Any, tuple[Callable[[tuple[Any, ...]], Any], Any]] = field(default_factory=dict)
+    """By compiled kernel: what takes the numbers out of its arguments, and its launches by grid and numbers."""
     _variants: dict[tuple[Any, ...], list[int]] = field(default_factory=dict)
     _class: Any = None
     _before: Any = None
@@ -72,8 +76,9 @@ class LaunchRecorder:
         def launch_metadata(kernel: Any, grid: Any, stream: Any, *args: Any) -> Any:
             try:
                 # Two products with outputs of one size have one grid, and different inner sizes.
-                index = known.get((kernel, grid, *[value for value in args if value.__class__ is int]))
-            except TypeError:  # a grid may be a list
+                numbers, launches = known[kernel]
+                index = launches.get((grid, numbers(args)))
+            except (KeyError, TypeError):  # a new kernel; a grid that is a list
                 index = None
             if index is None:
                 index = learn(launch_metadata, kernel, grid, args)
@@ -88,27 +93,29 @@ class LaunchRecorder:
         if wrapper is not self._wrapper:
             return UNKNOWN
         try:
+            if kernel not in self._known:
+                self._known[kernel] = _numbers(args), {} if not _is_generated(kernel) else _NoLaunches()
+            numbers, launches = self._known[kernel]
             sides = tuple(int(side) for side in grid)
-            key = (kernel, sides, *[value for value in args if value.__class__ is int])
-            index = self._known.get(key)
-            return self._describe(key, kernel, sides, args) if index is None else index
+            index: int | None = launches.get((sides, numbers(args)))
+            return self._describe(launches, (sides, numbers(args)), kernel, args) if index is None else index
         except Exception as error:  # noqa: BLE001 - arguments may be anything, and this is the program's own launch
             if not self.notes:
                 self.notes.append(f"a launch of a Triton kernel is not described: {type(error).__name__}: {error}")
             return UNKNOWN
 
-    def _describe(self, key: tuple[Any, ...], kernel: Any, grid: tuple[int, ...], args: tuple[Any, ...]) -> int:
-        if _is_generated(kernel):
-            self._known[key] = UNKNOWN
-            return UNKNOWN
+    def _describe(self, launches: dict[Any, int], key: tuple[Any, Any], kernel: Any, args: tuple[Any, ...]) -> int:
+        grid = key[0]
         variants = self._variants.setdefault((kernel, grid), [])
         if len(variants) >= MOST_VARIANTS:
             return variants[-1]
+        if len(launches) >= MOST_LAUNCHES:
+            return UNKNOWN
         writer = ArgumentWriter(may_read=not self.is_measuring() and _may_wait())
         self.launches.append(_SeenLaunch(kernel, grid, writer.written(args)))
-        index = self._known[key] = len(self.launches) - 1
-        variants.append(index)
-        return index
+        launches[key] = len(self.launches) - 1
+        variants.append(launches[key])
+        return launches[key]
 
     def files(self) -> Iterable[tuple[str, Any]]:
         """Name and content of each file of the bundle: those of kernels as text, and the launches as data."""
@@ -132,6 +139,19 @@ class LaunchRecorder:
             bundle_files.LAUNCHES,
             {"version": bundle_files.LAUNCHES_VERSION, "kernels": rows, "launches": launches, "order": order},
         )
+
+
+class _NoLaunches(dict[Any, int]):
+    """Of a kernel that is not recorded: every launch is known, as one that is not described."""
+
+    def get(self, key: Any, default: Any = None) -> int:
+        return UNKNOWN
+
+
+def _numbers(args: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], Any]:
+    """Takes the whole numbers out of arguments like these: a compiled kernel has them in the same places."""
+    places = [place for place, value in enumerate(args) if value.__class__ is int]
+    return itemgetter(*places) if places else lambda args: None
 
 
 def _kernel_row(kernel: Any, texts: dict[str, str]) -> dict[str, Any]:
