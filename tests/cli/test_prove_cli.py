@@ -20,7 +20,7 @@ def test_a_plan_says_what_it_will_run_and_what_not(tmp_path: Path, capsys: Captu
     assert main(["prove", "plan", TRACE, "-o", str(plan)]) == 0
     printed = capsys.readouterr()
     assert "    padded 32001 to 32064: 3 changes to run" in printed.out.splitlines()
-    assert "not run: how many blocks a kernel has is chosen in its source" in printed.out
+    assert "not run: how many blocks a kernel has is decided by its source" in printed.out
     assert f"next, on a host with a GPU and PyTorch: warplens prove run {plan}" in printed.err
     assert json.loads(plan.read_text())["format"] == "warplens-proof-plan"
     assert main(["prove", "plan", TRACE, "-o", str(plan)]) == 2

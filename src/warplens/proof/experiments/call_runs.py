@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
@@ -32,10 +32,17 @@ class RecordedCalls:
     work: Workspace
     units: Mapping[int, Unit]
     """By the number that calls know them by."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the Triton kernels among them."""
 
     @property
     def calls(self) -> UnitCalls:
         return unit_calls(self.work)
+
+    @property
+    def multiprocessors(self) -> int:
+        """Of the traced GPU; 0 where it is not known."""
+        return next((device.multiprocessors for device in self.work.trace.meta.devices), 0)
 
     @property
     def per_step(self) -> float:

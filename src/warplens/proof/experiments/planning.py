@@ -25,7 +25,8 @@ WHOLE: Final = 0.95
 def make_proof_plan(work: Workspace, path: Path, findings: Sequence[Finding], members: Members) -> ProofPlan:
     """The experiments for a trace's findings; `path` is where the trace was opened from."""
     plan = make_plan(work, path)
-    recorded = RecordedCalls(work, dict(enumerate(plan.units)))
+    texts = {name: source.text for name, source in plan.sources.items()}
+    recorded = RecordedCalls(work, dict(enumerate(plan.units)), texts)
     experiments: list[Experiment] = []
     units: dict[str, Unit] = {}
     for finding in findings:

@@ -14,6 +14,7 @@ from warplens.proof.experiments.chains import casts_left_out, compiled_chains
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep, longest_first
 from warplens.proof.experiments.layouts import without_copies
 from warplens.proof.experiments.optimizer_step import optimizer_at_once
+from warplens.proof.experiments.own_kernels import other_grids
 from warplens.proof.experiments.unit_edits import (
     CHANNELS_LAST,
     PRODUCTS,
@@ -223,6 +224,11 @@ def read_as_it_was(about: FindingUnits, changed: ChangedUnits) -> None:
     changed.add([variant], units)
 
 
+def change_grids(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL209, WL210: other numbers of blocks."""
+    changed.add(*other_grids(about))
+
+
 def store_activations(about: FindingUnits, changed: ChangedUnits) -> None:
     """WL212: what is recomputed does not run at all."""
     swaps = tuple(Swap((_calls(member.unit, member.calls),)) for member in about.units[:MOST_UNITS])
@@ -245,6 +251,8 @@ MAKE_VARIANTS: Final[Mapping[str, Callable[[FindingUnits, ChangedUnits], None]]]
     "WL206": leave_out_casts,
     "WL207": use_channels_last,
     "WL208": use_whole_optimizer,
+    "WL209": change_grids,
+    "WL210": change_grids,
     "WL211": read_as_it_was,
     "WL212": store_activations,
     "WL213": say_causal,
@@ -256,8 +264,6 @@ ESTIMATED: Final = "its gain stays an estimate"
 NO_EXPERIMENT: Final = "there is no experiment for it; " + ESTIMATED
 NOT_RUN: Final[Mapping[str, str]] = {
     # why nothing is run for other findings
-    "WL209": "the tiles of a kernel are chosen in its source, which is not part of the plan",
-    "WL210": "how many blocks a kernel has is chosen in its source, which is not part of the plan",
     "WL301": "removing a synchronisation changes what the program knows; " + ESTIMATED,
     "WL303": "the data loader is not part of the trace; " + ESTIMATED,
     "WL305": "what made one step slow does not happen in a replay; " + ESTIMATED,

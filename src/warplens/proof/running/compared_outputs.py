@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from warplens.errors import FormatError
@@ -95,11 +96,13 @@ class ComparingProcess:
 
 @contextmanager
 def _comparing(plan_path: Path, places: list[str], options: RunOptions) -> Iterator[ComparingProcess]:
-    process = ComparingProcess([str(plan_path.resolve()), options.device, str(options.seed), *places])
-    try:
-        yield process
-    finally:
-        process.close()
+    with TemporaryDirectory(prefix="warplens-") as folder:
+        sources = folder if options.allow_source else ""
+        process = ComparingProcess([str(plan_path.resolve()), options.device, str(options.seed), sources, *places])
+        try:
+            yield process
+        finally:
+            process.close()
 
 
 def _answer(line: str) -> ComparedOutputs:

@@ -1,6 +1,7 @@
-"""The process that runs both sides of swaps on the same inputs: `comparing PLAN DEVICE SEED SWAP…`.
+"""The process that runs both sides of swaps on the same inputs: `comparing PLAN DEVICE SEED SOURCES SWAP…`.
 
-A swap is given by its place: experiment, variant and swap within it. Prints one JSON object for each, in their order.
+A swap is given by its place: experiment, variant and swap within it; SOURCES is a folder for the sources of Triton
+kernels, or empty where they may not run. Prints one JSON object for each swap, in their order.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,14 +23,14 @@ from warplens.proof.running.compared_outputs import ComparedOutputs
 from warplens.replay.plan_file import Argument, Unit
 from warplens.replay.records import encode
 from warplens.replay.running import settings
-from warplens.replay.running.faults import BadUnit, one_line
+from warplens.replay.running.faults import BadUnit, UnitRefused, one_line
 
 CHUNK_ELEMENTS: Final = 1 << 26
 """Outputs are compared in parts of about this many elements."""
 
 
 def main(words: Sequence[str]) -> int:
-    path, device, seed, *places = words
+    path, device, seed, sources, *places = words
     plan = plan_file.load(Path(path))
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # ops and libraries may print
@@ -40,22 +42,32 @@ def main(words: Sequence[str]) -> int:
     for place in places:
         experiment, number, swap = map(int, place.split("."))
         variant = plan.experiments[experiment].variants[number]
-        answer = compared(plan, variant, variant.swaps[swap], on_device, int(seed))
+        answer = compared(plan, variant, variant.swaps[swap], Place(on_device, int(seed), sources))
         channel.write(json.dumps(encode(answer)) + "\n")
         channel.flush()
     return 0
 
 
-def compared(plan: ProofPlan, variant: Variant, swap: Swap, device: Any, seed: int) -> ComparedOutputs:
+@dataclass(frozen=True)
+class Place:
+    """Where units run."""
+
+    device: Any
+    seed: int = 0
+    sources: str = ""
+    """Folder for the sources of Triton kernels; empty: they do not run."""
+
+
+def compared(plan: ProofPlan, variant: Variant, swap: Swap, place: Place) -> ComparedOutputs:
     units = {unit.id: unit for unit in plan.replay.units}
     before, after = units[swap.reference], units[swap.after[0].unit]
     try:
-        return ComparedOutputs(_difference(before, after, plan, variant, device, seed))
+        return ComparedOutputs(_difference(before, after, plan, variant, place))
     except Exception as error:  # noqa: BLE001 - an op may raise anything
         return ComparedOutputs(reason=one_line(error))
 
 
-def _difference(before: Unit, after: Unit, plan: ProofPlan, variant: Variant, device: Any, seed: int) -> Difference:
+def _difference(before: Unit, after: Unit, plan: ProofPlan, variant: Variant, place: Place) -> Difference:
     import torch
 
     from warplens.replay.running.inputs import Inputs, check_memory
@@ -63,14 +75,14 @@ def _difference(before: Unit, after: Unit, plan: ProofPlan, variant: Variant, de
     modes: tuple[Any, ...] = (torch.inference_mode, torch.no_grad)
     for number, mode in enumerate(modes):
         with _entered(mode):
-            check_memory(before, device)
-            given, changed = Inputs.build(before, device, seed), Inputs.build(after, device, seed)
+            check_memory(before, place.device)
+            given, changed = (Inputs.build(unit, place.device, place.seed) for unit in (before, after))
             _copy_inputs(before, after, given, changed)
             try:
                 settings.restore(plan.replay.settings)
-                expected = _outputs(before, given, device)
+                expected = _outputs(before, given, plan, place)
                 settings.restore(plan.replay.settings | variant.settings)
-                return difference(expected, _outputs(after, changed, device))
+                return difference(expected, _outputs(after, changed, plan, place))
             except RuntimeError as error:
                 if number == len(modes) - 1 or "inference" not in str(error).lower():
                     raise
@@ -97,23 +109,35 @@ def _tensors(arguments: Sequence[Argument]) -> Iterator[Any]:
         yield from _tensors(argument.items)
 
 
-def _outputs(unit: Unit, inputs: Any, device: Any) -> list[Any]:
+def _outputs(unit: Unit, inputs: Any, plan: ProofPlan, place: Place) -> list[Any]:
     """The tensors that a call returns, else those that it changes, of the first arguments that it runs with."""
     import torch
 
     from warplens.replay.running.calls import bind, combinations, resolve
 
+    if unit.triton is not None:
+        return _kernel_outputs(unit, inputs, plan, place)
     op = resolve(unit.op, unit.overload)
     first: Exception | None = None
     for arguments in combinations(unit):
         try:
-            call = bind(op, arguments, inputs, device)
+            call = bind(op, arguments, inputs, place.device)
             returned = call.function(*call.args, **call.named)
             tensors = [value for value in _flat(returned) if isinstance(value, torch.Tensor)]
             return tensors or _changed(unit, inputs)
         except Exception as error:  # noqa: BLE001 - another combination may run
             first = first or error
     raise first or BadUnit("nothing to call")
+
+
+def _kernel_outputs(unit: Unit, inputs: Any, plan: ProofPlan, place: Place) -> list[Any]:
+    from warplens.replay.running.triton_units import candidates
+
+    if unit.triton is None or not place.sources:
+        raise UnitRefused("it contains source code, which runs only if it is allowed")
+    source = plan.replay.sources[unit.triton.source]
+    candidates(unit, source, place.device, Path(place.sources))[0](inputs)()
+    return _changed(unit, inputs)
 
 
 def _changed(unit: Unit, inputs: Any) -> list[Any]:
