@@ -219,7 +219,7 @@ def test_a_step_of_many_launches_is_one_graph() -> None:
 
 
 def test_what_is_run_of_a_finding_is_noted_where_it_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("warplens.proof.experiments.rules.MOST_UNITS", 1)
+    monkeypatch.setattr("warplens.proof.experiments.changed_units.MOST_UNITS", 1)
     plan = planned(FAULTS / "odd_vocab.before.json.gz")
     (note,) = plan.experiments[0].variants[0].notes
     assert re.fullmatch(r"4\d % of its GPU time is run", note)

@@ -17,10 +17,11 @@ from warplens.model.finding import Finding
 from warplens.model.trace import empty_trace
 from warplens.proof import plan_file
 from warplens.proof.experiments.call_runs import RecordedCalls
+from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
-from warplens.proof.experiments.own_kernels import other_grids
+from warplens.proof.experiments.own_kernels import change_grids
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.proof.plan_file import ProofPlan
+from warplens.proof.plan_file import ProofPlan, Variant
 from warplens.proof.running.compared_outputs import compare_outputs
 from warplens.replay.plan_file import KernelSource, SourceKernel, Unit
 
@@ -55,8 +56,14 @@ def about(*units: Unit, source: str = SOURCE) -> FindingUnits:
     return FindingUnits(finding, members, 1e6, (), np.zeros(0, bool), recorded)
 
 
+def changed(*units: Unit, source: str = SOURCE) -> tuple[list[Variant], list[Unit]]:
+    made = ChangedUnits()
+    change_grids(about(*units, source=source), made)
+    return made.variants, list(made.units.values())
+
+
 def test_a_kernel_that_reads_its_grid_runs_with_others() -> None:
-    variants, units = other_grids(about(DOUBLED))
+    variants, units = changed(DOUBLED)
     assert [variant.name for variant in variants] == [
         "1 block per multiprocessor", "4 blocks per multiprocessor", "32 blocks per multiprocessor",
     ]  # fmt: skip
@@ -71,7 +78,7 @@ def test_a_kernel_that_reads_its_grid_runs_with_others() -> None:
 ])  # fmt: skip
 def test_other_kernels_keep_their_grid(own: Unit, source: str) -> None:
     with pytest.raises(NoExperiment, match="how many blocks"):
-        other_grids(about(own, source=source))
+        changed(own, source=source)
 
 
 def test_outputs_of_kernels_are_compared_where_their_sources_may_run(
@@ -79,7 +86,7 @@ def test_outputs_of_kernels_are_compared_where_their_sources_may_run(
 ) -> None:
     pytest.importorskip("triton")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    variants, units = other_grids(about(DOUBLED))
+    variants, units = changed(DOUBLED)
     sources = {"doubled.py": KernelSource(SOURCE, hashlib.sha256(SOURCE.encode()).hexdigest())}
     plan = ProofPlan(replace(replay_plan(DOUBLED, *units), sources=sources), (experiment("WL210", variants[1]),))
     path = tmp_path / "proof.plan.json"

@@ -19,8 +19,9 @@ from warplens.model.trace import empty_trace
 from warplens.proof import plan_file
 from warplens.proof.experiments.attention import fused_attention
 from warplens.proof.experiments.call_runs import RecordedCalls
+from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep, merged, most_of
-from warplens.proof.experiments.rules import ChangedUnits, use_whole_optimizer
+from warplens.proof.experiments.rules import use_whole_optimizer
 from warplens.proof.experiments.unit_edits import padded, retyped
 from warplens.proof.plan_file import Experiment, ProofPlan, Swap, UnitCalls, Variant
 from warplens.proof.running.compared_outputs import compare_outputs

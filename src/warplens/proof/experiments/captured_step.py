@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits
 from warplens.proof.experiments.sequences import SEQUENCE, sequence_unit
 from warplens.proof.experiments.unit_edits import NoExperiment
@@ -21,7 +22,8 @@ MOST_CALLS: Final = 20_000
 WHOLE: Final = 0.995
 
 
-def step_as_graph(about: FindingUnits) -> tuple[Variant, list[Unit]]:
+def capture_step(about: FindingUnits, changed: ChangedUnits) -> None:
+    """WL101, WL104: all launches of a step as one."""
     step = [unit for unit in about.recorded.of_first_whole_step() if _can_be_captured(unit)]
     if len(step) < FEWEST:
         raise NoExperiment("too few of the step's calls can be run again")
@@ -33,7 +35,7 @@ def step_as_graph(about: FindingUnits) -> tuple[Variant, list[Unit]]:
     share = sum(unit.times.median_ns for unit in step) / about.recorded.step_gpu_ns
     note = f"the {len(step):,} calls that can be captured take {100 * share:.0f} % of its GPU time"
     notes = (note,) if share < WHOLE else ()
-    return Variant("as a CUDA graph", (swap,), timer="graph", notes=notes), [one_by_one, captured]
+    changed.add([Variant("as a CUDA graph", (swap,), timer="graph", notes=notes)], [one_by_one, captured])
 
 
 def _can_be_captured(unit: Unit) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from warplens.proof.experiments.call_runs import CallRun
+from warplens.proof.experiments.changed_units import MOST_UNITS, ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits
 from warplens.proof.experiments.sequences import CHAIN, COMPILED_CHAIN, separate_calls_unit
 from warplens.proof.experiments.unit_edits import NoExperiment, retyped, tensors_of
@@ -19,30 +19,19 @@ FUSABLE: Final = ("Elementwise", "Memory Ops", "Normalization", "Reduction")
 WIDE: Final = "float32"
 LONGEST_RUN: Final = 64
 MOST_RUNS: Final = 12
-MOST_UNITS: Final = 24
 INFERRED: Final = "what each op reads is inferred from shapes and types"
 
 
-@dataclass
-class ChangedChains:
-    variants: list[Variant] = field(default_factory=list)
-    units: dict[str, Unit] = field(default_factory=dict)
-
-
-def compiled_chains(about: FindingUnits) -> ChangedChains:
+def compile_chains(about: FindingUnits, changed: ChangedUnits) -> None:
     """WL205: each chain as one function, compiled."""
-    changed = ChangedChains()
     _compile(changed, _longest(about.recorded.runs(about.events)))
-    return changed
 
 
-def casts_left_out(about: FindingUnits) -> ChangedChains:
+def leave_out_casts(about: FindingUnits, changed: ChangedUnits) -> None:
     """WL206: what is between two casts in the smaller type, without the casts; or all of it compiled."""
-    changed = ChangedChains()
     runs = _longest(about.recorded.runs(about.events, FUSABLE))
     _keep_one_type(changed, runs)
     _compile(changed, runs)
-    return changed
 
 
 def _longest(runs: Sequence[CallRun]) -> list[CallRun]:
@@ -53,7 +42,7 @@ def _longest(runs: Sequence[CallRun]) -> list[CallRun]:
     return sorted(runs, key=lambda run: -run.calls * sum(unit.times.median_ns for unit in run.units))[:MOST_RUNS]
 
 
-def _compile(changed: ChangedChains, runs: Sequence[CallRun]) -> None:
+def _compile(changed: ChangedUnits, runs: Sequence[CallRun]) -> None:
     swaps = []
     for number, run in enumerate(runs):
         compiled = separate_calls_unit(f"chain{number}.compiled", COMPILED_CHAIN, run.units)
@@ -71,7 +60,7 @@ def _counted(units: Sequence[Unit]) -> dict[str, int]:
     return counts
 
 
-def _keep_one_type(changed: ChangedChains, runs: Sequence[CallRun]) -> None:
+def _keep_one_type(changed: ChangedUnits, runs: Sequence[CallRun]) -> None:
     units = {unit.id: unit for run in runs for unit in run.units}
     calls: dict[str, float] = {}
     for run in runs:

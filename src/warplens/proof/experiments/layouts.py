@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits
 from warplens.proof.experiments.unit_edits import NoExperiment, tensors_of, with_tensors
 from warplens.proof.plan_file import Swap, UnitCalls, Variant
@@ -13,7 +14,7 @@ from warplens.replay.plan_file import READY, TensorView, Unit
 COPY = "aten::copy_"
 
 
-def without_copies(about: FindingUnits) -> tuple[Variant, list[Unit]]:
+def read_as_it_was(about: FindingUnits, changed: ChangedUnits) -> None:
     """WL211: an op that follows a copy reads what the copy read, where it has an operand of that shape."""
     units: dict[str, Unit] = {}
     swaps: list[Swap] = []
@@ -24,7 +25,7 @@ def without_copies(about: FindingUnits) -> tuple[Variant, list[Unit]]:
             swaps.append(Swap(before, (UnitCalls(unit.id, calls),), reference=follower.id))
     if not swaps:
         raise NoExperiment("no op that follows one of them reads its result in a layout that could be another")
-    return Variant("read as it was", tuple(swaps)), list(units.values())
+    changed.add([Variant("read as it was", tuple(swaps))], list(units.values()))
 
 
 def _changed_followers(copy: Unit, about: FindingUnits) -> Iterator[tuple[Unit, float, Unit]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
+from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.proof.plan_file import Swap, UnitCalls, Variant
 from warplens.replay.plan_file import Unit
 from warplens.units import plural
 
@@ -16,23 +17,17 @@ READS_GRID: Final = "num_programs("
 PER_MULTIPROCESSOR: Final = (1, 4, 32)
 
 
-def other_grids(about: FindingUnits) -> tuple[list[Variant], list[Unit]]:
+def change_grids(about: FindingUnits, changed: ChangedUnits) -> None:
     """WL209, WL210: blocks for whole waves, of kernels that take any number of them."""
     multiprocessors = about.recorded.multiprocessors
     members = [member for member in about.units if _takes_any_grid(member, about)]
     if not members or not multiprocessors:
         raise NoExperiment("how many blocks a kernel has is decided by its source and by what it computes")
-    variants: list[Variant] = []
-    units: dict[str, Unit] = {}
     for number in PER_MULTIPROCESSOR:
-        swaps = []
-        for member in members:
-            unit = _with_blocks(member.unit, number * multiprocessors)
-            units[unit.id] = unit
-            before, after = UnitCalls(member.unit.id, member.calls), UnitCalls(unit.id, member.calls)
-            swaps.append(Swap((before,), (after,), reference=member.unit.id))
-        variants.append(Variant(f"{plural(number, 'block')} per multiprocessor", tuple(swaps)))
-    return variants, list(units.values())
+        blocks = number * multiprocessors
+        changed.swap_each(
+            f"{plural(number, 'block')} per multiprocessor", members, partial(_with_blocks, blocks=blocks)
+        )
 
 
 def _takes_any_grid(member: UnitInStep, about: FindingUnits) -> bool:

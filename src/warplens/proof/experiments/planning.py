@@ -12,8 +12,9 @@ from warplens.analyses.workspace import Workspace
 from warplens.model.finding import Finding
 from warplens.planning import make_plan
 from warplens.proof.experiments.call_runs import RecordedCalls
+from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits, longest_first, units_of
-from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, OF_WHOLE_STEPS, ChangedUnits
+from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, OF_WHOLE_STEPS
 from warplens.proof.experiments.unit_edits import NoExperiment
 from warplens.proof.plan_file import Experiment, ProofPlan
 from warplens.replay.plan_file import Unit

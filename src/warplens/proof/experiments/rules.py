@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from warplens.advice.thresholds import ALIGNMENT, GOOD_MULTIPLE
 from warplens.proof.experiments.attention import fused_attention, unmasked_attention
-from warplens.proof.experiments.captured_step import step_as_graph
-from warplens.proof.experiments.chains import casts_left_out, compiled_chains
+from warplens.proof.experiments.captured_step import capture_step
+from warplens.proof.experiments.chains import compile_chains, leave_out_casts
+from warplens.proof.experiments.changed_units import MOST_UNITS, ChangedUnits, calls_of
 from warplens.proof.experiments.finding_units import FindingUnits, UnitInStep, longest_first
-from warplens.proof.experiments.layouts import without_copies
+from warplens.proof.experiments.layouts import read_as_it_was
 from warplens.proof.experiments.optimizer_step import optimizer_at_once
-from warplens.proof.experiments.own_kernels import other_grids
+from warplens.proof.experiments.own_kernels import change_grids
 from warplens.proof.experiments.unit_edits import (
     CHANNELS_LAST,
     PRODUCTS,
-    NoExperiment,
     casts_of,
     padded,
     retyped,
@@ -27,7 +27,7 @@ from warplens.proof.experiments.unit_edits import (
     with_channels_last,
     with_pinned_memory,
 )
-from warplens.proof.plan_file import Settings, Swap, UnitCalls, Variant
+from warplens.proof.plan_file import Settings, Swap, Variant
 from warplens.replay.plan_file import TensorView, Unit
 
 DTYPE_NAMES: Final = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "int8": "int8"}
@@ -41,51 +41,7 @@ TF32: Final[Settings] = {
 }
 FEW_CHANNELS: Final = 8
 """An image's own channels are not padded."""
-MOST_UNITS: Final = 24
-"""That are run one by one for a finding: the longest, which take nearly all of its time."""
 NARROWED: Final = {"float32": "bfloat16"}
-
-
-@dataclass
-class ChangedUnits:
-    """Variants while they are made, with the units that they need besides the recorded ones."""
-
-    variants: list[Variant] = field(default_factory=list)
-    units: dict[str, Unit] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
-
-    def swap_each(
-        self,
-        name: str,
-        members: Sequence[UnitInStep],
-        change: Callable[[Unit], Unit],
-        *,
-        settings: Settings | None = None,
-        with_units: Callable[[Unit], Sequence[Unit]] = lambda unit: (),
-    ) -> None:
-        """A variant in which each unit is replaced by a changed one, and by others that this one needs; units that
-        cannot be are left out."""
-        swaps: list[Swap] = []
-        for member in members[:MOST_UNITS]:
-            try:
-                unit = change(member.unit)
-            except NoExperiment as reason:
-                self.refused.append(str(reason))
-                continue
-            after = (unit, *with_units(member.unit))
-            self.units |= {own.id: own for own in after}
-            before = (_calls(member.unit, member.calls),)
-            swaps.append(Swap(before, tuple(_calls(own, member.calls) for own in after), reference=member.unit.id))
-        if swaps:
-            self.variants.append(Variant(name, tuple(swaps), settings or {}))
-
-    def add(self, variants: Sequence[Variant], units: Sequence[Unit]) -> None:
-        self.variants += variants
-        self.units |= {unit.id: unit for unit in units}
-
-
-def _calls(unit: Unit, calls: float) -> UnitCalls:
-    return UnitCalls(unit.id, calls)
 
 
 def renamed(name: str) -> Callable[[Unit], Unit]:
@@ -200,38 +156,9 @@ def say_causal(about: FindingUnits, changed: ChangedUnits) -> None:
     changed.add(*unmasked_attention(about.units))
 
 
-def compile_chains(about: FindingUnits, changed: ChangedUnits) -> None:
-    """WL205: each chain as one function."""
-    chains = compiled_chains(about)
-    changed.add(chains.variants, list(chains.units.values()))
-
-
-def leave_out_casts(about: FindingUnits, changed: ChangedUnits) -> None:
-    """WL206: one type, or one function."""
-    chains = casts_left_out(about)
-    changed.add(chains.variants, list(chains.units.values()))
-
-
-def capture_step(about: FindingUnits, changed: ChangedUnits) -> None:
-    """WL101, WL104: all launches of a step as one."""
-    variant, units = step_as_graph(about)
-    changed.add([variant], units)
-
-
-def read_as_it_was(about: FindingUnits, changed: ChangedUnits) -> None:
-    """WL211: no copy into another layout."""
-    variant, units = without_copies(about)
-    changed.add([variant], units)
-
-
-def change_grids(about: FindingUnits, changed: ChangedUnits) -> None:
-    """WL209, WL210: other numbers of blocks."""
-    changed.add(*other_grids(about))
-
-
 def store_activations(about: FindingUnits, changed: ChangedUnits) -> None:
     """WL212: what is recomputed does not run at all."""
-    swaps = tuple(Swap((_calls(member.unit, member.calls),)) for member in about.units[:MOST_UNITS])
+    swaps = tuple(Swap((calls_of(member.unit, member.calls),)) for member in about.units[:MOST_UNITS])
     changed.variants.append(Variant("without recomputation", swaps))
 
 
