@@ -16,6 +16,9 @@ from warplens.errors import FormatError
 from warplens.profiles.what_if import members
 from warplens.proof import plan_file
 from warplens.proof.experiments import make_proof_plan
+from warplens.proof.experiments.call_runs import CallRun
+from warplens.proof.experiments.chains import _keep_one_type
+from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.optimizer_step import fused_step, optimizer_at_once
 from warplens.proof.experiments.rules import MAKE_VARIANTS, NOT_RUN, unaligned_sides
@@ -202,6 +205,29 @@ def test_a_planted_fault_has_its_experiment_or_the_reason_why_not(fault: str, co
             calls.calls * units[calls.unit].times.median_ns for swap in variant.swaps for calls in swap.before
         )
         assert before_ns >= 0.9 * experiment.traced_ns
+
+
+def test_only_casts_between_floating_point_types_are_left_out() -> None:
+    """A mask that is made from numbers is no reason to compute in booleans."""
+
+    def cast(target: str, name: str) -> Unit:
+        given = (tensor(0, 4, dtype=target), tensor(1, 4))
+        return unit("aten::copy_", given, (storage(4, target), storage(4)), id=name)
+
+    changed = ChangedUnits()
+    run = CallRun(
+        (
+            cast("bool", "mask"),
+            cast("bool", "other"),
+            cast("bfloat16", "narrow"),
+            unit("aten::neg", (tensor(0, 4),), (storage(4),)),
+        ),
+        1.0,
+    )
+    _keep_one_type(changed, [run])
+    (variant,) = changed.variants
+    assert variant.name == "all in bfloat16"
+    assert [swap.before[0].unit for swap in variant.swaps if not swap.after] == ["narrow"]
 
 
 def test_a_step_of_many_launches_is_one_graph() -> None:

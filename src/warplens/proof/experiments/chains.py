@@ -11,12 +11,13 @@ from warplens.proof.experiments.finding_units import FindingUnits
 from warplens.proof.experiments.sequences import CHAIN, COMPILED_CHAIN, separate_calls_unit
 from warplens.proof.experiments.unit_edits import NoExperiment, retyped, tensors_of
 from warplens.proof.plan_file import Swap, UnitCalls, Variant
-from warplens.replay.plan_file import DTYPES, Unit
+from warplens.replay.plan_file import Unit
 
 CASTS: Final = ("aten::copy_", "aten::_to_copy")
 FUSABLE: Final = ("Elementwise", "Memory Ops", "Normalization", "Reduction")
 """Categories of ops that a compiler makes one kernel of with the casts beside them."""
 WIDE: Final = "float32"
+NARROW: Final = ("bfloat16", "float16")
 LONGEST_RUN: Final = 64
 MOST_RUNS: Final = 12
 INFERRED: Final = "what each op reads is inferred from shapes and types"
@@ -66,8 +67,7 @@ def _keep_one_type(changed: ChangedUnits, runs: Sequence[CallRun]) -> None:
     for run in runs:
         for name, count in _counted(run.units).items():
             calls[name] = calls.get(name, 0.0) + count * run.calls
-    cast_types = [dtype for unit in units.values() if _is_cast(unit) for dtype in sorted(_dtypes(unit))]
-    narrow = [dtype for dtype in cast_types if DTYPES[dtype] < DTYPES[WIDE]]
+    narrow = [dtype for unit in units.values() if _is_cast(unit) for dtype in sorted(_dtypes(unit) - {WIDE})]
     if not narrow:
         return
     dtypes = {WIDE: max(set(narrow), key=narrow.count)}
@@ -88,7 +88,9 @@ def _keep_one_type(changed: ChangedUnits, runs: Sequence[CallRun]) -> None:
 
 
 def _is_cast(unit: Unit) -> bool:
-    return unit.op in CASTS and len(_dtypes(unit)) > 1
+    """Between floating-point types: one to or from other types changes what is computed."""
+    dtypes = _dtypes(unit)
+    return unit.op in CASTS and len(dtypes) == 2 and WIDE in dtypes and not dtypes - {WIDE, *NARROW}
 
 
 def _dtypes(unit: Unit) -> set[str]:
