@@ -33,7 +33,7 @@ NOT_AN_OP: Final = "launched by {}, which is not a callable op"
 
 class UnitCalls(NamedTuple):
     """`calls`: one row per call (call: row of the op's event, or of the event that launched a kernel on its own, unit,
-    total_ns); `units`: one row per unit, by falling time (unit, op: name code, of the kernel where there is no op,
+    total_ns); `units`: one row per unit, the longest first (unit, op: name code, of the kernel where there is no op,
     spec, arguments: row of `Trace.arguments` or -1, launch: number of the capture's record or -1, call: the first,
     calls, total_ns);
     `pieces`: one row per GPU event of a call (call, unit, place in the call, and the columns of `Workspace.gpu`);

@@ -188,7 +188,7 @@ MAKE_VARIANTS: Final[Mapping[str, Callable[[FindingUnits, ChangedUnits], None]]]
 OF_WHOLE_STEPS: Final = ("WL101", "WL104")
 """Findings that are about gaps: what is run is the step around them."""
 ESTIMATED: Final = "its gain stays an estimate"
-NO_EXPERIMENT: Final = "there is no experiment for it; " + ESTIMATED
+NO_EXPERIMENT: Final = "it has no experiment; " + ESTIMATED
 NOT_RUN: Final[Mapping[str, str]] = {
     # why nothing is run for other findings
     "WL301": "removing a synchronisation changes what the program knows; " + ESTIMATED,

@@ -6,7 +6,9 @@ are compared with.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -52,62 +54,61 @@ def _with_gradients(function: Any) -> Any:
     return run
 
 
-def adamw_in_parts(
-    parameters: list[Any],
-    grads: list[Any],
-    exp_avgs: list[Any],
-    exp_avg_sqs: list[Any],
-    max_exp_avg_sqs: list[Any],
-    state_steps: list[Any],
-    *,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    weight_decay: float,
-    eps: float,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-) -> None:
-    """AdamW's step, one parameter after the other, as its definition says; `state_steps` count this step already."""
-    for parameter, grad, mean, square, step in zip(parameters, grads, exp_avgs, exp_avg_sqs, state_steps, strict=True):
-        parameter.mul_(1 - lr * weight_decay)
-        mean.lerp_(grad, 1 - beta1)
-        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        count = float(step)
-        deviation = square.sqrt().div_((1 - beta2**count) ** 0.5).add_(eps)
-        parameter.addcdiv_(mean, deviation, value=-lr / (1 - beta1**count))
+@dataclass(frozen=True)
+class AdamStep:
+    """What a step of AdamW is given; `counts` include this step."""
+
+    parameters: list[Any]
+    grads: list[Any]
+    means: list[Any]
+    squares: list[Any]
+    counts: list[float]
+    lr: float
+    beta1: float
+    beta2: float
+    weight_decay: float
+    eps: float
+
+    def root_factors(self) -> list[float]:
+        return [(1 - self.beta2**count) ** 0.5 for count in self.counts]
+
+    def rates(self) -> list[float]:
+        return [-self.lr / (1 - self.beta1**count) for count in self.counts]
 
 
-def adamw_foreach(
-    parameters: list[Any],
-    grads: list[Any],
-    exp_avgs: list[Any],
-    exp_avg_sqs: list[Any],
-    max_exp_avg_sqs: list[Any],
-    state_steps: list[Any],
-    *,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    weight_decay: float,
-    eps: float,
-    amsgrad: bool,
-    maximize: bool,
-    grad_scale: Any = None,
-    found_inf: Any = None,
-) -> None:
-    """The same, each operation over all parameters at once."""
-    counts = [float(step) for step in state_steps]
-    torch._foreach_mul_(parameters, 1 - lr * weight_decay)
-    torch._foreach_lerp_(exp_avgs, grads, 1 - beta1)
-    torch._foreach_mul_(exp_avg_sqs, beta2)
-    torch._foreach_addcmul_(exp_avg_sqs, grads, grads, 1 - beta2)
-    deviations = torch._foreach_sqrt(exp_avg_sqs)
-    torch._foreach_div_(deviations, [(1 - beta2**count) ** 0.5 for count in counts])
-    torch._foreach_add_(deviations, eps)
-    torch._foreach_addcdiv_(parameters, exp_avgs, deviations, [-lr / (1 - beta1**count) for count in counts])
+def adamw_in_parts(step: AdamStep) -> None:
+    """One parameter after the other, as its definition says."""
+    lists = (step.parameters, step.grads, step.means, step.squares, step.root_factors(), step.rates())
+    for parameter, grad, mean, square, root, rate in zip(*lists, strict=True):
+        parameter.mul_(1 - step.lr * step.weight_decay)
+        mean.lerp_(grad, 1 - step.beta1)
+        square.mul_(step.beta2).addcmul_(grad, grad, value=1 - step.beta2)
+        parameter.addcdiv_(mean, square.sqrt().div_(root).add_(step.eps), value=rate)
+
+
+def adamw_foreach(step: AdamStep) -> None:
+    """Each operation over all parameters at once."""
+    torch._foreach_mul_(step.parameters, 1 - step.lr * step.weight_decay)
+    torch._foreach_lerp_(step.means, step.grads, 1 - step.beta1)
+    torch._foreach_mul_(step.squares, step.beta2)
+    torch._foreach_addcmul_(step.squares, step.grads, step.grads, 1 - step.beta2)
+    deviations = torch._foreach_sqrt(step.squares)
+    torch._foreach_div_(deviations, step.root_factors())
+    torch._foreach_add_(deviations, step.eps)
+    torch._foreach_addcdiv_(step.parameters, step.means, deviations, step.rates())
+
+
+def _with_adam_arguments(update: Callable[[AdamStep], None]) -> Any:
+    """The update as an op with the arguments of PyTorch's fused step; it has no use for the other ones."""
+
+    def run(
+        parameters: list[Any], grads: list[Any], means: list[Any], squares: list[Any], _: list[Any], counts: list[Any],
+        *, lr: float, beta1: float, beta2: float, weight_decay: float, eps: float, **unused: Any,
+    ) -> None:  # fmt: skip
+        steps = [float(count) for count in counts]
+        update(AdamStep(parameters, grads, means, squares, steps, lr, beta1, beta2, weight_decay, eps))
+
+    return run
 
 
 def _define() -> None:
@@ -116,8 +117,8 @@ def _define() -> None:
         LIBRARY.impl(name, function, "CompositeImplicitAutograd")
         LIBRARY.define(f"{name}_with_gradients({ON_TENSORS}, Tensor gradient, {CHOICES}) -> Tensor[]")
         LIBRARY.impl(f"{name}_with_gradients", _with_gradients(function), "CompositeImplicitAutograd")
-    steps = [(step.__name__ + ADAM, step) for step in (adamw_in_parts, adamw_foreach)]
-    for schema, own_op in (*steps, *own_sequences.definitions()):
+    updates = [(update.__name__ + ADAM, _with_adam_arguments(update)) for update in (adamw_in_parts, adamw_foreach)]
+    for schema, own_op in (*updates, *own_sequences.definitions()):
         LIBRARY.define(schema)
         LIBRARY.impl(schema.partition("(")[0], own_op, "CompositeImplicitAutograd")
 

@@ -33,7 +33,7 @@ class TrialResult:
     off_peak_bytes: int = 0
     on_peak_bytes: int = 0
     watched: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
-    """By name: the mean without the fixes, and with them; None where it is no number."""
+    """By name: the mean without the fixes, and with them; None where it is not a number."""
     failure: str = ""
     """Why there are no more rounds."""
 

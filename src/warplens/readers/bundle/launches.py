@@ -53,7 +53,7 @@ class LaunchedKernel(msgspec.Struct, frozen=True):
     options: dict[str, int | bool | str] = {}
     source: str = ""
     reason: str = ""
-    """Why there is no source."""
+    """Why the source is missing."""
     ttir: str = ""
 
 

@@ -34,7 +34,7 @@ def live(kind: Any) -> list[Any]:
 
 
 def optimizer_module() -> Any:
-    """It is no attribute of its package."""
+    """Not an attribute of its package."""
     return importlib.import_module("torch.optim.optimizer")
 
 
