@@ -235,7 +235,7 @@ def test_a_step_of_many_launches_is_one_graph() -> None:
     plan = planned(FAULTS / "launch_bound.before.json.gz")
     experiment = next(one for one in plan.experiments if one.finding == "WL104")
     (variant,) = experiment.variants
-    assert (variant.name, variant.timer) == ("as a CUDA graph", "graph")
+    assert (variant.name, variant.timer) == ("as one graph", "graph")
     units = {own.id: own for own in plan.replay.units}
     calls, graph = (units[side[0].unit] for side in (variant.swaps[0].before, variant.swaps[0].after))
     assert (calls.arguments, calls.storages) == (graph.arguments, graph.storages)

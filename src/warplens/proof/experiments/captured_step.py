@@ -1,4 +1,4 @@
-"""The calls of a step, in their order, as one CUDA graph."""
+"""The calls of a step, in their order, as one CUDA or HIP graph."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ WAITING: Final = (
 FEWEST: Final = 8
 MOST_CALLS: Final = 20_000
 WHOLE: Final = 0.995
+AS_ONE: Final = "as one graph"
+"""A CUDA or a HIP graph, by the GPU that runs the plan: it may be another one than in the trace."""
 
 
 def capture_step(about: FindingUnits, changed: ChangedUnits) -> None:
@@ -35,7 +37,7 @@ def capture_step(about: FindingUnits, changed: ChangedUnits) -> None:
     share = sum(unit.times.median_ns for unit in step) / about.recorded.step_gpu_ns
     note = f"the {len(step):,} calls that can be captured take {100 * share:.0f} % of its GPU time"
     notes = (note,) if share < WHOLE else ()
-    changed.add([Variant("as a CUDA graph", (swap,), timer="graph", notes=notes)], [one_by_one, captured])
+    changed.add([Variant(AS_ONE, (swap,), timer="graph", notes=notes)], [one_by_one, captured])
 
 
 def _can_be_captured(unit: Unit) -> bool:
