@@ -156,7 +156,7 @@ def test_a_damaged_record_is_as_good_as_none(text: str, tmp_path: Path) -> None:
     path = bundle(tmp_path / "run", recorded(scale))
     (path / LAUNCHES).write_text(text)
     plan = plan_of(path)
-    assert (len(plan.units), [rest.reason for rest in plan.rest]) == (0, ["launched outside any op"])
+    assert (len(plan.units), [rest.reason[:20] for rest in plan.rest]) == (0, ["the trace has no ops"])
     assert (path / MANIFEST).exists()
 
 

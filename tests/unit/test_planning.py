@@ -99,6 +99,14 @@ def test_all_time_is_in_units_or_has_a_reason(opened: Opened) -> None:
     assert sum(unit.times.total_ns for unit in plan.units) + sum(rest.total_ns for rest in plan.rest) == plan.gpu_ns
 
 
+def test_a_trace_without_ops_has_that_reason_and_what_to_record(opened: Opened) -> None:
+    """Not the program launched outside ops, but the profiler recorded none; nor would a recorded launch help."""
+    plan = plan_of(opened([launch(0, 2, 1), kernel("gemm", 20, 5, 1), kernel("unlaunched", 30, 5)]))
+    assert {rest.reason for rest in plan.rest} == {
+        "the trace has no ops: record with ProfilerActivity.CPU and record_shapes=True, as warplens profile does"
+    }
+
+
 def test_cover_and_match_mark_what_they_leave_out(opened: Opened) -> None:
     small = [op("aten::relu", 300, 10, **{key: value[:1] for key, value in INPUTS.items()}),
              launch(301, 2, 5), kernel("relu", 320, 1, 5, **GEOMETRY)]  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 import warplens
 from replay_plans import listed, storage, tensor, unit, value
-from support import ROOT
+from support import ROOT, Opened, kernel, launch
 from warplens.errors import FormatError
 from warplens.profiles.what_if import members
 from warplens.proof import plan_file
@@ -242,6 +242,18 @@ def test_a_step_of_many_launches_is_one_graph() -> None:
     order = from_text(calls.arguments[1].value).order
     assert len(order) > 200
     assert len(set(order)) < 40
+
+
+def test_a_step_without_ops_is_not_captured_for_the_reason_that_most_of_its_work_has(opened: Opened) -> None:
+    events = [
+        event
+        for number in range(200)
+        for event in (launch(20 * number, 2, number), kernel(f"k{number % 3}", 20 * number + 5, 2, number))
+    ]
+    profile = opened(events)
+    plan = make_proof_plan(profile.workspace, Path(profile.meta.source), profile.findings(), members(profile))
+    (reason,) = (one.reason for one in plan.experiments if one.finding == "WL104")
+    assert reason.startswith("too few of the step's calls can be run again; the trace has no ops: record")
 
 
 def test_what_is_run_of_a_finding_is_noted_where_it_is_a_part(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import polars as pl
 
+from warplens.analyses.missing_data import torch_hint
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, NO_LAUNCH, Workspace
 from warplens.model.kinds import CODE, NONE
@@ -26,6 +27,9 @@ TENSOR: Final = re.compile(r'\[(\d+),\s*(\d+),\s*(\d+),\s*(\d+),\s*(\d+),\s*"([^
 
 IN_GRAPH: Final = "launched by a graph: its ops ran at capture, not in this trace"
 NO_OP: Final = "launched outside any op"
+NO_OPS: Final = "the trace has no ops: record {}"
+WITH_OPS: Final = "with ProfilerActivity.CPU and record_shapes=True, as warplens profile does"
+WITH_TORCH: Final = "a PyTorch program with warplens profile"
 NO_LAUNCH_REASON: Final = "its launch is not in the trace"
 COLLECTIVE: Final = "a collective: it needs the other ranks"
 NOT_AN_OP: Final = "launched by {}, which is not a callable op"
@@ -110,13 +114,22 @@ def _callers(work: Workspace, is_recorded: Bools) -> tuple[Ints, list[str]]:
     call = np.where(is_launch, gpu["launch"].to_numpy(), call)
     fits |= is_launch
     names = gpu["op"].to_list()
+    no_launch, no_op = _reasons_without_op(work)
     reasons = [
         "" if fit else IN_GRAPH if in_graph else COLLECTIVE if shared
-        else NO_LAUNCH_REASON if name == NO_LAUNCH
-        else NO_OP if row < 0 else NOT_AN_OP.format(name)
+        else no_launch if name == NO_LAUNCH
+        else no_op if row < 0 else NOT_AN_OP.format(name)
         for fit, in_graph, shared, row, name in zip(fits, graph, collective, launcher, names, strict=True)
     ]  # fmt: skip
     return call, reasons
+
+
+def _reasons_without_op(work: Workspace) -> tuple[str, str]:
+    """Of events without a launch, and of those launched outside ops: one where no op was recorded at all."""
+    if len(work.trace.rows_of("op")):
+        return NO_LAUNCH_REASON, NO_OP
+    reason = NO_OPS.format(torch_hint(work, WITH_OPS) or WITH_TORCH)
+    return reason, reason
 
 
 def _callable(trace: Trace) -> Bools:

@@ -55,6 +55,15 @@ class RecordedCalls:
         inside = gpu.filter(gpu["step"] >= 0) if self.work.trace.steps.height else gpu
         return max(1.0, float(inside["dur_ns"].sum()) * self.per_step)
 
+    @property
+    def why_not(self) -> str:
+        """The reason for which most GPU time belongs to no unit that can run; empty where all of it does."""
+        lost_ns = dict(self.calls.rest.group_by("reason").agg(pl.col("dur_ns").sum()).sort("reason").iter_rows())
+        for unit in self.units.values():
+            if unit.status != READY:
+                lost_ns[unit.reason] = lost_ns.get(unit.reason, 0) + unit.times.total_ns
+        return max(lost_ns, key=lambda reason: lost_ns[reason], default="")
+
     def in_step(self) -> Iterator[tuple[Unit, float]]:
         """All units that can run, with their calls in a step."""
         pieces = self.calls.pieces

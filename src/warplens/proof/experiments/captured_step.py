@@ -28,7 +28,8 @@ def capture_step(about: FindingUnits, changed: ChangedUnits) -> None:
     """WL101, WL104: all launches of a step as one."""
     step = [unit for unit in about.recorded.of_first_whole_step() if _can_be_captured(unit)]
     if len(step) < FEWEST:
-        raise NoExperiment("too few of the step's calls can be run again")
+        reason = about.recorded.why_not
+        raise NoExperiment("too few of the step's calls can be run again" + (f"; {reason}" if reason else ""))
     if len(step) > MOST_CALLS:
         raise NoExperiment(f"the {len(step):,} calls of a step are more than are run as one graph")
     one_by_one = sequence_unit("step.calls", SEQUENCE, step)
