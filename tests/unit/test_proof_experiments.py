@@ -6,12 +6,14 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import warplens
 from replay_plans import listed, storage, tensor, unit, value
-from support import ROOT, Opened, kernel, launch
+from support import ROOT, Opened, kernel, launch, op
+from warplens.advice.rules import CHECKS
 from warplens.errors import FormatError
 from warplens.profiles.what_if import members
 from warplens.proof import plan_file
@@ -21,7 +23,7 @@ from warplens.proof.experiments.chains import _keep_one_type
 from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import UnitInStep
 from warplens.proof.experiments.optimizer_step import fused_step, optimizer_at_once
-from warplens.proof.experiments.rules import MAKE_VARIANTS, NOT_RUN, unaligned_sides
+from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, unaligned_sides
 from warplens.proof.experiments.unit_edits import (
     NoExperiment,
     padded,
@@ -276,5 +278,21 @@ def test_a_plan_is_read_as_it_was_written_and_faults_are_named(tmp_path: Path) -
         plan_file.parse({"format": "something"})
 
 
-def test_no_code_has_both_an_experiment_and_a_reason_to_have_none() -> None:
+def test_every_finding_of_a_trace_has_an_experiment_or_its_own_reason_to_have_none() -> None:
+    assert set(MAKE_VARIANTS) | set(NOT_RUN) == set(CHECKS)
     assert not set(MAKE_VARIANTS) & set(NOT_RUN)
+    assert NO_EXPERIMENT not in NOT_RUN.values()
+
+
+def test_long_stalls_have_no_experiment_and_the_plan_gives_the_reason(opened: Opened) -> None:
+    """Calls of 30 ms in one place: a graph of the step would still wait for them."""
+    events: list[dict[str, Any]] = []
+    for number in range(4):
+        start = 100_000 * number
+        events += [op("aten::mm", start, 50), launch(start + 10, 5, number), kernel("gemm", start + 20, 60_000, number)]
+        events.append(op("warmup::search", start + 61_000, 38_000))
+    profile = opened(events)
+    plan = make_proof_plan(profile.workspace, Path(profile.meta.source), profile.findings(), members(profile))
+    (experiment,) = (one for one in plan.experiments if one.finding == "WL107")
+    assert experiment.variants == ()
+    assert experiment.reason.startswith("its gaps are long stalls of the host")

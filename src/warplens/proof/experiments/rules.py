@@ -189,9 +189,21 @@ OF_WHOLE_STEPS: Final = ("WL101", "WL104")
 """Findings that are about gaps: what is run is the step around them."""
 ESTIMATED: Final = "its gain stays an estimate"
 NO_EXPERIMENT: Final = "it has no experiment; " + ESTIMATED
+OTHER_RANKS: Final = "communication needs the other ranks; " + ESTIMATED
 NOT_RUN: Final[Mapping[str, str]] = {
     # why nothing is run for other findings
+    "WL102": "it is about what the trace does not show, not about time",
+    "WL103": "it is about what the trace does not show, not about time",
+    "WL105": OTHER_RANKS,
+    "WL106": "whether a copy is hidden depends on what the program does meanwhile; " + ESTIMATED,
+    "WL107": "its gaps are long stalls of the host (a compilation, a blocking call): a replay has none, and a graph "
+    "does not end them; " + ESTIMATED,
+    "WL108": "a replay allocates memory and loads kernels before it measures; " + ESTIMATED,
+    "WL109": "its gaps are waits for other streams, or have no recorded launch, and a replay has neither; " + ESTIMATED,
     "WL301": "removing a synchronisation changes what the program knows; " + ESTIMATED,
     "WL303": "the data loader is not part of the trace; " + ESTIMATED,
+    "WL304": "what the host does between two graphs is not part of a replay; " + ESTIMATED,
     "WL305": "what made one step slow does not happen in a replay; " + ESTIMATED,
+    "WL401": OTHER_RANKS,
+    "WL901": "it is about the trace, not about the program",
 }

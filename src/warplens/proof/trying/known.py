@@ -61,9 +61,9 @@ KNOWN: Final[Mapping[str, KnownFix]] = {
     "WL302": KnownFix({"pinned": lambda torch, _: PinnedLoaders(torch)}),
 }
 REFUSED: Final[Mapping[str, str]] = {
-    "WL101": "a CUDA graph needs inputs that stay where they are, which is part of the program",
-    "WL104": "a CUDA graph needs inputs that stay where they are, which is part of the program",
-    "WL107": "a CUDA graph needs inputs that stay where they are, which is part of the program",
+    "WL101": "a graph needs inputs that stay where they are, which is part of the program",
+    "WL104": "a graph needs inputs that stay where they are, which is part of the program",
+    "WL107": "what the host does in its stalls is part of the program",
     "WL201": "sizes are part of the program",
     "WL202=fp16": "fp16 needs gradients that are scaled (GradScaler), which is part of the program",
     "WL206=fp16": "fp16 needs gradients that are scaled (GradScaler), which is part of the program",
