@@ -190,7 +190,7 @@ def test_one_given_step_time_is_shown_but_not_compared_with_an_estimate(
     text = " ".join(printed(*pair, "--step-time", ",0.34ms").split())
     assert "plain (estimated), 961.0 µs recorded; B 340.0 µs plain, 361.0 µs recorded" in text
     assert "Without the profiler" not in text
-    both = " ".join(printed(*pair, "--step-time", "0.9ms").split())
+    both = " ".join(printed(*pair, "--step-time", "0.9ms,0.9ms").split())
     assert "step A 900.0 µs plain, 961.0 µs recorded; B" in both
     assert "Without the profiler" not in both, "no host makes B take that long"
 
@@ -198,9 +198,11 @@ def test_one_given_step_time_is_shown_but_not_compared_with_an_estimate(
 def test_what_is_not_a_pair_of_step_times_is_refused(
     pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for given in ("1ms,2ms,3ms", "fast"):
+    """A single time too: it would make both sides equally long."""
+    for given in ("1ms,2ms,3ms", "1ms", "fast"):
         assert main(["diff", *map(str, pair), "--step-time", given]) == 2
-    assert "21.4ms,34.3ms" in capsys.readouterr().err
+        assert "21.4ms,34.3ms" in capsys.readouterr().err
+    assert main(["diff", *map(str, pair), "--step-time", "fast,1ms"]) == 2
 
 
 def test_corrected_timelines_are_compared_as_they_nearly_were(pair: tuple[Path, Path], printed: Printed) -> None:

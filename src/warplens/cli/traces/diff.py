@@ -50,8 +50,8 @@ class DiffVerb(Verb):
         add_shared_opening(parser)
         add_timeline(parser)
         parser.add_argument("--step-time", default="", metavar="A,B",
-                            help="times of a step of A and of B without the profiler: 21.4ms,34.3ms; one of them may "
-                                 "be left out (21.4ms,), and a single time is that of both")  # fmt: skip
+                            help="times of a step of A and of B without the profiler: 21.4ms,34.3ms; of A alone "
+                                 "'21.4ms,', of B alone ',34.3ms'")  # fmt: skip
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
         add_theme(parser)
         parser.add_argument("--table", metavar="NAME", help="one table, such as diff_ops, diff_kernels or diff_modules")
@@ -120,11 +120,14 @@ def _step_times_ms(text: str) -> tuple[float, float]:
     """Of A and B; 0 where it is not given."""
     from warplens.units import parse_duration
 
+    if not text:
+        return 0.0, 0.0
     parts = text.split(",")
-    if len(parts) > 2:
-        raise UsageError(f"not a pair of times: {text!r}", hint="the step of A and that of B: 21.4ms,34.3ms")
+    if len(parts) != 2:  # one time could be that of A, of B or of both, which makes another comparison each
+        hint = "the step of A and that of B: 21.4ms,34.3ms; of A alone '21.4ms,', of B alone ',34.3ms'"
+        raise UsageError(f"not a pair of times: {text!r}", hint=hint)
     times = [parse_duration(part) / 1e6 if part.strip() else 0.0 for part in parts]
-    return times[0], times[-1]
+    return times[0], times[1]
 
 
 def _show_summary(args: argparse.Namespace, comparison: Comparison) -> None:
