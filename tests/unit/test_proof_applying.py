@@ -12,6 +12,7 @@ from support import ROOT
 from warplens.errors import UsageError
 from warplens.model.finding import Finding
 from warplens.proof import result_file
+from warplens.proof.applying import with_proofs
 from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, Side, SwapResult, VariantResult
 
 TRACE = ROOT / "samples" / "faults" / "fp32_matmul.before.json.gz"
@@ -61,6 +62,30 @@ def test_what_does_not_help_says_so_and_drops_in_rank(tmp_path: Path) -> None:
     assert (finding.proved_gain_ms, finding.known_gain_ms) == (0.0, 0.0)
     assert finding.gain_ms > 10
     assert finding.proved_joules_before is None
+
+
+CASTS = ROOT / "samples" / "faults" / "cast_pingpong.before.json.gz"
+"""Casts of 5.2 ms, all of which they are expected to save, and ops between them of 2.7 ms, which should save half."""
+
+
+@pytest.mark.parametrize(("after_ms", "gain_ms", "how"), [
+    (3.4, 6.25, "(simulated)"),
+    (2.3, 7.35, "(simulated)"),
+    (0.9, 7.85, "(simulated, of the finding's own ops)"),
+])  # fmt: skip
+def test_a_saving_is_divided_over_the_findings_ops_up_to_all_of_their_time(
+    after_ms: float, gain_ms: float, how: str
+) -> None:
+    """The casts cannot save more than all of their time: the ops between them save the rest, and what was saved of
+    ops around them is not the finding's."""
+    profile = warplens.open(CASTS, cache=False)
+    assert isinstance(profile, warplens.Profile)
+    finding = next(one for one in profile.findings() if one.code == "WL206")
+    result = ExperimentResult("WL206", finding.place, finding.title, (variant("torch.compile", 9.65, after_ms),))
+    proof = ProofResult("id", CASTS.name, profile.meta.content_hash, H200, (result,))
+    (measured,) = with_proofs([finding], proof, profile.model_of_gains)
+    assert measured.proved_gain_ms == pytest.approx(gain_ms, abs=0.06)
+    assert f"a step {how}, " in measured.proof
 
 
 def test_a_cpu_proves_nothing_but_the_outputs(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Final
 
 from warplens.analyses.graph.editing import GRAPH_PAUSE_NS
 from warplens.analyses.graph.what_if import StepModel
 from warplens.model.edits import CaptureGraph, Edit, StepChange, with_measured_saving
 from warplens.model.finding import Finding, ranked
+from warplens.proof.measured_edits import edited_work, share_of_expected
 from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, VariantResult
 from warplens.units import format_ms
 
@@ -64,7 +66,7 @@ def _gain_ms(finding: Finding, best: VariantResult, model: StepModel | None) -> 
     saved_ms = best.saved_ns / 1e6
     if model is None or not finding.edits:
         return saved_ms
-    share = saved_ms / finding.gpu_gain_ms if finding.gpu_gain_ms > 0 else 1.0
+    share = share_of_expected(saved_ms, edited_work(finding, model)) if finding.gpu_gain_ms > 0 else 1.0
     edits = tuple(_measured_edit(edit, share, best) for edit in finding.edits)
     return model.gain_of([StepChange(finding.code, edits)]).gain_ms
 
@@ -86,7 +88,7 @@ def _text(
     whole = "a step" if proof.per_step else "in all"
     parts = [f"{best.name}: {_times(best)}"]
     if finding.edits and model is not None:
-        parts.append(f"{format_ms(gain_ms)} {whole} (simulated)")
+        parts.append(f"{format_ms(gain_ms)} {whole} ({_how_simulated(finding, best, model)})")
     if best.joules is not None:
         parts.append(f"{best.joules[0]:.3g} → {best.joules[1]:.3g} J{_in_a_long_run(best.joules, model)}")
     verdict = "measured" if _helps(finding, best, gain_ms, model) else "does not help, measured"
@@ -100,6 +102,14 @@ def _text(
             *_left_out(best.failures),
         ]
     )
+
+
+def _how_simulated(finding: Finding, best: VariantResult, model: StepModel) -> str:
+    """What is run may replace more than the finding is about, such as the ops around a chain: its edits save no more
+    than the time of their own work."""
+    own_ms = sum(part.time_ms for part in edited_work(finding, model)) if finding.gpu_gain_ms > 0 else inf
+    beyond = best.saved_ns / 1e6 > own_ms * (1 + HELPS_FROM)
+    return "simulated, of the finding's own ops" if beyond else "simulated"
 
 
 def _in_a_long_run(joules: tuple[float, float], model: StepModel | None) -> str:
