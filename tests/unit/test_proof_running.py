@@ -27,6 +27,7 @@ from warplens.proof.plan_file import Experiment, ProofPlan, Swap, UnitCalls, Var
 from warplens.proof.running.compared_outputs import compare_outputs
 from warplens.proof.running.supervisor import run_proof, units_by_settings, units_to_meter
 from warplens.replay.plan_file import Unit
+from warplens.replay.result_file import Time, Traced, UnitResult
 from warplens.replay.running.options import Progress
 
 PRODUCT = unit("aten::mm", (tensor(0, 10, 6), tensor(1, 6, 7)), (storage(60), storage(42)), id="u1")
@@ -81,12 +82,19 @@ def test_units_run_under_the_switches_of_their_variant() -> None:
 
 
 def test_energy_is_measured_of_the_units_that_take_most_of_each_side() -> None:
-    short = replace(SUM, id="u3", times=replace(SUM.times, median_ns=10.0))
-    plan = ProofPlan(replay_plan(PRODUCT, WIDE, SUM, short), (
-        experiment("WL201", Variant("padded", (swap(PRODUCT, WIDE), swap(short, calls=1.0)))),
+    short, failed = replace(SUM, id="u3"), replace(SUM, id="u4")
+    plan = ProofPlan(replay_plan(PRODUCT, WIDE, SUM, short, failed), (
+        experiment("WL201", Variant("padded", (swap(PRODUCT, WIDE), swap(short, failed, calls=1.0)))),
         experiment("WL212", Variant("not at all", (swap(SUM, calls=1.0),))),
     ))  # fmt: skip
-    assert units_to_meter(plan) == (PRODUCT.id, WIDE.id, SUM.id)
+    timed = {own.id: timed_result(own, ns) for own, ns in ((PRODUCT, 90.0), (WIDE, 20.0), (SUM, 7.0), (short, 10.0))}
+    assert units_to_meter(plan, timed) == (PRODUCT.id, WIDE.id, SUM.id)
+    timed[short.id] = timed_result(short, 900.0)
+    assert units_to_meter(plan, timed) == (short.id, WIDE.id, SUM.id)
+
+
+def timed_result(of: Unit, ns: float) -> UnitResult:
+    return UnitResult(of.id, of.op, 1, Traced(9, 9.0, 9.0, 9.0), "done", time=Time(ns, ns, ns, ns, ns, 20, 0.01))
 
 
 def test_an_interrupted_run_goes_on_with_what_is_left(tmp_path: Path) -> None:

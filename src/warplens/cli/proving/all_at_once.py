@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
@@ -13,6 +14,7 @@ from warplens.cli.proving.run import PLAN_ENDING, run_experiments
 from warplens.cli.replay.files import file_to_write
 from warplens.cli.replay.measuring import add_measuring, add_running
 from warplens.cli.verb import Verb
+from warplens.units import plural
 
 
 class ProveAllVerb(Verb):
@@ -45,6 +47,9 @@ class ProveAllVerb(Verb):
             print("\n".join(experiment_lines(plan)))
             return 0
         plan_file.save(plan_path, plan)
+        if plan.replay.sources and not args.allow_source:
+            count = plural(len(plan.replay.sources), "kernel source")
+            print(f"note: {count} of the program will not run without --allow-source", file=sys.stderr)
         run_experiments(plan_path, output, args)
         args.proof = str(output)
         proved = open_timeline(args)

@@ -47,7 +47,7 @@ class PlanProofVerb(Verb):
         print("\n".join(experiment_lines(plan)))
         report_written([str(target)])
         if any(experiment.variants for experiment in plan.experiments):
-            command = f"warplens prove run {shlex.quote(args.output)}"
+            command = f"warplens prove run {shlex.quote(args.output)}" + " --allow-source" * bool(plan.replay.sources)
             print(f"next, on a host with a GPU and PyTorch: {command}", file=sys.stderr)
         return 0
 

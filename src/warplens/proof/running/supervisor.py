@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,7 @@ def run_proof(
 ) -> ProofResult:
     """The proof, which is also written to `output`. The same call continues a run that was interrupted."""
     plan = plan_file.load(plan_path)
-    options = replace(options, metered=units_to_meter(plan), imports=(*options.imports, OWN_OPS))
+    options = replace(options, imports=(*options.imports, OWN_OPS))
     options.check()
     if not output.parent.is_dir():
         raise UsageError(f"the folder {output.parent} does not exist")
@@ -88,15 +89,19 @@ def units_by_settings(plan: ProofPlan) -> list[UnitsUnderSettings]:
     ]
 
 
-def units_to_meter(plan: ProofPlan) -> tuple[str, ...]:
-    """Energy takes seconds a unit: of each side of a variant, the longest units, which take most of its time."""
-    times = {unit.id: unit.times.median_ns for unit in plan.replay.units}
+def units_to_meter(plan: ProofPlan, timed: Mapping[str, UnitResult]) -> tuple[str, ...]:
+    """Energy takes seconds a unit: of each side of a variant, the longest units, which take most of its time.
+
+    By the times just measured: what an edited unit takes is not known before. One that ran under other switches, or
+    failed, has none and counts as nothing.
+    """
+    times = {unit: result.time.median_ns for unit, result in timed.items() if result.time is not None}
     chosen: dict[str, None] = {}
     for variant in (variant for experiment in plan.experiments for variant in experiment.variants):
         before = [calls for swap in variant.swaps for calls in swap.before]
         after = [calls for swap in variant.swaps for calls in swap.after]
         for side in (before, after):
-            ns = {calls.unit: calls.calls * times[calls.unit] for calls in side}
+            ns = {calls.unit: calls.calls * times.get(calls.unit, 0.0) for calls in side}
             left = METERED * sum(ns.values())
             for unit in sorted(ns, key=ns.__getitem__, reverse=True):
                 if left <= 0:
@@ -122,7 +127,13 @@ def _replayed(
     replay = _with_needed_sources(replay)
     replay_plans.save(path, replay)
     result = path.with_name(path.name.replace(".plan.json", ".result.json"))
-    return run_plan(path, result, replace(options, timer=group.timer or options.timer), progress)
+    return run_plan(
+        path,
+        result,
+        replace(options, timer=group.timer or options.timer),
+        progress,
+        choose_metered=partial(units_to_meter, plan),
+    )
 
 
 def _with_needed_sources(plan: ReplayPlan) -> ReplayPlan:

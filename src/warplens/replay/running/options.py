@@ -14,7 +14,7 @@ from warplens.replay.result_file import CACHES
 TIMERS: Final = ("profiler", "graph")
 DEVICE: Final = re.compile(r"(cpu|cuda(:\d{1,3})?)?")
 MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-FREE_TO_CHANGE: Final = ("units", "metered", "imports", "unit_timeout", "allow_source")
+FREE_TO_CHANGE: Final = ("units", "imports", "unit_timeout", "allow_source")
 """Options that decide which units can run, not what is measured of them: a run may be resumed under others."""
 
 
@@ -37,8 +37,6 @@ class RunOptions:
     allow_source: bool = False
     unit_timeout: float = 120.0
     """Seconds that one unit may be silent for."""
-    metered: tuple[str, ...] = ()
-    """Ids of those whose energy is measured; none: by `energy_cover`"""
     units: tuple[str, ...] = ()
     """Ids of those to run; none: all that are ready"""
     imports: tuple[str, ...] = ()

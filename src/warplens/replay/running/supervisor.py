@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,9 @@ from warplens.replay.running.options import Progress, RunOptions
 from warplens.replay.running.process import WorkerGone, WorkerProcess, WorkerSilent
 from warplens.replay.running.unit_results import unit_result
 
-__all__ = ["Progress", "run_plan"]
+__all__ = ["ChooseMetered", "Progress", "run_plan"]
+ChooseMetered = Callable[[Mapping[str, UnitResult]], Collection[str]]
+"""The ids of the units whose energy is measured, from the times of all of them."""
 START_SECONDS: Final = 300.0
 """Importing PyTorch from a cold disk, starting the GPU and measuring idle power take long."""
 NOT_REACHED: Final = "the run was interrupted"
@@ -32,8 +34,12 @@ def run_plan(
     options: RunOptions,
     progress: Callable[[Progress], None],
     fresh: bool = False,
+    choose_metered: ChooseMetered | None = None,
 ) -> ReplayResult:
-    """The result, which is also written to `output`; after Ctrl-C it holds what was done by then."""
+    """The result, which is also written to `output`; after Ctrl-C it holds what was done by then.
+
+    Energy is measured of the units that `choose_metered` names; without it, by `energy_cover`.
+    """
     options.check()
     plan = plan_file.load(plan_path)
     unknown = sorted(set(options.units) - {unit.id for unit in plan.units})
@@ -44,7 +50,8 @@ def run_plan(
     head = RunHead(plan.id, options.measured(), "", plan_fingerprint=plan_file.fingerprint(plan))
     previous = earlier(output, head, fresh)
     job = wire.ReplayJob(str(plan_path.resolve()), head.plan_fingerprint, options)
-    run = _Run(plan, job, head, previous, output, progress)
+    metered = units_to_meter(plan, options.energy_cover)
+    run = _Run(plan, job, head, previous, output, progress, choose_metered or (lambda _: metered))
     try:
         run.go()
     finally:
@@ -64,6 +71,7 @@ class _Run:
         previous: Earlier,
         output: Path,
         progress: Callable[[Progress], None],
+        choose_metered: ChooseMetered,
     ) -> None:
         self._plan = plan
         self._job = job
@@ -77,18 +85,18 @@ class _Run:
         self._throttled: Counter[str] = Counter()
         self._rest_reason = NOT_REACHED
         self._has_meter = False
-        self._metered = frozenset(job.options.metered) or units_to_meter(plan, job.options.energy_cover)
+        self._choose_metered = choose_metered
         self.is_begun = False
 
     def go(self) -> None:
         """First the times of all units, then energy: its loops heat the GPU, which would slow the others down."""
         units = [unit for unit in self._plan.units if self._is_wanted(unit)]
         remaining = [unit for unit in units if unit.id not in self._done]
-        if remaining or not self._previous.head or any(map(self._lacks_energy, units)):
+        if remaining or not self._previous.head or self._without_energy(units):
             self._start_first()
         self.is_begun = True
         if self._run_all(remaining, units, energy=False) and self._has_meter:
-            metered = [unit for unit in units if self._lacks_energy(unit)]
+            metered = self._without_energy(units)
             self._run_all(metered, metered, energy=True)
         self._progress(Progress(len(units), len(units), "", "", 1.0))
 
@@ -107,10 +115,14 @@ class _Run:
             left_ns -= unit.times.total_ns
         return True
 
+    def _without_energy(self, units: Sequence[Unit]) -> list[Unit]:
+        """Those whose energy is wanted and not known, though nothing went wrong with them."""
+        wanted = self._choose_metered(self._done)
+        return [unit for unit in units if unit.id in wanted and self._lacks_energy(unit)]
+
     def _lacks_energy(self, unit: Unit) -> bool:
-        """Its energy is wanted and not known, though nothing went wrong with it."""
         result = self._done.get(unit.id)
-        if unit.id not in self._metered or result is None:
+        if result is None:
             return False
         has_reason = any(note.startswith(NO_ENERGY) for note in result.notes)
         return result.status == result_file.DONE and result.energy is None and not has_reason
