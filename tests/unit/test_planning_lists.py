@@ -13,6 +13,8 @@ import warplens
 from support import ROOT, SHARED, Opened, ends, kernel, launch, op
 from warplens.planning import make_plan
 from warplens.planning.multi_tensor import ListLaunches
+from warplens.planning.recorded import RecordedTensor
+from warplens.planning.shards import Sharding
 from warplens.replay.plan_file import READY, Argument, ReplayPlan, Unit
 
 SCALE = (
@@ -110,6 +112,36 @@ def test_lists_that_nothing_agrees_with_are_refused_with_the_reason(
     assert unit.status == "refused"
     assert "a list of more than 30 tensors" in unit.reason
     assert reason in unit.reason
+
+
+def scattered(group_size: int) -> dict[str, Any]:
+    """The reduce-scatter of a backward pass."""
+    return op("record_param_comms", 900, 5, **{
+        "Collective name": "_reduce_scatter_base", "Group size": group_size, "Process Group Name": "0",
+        "In msg nelems": 8, "Out msg nelems": 8 // group_size, "dtype": "Float",
+    })  # fmt: skip
+
+
+def test_shards_are_rebuilt_where_gradients_are_scattered(opened: Opened) -> None:
+    """FSDP divides each parameter along its first side: its matrices have two blocks each instead of eight."""
+    events = [*accumulated([(512,), (512, 1024)] * 20), scattered(4), *scaling([60])]
+    [unit] = plan_of(opened(events)).units
+    assert unit.status == READY, unit.reason
+    assert first_list(unit) == [(128, 1024), (128,)] * 20
+    assert "from the gradients in the trace, divided over 4 ranks, with which its grids agree" in unit.notes[0]
+    [alone] = plan_of(opened([*accumulated([(512,), (512, 1024)] * 20), *scaling([60])])).units
+    assert "would have other grids" in alone.reason, "nothing in the trace divides them"
+
+
+def test_shards_of_other_grids_are_refused_with_both_reasons(opened: Opened) -> None:
+    [unit] = plan_of(opened([*accumulated(LAYERS), scattered(4), *scaling([61])])).units
+    assert "the gradients in the trace, whole or divided over 4 ranks, would have other grids" in unit.reason
+
+
+def test_a_rank_of_uneven_shards_has_what_is_left() -> None:
+    tensors = [RecordedTensor(shape, "float32", ()) for shape in ((10, 3), (4,), ())]
+    shapes = [[tensor.shape for tensor in Sharding(4, rank).shards(tensors)] for rank in range(4)]
+    assert shapes == [[(3, 3), (1,)], [(3, 3), (1,)], [(3, 3), (1,)], [(1, 3), (1,)]]
 
 
 def test_passes_that_accumulate_before_one_step_count_once(opened: Opened) -> None:

@@ -2,7 +2,8 @@
 
 PyTorch's profiler records no shapes of a list of more than 30 tensors. Those of optimizers and of what clips, scales or
 sets back gradients are one tensor for each parameter, and each parameter's gradient is accumulated by an op of its own,
-with its shape. The kernels' grids show whether the lists are these.
+with its shape. Where gradients are scattered over ranks, the lists are the shards of one rank. The kernels' grids show
+whether the lists are these.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from warplens.model.trace import Trace
 from warplens.planning.multi_tensor import ListLaunches
 from warplens.planning.recorded import Recorded, RecordedTensor, contiguous, from_spec
 from warplens.planning.schemas import OpParameter, OpSchema
+from warplens.planning.shards import Sharding
 from warplens.replay.plan_file import APPROXIMATE, DTYPES, Unit
 from warplens.units import plural
 
@@ -41,10 +43,14 @@ SAME_LISTS: Final = {
 }
 OMITTED: Final = "a list of more than 30 tensors, whose shapes the trace leaves out; an ExecutionTrace has them"
 NO_LAUNCHES: Final = f"{OMITTED} (its kernels do not show how long it is)"
-NO_GRADIENTS: Final = f"{OMITTED} (no backward pass in the trace accumulates gradients)"
-OTHER_GRIDS: Final = f"{OMITTED} (the gradients in the trace would have other grids)"
+NO_GRADIENTS: Final = f"{OMITTED} (no backward pass in the trace accumulates gradients: record a whole step)"
+OTHER_GRIDS: Final = f"{OMITTED} (the gradients in the trace{{}} would have other grids)"
+OR_SHARDS: Final = ", whole or divided over {} ranks,"
 TOO_MANY_BYTES: Final = f"{OMITTED} (the gradients in the trace are more bytes than the GPU reads in that time)"
-REBUILT: Final = APPROXIMATE + "its lists of {} are rebuilt from the gradients in the trace, with which its grids agree"
+REBUILT: Final = (
+    APPROXIMATE + "its lists of {} are rebuilt from the gradients in the trace{}, with which its grids agree"
+)
+DIVIDED: Final = ", divided over {} ranks"
 IN_ANOTHER_ORDER: Final = "their order is not that of the trace"
 
 
@@ -58,6 +64,13 @@ class BackwardPass:
 
     end_ns: int
     gradients: tuple[RecordedTensor, ...]
+
+
+class GuessedList(NamedTuple):
+    """Tensors that a list may have; `ranks` is over how many their parameters are divided."""
+
+    members: tuple[RecordedTensor, ...]
+    ranks: int = 1
 
 
 def backward_passes(trace: Trace) -> tuple[BackwardPass, ...]:
@@ -115,12 +128,13 @@ def rebuilt_lists(
     recorded: Sequence[Recorded],
     passes: Iterable[BackwardPass],
     gpu: Gpu | None,
+    shardings: Sequence[Sharding] = (),
 ) -> tuple[tuple[Recorded, ...], str]:
     """The call's arguments with all lists, and a note on them; `passes` the most likely first. Raises `NoLists`."""
     launches = ListLaunches.of(unit.kernels)
     if launches is None:
         raise NoLists(NO_LAUNCHES)
-    members, is_in_order = _matching(launches, passes)
+    (members, ranks), is_in_order = _matching(launches, passes, shardings)
     op = schema.name.partition("::")[2]
     lists = _lists(schema, recorded)
     walked = [place for place in lists if schema.parameters[place].name != NUMBERS][: launches.lists]
@@ -135,46 +149,55 @@ def rebuilt_lists(
     for place in lists:
         if schema.parameters[place].name == NUMBERS:
             filled[place] = Recorded("tensors", tensors=(RecordedTensor((), "float32", ()),) * len(members))
-    note = REBUILT.format(plural(len(members), "tensor"))
+    note = REBUILT.format(plural(len(members), "tensor"), DIVIDED.format(ranks) if ranks > 1 else "")
     return tuple(filled), note if is_in_order else f"{note}; {IN_ANOTHER_ORDER}"
 
 
-def _matching(launches: ListLaunches, passes: Iterable[BackwardPass]) -> tuple[tuple[RecordedTensor, ...], bool]:
+def _matching(
+    launches: ListLaunches, passes: Iterable[BackwardPass], shardings: Sequence[Sharding]
+) -> tuple[GuessedList, bool]:
     """The tensors whose launches these are, and whether their order is right as well. A list with one number for each
     parameter has the grids of as many biases: it is what remains where no parameters fit."""
-    candidates = list(_candidates(passes, launches.dtypes[0]))
+    candidates = list(_candidates(passes, launches.dtypes[0], shardings))
     if not candidates:
         raise NoLists(NO_GRADIENTS)
-    numbers = [tuple(replace(tensor, shape=(), stride=()) for tensor in members) for members in candidates]
-    for lists in (candidates, numbers):
+    numbers = [
+        GuessedList(tuple(replace(tensor, shape=(), stride=()) for tensor in guess.members)) for guess in candidates
+    ]
+    for guesses in (candidates, numbers):
         for is_same, in_order in ((launches.agree, True), (launches.agree_in_sum, False)):
-            for members in lists:
-                if is_same([math.prod(tensor.shape) for tensor in members]):
-                    return members, in_order
-    raise NoLists(OTHER_GRIDS)
+            for guess in guesses:
+                if is_same([math.prod(tensor.shape) for tensor in guess.members]):
+                    return guess, in_order
+    ranks = " or ".join(str(sharding.ranks) for sharding in shardings)
+    raise NoLists(OTHER_GRIDS.format(OR_SHARDS.format(ranks) if ranks else ""))
 
 
-def _candidates(passes: Iterable[BackwardPass], dtype: str) -> Iterator[tuple[RecordedTensor, ...]]:
+def _candidates(passes: Iterable[BackwardPass], dtype: str, shardings: Sequence[Sharding]) -> Iterator[GuessedList]:
     """What the lists could be, each once: all parameters of the dtype or of any, then the groups that optimizers make
-    of them, with matrices apart, of which alone weights decay."""
+    of them, with matrices apart, of which alone weights decay; then the same of a rank's shards."""
     wholes = [
         group
         for backward in islice(passes, MOST_PASSES)
         for gradients in _single_passes(backward.gradients)
         for group in ([tensor for tensor in gradients if tensor.dtype == dtype], list(gradients))
     ]
-    parts = [
-        [tensor for tensor in group if (len(tensor.shape) > 1) == are_matrices]
-        for group in wholes
-        for are_matrices in (True, False)
-    ]
     seen: set[tuple[tuple[int, ...], ...]] = set()
-    for group in (*wholes, *parts):
-        for members in _orders(group):
-            shapes = tuple(tensor.shape for tensor in members)
-            if len(members) > MOST_RECORDED and shapes not in seen:
-                seen.add(shapes)
-                yield tuple(replace(tensor, dtype=dtype) for tensor in members)
+    for sharding in (None, *shardings):
+        groups = wholes if sharding is None else [sharding.shards(group) for group in wholes]
+        for group in (*groups, *_matrices_and_others(groups)):
+            for members in _orders(group):
+                shapes = tuple(tensor.shape for tensor in members)
+                if len(members) > MOST_RECORDED and shapes not in seen:
+                    seen.add(shapes)
+                    typed = tuple(replace(tensor, dtype=dtype) for tensor in members)
+                    yield GuessedList(typed, 1 if sharding is None else sharding.ranks)
+
+
+def _matrices_and_others(groups: Iterable[Sequence[RecordedTensor]]) -> Iterator[list[RecordedTensor]]:
+    for group in groups:
+        for are_matrices in (True, False):
+            yield [tensor for tensor in group if (len(tensor.shape) > 1) == are_matrices]
 
 
 def _single_passes(gradients: tuple[RecordedTensor, ...]) -> Iterator[tuple[RecordedTensor, ...]]:

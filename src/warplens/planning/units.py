@@ -31,6 +31,7 @@ from warplens.planning.parameter_lists import (
 from warplens.planning.recorded import Recorded, TracedCall, from_arguments, from_spec
 from warplens.planning.reuse import by_storage, is_likely_cached, reuse_distances
 from warplens.planning.schemas import OpSchema, parse_schema
+from warplens.planning.shards import Sharding, shardings
 from warplens.planning.triton_units import triton_arguments, triton_kernel
 from warplens.planning.zeros import with_zeros, zero_fills
 from warplens.replay.plan_file import REFUSED, Argument, Kernel, Storage, Times, Unit
@@ -50,6 +51,7 @@ class UnitInputs:
     reuse: Mapping[int, Mapping[int, int]]
     zeros: Mapping[int, Mapping[int, str]]
     passes: tuple[BackwardPass, ...]
+    shardings: tuple[Sharding, ...]
     external: np.ndarray[Any, Any]
     uncertain: frozenset[int] = frozenset()
     """Units of launches that may be others than the recorded ones."""
@@ -83,7 +85,8 @@ def plan_units(work: Workspace, context: Context) -> list[Unit]:
     calls = unit_calls(work)
     reuse, zeros = reuse_distances(work.trace, calls), zero_fills(work.trace, calls)
     passes, external = backward_passes(work.trace), work.trace.ints("external_id")
-    source = UnitInputs(work, calls, context, reuse, zeros, passes, external, _uncertain(work, calls))
+    sharded = shardings(work.trace) if passes else ()
+    source = UnitInputs(work, calls, context, reuse, zeros, passes, sharded, external, _uncertain(work, calls))
     pieces = dict(_by_unit(calls.pieces))
     times = dict(calls.calls.group_by("unit").agg("total_ns").iter_rows())
     return [
@@ -194,8 +197,9 @@ def _with_lists(
     unit: Unit, source: UnitInputs, row: UnitRow, schema: OpSchema, recorded: Sequence[Recorded]
 ) -> tuple[tuple[Recorded, ...], str]:
     start_ns = int(source.work.trace.ints("start_ns")[row.call])
+    passes = likely_first(source.passes, start_ns)
     try:
-        return rebuilt_lists(unit, schema, recorded, likely_first(source.passes, start_ns), source.work.hardware)
+        return rebuilt_lists(unit, schema, recorded, passes, source.work.hardware, source.shardings)
     except NoLists as reason:
         raise NotReplayable(str(reason)) from None
 
