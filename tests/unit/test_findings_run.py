@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 import warplens
@@ -26,6 +28,7 @@ from finding_traces import (
     step_marks,
 )
 from support import Opened, annotation, frame, kernel, launch, memcpy, op
+from warplens.model.finding import Finding
 
 
 def graph(share_us: float) -> list[dict[str, Any]]:
@@ -223,6 +226,44 @@ def test_wl305_names_the_step_whose_host_part_took_long(opened: Opened) -> None:
     finding = by_code(opened(events))["WL305"]
     assert finding.place == "ProfilerStep#2"
     assert finding.rows[0].detail.startswith("ProfilerStep#1: 0.20 ms on the GPU")
+
+
+def host_bound_steps(*ops: int, stall: float = 0.0, stalled: int = -1) -> list[dict[str, Any]]:
+    """Steps of so many ops of 20 µs, each with a kernel of 2; one may stall before its last op."""
+    events: list[dict[str, Any]] = []
+    edges, at = [0.0], 0.0
+    for number, count in enumerate(ops):
+        for place in range(count):
+            at += stall if number == stalled and place == count - 1 else 0.0
+            correlation = 1000 * number + place + 1
+            events += [op("aten::mm", at, 19), launch(at + 10, 3, correlation), kernel(GEMM, at + 15, 2, correlation)]
+            at += 20
+        edges.append(at)
+    return [*step_marks(*edges), *events]
+
+
+def slow_step(profile: warplens.Profile) -> Finding:
+    """With its gain of the step without the profiler."""
+    return next(finding for finding in profile.findings() if finding.code == "WL305")
+
+
+def test_wl305_takes_the_recording_of_its_ops_off_a_slow_step(opened: Opened) -> None:
+    """A step of 100 ops among steps of 20: recorded it takes 1.6 ms longer, without the profiler half of that."""
+    finding = slow_step(opened(host_bound_steps(20, 20, 20, 100, 20, 20), step_ms=0.2))
+    assert finding.gain_ms == pytest.approx(0.5 * 1.6 / 6, rel=0.05)
+    assert (finding.bound, finding.gain_low_ms, finding.gain_high_ms) == (True, 0.0, finding.gain_ms)
+    assert finding.evidence.startswith("ProfilerStep#3: 2.00 ms on the GPU")
+
+
+def test_wl305_keeps_a_stall_in_which_nothing_is_recorded(opened: Opened) -> None:
+    profile = opened(host_bound_steps(20, 20, 20, 20, 20, 20, stall=900, stalled=3), step_ms=0.2)
+    finding = slow_step(profile)
+    assert finding.gain_ms == pytest.approx(0.9 / 6, rel=0.02)
+    model = profile.step_model
+    assert model is not None
+    # Lightly recorded steps have no such stall: nothing of theirs counts.
+    light = replace(model, graph=replace(model.graph, light_host_ns=np.full(len(model.graph.lag_ns), 100.0)))
+    assert light.excess_kept(finding.slow_steps) == model.excess_kept(finding.slow_steps)
 
 
 def test_wl305_is_silent_for_even_steps_few_steps_and_many_slow_ones(opened: Opened) -> None:

@@ -192,10 +192,11 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
     ),
     "WL305": Explanation(
         "A step that takes longer than the others",
-        "A step takes more than {straggler_ratio:g} × the median time. The gain is the excess as recorded, averaged "
-        "over all steps, and a bound: a GPU at its power limit runs faster after a pause, so that steps without one "
-        "take longer. Reported when at most a quarter of at least {straggler_steps:g} steps are that slow. Gaps inside "
-        "that step may also be reported by their cause.",
+        "A step takes more than {straggler_ratio:g} × the median time. The gain is the excess, averaged over all "
+        "steps, without what recording its ops costs the host where the steps can be simulated. It is a bound: a GPU "
+        "at its power limit runs faster after a pause, so that steps without one take longer. Reported when at most a "
+        "quarter of at least {straggler_steps:g} steps are that slow. Gaps inside that step may also be reported by "
+        "their cause.",
     ),
     "WL401": Explanation(
         "Many small collectives",

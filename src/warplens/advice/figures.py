@@ -128,6 +128,7 @@ class TraceFigures:
         rows: Iterable[Evidence] = (),
         targets: tuple[Target, ...] | None = None,
         edits: Iterable[Edit] = (),
+        slow_steps: Iterable[int] = (),
     ) -> Finding:
         """A finding with its share of the time; by default it points at what its first row points at.
 
@@ -150,6 +151,7 @@ class TraceFigures:
             rows=listed,
             targets=targets if targets is not None else listed[0].targets if listed else (),
             edits=tuple(edits),
+            slow_steps=tuple(slow_steps),
         )
 
     def advice(self, topic: str, **figures: str) -> str:

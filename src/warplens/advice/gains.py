@@ -15,12 +15,30 @@ SPREAD: Final = 0.2
 
 
 def with_step_gains(findings: Iterable[Finding], model: StepModel | None) -> list[Finding]:
-    """Findings whose gain is time of the step; those that describe no edit keep what the tables say."""
+    """Findings whose gain is time of the step; those that describe no edit and no slow step keep what the tables
+    say."""
     if model is None:
         return list(findings)
     findings = list(findings)
     gains = iter(model.gains_of([[change_of(finding)] for finding in findings if finding.edits]))
-    return [_simulated(finding, next(gains), model.step_ms) if finding.edits else finding for finding in findings]
+    return [
+        _simulated(finding, next(gains), model.step_ms) if finding.edits else _without_recording(finding, model)
+        for finding in findings
+    ]
+
+
+def _without_recording(finding: Finding, model: StepModel) -> Finding:
+    """A slow step's excess without the profiler; what describes neither edits nor steps stays as it is."""
+    if not finding.slow_steps:
+        return finding
+    kept, kept_share = model.excess_kept(finding.slow_steps)
+    return replace(
+        finding,
+        gain_ms=kept * finding.gain_ms,
+        gain_percent=kept_share * finding.gain_percent,
+        gain_high_ms=kept * finding.gain_high_ms,
+        gpu_gain_ms=kept * finding.gpu_gain_ms,
+    )
 
 
 def change_of(finding: Finding) -> StepChange:

@@ -331,6 +331,7 @@ def straggling_step(figures: TraceFigures) -> Iterator[Finding]:
         place=rows[0].what,
         evidence=rows[0].detail,
         rows=rows,
+        slow_steps=(step.step for step in slow),
     )
 
 

@@ -84,6 +84,8 @@ class Finding:
     rows: tuple[Evidence, ...] = ()
     targets: tuple[Target, ...] = ()
     edits: tuple[Edit, ...] = ()
+    slow_steps: tuple[int, ...] = ()
+    """Steps whose time beyond that of the others is the gain: no change of the usual step describes it."""
 
     @property
     def known_gain_ms(self) -> float:

@@ -9,6 +9,7 @@ ops of the trace, which do next to nothing: the slower the host, the longer they
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import hypot
 from typing import Final, NamedTuple
 
@@ -79,13 +80,24 @@ TINY: Final = 1e-12
 
 @shared
 def recording_cost(work: Workspace) -> RecordingCost:
+    return _cost_in(work, graph_of(work))
+
+
+@shared
+def cost_without_light(work: Workspace) -> RecordingCost:
+    """The same where all of the host's time is that of the steps recorded with ops."""
+    graph = graph_of(work)
+    return recording_cost(work) if graph.light_host_ns is None else _cost_in(work, replace(graph, light_host_ns=None))
+
+
+def _cost_in(work: Workspace, graph: StepGraph) -> RecordingCost:
     if work.options.is_corrected:
         return RecordingCost(0.0, 0.0, 0.0, CORRECTED)
     estimated = _estimated(work.trace)
     measured_ns = work.trace.meta.plain_step_ns
     if work.options.step_ns:
-        return fitted_cost(graph_of(work), estimated, work.options.step_ns)
-    return fitted_cost(graph_of(work), estimated, measured_ns, MEASURED) if measured_ns else estimated
+        return fitted_cost(graph, estimated, work.options.step_ns)
+    return fitted_cost(graph, estimated, measured_ns, MEASURED) if measured_ns else estimated
 
 
 def _estimated(trace: Trace) -> RecordingCost:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import hypot
 from typing import Final, NamedTuple
@@ -12,8 +12,9 @@ import polars as pl
 from warplens.analyses.graph.bounds import calibration, plain_step_ns
 from warplens.analyses.graph.building import NO_GRAPH, graph_of, has_graph
 from warplens.analyses.graph.editing import EditedGraph, Members, steps_of
-from warplens.analyses.graph.recording_cost import RecordingCost, plain_host, recording_cost
+from warplens.analyses.graph.recording_cost import RecordingCost, cost_without_light, plain_host, recording_cost
 from warplens.analyses.graph.records import StepGraph
+from warplens.analyses.graph.slow_steps import step_excess
 from warplens.analyses.workspace import Workspace
 from warplens.model.edits import Edit, StepChange, with_saving
 from warplens.model.table import Column, Table
@@ -55,6 +56,18 @@ class StepModel:
     """The step without the profiler."""
     calibration: float = 1.0
     """What simulated steps are multiplied by."""
+    cost_without_light: Callable[[], RecordingCost] | None = None
+    """What recording costs in the steps recorded with ops; `cost` where there are no others."""
+
+    def excess_kept(self, steps: Collection[int]) -> tuple[float, float]:
+        """What slow steps take more than the others without the profiler, over what they do as recorded; and the same
+        of its share of all steps."""
+        cost = self.cost if self.cost_without_light is None else self.cost_without_light()
+        recorded, plain = (step_excess(self.graph, steps, per_op_ns) for per_op_ns in (0.0, cost.per_op_ns))
+        if recorded.excess_ms <= 0 or plain.all_ms <= 0:
+            return 1.0, 1.0
+        kept = max(0.0, plain.excess_ms) / recorded.excess_ms
+        return kept, kept * recorded.all_ms / plain.all_ms
 
     def gain(self, edits: Iterable[Edit], *, least: float = 1.0, most: float = 1.0) -> Gain:
         """What edits win; they save at `least` and at `most` this share of the GPU time that they say."""
@@ -122,8 +135,8 @@ def step_model(work: Workspace, members: Members) -> StepModel | None:
     """None where the trace does not record launches."""
     if not has_graph(work):
         return None
-    cost = recording_cost(work)
-    return StepModel(graph_of(work), cost, members, plain_step_ns(work) / 1e6, calibration(work))
+    cost, step_ms = recording_cost(work), plain_step_ns(work) / 1e6
+    return StepModel(graph_of(work), cost, members, step_ms, calibration(work), lambda: cost_without_light(work))
 
 
 def what_if(model: StepModel | None, changes: Sequence[StepChange]) -> Table:
