@@ -133,8 +133,9 @@ def _scope(function: Any) -> dict[str, Any]:
 def _reads(source: str) -> dict[str, set[tuple[str, ...]]]:
     """The names that a function reads and does not define, with the attributes that it reads of each.
 
-    >>> _reads("def f(x, n: tl.constexpr = SIZE):\\n    y = tl.load(x)\\n    return ops.gelu(y)")
-    {'tl': {('constexpr',), ('load',)}, 'SIZE': {()}, 'ops': {('gelu',)}}
+    >>> read = _reads("def f(x, n: tl.constexpr = SIZE):\\n    y = tl.load(x)\\n    return ops.gelu(y)")
+    >>> read == {"tl": {("constexpr",), ("load",)}, "SIZE": {()}, "ops": {("gelu",)}}
+    True
     """
     definition = ast.parse(source).body[0]
     assert isinstance(definition, ast.FunctionDef)
