@@ -155,6 +155,7 @@ def test_verdict_and_table_of_bounds_take_three_simulations(monkeypatch: pytest.
     assert len(calls) == 3
 
 
+@pytest.mark.skipif(not WHAT_IF.exists(), reason="the shared traces are not here")
 @pytest.mark.parametrize("size", ["S", "L"])
 @pytest.mark.parametrize("given", [True, False], ids=["step time given", "estimated"])
 def test_the_small_gpt_is_host_bound_and_the_large_one_and_graphs_are_gpu_bound(size: str, given: bool) -> None:
