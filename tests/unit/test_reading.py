@@ -181,6 +181,33 @@ def test_the_header_names_the_devices_and_the_rank(opened: Opened) -> None:
     assert meta.facts == {"with_stack": "yes", "cuda_driver_version": "13000"}
 
 
+def test_the_header_names_the_groups_of_a_rank_and_when_the_trace_began(opened: Opened) -> None:
+    groups = [{"pg_name": "0", "pg_desc": "default_pg", "ranks": [0, 1, 2, 3]}, {"pg_name": "7", "ranks": [0, 2]}]
+    header = {"distributedInfo": {"rank": 2, "world_size": 4, "pg_config": groups}, "baseTimeNanoseconds": 5_000_000}
+    meta = opened(EVENTS, header).trace.meta
+    assert meta.distributed is not None
+    assert [(group.name, group.description, group.ranks) for group in meta.distributed.groups] == [
+        ("0", "default_pg", (0, 1, 2, 3)),
+        ("7", "", (0, 2)),
+    ]
+    assert meta.origin_ns - opened(EVENTS).trace.meta.origin_ns == 5_000_000
+    for damaged in ("text", [3], [{"pg_name": "0", "ranks": "0, 1"}], {"0": 1}):
+        header["distributedInfo"]["pg_config"] = damaged  # type: ignore[index]
+        distributed = opened(EVENTS, header).trace.meta.distributed
+        assert distributed is not None and distributed.groups == ()
+
+
+def test_a_collective_keeps_its_number_its_peer_and_its_splits(opened: Opened) -> None:
+    send = {"Collective name": "send", "Process Group Name": "0", "Dst Rank": 3, "Seq": 12, "Group size": 4}
+    split = {"Collective name": "all_to_allv", "In split size": "[2, 6]", "Out split size": [4, 4]}
+    events = [*EVENTS, op("record_param_comms", 300, 5, **send), op("record_param_comms", 310, 5, **split)]
+    frame = opened(events).trace.collectives.sort("id")
+    assert frame.select("collective", "seq", "peer", "in_splits", "out_splits").rows() == [
+        ("send", 12, 3, "", ""),
+        ("all_to_allv", -1, -1, "[2, 6]", "[4, 4]"),
+    ]
+
+
 def test_a_header_after_the_events_counts_too(tmp_path: Path) -> None:
     text = json.dumps({"traceEvents": EVENTS, "deviceProperties": [{"id": 0, "name": "H100"}]}).encode()
     assert [device.name for device in read(tmp_path / "t.json", text).meta.devices] == ["H100"]

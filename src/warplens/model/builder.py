@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -283,7 +284,7 @@ class TraceBuilder:
         arrows = assemble.arrows_frame(self._arrows, row_of)
         counts = [Note(code, count) for code, count in self.damage.items() if count]
         return Trace(
-            meta=meta,
+            meta=msgspec.structs.replace(meta, origin_ns=meta.origin_ns + origin),
             names=names,
             events=frame,
             lanes=lanes,

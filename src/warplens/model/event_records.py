@@ -41,6 +41,10 @@ class Collective(NamedTuple):
     group_size: int
     group: str | None
     ranks: str | None
+    seq: int = NONE
+    peer: int = NONE
+    in_splits: str = ""
+    out_splits: str = ""
 
 
 class Allocation(NamedTuple):

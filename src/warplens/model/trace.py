@@ -80,6 +80,12 @@ SIDE_FRAMES: dict[str, dict[str, Any]] = {
         "group_size": pl.Int64,
         "group": pl.String,
         "ranks": pl.String,
+        # The number of the call within its group, where it is recorded; the other rank of a send or receive; the
+        # elements that go to and come from each rank, as a list in JSON.
+        "seq": pl.Int64,
+        "peer": pl.Int64,
+        "in_splits": pl.String,
+        "out_splits": pl.String,
     },
     "memory": {
         "start_ns": pl.Int64,
@@ -133,12 +139,22 @@ class Device(msgspec.Struct, frozen=True):
     warp_size: int = 0
 
 
+class ProcessGroup(msgspec.Struct, frozen=True):
+    """Ranks that communicate with each other. Names are numbers that programs use again; the ranks tell them apart."""
+
+    name: str = ""
+    description: str = ""
+    ranks: tuple[int, ...] = ()
+
+
 class Distributed(msgspec.Struct, frozen=True):
     """Which rank of which job this trace is."""
 
     backend: str = ""
     rank: int = 0
     world_size: int = 1
+    groups: tuple[ProcessGroup, ...] = ()
+    """Those that this rank belongs to."""
 
 
 class Meta(msgspec.Struct, frozen=True):
@@ -155,6 +171,8 @@ class Meta(msgspec.Struct, frozen=True):
     phases: dict[str, int] = {}
     plain_step_ns: float | None = None
     """Mean time of a step without the profiler, where the capture timed some."""
+    origin_ns: int = 0
+    """The moment that all times count from, in ns of the host's own clock (since 1970 where the file says so)."""
 
 
 @dataclass(frozen=True)

@@ -277,9 +277,16 @@ def _geometry(args: KinetoArgs) -> RawGeometry:
 
 
 def _collective(args: KinetoArgs) -> Collective:
-    ranks = args.ranks if isinstance(args.ranks, str) or args.ranks is None else str(args.ranks)
     group = None if args.group is None else str(args.group)
-    return Collective(args.collective, args.dtype, args.in_elements, args.out_elements, args.group_size, group, ranks)
+    sizes = args.in_elements, args.out_elements, args.group_size
+    peer = max(args.source_rank, args.target_rank)  # a send names the one, a receive the other
+    splits = (_text_of_list(splits) or "" for splits in (args.in_splits, args.out_splits))
+    ranks = _text_of_list(args.ranks)
+    return Collective(args.collective, args.dtype, *sizes, group, ranks, args.seq, peer, *splits)
+
+
+def _text_of_list(value: str | list[object] | None) -> str | None:
+    return value if isinstance(value, str) or value is None else str(value)
 
 
 def _allocation(event: KinetoEvent) -> Allocation:

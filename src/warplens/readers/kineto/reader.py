@@ -24,7 +24,7 @@ from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import Lane
 from warplens.model.kinds import CODE, MODULE_PREFIX
 from warplens.model.quality import Note
-from warplens.model.trace import Device, Distributed, Meta, Trace
+from warplens.model.trace import Device, Distributed, Meta, ProcessGroup, Trace
 from warplens.readers.kineto.adding import KIND_OF_CATEGORY, EventAdder, KinetoEvents
 from warplens.readers.kineto.events import EventReader
 from warplens.readers.kineto.halves import read_events
@@ -185,6 +185,7 @@ def _with_header(meta: Meta, header: KinetoHeader, events: KinetoEvents, is_kine
         facts=facts,
         events_in_file=sum(events.phases.values()),
         phases=dict(events.phases),
+        origin_ns=_number(header.baseTimeNanoseconds),
     )
 
 
@@ -216,4 +217,19 @@ def _distributed(info: object) -> Distributed | None:
         backend=_text(info.get("backend")),
         rank=_number(info.get("rank")),
         world_size=max(1, _number(info.get("world_size"))),
+        groups=_groups(info.get("pg_config")),
+    )
+
+
+def _groups(config: object) -> tuple[ProcessGroup, ...]:
+    """Of a list of groups; older files have a single one without its ranks, which says nothing."""
+    entries = config if isinstance(config, list) else []
+    return tuple(
+        ProcessGroup(
+            _text(entry.get("pg_name")),
+            _text(entry.get("pg_desc")),
+            tuple(_number(rank) for rank in entry["ranks"]),
+        )
+        for entry in entries
+        if isinstance(entry, dict) and isinstance(entry.get("ranks"), list)
     )
