@@ -69,11 +69,15 @@ def trace_events(kernels: Sequence[Event]) -> list[dict[str, Any]]:
     return events
 
 
-def bundle(target: Path, recorder: LaunchRecorder, kernels: Sequence[Event] | None = None, *more: Any) -> Path:
+def bundle(
+    target: Path, recorder: LaunchRecorder, kernels: Sequence[Event] | None = None, *more: Any, devices: Any = ()
+) -> Path:
     """A capture bundle with these kernels on the GPU: those that the launches are, where none are given."""
     staging = Staging(target)
     events = [*trace_events(seen_by_gpu(recorder) if kernels is None else kernels), *more]
-    staging.path(TRACE).write_bytes(gzip.compress(json.dumps({"traceEvents": events}).encode()))
+    staging.path(TRACE).write_bytes(
+        gzip.compress(json.dumps({"deviceProperties": list(devices), "traceEvents": events}).encode())
+    )
     for name, content in recorder.files():
         staging.path(name).write_text(content if isinstance(content, str) else json.dumps(content))
     return staging.finish({"backend": "torch", "gpu": True})

@@ -205,3 +205,17 @@ def test_check_as_json_is_an_object_per_compilation_with_facts_and_suggestions(
     assert [row["code"] for row in rows if row["target"] == "sm80"] == [
         suggestion["code"] for suggestion in first["suggestions"]
     ]
+
+
+def test_a_check_of_a_script_names_the_commands_that_time_its_changes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    script = tmp_path / "hash.py"
+    script.write_text(HASH)
+    assert main(["kernel", "check", str(script)]) == 0
+    printed = capsys.readouterr()
+    assert "num_warps=1" in printed.out  # eight elements for 128 threads
+    assert printed.err.splitlines()[-1] == (
+        "next, to time the changes on a host with a GPU: "
+        f"warplens profile -o run.warplens {script} && warplens prove run.warplens --allow-source"
+    )

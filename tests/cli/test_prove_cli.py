@@ -13,6 +13,7 @@ from warplens.cli import main
 TRACE = str(ROOT / "samples" / "faults" / "odd_vocab.before.json.gz")
 HEALTHY = str(ROOT / "samples" / "faults" / "healthy_infer.after.json.gz")
 Captured = pytest.CaptureFixture[str]
+pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 
 
 def test_a_plan_says_what_it_will_run_and_what_not(tmp_path: Path, capsys: Captured) -> None:
@@ -85,3 +86,53 @@ def test_a_plan_or_a_proof_is_not_a_profile(tmp_path: Path, capsys: Captured) ->
         path.write_text(json.dumps({"format": name}))
         assert main(["report", str(path)]) == 1
         assert words in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def own_kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A capture of a program that launches a Triton kernel with more threads than its tile has elements."""
+    pytest.importorskip("triton")
+    from launch_bundles import bundle, recorded, scale
+
+    card = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0, "numSms": 132}
+    target = tmp_path_factory.mktemp("own_kernel") / "mine.warplens"
+    return bundle(target, recorded(lambda: scale(num_warps=8)), devices=[card])
+
+
+def test_what_the_kernel_lab_suggests_is_planned_run_and_advised(
+    own_kernel: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, proof = tmp_path / "proof.plan.json", tmp_path / "proof.json"
+    assert main(["prove", "plan", str(own_kernel), "-o", str(plan), "--allow-source"]) == 0
+    printed = capsys.readouterr()
+    title = "WK110  scale_shift: the tile is too small or too large"
+    lines = printed.out.splitlines()
+    assert lines[lines.index(title) + 1] == "    num_warps 8 → 4: 1 change to run"
+    assert printed.err.splitlines()[-1].endswith(f"warplens prove run {plan} --allow-source")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    words = ["prove", "run", str(plan), "-o", str(proof), "--device", "cpu", "--max-repeats", "2"]
+    assert main(words) == 1
+    assert "source" in capsys.readouterr().err
+    assert main([*words, "--allow-source", "--fresh"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[lines.index(title) + 1].startswith("    num_warps 8 → 4: ")
+    assert lines[lines.index(title) + 1].endswith("ms, outputs equal")
+    assert main(["advise", str(own_kernel), "--proof", str(proof)]) == 0
+    advice = " ".join(capsys.readouterr().out.split())
+    assert title.replace("  ", " ") in advice
+    assert "num_warps 8 → 4: outputs equal" in advice
+
+
+def test_without_leave_to_run_sources_or_without_triton_a_plan_says_what_it_lacks(
+    own_kernel: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["prove", "plan", str(own_kernel), "-o", str(tmp_path / "proof.plan.json"), "--force"]
+    assert main(words) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "note: suggestions of the kernel lab were not looked for: compiling runs the sources of the trace's Triton "
+        "kernels, which --allow-source allows"
+    )
+    monkeypatch.setattr("warplens.kernel_lab.compiling.triton_version.PACKAGES", ())
+    assert main([*words, "--allow-source"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("note: suggestions of the kernel lab were not looked for: compiling a kernel needs Triton")

@@ -118,3 +118,45 @@ def test_what_saves_no_time_is_listed_last_by_the_energy_it_saves() -> None:
     text = render_advice(findings, AdviceScope("", per_step=True, min_gain_percent=1.0), width=100)
     titles = [line.split()[1] for line, _ in text.lines if line[:2] in ("1.", "2.", "3.")]
     assert titles == ["WL3", "WL2", "WL1"]
+
+
+def suggestion_proved(tmp_path: Path, before_ms: float, after_ms: float, *, device: str = H200) -> list[Finding]:
+    """The findings with an experiment for what the kernel lab suggests for the longest kernel of the trace."""
+    plain = opened()
+    kernel = plain.table("kernels").frame.sort("total_us", descending=True).row(0, named=True)
+    traced_ns = kernel["total_us"] * 1e3 / plain.trace.steps.height  # of other launches of it too
+    swap = SwapResult(
+        Side(before_ms * 1e6, 2.0, kernels=(kernel["kernel"],)), Side(after_ms * 1e6, 1.0), Difference(True, 0.0, 0.0)
+    )
+    variants = (VariantResult("num_warps 4 → 8", "done", (swap,)), VariantResult("tile 64 → 32", "failed"))
+    experiments = (
+        ExperimentResult("WK108", "mine", "mine: few warps fit", variants, traced_ns, "", "16 of 64", "use 8"),
+        ExperimentResult("WK106", "mine", "mine: bank conflicts", reason="it names no single change"),
+    )
+    proof = ProofResult("id", TRACE.name, plain.meta.content_hash, device, experiments)
+    result_file.save(tmp_path / "proof.json", proof)
+    return opened(proof=str(tmp_path / "proof.json")).findings()
+
+
+def test_a_measured_suggestion_of_the_kernel_lab_is_a_finding(tmp_path: Path) -> None:
+    findings = suggestion_proved(tmp_path, 0.412, 0.206)
+    assert [one.code for one in findings if one.code.startswith("WK")] == ["WK108"]
+    found = next(one for one in findings if one.code == "WK108")
+    assert (found.place, found.evidence, found.advice) == ("mine", "16 of 64", "use 8")
+    assert found.proof.startswith("measured on NVIDIA H200: num_warps 4 → 8: 0.412 → 0.206 ms on the GPU")
+    assert "2 → 1 J" in found.proof and found.proof.endswith("outputs equal")
+    assert found.gain_ms == found.proved_gain_ms == pytest.approx(0.206, rel=0.05)
+    assert found.gain_percent > 0
+
+
+def test_a_suggestion_that_does_not_help_says_so_and_wins_nothing(tmp_path: Path) -> None:
+    findings = suggestion_proved(tmp_path, 0.412, 0.5)
+    assert findings[-1].code == "WK108"
+    assert findings[-1].proof.startswith("does not help, measured on NVIDIA H200: num_warps 4 → 8: 0.412 → 0.5 ms")
+    assert (findings[-1].gain_ms, findings[-1].proved_gain_ms) == (0.0, 0.0)
+
+
+def test_a_suggestion_that_ran_on_a_cpu_has_its_outputs_only(tmp_path: Path) -> None:
+    found = next(one for one in suggestion_proved(tmp_path, 0.4, 0.2, device="cpu") if one.code == "WK108")
+    assert (found.proved_gain_ms, found.gain_ms, found.edits) == (None, 0.0, ())
+    assert found.proof.endswith("num_warps 4 → 8: outputs equal")

@@ -97,8 +97,13 @@ def check_kernels(request: CompileRequest, notify: Notify = ignore) -> CheckResu
     script = launches(request.source, request.script_arguments, notify=notify)
     if not script.launches:
         raise UsageError(f"{request.source} launches no Triton kernel", hint="a kernel alone is FILE.py::kernel")
-    result = _check_all(_of_launches(request, script.launches), request)
+    result = check_launches(request, script.launches)
     return replace(result, notes=(*script.notes, *result.notes), failure=script.failure)
+
+
+def check_launches(request: CompileRequest, listed: Sequence[ScriptLaunch]) -> CheckResult:
+    """Launches that are known already, in their order, for each target of the request; its source is not read."""
+    return _check_all(_of_launches(request, listed), request)
 
 
 def _of_signature(request: CompileRequest, signature: str) -> list[_Compilation]:

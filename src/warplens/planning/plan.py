@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from warplens.model.kinds import KINDS
 from warplens.planning.context import Context, context_of
 from warplens.planning.families import with_families
 from warplens.planning.units import plan_units
-from warplens.replay.plan_file import LEFT_OUT, READY, KernelSource, ReplayPlan, Rest, TracedGpu, Unit
+from warplens.replay.plan_file import LEFT_OUT, READY, KernelSource, ReplayPlan, Rest, TracedGpu, Unit, source_of
 
 BEYOND: Final = "beyond the covered share {:g}"
 NOT_MATCHED: Final = "not matched by the patterns"
@@ -86,7 +85,7 @@ def _sources(units: Sequence[Unit], context: Context) -> dict[str, KernelSource]
     """Only those that a unit to be run needs."""
     needed = {unit.triton.source for unit in units if unit.triton is not None and unit.status == READY}
     texts = {name: context.sources[name] for name in sorted(needed)}
-    return {name: KernelSource(text, hashlib.sha256(text.encode()).hexdigest()) for name, text in texts.items()}
+    return {name: source_of(text) for name, text in texts.items()}
 
 
 def _matching(units: Sequence[Unit], match: Sequence[str]) -> list[Unit]:

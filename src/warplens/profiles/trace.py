@@ -16,6 +16,7 @@ from warplens.analyses.page.scene import scene
 from warplens.analyses.trees.call_tree import call_tree
 from warplens.categories import load_categorizer
 from warplens.hardware import Gpu
+from warplens.model.edits import WorkOfRows
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
 from warplens.model.scene import Scene
 from warplens.model.table import Table
@@ -127,7 +128,11 @@ class Profile(TablesOnDemand):
             return findings
         from warplens.proof.applying import with_proofs
 
-        return with_proofs(findings, self.workspace.proof, self.model_of_gains)
+        return with_proofs(findings, self.workspace.proof, self.model_of_gains, self._rows_of_kernels)
+
+    def _rows_of_kernels(self, names: Sequence[str]) -> WorkOfRows:
+        kernels = self.table("kernels").frame["kernel"]
+        return WorkOfRows("kernels", tuple(row for row, name in enumerate(kernels) if name in names))
 
     def findings(self) -> list[Finding]:
         """What is worth changing, largest gain first, each with the rows behind it."""

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Final
 
 from warplens.analyses.graph.editing import GRAPH_PAUSE_NS
 from warplens.analyses.graph.what_if import StepModel
-from warplens.model.edits import CaptureGraph, Edit, StepChange, with_measured_saving
+from warplens.model.edits import CaptureGraph, Edit, ScaleWork, StepChange, WorkOfRows, with_measured_saving
 from warplens.model.finding import Finding, ranked
 from warplens.proof.measured_edits import edited_work, share_of_expected
 from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, VariantResult
 from warplens.units import format_ms
 
 CPU: Final = "cpu"
+OF_KERNEL_LAB: Final = "WK"
+"""How the codes of its suggestions begin."""
 HELPS_FROM: Final = 0.02
 """A smaller share of the time saved is within what is measured again and again."""
 
 
-def with_proofs(findings: Iterable[Finding], proof: ProofResult, model: StepModel | None) -> list[Finding]:
-    """The findings, those with an experiment with its result; what is measured decides their order."""
+RowsOfKernels = Callable[[Sequence[str]], WorkOfRows]
+"""The GPU events of kernels, by their names."""
+
+
+def with_proofs(
+    findings: Iterable[Finding], proof: ProofResult, model: StepModel | None, rows_of: RowsOfKernels | None = None
+) -> list[Finding]:
+    """The findings, those with an experiment with its result; what is measured decides their order.
+
+    Suggestions of the kernel lab are not among them: those that were measured are added. Without `rows_of` the step is
+    not simulated with them.
+    """
     waiting = list(proof.experiments)
     proved = []
     for finding in findings:
@@ -31,7 +43,37 @@ def with_proofs(findings: Iterable[Finding], proof: ProofResult, model: StepMode
             continue
         waiting.remove(result)
         proved.append(_proved(finding, result, proof, model))
-    return ranked(proved)
+    return ranked([*proved, *(_suggested(result, proof, model, rows_of) for result in waiting if _is_measured(result))])
+
+
+def _is_measured(result: ExperimentResult) -> bool:
+    return result.finding.startswith(OF_KERNEL_LAB) and result.best is not None
+
+
+def _suggested(
+    result: ExperimentResult, proof: ProofResult, model: StepModel | None, rows_of: RowsOfKernels | None
+) -> Finding:
+    """A finding of the kernel lab's: what was measured is its only figure."""
+    best = result.best
+    assert best is not None
+    kernels = list(dict.fromkeys(kernel for swap in best.swaps for kernel in swap.before.kernels))
+    is_timed = proof.device != CPU and result.traced_ns > 0
+    edits: tuple[Edit, ...] = ()
+    if is_timed and rows_of is not None:
+        edits = (ScaleWork(rows_of(kernels), 1 - best.saved_ns / result.traced_ns),)
+    finding = Finding(
+        code=result.finding,
+        title=result.title,
+        place=result.place,
+        evidence=result.evidence,
+        advice=result.advice,
+        gpu_gain_ms=max(0.0, best.saved_ns / 1e6) if is_timed else 0.0,
+        edits=edits,
+    )
+    finding = _proved(finding, result, proof, model)
+    gain_ms = finding.proved_gain_ms or 0.0
+    percent = 100 * gain_ms / model.step_ms if model is not None and model.step_ms else 0.0
+    return replace(finding, gain_ms=gain_ms, gain_low_ms=gain_ms, gain_high_ms=gain_ms, gain_percent=percent)
 
 
 def _proved(finding: Finding, result: ExperimentResult, proof: ProofResult, model: StepModel | None) -> Finding:
@@ -127,7 +169,8 @@ def _helps(finding: Finding, best: VariantResult, gain_ms: float, model: StepMod
 
 
 def _times(variant: VariantResult) -> str:
-    return f"{variant.before_ns / 1e6:.2f} → {variant.after_ns / 1e6:.2f} ms on the GPU"
+    digits = ".2f" if variant.before_ns >= 1e6 else ".3g"  # a kernel of microseconds would be 0.00
+    return f"{variant.before_ns / 1e6:{digits}} → {variant.after_ns / 1e6:{digits}} ms on the GPU"
 
 
 def _left_out(failures: Sequence[str]) -> list[str]:

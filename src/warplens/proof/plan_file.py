@@ -49,7 +49,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is run for a finding, or the reason why nothing can be."""
+    """What is run for a finding, or for a suggestion of the kernel lab; or the reason why nothing can be."""
 
     finding: str
     """Its code."""
@@ -59,6 +59,9 @@ class Experiment:
     traced_ns: float = 0.0
     """GPU time in the trace of the work that the change is about; per step where steps are marked."""
     reason: str = ""
+    evidence: str = ""
+    advice: str = ""
+    """Of a suggestion of the kernel lab, which is not among the findings of the trace."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class ProofPlan:
     experiments: tuple[Experiment, ...]
     per_step: bool = True
     """Calls and times are of a step; else of the whole trace."""
+    notes: tuple[str, ...] = ()
     format: str = FORMAT
     version: int = VERSION
 

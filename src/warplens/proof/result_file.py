@@ -125,6 +125,8 @@ class ExperimentResult:
     variants: tuple[VariantResult, ...] = ()
     traced_ns: float = 0.0
     reason: str = ""
+    evidence: str = ""
+    advice: str = ""
 
     @property
     def best(self) -> VariantResult | None:

@@ -185,6 +185,10 @@ class KernelSource:
     sha256: str
 
 
+def source_of(text: str) -> KernelSource:
+    return KernelSource(text, hashlib.sha256(text.encode()).hexdigest())
+
+
 @dataclass(frozen=True)
 class Rest:
     """GPU work of the trace that belongs to no unit."""

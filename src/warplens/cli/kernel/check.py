@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,8 +65,22 @@ class CheckVerb(Verb):
 
             for line in check_lines(result, width(120)):
                 print_line(line, 120)
+            _say_how_to_time(args, opened)
         is_failed = result.failure is not None or all(not check.facts.is_compiled for check in result.checks)
         return 1 if is_failed else 0
+
+
+def _say_how_to_time(args: argparse.Namespace, opened: OpenedCheck) -> None:
+    """The commands that time the compiled changes of a script's kernels on a GPU."""
+    suggestions = [suggestion for check in opened.checks for suggestion in check.suggestions]
+    if "::" in args.kernel or not any(suggestion.counterfactual for suggestion in suggestions):
+        return
+    program = shlex.join([args.kernel, *args.script_args])
+    print(
+        "next, to time the changes on a host with a GPU: "
+        f"warplens profile -o run.warplens {program} && warplens prove run.warplens --allow-source",
+        file=sys.stderr,
+    )
 
 
 def _inputs(args: argparse.Namespace) -> list[str]:

@@ -42,7 +42,7 @@ class ProveAllVerb(Verb):
         plan_path = output.with_name(output.name.removesuffix(".json") + PLAN_ENDING)
         profile = open_timeline(args)
         note_warnings(profile)
-        plan = proof_plan(profile, Path(args.trace))
+        plan = proof_plan(profile, Path(args.trace), allow_source=args.allow_source)
         if not any(experiment.variants for experiment in plan.experiments):
             print("\n".join(experiment_lines(plan)))
             return 0

@@ -33,6 +33,9 @@ class PlanProofVerb(Verb):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_trace(parser)
         add_output(parser, "the plan", metavar="PLAN", default="proof.plan.json")
+        parser.add_argument("--allow-source", action="store_true",
+                            help="compile the trace's Triton kernels, which runs their sources, and plan what the "
+                            "kernel lab suggests for them")  # fmt: skip
 
     def run(self, args: argparse.Namespace) -> int:
         from warplens.files import check_free
@@ -42,7 +45,7 @@ class PlanProofVerb(Verb):
         check_free([target], force=args.force)
         profile = open_timeline(args)
         note_warnings(profile)
-        plan = proof_plan(profile, Path(args.trace))
+        plan = proof_plan(profile, Path(args.trace), allow_source=args.allow_source)
         plan_file.save(target, plan)
         print("\n".join(experiment_lines(plan)))
         report_written([str(target)])
@@ -52,12 +55,12 @@ class PlanProofVerb(Verb):
         return 0
 
 
-def proof_plan(profile: Profile, path: Path) -> ProofPlan:
+def proof_plan(profile: Profile, path: Path, *, allow_source: bool) -> ProofPlan:
     """The experiments for what the profile finds."""
     from warplens.profiles.what_if import members
     from warplens.proof.experiments import make_proof_plan
 
-    return make_proof_plan(profile.workspace, path, profile.findings(), members(profile))
+    return make_proof_plan(profile.workspace, path, profile.findings(), members(profile), allow_source=allow_source)
 
 
 def experiment_lines(plan: ProofPlan) -> list[str]:
@@ -70,4 +73,5 @@ def experiment_lines(plan: ProofPlan) -> list[str]:
         ]
         if experiment.reason:
             lines.append(f"    not run: {experiment.reason}")
-    return lines or ["no findings: there is nothing to prove"]
+    notes = [f"note: {note}" for note in plan.notes]
+    return [*(lines or ["no findings: there is nothing to prove"]), *notes]

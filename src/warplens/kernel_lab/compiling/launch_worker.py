@@ -24,25 +24,12 @@ from warplens.kernel_lab.compiling.records import (
     write_record,
 )
 from warplens.kernel_lab.compiling.signature import CONSTEXPR, DIVISOR, KernelArgument
+from warplens.kernel_lab.compiling.specialising import DTYPES, number_argument
 from warplens.kernel_lab.compiling.stand_in_driver import GpuRequest
 from warplens.kernel_lab.tracing.interpreter.arithmetic import put_right
 from warplens.kernel_lab.tracing.interpreter.libdevice import libdevice_runs
 from warplens.kernel_lab.tracing.interpreter.repairs import repairs, without_gluon
 from warplens.kernel_lab.tracing.watching.script import failure_of
-
-DTYPES = {
-    "float16": "fp16",
-    "bfloat16": "bf16",
-    "float32": "fp32",
-    "float64": "fp64",
-    "bool": "i1",
-    "float8_e4m3fn": "fp8e4nv",
-    "float8_e5m2": "fp8e5",
-    "float8_e4m3fnuz": "fp8e4b8",
-    "float8_e5m2fnuz": "fp8e5b16",
-    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
-}
 
 
 def main(request_path: str) -> int:
@@ -162,20 +149,8 @@ def _argument(name: str, value: Any, is_constexpr: bool, specialised: bool) -> L
     if hasattr(value, "block_shape") and hasattr(value, "base"):
         dtype = DTYPES.get(str(value.base.dtype).rpartition(".")[2], "?")
         return LaunchArgument(KernelArgument(name, f"tensordesc<{dtype}[{','.join(map(str, value.block_shape))}]>"))
-    return _number(name, value, specialised)
-
-
-def _number(name: str, value: Any, specialised: bool) -> LaunchArgument:
-    if isinstance(value, bool):
-        return LaunchArgument(KernelArgument(name, "u1"))
-    if isinstance(value, int):
-        kind = "i32" if -(2**31) <= value < 2**31 else "i64" if value < 2**63 else "u64"
-        is_one = specialised and value == 1
-        is_divisible = specialised and not is_one and value % DIVISOR == 0
-        return LaunchArgument(KernelArgument(name, kind, divisible=is_divisible, is_one=is_one))
-    if isinstance(value, float):
-        return LaunchArgument(KernelArgument(name, "fp32"))
-    return LaunchArgument(KernelArgument(name, CONSTEXPR), type(value).__name__)
+    number = number_argument(name, value, specialised=specialised)
+    return LaunchArgument(number or KernelArgument(name, CONSTEXPR), "" if number else type(value).__name__)
 
 
 if __name__ == "__main__":

@@ -35,8 +35,10 @@ class Counterfactual:
     """A change that was compiled; `differences` are the measures that it moved."""
 
     change: str
+    """In words."""
     differences: tuple[FactDifference, ...]
     after: KernelFacts
+    made: Change
 
 
 Recompile = Callable[[Sequence[Change]], Sequence[KernelFacts]]
@@ -63,4 +65,4 @@ def recompiler(
 
 def counterfactual(change: Change, before: KernelFacts, after: KernelFacts) -> Counterfactual:
     moved = [difference for difference in differences(before, after) if difference.verdict != "same"]
-    return Counterfactual(change.text(), tuple(moved), after)
+    return Counterfactual(change.text(), tuple(moved), after, change)

@@ -14,17 +14,24 @@ from warplens.planning import make_plan
 from warplens.proof.experiments.call_runs import RecordedCalls
 from warplens.proof.experiments.changed_units import ChangedUnits
 from warplens.proof.experiments.finding_units import FindingUnits, longest_first, units_of
+from warplens.proof.experiments.kernel_suggestions import lab_experiments
 from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, OF_WHOLE_STEPS
 from warplens.proof.experiments.unit_edits import NoExperiment
 from warplens.proof.plan_file import Experiment, ProofPlan
-from warplens.replay.plan_file import Unit
+from warplens.replay.plan_file import Unit, source_of
 
 WHOLE: Final = 0.95
 """Of a finding's GPU time: what is left out then changes no conclusion."""
 
 
-def make_proof_plan(work: Workspace, path: Path, findings: Sequence[Finding], members: Members) -> ProofPlan:
-    """The experiments for a trace's findings; `path` is where the trace was opened from."""
+def make_proof_plan(
+    work: Workspace, path: Path, findings: Sequence[Finding], members: Members, *, allow_source: bool = False
+) -> ProofPlan:
+    """The experiments for a trace's findings; `path` is where the trace was opened from.
+
+    `allow_source` lets the kernel lab compile the trace's Triton kernels, which runs their sources: what it suggests
+    for them gets experiments too.
+    """
     plan = make_plan(work, path)
     texts = {name: source.text for name, source in plan.sources.items()}
     recorded = RecordedCalls(work, dict(enumerate(plan.units)), texts)
@@ -35,18 +42,24 @@ def make_proof_plan(work: Workspace, path: Path, findings: Sequence[Finding], me
         experiment, changed = _experiment(about, len(experiments) + 1)
         experiments.append(experiment)
         units |= changed.units
+    lab = lab_experiments(recorded, plan.gpus, allow_source=allow_source)
+    for experiment, changed in lab.made:
+        changed = _numbered(changed, len(experiments) + 1)
+        experiments.append(replace(experiment, variants=tuple(changed.variants)))
+        units |= changed.units
     swaps = [swap for experiment in experiments for variant in experiment.variants for swap in variant.swaps]
     used = {calls.unit for swap in swaps for calls in (*swap.before, *swap.after)}
     used |= {swap.reference for swap in swaps}
     kept = [unit for unit in (*plan.units, *units.values()) if unit.id in used]
-    sources = {unit.triton.source for unit in kept if unit.triton is not None}
+    needed = {unit.triton.source for unit in kept if unit.triton is not None}
+    sources = plan.sources | {name: source_of(text) for name, text in lab.sources.items()}
     replay = replace(
         plan,
         units=tuple(kept),
         rest=(),
-        sources={name: source for name, source in plan.sources.items() if name in sources},
+        sources={name: source for name, source in sources.items() if name in needed},
     )
-    return ProofPlan(replay, tuple(experiments), per_step=work.trace.steps.height > 0)
+    return ProofPlan(replay, tuple(experiments), per_step=work.trace.steps.height > 0, notes=lab.notes)
 
 
 def _experiment(about: FindingUnits, number: int) -> tuple[Experiment, ChangedUnits]:

@@ -183,7 +183,7 @@ def _result(
         experiments=tuple(_experiment(experiment, units, outputs) for experiment in plan.experiments),
         per_step=plan.per_step,
         versions=runs[0].versions if runs else {},
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys((*plan.notes, *notes))),
     )
 
 
@@ -195,6 +195,8 @@ def _experiment(experiment: Experiment, units: dict[str, UnitResult], outputs: O
         tuple(_variant(variant, units, outputs) for variant in experiment.variants),
         experiment.traced_ns,
         experiment.reason,
+        experiment.evidence,
+        experiment.advice,
     )
 
 
