@@ -6,22 +6,18 @@ workspaces are not, so a run that passes may still run out, and then `troubles.p
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from warplens.capture.workloads.options import BYTES_PER_ELEMENT, WorkloadPlan
 from warplens.capture.workloads.worker import Worker
 from warplens.errors import WarplensError
+from warplens.machine import free_ram
 from warplens.units import format_bytes, listed
 
 TRAIN_BYTES_PER_PARAMETER = 16
 """float32 weight, its gradient, and the two moments of AdamW."""
 LOSS_BYTES_PER_SCORE = 8
 """The loss is computed in float32, and each score has a gradient."""
-CGROUP_LIMITS = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-)
 
 
 def check_memory(torch: Any, plan: WorkloadPlan, worker: Worker, *, parameters: int, config: Any) -> None:
@@ -68,24 +64,3 @@ def out_of_memory(message: str, plan: WorkloadPlan) -> WarplensError:
     remedies["tiny"] = "the tiny model"
     hint = f"stop other programs on the device, or use {listed(list(remedies.values()), 'or')}"
     return WarplensError(message, hint=hint, options=tuple(remedies))
-
-
-def free_ram() -> int | None:
-    """What this process may still take, in bytes; None where the system does not say."""
-    limits = [bytes_left for bytes_left in (_meminfo(), *(_cgroup(*files) for files in CGROUP_LIMITS)) if bytes_left]
-    return min(limits) if limits else None
-
-
-def _meminfo() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration, ValueError, IndexError):
-        return None
-
-
-def _cgroup(limit: str, used: str) -> int | None:
-    try:
-        return max(1, int(Path(limit).read_text()) - int(Path(used).read_text()))
-    except (OSError, ValueError):
-        return None  # no such group, or "max": no limit

@@ -13,6 +13,7 @@ import re
 import sys
 import warnings
 
+from warplens.machine import usable_cores
 from warplens.readers.kineto.adding import EventAdder, KinetoEvents
 from warplens.readers.kineto.events import CUT, EventReader
 from warplens.readers.shared.gc_pause import gc_paused
@@ -38,7 +39,7 @@ def read_events(reader: EventReader) -> KinetoEvents:
 def _worth_it(reader: EventReader) -> bool:
     if len(reader.text) < MIN_BYTES or sys.platform != "linux":
         return False
-    return len(os.sched_getaffinity(0)) > 1
+    return usable_cores() > 1
 
 
 def _in_halves(reader: EventReader) -> KinetoEvents | None:

@@ -1,0 +1,129 @@
+"""What every executor takes and gives: items, outcomes, progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+ATTEMPTS: Final = 2
+LEAST_SHARE: Final = 0.02
+"""Done before the time that is left is estimated."""
+
+
+@dataclass(frozen=True)
+class Item(Generic[A]):
+    """One task's argument, picklable and small: a path, integers, options; never a frame."""
+
+    argument: A
+    size_bytes: int = 0
+    """Of the input, unpacked (`unpacked_bytes`): it decides the order, the memory and the progress. 0: unknown."""
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[R]):
+    """A task's value, or the reason why there is none after the last attempt."""
+
+    value: R | None = None
+    reason: str = ""
+    hint: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.reason)
+
+
+@dataclass(frozen=True)
+class Progress:
+    done: int
+    total: int
+    share: float
+    """Of the work, by size: 0 to 1."""
+    elapsed_s: float
+    failed: int = 0
+    workers: int | None = None
+    """Of a cluster: how many there are now; 0 while the first is awaited."""
+
+    @property
+    def left_s(self) -> float | None:
+        """At the pace so far; None while too little is done to know it."""
+        return self.elapsed_s * (1 - self.share) / self.share if self.share >= LEAST_SHARE else None
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def no_progress(_progress: Progress) -> None:
+    """For callers that show none."""
+
+
+class Executor(Protocol):
+    """Runs one task per item, wherever it does. Close it, or use it in a `with` block."""
+
+    name: str
+    """For people: where tasks run."""
+    notes: list[str]
+    """What the user should know of the last run: a cluster that is set up badly."""
+
+    def map(
+        self, task: Callable[[A], R], items: Sequence[Item[A]], on_progress: OnProgress = no_progress
+    ) -> list[Outcome[R]]:
+        """Outcomes in the order of the items. `task` is a function of a module, not a lambda or a method.
+
+        A task that raises, or whose process dies, is tried once more; then its outcome has the reason. Ctrl-C ends
+        what runs and is raised on.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Executor: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@dataclass
+class Tally:
+    """Collects the outcomes of one `map` and reports progress; used by one thread only."""
+
+    items: Sequence[Item[Any]]
+    on_progress: OnProgress
+    workers: int | None = None
+    outcomes: list[Outcome[Any] | None] = field(init=False)
+    _began: float = field(init=False, default_factory=time.monotonic)
+    _size_done: int = field(init=False, default=0)
+    _done: int = field(init=False, default=0)
+    _failed: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.outcomes = [None] * len(self.items)
+
+    def largest_first(self) -> list[int]:
+        return sorted(range(len(self.items)), key=lambda index: -self.items[index].size_bytes)
+
+    def settle(self, index: int, outcome: Outcome[Any]) -> None:
+        self.outcomes[index] = outcome
+        self._done += 1
+        self._failed += outcome.failed
+        self._size_done += _weight(self.items[index])
+        self.report()
+
+    def report(self) -> None:
+        total = sum(map(_weight, self.items)) or 1
+        elapsed_s = time.monotonic() - self._began
+        share = self._size_done / total
+        self.on_progress(Progress(self._done, len(self.items), share, elapsed_s, self._failed, self.workers))
+
+    def result(self) -> list[Outcome[Any]]:
+        return [outcome or Outcome(reason="it was not run") for outcome in self.outcomes]
+
+
+def _weight(item: Item[Any]) -> int:
+    return item.size_bytes + 1

@@ -1,0 +1,237 @@
+"""Local processes: one task per rank, whatever happens to one of them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cluster_tasks as tasks
+from support import HANG_SECONDS, ROOT, SAMPLES
+from warplens import machine
+from warplens.cluster import Item, LocalExecutor, Progress, executor_for, sizes, unpacked_bytes
+from warplens.errors import UsageError
+
+MIB = 1 << 20
+
+
+def items(*arguments: Any) -> list[Item[Any]]:
+    return [Item(argument) for argument in arguments]
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_outcomes_are_in_the_order_of_the_items_and_progress_ends_at_all(processes: int) -> None:
+    seen: list[Progress] = []
+    given = [Item(number, size_bytes=number) for number in range(5)]
+    outcomes = LocalExecutor(processes).map(tasks.double, given, seen.append)
+    assert [outcome.value for outcome in outcomes] == [0, 2, 4, 6, 8]
+    assert not any(outcome.failed for outcome in outcomes)
+    assert [progress.done for progress in seen if progress.done] == [1, 2, 3, 4, 5]
+    assert (seen[-1].total, seen[-1].share, seen[-1].left_s, seen[-1].failed) == (5, 1.0, 0.0, 0)
+
+
+def test_the_time_left_follows_the_work_done_and_is_unknown_at_first() -> None:
+    assert Progress(1, 4, 0.25, 10.0).left_s == 30.0
+    assert Progress(0, 4, 0.0, 10.0).left_s is None
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_the_largest_item_is_first(processes: int, tmp_path: Path) -> None:
+    log = tmp_path / "order"
+    given = [Item((str(log), number), size_bytes=size) for number, size in enumerate([5, 90, 20])]
+    LocalExecutor(processes).map(tasks.write_its_number, given)
+    assert log.read_text().split() == ["1", "2", "0"]
+
+
+def test_processes_read_what_the_caller_reads() -> None:
+    given = items(*map(str, SAMPLES))
+    alone = LocalExecutor(0).map(tasks.row_counts, given)
+    assert LocalExecutor(2).map(tasks.row_counts, given) == alone
+    assert all(outcome.value and outcome.value["events"] > 0 for outcome in alone)
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_expected_failures_are_outcomes_with_reason_and_hint(processes: int) -> None:
+    seen: list[Progress] = []
+    outcomes = LocalExecutor(processes).map(tasks.fail_for_odd, items(0, 1, 2), seen.append)
+    assert [outcome.value for outcome in outcomes] == [0, None, 2]
+    assert (outcomes[1].reason, outcomes[1].hint) == ("rank1.json: not a trace", "record it again")
+    assert (seen[-1].done, seen[-1].failed) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        (tasks.raise_a_bug, "an internal error: KeyError: 'missing' at cluster_tasks.py:"),
+        (tasks.raise_no_memory, "not enough memory"),
+        (tasks.unpicklable, "an internal error: "),
+    ],
+)
+def test_other_failures_are_one_line_too(task: Callable[[int], Any], reason: str) -> None:
+    (outcome,) = LocalExecutor(1).map(task, items(1))
+    assert outcome.reason.startswith(reason)
+    assert "\n" not in outcome.reason
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_file_that_cannot_be_read_is_tried_again(processes: int, tmp_path: Path) -> None:
+    outcomes = LocalExecutor(processes).map(tasks.fail_the_first_time, items(str(tmp_path / "a"), str(tmp_path / "b")))
+    assert [outcome.value for outcome in outcomes] == ["read", "read"]
+    missing = str(tmp_path / "missing")
+    (outcome,) = LocalExecutor(processes).map(tasks.missing_file, items(missing))
+    assert outcome.reason == f"{missing}: No such file or directory"
+
+
+def test_an_item_whose_process_is_killed_is_tried_again_in_a_fresh_one(tmp_path: Path) -> None:
+    given = items(("", 1), (str(tmp_path / "killed"), 2), ("", 3))
+    outcomes = LocalExecutor(2).map(tasks.die_the_first_time, given)
+    assert [outcome.value for outcome in outcomes] == [2, 4, 6]
+
+
+def test_an_item_that_kills_every_process_is_noted_and_costs_no_other() -> None:
+    outcomes = LocalExecutor(2).map(tasks.die_for_odd, items(*range(6)))
+    assert [outcome.value for outcome in outcomes] == [0, None, 4, None, 8, None]
+    assert {outcome.reason for outcome in outcomes if outcome.failed} == {"its process was ended by SIGSEGV"}
+
+
+def test_a_process_that_cannot_start_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    outcomes = LocalExecutor(2).map(tasks.double, items(1, 2))
+    assert {outcome.reason for outcome in outcomes} == {"its process could not be started: No such file or directory"}
+
+
+def test_processes_use_one_thread_each_and_share_the_cores(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("warplens.cluster.local.usable_cores", lambda: 8)
+    first, _ = LocalExecutor(2).map(tasks.print_and_see_settings, items(1, 2))
+    assert first.value == {"POLARS_MAX_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "WARPLENS_CORES": "4"}
+    output, errors = capfd.readouterr()
+    assert (output, errors.count("a task prints")) == ("", 2)
+
+
+def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('run from the folder of traces')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", ".", str(tmp_path))])
+    (outcome,) = LocalExecutor(1).map(tasks.where_json_is_from, items(1))
+    assert outcome.value is not None
+    assert not outcome.value.startswith(str(tmp_path))
+
+
+def test_a_function_without_an_importable_name_is_refused() -> None:
+    with pytest.raises(TypeError, match="not a function of an importable module"):
+        LocalExecutor(2).map(lambda number: number, items(1, 2))
+
+
+INTERRUPTED = """
+import sys, cluster_tasks
+from warplens.cluster import Item, LocalExecutor
+LocalExecutor(2).map(cluster_tasks.sleep_with_a_child, [Item(sys.argv[1])] * 4)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_running_after_ctrl_c_or_a_kill(number: signal.Signals, tmp_path: Path) -> None:
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])
+    program = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: len(list(tmp_path.glob("*.pids"))) == 2)
+    program.send_signal(number)
+    _, errors = program.communicate(timeout=HANG_SECONDS)
+    assert program.returncode == -number  # Python ends itself by SIGINT after an uncaught KeyboardInterrupt
+    assert errors.count("Traceback") == (number == signal.SIGINT)
+    left = [int(pid) for file in tmp_path.glob("*.pids") for pid in file.read_text().split()]
+    assert len(left) == 4
+    wait_until(lambda: not any(map(is_running, left)))
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + HANG_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """Not so where only its entry is left, for a parent that does not ask."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("sizes_mib", "cores", "free_mib", "count"),
+    [
+        ([100] * 8, 4, 100_000, 4),  # a core each
+        ([100] * 3, 8, 100_000, 3),  # no more than items
+        ([100] * 8, 8, 2_000, 2),  # 650 MiB each of 1,600
+        ([100] * 8, 8, 100, 0),  # one at a time, in the caller's own
+        ([100] * 8, 8, None, 8),  # unknown memory
+        ([1] * 4, 8, 100_000, 0),  # done before a process has started
+        ([100], 8, 100_000, 0),
+        ([100] * 8, 1, 100_000, 0),
+    ],
+)
+def test_processes_are_limited_by_cores_memory_and_work(
+    sizes_mib: list[int], cores: int, free_mib: int | None, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "usable_cores", lambda: cores)
+    monkeypatch.setattr(sizes, "free_ram", lambda: None if free_mib is None else free_mib * MIB)
+    assert sizes.process_count([Item(0, size_bytes=size * MIB) for size in sizes_mib]) == count
+
+
+def test_the_unpacked_size_is_estimated_without_unpacking(tmp_path: Path) -> None:
+    text = os.urandom(50_000).hex().encode() * 10  # over the least plausible ratio
+    (tmp_path / "plain.json").write_bytes(text)
+    packed = gzip.compress(text)
+    (tmp_path / "packed.json.gz").write_bytes(packed)
+    members = gzip.compress(text) + gzip.compress(b"end")
+    (tmp_path / "members.json.gz").write_bytes(members)
+    plain, one, several = (
+        unpacked_bytes(tmp_path / name) for name in ("plain.json", "packed.json.gz", "members.json.gz")
+    )
+    assert plain == len(text)
+    assert one == (len(text) if len(text) >= 4 * len(packed) else 16 * len(packed))
+    assert several == 16 * len(members)
+    assert unpacked_bytes(tmp_path) == plain + one + several
+    assert unpacked_bytes(tmp_path / "missing") == 0
+
+
+def test_an_unknown_cluster_is_a_usage_error() -> None:
+    assert isinstance(executor_for(), LocalExecutor)
+    with pytest.raises(UsageError, match="'moon' is not a cluster"):
+        executor_for("moon")
+
+
+def test_cores_and_memory_follow_the_limits_of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = tmp_path / "slurm" / "job_7"
+    group.mkdir(parents=True)
+    (tmp_path / "groups").write_text("0::/slurm/job_7/step_0\n")
+    (group / "memory.max").write_text(str(4000 * MIB))
+    (group / "memory.current").write_text(str(3000 * MIB))
+    (group / "memory.stat").write_text(f"anon 1\ninactive_file {500 * MIB}\n")
+    (group / "cpu.max").write_text("100000 100000\n")
+    monkeypatch.setattr(machine, "GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(machine, "GROUP_ROOT", tmp_path)
+    monkeypatch.setattr(machine, "_meminfo", lambda: 9000 * MIB)
+    monkeypatch.delenv(machine.CORES, raising=False)
+    assert machine.free_ram() == 1500 * MIB
+    assert machine.usable_cores() == 1
+    (group / "cpu.max").write_text("max 100000\n")
+    assert machine.usable_cores() == machine._bound_cores()
+    monkeypatch.setenv(machine.CORES, "1")
+    assert machine.usable_cores() == 1
