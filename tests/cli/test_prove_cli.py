@@ -121,6 +121,9 @@ def test_what_the_kernel_lab_suggests_is_planned_run_and_advised(
     advice = " ".join(capsys.readouterr().out.split())
     assert title.replace("  ", " ") in advice
     assert "num_warps 8 → 4: outputs equal" in advice
+    again = tmp_path / "again.plan.json"
+    assert main(["prove", "plan", str(own_kernel), "--proof", str(proof), "-o", str(again)]) == 0
+    assert "WK110" not in capsys.readouterr().out  # without leave to compile
 
 
 def test_without_leave_to_run_sources_or_without_triton_a_plan_says_what_it_lacks(

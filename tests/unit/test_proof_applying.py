@@ -149,11 +149,18 @@ def test_a_measured_suggestion_of_the_kernel_lab_is_a_finding(tmp_path: Path) ->
     assert found.gain_percent > 0
 
 
+def test_a_page_explains_a_measured_suggestion(tmp_path: Path) -> None:
+    suggestion_proved(tmp_path, 0.412, 0.206)
+    extras = opened(proof=str(tmp_path / "proof.json")).document().extras
+    assert extras is not None
+    assert "few warps fit on a multiprocessor" in extras().explanations["WK108"]
+
+
 def test_a_suggestion_that_does_not_help_says_so_and_wins_nothing(tmp_path: Path) -> None:
     findings = suggestion_proved(tmp_path, 0.412, 0.5)
     assert findings[-1].code == "WK108"
     assert findings[-1].proof.startswith("does not help, measured on NVIDIA H200: num_warps 4 → 8: 0.412 → 0.5 ms")
-    assert (findings[-1].gain_ms, findings[-1].proved_gain_ms) == (0.0, 0.0)
+    assert (findings[-1].gain_ms, findings[-1].proved_gain_ms, findings[-1].edits) == (0.0, 0.0, ())
 
 
 def test_a_suggestion_that_ran_on_a_cpu_has_its_outputs_only(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from warplens.analyses.time.gaps import CAUSES
 from warplens.analyses.time.phases import MEANINGS as PHASES
 from warplens.analyses.time.timeline import MEANINGS
@@ -75,3 +77,16 @@ def headline(meta: Meta, facts: dict[str, str]) -> tuple[str, ...]:
     # Not all records become rows of the table `events`: some are marks, names of threads or damaged.
     records = (f"{format_count(meta.events_in_file)} records",) if meta.events_in_file else ()
     return (facts["device"], meta.format, *rank, *records, format_bytes(meta.size_bytes))
+
+
+def explanations(codes: Collection[str]) -> dict[str, str]:
+    """Of findings, and of suggestions of the kernel lab, whose rules are loaded only where there are some."""
+    from warplens.advice import RULES
+
+    texts = {code: RULES.explain(code) for code in codes if code in RULES}
+    others = [code for code in codes if code not in RULES]
+    if others:
+        from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
+
+        texts |= {code: KERNEL_RULES.explain(code) for code in others if code in KERNEL_RULES}
+    return texts

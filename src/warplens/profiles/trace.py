@@ -25,7 +25,7 @@ from warplens.model.trace import Meta, Trace
 from warplens.model.tree import Tree
 from warplens.outputs import Document, Extras
 from warplens.outputs.document import CorrectedTimes, DocumentKind
-from warplens.profiles.describing import definitions, device_line, find_gpu, headline, trace_facts
+from warplens.profiles.describing import definitions, device_line, explanations, find_gpu, headline, trace_facts
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.options import Rules, split_rules
 from warplens.units import plural
@@ -242,7 +242,6 @@ class Profile(TablesOnDemand):
         )
 
     def _extras(self, command: str, start: str, mode: DocumentKind) -> Extras:
-        from warplens.advice import RULES
         from warplens.analyses.graph.critical_path import path_segments
 
         codes = dict.fromkeys(finding.code for finding in self.findings())
@@ -251,7 +250,7 @@ class Profile(TablesOnDemand):
             command=command,
             start=start,
             definitions=definitions(),
-            explanations={code: RULES.explain(code) for code in codes},
+            explanations=explanations(codes),
             finding_targets=finding_targets(self.findings()),
             evidence_targets=evidence_targets(self.findings()),
             tables=[self.table("bounds")] if self.step_model else [],

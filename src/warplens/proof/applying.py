@@ -12,12 +12,11 @@ from warplens.analyses.graph.what_if import StepModel
 from warplens.model.edits import CaptureGraph, Edit, ScaleWork, StepChange, WorkOfRows, with_measured_saving
 from warplens.model.finding import Finding, ranked
 from warplens.proof.measured_edits import edited_work, share_of_expected
+from warplens.proof.plan_file import OF_KERNEL_LAB
 from warplens.proof.result_file import Difference, ExperimentResult, ProofResult, VariantResult
 from warplens.units import format_ms
 
 CPU: Final = "cpu"
-OF_KERNEL_LAB: Final = "WK"
-"""How the codes of its suggestions begin."""
 HELPS_FROM: Final = 0.02
 """A smaller share of the time saved is within what is measured again and again."""
 
@@ -59,7 +58,7 @@ def _suggested(
     kernels = list(dict.fromkeys(kernel for swap in best.swaps for kernel in swap.before.kernels))
     is_timed = proof.device != CPU and result.traced_ns > 0
     edits: tuple[Edit, ...] = ()
-    if is_timed and rows_of is not None:
+    if is_timed and rows_of is not None and best.saved_ns > 0:
         edits = (ScaleWork(rows_of(kernels), 1 - best.saved_ns / result.traced_ns),)
     finding = Finding(
         code=result.finding,

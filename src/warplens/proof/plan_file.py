@@ -13,6 +13,8 @@ from warplens.replay.records import MAX_COUNT, decode, encode, load_json, save_j
 
 FORMAT: Final = "warplens-proof-plan"
 VERSION: Final = 1
+OF_KERNEL_LAB: Final = "WK"
+"""How the codes of its suggestions begin: they are not among the findings of a trace."""
 Settings = dict[str, str | int | float | bool]
 
 

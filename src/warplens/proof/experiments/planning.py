@@ -17,7 +17,7 @@ from warplens.proof.experiments.finding_units import FindingUnits, longest_first
 from warplens.proof.experiments.kernel_suggestions import lab_experiments
 from warplens.proof.experiments.rules import MAKE_VARIANTS, NO_EXPERIMENT, NOT_RUN, OF_WHOLE_STEPS
 from warplens.proof.experiments.unit_edits import NoExperiment
-from warplens.proof.plan_file import Experiment, ProofPlan
+from warplens.proof.plan_file import OF_KERNEL_LAB, Experiment, ProofPlan
 from warplens.replay.plan_file import Unit, source_of
 
 WHOLE: Final = 0.95
@@ -38,6 +38,8 @@ def make_proof_plan(
     experiments: list[Experiment] = []
     units: dict[str, Unit] = {}
     for finding in findings:
+        if finding.code.startswith(OF_KERNEL_LAB):  # measured before: the lab suggests it again
+            continue
         about = units_of(finding, recorded, members)
         experiment, changed = _experiment(about, len(experiments) + 1)
         experiments.append(experiment)
