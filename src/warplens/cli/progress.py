@@ -14,7 +14,13 @@ SLOW_BYTES = 1_500_000
 @contextmanager
 def progress(text: str, path: Path) -> Iterator[None]:
     """Shows `text` while a large file is read; nothing where stderr is not a terminal."""
-    if not (sys.stderr.isatty() and _is_slow(path)):
+    with spinner(text, is_slow=_is_slow(path)):
+        yield
+
+
+@contextmanager
+def spinner(text: str, *, is_slow: bool = True) -> Iterator[None]:
+    if not (is_slow and sys.stderr.isatty()):
         yield
         return
     from rich.console import Console

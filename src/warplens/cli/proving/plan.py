@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
 from warplens.cli.options import add_output, add_trace
 from warplens.cli.printing import report_written
+from warplens.cli.progress import spinner
 from warplens.cli.replay.files import file_to_write
 from warplens.cli.verb import Verb
 from warplens.units import plural
@@ -24,7 +25,8 @@ class PlanProofVerb(Verb):
     """Plan experiments for the findings of a trace: what to run before and after each change.
 
     Needs neither a GPU nor PyTorch. Each op of a finding is a unit that can run alone, as in a replay plan; findings
-    for which nothing can be run say why.
+    for which nothing can be run say why. With --allow-source also for what the kernel lab suggests for the trace's
+    Triton kernels, which needs the triton package.
     """
 
     name = "plan"
@@ -60,7 +62,8 @@ def proof_plan(profile: Profile, path: Path, *, allow_source: bool) -> ProofPlan
     from warplens.profiles.what_if import members
     from warplens.proof.experiments import make_proof_plan
 
-    return make_proof_plan(profile.workspace, path, profile.findings(), members(profile), allow_source=allow_source)
+    with spinner("planning; compiling Triton kernels takes some seconds each", is_slow=allow_source):
+        return make_proof_plan(profile.workspace, path, profile.findings(), members(profile), allow_source=allow_source)
 
 
 def experiment_lines(plan: ProofPlan) -> list[str]:
