@@ -7,6 +7,7 @@ from pathlib import Path
 
 import warplens
 from kernel_traces import copy_past_the_end, trace_of
+from op_tables import Pipeline, slow_worker
 from support import ROOT, kernel, launch, op, write_trace
 from warplens.kernel_lab.facts import save_facts
 from warplens.kernel_lab.facts.records import Access, KernelFacts, SourcePlace
@@ -52,6 +53,10 @@ def a_replay(folder: Path) -> warplens.Opened:
     return warplens.open(SAMPLES / "replay" / "gpt2_compiled.result.json.gz")
 
 
+def an_op_table(folder: Path) -> warplens.Opened:
+    return warplens.open(Pipeline(seconds=slow_worker(1, 0, 2.0)).write(folder / "trace-job.parquet"))
+
+
 KINDS: dict[str, Callable[[Path], warplens.Opened]] = {
     "trace": a_trace,
     "call paths": call_paths,
@@ -59,4 +64,5 @@ KINDS: dict[str, Callable[[Path], warplens.Opened]] = {
     "kernel check": a_kernel_check,
     "kernel trace": a_kernel_trace,
     "replay": a_replay,
+    "op table": an_op_table,
 }

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from warplens.profiles.comparison import Comparison
     from warplens.profiles.kernel_check import OpenedCheck
     from warplens.profiles.kernel_trace import OpenedKernelTrace, trace_kernel
+    from warplens.profiles.op_table import OpTableProfile
     from warplens.profiles.opened import Opened
     from warplens.profiles.replay import OpenedReplay
     from warplens.profiles.trace import Profile
@@ -45,6 +46,7 @@ _HOMES = {
     "OpenedCheck": "warplens.profiles.kernel_check",
     "OpenedKernelTrace": "warplens.profiles.kernel_trace",
     "OpenedReplay": "warplens.profiles.replay",
+    "OpTableProfile": "warplens.profiles.op_table",
     "Rule": "warplens.categories",
     "TreePerfAnalyzer": "warplens.compat",
     "generate_perf_report_pytorch": "warplens.compat",
@@ -81,6 +83,7 @@ __all__ = [  # noqa: RUF022 - in the order a reader meets them
     "OpenedCheck",
     "OpenedKernelTrace",
     "OpenedReplay",
+    "OpTableProfile",
     "Trace",
     "Table",
     "Tree",

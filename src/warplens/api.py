@@ -22,6 +22,7 @@ from warplens.profiles.call_paths import PathsProfile
 from warplens.profiles.file_kinds import (
     KERNEL_FACTS,
     KERNEL_TRACE,
+    OP_TABLE,
     PROOF,
     PROOF_PLAN,
     REPLAY_PLAN,
@@ -62,7 +63,8 @@ def open(
 ) -> Opened:
     """Open a profile: a trace of any profiler, a capture bundle, or sums by call path (plain, .gz or .zip).
 
-    Also what Warplens itself writes: kernel facts, kernel traces (.wkt) and results of a replay. Each is an `Opened`.
+    Also what Warplens itself writes: kernel facts, kernel traces (.wkt) and results of a replay; and op tables of a
+    training job (Parquet). Each is an `Opened`.
 
     `rules` are kernel-category rules that come before the built-in ones: `Rule` values or TOML files. `gpu` names the
     GPU whose limits apply, `gpu_file` is a TOML file that describes one; without them the trace's own header decides.
@@ -98,7 +100,7 @@ def open(
 
 
 def _own_file(path: Path, gpu: str) -> Opened | None:
-    """What a file of Warplens itself contains; None for profiles, which are by far the most."""
+    """What a file of Warplens itself or an op table contains; None for profiles, which are by far the most."""
     kind = file_kind(path)
     if kind == KERNEL_FACTS:
         from warplens.profiles.kernel_check import open_facts
@@ -112,6 +114,10 @@ def _own_file(path: Path, gpu: str) -> Opened | None:
         from warplens.profiles.replay import open_replay
 
         return open_replay(path)
+    if kind == OP_TABLE:
+        from warplens.profiles.op_table import open_op_table
+
+        return open_op_table(path)
     if kind in (PROOF, PROOF_PLAN):
         hint = "warplens report TRACE --proof PROOF" if kind == PROOF else "run it: warplens prove run PLAN"
         raise FormatError(f"a {'proof' if kind == PROOF else 'proof plan'}, not a profile", where=str(path), hint=hint)

@@ -1,4 +1,4 @@
-"""Which of the project's own files a path is, from its first bytes. All others are profiles, which readers know."""
+"""Which of the project's own files or an op table a path is, from its first bytes. Readers know all others."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ REPLAY_RESULT = "warplens-replay-result"
 REPLAY_PLAN = "warplens-replay-plan"
 PROOF_PLAN = "warplens-proof-plan"
 PROOF = "warplens-proof"
+OP_TABLE = "op table"
+PARQUET = b"PAR1"
 DECLARED = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"(warplens[a-z -]{1,40})"')
 ZIPPED_TRACE = re.compile(rb"\APK\x03\x04[\s\S]{22}\x0b\x00[\s\S]{2}header\.json")
 """A zip archive whose first file has the name of a kernel trace's header (11 characters)."""
@@ -30,5 +32,7 @@ def file_kind(path: Path) -> str:
             head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
     except (OSError, ValueError, zlib.error):
         return ""  # opening it reports what is wrong
+    if head.startswith(PARQUET):
+        return OP_TABLE
     declared = DECLARED.match(head)
     return declared[1].decode() if declared else KERNEL_TRACE if ZIPPED_TRACE.match(head) else ""

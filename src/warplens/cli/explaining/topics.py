@@ -20,11 +20,14 @@ from warplens.cli.explaining.kernel_topics import kernel_tables, kernel_topic, l
 from warplens.costs.families import FAMILIES
 from warplens.hardware import Gpu, all_gpus
 from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
+from warplens.model.job_ops import no_ops
 from warplens.model.quality import MESSAGES, explained
 from warplens.model.table import Table
 from warplens.model.trace import empty_trace
 from warplens.profiles.comparison import compare_profiles
 from warplens.profiles.trace import Profile
+from warplens.ranks.op_job import OpJob
+from warplens.ranks.tables import OP_JOB_TABLES
 from warplens.replay.result_file import empty_result
 
 
@@ -120,10 +123,12 @@ def table_topics(topic: str) -> Iterator[str]:
 
 
 def all_tables() -> list[Table]:
-    """Every table of a trace without events, and of two: no rows, but all columns with their meanings."""
+    """Every table of a trace without events, of two, and of a job without ops: no rows, but all columns."""
     profile = Profile(empty_trace(), replayed=empty_result())
     own = [profile.table(name) for name in profile.table_names]
-    return [*own, *compare_profiles(profile, profile).tables(), *kernel_tables()]
+    job = OpJob(no_ops())
+    of_job = [entry(job) for name, entry in OP_JOB_TABLES.items() if name not in profile.table_names]
+    return [*own, *compare_profiles(profile, profile).tables(), *of_job, *kernel_tables()]
 
 
 TOPICS = (
