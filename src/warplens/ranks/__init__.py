@@ -6,5 +6,6 @@
 | `dependencies` | what each op of an op table has to wait for |
 | `what_if` | slowdowns S, S_type, S_rank, S_stage and shares M_W, M_S |
 | `op_job` | the op table of a job with its graph and what-ifs, computed once |
+| `worker_steps` | computation, transfers and waits of each worker and step |
 | `tables` | `job_what_if`, `ranks`, `stragglers` … of an op table |
 """

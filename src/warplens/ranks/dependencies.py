@@ -75,11 +75,14 @@ def op_graph(job: JobOps) -> OpGraph:
     transfers = _matched_transfers(ops)
     edges = pl.concat([frame.select("before", "after") for frame in _edges(ops, transfers)])
     edges = edges.drop_nulls().unique(maintain_order=True)
+    # Nanoseconds since 1970 are more than a float holds.
+    first = pl.col("start_ns").min().over("step")
+    times = ops.select((pl.col("start_ns", "end_ns") - first).cast(pl.Float64))
     return OpGraph(
         step=ops["step"].to_numpy(),
         group=_groups(ops, transfers),
-        start_ns=ops["start_ns"].cast(pl.Float64).to_numpy(),
-        end_ns=ops["end_ns"].cast(pl.Float64).to_numpy(),
+        start_ns=times["start_ns"].to_numpy(),
+        end_ns=times["end_ns"].to_numpy(),
         before=edges["before"].to_numpy(),
         after=edges["after"].to_numpy(),
     )

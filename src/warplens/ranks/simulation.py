@@ -29,7 +29,7 @@ CELLS_AT_ONCE: Final = 2_000_000
 
 @dataclass(frozen=True)
 class OpGraph:
-    """Ops as numbers from 0: each with its step, its group and its recorded times.
+    """Ops as numbers from 0: each with its step, its group and its recorded times since some moment of its step.
 
     `before` and `after` are the ends of each dependency. Ops that are in no group have a group number of their own.
     """
@@ -45,9 +45,14 @@ class OpGraph:
         return len(self.step)
 
     @cached_property
+    def met_ns(self) -> Floats:
+        """When the last op of its group started."""
+        return _largest(self.start_ns, self.group)[self.group]
+
+    @cached_property
     def duration_ns(self) -> Floats:
         """From the moment all of the group have started to the end of the op."""
-        transfer = self.end_ns - _largest(self.start_ns, self.group)[self.group]
+        transfer = self.end_ns - self.met_ns
         return np.where(transfer <= -CLOCK_ERROR_NS, 0.0, transfer)
 
     @cached_property

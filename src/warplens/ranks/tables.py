@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from warplens.analyses.quality import COLUMNS as QUALITY_COLUMNS
 from warplens.model.table import Column, Table
 from warplens.model.table_entry import TableEntry, entries
-from warplens.ranks.dependencies import COMMUNICATION
 from warplens.ranks.op_job import OpJob
 from warplens.ranks.what_if import NS_PER_MS, CaseResult, what_if_table
+from warplens.ranks.worker_steps import WORKER_COLUMNS, rank_steps, worker_steps
 
 STRAGGLING: Final = 1.1
 """A job with a smaller slowdown has no stragglers worth naming; the study draws the same line."""
@@ -45,22 +44,13 @@ STRAGGLER_COLUMNS: Final = (
     Column("op_slower_percent", "how much longer these ops take there than the mean or median of all", "%", pl.Float64),
 )
 RANK_COLUMNS: Final = (
-    Column("rank", "rank of the worker", "", pl.Int64),
-    Column("dp_rank", "data-parallel rank", "", pl.Int64),
-    Column("stage", "pipeline stage", "", pl.Int64),
+    *WORKER_COLUMNS,
+    Column("score", "the lesser slowdown of its data-parallel rank and its stage (job_what_if)", "", pl.Float64),
     Column("compute_ms", "computation of a step, on average", "ms", pl.Float64),
     Column("compute_slower_percent", "how much longer that is than the mean of all workers", "%", pl.Float64),
-    Column("transfer_ms", "communication of a step after all taking part had started, on average", "ms", pl.Float64),
-    Column("wait_ms", "communication of a step before that: waiting for others, on average", "ms", pl.Float64),
-    Column("score", "the lesser slowdown of its data-parallel rank and its stage (job_what_if)", "", pl.Float64),
-)
-RANK_STEP_COLUMNS: Final = (
-    *RANK_COLUMNS[:3],
-    Column("step", "number of the step", "", pl.Int64),
-    Column("step_ms", "from the first start to the last end of the worker's ops", "ms", pl.Float64),
-    Column("compute_ms", "computation", "ms", pl.Float64),
-    Column("transfer_ms", "communication after all taking part had started", "ms", pl.Float64),
-    Column("wait_ms", "communication before that: waiting for others", "ms", pl.Float64),
+    Column("transfer_ms", "transfers of a step with no computation meanwhile, on average", "ms", pl.Float64),
+    Column("wait_ms", "waiting of a step for others, and nothing else, on average", "ms", pl.Float64),
+    Column("idle_ms", "none of these in a step, on average", "ms", pl.Float64),
 )
 
 
@@ -135,35 +125,13 @@ def _slowest_ops(work: OpJob, result: CaseResult) -> tuple[str, float]:
 
 
 def ranks(work: OpJob) -> Table:
-    parts = ("compute_ms", "transfer_ms", "wait_ms")
-    means = _rank_steps(work).group_by("rank").agg(pl.col(parts).mean())
+    parts = ("compute_ms", "transfer_ms", "wait_ms", "idle_ms")
+    means = worker_steps(work).group_by("rank").agg(pl.col(parts).mean())
     compute = pl.col("compute_ms")
     slower = pl.when(compute.mean() > 0).then(100 * (compute / compute.mean() - 1)).fill_null(0.0)
     frame = work.scores.join(means, on="rank").with_columns(compute_slower_percent=slower)
     frame = frame.sort("score", "rank", descending=[True, False])
     return Table.from_frame("ranks", "one row per worker, the largest score first", RANK_COLUMNS, frame)
-
-
-def rank_steps(work: OpJob) -> Table:
-    meaning = "one row per worker and step"
-    return Table.from_frame("rank_steps", meaning, RANK_STEP_COLUMNS, _rank_steps(work))
-
-
-def _rank_steps(work: OpJob) -> pl.DataFrame:
-    graph = work.graph
-    lasting = graph.end_ns - graph.start_ns
-    is_comm = work.job.ops["op_type"].is_in(COMMUNICATION).to_numpy()
-    # Clocks of hosts differ: no more can be transfer than the op lasted.
-    transfer = np.where(is_comm, np.clip(graph.duration_ns, 0, lasting), 0.0)
-    sums = {
-        "compute_ms": np.where(is_comm, 0.0, lasting),
-        "transfer_ms": transfer,
-        "wait_ms": np.where(is_comm, lasting - transfer, 0.0),
-    }
-    frame = work.job.ops.with_columns(pl.Series(name, values / NS_PER_MS) for name, values in sums.items())
-    step_ms = (pl.col("end_ns").max() - pl.col("start_ns").min()) / NS_PER_MS
-    keys = ("rank", "dp_rank", "stage", "step")
-    return frame.group_by(keys).agg(pl.col(list(sums)).sum(), step_ms=step_ms).sort("step", "rank")
 
 
 def quality(work: OpJob) -> Table:

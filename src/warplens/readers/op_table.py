@@ -33,8 +33,10 @@ SOURCES: Final = {
 }
 TIMES: Final = ("start_ts", "duration")
 HINT: Final = "op tables have the columns " + ", ".join([*SOURCES.values(), *TIMES])
-LARGEST_S: Final = 1e8
-"""Three years: later times are damage."""
+LATEST_S: Final = 5e9
+"""Seconds since 1970, in the year 2128: later times are damage."""
+LONGEST_S: Final = 86_400
+"""Ops of one step that last longer, or start further from the others, are damage."""
 MOST_NAMED: Final = 8
 OP: Final = ("rank", "step", "op_type", "sequence")
 
@@ -80,7 +82,8 @@ def _columns(path: Path) -> pl.DataFrame:
             )
         frame = pl.read_parquet(path, columns=[*SOURCES.values(), *TIMES])
         start, duration = (pl.col(name).cast(pl.Float64, strict=False) for name in TIMES)
-        valid = start.is_finite() & duration.is_finite() & (start.abs() < LARGEST_S) & (duration.abs() < LARGEST_S)
+        usual = start.filter(start.is_finite()).median().over("step")
+        valid = (start.abs() < LATEST_S) & (duration.abs() < LONGEST_S) & ((start - usual).abs() < LONGEST_S)
         times = {"start_ns": start, "end_ns": start + duration}
         return frame.select(
             *(pl.col(source).cast(OP_SCHEMA[name], strict=False).alias(name) for name, source in SOURCES.items()),
