@@ -30,8 +30,8 @@ from pathlib import Path
 
 from ranks_sim.base import Base
 from ranks_sim.simulate import Job
-from ranks_sim.spec import MILLISECOND, SAMPLE, Fault, Grid, JobSpec
-from ranks_sim.truth import ClockTruth, Truth, clocks, collective_truths, fault_truths
+from ranks_sim.spec import SAMPLE, Fault, Grid, JobSpec
+from ranks_sim.truth import ClockTruth, StepTimesOf, Truth, clocks, collective_truths, fault_truths
 from ranks_sim.write import ProgramTexts, RankWriter
 
 __all__ = ["Fault", "Grid", "JobSpec", "Truth", "make_job"]
@@ -52,14 +52,14 @@ def make_job(out: Path, spec: JobSpec) -> Truth:
         if rank_run.rank not in missing:
             writer = RankWriter(job, texts, rank_run, clock, metadata="no_metadata" not in kinds)
             launched[rank_run.rank] = writer.write(out / f"rank{rank_run.rank}.json.gz")
-    healthy = Job(spec.without(), base).run() if spec.faults else run
+    step_ms = StepTimesOf(base, spec, run)
     truth = Truth(
         spec.grid.world,
         spec.seed,
         [spec.first_step + step for step in range(spec.steps)],
-        (run.step_times_ns() / MILLISECOND).tolist(),
-        (healthy.step_times_ns() / MILLISECOND).tolist(),
-        fault_truths(spec, base, run),
+        step_ms(spec).tolist(),
+        step_ms(spec.without()).tolist(),
+        fault_truths(spec, step_ms),
         [ClockTruth(clock.offset_ns / 1_000, clock.drift_ppm) for clock in of_rank],
         collective_truths(run, launched),
     )

@@ -155,17 +155,20 @@ def call_times(called: Called) -> list[tuple[float, float]]:
     return [(called.start + begin * unit, called.start + end * unit) for _category, _name, begin, end in _PARTS]
 
 
-def call_numbers(first_ext: int, first_corr: int) -> list[tuple[int, ...]]:
-    """The ids of a call's host events; launches belong to `record_param_comms`."""
-    numbers: list[tuple[int, ...]] = []
-    correlation = first_corr
-    for _category, name, _begin, _end in _PARTS:
-        if name in ("op", "record_param_comms", "annotation"):
-            numbers.append((first_ext + ("op", "record_param_comms", "annotation").index(name),))
-        else:
-            numbers.append((first_ext + 1, correlation))
-            correlation += 1
-    return numbers
+def call_numbers(ext: int, corr: int) -> list[tuple[int, ...]]:
+    """The ids of a call's host events, as in `_PARTS`; launches belong to `record_param_comms`."""
+    inner = ext + 1
+    return [
+        (ext,),
+        (inner,),
+        (inner, corr),
+        (inner, corr + 1),
+        (ext + 2,),
+        (inner, corr + 2),
+        (inner, corr + 3),
+        (inner, corr + 4),
+        (inner, corr + 5),
+    ]
 
 
 LAUNCH_CORRELATION = 4  # of a call's correlations, the one that launches its kernel

@@ -106,16 +106,17 @@ class SharedChance:
         self._normal = np.tile(generator.standard_normal(POOL), 2)
         self._uniform = generator.random(POOL).tolist()
 
-    def transfer(self, key: str, number: int) -> float:
-        return math.exp(TRANSFER_NOISE * float(self._normal[_position(key, number)]))
+    def transfer(self, place: int) -> float:
+        return math.exp(TRANSFER_NOISE * float(self._normal[place & (POOL - 1)]))
 
-    def tail(self, key: str, number: int, rank: int) -> float:
-        return float(self._uniform[_position(key, number * 4099 + rank)])
+    def tail(self, place: int, rank: int) -> float:
+        return float(self._uniform[place + rank * 40_503 & (POOL - 1)])
 
     def routing(self, key: str, number: int, size: int) -> Floats:
-        first = _position(key, number)
+        first = place_of(key, number) & (POOL - 1)
         return np.exp(0.02 * np.resize(self._normal[first:], (size, size)))
 
 
-def _position(key: str, number: int) -> int:
-    return zlib.crc32(f"{key} {number}".encode()) & (POOL - 1)
+def place_of(key: str, number: int) -> int:
+    """Where the noise of a group's call is in the pool."""
+    return zlib.crc32(f"{key} {number}".encode())

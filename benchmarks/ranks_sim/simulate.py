@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ranks_sim.base import Base, Floats
-from ranks_sim.effects import LOAD_NS, Chance, Effects, SharedChance, effects, expert_loads, late_start_ns
+from ranks_sim.effects import LOAD_NS, Chance, Effects, SharedChance, effects, expert_loads, late_start_ns, place_of
 from ranks_sim.flat import KERNEL_GAP_NS, LATENCY_NS, FlatProgram, StepTimes
 from ranks_sim.program import (
     CALL_NS,
@@ -146,11 +146,12 @@ class Job:
         meeting.transfer_ns = max(meeting.transfer_ns, transfer_ns)
         if len(meeting.starts) < meeting.size:
             return
-        meeting.transfer_ns *= self.shared.transfer(meeting.key, meeting.number)
+        place = place_of(meeting.key, meeting.number)
+        meeting.transfer_ns *= self.shared.transfer(place)
         end = max(meeting.starts.values()) + meeting.transfer_ns
         tail_ns = TAIL_NS + 0.01 * meeting.transfer_ns
         for each in meeting.starts:
-            meeting.ends[each] = end + tail_ns * self.shared.tail(meeting.key, meeting.number, each)
+            meeting.ends[each] = end + tail_ns * self.shared.tail(place, each)
         self.ready.extend(meeting.waiting)
         meeting.waiting.clear()
 
@@ -168,6 +169,7 @@ class RankProcess:
         self.counts: dict[str, int] = {}
         self.last_on: dict[str, Meeting] = {}
         self.handles: dict[str, Meeting] = {}
+        self._transfers: dict[tuple[Communicate, int], float] = {}
         self.number = 0
         self.step: StepRun
         self.chance: Chance
@@ -241,7 +243,10 @@ class RankProcess:
         splits, weight = self._splits(call, group, meeting, elements)
         self.step.calls.append(Called(call, meeting, self.host, scale, splits, elements))
         self.host += CALL_NS * scale
-        transfer_ns = self._transfer_ns(call, group, elements) * weight * self.effect.link
+        even_ns = self._transfers.get((call, elements))
+        if even_ns is None:
+            even_ns = self._transfers[(call, elements)] = self._transfer_ns(call, group, elements)
+        transfer_ns = even_ns * weight * self.effect.link
         self.job.arrive(meeting, self.rank, start, transfer_ns)
         if not call.handle:
             yield from self._settled([meeting])

@@ -22,6 +22,7 @@ from ranks_sim.collective_texts import (
     stream_number,
 )
 from ranks_sim.effects import Chance
+from ranks_sim.flat import StepTimes
 from ranks_sim.simulate import COPY_NS, Called, HostSpan, Job, RankRun, StepRun
 from ranks_sim.spec import MICROSECOND
 from ranks_sim.texts import (
@@ -32,6 +33,7 @@ from ranks_sim.texts import (
     PROCESS,
     ProgramText,
     arguments,
+    fill,
     gpu_event,
     host_event,
     kernel_ids,
@@ -54,6 +56,12 @@ class Clock:
         true = np.asarray(times, dtype=np.float64)
         # Rounded before the large begin is added: a float of 4e15 ns has a resolution of half a nanosecond.
         return np.rint(true * (1 + self.drift_ppm * 1e-6) + self.offset_ns).astype(np.int64) + BEGIN_NS
+
+    def stamp(self, begin: float, end: float) -> tuple[float, float]:
+        """Begin and duration in µs, rounded as `local` rounds."""
+        rate = 1 + self.drift_ppm * 1e-6
+        first, last = round(begin * rate + self.offset_ns), round(end * rate + self.offset_ns)
+        return (first + BEGIN_NS) / 1_000, (last - first) / 1_000
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,13 @@ class RankWriter:
         self.python_id = 1
         self.launched: list[LaunchedCollective] = []
         self.streams = {COMPUTE_STREAM}
-        self._own: dict[int, str] = {}
+        self._texts: dict[str, str] = {}
+        self._tokens = (
+            (PROCESS, str(self.process)),
+            (MAIN, str(self.process)),
+            (AUTOGRAD, str(self.process + 60)),
+            (DEVICE, str(self.device)),
+        )
 
     def write(self, path: Path) -> list[LaunchedCollective]:
         for number, step in enumerate(self.run.steps):
@@ -103,11 +117,15 @@ class RankWriter:
         path.write_bytes(igzip.compress(text.encode(), 1, mtime=0))
         return self.launched
 
-    def _localised(self, text: str) -> str:
-        tokens = ((PROCESS, self.process), (MAIN, self.process), (AUTOGRAD, self.process + 60), (DEVICE, self.device))
-        for token, number in tokens:
-            text = text.replace(token, str(number))
-        return text
+    def _own(self, text: str) -> str:
+        """A text with this rank's own numbers."""
+        known = self._texts.get(text)
+        if known is None:
+            known = text
+            for token, number in self._tokens:
+                known = known.replace(token, number)
+            self._texts[text] = known
+        return known
 
     def _step(self, number: int, step: StepRun) -> None:
         name = f"ProfilerStep#{self.job.spec.first_step + number}"
@@ -115,17 +133,16 @@ class RankWriter:
         self._add(host_event("user_annotation", name, MAIN, '"External id":%d'), (step.start, step.end), mark_ext)
         for span in step.spans:
             self._span(span)
-        gpu_span = self._blocks(number, step)
+        times = self.job.step_times(self.rank, number, Chance(self.job.spec.seed, self.rank, number))
+        gpu_span = self._blocks(number, step, times)
         for called in step.calls:
             self._called(called)
         self._add(gpu_event("gpu_user_annotation", name, COMPUTE_STREAM, '"External id":%d'), gpu_span, mark_ext)
         if self.job.spec.modules:
-            self._python(number, step)
+            self._python(step, times)
 
-    def _blocks(self, number: int, step: StepRun) -> tuple[float, float]:
-        spec = self.job.spec
-        program = self.job.programs[spec.grid.stage(self.rank)]
-        times = self.job.step_times(self.rank, number, Chance(spec.seed, self.rank, number))
+    def _blocks(self, number: int, step: StepRun, times: StepTimes) -> tuple[float, float]:
+        program = self.job.programs[self.job.spec.grid.stage(self.rank)]
         host, compute = np.array(step.block_host), np.array(step.block_compute)
         unit_starts = host[program.unit_run] + times.unit_starts
         starts = unit_starts[program.host_unit] + program.host_start * times.unit_scales[program.host_unit]
@@ -133,18 +150,9 @@ class RankWriter:
         gpu_starts = program.gpu_starts(times, host, compute)
         gpu_ends = gpu_starts + times.gpu_ns
         text = self.texts.of(self.rank, number)
-        if id(text) not in self._own:
-            self._own[id(text)] = self._localised(text.text)
-        local = self.clock.local
-        self.parts.append(
-            text.fill(
-                self._own[id(text)],
-                (local(starts), local(ends)),
-                (local(gpu_starts), local(gpu_ends)),
-                self.ext,
-                self.correlation,
-            )
-        )
+        local, first_ids = self.clock.local, (self.ext, self.correlation)
+        self.parts.append(fill(self._own(text.host), local(starts), local(ends), text.host_ids, first_ids))
+        self.parts.append(fill(self._own(text.gpu), local(gpu_starts), local(gpu_ends), text.gpu_ids, first_ids))
         self.ext += text.ops
         self.correlation += text.launches
         if program.runs[-1].phase == "optimizer":
@@ -156,16 +164,15 @@ class RankWriter:
     def _called(self, called: Called) -> None:
         host_text, gpu_text = self.calls.events(called)
         values: list[float] = []
-        times = self.clock.local(call_times(called)).tolist()
-        for (begin, end), numbers in zip(times, call_numbers(self.ext, self.correlation), strict=True):
-            values += [begin / 1_000, (end - begin) / 1_000, *numbers]
-        self.parts.append(self._localised(host_text) % tuple(values))
+        numbers = call_numbers(self.ext, self.correlation)
+        for (begin, end), ids in zip(call_times(called), numbers, strict=True):
+            values += self.clock.stamp(begin, end)
+            values += ids
+        self.parts.append(self._own(host_text) % tuple(values))
         meeting = called.meeting
-        span = self.clock.local((meeting.starts[self.rank], meeting.ends[self.rank])).tolist()
         launch = self.correlation + LAUNCH_CORRELATION
-        times_us = (span[0] / 1_000, (span[1] - span[0]) / 1_000)
-        gpu_values = (*times_us, self.ext + 1, launch, *times_us, self.ext + 2)
-        self.parts.append(self._localised(gpu_text) % gpu_values)
+        times_us = self.clock.stamp(meeting.starts[self.rank], meeting.ends[self.rank])
+        self.parts.append(self._own(gpu_text) % (*times_us, self.ext + 1, launch, *times_us, self.ext + 2))
         self.launched.append(LaunchedCollective(meeting.key, meeting.number, launch))
         self.streams.add(stream_number(called.call.stream))
         self.ext += IDS_PER_CALL
@@ -212,19 +219,18 @@ class RankWriter:
         )
         self._add(copy, (span.copy_start, span.copy_start + COPY_NS), inner, correlation)
 
-    def _python(self, number: int, step: StepRun) -> None:
+    def _python(self, step: StepRun, times: StepTimes) -> None:
         """The step's function, and the modules whose forward passes ran in it."""
         root = self._function("train.py(61): train_step", (step.start, step.end), 0)
-        for model_span, layers in self._modules(number, step):
+        for model_span, layers in self._modules(step, times):
             model = self._function("nn.Module: Model_0", model_span, root, 0)
             for module, span in layers:
                 self._function(f"nn.Module: {module}", span, model, int(module.rpartition("_")[2]))
 
     def _modules(
-        self, number: int, step: StepRun
+        self, step: StepRun, times: StepTimes
     ) -> Iterator[tuple[tuple[float, float], list[tuple[str, tuple[float, float]]]]]:
         program = self.job.programs[self.job.spec.grid.stage(self.rank)]
-        times = self.job.step_times(self.rank, number, Chance(self.job.spec.seed, self.rank, number))
         spans = [
             (start, start + length, run.phase, run.module)
             for start, length, run in zip(step.block_host, times.host_ns, program.runs, strict=True)
@@ -252,8 +258,7 @@ class RankWriter:
         return number
 
     def _add(self, text: str, span: tuple[float, float], *numbers: int) -> None:
-        begin, end = self.clock.local(span).tolist()
-        self.parts.append(self._localised(text) % (begin / 1_000, (end - begin) / 1_000, *numbers))
+        self.parts.append(self._own(text) % (*self.clock.stamp(*span), *numbers))
 
     def _next_ext(self) -> int:
         self.ext += 1
@@ -299,8 +304,7 @@ class RankWriter:
         return json.dumps(head)[:-1] + ',"traceEvents":[\n'
 
     def _footer(self, path: Path) -> str:
-        begin, end = self.clock.local((0.0, max(step.end for step in self.run.steps))).tolist()
-        begin_us = begin / 1_000
+        begin_us, length_us = self.clock.stamp(0.0, max(step.end for step in self.run.steps))
 
         def named(kind: str, process: int, thread: int, args: dict[str, object]) -> dict[str, object]:
             return {"name": kind, "ph": "M", "ts": begin_us, "pid": process, "tid": thread, "args": args}
@@ -317,7 +321,7 @@ class RankWriter:
         events += [
             named("thread_name", self.device, stream, {"name": f"stream {stream} "}) for stream in sorted(self.streams)
         ]
-        span = {"ph": "X", "cat": "Trace", "ts": begin_us, "dur": (end - begin) / 1_000, "pid": "Spans"}
+        span = {"ph": "X", "cat": "Trace", "ts": begin_us, "dur": length_us, "pid": "Spans"}
         events.append(span | {"tid": "PyTorch Profiler", "name": "PyTorch Profiler (0)", "args": {"Op count": 0}})
         lines = ",\n".join(json.dumps(event) for event in events)
         return f'{lines}\n],"traceName":{json.dumps(path.name.removesuffix(".gz"))}}}\n'
