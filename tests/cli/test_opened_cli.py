@@ -59,7 +59,8 @@ def test_show_and_sql_give_the_same_rows(file: Path, capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out) == shown
 
 
-@pytest.mark.parametrize("verb", [["tree"], ["gantt", "-o", "x.svg"], ["flamegraph", "-o", "x.svg"]])
+@pytest.mark.parametrize("verb", [["tree"], ["gantt", "-o", "x.svg"], ["flamegraph", "-o", "x.svg"],
+                                  ["convert", "-o", "x.parquet"]])  # fmt: skip
 def test_verbs_that_need_more_say_what_the_file_contains(
     verb: list[str], file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

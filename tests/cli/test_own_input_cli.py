@@ -23,6 +23,7 @@ OWN_INPUT = {
     "gantt": ("in.html", ["gantt", "{in}", "-o", "{in}", "--force"]),
     "gantt as a picture": ("in.svg", ["gantt", "{in}", "-o", "{in}", "--force"]),
     "flamegraph": ("in.folded", ["flamegraph", "{in}", "-o", "{in}", "--force"]),
+    "convert": ("in.perfetto.json.gz", ["convert", "{in}", "-o", "{in}", "--force"]),
     "tree": ("in.csv", ["tree", "{in}", "-o", "{in}", "--force"]),
     "tree as a flame graph": ("in.svg", ["tree", "{in}", "-o", "{in}", "--force"]),
     "tree of a difference": ("in.csv", ["tree", str(TRACE), "--diff", "{in}", "-o", "{in}", "--force"]),
@@ -65,6 +66,7 @@ WRITTEN = {
     "report as a page": ["report", str(TRACE), "-q", "-o", "{out}.html"],
     "report as tables": ["report", str(TRACE), "-q", "-o", "{out}/"],
     "flamegraph": ["flamegraph", str(TRACE), "--weight", "cpu", "-o", "{out}.svg"],
+    "convert": ["convert", str(TRACE), "-o", "{out}.perfetto.json.gz"],
     "diff": ["diff", str(TRACE), str(TRACE), "--json", "-o", "{out}.json"],
     "replay plan": ["replay", "plan", str(TRACE), "--json", "-o", "{out}.json"],
 }

@@ -73,6 +73,15 @@ def test_every_verb_that_opens_a_trace_reads_stdin(command: str) -> None:
     assert finished.stdout
 
 
+def test_a_trace_from_stdin_is_converted(tmp_path: Path) -> None:
+    piped = shell(f"cat TRACE | warplens convert - -o {tmp_path}/x.perfetto.json.gz")
+    assert (piped.returncode, piped.stdout) == (0, "")
+    assert (
+        shell(f"warplens show {tmp_path}/x.perfetto.json.gz kernels --csv").stdout
+        == shell("warplens show TRACE kernels --csv").stdout
+    )
+
+
 def test_stdin_is_read_only_once_and_only_from_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     finished = shell("cat TRACE | warplens diff - -")
     assert finished.returncode == 2

@@ -24,6 +24,7 @@ from warplens.cli.recording.workload import WorkloadVerb
 from warplens.cli.replay import ReplayVerb
 from warplens.cli.streams import prepare_streams, silence_stdout, stdin_as_file, stdout_error
 from warplens.cli.traces.advise import AdviseVerb
+from warplens.cli.traces.convert import ConvertVerb
 from warplens.cli.traces.diff import DiffVerb
 from warplens.cli.traces.flamegraph import FlamegraphVerb
 from warplens.cli.traces.gantt import GanttVerb
@@ -43,6 +44,7 @@ VERBS: tuple[Verb, ...] = (
     TreeVerb(),
     FlamegraphVerb(),
     GanttVerb(),
+    ConvertVerb(),
     DiffVerb(),
     SqlVerb(),
     ProfileVerb(),
@@ -69,6 +71,7 @@ EPILOG = """examples:
   warplens tree trace.json.gz --context module     GPU time by call path
   warplens flamegraph trace.json.gz -o flame.svg   the same as a picture
   warplens gantt trace.json.gz -o gantt.svg        kernels over time, stream by stream
+  warplens convert trace.json.gz -o t.perfetto.json.gz   for Perfetto, with findings and the critical path
   warplens diff before.json.gz after.json.gz       what changed, and where it comes from
   warplens sql trace.json.gz "select op, sum(total_us) from kernels group by 1"
   warplens profile train.py                        record a run with all that the other verbs need

@@ -14,6 +14,7 @@ import numpy as np
 from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import Allocation, CallSpec, Collective, Lanes, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE, NONE
+from warplens.model.rank_timeline import OWN_CATEGORIES
 from warplens.readers.kineto.records import KinetoArgs, KinetoEvent
 from warplens.readers.shared.microseconds import ns_of, to_ns
 
@@ -118,6 +119,8 @@ class EventAdder:
             self._batch = _Batch()
 
     def _add_category(self, category: str, events: list[KinetoEvent]) -> None:
+        if category.startswith(OWN_CATEGORIES):  # what an earlier run of Warplens found, not what was recorded
+            return
         self._target.categories.add(category)
         kind = KIND_OF_CATEGORY.get(category.lower(), "other")
         if kind in ARGS_OF_KIND:

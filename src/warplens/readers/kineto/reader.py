@@ -28,6 +28,7 @@ from warplens.model.trace import Device, Distributed, Meta, ProcessGroup, Trace
 from warplens.readers.kineto.adding import KIND_OF_CATEGORY, EventAdder, KinetoEvents
 from warplens.readers.kineto.events import EventReader
 from warplens.readers.kineto.halves import read_events
+from warplens.readers.kineto.moved_events import put_back_moved
 from warplens.readers.kineto.records import KinetoEvent, KinetoHeader
 from warplens.readers.kineto.scope_metrics import with_scope_metrics
 from warplens.readers.kineto.sync_waits import CATEGORY, with_sync_waits
@@ -62,6 +63,7 @@ def read(text: bytes, meta: Meta, notes: list[Note], *, step_marks_ns: Sequence[
         _guess_kinds(builder, columns)
         notes = [*notes, Note("chrome", detail=_chrome_detail(columns))]
     _fill_devices(builder, columns)
+    put_back_moved(builder, columns, reader.header.warplens_converted)
     builder.damage["not_events"] += reader.damage["not_events"] + events.phases[""]
     meta = _with_header(meta, reader.header, events, is_kineto)
     trace = builder.build(meta, [*notes, *damage_notes(reader.damage, notes)])

@@ -83,6 +83,7 @@ class KinetoHeader(Struct):
     baseTimeNanoseconds: object = None  # noqa: N815
     traceName: object = None  # noqa: N815
     warplens_scopes: object = None
+    warplens_converted: object = None
 
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

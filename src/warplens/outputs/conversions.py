@@ -1,0 +1,72 @@
+"""A trace as a file for other programs: the end of the path chooses which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from warplens.errors import UsageError
+from warplens.files import check_file, whole_file
+from warplens.model.lanes import lane_titles
+from warplens.model.rank_timeline import RankTimeline
+from warplens.outputs.perfetto import write_perfetto
+from warplens.outputs.speedscope import write_speedscope
+
+
+def event_frame(timeline: RankTimeline) -> pl.DataFrame:
+    """Every event, with kinds, names and lanes written out and what is known of GPU events."""
+    trace = timeline.trace
+    titles = pl.Series("lane_title", lane_titles(trace), dtype=pl.String)
+    events = trace.named_events()
+    facts = timeline.gpu.with_columns(pl.Series("id", trace.gpu_rows, dtype=pl.UInt32))
+    facts = facts.rename({"op": "op_name"})
+    return events.with_columns(titles.gather(trace.ints("lane"))).join(
+        facts, on="id", how="left", maintain_order="left"
+    )
+
+
+def write_parquet(path: Path, timeline: RankTimeline) -> None:
+    with whole_file(path) as temporary:
+        event_frame(timeline).write_parquet(temporary)
+
+
+def _perfetto(path: Path, timeline: RankTimeline) -> None:
+    write_perfetto(path, [timeline])
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """How a kind of file is written, and whether it shows the further tracks of a timeline."""
+
+    write: Callable[[Path, RankTimeline], None]
+    has_tracks: bool = False
+
+
+CONVERSIONS: Final = {
+    ".perfetto.json.gz": Conversion(_perfetto, has_tracks=True),
+    ".perfetto.json": Conversion(_perfetto, has_tracks=True),
+    ".speedscope.json": Conversion(write_speedscope),
+    ".parquet": Conversion(write_parquet),
+}
+FORMS: Final = "x.perfetto.json.gz, x.perfetto.json, x.speedscope.json or x.parquet"
+
+
+@dataclass(frozen=True)
+class ConversionTarget:
+    """A checked place for a timeline and how it is written."""
+
+    path: Path
+    conversion: Conversion
+
+
+def plan_conversion(path: str, *, force: bool, inputs: Sequence[str] = ()) -> ConversionTarget:
+    """The target a path asks for, or a `UsageError` before anything is computed."""
+    for suffix, conversion in CONVERSIONS.items():
+        if path.lower().endswith(suffix):
+            check_file(Path(path), force=force, inputs=inputs)
+            return ConversionTarget(Path(path), conversion)
+    raise UsageError(f"unknown output format: {path!r}", hint=f"end it in {' or '.join(CONVERSIONS)}")
