@@ -12,7 +12,7 @@ from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, bound
 from warplens.ranks.dependencies import KNOWN_TYPES
 from warplens.ranks.op_job import OpJob
-from warplens.ranks.tables import CAUSE, OP_JOB_TABLES, Straggler
+from warplens.ranks.tables import CAUSE, EXPLAINS, OP_JOB_TABLES, Straggler
 from warplens.ranks.what_if import NS_PER_MS
 from warplens.readers import op_table
 from warplens.units import format_bytes, format_ms, format_percent, plural
@@ -74,10 +74,13 @@ class OpTableProfile(TablesOnDemand):
         slowdown = f"{step} a step, {answer.slowdown:.2f} × the {ideal} without stragglers"
         share = format_percent(first.explained_percent)
         if first.verdict != CAUSE:
-            return f"{slowdown}; no worker, rank or stage explains it ({first.who}: {share} of it)."
-        who = first.who[0].upper() + first.who[1:]
-        ops = f"{first.op_type} takes {format_percent(first.op_slower_percent)} longer there"
-        return f"{who} slows the job down: {slowdown}; {ops}."
+            return f"{slowdown}; no part explains {EXPLAINS:.0%} of it (most: {first.kind}, {first.who}: {share})."
+        slower = format_percent(first.op_slower_percent)
+        if first.kind.startswith("uneven"):
+            name, ops = first.kind, f"{first.op_type} is {slower} off the mean of its worker"
+        else:
+            name, ops = first.who, f"{first.op_type} takes {slower} longer there"
+        return f"{name[0].upper()}{name[1:]} slows the job down: {slowdown}; {ops}."
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables with the facts about the job, as the outputs take them."""

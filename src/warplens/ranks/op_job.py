@@ -9,12 +9,14 @@ from typing import Final
 import polars as pl
 
 from warplens.model.job_ops import JobOps
-from warplens.ranks.dependencies import COMMUNICATION, TRANSFERS, op_graph
+from warplens.ranks.dependencies import COMMUNICATION, COMPUTE, TRANSFERS, op_graph
 from warplens.ranks.simulation import Floats, OpGraph
 from warplens.ranks.what_if import CaseResult, Mask, Scope, WhatIf, what_if
 
 SLOWEST_PERCENT: Final = 3
 """Of the workers: as many as M_W is about, and at least one."""
+MOST_WORKERS: Final = 8
+"""Workers whose own gain is simulated: those with the largest scores."""
 SHOWN_TYPES: Final = {name: f"{name.partition('-')[0]}-pp-comm" for name in TRANSFERS}
 """A send and its receive are one transfer."""
 
@@ -38,17 +40,25 @@ class OpJob:
         return durations.select(ideal.over("op_type"))["duration"].to_numpy()
 
     @cached_property
+    def even_ns(self) -> Floats:
+        """Every op at the mean of its type on its worker: as slow as the worker is, but with even data."""
+        durations = self.job.ops.select("op_type", "rank", duration=pl.Series(self.graph.duration_ns))
+        return durations.select(pl.col("duration").mean().over("op_type", "rank"))["duration"].to_numpy()
+
+    @cached_property
     def parts(self) -> WhatIf:
-        """The what-ifs of op types, data-parallel ranks and stages, the largest slowdown of each first."""
+        """The what-ifs of all but workers, the largest slowdown of each kind first."""
         ops = self.job.ops
         types = ops["op_type"].replace(SHOWN_TYPES)
         scopes = [
             *(Scope("S_type", name, _mask(types == name)) for name in sorted(types.unique())),
             *(Scope("S_rank", f"dp {dp}", _mask(ops["dp_rank"] == dp)) for dp in sorted(ops["dp_rank"].unique())),
             *(Scope("S_stage", f"stage {stage}", _mask(ops["stage"] == stage)) for stage in self.stages),
+            Scope("S_transfer", "all communication", _mask(ops["op_type"].is_in(COMMUNICATION))),
+            Scope("S_data", "all computation", _mask(ops["op_type"].is_in(COMPUTE)), self.even_ns),
         ]
         answer = what_if(self.graph, self.ideal_ns, scopes)
-        kinds = ("S_type", "S_rank", "S_stage")
+        kinds = list(dict.fromkeys(scope.what for scope in scopes))
         ordered = sorted(answer.results, key=lambda result: (kinds.index(result.scope.what), -result.alone_ns))
         return WhatIf(answer.recorded_ns, answer.step_ns, answer.ideal_ns, tuple(ordered))
 
@@ -80,7 +90,7 @@ class OpJob:
 
     @cached_property
     def suspects(self) -> WhatIf:
-        """The what-ifs of the slowest workers (M_W) and of the last stage (M_S)."""
+        """The what-ifs of the slowest workers, one by one and together (M_W), and of the last stage (M_S)."""
         return what_if(self.graph, self.ideal_ns, self._suspected())
 
     def _suspected(self) -> list[Scope]:
@@ -88,10 +98,12 @@ class OpJob:
         if not ranks:
             return []
         name = ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
-        workers = Scope("M_W", name, _mask(ops["rank"].is_in(ranks)))
+        single = self.scores["rank"].head(MOST_WORKERS).to_list()
+        workers = [Scope("S_worker", f"rank {rank}", _mask(ops["rank"] == rank)) for rank in single]
+        slowest = Scope("M_W", name, _mask(ops["rank"].is_in(ranks)))
         last = self.stages[-1]
-        stage = Scope("M_S", f"stage {last}", _mask(ops["stage"] == last))
-        return [workers, stage] if len(self.stages) > 1 else [workers]
+        stage = [Scope("M_S", f"stage {last}", _mask(ops["stage"] == last))] if len(self.stages) > 1 else []
+        return [*workers, slowest, *stage]
 
     @cached_property
     def what_if(self) -> WhatIf:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from warplens.analyses.quality import COLUMNS as QUALITY_COLUMNS
 from warplens.model.table import Column, Table
 from warplens.model.table_entry import TableEntry, entries
+from warplens.ranks.dependencies import COMPUTE
 from warplens.ranks.op_job import OpJob
 from warplens.ranks.what_if import NS_PER_MS, CaseResult, what_if_table
 from warplens.ranks.worker_steps import WORKER_COLUMNS, rank_steps, worker_steps
@@ -26,11 +28,23 @@ KINDS: Final = {
     "M_W": "slow worker",
     "S_rank": "slow data-parallel rank",
     "S_stage": "slow stage",
+    "S_data": "uneven computation",
 }
+UNEVEN_DATA: Final = "uneven data"
+SAME_DATA: Final = 0.9
+"""Forward and backward computations of the same microbatches correlate as well as this where data make them uneven."""
+LEAST_EXPLAINED: Final = 0.01
+"""What explains less of the slowdown is not listed."""
 
 STRAGGLER_COLUMNS: Final = (
     Column("who", "the ranks or the stage", "", pl.String),
-    Column("kind", f"{', '.join(KINDS.values())}: of each the slowest", "", pl.String),
+    Column(
+        "kind",
+        f"{', '.join(KINDS.values())}: of each the slowest; {UNEVEN_DATA}: uneven computation where the same "
+        "microbatches are slow forward and backward",
+        "",
+        pl.String,
+    ),
     Column(
         "verdict",
         f"{CAUSE}: the smallest scope that explains {EXPLAINS:.0%} of the slowdown; {INCLUDES}: another one that does; "
@@ -41,7 +55,13 @@ STRAGGLER_COLUMNS: Final = (
     Column("explained_percent", "gain_ms of what the step would be shorter by without any straggler", "%", pl.Float64),
     Column("gain_ms", "what a step would be shorter by if it were like the others", "ms", pl.Float64),
     Column("op_type", "the type of op that loses most time there", "", pl.String),
-    Column("op_slower_percent", "how much longer these ops take there than the mean or median of all", "%", pl.Float64),
+    Column(
+        "op_slower_percent",
+        "how much longer these ops take there than the mean or median of all; where they are uneven, how far they are "
+        "from the mean of their worker",
+        "%",
+        pl.Float64,
+    ),
 )
 RANK_COLUMNS: Final = (
     *WORKER_COLUMNS,
@@ -82,7 +102,10 @@ def stragglers(work: OpJob) -> Table:
         return Table.from_rows("stragglers", meaning, STRAGGLER_COLUMNS, [], note)
     slowest = [result for what in KINDS if (result := work.result(what)) is not None]
     # The only stage of a job is all of it: that it explains all says nothing.
-    found = [(result, work.what_if.explained(result) or 0.0) for result in slowest if not result.scope.ops.all()]
+    parts = [result for result in slowest if not result.scope.ops.all()]
+    shares = [(result, work.what_if.explained(result) or 0.0) for result in parts]
+    largest = max((share for _, share in shares), default=0.0)
+    found = [(result, share) for result, share in shares if share >= min(largest, LEAST_EXPLAINED)]
     clear = [result for result, share in found if share >= EXPLAINS]
     rows = [
         _straggler(work, result, share, CAUSE if result in clear[:1] else INCLUDES if result in clear else UNCLEAR)
@@ -97,11 +120,14 @@ def _straggler(work: OpJob, result: CaseResult, share: float, verdict: str) -> S
     scope = result.scope
     op_type, slower = _slowest_ops(work, result)
     gain_ms = work.what_if.gain_ns(result) / NS_PER_MS
-    return Straggler(_who(work, result), KINDS[scope.what], verdict, 100 * share, gain_ms, op_type, slower)
+    kind = UNEVEN_DATA if scope.what == "S_data" and _has_uneven_data(work) else KINDS[scope.what]
+    return Straggler(_who(work, result), kind, verdict, 100 * share, gain_ms, op_type, slower)
 
 
 def _who(work: OpJob, result: CaseResult) -> str:
     """A single worker with its place in the grid."""
+    if result.scope.even_ns is not None:
+        return "all workers, in turns"
     workers = work.job.ops.filter(pl.Series(result.scope.ops)).select("dp_rank", "stage").unique()
     if len(workers) > 1 or result.scope.what != "M_W":
         return result.scope.name
@@ -109,19 +135,27 @@ def _who(work: OpJob, result: CaseResult) -> str:
     return f"{result.scope.name} (dp {dp}, stage {stage})"
 
 
+def _has_uneven_data(work: OpJob) -> bool:
+    """Whether microbatches that take a worker longer forward take it longer backward."""
+    uneven = pl.Series(work.graph.duration_ns / np.maximum(work.even_ns, 1.0))
+    ops = work.job.ops.with_columns(uneven=uneven)
+    keys = ("rank", "step", "chunk", "microbatch")
+    forward, backward = (ops.filter(op_type=name).select(*keys, "uneven") for name in COMPUTE)
+    both = forward.join(backward, on=keys, suffix="_backward")
+    correlation = both.select(pl.corr("uneven", "uneven_backward")).item()
+    return correlation is not None and correlation >= SAME_DATA
+
+
 def _slowest_ops(work: OpJob, result: CaseResult) -> tuple[str, float]:
     """The type of op that loses most time in a scope, and by how many percent it is slower than in the ideal."""
-    mask = result.scope.ops
-    lost = pl.DataFrame(
-        {
-            "op_type": work.job.ops["op_type"].filter(pl.Series(mask)),
-            "ideal": work.ideal_ns[mask],
-            "lost": (work.graph.duration_ns - work.ideal_ns)[mask],
-        }
-    )
+    mask, even = result.scope.ops, result.scope.even_ns
+    ideal = work.ideal_ns if even is None else even
+    lost_ns = work.graph.duration_ns - ideal
+    columns = {"ideal": ideal[mask], "lost": (lost_ns if even is None else np.abs(lost_ns))[mask]}
+    lost = pl.DataFrame({"op_type": work.job.ops["op_type"].filter(pl.Series(mask))} | columns)
     sums = lost.group_by("op_type").sum().sort("lost", "op_type", descending=[True, False])
-    op_type, ideal, most = sums.row(0)
-    return op_type, 100 * most / ideal if ideal else 0.0
+    op_type, ideal_sum, most = sums.row(0)
+    return op_type, 100 * most / ideal_sum if ideal_sum else 0.0
 
 
 def ranks(work: OpJob) -> Table:

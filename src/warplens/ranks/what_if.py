@@ -26,8 +26,9 @@ LEAST_SHARE: Final = 1e-6
 COLUMNS: Final = (
     Column(
         "what",
-        "S: all of the job; S_type, S_rank, S_stage: one op type, data-parallel rank or pipeline stage; M_W: the "
-        "slowest 3 % of workers; M_S: the last stage",
+        "S: all of the job; S_type, S_rank, S_stage: one op type, data-parallel rank or pipeline stage; S_transfer: "
+        "all communication; S_data: what makes a computation longer than others of its worker; S_worker: one of the "
+        "slowest workers; M_W: the slowest 3 % of workers; M_S: the last stage",
         "",
         pl.String,
     ),
@@ -46,6 +47,19 @@ class Scope:
     what: str
     name: str
     ops: Mask
+    even_ns: Floats | None = None
+    """Where only the unevenness of the ops is meant: the durations of all ops that are even in this sense."""
+
+    def alone(self, recorded_ns: Floats, ideal_ns: Floats) -> Floats:
+        """The durations with only this scope as recorded."""
+        if self.even_ns is None:
+            return np.where(self.ops, recorded_ns, ideal_ns)
+        uneven = np.divide(recorded_ns, self.even_ns, out=np.ones_like(ideal_ns), where=self.even_ns > 0)
+        return np.where(self.ops, ideal_ns * uneven, ideal_ns)
+
+    def without(self, recorded_ns: Floats, ideal_ns: Floats) -> Floats:
+        """The durations with all but this scope as recorded."""
+        return np.where(self.ops, ideal_ns if self.even_ns is None else self.even_ns, recorded_ns)
 
 
 @dataclass(frozen=True)
@@ -96,8 +110,8 @@ def what_if(graph: OpGraph, ideal_ns: Floats, scopes: Sequence[Scope]) -> WhatIf
     def durations(case: int) -> Floats:
         if case < 2:
             return recorded if case == 0 else ideal_ns
-        ops = scopes[case // 2 - 1].ops
-        return np.where(ops, ideal_ns, recorded) if case % 2 else np.where(ops, recorded, ideal_ns)
+        scope = scopes[case // 2 - 1]
+        return scope.without(recorded, ideal_ns) if case % 2 else scope.alone(recorded, ideal_ns)
 
     means = graph.mean_steps_ns(2 + 2 * len(scopes), durations).tolist()
     results = [CaseResult(*case) for case in zip(scopes, means[2::2], means[3::2], strict=True)]
