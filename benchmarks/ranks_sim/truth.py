@@ -20,6 +20,7 @@ class FaultTruth:
 
     kind: str
     ranks: list[int]
+    groups: list[str]  # whose transfers it slows
     since_step: int  # as ProfilerStep# counts
     cause: str
     gain_ms_per_step: float  # mean over the steps from `since_step` on
@@ -105,6 +106,7 @@ def _fault_truth(spec: JobSpec, fault: Fault, gain_ms: list[float]) -> FaultTrut
     return FaultTruth(
         fault.kind,
         list(spec.faulty_ranks(fault)),
+        [group.name for group in spec.grid.groups() if fault.kind == "slow_link" and fault.rank in group.ranks],
         spec.first_step + fault.since,
         CAUSES[fault.kind],
         sum(affected) / len(affected),
