@@ -340,6 +340,31 @@ def test_without_tracks_only_the_recorded_events_are_written(opened: Opened, tmp
     assert not any(OWN_CATEGORIES in event.get("cat", "") for event in chrome_trace(tmp_path / "x.json")["traceEvents"])
 
 
+def test_what_precedes_the_first_event_is_in_the_file_too(opened: Opened, tmp_path: Path) -> None:
+    profile = opened([op("a", 100, 10), launch(102, 2, 1), kernel("k", 105, 3, 1), memory(40, 512, 512, 2048)])
+    events = events_of(profile, tmp_path)
+    assert {event["ts"] for event in events if event["ph"] in "iC"} == {0.0}
+    assert [event["ts"] for event in events if event["name"] == "a"] == [60.0]
+
+
+def test_clocks_since_1970_keep_their_nanoseconds(opened: Opened, tmp_path: Path) -> None:
+    since_1970 = 1_700_000_000_123_456_789
+    events = several(opened(EVENTS), tmp_path, since_1970, since_1970 + 1)
+    starts = sorted(event["ts"] for event in events if event["name"] == GEMM and event["cat"] == "kernel")
+    assert [round(start * 1000) for start in starts] == [100_000, 100_001]
+
+
+def test_processes_and_threads_of_any_name_get_numbers(opened: Opened, tmp_path: Path) -> None:
+    events = [
+        op("a", 0, 5, pid="9" * 5000, tid="main"),
+        op("b", 0, 5, pid="host", tid="٣"),
+        op("c", 0, 5, pid=-4, tid=0),
+    ]  # type: ignore[arg-type]
+    shown = [event for event in events_of(opened(events), tmp_path) if event["ph"] == "X"]
+    assert len({(event["pid"], event["tid"]) for event in shown}) == 3
+    assert all(0 < event[key] < 2**31 for event in shown for key in ("pid", "tid"))
+
+
 @given(st.lists(st.integers(0, 10**13), min_size=1, max_size=50))
 def test_times_keep_every_nanosecond_in_viewers_that_drop_fractions(times: list[int]) -> None:
     texts = microseconds(np.array(times, np.int64)).to_list()

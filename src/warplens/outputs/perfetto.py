@@ -20,16 +20,16 @@ from warplens.files import whole_file
 from warplens.model.rank_timeline import ADDED as ADDED_PROCESS
 from warplens.model.rank_timeline import CONVERTED, OWN_CATEGORIES, RankFlow, RankTimeline, SliceTrack
 from warplens.model.trace import Device, Ints, Meta, Trace
-from warplens.outputs.json_texts import arguments, joined, labelled, microseconds, quoted, quoted_column
+from warplens.outputs.json_texts import arguments, joined, microseconds, quoted, quoted_column
 from warplens.outputs.nested_tracks import track_levels
 from warplens.outputs.perfetto_events import IDS_OF_RANK, EventTexts, track_texts
 from warplens.outputs.perfetto_lanes import ADDED, ON_GPU, PROCESSES_PER_RANK, Tracks, add_lanes
+from warplens.outputs.perfetto_memory import memory_texts
 
 GZIP_LEVEL: Final = 1
 """Of igzip: level 2 costs half as much again for 4 % less."""
 GZIP_WBITS: Final = 31
 SLICE_COLUMNS: Final = ("start_ns", "dur_ns", "name")
-DEVICE_TYPES: Final = {"CPU": 0, "GPU": 1}
 FLAGS: Final = ("with_stack", "record_shapes", "profile_memory")
 LAUNCH_FLOW, BACKWARD_FLOW, RANK_FLOW = "ac2g", "fwdbwd", f"{OWN_CATEGORIES}ranks"
 
@@ -53,10 +53,8 @@ def _packer() -> tuple[Callable[[bytes], bytes], Callable[[], bytes]]:
 
 def _texts(timelines: Sequence[RankTimeline], flows: Sequence[RankFlow]) -> Iterator[bytes]:
     earliest = min((_earliest(timeline) for timeline in timelines), default=0)
-    placed = [
-        _place(timeline, number if len(timelines) > 1 else -1, min(0, earliest))
-        for number, timeline in enumerate(timelines)
-    ]
+    is_alone = len(timelines) == 1
+    placed = [_place(timeline, -1 if is_alone else number, earliest) for number, timeline in enumerate(timelines)]
     yield _header(placed)
     is_first = True
     for piece in _pieces(placed, flows):
@@ -86,7 +84,7 @@ def _pieces(placed: Sequence[_Placed], flows: Sequence[RankFlow]) -> Iterator[pl
     for one in placed:
         place = track_texts(one.tracks.tracks)
         yield from EventTexts(one.timeline, place, one.track_of_event, one.shift_ns, one.first_id).pieces()
-        yield from _memory(one)
+        yield from memory_texts(one.trace.memory, _memory_places(one))
     for number, one in enumerate(placed):
         for track in one.timeline.tracks:
             yield _slices(one, track)
@@ -100,9 +98,10 @@ def _pieces(placed: Sequence[_Placed], flows: Sequence[RankFlow]) -> Iterator[pl
 
 
 def _earliest(timeline: RankTimeline) -> int:
-    start = timeline.trace.ints("start_ns")
-    added = [int(track.slices["start_ns"].min() or 0) for track in timeline.tracks if len(track.slices)]  # type: ignore[arg-type]
-    return min(int(start.min(initial=0)), *added, 0) + timeline.offset_ns
+    """The moment 0 of a trace on the clock of all, or what is before that: the file's times begin there."""
+    frames = (timeline.trace.events, timeline.trace.memory, *(track.slices for track in timeline.tracks))
+    starts = (frame["start_ns"].cast(pl.Int64).to_numpy().min(initial=0) for frame in frames)
+    return min(map(int, starts)) + timeline.offset_ns
 
 
 def _place(timeline: RankTimeline, number: int, earliest_ns: int) -> _Placed:
@@ -155,45 +154,17 @@ def _label(name: str, pid: int, tid: int, argument: str) -> str:
     return f'{{"ph":"M","name":"{name}","pid":{pid},"tid":{tid},"ts":0,"args":{{{argument}}}}}'
 
 
-def _memory(one: _Placed) -> Iterator[pl.Series]:
-    """Allocations as PyTorch's profiler writes them, and the totals as counters, which viewers draw."""
-    memory = one.trace.memory
-    lanes = one.trace.ints("lane")
-    first_of_lane = np.searchsorted(lanes, memory["lane"].to_numpy())
-    track = one.track_of_event[np.minimum(first_of_lane, max(len(lanes) - 1, 0))] if len(lanes) else first_of_lane
-    memory = memory.with_columns(track=pl.Series(track, dtype=pl.Int64)).filter(pl.col("track") >= 0)
-    if memory.is_empty():
-        return
-    kind, number = (memory["device"].str.extract(pattern) for pattern in (r"^(CPU|GPU)", r"^GPU (\d+)$"))
-    fields = pl.DataFrame(
-        {
-            "Total Reserved": memory["reserved_bytes"],
-            "Total Allocated": memory["allocated_bytes"],
-            "Bytes": memory["bytes"].cast(pl.String),
-            "Device Id": number.cast(pl.Int64),
-            "Device Type": kind.replace_strict(DEVICE_TYPES, default=None, return_dtype=pl.Int64),
-        }
-    )
-    place = [
-        track_texts(one.tracks.tracks).gather(memory["track"]),
-        microseconds(memory["start_ns"].to_numpy() + one.shift_ns),
-    ]
-    bytes_text = joined([',"Bytes":', memory["bytes"].cast(pl.String)], memory.height)
-    shown = joined([arguments(fields.drop("Bytes")), bytes_text], memory.height).str.strip_prefix(",")
-    head = '{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]"'
-    yield joined([head, *place, ',"args":{', shown, "}}"], memory.height)
-    totals = memory["allocated_bytes"].to_numpy() >= 0
-    name = quoted_column(memory["device"] + " memory")
-    counted = joined(
-        [
-            labelled("allocated", memory["allocated_bytes"].to_numpy()),
-            labelled("reserved", memory["reserved_bytes"].to_numpy()),
-        ],
-        memory.height,
-    )
-    yield joined(
-        ['{"ph":"C","name":', name, *place, ',"args":{', counted.str.strip_prefix(","), "}}"], memory.height
-    ).filter(totals)
+def _memory_places(one: _Placed) -> pl.Series:
+    """Thread and moment of each allocation; null where its thread is not shown."""
+    memory, lane = one.trace.memory, one.trace.ints("lane")
+    lanes, first = np.unique(lane, return_index=True)
+    track_of_lane = np.full(len(one.trace.lanes), -1, np.int64)
+    track_of_lane[lanes] = one.track_of_event[first]
+    texts = pl.concat([track_texts(one.tracks.tracks), pl.Series([None], dtype=pl.String)])
+    track = track_of_lane[memory["lane"].to_numpy()]
+    place = texts.gather(np.where(track >= 0, track, len(texts) - 1))
+    moments = microseconds(memory["start_ns"].to_numpy() + one.shift_ns)
+    return pl.select(pl.concat_str(pl.lit(place), pl.lit(moments))).to_series()
 
 
 def _launches(one: _Placed) -> tuple[Ints, Ints]:

@@ -48,7 +48,8 @@ COLLECTIVE_KEYS: Final = {
     "in_splits": "In split size",
     "out_splits": "Out split size",
 }
-PIECE_EVENTS: Final = 1 << 16
+PIECE_EVENTS: Final = 1 << 14
+"""Four times as many take 3 % less CPU and 160 MB more."""
 IDS_OF_RANK: Final = 1 << 40
 """Ids of launches are distinct within a trace only: of several in one file, each has a range of its own."""
 

@@ -19,6 +19,7 @@ LARGEST_ID: Final = 2**31
 PROCESSES_PER_RANK: Final = 1000
 GPU_PROCESS: Final = re.compile(r"(?:GPU )?(\d{1,9})")
 STREAM: Final = re.compile(r"(?:stream )?(\d{1,9})", re.IGNORECASE)
+HOST_NUMBER: Final = re.compile(r"[0-9]{1,10}")
 GPU_CODES: Final = frozenset(CODE[kind] for kind in (*GPU_WORK, "gpu_annotation", "sync"))
 ADDED, HOST, ON_GPU = range(3)
 """Groups of processes, in the order in which viewers show them."""
@@ -140,7 +141,7 @@ def _lanes(tracks: Tracks, trace: Trace) -> list[_Lane]:
 
 
 def _host_process(tracks: Tracks, process: str, name: str) -> int:
-    is_number = process.isdecimal()
+    is_number = HOST_NUMBER.fullmatch(process) is not None
     shown = name or (f"process {process}" if is_number else process)
     return tracks.process(process, shown, HOST, int(process) if is_number else None)
 
