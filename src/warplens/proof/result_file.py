@@ -16,7 +16,7 @@ DONE: Final = "done"
 FAILED: Final = "failed"
 NOT_RUN: Final = "not run"
 STATUSES: Final = (DONE, FAILED, NOT_RUN)
-METERED_SHARE: Final = 0.6
+METERED_SHARE: Final = 0.45
 """Of the time: with less of it the energy of the whole is not known."""
 
 

@@ -23,7 +23,7 @@ from warplens.replay.running.supervisor import run_plan
 OWN_OPS: Final = "warplens.proof.running.own_ops"
 HOST_TIMER: Final = "host"
 """Of runs on a CPU."""
-METERED: Final = 0.7
+METERED: Final = 0.5
 """Of the time of each side."""
 RUNS: Final = ".runs"
 """What is added to the name of a proof for the folder of its replays while it is being made."""
