@@ -7,12 +7,13 @@ last one has started and the data are transferred, so waits arise as in a real j
 2.11 writes them, and truth.json: for each fault its ranks, first step, cause and exact gain (the simulated job less the
 same job with the same noise without the fault), every host's true clock, and which kernels are one collective.
 
-faults (rank= and since= for all; since counts steps from 0):
+faults (rank=, since= and until= for all; both count steps from 0, and until is the first step without the fault):
   slow_gpu     factor=1.3         compute kernels take longer
   slow_link    factor=3           transfers of the rank's groups take longer
   gc           ms=30,every=2      the host pauses in every second step
   late_data    ms=20              the data loader takes longer
-  uneven_data  factor=1.5         longer sequences: larger shapes, messages and kernel times
+  uneven_data  factor=1.5         longer sequences: larger shapes, messages and kernel times; with spread=0.2 instead,
+                                  the lengths of all ranks differ from step to step
   uneven_stage stage=1,layers=2   a pipeline stage has more layers
   hot_expert   factor=2           more tokens go to the rank's expert
   slow_host    factor=3,host=-1   host ops take longer, on one rank or on all of a host
@@ -88,6 +89,7 @@ def main() -> int:
     parser.add_argument("--seq", action="store_true", help="collectives have their sequence number")
     parser.add_argument("--gpus-per-host", type=int, default=8)
     parser.add_argument("--host-share", type=float, default=0.6, help="host time over GPU time of a step, at most")
+    parser.add_argument("--noise", type=float, default=1.0, help="spread of durations over the usual one")
     given = parser.parse_args()
     sizes = {axis: int(size) for axis, _, size in (part.partition("=") for part in given.grid.split(","))}
     spec = JobSpec(
@@ -104,6 +106,7 @@ def main() -> int:
         seq=given.seq,
         gpus_per_host=given.gpus_per_host,
         host_share=given.host_share,
+        noise=given.noise,
     )
     truth = make_job(given.out, spec)
     print(f"{truth.world} ranks of {spec.steps} steps in {given.out}, {sum(truth.step_ms) / spec.steps:.2f} ms a step")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ranks_sim.base import Floats
-from ranks_sim.spec import MICROSECOND, MILLISECOND, JobSpec
+from ranks_sim.spec import MICROSECOND, MILLISECOND, Fault, JobSpec
 
 POOL = 2048
 KERNEL_NOISE = 0.015
@@ -37,7 +37,7 @@ def effects(spec: JobSpec, rank: int, step: int) -> Effects:
     """The planted faults of a rank in a step; `step` counts from 0."""
     result = Effects()
     for fault in spec.faults:
-        if step < fault.since or rank not in spec.faulty_ranks(fault):
+        if not fault.is_on(step) or rank not in spec.faulty_ranks(fault):
             continue
         if fault.kind == "slow_gpu":
             result.gpu *= fault["factor"]
@@ -46,12 +46,19 @@ def effects(spec: JobSpec, rank: int, step: int) -> Effects:
         elif fault.kind == "slow_link":
             result.link *= fault["factor"]
         elif fault.kind == "uneven_data":
-            result.data *= fault["factor"]
+            result.data *= _length(spec, fault, rank, step) if fault["spread"] else fault["factor"]
         elif fault.kind == "late_data":
             result.load_ns += fault["ms"] * MILLISECOND
         elif fault.kind == "gc" and (step - fault.since) % int(fault["every"]) == 0:
             result.pause_ns += fault["ms"] * MILLISECOND
     return result
+
+
+def _length(spec: JobSpec, fault: Fault, rank: int, step: int) -> float:
+    """The length of a batch's sequences over the usual one, in eighths; ranks that share a batch share its length."""
+    _tp, expert, data, _stage = spec.grid.place(rank)
+    drawn = np.random.default_rng((spec.seed, 1 << 29, expert, data, step)).standard_normal()
+    return max(4, round(8 * math.exp(fault["spread"] * drawn))) / 8
 
 
 def late_start_ns(spec: JobSpec, rank: int) -> float:
@@ -63,7 +70,7 @@ def expert_loads(spec: JobSpec, ranks: tuple[int, ...], step: int) -> Floats:
     """The share of tokens that each expert of a group is given; 1 is even."""
     loads = np.ones(len(ranks))
     for fault in spec.faults:
-        if fault.kind != "hot_expert" or step < fault.since:
+        if fault.kind != "hot_expert" or not fault.is_on(step):
             continue
         hot = [position for position, rank in enumerate(ranks) if rank in spec.faulty_ranks(fault)]
         if hot:
@@ -75,14 +82,14 @@ def expert_loads(spec: JobSpec, ranks: tuple[int, ...], step: int) -> Floats:
 class Chance:
     """The noise of a rank in a step, the same whatever faults are planted: each block takes its own part of a pool."""
 
-    def __init__(self, seed: int, rank: int, step: int) -> None:
-        generator = np.random.default_rng((seed, rank, step))
-        normal = generator.standard_normal((2, POOL))
-        of_rank = np.random.default_rng((seed, rank)).standard_normal() * RANK_NOISE
+    def __init__(self, spec: JobSpec, rank: int, step: int) -> None:
+        generator = np.random.default_rng((spec.seed, rank, step))
+        normal = generator.standard_normal((2, POOL)) * spec.noise
+        of_rank = np.random.default_rng((spec.seed, rank)).standard_normal() * RANK_NOISE * spec.noise
         self.gpu = np.exp(KERNEL_NOISE * normal[0] + of_rank)
         self.host = np.exp(HOST_NOISE * normal[1])
         hiccups = generator.exponential(HICCUP_NS, 64)
-        self._hiccups = np.where(generator.random(64) < HICCUP_CHANCE, hiccups, 0.0).tolist()
+        self._hiccups = np.where(generator.random(64) < HICCUP_CHANCE * spec.noise, hiccups, 0.0).tolist()
         self._calls = self.host.tolist()
         self.pause_at = float(generator.random())
 
@@ -101,9 +108,9 @@ def pool_start(slot: int) -> int:
 class SharedChance:
     """The noise of what ranks share: transfers, when each rank leaves a collective, and routing to experts."""
 
-    def __init__(self, seed: int) -> None:
-        generator = np.random.default_rng((seed, 1 << 30))
-        self._normal = np.tile(generator.standard_normal(POOL), 2)
+    def __init__(self, spec: JobSpec) -> None:
+        generator = np.random.default_rng((spec.seed, 1 << 30))
+        self._normal = np.tile(generator.standard_normal(POOL) * spec.noise, 2)
         self._uniform = generator.random(POOL).tolist()
 
     def transfer(self, place: int) -> float:

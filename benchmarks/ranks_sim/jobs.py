@@ -63,6 +63,7 @@ def _spec(chance: random.Random, grid: Grid, faults: list[Fault], seed: int, *, 
         sharded=grid.pp == 1 and chance.random() < 0.3,
         seq=chance.random() < 0.3,
         gpus_per_host=chance.choice([2, 4, 8]),
+        noise=chance.choice([0.5, 1.0, 2.0]),
     )
 
 
@@ -71,39 +72,41 @@ def _place(chance: random.Random, grid: Grid) -> tuple[int, int]:
 
 
 def _slow_gpu(chance: random.Random, grid: Grid) -> Fault:
-    return Fault("slow_gpu", *_place(chance, grid), {"factor": round(chance.uniform(1.15, 1.6), 2)})
+    return Fault("slow_gpu", *_place(chance, grid), values={"factor": round(chance.uniform(1.15, 1.6), 2)})
 
 
 def _slow_link(chance: random.Random, grid: Grid) -> Fault:
-    return Fault("slow_link", *_place(chance, grid), {"factor": round(chance.uniform(3, 8), 2)})
+    return Fault("slow_link", *_place(chance, grid), values={"factor": round(chance.uniform(3, 8), 2)})
 
 
 def _gc(chance: random.Random, grid: Grid) -> Fault:
-    return Fault("gc", *_place(chance, grid), {"ms": round(chance.uniform(8, 40), 1), "every": chance.choice([1, 2])})
+    return Fault(
+        "gc", *_place(chance, grid), values={"ms": round(chance.uniform(8, 40), 1), "every": chance.choice([1, 2])}
+    )
 
 
 def _late_data(chance: random.Random, grid: Grid) -> Fault:
-    return Fault("late_data", *_place(chance, grid), {"ms": round(chance.uniform(3, 30), 1)})
+    return Fault("late_data", *_place(chance, grid), values={"ms": round(chance.uniform(3, 30), 1)})
 
 
 def _uneven_data(chance: random.Random, grid: Grid) -> Fault:
-    return Fault("uneven_data", *_place(chance, grid), {"factor": round(chance.uniform(1.2, 2.0), 2)})
+    return Fault("uneven_data", *_place(chance, grid), values={"factor": round(chance.uniform(1.2, 2.0), 2)})
 
 
 def _slow_host(chance: random.Random, grid: Grid) -> Fault:
-    return Fault("slow_host", *_place(chance, grid), {"factor": round(chance.uniform(2.2, 4.0), 2)})
+    return Fault("slow_host", *_place(chance, grid), values={"factor": round(chance.uniform(2.2, 4.0), 2)})
 
 
 def _late_start(chance: random.Random, grid: Grid) -> Fault:
-    return Fault("late_start", chance.randrange(grid.world), 0, {"ms": round(chance.uniform(5, 20), 1)})
+    return Fault("late_start", chance.randrange(grid.world), values={"ms": round(chance.uniform(5, 20), 1)})
 
 
 def _uneven_stage(chance: random.Random, grid: Grid) -> Fault:
-    return Fault("uneven_stage", 0, 0, {"stage": chance.randrange(grid.pp), "layers": chance.choice([1, 2])})
+    return Fault("uneven_stage", values={"stage": chance.randrange(grid.pp), "layers": chance.choice([1, 2])})
 
 
 def _hot_expert(chance: random.Random, grid: Grid) -> Fault:
-    return Fault("hot_expert", *_place(chance, grid), {"factor": round(chance.uniform(1.4, 2.5), 2)})
+    return Fault("hot_expert", *_place(chance, grid), values={"factor": round(chance.uniform(1.4, 2.5), 2)})
 
 
 _MAKERS = {

@@ -112,7 +112,7 @@ class JobRun:
 class Job:
     def __init__(self, spec: JobSpec, base: Base) -> None:
         self.spec = spec
-        self.shared = SharedChance(spec.seed)
+        self.shared = SharedChance(spec)
         self.groups = spec.grid.groups()
         self.programs = [FlatProgram(StepProgram(spec, base, stage).instructions()) for stage in range(spec.grid.pp)]
         self.stretch = kernel_stretch(spec, StepProgram(spec.without(), base, 0).instructions())
@@ -180,7 +180,7 @@ class RankProcess:
         job = self.job
         program = job.programs[job.spec.grid.stage(self.rank)]
         for step in range(job.spec.steps):
-            self.chance = Chance(job.spec.seed, self.rank, step)
+            self.chance = Chance(job.spec, self.rank, step)
             self.effect = job.effects[step][self.rank]
             self.times = job.step_times(self.rank, step, self.chance)
             self.number = step

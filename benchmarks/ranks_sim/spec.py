@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -89,7 +90,7 @@ DEFAULTS: dict[str, dict[str, float]] = {
     "slow_link": {"factor": 3.0},
     "gc": {"ms": 30.0, "every": 2},
     "late_data": {"ms": 20.0},
-    "uneven_data": {"factor": 1.5},
+    "uneven_data": {"factor": 1.5, "spread": 0.0},
     "uneven_stage": {"stage": 1, "layers": 2},
     "hot_expert": {"factor": 2.0},
     "slow_host": {"factor": 3.0, "host": -1},
@@ -107,6 +108,7 @@ class Fault:
     kind: str
     rank: int = 0
     since: int = 0
+    until: int = sys.maxsize  # the first step without it
     values: dict[str, float] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> float:
@@ -118,10 +120,14 @@ class Fault:
         if kind not in CAUSES:
             raise ValueError(f"not a fault: {kind}; known are {', '.join(CAUSES)}")
         values = {name: float(value) for name, _, value in (part.partition("=") for part in rest.split(",") if part)}
-        unknown = values.keys() - {"rank", "since", *DEFAULTS[kind]}
+        unknown = values.keys() - {"rank", "since", "until", *DEFAULTS[kind]}
         if unknown:
             raise ValueError(f"{kind} has no value {', '.join(sorted(unknown))}")
-        return cls(kind, int(values.pop("rank", 0)), int(values.pop("since", 0)), values)
+        until = int(values.pop("until", sys.maxsize))
+        return cls(kind, int(values.pop("rank", 0)), int(values.pop("since", 0)), until, values)
+
+    def is_on(self, step: int) -> bool:
+        return self.since <= step < self.until
 
 
 @dataclass(frozen=True)
@@ -144,6 +150,7 @@ class JobSpec:
     seq: bool = False
     gpus_per_host: int = 8
     host_share: float = 0.6  # a step's host time over its GPU time, at most; kernels are stretched to keep it
+    noise: float = 1.0  # over the usual spread of kernels, host ops and transfers
     layer_elements: int = 7_077_888
     activation_elements: int = 6_291_456
 
@@ -173,7 +180,7 @@ class JobSpec:
         if fault.kind == "slow_host" and fault["host"] >= 0:
             first = int(fault["host"]) * self.gpus_per_host
             return tuple(range(first, min(first + self.gpus_per_host, self.grid.world)))
-        if fault.kind in ("clock", "no_metadata"):
+        if fault.kind in ("clock", "no_metadata") or (fault.kind == "uneven_data" and fault["spread"]):
             return tuple(range(self.grid.world))
         mine = self.grid.place(fault.rank)
         if fault.kind == "uneven_data":  # all that work on one batch: its tensor-parallel ranks in every stage

@@ -23,7 +23,7 @@ class FaultTruth:
     groups: list[str]  # whose transfers it slows
     since_step: int  # as ProfilerStep# counts
     cause: str
-    gain_ms_per_step: float  # mean over the steps from `since_step` on
+    gain_ms_per_step: float  # mean over the steps that have the fault
     gain_ms: list[float]  # of each step
     values: dict[str, float]
 
@@ -102,7 +102,7 @@ def fault_truths(spec: JobSpec, step_ms: StepTimesOf) -> list[FaultTruth]:
 
 
 def _fault_truth(spec: JobSpec, fault: Fault, gain_ms: list[float]) -> FaultTruth:
-    affected = gain_ms[fault.since :] or [0.0]
+    affected = gain_ms[fault.since : fault.until] or [0.0]
     return FaultTruth(
         fault.kind,
         list(spec.faulty_ranks(fault)),

@@ -133,7 +133,7 @@ class RankWriter:
         self._add(host_event("user_annotation", name, MAIN, '"External id":%d'), (step.start, step.end), mark_ext)
         for span in step.spans:
             self._span(span)
-        times = self.job.step_times(self.rank, number, Chance(self.job.spec.seed, self.rank, number))
+        times = self.job.step_times(self.rank, number, Chance(self.job.spec, self.rank, number))
         gpu_span = self._blocks(number, step, times)
         for called in step.calls:
             self._called(called)

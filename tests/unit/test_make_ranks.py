@@ -265,3 +265,24 @@ def test_faults_that_the_grid_has_no_place_for_are_refused() -> None:
     for text, grid in (("slow_gpu:rank=4", Grid(dp=4)), ("uneven_stage", Grid(dp=4)), ("hot_expert", Grid(dp=4))):
         with pytest.raises(ValueError, match=text.partition(":")[0]):
             JobSpec(grid=grid, faults=(Fault.parse(text),))
+
+
+def test_a_fault_that_ends_costs_nothing_afterwards(tmp_path: Path) -> None:
+    (fault,) = make_job(tmp_path, job(GRIDS["data"], "late_data:rank=1,ms=5,since=1,until=2")).faults
+    assert fault.gain_ms == pytest.approx([0, 5, 0], abs=0.3)
+    assert fault.gain_ms_per_step == fault.gain_ms[1]
+
+
+def test_lengths_that_differ_everywhere_have_no_single_rank(tmp_path: Path) -> None:
+    (fault,) = make_job(tmp_path, job(GRIDS["data"], "uneven_data:spread=0.4")).faults
+    assert fault.ranks == [0, 1, 2, 3]
+    assert len({round(gain, 1) for gain in fault.gain_ms}) > 1
+
+
+def test_without_noise_ranks_do_the_same(tmp_path: Path) -> None:
+    make_job(tmp_path, job(GRIDS["data"], noise=0.0))
+    first, second = (
+        [event["dur"] for event in kernels(tmp_path / f"rank{rank}.json.gz").values() if "nccl" not in event["name"]]
+        for rank in (0, 1)
+    )
+    assert first == pytest.approx(second, abs=0.0011)
