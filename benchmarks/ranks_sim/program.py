@@ -60,6 +60,7 @@ class Run:
     slot: int
     module: str
     is_expert: bool = False
+    pair: int = -1  # a forward block and its backward have the same
 
 
 @dataclass(frozen=True)
@@ -169,14 +170,17 @@ class StepProgram:
         module = f"Layer_{layer}"
         grid, events = self.spec.grid, self.forward_events * (1 if phase == "forward" else 2)
         elements = self.spec.activation_elements // self.spec.batches
-        yield Run(self.base.block(phase, layer, events), phase, self._slot(phase, batch, layer, 0), module)
+        pair = self._slot("forward", batch, layer, 0)
+        slot = self._slot(phase, batch, layer, 0)
+        yield Run(self.base.block(phase, layer, events), phase, slot, module, pair=pair)
         if grid.ep > 1:
             for part in (1, 3):
                 slot = self._slot(phase, batch, layer, part)
                 yield Communicate("all_to_all", "ep", elements, slot, phase, module, is_data=True)
                 if part == 1:
                     block = self.base.block(phase, layer + 1, max(1, events // 2))
-                    yield Run(block, phase, self._slot(phase, batch, layer, 2), module, is_expert=True)
+                    slot = self._slot(phase, batch, layer, 2)
+                    yield Run(block, phase, slot, module, is_expert=True, pair=pair + 2)
         if grid.tp > 1:
             slot = self._slot(phase, batch, layer, 4)
             yield Communicate("all_reduce", "tp", elements, slot, phase, module, is_data=True)

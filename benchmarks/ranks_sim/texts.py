@@ -30,7 +30,7 @@ _DROPPED = {
 # A block's numbers are strings and ints, which %s writes twice as fast as %.3f does floats.
 _STAMP = "%s.%s"
 _THOUSANDTHS = np.array([f"{number:03d}" for number in range(1_000)], dtype=object)
-_FIELDS = 6  # µs and ns of the begin, µs and ns of the duration, external id, correlation
+_FIELDS = 7  # µs and ns of the begin, µs and ns of the duration, external id, correlation, sequence number
 
 
 def literal(value: Any) -> str:
@@ -70,37 +70,55 @@ class ProgramText:
         self._data = data
         self._host: list[str] = []
         self._gpu: list[str] = []
-        self._host_ids: list[tuple[int, int]] = []
-        self._gpu_ids: list[tuple[int, int]] = []
-        self.ops = self.launches = 0
+        self._host_ids: list[tuple[int, int, int]] = []
+        self._gpu_ids: list[tuple[int, int, int]] = []
+        self.ops = self.launches = self.sequences = 0
+        forward: dict[int, tuple[int, int]] = {}
         for run in program.runs:
-            for unit in run.block.units:
-                self._add(unit, AUTOGRAD if run.phase == "backward" else MAIN)
+            units = run.block.units
+            if run.phase == "forward":
+                forward[run.pair] = (self.sequences, len(units))
+                self.sequences += len(units)
+            first, count = forward.get(run.pair, (0, 0))
+            for number, unit in enumerate(units):
+                # The last op's gradient is the first to be computed.
+                forward_op = number if run.phase == "forward" else count - 1 - number * count // len(units)
+                self._add(unit, run.phase, first + forward_op)
         self.host, self.gpu = "".join(self._host), "".join(self._gpu)
         self.host_ids, self.gpu_ids = np.array(self._host_ids), np.array(self._gpu_ids)
 
-    def _add(self, unit: Unit, thread: str) -> None:
-        launched: dict[int, tuple[int, int]] = {}
+    def _add(self, unit: Unit, phase: str, sequence: int) -> None:
+        thread = AUTOGRAD if phase == "backward" else MAIN
+        launched: dict[int, tuple[int, int, int]] = {}
         for event, owner in zip(unit.events, _owners(unit, self.ops), strict=True):
-            self._host_ids.append((owner, self.launches))
+            self._host_ids.append((owner, self.launches, sequence))
             if event["cat"] == "cpu_op":
                 args = _scaled(event["args"], self._sizes, self._data) if self._sizes else event["args"]
-                ids = '"External id":%s%.0s'
+                ids = f'"External id":%s%.0s{_sequence(event, unit, phase)}'
             else:
                 args = event["args"]
-                ids = '"External id":%s,"correlation":%s'
-                launched[args["correlation"]] = (owner, self.launches)
+                ids = '"External id":%s,"correlation":%s%.0s'
+                launched[args["correlation"]] = (owner, self.launches, sequence)
                 self.launches += 1
             self._host.append(host_event(event["cat"], event["name"], thread, ids, arguments(args), _STAMP))
         for kernel in unit.kernels:
             self._gpu_ids.append(launched[kernel["args"]["correlation"]])
-            ids = kernel_ids(COMPUTE_STREAM)
+            ids = kernel_ids(COMPUTE_STREAM) + "%.0s"
             rest = arguments(kernel["args"])
             self._gpu.append(gpu_event(kernel["cat"], kernel["name"], COMPUTE_STREAM, ids, rest, _STAMP))
         self.ops += len(unit.events)
 
 
-def fill(text: str, starts: Ints, ends: Ints, ids: Ints, first_ids: tuple[int, int]) -> str:
+def _sequence(event: Event, unit: Unit, phase: str) -> str:
+    """How an op of the forward pass is found from its gradient's: both have its number."""
+    if phase == "optimizer" or (phase == "forward" and event is not unit.events[0]):
+        return "%.0s"
+    if phase == "backward" and "Sequence number" not in event["args"]:
+        return "%.0s"
+    return f',"Sequence number":%s,"Fwd thread id":{int(phase == "backward")}'
+
+
+def fill(text: str, starts: Ints, ends: Ints, ids: Ints, first_ids: tuple[int, int, int]) -> str:
     """A format string with times, in ns, and with ids counted from a rank's own next ones."""
     values: list[Any] = [None] * (_FIELDS * len(starts))
     lengths = ends - starts
@@ -110,6 +128,7 @@ def fill(text: str, starts: Ints, ends: Ints, ids: Ints, first_ids: tuple[int, i
     values[3::_FIELDS] = _THOUSANDTHS[lengths % 1_000].tolist()
     values[4::_FIELDS] = (ids[:, 0] + first_ids[0]).tolist()
     values[5::_FIELDS] = (ids[:, 1] + first_ids[1]).tolist()
+    values[6::_FIELDS] = (ids[:, 2] + first_ids[2]).tolist()
     return text % tuple(values)
 
 

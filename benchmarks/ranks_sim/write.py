@@ -99,6 +99,7 @@ class RankWriter:
         self.parts: list[str] = []
         self.ext = 1
         self.correlation = 1 + run.rank  # no rank's ids are another's
+        self.sequence = 1
         self.python_id = 1
         self.launched: list[LaunchedCollective] = []
         self.streams = {COMPUTE_STREAM}
@@ -150,11 +151,12 @@ class RankWriter:
         gpu_starts = program.gpu_starts(times, host, compute)
         gpu_ends = gpu_starts + times.gpu_ns
         text = self.texts.of(self.rank, number)
-        local, first_ids = self.clock.local, (self.ext, self.correlation)
+        local, first_ids = self.clock.local, (self.ext, self.correlation, self.sequence)
         self.parts.append(fill(self._own(text.host), local(starts), local(ends), text.host_ids, first_ids))
         self.parts.append(fill(self._own(text.gpu), local(gpu_starts), local(gpu_ends), text.gpu_ids, first_ids))
         self.ext += text.ops
         self.correlation += text.launches
+        self.sequence += text.sequences
         if program.runs[-1].phase == "optimizer":
             span = (step.block_host[-1], step.block_host[-1] + times.host_ns[-1])
             annotation = host_event("user_annotation", "Optimizer.step#AdamW.step", MAIN, '"External id":%d')
@@ -222,6 +224,9 @@ class RankWriter:
     def _python(self, step: StepRun, times: StepTimes) -> None:
         """The step's function, and the modules whose forward passes ran in it."""
         root = self._function("train.py(61): train_step", (step.start, step.end), 0)
+        for each in step.spans:
+            if each.kind == "load":
+                self._function("data.py(33): __getitem__", (each.start + MICROSECOND, each.end - MICROSECOND), root)
         for model_span, layers in self._modules(step, times):
             model = self._function("nn.Module: Model_0", model_span, root, 0)
             for module, span in layers:

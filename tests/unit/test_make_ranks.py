@@ -286,3 +286,21 @@ def test_without_noise_ranks_do_the_same(tmp_path: Path) -> None:
         for rank in (0, 1)
     )
     assert first == pytest.approx(second, abs=0.0011)
+
+
+def test_gradients_belong_to_the_modules_of_their_forward_pass(tmp_path: Path) -> None:
+    make_job(tmp_path, GRIDS["data"])
+    profile = warplens.open(tmp_path / "rank0.json.gz", cache=False)
+    modules = profile.table("modules").frame
+    layers = modules.filter(modules["module"].str.contains("Layer_"))
+    assert len(layers) == 2
+    assert all(layers["subtree_forward_us"] > 0)
+    assert all(layers["subtree_backward_us"] > 0)
+    events = written(tmp_path / "rank0.json.gz")["traceEvents"]
+    node = next(event for event in events if event["name"].startswith("autograd::engine"))
+    launches = {
+        event["args"]["correlation"]: event["tid"] for event in events if event.get("cat", "").startswith("cuda")
+    }
+    gpu = [event for event in events if event.get("cat") in ("kernel", "gpu_memset") and "nccl" not in event["name"]]
+    backward_us = sum(event["dur"] for event in gpu if launches[event["args"]["correlation"]] == node["tid"])
+    assert layers["subtree_backward_us"].sum() == pytest.approx(backward_us)
