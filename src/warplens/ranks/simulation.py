@@ -23,8 +23,8 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 CLOCK_ERROR_NS: Final = 10e6
 """Clocks of hosts differ: a transfer that ends before its last member started is kept up to this, and else is 0."""
-CELLS_AT_ONCE: Final = 2_000_000
-"""Ops × cases that are simulated together: more take more memory (16 bytes each), fewer take longer."""
+CELLS_AT_ONCE: Final = 4_000_000
+"""Ops × cases that are simulated together: more take more memory (about 30 bytes each), fewer take longer."""
 
 
 @dataclass(frozen=True)
