@@ -30,7 +30,8 @@ LONGEST = (
 
 FAST_FOLDERS = ("unit",)
 SLOW_FILES = (
-    *LONGEST, "test_api.py", "test_bad_values.py", "test_capture_launch.py", "test_categories.py", "test_costs_torch.py",
+    *LONGEST, "test_api.py", "test_bad_values.py", "test_capture_launch.py", "test_categories.py",
+    "test_cluster_dask.py", "test_cluster_local.py", "test_costs_torch.py",
     "test_docs.py", "test_gantt.py", "test_lazy_torch.py", "test_planning.py", "test_proof_experiments.py",
     "test_proof_running.py", "test_proton_trace.py", "test_trying.py", "test_workloads.py", "test_xplane.py",
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -194,3 +195,19 @@ def process_name(pid: int, name: str) -> dict[str, Any]:
 
 def _event(category: str, name: str, ts: float, dur: float, pid: int, tid: int, args: dict[str, Any]) -> dict[str, Any]:
     return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Fails only where it never does."""
+    deadline = time.monotonic() + HANG_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """Not so where only its entry is left, for a parent that does not ask."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

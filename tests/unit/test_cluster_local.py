@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import doctest
 import gzip
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import cluster_tasks as tasks
-from support import HANG_SECONDS, ROOT, SAMPLES
+from support import HANG_SECONDS, ROOT, SAMPLES, is_running, wait_until
 from warplens import machine
-from warplens.cluster import Item, LocalExecutor, Progress, executor_for, sizes, unpacked_bytes
-from warplens.errors import UsageError
+from warplens.cli import rank_progress
+from warplens.cluster import Item, LocalExecutor, Progress, attempt, child, executor_for, sizes, unpacked_bytes
+from warplens.cluster.on_dask import task
+from warplens.errors import MissingExtra, UsageError
 
 MIB = 1 << 20
+
+
+@pytest.mark.parametrize("module", [attempt, child, task, rank_progress])
+def test_the_examples_hold(module: ModuleType) -> None:
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0
 
 
 def items(*arguments: Any) -> list[Item[Any]]:
@@ -158,21 +168,6 @@ def test_nothing_is_left_running_after_ctrl_c_or_a_kill(number: signal.Signals, 
     wait_until(lambda: not any(map(is_running, left)))
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + HANG_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def is_running(pid: int) -> bool:
-    """Not so where only its entry is left, for a parent that does not ask."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 @pytest.mark.parametrize(
     ("sizes_mib", "cores", "free_mib", "count"),
     [
@@ -211,10 +206,36 @@ def test_the_unpacked_size_is_estimated_without_unpacking(tmp_path: Path) -> Non
     assert unpacked_bytes(tmp_path / "missing") == 0
 
 
-def test_an_unknown_cluster_is_a_usage_error() -> None:
+def test_local_processes_are_the_default() -> None:
     assert isinstance(executor_for(), LocalExecutor)
-    with pytest.raises(UsageError, match="'moon' is not a cluster"):
-        executor_for("moon")
+
+
+@pytest.mark.parametrize("text", ["moon", "local:0", "local:x", "slurm:-1", "http://host:1", "local:2:3"])
+def test_an_unknown_cluster_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a cluster") as refused:
+        executor_for(text)
+    assert "tcp://host:8786" in (refused.value.hint or "")
+
+
+def test_without_dask_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("warplens.cluster.choosing.find_spec", lambda _name: None)
+    with pytest.raises(MissingExtra) as missing:
+        executor_for("local")
+    assert missing.value.hint == "pip install 'warplens[cluster]'"
+
+
+def test_progress_is_drawn_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with rank_progress.rank_progress() as show:
+        show(Progress(1, 2, 0.5, 3.0))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with rank_progress.rank_progress() as show:
+        show(Progress(1, 2, 0.5, 3.0))
+    errors = capsys.readouterr().err
+    assert "50 %, 1 of 2 ranks, about 3 s left" in errors
+    assert errors.endswith(" \r")
 
 
 def test_cores_and_memory_follow_the_limits_of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""One task per rank, behind one interface (`Executor`): processes of this machine.
+"""One task per rank, on this machine's processes or on Dask, behind one interface (`Executor`).
 
 Tasks are functions of modules with one small argument and a small value; what they read and cache stays on disk.
 """

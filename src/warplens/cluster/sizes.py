@@ -50,12 +50,17 @@ def needed_bytes(size_bytes: int) -> int:
     return PROCESS_BYTES + BYTES_PER_JSON_BYTE * size_bytes
 
 
-def process_count(items: Sequence[Item[Any]], limit: int | None = None) -> int:
+def process_count(items: Sequence[Item[Any]]) -> int:
     """Processes that have a core each and fit in memory together; 0 where the caller's own does it sooner."""
     if len(items) < 2 or sum(item.size_bytes for item in items) < WORTH_PROCESSES_BYTES:
         return 0
+    count = fitting_processes(items)
+    return count if count > 1 else 0
+
+
+def fitting_processes(items: Sequence[Item[Any]]) -> int:
+    """At least 1."""
     free = free_ram()
     largest = max(item.size_bytes for item in items)
     fitting = int(free * MEMORY_SHARE) // needed_bytes(largest) if free is not None else len(items)
-    count = min(limit or usable_cores(), len(items), max(1, fitting))
-    return count if count > 1 else 0
+    return max(1, min(usable_cores(), len(items), fitting))

@@ -1,0 +1,170 @@
+"""The client's side: tasks are submitted largest first, answers collected as they come.
+
+A task that fails is submitted once more after all others; alone, if its worker died: Dask cannot tell the task that
+killed a worker from those that waited in it. Workers may join late: until the first one does, progress shows none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, Final
+
+from distributed import Client, Future, KilledWorker
+
+from warplens.cluster.attempt import name_of
+from warplens.cluster.executor import ATTEMPTS, A, Item, OnProgress, Outcome, Progress, R, Tally, no_progress
+from warplens.cluster.on_dask.connecting import Connection
+from warplens.cluster.on_dask.task import Answer, Request, own_versions, run
+from warplens.cluster.sizes import needed_bytes
+from warplens.errors import UsageError, WarplensError
+from warplens.units import format_bytes, listed
+
+POLL_SECONDS: Final = 1.0
+PATIENCE_SECONDS: Final = 300.0
+"""Without a single worker; a batch system may take longer, and is waited for."""
+EQUAL_VERSIONS: Final = "install the same versions of Python, warplens and its packages on every machine of the cluster"
+Done = SimpleQueue[tuple[int, "Future[Answer]"]]
+
+
+class DaskExecutor:
+    """`connect` is called for the first items, whose number and size decide how large an own cluster is."""
+
+    def __init__(self, name: str, connect: Callable[[Sequence[Item[Any]]], Connection]) -> None:
+        self.name = name
+        self.notes: list[str] = []
+        self._connect = connect
+        self._connection: Connection | None = None
+
+    def map(
+        self, task: Callable[[A], R], items: Sequence[Item[A]], on_progress: OnProgress = no_progress
+    ) -> list[Outcome[R]]:
+        name = name_of(task)
+        if not items:
+            return []
+        on_progress(Progress(0, len(items), 0.0, 0.0, workers=0))
+        self._connection = self._connection or self._connect(items)
+        tally = Tally(items, on_progress, workers=0)
+        requests = [Request(name, item.argument, own_versions()) for item in items]
+        _Run(self._connection, requests, tally).finish()
+        self.notes = _notes(self._connection.client, items)
+        return tally.result()
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def __enter__(self) -> DaskExecutor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Run:
+    """One `map`: what is submitted and not yet answered, and what has failed."""
+
+    def __init__(self, connection: Connection, requests: Sequence[Request], tally: Tally) -> None:
+        self._connection, self._client = connection, connection.client
+        self._requests, self._tally = requests, tally
+        self._done: Done = SimpleQueue()
+        self._pending: dict[int, Future[Answer]] = {}
+        self._failures: dict[int, Outcome[Any]] = {}
+        self._killed: list[int] = []
+        self._last_worker = time.monotonic()
+
+    def finish(self) -> None:
+        self._attempt(self._tally.largest_first())
+        for _ in range(ATTEMPTS - 1):
+            killed, self._killed = self._killed, []
+            self._attempt([index for index in self._failures if index not in killed])
+            for index in killed:
+                self._attempt([index])
+        for index, outcome in self._failures.items():
+            self._tally.settle(index, outcome)
+
+    def _attempt(self, indices: Sequence[int]) -> None:
+        try:
+            self._submit(indices)
+            while self._pending:
+                self._collect()
+        finally:
+            if self._pending:  # Ctrl-C, or an error that is every rank's: what has not begun never does
+                with suppress(Exception):
+                    self._client.cancel(list(self._pending.values()), force=True)
+
+    def _submit(self, indices: Sequence[int]) -> None:
+        """Dask starts what was submitted first, first."""
+        futures = self._client.map(run, [self._requests[index] for index in indices], pure=False)
+        for index, future in zip(indices, futures, strict=True):
+            self._pending[index] = future
+            future.add_done_callback(lambda ended, index=index: self._done.put((index, ended)))
+
+    def _collect(self) -> None:
+        try:
+            index, future = self._done.get(timeout=POLL_SECONDS)
+        except Empty:
+            self._check_workers()
+            return
+        outcome = self._outcome(index, future)
+        del self._pending[index]
+        self._tally.workers = len(self._client.scheduler_info()["workers"])
+        if outcome.failed:
+            self._failures[index] = outcome
+        else:
+            self._failures.pop(index, None)
+            self._tally.settle(index, outcome)
+
+    def _outcome(self, index: int, future: Future[Answer]) -> Outcome[Any]:
+        if future.status in ("cancelled", "lost"):
+            raise WarplensError(f"the Dask scheduler at {self._connection.address} is gone, or has cancelled the tasks")
+        if future.status != "finished":
+            error = future.exception()
+            self._killed += [index] if isinstance(error, KilledWorker) else []
+            return Outcome(reason=_reason(error))
+        answer: Answer = future.result()
+        if answer.differences:
+            raise UsageError(f"the worker on {answer.host} has {listed(answer.differences)}", hint=EQUAL_VERSIONS)
+        return answer.outcome
+
+    def _check_workers(self) -> None:
+        if self._client.status != "running":
+            raise WarplensError(f"the Dask scheduler at {self._connection.address} is gone")
+        now = time.monotonic()
+        self._tally.workers = len(self._client.scheduler_info()["workers"])
+        self._last_worker = now if self._tally.workers else self._last_worker
+        if now - self._last_worker > PATIENCE_SECONDS and not self._connection.is_queued:
+            raise WarplensError(
+                f"the Dask scheduler at {self._connection.address} has had no worker for {PATIENCE_SECONDS:.0f} s",
+                hint=f"start some: dask worker {self._connection.address} --nthreads 1",
+            )
+        self._tally.report()
+
+
+def _reason(error: BaseException | None) -> str:
+    """Why a task has no answer; raises where every other would fail likewise."""
+    if isinstance(error, KilledWorker):
+        return "its worker died each time, as they do where memory runs out"
+    causes = (error, getattr(error, "__cause__", None))
+    missing = next((cause for cause in causes if isinstance(cause, ModuleNotFoundError)), None)
+    if missing is not None:
+        raise UsageError(f"a machine of the cluster has no module {missing.name!r}", hint=EQUAL_VERSIONS)
+    return f"Dask: {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _notes(client: Client, items: Sequence[Item[Any]]) -> list[str]:
+    workers = client.scheduler_info()["workers"].values()
+    notes = []
+    if threads := max((worker["nthreads"] for worker in workers), default=1) - 1:
+        notes.append(f"workers run {threads + 1} ranks at a time in one process; start them with --nthreads 1")
+    limit = min((worker["memory_limit"] for worker in workers if worker["memory_limit"]), default=None)
+    needed = needed_bytes(max(item.size_bytes for item in items))
+    if limit is not None and limit < needed:
+        notes.append(f"workers may use {format_bytes(limit)}, but the largest rank needs about {format_bytes(needed)}")
+    return notes
