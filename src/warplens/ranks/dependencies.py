@@ -1,4 +1,7 @@
-"""What each op of a training step has to wait for, by the rules of Megatron's pipeline schedules.
+"""What each op of a training step has to wait for, by the rules of ByteDance's study of stragglers.
+
+They are those of its published program (github.com/ByteDance-Seed/StragglerAnalysis), so that its results can be
+checked; sends are matched with receives in another way, by the boundary that they cross.
 
 In a worker and a step, in the order in which they ran:
 

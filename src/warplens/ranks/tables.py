@@ -16,7 +16,7 @@ from warplens.ranks.what_if import NS_PER_MS, CaseResult, what_if_table
 from warplens.ranks.worker_steps import WORKER_COLUMNS, rank_steps, worker_steps
 
 STRAGGLING: Final = 1.1
-"""A job with a smaller slowdown has no stragglers worth naming; the study draws the same line."""
+"""A job with a smaller slowdown has no stragglers worth naming: a choice, as are the shares below."""
 EXPLAINS: Final = 0.8
 """A cause is named where it explains at least this share of the slowdown."""
 
