@@ -86,6 +86,8 @@ def main() -> int:
     parser.add_argument("--base", type=Path, default=SAMPLE, help="a real rank as Kineto JSON")
     parser.add_argument("--sharded", action="store_true", help="FSDP instead of DDP")
     parser.add_argument("--no-sync", action="store_true", help="no loss.item() in the steps")
+    parser.add_argument("--no-loader", action="store_true", help="no data loader in the steps")
+    parser.add_argument("--no-modules", action="store_true", help="no Python functions and modules")
     parser.add_argument("--seq", action="store_true", help="collectives have their sequence number")
     parser.add_argument("--gpus-per-host", type=int, default=8)
     parser.add_argument("--host-share", type=float, default=0.6, help="host time over GPU time of a step, at most")
@@ -103,6 +105,8 @@ def main() -> int:
         base=given.base,
         sharded=given.sharded,
         sync=not given.no_sync,
+        loader=not given.no_loader,
+        modules=not given.no_modules,
         seq=given.seq,
         gpus_per_host=given.gpus_per_host,
         host_share=given.host_share,

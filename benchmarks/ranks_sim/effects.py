@@ -55,10 +55,11 @@ def effects(spec: JobSpec, rank: int, step: int) -> Effects:
 
 
 def _length(spec: JobSpec, fault: Fault, rank: int, step: int) -> float:
-    """The length of a batch's sequences over the usual one, in eighths; ranks that share a batch share its length."""
+    """The length of a batch's sequences over the mean of all batches, in eighths; ranks that share a batch share it."""
     _tp, expert, data, _stage = spec.grid.place(rank)
-    drawn = np.random.default_rng((spec.seed, 1 << 29, expert, data, step)).standard_normal()
-    return max(4, round(8 * math.exp(fault["spread"] * drawn))) / 8
+    generator = np.random.default_rng((spec.seed, 1 << 29, step))
+    lengths = np.exp(fault["spread"] * generator.standard_normal((spec.grid.dp, spec.grid.ep)))
+    return max(4, round(float(8 * lengths[data, expert] / lengths.mean()))) / 8
 
 
 def late_start_ns(spec: JobSpec, rank: int) -> float:
