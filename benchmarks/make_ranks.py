@@ -15,7 +15,7 @@ faults (rank=, since= and until= for all; both count steps from 0, and until is 
   uneven_data  factor=1.5         longer sequences: larger shapes, messages and kernel times; with spread=0.2 instead,
                                   the lengths of all ranks differ from step to step
   uneven_stage stage=1,layers=2   a pipeline stage has more layers
-  hot_expert   factor=2           more tokens go to the rank's expert
+  hot_expert   factor=1.6         so many times its share of tokens goes to the rank's expert
   slow_host    factor=3,host=-1   host ops take longer, on one rank or on all of a host
   late_start   ms=8               the rank begins its first step late
   clock        offset_ms=50,drift_ppm=100   every host's clock is off by up to so much

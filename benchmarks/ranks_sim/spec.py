@@ -92,7 +92,7 @@ DEFAULTS: dict[str, dict[str, float]] = {
     "late_data": {"ms": 20.0},
     "uneven_data": {"factor": 1.5, "spread": 0.0},
     "uneven_stage": {"stage": 1, "layers": 2},
-    "hot_expert": {"factor": 2.0},
+    "hot_expert": {"factor": 1.6},
     "slow_host": {"factor": 3.0, "host": -1},
     "late_start": {"ms": 8.0},
     "clock": {"offset_ms": 50.0, "drift_ppm": 100.0},
@@ -161,8 +161,8 @@ class JobSpec:
                 raise ValueError(f"{fault.kind}: rank {fault.rank} is not below {world}")
             if fault.kind == "uneven_stage" and not 0 <= fault["stage"] < self.grid.pp:
                 raise ValueError(f"uneven_stage: stage {fault['stage']:.0f} is not below {self.grid.pp}")
-            if fault.kind == "hot_expert" and self.grid.ep < 2:
-                raise ValueError("hot_expert needs a grid with ep above 1")
+            if fault.kind == "hot_expert" and fault["factor"] >= self.grid.ep:
+                raise ValueError(f"hot_expert: factor {fault['factor']:g} is not below ep, which is {self.grid.ep}")
 
     @property
     def batches(self) -> int:
