@@ -98,12 +98,14 @@ class Tally:
     workers: int | None = None
     outcomes: list[Outcome[Any] | None] = field(init=False)
     _began: float = field(init=False, default_factory=time.monotonic)
+    _size: int = field(init=False)
     _size_done: int = field(init=False, default=0)
     _done: int = field(init=False, default=0)
     _failed: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.outcomes = [None] * len(self.items)
+        self._size = sum(map(_weight, self.items))
 
     def largest_first(self) -> list[int]:
         return sorted(range(len(self.items)), key=lambda index: -self.items[index].size_bytes)
@@ -116,9 +118,8 @@ class Tally:
         self.report()
 
     def report(self) -> None:
-        total = sum(map(_weight, self.items)) or 1
         elapsed_s = time.monotonic() - self._began
-        share = self._size_done / total
+        share = self._size_done / max(1, self._size)
         self.on_progress(Progress(self._done, len(self.items), share, elapsed_s, self._failed, self.workers))
 
     def result(self) -> list[Outcome[Any]]:
