@@ -197,7 +197,7 @@ setsid sh {folder}/job.sh >{folder}/job.log 2>&1 </dev/null &
 echo "Submitted batch job $!"
 """
 SCANCEL = """#!/bin/sh
-for job in "$@"; do echo "$job" >>{folder}/cancelled; kill -KILL -- -"$job" 2>/dev/null; done; true
+for job in "$@"; do echo "$job" >>{folder}/cancelled; kill -KILL -"$job"; done
 """
 
 

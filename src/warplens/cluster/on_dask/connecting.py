@@ -113,7 +113,7 @@ def _slurm_options(settings: dict[str, Any], items: Sequence[Item[Any]]) -> dict
             *(settings.get("job-script-prologue") or []),
             *(f"export {name}={value}" for name, value in ONE_THREAD.items()),
         ],
-        "worker_extra_args": ["--nthreads", "1", *(settings.get("worker-extra-args") or [])],
+        "worker_extra_args": ["--nthreads", "1", "--no-dashboard", *(settings.get("worker-extra-args") or [])],
         "scheduler_options": {
             "dashboard_address": f"{LOOPBACK}:0",
             "allowed_failures": 0,

@@ -66,6 +66,7 @@ def start(plan: ClusterPlan) -> str:
         processes=True,
         host=LOOPBACK,
         dashboard_address=f"{LOOPBACK}:0",
+        worker_dashboard_address=f"{LOOPBACK}:0",  # some releases of Dask serve it on all networks otherwise
         memory_limit=plan.memory_limit_bytes,
         local_directory=plan.folder,
         silence_logs=logging.CRITICAL,
