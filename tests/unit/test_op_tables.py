@@ -15,10 +15,10 @@ from op_tables import Pipeline, Seconds, slow_stage, slow_worker, usual
 from support import SHARED
 from warplens.model.job_ops import no_ops
 from warplens.profiles.op_table import OpTableProfile
-from warplens.ranks.op_job import OpJob
-from warplens.ranks.simulation import OpGraph
-from warplens.ranks.tables import OP_JOB_TABLES
-from warplens.ranks.what_if import Scope, what_if
+from warplens.ranks.op_tables.op_job import OpJob
+from warplens.ranks.op_tables.simulation import OpGraph
+from warplens.ranks.op_tables.tables import OP_JOB_TABLES
+from warplens.ranks.op_tables.what_if import Scope, what_if
 
 STUDY = SHARED / "traces" / "ranks" / "straggler_ops"
 TAIL_MS = 1 + 2 + 4
@@ -69,7 +69,7 @@ def test_many_cases_in_several_rounds_are_what_each_is_alone(monkeypatch: pytest
     scopes = [Scope("S_rank", str(op), np.arange(4) == op) for op in range(4)]
     ideal = np.array([20.0, 20, 5, 5])
     together = what_if(own, ideal, scopes)
-    monkeypatch.setattr("warplens.ranks.simulation.CELLS_AT_ONCE", 12)
+    monkeypatch.setattr("warplens.ranks.op_tables.simulation.CELLS_AT_ONCE", 12)
     in_rounds = what_if(own, ideal, scopes)
     assert [(each.alone_ns, each.without_ns) for each in together.results] == [(25, 35), (35, 25), (25, 35), (25, 35)]
     assert [(each.alone_ns, each.without_ns) for each in in_rounds.results] == [(25, 35), (35, 25), (25, 35), (25, 35)]

@@ -10,10 +10,10 @@ from warplens.hardware import Gpu
 from warplens.model.job_ops import JobOps
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, bound
-from warplens.ranks.dependencies import KNOWN_TYPES
-from warplens.ranks.op_job import OpJob
-from warplens.ranks.tables import CAUSE, EXPLAINS, OP_JOB_TABLES, Straggler
-from warplens.ranks.what_if import NS_PER_MS
+from warplens.ranks.op_tables.dependencies import KNOWN_TYPES
+from warplens.ranks.op_tables.op_job import OpJob
+from warplens.ranks.op_tables.tables import CAUSE, EXPLAINS, OP_JOB_TABLES, Straggler
+from warplens.ranks.op_tables.what_if import NS_PER_MS
 from warplens.readers import op_table
 from warplens.units import format_bytes, format_ms, format_percent, plural
 

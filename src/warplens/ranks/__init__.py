@@ -1,11 +1,11 @@
-"""Many ranks as one run: what each of them costs the others.
+"""Many ranks as one run: a digest of each, one clock, matched collectives, one graph, and the tables of the job.
 
 | module | holds |
 |---|---|
-| `simulation` | a graph of ops of all workers, and the times of its steps with other durations |
-| `dependencies` | what each op of an op table has to wait for |
-| `what_if` | slowdowns S, S_type, S_rank, S_stage and shares M_W, M_S |
-| `op_job` | the op table of a job with its graph and what-ifs, computed once |
-| `worker_steps` | computation, transfers and waits of each worker and step |
-| `tables` | `job_what_if`, `ranks`, `stragglers` … of an op table |
+| `finding_files`, `digest`, `condensing`, `records` | the files of a job, and what is kept of each rank |
+| `matching`, `clocks`, `kinds` | which kernels are one collective, and one clock for all ranks |
+| `job`, `job_graph`, `own_pace`, `roles` | the ranks together, and their graphs joined where collectives meet |
+| `straggling`, `what_ifs` | who holds the others up, since when and why, and what it costs |
+| `tables/` | the tables of a job |
+| `op_tables/` | jobs that come as one table of ops |
 """

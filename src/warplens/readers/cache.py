@@ -84,7 +84,7 @@ def save(trace: Trace) -> None:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         with whole_folder(target) as staging:
             _write(trace, staging)
-        _evict(directory, target)
+        evict(target)
 
 
 def _write(trace: Trace, folder: Path) -> None:
@@ -124,8 +124,9 @@ def _limit_bytes() -> int:
         return DEFAULT_LIMIT_BYTES
 
 
-def _evict(directory: Path, newest: Path) -> None:
-    limit = _limit_bytes()
+def evict(newest: Path) -> None:
+    """Remove the oldest entries where the cache is over its size."""
+    limit, directory = _limit_bytes(), newest.parent
     entries = [entry for entry in directory.iterdir() if ENTRY.fullmatch(entry.name) and entry.is_dir()]
     used = 0
     for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime, reverse=True):

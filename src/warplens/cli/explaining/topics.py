@@ -26,8 +26,8 @@ from warplens.model.table import Table
 from warplens.model.trace import empty_trace
 from warplens.profiles.comparison import compare_profiles
 from warplens.profiles.trace import Profile
-from warplens.ranks.op_job import OpJob
-from warplens.ranks.tables import OP_JOB_TABLES
+from warplens.ranks.op_tables.op_job import OpJob
+from warplens.ranks.op_tables.tables import OP_JOB_TABLES
 from warplens.replay.result_file import empty_result
 
 

@@ -9,10 +9,10 @@ import polars as pl
 
 from warplens.model.intervals import Union, covered_until, subtract, union
 from warplens.model.table import Column, Table
-from warplens.ranks.dependencies import COMMUNICATION
-from warplens.ranks.op_job import OpJob
-from warplens.ranks.simulation import Ints
-from warplens.ranks.what_if import NS_PER_MS
+from warplens.ranks.op_tables.dependencies import COMMUNICATION
+from warplens.ranks.op_tables.op_job import OpJob
+from warplens.ranks.op_tables.simulation import Ints
+from warplens.ranks.op_tables.what_if import NS_PER_MS
 
 WORKER_COLUMNS: Final = (
     Column("rank", "rank of the worker", "", pl.Int64),

@@ -10,10 +10,10 @@ import polars as pl
 from warplens.analyses.quality import COLUMNS as QUALITY_COLUMNS
 from warplens.model.table import Column, Table
 from warplens.model.table_entry import TableEntry, entries
-from warplens.ranks.dependencies import COMPUTE
-from warplens.ranks.op_job import OpJob
-from warplens.ranks.what_if import NS_PER_MS, CaseResult, what_if_table
-from warplens.ranks.worker_steps import WORKER_COLUMNS, rank_steps, worker_steps
+from warplens.ranks.op_tables.dependencies import COMPUTE
+from warplens.ranks.op_tables.op_job import OpJob
+from warplens.ranks.op_tables.what_if import NS_PER_MS, CaseResult, what_if_table
+from warplens.ranks.op_tables.worker_steps import WORKER_COLUMNS, rank_steps, worker_steps
 
 STRAGGLING: Final = 1.1
 """A job with a smaller slowdown has no stragglers worth naming: a choice, as are the shares below."""

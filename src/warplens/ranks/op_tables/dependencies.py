@@ -31,7 +31,7 @@ import numpy as np
 import polars as pl
 
 from warplens.model.job_ops import JobOps
-from warplens.ranks.simulation import Ints, OpGraph
+from warplens.ranks.op_tables.simulation import Ints, OpGraph
 
 FORWARD: Final = "forward-compute"
 BACKWARD: Final = "backward-compute"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from warplens.model.table import Column, Table
-from warplens.ranks.simulation import Floats, OpGraph
+from warplens.ranks.op_tables.simulation import Floats, OpGraph
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 NS_PER_MS: Final = 1e6

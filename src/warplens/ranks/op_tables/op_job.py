@@ -9,9 +9,9 @@ from typing import Final
 import polars as pl
 
 from warplens.model.job_ops import JobOps
-from warplens.ranks.dependencies import COMMUNICATION, COMPUTE, TRANSFERS, op_graph
-from warplens.ranks.simulation import Floats, OpGraph
-from warplens.ranks.what_if import CaseResult, Mask, Scope, WhatIf, what_if
+from warplens.ranks.op_tables.dependencies import COMMUNICATION, COMPUTE, TRANSFERS, op_graph
+from warplens.ranks.op_tables.simulation import Floats, OpGraph
+from warplens.ranks.op_tables.what_if import CaseResult, Mask, Scope, WhatIf, what_if
 
 SLOWEST_PERCENT: Final = 3
 """Of the workers: as many as M_W is about, and at least one."""

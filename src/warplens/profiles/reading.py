@@ -1,0 +1,47 @@
+"""Reads the linked trace of a path, from the cache where it is there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+
+from warplens.errors import FormatError
+from warplens.model.call_paths import CallPaths
+from warplens.model.trace import Trace
+from warplens.passes import run_passes
+from warplens.readers import cache as trace_cache
+from warplens.readers import inputs
+from warplens.readers.bundle.light import StoredLightPass
+
+
+def read(path: Path, *, cache: bool = True, execution_trace: str | os.PathLike[str] = "") -> Trace | CallPaths:
+    """The linked trace of a file or bundle, from the cache where it is there; or its call paths."""
+    return read_with_light(path, cache=cache, execution_trace=execution_trace)[0]
+
+
+def read_with_light(
+    path: Path, *, cache: bool, execution_trace: str | os.PathLike[str]
+) -> tuple[Trace | CallPaths, StoredLightPass | None]:
+    opened = inputs.find(path, Path(execution_trace) if execution_trace else None)
+    light = opened.light
+    cached = trace_cache.load(opened.content_hash, str(path)) if cache else None
+    if cached is not None:
+        return cached, light
+    try:
+        trace = opened.read()
+        if isinstance(trace, CallPaths):
+            return trace, None
+        trace = run_passes(trace)
+    except pl.exceptions.PanicException as error:  # not a subclass of Exception: nothing else would catch it
+        raise FormatError(f"cannot be read: an internal error of Polars ({error})", where=str(path)) from error
+    del opened
+    if cache:
+        trace_cache.save(trace)
+    return trace, light
+
+
+def read_light(light: StoredLightPass) -> Trace | None:
+    trace = light.read()
+    return None if trace is None else run_passes(trace)
