@@ -1,0 +1,245 @@
+"""`digest`: what a job needs of one rank, from its trace. It runs where the trace is, one task per rank."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from math import prod
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.time.gaps import named_gaps
+from warplens.analyses.time.host_activity import matching_names
+from warplens.analyses.time.steps import steps as steps_table
+from warplens.analyses.work.comm import ELEMENT_BYTES, described_collectives
+from warplens.analyses.work.comm import UNKNOWN as UNKNOWN_TEXT
+from warplens.analyses.work.modules import lines_around, modules_around, user_frames
+from warplens.analyses.workspace import COMMUNICATION, Workspace
+from warplens.model.kinds import CODE, NONE
+from warplens.model.trace import Bools, Ints
+from warplens.passes.climb import climb
+from warplens.ranks.condensing import condensed
+from warplens.ranks.kinds import kind_of
+from warplens.ranks.records import FRAMES, RankDigest, RankFacts
+
+HOST_KINDS: Final = ("op", "annotation", "python", "module")
+WAITING: Final = re.compile(r".*(run_backward|synchronize|\bwait\b|acquire|\bpoll\b|select\.)", re.IGNORECASE)
+"""In these the host is not at work: another thread or the GPU is."""
+LOADER: Final = re.compile(r".*(data_?loader|collate|prefetch|read_?batch|load_?batch|next_?batch)", re.IGNORECASE)
+MOST_NAMES: Final = 400
+"""Of what the host did in a step: the rest takes next to no time."""
+PEER: Final = r"^nccl:(?:send|recv) \d+(?:->|<-)(\d+)"
+
+
+def digest(work: Workspace, rank: int, host: str) -> RankDigest:
+    """`rank` and `host` are what the file's name tells; the trace's own word counts more."""
+    frames = {
+        "steps": _steps(work),
+        "idle": _idle(work),
+        "collectives": _collectives(work),
+        "host": _host_time(work),
+        "work": _gpu_work(work),
+        **condensed(work),
+    }
+    return RankDigest(_facts(work, rank, host), {name: frames[name].select(_cast(name)) for name in FRAMES})
+
+
+def _cast(name: str) -> list[pl.Expr]:
+    return [pl.col(column).cast(dtype) for column, dtype in FRAMES[name].items()]
+
+
+def _facts(work: Workspace, rank: int, host: str) -> RankFacts:
+    meta, trace = work.trace.meta, work.trace
+    distributed = meta.distributed
+    used = sorted({device for device in work.gpu["device"].unique().to_list() if device is not None})
+    names = {device.id: device.name for device in meta.devices}
+    gpu = next((names[device] for device in used if device in names), "")
+    end = trace.ints("start_ns") + trace.ints("dur_ns")
+    return RankFacts(
+        source=meta.source,
+        content_hash=meta.content_hash,
+        size_bytes=meta.size_bytes,
+        rank=rank if distributed is None else distributed.rank,
+        world_size=NONE if distributed is None else distributed.world_size,
+        host=meta.facts.get("host", "") or host,
+        gpu=gpu,
+        versions={name: text for name, text in meta.facts.items() if "version" in name or name == "torch"},
+        groups=() if distributed is None else distributed.groups,
+        origin_ns=meta.origin_ns,
+        first_ns=meta.origin_ns + int(trace.ints("start_ns").min(initial=0)),
+        last_ns=meta.origin_ns + int(end.max(initial=0)),
+        gpu_events=len(trace.gpu_rows),
+        warnings=tuple(note.message for note in trace.quality.notes if note.severity == "warning"),
+    )
+
+
+def _steps(work: Workspace) -> pl.DataFrame:
+    origin = work.trace.meta.origin_ns
+    host = work.trace.steps.select(
+        pl.col("step").cast(pl.Int64), pl.col("start_ns") + origin, pl.col("end_ns") + origin
+    )
+    ns = {
+        "gpu_ns": "gpu_ms", "busy_ns": "busy_ms", "compute_ns": "computation_ms",
+        "exposed_ns": "exposed_communication_ms", "idle_ns": "idle_ms",
+    }  # fmt: skip
+    columns = [(pl.col(ms) * 1e6).round(0).cast(pl.Int64).alias(name) for name, ms in ns.items()]
+    return host.join(steps_table(work).frame.select("step", *columns), on="step", how="left", maintain_order="left")
+
+
+def _idle(work: Workspace) -> pl.DataFrame:
+    """By the step that was running on the host when the gap began: coarse, and enough to compare ranks."""
+    gaps, marks = named_gaps(work), work.trace.steps
+    number = np.searchsorted(marks["start_ns"].to_numpy(), gaps["start_ns"].to_numpy(), "right") - 1
+    numbers = np.append(marks["step"].to_numpy(), NONE)
+    frame = gaps.select("cause", pl.col("gap_ns").alias("idle_ns")).with_columns(pl.Series("step", numbers[number]))
+    return frame.group_by("step", "cause").agg(pl.col("idle_ns").sum()).sort("step", "cause")
+
+
+def _collectives(work: Workspace) -> pl.DataFrame:
+    trace, frame = work.trace, described_collectives(work)
+    launch = frame["launch"].to_numpy()
+    start = trace.ints("start_ns")
+    launched = np.where(launch >= 0, start[np.maximum(launch, 0)], frame["start_ns"].to_numpy())
+    owner = frame["owner"].to_numpy()
+    origin = trace.meta.origin_ns
+    frame = _with_names_of_nccl(work, frame)
+    return frame.with_columns(
+        pl.Series("launch_ns", launched + origin),
+        (pl.col("start_ns") + origin).alias("start_ns"),
+        (pl.col("start_ns") + pl.col("dur_ns") + origin).alias("end_ns"),
+        pl.Series("kind", [_kind(*texts) for texts in frame.select("collective", "kernel").iter_rows()]),
+        pl.Series("module", modules_around(work, owner), dtype=pl.String),
+        pl.col("ranks").fill_null("").alias("group_ranks"),
+        pl.col("message_bytes").fill_null(NONE).alias("bytes"),
+        pl.col("seq", "peer", "group_size").fill_null(NONE),
+        pl.col("in_splits", "out_splits").fill_null(""),
+        pl.col("kernel_short").alias("kernel"),
+    ).sort("launch_ns", "start_ns", "id")
+
+
+def _with_names_of_nccl(work: Workspace, frame: pl.DataFrame) -> pl.DataFrame:
+    """Where a collective is not described, the annotation around its launch names it and has its tensor's size."""
+    trace = work.trace
+    is_named = np.array([name.startswith("nccl:") for name in trace.names], bool)[trace.ints("name")]
+    launch, unknown = frame["launch"].to_numpy(), (frame["group"] == UNKNOWN_TEXT).to_numpy()
+    around = climb(np.where(unknown, launch, NONE), trace.ints("parent"), is_named & trace.is_kind("annotation", "op"))
+    names = pl.Series([*trace.names, None], dtype=pl.String)
+    name = names.gather(np.where(around >= 0, trace.ints("name")[np.maximum(around, 0)], len(trace.names)))
+    types = pl.Series([*trace.specs["input_types"].to_list(), ""], dtype=pl.String)
+    spec = np.where(around >= 0, trace.ints("spec")[np.maximum(around, 0)], NONE)
+    sizes = [ELEMENT_BYTES.get(_first_type(text), 0) for text in types.gather(spec % len(types)).to_list()]
+    own_bytes = pl.Series("own_bytes", _elements(work, around) * np.array(sizes, np.int64))
+    return frame.with_columns(name.alias("annotation"), own_bytes).with_columns(
+        pl.coalesce("annotation", "collective").alias("collective"),
+        pl.when(pl.col("peer").fill_null(NONE) < 0)
+        .then(pl.col("annotation").str.extract(PEER, 1).cast(pl.Int64))
+        .otherwise("peer")
+        .alias("peer"),
+        pl.coalesce("message_bytes", pl.when(pl.col("own_bytes") > 0).then("own_bytes")).alias("message_bytes"),
+    )
+
+
+def _first_type(types: str | None) -> str:
+    try:
+        listed = json.loads(types or "[]")
+    except ValueError:
+        return ""
+    return str(listed[0]).removeprefix("c10::").lower() if isinstance(listed, list) and listed else ""
+
+
+def _kind(collective: str, kernel: str) -> str:
+    kind = kind_of(collective)
+    return kind if kind != "other" else kind_of(kernel)
+
+
+def _host_time(work: Workspace) -> pl.DataFrame:
+    """The host's own time by name and step: an event without those inside it, waits, or runtime calls."""
+    trace = work.trace
+    kind, duration, parent = trace.ints("kind"), trace.ints("dur_ns"), trace.ints("parent")
+    rows = np.flatnonzero(np.isin(kind, [CODE[name] for name in HOST_KINDS]))
+    rows = rows[np.isin(trace.ints("lane")[rows], _lanes_of_program(work))]
+    own = duration.astype(np.int64).copy()
+    inner = np.flatnonzero((parent >= 0) & np.isin(kind, [CODE[name] for name in (*HOST_KINDS, "runtime")]))
+    np.subtract.at(own, parent[inner], duration[inner])
+    is_wait = matching_names(trace, WAITING)[trace.ints("name")[rows]]
+    rows = rows[~is_wait & (own[rows] > 0)]
+    keys = ["step", "code", "line", "is_loading"]
+    frame = pl.DataFrame({
+        "step": trace.ints("step")[rows].astype(np.int64),
+        "code": trace.ints("name")[rows],
+        "line": _lines(work, rows),
+        "is_loading": _is_loading(work, rows),
+        "host_ns": own[rows],
+    })  # fmt: skip
+    summed = frame.group_by(keys).agg(pl.len().alias("count"), pl.col("host_ns").sum())
+    kept = summed.sort("host_ns", descending=True).group_by("step", maintain_order=True).head(MOST_NAMES)
+    names = pl.Series("name", trace.names, dtype=pl.String).gather(kept["code"])
+    return kept.with_columns(names.alias("name")).sort("step", "host_ns", descending=[False, True])
+
+
+def _lines(work: Workspace, rows: Ints) -> list[str]:
+    """The Python line of each host event, where stacks were recorded."""
+    return lines_around(work, rows) if user_frames(work).any() else [""] * len(rows)
+
+
+def _is_loading(work: Workspace, rows: Ints) -> Bools:
+    """Whether each host event is a part of loading data."""
+    trace = work.trace
+    is_loader = matching_names(trace, LOADER)[trace.ints("name")] & trace.is_kind(*HOST_KINDS)
+    is_loading: Bools = climb(rows, trace.ints("parent"), is_loader) >= 0
+    return is_loading
+
+
+def _lanes_of_program(work: Workspace) -> Ints:
+    """Threads that launch GPU work, and those that mark steps."""
+    trace = work.trace
+    launch = trace.ints("launch")[trace.gpu_rows]
+    marks = trace.rows_of("annotation")
+    marking = marks[np.isin(trace.ints("start_ns")[marks], trace.steps["start_ns"].to_numpy())]
+    rows = np.append(launch[launch >= 0], marking)
+    lanes: Ints = np.unique(trace.ints("lane")[rows])
+    return lanes
+
+
+def _gpu_work(work: Workspace) -> pl.DataFrame:
+    """GPU time by op, Python line and step, and how many elements the ops took: more work, or the same and slower?"""
+    frame = work.gpu.filter(pl.col("kernel_category") != COMMUNICATION)
+    owner = frame["owner"].to_numpy()
+    frame = frame.select("step", "op", "dur_ns").with_columns(
+        pl.Series("line", _lines(work, owner), dtype=pl.String), pl.Series("elements", _elements(work, owner))
+    )
+    summed = frame.group_by("step", "op", "line").agg(
+        pl.len().alias("count"), pl.col("dur_ns").sum().alias("gpu_ns"), pl.col("elements").sum()
+    )
+    return summed.sort("step", "gpu_ns", "op", "line", descending=[False, True, False, False])
+
+
+def _elements(work: Workspace, owner: Ints) -> Ints:
+    dims = work.trace.specs["input_dims"].to_list()
+    of_spec = np.array([*map(_elements_of, dims), 0], np.int64)
+    spec = np.where(owner >= 0, work.trace.ints("spec")[np.maximum(owner, 0)], NONE)
+    elements: Ints = of_spec[spec]
+    return elements
+
+
+def _elements_of(dims: str | None) -> int:
+    """The largest of an op's inputs."""
+    try:
+        return min(max(map(_size, json.loads(dims or "[]")), default=0), 2**40)
+    except (ValueError, TypeError, RecursionError):
+        return 0
+
+
+def _size(shape: object) -> int:
+    if not isinstance(shape, list) or not shape:
+        return 0
+    if all(isinstance(each, int) for each in shape):
+        return prod(shape)
+    return sum(map(_size, _lists(shape)))
+
+
+def _lists(shapes: Iterable[object]) -> list[object]:
+    return [shape for shape in shapes if isinstance(shape, list)]

@@ -1,0 +1,57 @@
+"""Digests on disk, beside the cache of parsed traces: a second report of a job reads these."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from pathlib import Path
+
+import msgspec
+import polars as pl
+
+from warplens import __version__
+from warplens.errors import WarplensError
+from warplens.files import whole_folder
+from warplens.ranks.records import FRAMES, RankDigest, RankFacts
+from warplens.readers import cache as trace_cache
+
+ROOMS = ("model", "readers", "passes", "categories", "analyses", "ranks")
+
+
+def load(content_hash: str, options: str, source: str) -> RankDigest | None:
+    """The digest that was kept; None where there is none."""
+    try:
+        folder = _folder(content_hash, options)
+        facts = msgspec.json.decode((folder / "head.json").read_bytes(), type=RankFacts)
+        frames = {name: pl.read_ipc(folder / f"{name}.arrow") for name in FRAMES}
+    except (*trace_cache.NO_PLACE, ValueError, msgspec.DecodeError, pl.exceptions.PolarsError):
+        return None
+    if any(dict(frame.schema) != FRAMES[name] for name, frame in frames.items()):
+        return None
+    return RankDigest(msgspec.structs.replace(facts, source=source), frames)
+
+
+def save(digest: RankDigest, options: str) -> None:
+    """Keep a digest; a full disk or a read-only home is ignored."""
+    with contextlib.suppress(*trace_cache.NO_PLACE, WarplensError, pl.exceptions.PolarsError):
+        target = _folder(digest.facts.content_hash, options)
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with whole_folder(target) as staging:
+            for name, frame in digest.frames.items():
+                frame.write_ipc(staging / f"{name}.arrow", compression="lz4")
+            (staging / "head.json").write_bytes(msgspec.json.encode(digest.facts))
+        trace_cache.evict(target)
+
+
+def _folder(content_hash: str, options: str) -> Path:
+    """Named like the entries of parsed traces, so that the oldest go when the cache is over its size."""
+    name = hashlib.blake2b(f"digest {content_hash} {options}".encode(), digest_size=16).hexdigest()
+    return trace_cache.cache_directory() / f"{name}-{_shape()}"
+
+
+def _shape() -> str:
+    """Changes with the code that makes digests."""
+    rooms = Path(__file__).parents[1]
+    files = sorted(file for room in ROOMS for file in (rooms / room).rglob("*.*") if file.suffix in (".py", ".toml"))
+    code = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return hashlib.blake2b(f"{__version__} {code} {FRAMES}".encode(), digest_size=4).hexdigest()
