@@ -1,0 +1,172 @@
+"""One clock for all ranks: offsets and drift from the ends of small collectives, which all ranks leave together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.graph.records import Floats
+from warplens.model.trace import Bools, Ints
+from warplens.ranks.kinds import RECEIVE, SEND, SYNCHRONISING
+
+ROUNDS: Final = 12
+SMALL_SHARE: Final = 0.5
+"""Of the collectives: the shorter ones, whose ranks end closest to each other."""
+LEAST, MOST = 200, 4_000
+"""At least so many of them, if there are, and at most."""
+LEAST_SPAN_NS: Final = 50_000_000
+CLOSE_NS: Final = 500.0
+"""Distances below this count alike."""
+CLEARLY: Final = 3.0
+"""Offsets count where the ranks of all collectives then end so many times closer to each other."""
+KINDS: Final = (*SYNCHRONISING, SEND, RECEIVE)
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Of each rank: its clock minus the job's, at the job's middle, how fast that grows, and what remains."""
+
+    offset_ns: Floats
+    drift: Floats
+    """In ns per ns."""
+    middle_ns: int
+    spread_ns: Floats
+    """Median distance of the ends of small collectives from those of the other ranks; NaN where there are none."""
+    component: Ints
+    """Ranks with the same number are on one clock: collectives join them."""
+
+    def corrected(self, rank: Ints, moment_ns: Ints) -> Ints:
+        """Moments of ranks' own clocks on the job's clock."""
+        since = (moment_ns - self.middle_ns).astype(np.float64)
+        wrong = self.offset_ns[rank] + self.drift[rank] * since
+        corrected: Ints = moment_ns - np.round(wrong).astype(np.int64)
+        return corrected
+
+    def offset_at(self, moment_ns: int) -> Floats:
+        """How far each clock is off at a moment."""
+        return self.offset_ns + self.drift * (moment_ns - self.middle_ns)
+
+    @property
+    def is_common(self) -> bool:
+        """Whether all ranks are on one clock."""
+        return len(np.unique(self.component)) <= 1
+
+
+def align(calls: pl.DataFrame, hosts: Sequence[int]) -> Clocks:
+    """From matched calls (columns rank, match, kind, start_ns, end_ns); `hosts` has the machine of each rank."""
+    host = np.array(hosts, np.int64)
+    count = int(host.max(initial=-1)) + 1
+    middle = int(calls["end_ns"].median() or 0)  # type: ignore[arg-type]
+    chosen = _small(calls)
+    own = host[chosen["rank"].to_numpy()]
+    matches, match = np.unique(chosen["match"].to_numpy(), return_inverse=True)
+    end = (chosen["end_ns"].to_numpy() - middle).astype(np.float64)
+    component = _components(own, match, count)
+    offset, drift = _fitted(own, match, len(matches), end, count)
+    fitted = Clocks(offset[host], drift[host], middle, np.zeros(len(host)), component[host])
+    as_recorded = Clocks(np.zeros(len(host)), np.zeros(len(host)), middle, np.zeros(len(host)), component[host])
+    # Ends that differ for other reasons (a GPU that ranks take turns on) differ in another way for other collectives.
+    is_better = CLEARLY * np.mean(_distances(fitted, calls)) < np.mean(_distances(as_recorded, calls))
+    clocks = fitted if is_better else as_recorded
+    distance = _medians(_distances(clocks, chosen), chosen["rank"].to_numpy(), len(host))
+    return replace(clocks, spread_ns=distance)
+
+
+def _distances(clocks: Clocks, calls: pl.DataFrame) -> Floats:
+    """How far from each other the ranks of matched calls end, on these clocks."""
+    matched = calls.filter((pl.col("match") >= 0) & pl.col("kind").is_in(list(KINDS)))
+    if matched.is_empty():
+        return np.zeros(1)
+    matches, match = np.unique(matched["match"].to_numpy(), return_inverse=True)
+    end = clocks.corrected(matched["rank"].to_numpy(), matched["end_ns"].to_numpy())
+    rest = (end - clocks.middle_ns).astype(np.float64)
+    distances: Floats = np.abs(rest - _medians(rest, match, len(matches))[match])
+    return distances
+
+
+def _small(calls: pl.DataFrame) -> pl.DataFrame:
+    """The ends that tell clocks: those of the shortest calls that no rank leaves before all have begun."""
+    matched = calls.filter((pl.col("match") >= 0) & pl.col("kind").is_in(list(KINDS)))
+    length = pl.col("end_ns") - pl.col("start_ns")
+    least = matched.group_by("match").agg(length.min().alias("least_ns")).sort("least_ns", "match")
+    kept = least.head(min(MOST, max(LEAST, int(SMALL_SHARE * len(least)))))
+    return matched.join(kept, on="match", how="inner", maintain_order="left")
+
+
+def _fitted(own: Ints, match: Ints, matches: int, end: Floats, count: int) -> tuple[Floats, Floats]:
+    """Offsets and drifts with which the ends of each collective are closest to each other: least absolute distances.
+
+    By weighted least squares, each end weighted with the inverse of its last distance. When a collective ended is
+    eliminated, which leaves two unknowns per clock.
+    """
+    weight = np.ones(len(end))
+    offset, slope = np.zeros(count), np.zeros(count)
+    when, span = np.zeros(matches), 1.0
+    for number in range(ROUNDS):
+        # When a collective ended, by all ranks: with a clock's own time its offset and its drift would be one thing.
+        moment = when[match] / span
+        offset, slope = _least_squares(own, match, matches, end, moment, weight, count)
+        rest = end - offset[own] - slope[own] * moment
+        when = np.bincount(match, weight * rest, matches) / np.maximum(np.bincount(match, weight, matches), 1e-300)
+        span = max(1.0, float(np.ptp(when))) if np.ptp(when) >= LEAST_SPAN_NS else np.inf
+        if number:
+            weight = 1.0 / np.maximum(np.abs(rest - when[match]), CLOSE_NS)
+    if not np.isfinite(span):
+        return offset - np.median(offset), np.zeros(count)
+    # What all clocks have in common cannot be told from the true time.
+    return offset - np.median(offset), (slope - np.median(slope)) / span
+
+
+def _least_squares(
+    own: Ints, match: Ints, matches: int, end: Floats, moment: Floats, weight: Floats, count: int
+) -> tuple[Floats, Floats]:
+    total = np.maximum(np.bincount(match, weight, matches), 1e-300)
+    cells = own * matches + match
+    by_call = [np.bincount(cells, weight * moment**power, count * matches).reshape(count, matches) for power in (0, 1)]
+    diagonal = [np.bincount(own, weight * moment**power, count) for power in (0, 1, 2)]
+    left = np.block([
+        [np.diag(diagonal[i + j]) - (by_call[i] / total) @ by_call[j].T for j in (0, 1)] for i in (0, 1)
+    ])  # fmt: skip
+    mean = np.bincount(match, weight * end, matches) / total
+    away = weight * (end - mean[match])
+    right = np.concatenate([np.bincount(own, away * moment**power, count) for power in (0, 1)])
+    ridge = 1e-9 * float(np.trace(left)) / max(1, len(left))
+    solved = np.linalg.solve(left + ridge * np.eye(len(left)), right)
+    return solved[:count], solved[count:]
+
+
+def _medians(values: Floats, group: Ints, count: int) -> Floats:
+    """The median of each group's values; NaN for one without any."""
+    order = np.lexsort((values, group))
+    sizes = np.bincount(group, minlength=count)
+    first = np.cumsum(sizes) - sizes
+    low, high = first + np.maximum(sizes - 1, 0) // 2, first + sizes // 2
+    ordered = np.append(values[order], np.nan)
+    medians: Floats = np.where(
+        sizes > 0, (ordered[np.minimum(low, len(values))] + ordered[np.minimum(high, len(values))]) / 2, np.nan
+    )
+    return medians
+
+
+def _components(own: Ints, match: Ints, count: int) -> Ints:
+    """Hosts that collectives join, directly or through others, have the same number."""
+    component = np.arange(count)
+    while True:
+        least = np.full(int(match.max(initial=-1)) + 1, count, np.int64)
+        np.minimum.at(least, match, component[own])
+        lowest = component.copy()
+        np.minimum.at(lowest, own, least[match])
+        if np.array_equal(lowest, component):
+            return component
+        component = lowest
+
+
+def joined(clocks: Clocks) -> Bools:
+    """Whether each rank is on the clock that most ranks are on."""
+    numbers, sizes = np.unique(clocks.component, return_counts=True)
+    is_joined: Bools = clocks.component == (numbers[np.argmax(sizes)] if len(numbers) else -1)
+    return is_joined
