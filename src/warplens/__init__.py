@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from warplens.api import diff, open, report
+    from warplens.api import diff, open, open_ranks, report
     from warplens.capture.scopes import enter_scope, exit_scope, scope
     from warplens.capture.session import activate, deactivate, finalize, profile, start, step
     from warplens.categories import Rule
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from warplens.model.tree import Tree
     from warplens.profiles.call_paths import PathsProfile
     from warplens.profiles.comparison import Comparison
+    from warplens.profiles.job import JobProfile
     from warplens.profiles.kernel_check import OpenedCheck
     from warplens.profiles.kernel_trace import OpenedKernelTrace, trace_kernel
     from warplens.profiles.op_table import OpTableProfile
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     # public name: the module it lives in; nothing is imported before it is asked for
     "open": "warplens.api",
+    "open_ranks": "warplens.api",
     "report": "warplens.api",
     "diff": "warplens.api",
     "Opened": "warplens.profiles.opened",
@@ -46,6 +48,7 @@ _HOMES = {
     "OpenedCheck": "warplens.profiles.kernel_check",
     "OpenedKernelTrace": "warplens.profiles.kernel_trace",
     "OpenedReplay": "warplens.profiles.replay",
+    "JobProfile": "warplens.profiles.job",
     "OpTableProfile": "warplens.profiles.op_table",
     "Rule": "warplens.categories",
     "TreePerfAnalyzer": "warplens.compat",
@@ -74,6 +77,7 @@ _HOMES = {
 
 __all__ = [  # noqa: RUF022 - in the order a reader meets them
     "open",
+    "open_ranks",
     "report",
     "diff",
     "Opened",
@@ -83,6 +87,7 @@ __all__ = [  # noqa: RUF022 - in the order a reader meets them
     "OpenedCheck",
     "OpenedKernelTrace",
     "OpenedReplay",
+    "JobProfile",
     "OpTableProfile",
     "Trace",
     "Table",

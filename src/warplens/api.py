@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
-
 from warplens.analyses import Options
 from warplens.errors import FormatError, UsageError
 from warplens.hardware import gpu_named, load_gpu_file
@@ -17,7 +15,6 @@ from warplens.model.call_paths import CallPaths
 from warplens.model.table import Table
 from warplens.model.trace import Trace
 from warplens.outputs import plan_outputs, write
-from warplens.passes import run_passes
 from warplens.profiles.call_paths import PathsProfile
 from warplens.profiles.file_kinds import (
     KERNEL_FACTS,
@@ -29,19 +26,21 @@ from warplens.profiles.file_kinds import (
     REPLAY_RESULT,
     file_kind,
 )
+from warplens.profiles.options import split_rules
+from warplens.profiles.reading import read, read_light, read_with_light
 from warplens.profiles.trace import TABLE_NAMES, Profile
-from warplens.readers import cache as trace_cache
-from warplens.readers import inputs
+from warplens.ranks.finding_files import is_job_folder
 from warplens.readers.bundle import reader as bundle
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from warplens.cluster import OnProgress
     from warplens.profiles.comparison import Comparison
+    from warplens.profiles.job import JobProfile
     from warplens.profiles.opened import Opened
     from warplens.profiles.options import OpenOptions, Rules
     from warplens.proof.result_file import ProofResult
-    from warplens.readers.bundle.light import StoredLightPass
     from warplens.replay.result_file import ReplayResult
 
 
@@ -80,6 +79,8 @@ def open(
     """
     if gpu and gpu_file:
         raise UsageError("gpu and gpu_file name two GPUs", hint="give one of them")
+    if is_job_folder(Path(path)):
+        return open_ranks([path], cache=cache, rules=rules, gap_us=gap_us)
     own_file = _own_file(Path(path), gpu)
     if own_file is not None:
         if execution_trace or ncu or replay or proof:
@@ -87,16 +88,42 @@ def open(
         return own_file
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
     options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent, step_ms * 1e6)
-    contents, light = _read(Path(path), cache=cache, execution_trace=execution_trace)
+    contents, light = read_with_light(Path(path), cache=cache, execution_trace=execution_trace)
     if isinstance(contents, CallPaths):
         if replay or proof:
             raise UsageError("only a trace can be replayed", hint="omit the replay and the proof")
         return PathsProfile(contents, rules, options, chosen)
     counters = _counters([Path(page) for page in ncu])
     result = _replayed(Path(replay), contents) if replay else None
-    read_light = None if light is None else partial(_read_light, light)
+    light_reader = None if light is None else partial(read_light, light)
     proved = _proof(Path(proof), contents) if proof else None
-    return Profile(contents, rules, options, chosen, counters, result, read_light, proved)
+    return Profile(contents, rules, options, chosen, counters, result, light_reader, proved)
+
+
+def open_ranks(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    cache: bool = True,
+    rules: Rules = (),
+    gap_us: float = 10.0,
+    cluster: str = "",
+    on_progress: OnProgress | None = None,
+) -> JobProfile:
+    """Open the traces or capture bundles of many ranks as one run: folders, files or patterns.
+
+    `cluster` names where they are read: processes of this machine, or Dask (`local`, `tcp://host:8786`, a scheduler
+    file, `slurm`).
+
+    >>> open_ranks(["samples/ranks/nccl4"]).verdict().partition(",")[0]
+    'Rank 1 is 21.1 ms a step slower than its peers'
+    """
+    from warplens.profiles.job import open_job
+
+    files, values = split_rules(rules)
+    if values:
+        raise UsageError("rules of a job are files: processes of their own read them")
+    return open_job(paths, cache=cache, rules=[str(file) for file in files], gap_ns=round(gap_us * 1000),
+                    cluster=cluster, on_progress=on_progress)  # fmt: skip
 
 
 def _own_file(path: Path, gpu: str) -> Opened | None:
@@ -160,37 +187,6 @@ def _proof(path: Path, trace: Trace) -> ProofResult:
     return result
 
 
-def read(path: Path, *, cache: bool = True, execution_trace: str | os.PathLike[str] = "") -> Trace | CallPaths:
-    """The linked trace of a file or bundle, from the cache where it is there; or its call paths."""
-    return _read(path, cache=cache, execution_trace=execution_trace)[0]
-
-
-def _read(
-    path: Path, *, cache: bool, execution_trace: str | os.PathLike[str]
-) -> tuple[Trace | CallPaths, StoredLightPass | None]:
-    opened = inputs.find(path, Path(execution_trace) if execution_trace else None)
-    light = opened.light
-    cached = trace_cache.load(opened.content_hash, str(path)) if cache else None
-    if cached is not None:
-        return cached, light
-    try:
-        trace = opened.read()
-        if isinstance(trace, CallPaths):
-            return trace, None
-        trace = run_passes(trace)
-    except pl.exceptions.PanicException as error:  # not a subclass of Exception: nothing else would catch it
-        raise FormatError(f"cannot be read: an internal error of Polars ({error})", where=str(path)) from error
-    del opened
-    if cache:
-        trace_cache.save(trace)
-    return trace, light
-
-
-def _read_light(light: StoredLightPass) -> Trace | None:
-    trace = light.read()
-    return None if trace is None else run_passes(trace)
-
-
 def report(
     path: str | os.PathLike[str],
     output: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
@@ -251,4 +247,6 @@ def _report_folder(side: str | os.PathLike[str] | Opened) -> Path | None:
     if not isinstance(side, (str, os.PathLike)):
         return None
     folder = Path(side)
-    return folder if folder.is_dir() and bundle.find(folder) is None else None
+    if not folder.is_dir() or bundle.find(folder) is not None:
+        return None
+    return folder if any(entry.suffix in (".csv", ".parquet") for entry in folder.iterdir()) else None

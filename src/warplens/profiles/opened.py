@@ -34,6 +34,7 @@ class Opened(Protocol):
     | `OpenedCheck` | facts of compiled kernels (`warplens kernel check -o facts.json`) |
     | `OpenedKernelTrace` | traced kernel launches (`warplens kernel trace -o x.wkt`, `warplens.trace_kernel`) |
     | `OpenedReplay` | the result of a replay (`warplens replay run`) |
+    | `JobProfile` | the traces or bundles of many ranks: a folder, or `warplens.open_ranks` |
     | `OpTableProfile` | an op table of a training job (Parquet) |
     """
 

@@ -1,0 +1,141 @@
+"""`JobProfile`: many ranks opened as one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from warplens.cluster import Item, OnProgress, executor_for, unpacked_bytes
+from warplens.errors import UsageError
+from warplens.hardware import Gpu
+from warplens.model.finding import Finding, evidence_table, findings_table
+from warplens.outputs import Document, Extras
+from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
+from warplens.profiles.rank_task import RankTask, digest_rank
+from warplens.ranks.finding_files import RankFile, is_job_folder, rank_files
+from warplens.ranks.gathering import gathered
+from warplens.ranks.job import Job
+from warplens.ranks.own_pace import JobModel
+from warplens.ranks.tables import JOB_TABLES
+from warplens.units import format_bytes, format_ms, plural
+
+
+class JobProfile(TablesOnDemand):
+    """An opened job: its ranks on one clock, their collectives matched, and who holds the others up.
+
+    >>> import warplens
+    >>> job = warplens.open_ranks(["samples/ranks/nccl4"])
+    >>> [(row["rank"], row["cause"], row["since_step"]) for row in job.table("stragglers").to_dicts()]
+    [(1, 'host', 7)]
+    """
+
+    contains = "the ranks of a job"
+
+    def __init__(self, job: Job, source: str) -> None:
+        self.job = job
+        self.model = JobModel(job)
+        """The job's graph and what is simulated with it."""
+        self._source = source
+        super().__init__(self._table_sources())
+
+    def _table_sources(self) -> dict[str, TableSource]:
+        tables = bound(JOB_TABLES, self.model)
+        advice = {
+            "findings": TableSource(lambda: findings_table(self.findings())),
+            "evidence": TableSource(lambda: evidence_table(self.findings())),
+        }
+        return {"quality": tables["quality"]} | advice | tables
+
+    def _contents(self) -> str:
+        return plural(len(self.job.digests), "rank")
+
+    @property
+    def source(self) -> str:
+        """The folder or files that it was opened from."""
+        return self._source
+
+    @property
+    def hardware(self) -> Gpu | None:
+        """None: ranks may have different GPUs."""
+        return None
+
+    @cached_property
+    def _findings(self) -> list[Finding]:
+        return []
+
+    def findings(self) -> list[Finding]:
+        """What holds the job up, the largest gain first."""
+        return self._findings
+
+    def verdict(self) -> str:
+        """Who holds the job up, since when, why and what it costs."""
+        model = self.model
+        ranks = plural(len(self.job.ranks), "rank")
+        if not model.is_known:
+            return f"{ranks}; steps that all of them recorded are needed to find who is slow."
+        step = format_ms(float(np.median(model.step_ns)) / 1e6)
+        rows = self.table("stragglers").to_dicts()
+        if not rows:
+            return f"{ranks}, {step} a step; none holds the others up."
+        first = rows[0]
+        who = f"{first['group'][0].upper()}{first['group'][1:]}"
+        place = f" ({first['place']})" if first["place"] else ""
+        since = f"since step {first['since_step']}"
+        cost = f"{format_ms(first['gain_ms'])} of {step} a step"
+        held = f"holds the others up, {since}: {cost}" if first["gain_ms"] > 0 else (
+            f"is {format_ms(first['excess_ms'])} a step slower than its peers, {since}, which other work hides"
+        )  # fmt: skip
+        return f"{who} {held}; cause: {first['cause']}{place}."
+
+    def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
+        """The tables with the facts about the job, as the outputs take them."""
+        job = self.job
+        facts = {"verdict": self.verdict(), "format": "ranks of a job", "ranks": f"{len(job.ranks):,}"}
+        gpus = sorted({digest.facts.gpu for digest in job.digests if digest.facts.gpu})
+        facts |= {"GPU": ", ".join(gpus)} if gpus else {}
+        facts |= {"collectives matched": f"{job.matched['match'].n_unique():,}"}
+        return Document(
+            title=f"Warplens report: {Path(self.source).name}",
+            source=self.source,
+            facts=facts,
+            tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
+            kind="paths",
+            extras=lambda: Extras(command=command),
+            headline=("job", self._contents(), format_bytes(sum(digest.facts.size_bytes for digest in job.digests))),
+        )
+
+
+def open_job(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    cache: bool = True,
+    rules: Sequence[str] = (),
+    gap_ns: int = 10_000,
+    cluster: str = "",
+    on_progress: OnProgress | None = None,
+) -> JobProfile:
+    """Reads every rank, each in a task of its own, and joins them."""
+    files = rank_files(paths)
+    tasks = [RankTask(str(file.path), file.rank, file.host, cache, tuple(rules), gap_ns) for file in files]
+    items = [Item(task, unpacked_bytes(Path(task.path))) for task in tasks]
+    with executor_for(cluster) as executor:
+        outcomes = executor.map(digest_rank, items, on_progress or (lambda _: None))
+    results = [outcome.reason if outcome.value is None else outcome.value for outcome in outcomes]
+    named = not any(is_job_folder(Path(path)) for path in paths)
+    source = os.fspath(paths[0]) if len(paths) == 1 else f"{os.fspath(paths[0])} and {len(paths) - 1} more"
+    return JobProfile(gathered(files, results, named), source)
+
+
+def file_of_rank(paths: Sequence[str | os.PathLike[str]], rank: int) -> Path:
+    """The file of one rank, by its name."""
+    files: list[RankFile] = rank_files(paths)
+    chosen = [file.path for file in files if file.rank == rank]
+    if not chosen:
+        known = sorted({file.rank for file in files if file.rank >= 0})
+        hint = f"there are {known[0]} to {known[-1]}" if known else "the names of the files do not tell their ranks"
+        raise UsageError(f"no rank {rank} in {', '.join(map(str, paths))}", hint=hint)
+    return chosen[0]

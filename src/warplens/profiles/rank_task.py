@@ -1,0 +1,50 @@
+"""The task that is run for each rank of a job, in whatever process: read its trace and keep what the job needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from warplens.analyses import Options, Workspace
+from warplens.categories import load_categorizer
+from warplens.errors import FormatError
+from warplens.model.trace import Trace
+from warplens.profiles.describing import find_gpu
+from warplens.profiles.reading import read
+from warplens.ranks import digest_cache
+from warplens.ranks.digest import digest
+from warplens.ranks.records import RankDigest
+from warplens.readers import inputs
+
+
+@dataclass(frozen=True)
+class RankTask:
+    """What a process has to know: paths and numbers."""
+
+    path: str
+    rank: int
+    host: str
+    cache: bool = True
+    rules: tuple[str, ...] = ()
+    gap_ns: int = 10_000
+
+
+def digest_rank(task: RankTask) -> RankDigest:
+    """The digest of one rank; a `FormatError` for what is not a trace with GPU work."""
+    path = Path(task.path)
+    options = f"{task.rules} {task.gap_ns} {task.rank} {task.host}"
+    if task.cache:
+        kept = digest_cache.load(inputs.find(path).content_hash, options, task.path)
+        if kept is not None:
+            return kept
+    trace = read(path, cache=False)
+    if not isinstance(trace, Trace):
+        raise FormatError("sums by call path, not a trace", where=task.path, hint="record a timeline")
+    if len(trace.gpu_rows) == 0:
+        raise FormatError("no GPU work in the trace", where=task.path)
+    categorizer = load_categorizer([Path(file) for file in task.rules], [])
+    work = Workspace(trace, categorizer, Options(gap_ns=task.gap_ns), find_gpu(trace))
+    made = digest(work, task.rank, task.host)
+    if task.cache:
+        digest_cache.save(made, options)
+    return made

@@ -1,0 +1,47 @@
+"""`stragglers`: who holds the others up."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from warplens.model.table import Column, Table
+from warplens.ranks.own_pace import JobModel
+from warplens.ranks.straggling import CAUSES, EXPLAINS, Straggler
+from warplens.ranks.tables.shared import ranges
+
+COLUMNS = (
+    Column("rank", "the rank; of several that are slow alike, the first", "", pl.Int64),
+    Column("group", "all ranks that it is about, and the stage of the pipeline", "", pl.String),
+    Column("since_step", "first step in which it is slow", "", pl.Int64),
+    Column("cause", f"{', '.join(CAUSES)} (no cause explains {EXPLAINS:.0%})", "", pl.String),
+    Column("excess_ms", "what it takes longer than its peers, per step since then", "ms", pl.Float64),
+    Column("gain_ms", "what the job's step would win without that, simulated, per step since then", "ms", pl.Float64),
+    Column("lost_ms", "what all other ranks lose per step: gain_ms times their number", "ms", pl.Float64),
+    Column("explained_percent", "share of excess_ms that the cause explains", "%", pl.Float64),
+    Column("place", "what takes longer there than elsewhere: op, Python line or host event", "", pl.String),
+    Column("confidence", "high, or low: one step only, or an unclear cause", "", pl.String),
+    Column("note", "what else is known of it", "", pl.String),
+)
+
+
+def stragglers_table(model: JobModel) -> Table:
+    rows = [_row(model, straggler) for straggler in model.stragglers]
+    return Table.from_rows("stragglers", "one row per rank that holds others up", COLUMNS, rows, *_notes(model, rows))
+
+
+def _row(model: JobModel, straggler: Straggler) -> tuple[object, ...]:
+    numbers = [model.job.ranks[position] for position in straggler.positions]
+    others = len(model.job.ranks) - len(numbers)
+    group = f"ranks {ranges(numbers)}" if len(numbers) > 1 else f"rank {numbers[0]}"
+    stage = f" ({straggler.what})" if straggler.what.startswith("stage") else ""
+    note = "" if stage else straggler.what
+    return (
+        numbers[0], group + stage, straggler.since, straggler.cause, straggler.excess_ms, straggler.gain_ms,
+        straggler.gain_ms * others, 100 * straggler.explained, straggler.place, straggler.confidence, note,
+    )  # fmt: skip
+
+
+def _notes(model: JobModel, rows: list[tuple[object, ...]]) -> tuple[str, ...]:
+    if not model.is_known:
+        return ("needs steps that all ranks recorded, with the launches of their kernels",)
+    return () if rows else ("no rank takes longer than its peers by more than they differ anyway",)
