@@ -115,7 +115,7 @@ def open_ranks(
     file, `slurm`).
 
     >>> open_ranks(["samples/ranks/nccl4"]).verdict().partition(",")[0]
-    'Rank 1 is 21.1 ms a step slower than its peers'
+    'Rank 1 is 21.10 ms a step slower than its peers'
     """
     from warplens.profiles.job import open_job
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from make_ranks import Fault, Grid, JobSpec, make_job
 
 import warplens
+from make_ranks import Fault, Grid, JobSpec, make_job
 from support import SHARED
 from warplens.profiles.job import JobProfile
 
@@ -71,7 +71,7 @@ def test_traces_without_metadata_give_the_figures_of_another_program() -> None:
 
 def test_clocks_of_hosts_are_found_again(tmp_path: Path) -> None:
     faults = (Fault("clock"), Fault.parse("slow_gpu:rank=2,since=3,factor=1.5"))
-    truth = make_job(tmp_path, JobSpec(grid=Grid(dp=4), steps=20, events=2000, faults=faults, seed=3, gpus_per_host=1))
+    truth = make_job(tmp_path, JobSpec(grid=Grid(dp=4), steps=40, events=2000, faults=faults, seed=3, gpus_per_host=1))
     job = warplens.open_ranks([tmp_path], cache=False)
     ranks = job.table("ranks").frame
     offsets = ranks["clock_offset_us"] - pl.Series([clock.offset_us for clock in truth.clocks])

@@ -476,7 +476,7 @@ def test_source_in_a_plan_does_not_run_unless_allowed(tmp_path: Path) -> None:
     generated = unit("triton_poi", id="generated", triton=SourceKernel("s", "triton_poi"))
     path = saved(tmp_path, generated, sources=sources)
     for options, reason in (
-        (CPU, "it contains source code, which runs only with --allow-source"),
+        (CPU, "it contains source code, which runs only if it is allowed (option allow_source)"),
         (replace(CPU, allow_source=True), "a Triton kernel needs a GPU"),
     ):
         result = run_plan(path, tmp_path / "r.json", options, lambda _: None)

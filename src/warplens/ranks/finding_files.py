@@ -14,7 +14,7 @@ from warplens.errors import UsageError
 
 ENDINGS: Final = (".json", ".json.gz", ".zip", ".pb", ".pb.gz", ".sqlite", ".nsys-rep", ".db", ".warplens")
 RANK: Final = re.compile(r"(?:rank|worker|gpu|device|local_rank|node\d+_rank)[-_ ]?(\d{1,6})(?!\d)", re.IGNORECASE)
-NUMBER: Final = re.compile(r"(?<![\d.])(\d{1,6})(?![\d.])")
+NUMBER: Final = re.compile(r"(?<!\d)(\d{1,6})(?!\d)")
 HANDLER: Final = re.compile(r"(?P<host>.+)_(?P<process>\d+)\.\d+\.pt\.trace\.json(?:\.gz)?")
 """What PyTorch's handler for TensorBoard calls its files: host, process, time."""
 

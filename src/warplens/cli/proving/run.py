@@ -72,5 +72,7 @@ def run_experiments(plan: Path, output: Path, args: argparse.Namespace) -> Proof
         raise
     variants = [variant for experiment in result.experiments for variant in experiment.variants]
     if variants and not any(variant.swaps for variant in variants):
-        raise WarplensError(f"no experiment could be run: {variants[0].failures[0]}")
+        failure = variants[0].failures[0]
+        hint = "--allow-source runs it" if "allow_source" in failure else ""
+        raise WarplensError(f"no experiment could be run: {failure}", hint=hint)
     return result

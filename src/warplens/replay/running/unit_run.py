@@ -168,7 +168,7 @@ def _prepared(unit: Unit, bench: Bench) -> tuple[Inputs, Sequence[Candidate]]:
 def _candidates(unit: Unit, bench: Bench) -> Sequence[Candidate]:
     if unit.triton is not None:
         if not bench.options.allow_source:
-            raise UnitRefused("it contains source code, which runs only with --allow-source")
+            raise UnitRefused("it contains source code, which runs only if it is allowed (option allow_source)")
         return triton_units.candidates(unit, bench.sources[unit.triton.source], bench.device, bench.folder)
     op = resolve(unit.op, unit.overload)
 
