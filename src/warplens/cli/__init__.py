@@ -18,6 +18,7 @@ from warplens.cli.explaining.explain import ExplainVerb
 from warplens.cli.kernel import KernelVerb
 from warplens.cli.proving import ProveVerb
 from warplens.cli.proving.try_fixes import TryVerb
+from warplens.cli.rank_choice import choose_rank
 from warplens.cli.recording.energy import EnergyVerb
 from warplens.cli.recording.profile import ProfileVerb
 from warplens.cli.recording.workload import WorkloadVerb
@@ -71,6 +72,7 @@ EPILOG = """examples:
   warplens tree trace.json.gz --context module     GPU time by call path
   warplens flamegraph trace.json.gz -o flame.svg   the same as a picture
   warplens gantt trace.json.gz -o gantt.svg        kernels over time, stream by stream
+  warplens report job/                             the ranks of a job: who is late, since when, why
   warplens convert trace.json.gz -o t.perfetto.json.gz   for Perfetto, with findings and the critical path
   warplens diff before.json.gz after.json.gz       what changed, and where it comes from
   warplens sql trace.json.gz "select op, sum(total_us) from kernels group by 1"
@@ -126,6 +128,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         apply_settings(args)
         with stdin_as_file(args, verb.inputs):
+            choose_rank(args, verb)
             return _flushed(verb.run(args))
     except WarplensError as error:
         return _fail(error)

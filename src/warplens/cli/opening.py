@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.printing import note
 from warplens.cli.progress import progress
-from warplens.errors import WarplensError
+from warplens.cli.rank_choice import given_paths
+from warplens.errors import UsageError, WarplensError
+from warplens.units import listed
 
 if TYPE_CHECKING:
+    from warplens.profiles.job import JobProfile
     from warplens.profiles.opened import Opened
     from warplens.profiles.trace import Profile
+
+
+OF_ONE_TRACE = {
+    # option: where argparse keeps it
+    "--execution-trace": "execution_trace", "--ncu": "ncu", "--replay": "replay", "--proof": "proof",
+    "--step-time": "step_time",
+}  # fmt: skip
 
 
 def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
@@ -20,7 +31,10 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
     from warplens.units import parse_duration
 
     gap, short = parse_duration(args.gap), parse_duration(args.short)
-    source = args.trace if path is None else path
+    paths = given_paths(args) if path is None else [path]
+    if _is_job(paths):
+        return _open_job(args, paths, gap)
+    source = paths[0]
     with progress(f"reading {source}", Path(source)):
         import warplens
 
@@ -42,9 +56,38 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
         return profile.with_timeline().corrected() if args.timeline == "corrected" else profile
 
 
+def _is_job(paths: Sequence[str]) -> bool:
+    from warplens.ranks.finding_files import is_job
+
+    return is_job(paths)
+
+
+def _open_job(args: argparse.Namespace, paths: Sequence[str], gap_ns: float) -> JobProfile:
+    """Many ranks as one run, each read by a task of its own."""
+    given = [flag for flag, name in OF_ONE_TRACE.items() if getattr(args, name)]
+    if given or args.timeline == "corrected":
+        flags = listed(given or ["--timeline corrected"])
+        raise UsageError(f"{flags} is for one trace, not for the ranks of a job", hint="--rank N opens one of them")
+    import warplens
+    from warplens.cli.rank_progress import rank_progress  # it loads what reads ranks
+
+    with rank_progress() as on_progress:
+        job = warplens.open_ranks(
+            paths,
+            cache=not args.no_cache,
+            rules=args.rules,
+            gap_us=gap_ns / 1e3,
+            cluster=getattr(args, "cluster", ""),
+            on_progress=on_progress,
+        )
+    for text in job.notes:
+        note(text)
+    return job
+
+
 def inputs_of(args: argparse.Namespace) -> list[str]:
     """The files and folders that a verb reads: none of its outputs may overwrite one."""
-    return [args.trace, *args.rules, args.gpu_file, args.execution_trace, *args.ncu, args.replay, args.proof]
+    return [*given_paths(args), *args.rules, args.gpu_file, args.execution_trace, *args.ncu, args.replay, args.proof]
 
 
 def open_timeline(args: argparse.Namespace) -> Profile:

@@ -16,10 +16,15 @@ TERMINAL_ROWS = 30
 SEVERAL = "may be given several times"
 
 
-def add_trace(parser: argparse.ArgumentParser) -> None:
-    """TRACE, and all options that open it."""
-    parser.add_argument("trace", metavar="TRACE", help="profile or capture bundle to open; - reads stdin")
+def add_trace(parser: argparse.ArgumentParser, *, jobs: bool = False) -> None:
+    """TRACE, and all options that open it; with `jobs` also several, the ranks of one job."""
+    what = "profile or capture bundle to open; - reads stdin"
+    parser.add_argument("trace", metavar="TRACE", help=f"{what}; or a folder of ranks" if jobs else what)
+    if jobs:
+        parser.add_argument("more", nargs="*", metavar="TRACE", help="further ranks of the same job")
     add_opening(parser)
+    if jobs:
+        add_cluster(parser)
 
 
 def add_opening(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +43,7 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
                        help=f"CSV page of Nsight Compute for the same program; {SEVERAL}")  # fmt: skip
     group.add_argument("--replay", default="", metavar="FILE", help="result of a replay of this trace")
     group.add_argument("--proof", default="", metavar="FILE", help="what `prove` measured of this trace's findings")
+    add_rank(group)
 
 
 def add_shared_opening(parser: argparse._ActionsContainer) -> None:
@@ -46,6 +52,17 @@ def add_shared_opening(parser: argparse._ActionsContainer) -> None:
                         help=f"additional kernel-category rules (TOML); {SEVERAL}")  # fmt: skip
     parser.add_argument("--gap", default="", metavar="TIME", help="shortest idle gap to list (default 10us)")
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the cache of parsed traces")
+
+
+def add_rank(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--rank", type=not_negative, default=None, metavar="N",
+                        help="open this rank of a folder of ranks, as one trace")  # fmt: skip
+
+
+def add_cluster(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--cluster", default="", metavar="WHERE",
+                        help="read ranks on Dask: local, tcp://host:8786, scheduler.json or slurm "
+                             "(default: processes of this machine)")  # fmt: skip
 
 
 def add_timeline(parser: argparse._ActionsContainer) -> None:

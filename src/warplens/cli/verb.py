@@ -26,6 +26,8 @@ class Verb(Protocol):
     """Its frames are large enough for Polars to work on with several threads."""
     inputs: ClassVar[tuple[str, ...]] = ()
     """The arguments that name a file to read, for which `-` means stdin."""
+    reads_jobs: ClassVar[bool] = False
+    """It reads the ranks of a job together; others read one trace."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 

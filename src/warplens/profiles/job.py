@@ -16,12 +16,14 @@ from warplens.model.finding import Finding, evidence_table, findings_table
 from warplens.outputs import Document, Extras
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.rank_task import RankTask, digest_rank
+from warplens.ranks import digest_cache
+from warplens.ranks.file_heads import own_rank
 from warplens.ranks.finding_files import RankFile, is_job_folder, rank_files
 from warplens.ranks.gathering import gathered
 from warplens.ranks.job import Job
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.tables import JOB_TABLES
-from warplens.units import format_bytes, format_ms, plural
+from warplens.units import format_bytes, format_ms, listed, plural
 
 
 class JobProfile(TablesOnDemand):
@@ -35,8 +37,10 @@ class JobProfile(TablesOnDemand):
 
     contains = "the ranks of a job"
 
-    def __init__(self, job: Job, source: str) -> None:
+    def __init__(self, job: Job, source: str, notes: Sequence[str] = ()) -> None:
         self.job = job
+        self.notes = tuple(notes)
+        """What the user should know of where the ranks were read: a cluster that is set up badly."""
         self.model = JobModel(job)
         """The job's graph and what is simulated with it."""
         self._source = source
@@ -124,18 +128,38 @@ def open_job(
     items = [Item(task, unpacked_bytes(Path(task.path))) for task in tasks]
     with executor_for(cluster) as executor:
         outcomes = executor.map(digest_rank, items, on_progress or (lambda _: None))
+        notes = list(executor.notes)
     results = [outcome.reason if outcome.value is None else outcome.value for outcome in outcomes]
+    if cache:
+        digest_cache.evict()
     named = not any(is_job_folder(Path(path)) for path in paths)
     source = os.fspath(paths[0]) if len(paths) == 1 else f"{os.fspath(paths[0])} and {len(paths) - 1} more"
-    return JobProfile(gathered(files, results, named), source)
+    return JobProfile(gathered(files, results, named), source, notes)
 
 
-def file_of_rank(paths: Sequence[str | os.PathLike[str]], rank: int) -> Path:
-    """The file of one rank, by its name."""
+def file_of_rank(paths: Sequence[str | os.PathLike[str]], rank: int, *, cache: bool = True) -> Path:
+    """The file of one rank: by what the traces record, then by their names, and where neither tells by reading all."""
     files: list[RankFile] = rank_files(paths)
-    chosen = [file.path for file in files if file.rank == rank]
-    if not chosen:
-        known = sorted({file.rank for file in files if file.rank >= 0})
-        hint = f"there are {known[0]} to {known[-1]}" if known else "the names of the files do not tell their ranks"
-        raise UsageError(f"no rank {rank} in {', '.join(map(str, paths))}", hint=hint)
-    return chosen[0]
+    own = [own_rank(file.path) for file in files]
+    ranks = [file.rank if known < 0 else known for file, known in zip(files, own, strict=True)]
+    chosen = [file.path for file, known in zip(files, ranks, strict=True) if known == rank]
+    if len(chosen) == 1:
+        return chosen[0]
+    if len(chosen) > 1 or min(ranks) < 0:
+        job = open_job(paths, cache=cache).job
+        ranks, sources = job.ranks, [digest.facts.source for digest in job.digests]
+        if rank in ranks:
+            return Path(sources[ranks.index(rank)])
+    raise UsageError(f"no rank {rank} in {', '.join(map(str, paths))}", hint=f"there is {_spans(sorted(set(ranks)))}")
+
+
+def _spans(ranks: Sequence[int]) -> str:
+    """
+    >>> _spans([0, 1, 2, 3]), _spans([0, 2, 3]), _spans([7])
+    ('rank 0 to 3', 'rank 0 and 2 to 3', 'rank 7')
+    """
+    ends = [place for place in range(len(ranks)) if place + 1 == len(ranks) or ranks[place + 1] > ranks[place] + 1]
+    firsts = [0, *(place + 1 for place in ends[:-1])]
+    texts = [str(ranks[first]) if first == end else f"{ranks[first]} to {ranks[end]}"
+             for first, end in zip(firsts, ends, strict=True)]  # fmt: skip
+    return f"rank {listed(texts[:8] if len(texts) <= 8 else [*texts[:7], 'others'])}"

@@ -28,13 +28,17 @@ class RankTask:
     rules: tuple[str, ...] = ()
     gap_ns: int = 10_000
 
+    @property
+    def options(self) -> str:
+        """All that the digest of a trace depends on besides the trace."""
+        return f"{self.rules} {self.gap_ns} {self.rank} {self.host}"
+
 
 def digest_rank(task: RankTask) -> RankDigest:
     """The digest of one rank; a `FormatError` for what is not a trace with GPU work."""
     path = Path(task.path)
-    options = f"{task.rules} {task.gap_ns} {task.rank} {task.host}"
     if task.cache:
-        kept = digest_cache.load(inputs.find(path).content_hash, options, task.path)
+        kept = digest_cache.load(inputs.find(path).content_hash, task.options, task.path)
         if kept is not None:
             return kept
     trace = read(path, cache=False)
@@ -46,5 +50,5 @@ def digest_rank(task: RankTask) -> RankDigest:
     work = Workspace(trace, categorizer, Options(gap_ns=task.gap_ns), find_gpu(trace))
     made = digest(work, task.rank, task.host)
     if task.cache:
-        digest_cache.save(made, options)
+        digest_cache.save(made, task.options)
     return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -40,7 +41,12 @@ def save(digest: RankDigest, options: str) -> None:
             for name, frame in digest.frames.items():
                 frame.write_ipc(staging / f"{name}.arrow", compression="lz4")
             (staging / "head.json").write_bytes(msgspec.json.encode(digest.facts))
-        trace_cache.evict(target)
+
+
+def evict() -> None:
+    """Remove what is oldest, once all ranks of a job are saved: to look at every entry after each would take long."""
+    with contextlib.suppress(*trace_cache.NO_PLACE, WarplensError):
+        trace_cache.evict(trace_cache.cache_directory() / "no entry")  # there is none that must stay
 
 
 def _folder(content_hash: str, options: str) -> Path:
@@ -49,6 +55,7 @@ def _folder(content_hash: str, options: str) -> Path:
     return trace_cache.cache_directory() / f"{name}-{_shape()}"
 
 
+@cache
 def _shape() -> str:
     """Changes with the code that makes digests."""
     rooms = Path(__file__).parents[1]

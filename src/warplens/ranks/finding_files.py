@@ -5,12 +5,13 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from warplens.bundle_files import MANIFEST
 from warplens.errors import UsageError
+from warplens.ranks.file_heads import is_converted
 
 ENDINGS: Final = (".json", ".json.gz", ".zip", ".pb", ".pb.gz", ".sqlite", ".nsys-rep", ".db", ".warplens")
 RANK: Final = re.compile(r"(?:rank|worker|gpu|device|local_rank|node\d+_rank)[-_ ]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -29,11 +30,9 @@ class RankFile(NamedTuple):
 def rank_files(paths: Iterable[str | os.PathLike[str]]) -> list[RankFile]:
     """All profiles that some folders, files and patterns lead to, by name; a `UsageError` where there is none."""
     given = [str(path) for path in paths]
-    found = [path for text in given for path in _leads_to(text)]
+    found = list(dict.fromkeys(path for text in given for path in _leads_to(text)))
     if not found:
-        raise UsageError(
-            f"no profile in {', '.join(given)}", hint="a folder of traces or capture bundles, one per rank"
-        )
+        raise _nothing_in(given)
     return [RankFile(path, rank, _host(path.name)) for path, rank in zip(found, ranks_by_name(found), strict=True)]
 
 
@@ -51,15 +50,44 @@ def _leads_to(text: str) -> list[Path]:
 
 def is_job_folder(path: Path) -> bool:
     """A folder that is not itself one profile, as a capture bundle is."""
-    return path.is_dir() and not (path / MANIFEST).exists()
+    try:
+        return path.is_dir() and not (path / MANIFEST).exists()
+    except (OSError, ValueError):
+        return False  # opening it reports what is wrong
+
+
+def is_job(paths: Sequence[str]) -> bool:
+    """Whether these are many ranks and not one profile: several paths, a folder, or a pattern."""
+    return len(paths) > 1 or any(is_job_folder(Path(path)) or _is_pattern(path) for path in paths)
+
+
+def _is_pattern(text: str) -> bool:
+    return glob.has_magic(text) and not os.path.lexists(text)
 
 
 def _profiles_in(folder: Path) -> list[Path]:
-    own = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    """Traces and bundles, those of folders in it where it has none itself; without what was converted from them."""
+    try:
+        own = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}") from error
     profiles = [entry for entry in own if entry.name.endswith(ENDINGS) or (entry / MANIFEST).exists()]
     if profiles:
-        return profiles
+        return [profile for profile in profiles if not is_converted(profile)]
     return [path for entry in own if entry.is_dir() for path in _profiles_in(entry)]
+
+
+def _nothing_in(given: Sequence[str]) -> UsageError:
+    """What the folders have instead of profiles, in one line."""
+    names = ", ".join(given)
+    entries = [entry for text in given if Path(text).is_dir() for entry in Path(text).iterdir()]
+    if any(entry.suffix == ".csv" for entry in entries):
+        return UsageError(f"{names} has tables of a report, not profiles", hint="warplens diff compares two of them")
+    if any(entry.suffix == ".parquet" for entry in entries):
+        hint = "open an op table by its own path, or compare tables of two reports with warplens diff"
+        return UsageError(f"{names} has tables, not profiles", hint=hint)
+    what = "is empty" if not entries else "has no profiles"
+    return UsageError(f"{names} {what}", hint="a folder of traces or capture bundles, one per rank")
 
 
 def ranks_by_name(paths: list[Path]) -> list[int]:
@@ -69,11 +97,13 @@ def ranks_by_name(paths: list[Path]) -> list[int]:
     [0, 12]
     >>> ranks_by_name([Path("dlrm_eg_0.json.gz"), Path("dlrm_eg_1.json.gz")]), ranks_by_name([Path("a.json")])
     ([0, 1], [-1])
+    >>> ranks_by_name([Path("run/rank0.json"), Path("run/truth.json")])
+    [0, -1]
     """
     texts = [f"{path.parent.name}/{path.name}" for path in paths]
     named = [RANK.search(path.name) or RANK.search(path.parent.name) for path in paths]
-    if all(named) and len(paths) > 0:
-        return [int(match[1]) for match in named if match is not None]
+    if any(named):  # a file beside the ranks has no number
+        return [int(match[1]) if match else -1 for match in named]
     numbers = [NUMBER.findall(text) for text in texts]
     if len(paths) < 2 or len({len(own) for own in numbers}) > 1:
         return [-1] * len(paths)

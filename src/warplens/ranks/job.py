@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -16,6 +15,7 @@ from warplens.model.kinds import NONE
 from warplens.model.trace import Ints
 from warplens.ranks.clocks import Clocks, align
 from warplens.ranks.matching import Matching, match
+from warplens.ranks.merged_notes import merged, rank_text, remark_text, some
 from warplens.ranks.records import RankDigest
 from warplens.units import format_ns, listed, plural
 
@@ -123,19 +123,23 @@ class Job:
         return [*self._missing(), *self.left_out, *self._differences(), *self._clock_notes(), *self._unmatched()]
 
     def _missing(self) -> list[JobNote]:
-        notes = [
-            JobNote("warning", f"rank {failed.rank} could not be read: {failed.reason}" if failed.rank >= 0
-                    else f"{failed.source} could not be read: {failed.reason}")
-            for failed in self.failed
-        ]  # fmt: skip
+        named = merged((failed.rank, failed.reason) for failed in self.failed if failed.rank >= 0)
+        notes = [JobNote("warning", remark_text(ranks, text, " could not be read")) for ranks, text in named]
+        unnamed = [failed for failed in self.failed if failed.rank < 0]
+        for places, text in merged(enumerate(failed.reason for failed in unnamed)):
+            many = f" and {plural(len(places) - 1, 'other file')}" if len(places) > 1 else ""
+            notes.append(JobNote("warning", f"{unnamed[places[0]].source}{many} could not be read: {text}"))
         world = max((digest.facts.world_size for digest in self.digests), default=0)
-        absent = sorted(set(range(world)) - set(self.ranks)) if world > 0 else []
+        absent = sorted(set(range(world)) - set(self.ranks) - {failed.rank for failed in self.failed})
         if absent:
             many = f"{plural(len(absent), 'rank')} of {world:,} missing"
-            notes.append(JobNote("warning", f"{many}: {_some(absent)}"))
-        for digest, rank in zip(self.digests, self.ranks, strict=True):
-            notes += [JobNote("warning", f"rank {rank}: {warning}") for warning in digest.facts.warnings[:3]]
-        return notes
+            notes.append(JobNote("warning", f"{many}: {some(absent)}"))
+        warnings = [
+            (rank, warning)
+            for rank, digest in zip(self.ranks, self.digests, strict=True)
+            for warning in digest.facts.warnings[:3]
+        ]
+        return notes + [JobNote("warning", remark_text(*remark)) for remark in merged(warnings)]
 
     def _differences(self) -> list[JobNote]:
         notes = []
@@ -149,7 +153,7 @@ class Job:
             other = [
                 rank for rank, digest in zip(self.ranks, self.digests, strict=True) if digest.steps.height != usual
             ]
-            notes.append(JobNote("info", f"ranks {_some(other)} recorded other numbers of steps than {usual}"))
+            notes.append(JobNote("info", f"{rank_text(other)} recorded other numbers of steps than {usual}"))
         for what, values in (
             ("GPUs", [digest.facts.gpu for digest in self.digests]),
             ("versions", [str(sorted(digest.facts.versions.items())) for digest in self.digests]),
@@ -190,8 +194,3 @@ class Job:
         kernels = f"{plural(len(alone), 'communication kernel')} of {total:,} ({share:.1f} %)"
         text = f"{kernels} without a counterpart on another rank"
         return [JobNote("info" if share < 20 else "warning", text)]
-
-
-def _some(numbers: Sequence[int], most: int = 8) -> str:
-    shown = ", ".join(map(str, numbers[:most]))
-    return shown if len(numbers) <= most else f"{shown} and {len(numbers) - most:,} more"

@@ -6,14 +6,17 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from warplens.cli.opening import open_timeline
+from warplens.cli.opening import open_profile, open_timeline
 from warplens.cli.options import add_json, add_top, add_trace
 from warplens.cli.printing import show_text, width, write_bytes
+from warplens.cli.rank_choice import given_paths
 from warplens.cli.verb import Verb
 
 if TYPE_CHECKING:
     from warplens.model.finding import Finding
+    from warplens.outputs.advice_text import AdviceScope
     from warplens.outputs.terminal import TableText
+    from warplens.profiles.opened import Opened
     from warplens.profiles.trace import Profile
 
 SILENCING = ("no_shapes", "no_host", "graph_mode", "unknown_gpu", "chrome", "no_op_shapes", "callers_only", "no_hlo_op",
@@ -26,16 +29,17 @@ class AdviseVerb(Verb):
 
     name = "advise"
     inputs = ("trace",)
+    reads_jobs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_trace(parser)
+        add_trace(parser, jobs=True)
         add_top(parser)
         add_json(parser)
 
     def run(self, args: argparse.Namespace) -> int:
         from warplens.outputs.advice_text import advice_json
 
-        profile = open_timeline(args)
+        profile = open_profile(args) if _is_job(args) else open_timeline(args)
         findings = profile.findings()[: args.top]
         if args.json:
             write_bytes(advice_json(findings))
@@ -44,17 +48,37 @@ class AdviseVerb(Verb):
         return 0
 
 
-def advice_text(profile: Profile, findings: Sequence[Finding], columns: int) -> TableText:
+def _is_job(args: argparse.Namespace) -> bool:
+    from warplens.ranks.finding_files import is_job
+
+    return is_job(given_paths(args))
+
+
+def advice_text(profile: Opened, findings: Sequence[Finding], columns: int) -> TableText:
     """The findings of a profile as text, with all that applies to them as a whole."""
-    from warplens.outputs.advice_text import AdviceScope, render_advice
+    from warplens.outputs.advice_text import render_advice
+
+    scope = _scope(profile.with_timeline()) if profile.has_timeline else _job_scope(profile)
+    return render_advice(findings, scope, width=columns)
+
+
+def _job_scope(profile: Opened) -> AdviceScope:
+    from warplens.analyses import Options
+    from warplens.outputs.advice_text import AdviceScope
+
+    notes = [row["message"] for row in profile.table("quality").to_dicts() if row["severity"] == "warning"]
+    return AdviceScope(profile.verdict(), True, Options.min_gain_percent, notes)
+
+
+def _scope(profile: Profile) -> AdviceScope:
+    from warplens.outputs.advice_text import AdviceScope
 
     per_step = bool(len(profile.table("steps")))
     notes = [row["message"] for row in profile.table("quality").to_dicts() if _limits_advice(row)]
     model = profile.step_model
     plain_ms = model.step_ms if profile.model_of_gains is not None and model is not None else 0.0
     notes += [model.cost.note, *model.graph.notes] if model is not None else []
-    scope = AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, profile.shares_of(), plain_ms)
-    return render_advice(findings, scope, width=columns)
+    return AdviceScope(profile.verdict(), per_step, profile.min_gain_percent, notes, profile.shares_of(), plain_ms)
 
 
 def _limits_advice(note: dict[str, str]) -> bool:

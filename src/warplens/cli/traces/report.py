@@ -20,9 +20,10 @@ class ReportVerb(Verb):
 
     name = "report"
     inputs = ("trace",)
+    reads_jobs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_trace(parser)
+        add_trace(parser, jobs=True)
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
         add_theme(parser)
         add_top(parser, "the findings that --json prints")

@@ -26,9 +26,10 @@ class ShowVerb(Verb):
 
     name = "show"
     inputs = ("trace",)
+    reads_jobs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_trace(parser)
+        add_trace(parser, jobs=True)
         parser.add_argument("table", metavar="TABLE", help="name of the table (see: warplens explain tables)")
         add_rows(parser)
         parser.add_argument("--roofline", action="store_true", help="only the columns about the roofline")

@@ -20,9 +20,10 @@ class SqlVerb(Verb):
     name = "sql"
     uses_threads = True
     inputs = ("trace",)
+    reads_jobs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_trace(parser)
+        add_trace(parser, jobs=True)
         parser.add_argument("query", metavar="SQL", help='for example: "select * from kernels limit 5"')
         add_top(parser)
         add_forms(parser)

@@ -1,0 +1,49 @@
+"""`--rank`: one trace of a job, for verbs that read one; a job given to these is one line."""
+
+from __future__ import annotations
+
+import argparse
+
+from warplens.cli.verb import Verb
+from warplens.errors import UsageError
+
+
+def choose_rank(args: argparse.Namespace, verb: Verb) -> None:
+    """Replaces the paths of a job by the file of the rank that is asked for, or of the only one there is."""
+    if not hasattr(args, "rank"):
+        return
+    for name in verb.inputs:
+        paths = given_paths(args, name)
+        if not paths or (args.rank is None and (verb.reads_jobs or not _is_job(paths))):
+            continue
+        setattr(args, name, _one_of(paths, args.rank, verb.name, cache=not args.no_cache))
+        if name == "trace":
+            args.more = []
+
+
+def given_paths(args: argparse.Namespace, name: str = "trace") -> list[str]:
+    """What an argument names: of TRACE also the further ranks."""
+    first = getattr(args, name, None)
+    more = getattr(args, "more", []) if name == "trace" else []
+    return [first, *more] if first else []
+
+
+def _is_job(paths: list[str]) -> bool:
+    from warplens.ranks.finding_files import is_job
+
+    return is_job(paths)
+
+
+def _one_of(paths: list[str], rank: int | None, verb: str, *, cache: bool) -> str:
+    from warplens.ranks.finding_files import rank_files
+
+    if rank is not None:
+        from warplens.profiles.job import file_of_rank
+
+        return str(file_of_rank(paths, rank, cache=cache))
+    files = rank_files(paths)
+    if len(files) == 1:
+        return str(files[0].path)
+    known = [file.rank for file in files if file.rank >= 0]
+    hint = f"--rank {min(known, default=0)} opens one of them; report, show, sql and advise read all"
+    raise UsageError(f"{', '.join(paths)} contains {len(files):,} ranks, and {verb} reads one", hint=hint)

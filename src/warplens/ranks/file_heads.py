@@ -1,0 +1,73 @@
+"""What the first bytes of a trace tell: its rank, and whether it was converted by Warplens."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Final
+
+from warplens.bundle_files import MANIFEST
+from warplens.model.rank_timeline import CONVERTED
+
+HEAD_BYTES: Final = 1 << 16
+GZIP: Final = b"\x1f\x8b"
+ZIP: Final = b"PK\x03\x04"
+OWN_RANK: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}\[\]]*?"rank"\s*:\s*(\d{1,7})\b')
+CONVERSION: Final = re.compile(rb'\A\s*\{[\s\S]*"' + CONVERTED.encode() + rb'"\s*:')
+EVENTS: Final = b'"traceEvents"'
+
+
+def head_of(path: Path) -> bytes:
+    """The first bytes of a file, unpacked; none where it cannot be read: opening it reports why."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+        return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES) if head.startswith(GZIP) else head
+    except (OSError, zlib.error):
+        return b""
+
+
+def own_rank(path: Path) -> int:
+    """The rank that a trace or a capture bundle records, -1 where its first bytes do not."""
+    if path.is_dir():
+        return _manifest_rank(_text_of(path / MANIFEST))
+    head = head_of(path)
+    if head.startswith(ZIP):
+        return _manifest_rank(_zipped(path))
+    match = OWN_RANK.search(head)
+    return int(match[1]) if match else -1
+
+
+def is_converted(path: Path) -> bool:
+    """Whether `warplens convert` wrote it."""
+    before, events, _ = head_of(path).partition(EVENTS)
+    return bool(events) and CONVERSION.match(before) is not None
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
+def _zipped(path: Path) -> str:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            name = next((name for name in archive.namelist() if name.rpartition("/")[2] == MANIFEST), "")
+            with archive.open(name) as file:
+                return file.read(HEAD_BYTES).decode("utf-8", "replace")
+    except (OSError, KeyError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error, NotImplementedError):
+        return ""
+
+
+def _manifest_rank(text: str) -> int:
+    try:
+        facts = json.loads(text)
+    except ValueError:
+        return -1
+    rank = facts.get("rank", -1) if isinstance(facts, dict) and facts.get("world_size", 1) != 1 else -1
+    return rank if isinstance(rank, int) else -1
