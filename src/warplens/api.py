@@ -80,7 +80,7 @@ def open(
     if gpu and gpu_file:
         raise UsageError("gpu and gpu_file name two GPUs", hint="give one of them")
     if is_job_folder(Path(path)):
-        return open_ranks([path], cache=cache, rules=rules, gap_us=gap_us)
+        return open_ranks([path], cache=cache, rules=rules, gap_us=gap_us, min_gain_percent=min_gain_percent)
     own_file = _own_file(Path(path), gpu)
     if own_file is not None:
         if execution_trace or ncu or replay or proof:
@@ -106,16 +106,17 @@ def open_ranks(
     cache: bool = True,
     rules: Rules = (),
     gap_us: float = 10.0,
+    min_gain_percent: float = Options.min_gain_percent,
     cluster: str = "",
     on_progress: OnProgress | None = None,
 ) -> JobProfile:
     """Open the traces or capture bundles of many ranks as one run: folders, files or patterns.
 
     `cluster` names where they are read: processes of this machine, or Dask (`local`, `tcp://host:8786`, a scheduler
-    file, `slurm`).
+    file, `slurm`). Findings that win less than `min_gain_percent` of a step are omitted.
 
-    >>> open_ranks(["samples/ranks/nccl4"]).verdict().partition(",")[0]
-    'Rank 1 is 21.10 ms a step slower than its peers'
+    >>> open_ranks(["samples/ranks/nccl4"]).verdict().partition(" since")[0]
+    'Rank 1 takes 21.10 ms a step longer than its peers'
     """
     from warplens.profiles.job import open_job
 
@@ -123,7 +124,7 @@ def open_ranks(
     if values:
         raise UsageError("rules of a job are files: processes of their own read them")
     return open_job(paths, cache=cache, rules=[str(file) for file in files], gap_ns=round(gap_us * 1000),
-                    cluster=cluster, on_progress=on_progress)  # fmt: skip
+                    min_gain_percent=min_gain_percent, cluster=cluster, on_progress=on_progress)  # fmt: skip
 
 
 def _own_file(path: Path, gpu: str) -> Opened | None:

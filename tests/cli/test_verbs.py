@@ -20,6 +20,7 @@ import pytest
 import warplens
 from support import HANG_SECONDS, ROOT, SAMPLES, RunInside, frame, kernel, launch, op, write_trace
 from warplens.advice import RULES
+from warplens.advice.rank_rules import JOB_RULES
 from warplens.categories import category_names
 from warplens.cli import main
 from warplens.cli.explaining import topics as cli_topics
@@ -292,7 +293,8 @@ def topics() -> list[str]:
         *(table.name for table in kernel_tables()),
         "kernel_accesses.width_bits",
     ]
-    return [*TABLE_NAMES, *sorted(columns), *dotted, *RULES.codes, *MESSAGES, *category_names(), *kernel_lab]
+    codes = (*RULES.codes, *JOB_RULES.codes)
+    return [*TABLE_NAMES, *sorted(columns), *dotted, *codes, *MESSAGES, *category_names(), *kernel_lab]
 
 
 def test_explain_knows_every_table_column_code_note_and_category(
@@ -331,6 +333,7 @@ def test_explain_without_a_topic_lists_them_all(printed: Printed) -> None:
     for topic in (
         *TABLE_NAMES,
         *RULES.codes,
+        *JOB_RULES.codes,
         *MESSAGES,
         *category_names(),
         *KERNEL_RULES.codes,

@@ -34,6 +34,8 @@ from finding_traces import (
 from support import Opened, frame, kernel, op
 from warplens.advice import NEEDED_TABLES, RULES, THRESHOLDS
 from warplens.advice.figures import TraceFigures
+from warplens.advice.rank_rules import JOB_RULES
+from warplens.advice.thresholds import JOB_THRESHOLDS
 from warplens.model.trace import empty_trace
 
 SHAPE_CODES = {"WL201", "WL202", "WL203", "WL204", "WL205", "WL206", "WL211"}
@@ -55,12 +57,14 @@ def test_every_threshold_has_a_reason_and_decides_something() -> None:
     code = "\n".join(path.read_text() for path in sorted(folder.glob("*.py")))
     assert [name for name in THRESHOLDS.values() if f"THRESHOLDS.{name}" not in code] == []
     assert all(THRESHOLDS.reasons().values())
+    assert [name for name in JOB_THRESHOLDS.values() if f"JOB_THRESHOLDS.{name}" not in code] == []
+    assert all(JOB_THRESHOLDS.reasons().values())
 
 
 def test_every_code_of_a_rule_has_an_explanation_and_the_other_way_round() -> None:
     folder = Path(warplens.__file__).parent / "advice"
     rules = "\n".join(path.read_text() for path in sorted(folder.glob("*_rules.py")))
-    assert set(re.findall(r'"(WL\d{3})"', rules)) == set(RULES.codes)
+    assert set(re.findall(r'"(WL\d{3})"', rules)) == {*RULES.codes, *JOB_RULES.codes}
 
 
 def test_a_rule_finds_what_its_code_stands_for(opened: Opened) -> None:

@@ -13,6 +13,7 @@ import pytest
 import warplens
 from replay_plans import listed, storage, tensor, unit, value
 from support import ROOT, Opened, kernel, launch, op
+from warplens.advice.rank_rules import JOB_RULES
 from warplens.advice.rules import CHECKS
 from warplens.errors import FormatError
 from warplens.profiles.what_if import members
@@ -278,8 +279,8 @@ def test_a_plan_is_read_as_it_was_written_and_faults_are_named(tmp_path: Path) -
         plan_file.parse({"format": "something"})
 
 
-def test_every_finding_of_a_trace_has_an_experiment_or_its_own_reason_to_have_none() -> None:
-    assert set(MAKE_VARIANTS) | set(NOT_RUN) == set(CHECKS)
+def test_every_finding_has_an_experiment_or_its_own_reason_to_have_none() -> None:
+    assert set(MAKE_VARIANTS) | set(NOT_RUN) == {*CHECKS, *JOB_RULES.codes}
     assert not set(MAKE_VARIANTS) & set(NOT_RUN)
     assert NO_EXPERIMENT not in NOT_RUN.values()
 

@@ -9,6 +9,7 @@ import pytest
 from finding_traces import GEMM, waits
 from support import Opened, kernel
 from warplens.advice import NEEDED_TABLES, RULES, find
+from warplens.advice.rank_rules import JOB_RULES
 from warplens.advice.wording import ANY, FRAMEWORKS, WORDS, words
 
 OF_TORCH = re.compile(
@@ -30,7 +31,7 @@ def test_no_other_profile_gets_advice_for_jax(format: str) -> None:
 
 
 def test_every_finding_has_words_and_every_topic_some_for_any_program() -> None:
-    assert {topic.split()[0] for topic in WORDS} == set(RULES.codes)
+    assert {topic.split()[0] for topic in WORDS} == {*RULES.codes, *JOB_RULES.codes}
     assert all(spoken.get(ANY) for spoken in WORDS.values())
 
 

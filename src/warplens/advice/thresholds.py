@@ -49,7 +49,18 @@ class TraceThresholds(Thresholds):
     straggler_steps = threshold(4.0, "with fewer steps the median does not show what is usual")
 
 
+class JobThresholds(Thresholds):
+    """Of the rules on many ranks."""
+
+    min_gain_percent = threshold(Options.min_gain_percent, "smaller gains are within the spread of runs")
+    uneven_receive = threshold(1.2, "routers of experts that are trained well stay below")
+    exposed_transfer_percent = threshold(10.0, "some exposed communication remains with good overlap")
+    small_kib = threshold(1024.0, "below about 1 MiB a collective takes its latency, not its bandwidth")
+    small_per_step = threshold(8.0, "a few small messages, such as a loss, are in every program")
+
+
 THRESHOLDS: Final = TraceThresholds()
+JOB_THRESHOLDS: Final = JobThresholds()
 LONG_GAP_US: Final = 1000.0
 """A gap no launch explains."""
 LIMIT_PERCENT: Final = 10.0

@@ -171,6 +171,68 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "parameters",
         ANY: "send fewer, larger messages: combine collectives, or the tensors that they send",
     },
+    "WL402": {
+        ANY: "compare clocks, power and temperature of this GPU with another's (nvidia-smi -q -d "
+        "CLOCK,POWER,TEMPERATURE,PERFORMANCE), end other processes on it, and exchange it if it stays slow; if only "
+        "this rank runs that op, share it out"
+    },
+    "WL403": {
+        ANY: "move what only this rank does out of the step (logging, checkpoints, evaluation); collect garbage on all "
+        "ranks at once, every n steps (gc.disable(), gc.collect()); look for other processes on its cores, and bind it "
+        "to cores near its GPU (numactl)"
+    },
+    "WL404": {
+        "torch": "give its loader more time: num_workers, prefetch_factor, persistent_workers=True; compare its disk "
+        "or mount and the size of its samples with those of other ranks",
+        ANY: "load further ahead, with more workers; compare its disk or mount and the size of its samples with those "
+        "of other ranks",
+    },
+    "WL405": {
+        ANY: "measure this rank's links alone (nccl-tests: all_reduce_perf, sendrecv_perf), look at their error "
+        "counters (nvidia-smi nvlink -e, ibdiagnet) and at the transport that NCCL_DEBUG=INFO names; exchange cable, "
+        "port or machine"
+    },
+    "WL406": {
+        ANY: "give all ranks equal work: batches by tokens, not by samples; bucket samples by length, pack short ones, "
+        "or deal the long ones out in turns"
+    },
+    "WL407": {
+        ANY: "move layers from this stage to the others, by measured time, not by number: embedding, output layer and "
+        "loss count too; or use more, smaller stages per rank (interleaving)"
+    },
+    "WL408": {
+        ANY: "balance tokens over experts: a balancing loss or bias in the router, a capacity limit, copies of hot "
+        "experts, or hot and cold experts placed together"
+    },
+    "WL409": {
+        "torch": "start them earlier and wait later: DDP's bucket_cap_mb, FSDP's prefetching "
+        "(set_modules_to_forward_prefetch), async_op=True with wait() where the result is used; or send less (bf16 "
+        "gradients, no_sync() while gradients accumulate)",
+        ANY: "start them earlier and wait for them later, so that computation runs meanwhile; or send less",
+    },
+    "WL409 experts": {
+        ANY: "compute something else meanwhile: a shared expert, or the other half of the batch (two microbatches in "
+        "turns); send less: 8-bit activations, experts of one token on one machine"
+    },
+    "WL409 pipeline": {
+        ANY: "post receives before the computation that they are needed after, and send on a stream of its own; more "
+        "microbatches hide more of it"
+    },
+    "WL410": {
+        "torch": "send fewer, larger messages: larger DDP buckets (bucket_cap_mb), coalesced collectives, flat "
+        "parameters",
+        ANY: "send fewer, larger messages: combine collectives, or the tensors that they send",
+    },
+    "WL411": {
+        ANY: "record several steps, to see whether it is late in each; look at what it does before this one: data, a "
+        "checkpoint, logging, a compilation"
+    },
+    "WL412": {
+        "torch": "record this rank again with stacks and shapes (with_stack=True, record_shapes=True) and more steps; "
+        "compare its trace with that of another rank (warplens diff)",
+        ANY: "record this rank again in more detail and with more steps; compare its trace with that of another rank "
+        "(warplens diff)",
+    },
     "WL901": {
         "torch": "record again: let the GPU finish (torch.cuda.synchronize()) before the profiler starts and before it "
         "stops, and let it write the whole file",

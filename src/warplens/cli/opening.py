@@ -79,6 +79,7 @@ def _open_job(args: argparse.Namespace, paths: Sequence[str], gap_ns: float) -> 
             gap_us=gap_ns / 1e3,
             cluster=getattr(args, "cluster", ""),
             on_progress=on_progress,
+            **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),
         )
     for text in job.notes:
         note(text)

@@ -36,7 +36,7 @@ def gain_text(finding: Finding, *, per_step: bool) -> str:
 def _interval(finding: Finding) -> str:
     """Between what the gain is expected; nothing for a bound, and where that is not known or as good as one value."""
     low, high = format_ms(finding.gain_low_ms), format_ms(finding.gain_high_ms)
-    if finding.bound or not finding.edits or low == high:
+    if finding.bound or finding.gain_high_ms <= 0 or low == high:
         return ""
     return f", between {low} and {high}"
 
@@ -119,9 +119,8 @@ def _hanging(text: str, width: int, indent: str) -> list[str]:
 def _row(row: Evidence, per_step: bool) -> str:
     parts = [row.what]
     if row.time_ms:
-        parts.append(
-            f"{format_ms(row.time_ms)}{' per step' if per_step else ''}, {format_count(row.count)} in the trace"
-        )
+        count = f", {format_count(row.count)} in the trace" if row.count else ""
+        parts.append(f"{format_ms(row.time_ms)}{' per step' if per_step else ''}{count}")
     if row.detail:
         parts.append(row.detail)
     return f"{INDENT}- {clean(' · '.join(parts))}"

@@ -31,6 +31,7 @@ STEP_NOTE = "plain_step"
 """The note that the summary has a line of its own for."""
 MAX_CATEGORIES = 9
 MAX_FINDINGS = 3
+SHOWN_APART = ("quality", "findings", "evidence")
 MAX_ROWS = 10
 MAX_TABLES = 3
 REPLAY_WORDS = {
@@ -82,7 +83,7 @@ def render_summary(document: Document, *, width: int, written: Sequence[str] = (
         *_quality(tables["quality"], width),
         *_labelled("verdict", document.facts["verdict"], width, "bold", most=3),
         *_step_time(document, tables["steps"], width),
-        *_findings(tables["findings"], tables["steps"], width),
+        *_findings(tables["findings"], width, is_per_step=bool(len(tables["steps"]))),
         *_times(tables, width),
         *_categories(tables["kernel_categories"], width),
         *(kernel_list(tables["kernels"], width) if len(tables["kernels"]) else host_op_list(tables["ops"], width)),
@@ -112,13 +113,20 @@ def _of_paths(document: Document, tables: dict[str, Table], width: int, written:
 
 
 def _of_tables(document: Document, width: int, written: Sequence[str]) -> TableText:
-    """The summary of what is not a profile: the verdict, then the first rows of the first table that has some."""
-    first = next((table for table in document.tables if len(table)), None)
+    """The summary of what is not a profile: the verdict, then the first rows of the first table that has some.
+
+    Notes and findings, where there are such tables, are shown as those of a trace are.
+    """
+    known = {table.name: table for table in document.tables if table.name in SHOWN_APART}
+    findings = known.get("findings")
+    first = next((table for table in document.tables if len(table) and table.name not in known), None)
     rows = render_table(first, top=MAX_ROWS, width=width).lines if first is not None else ()
-    others = [table.name for table in document.tables if len(table) and table is not first]
+    others = [table.name for table in document.tables if len(table) and table is not first and table.name not in known]
     lines = [
         *_headline(document, width),
+        *(_quality(known["quality"], width) if len(known.get("quality", ())) else []),
         *_labelled("verdict", document.facts.get("verdict", ""), width, "bold"),
+        *(_findings(findings, width, is_per_step=True) if findings is not None else []),
         ("", "none"),
         *rows,
         ("", "none"),
@@ -275,13 +283,13 @@ def _bar(percent: float, room: int) -> str:
     return ("█" * full + (BARS[part] if part else "")).ljust(room)[:room]
 
 
-def _findings(findings: Table, steps: Table, width: int) -> list[Line]:
+def _findings(findings: Table, width: int, *, is_per_step: bool) -> list[Line]:
     rows = findings.records(FindingRow)
     if not rows:
         return []
     lines: list[Line] = [("", "none"), ("findings", "bold")]
     for row in rows[:MAX_FINDINGS]:
-        gain, of = "", " per step" if len(steps) else ""
+        gain, of = "", " per step" if is_per_step else ""
         if is_only_gpu_time(row):
             gain = f"{format_ms(row.gpu_gain_ms)} of GPU time{of} · "
         elif row.gain_ms > 0:

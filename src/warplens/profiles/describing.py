@@ -80,12 +80,17 @@ def headline(meta: Meta, facts: dict[str, str]) -> tuple[str, ...]:
 
 
 def explanations(codes: Collection[str]) -> dict[str, str]:
-    """Of findings, and of suggestions of the kernel lab, whose rules are loaded only where there are some."""
+    """Of findings of a trace and of a job, and of suggestions of the kernel lab; rules are loaded where codes are
+    theirs."""
     from warplens.advice import RULES
 
     texts = {code: RULES.explain(code) for code in codes if code in RULES}
     others = [code for code in codes if code not in RULES]
-    if others:
+    if any(code.startswith("WL") for code in others):
+        from warplens.advice.rank_rules import JOB_RULES
+
+        texts |= {code: JOB_RULES.explain(code) for code in others if code in JOB_RULES}
+    if any(code.startswith("WK") for code in others):
         from warplens.kernel_lab.suggesting.rules import RULES as KERNEL_RULES
 
         texts |= {code: KERNEL_RULES.explain(code) for code in others if code in KERNEL_RULES}

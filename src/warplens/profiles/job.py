@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from warplens.analyses.missing_data import TORCH
+from warplens.analyses.workspace import Options
 from warplens.cluster import Item, OnProgress, executor_for, unpacked_bytes
-from warplens.errors import UsageError
+from warplens.errors import UsageError, WarplensError
 from warplens.hardware import Gpu
-from warplens.model.finding import Finding, evidence_table, findings_table
+from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
 from warplens.outputs import Document, Extras
+from warplens.profiles.describing import explanations
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.rank_task import RankTask, digest_rank
 from warplens.ranks import digest_cache
 from warplens.ranks.file_heads import own_rank
 from warplens.ranks.finding_files import RankFile, is_job_folder, rank_files
 from warplens.ranks.gathering import gathered
+from warplens.ranks.hiding import gain_of_hiding
 from warplens.ranks.job import Job
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.tables import JOB_TABLES
-from warplens.units import format_bytes, format_ms, listed, plural
+from warplens.units import format_bytes, listed, plural
+
+if TYPE_CHECKING:
+    from warplens.profiles.trace import Profile
 
 
 class JobProfile(TablesOnDemand):
@@ -37,10 +43,18 @@ class JobProfile(TablesOnDemand):
 
     contains = "the ranks of a job"
 
-    def __init__(self, job: Job, source: str, notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        job: Job,
+        source: str,
+        notes: Sequence[str] = (),
+        min_gain_percent: float = Options.min_gain_percent,
+    ) -> None:
         self.job = job
         self.notes = tuple(notes)
         """What the user should know of where the ranks were read: a cluster that is set up badly."""
+        self.min_gain_percent = min_gain_percent
+        """Findings that win less of a step are omitted."""
         self.model = JobModel(job)
         """The job's graph and what is simulated with it."""
         self._source = source
@@ -68,8 +82,21 @@ class JobProfile(TablesOnDemand):
         return None
 
     @cached_property
+    def step_ms(self) -> dict[int, float]:
+        """How long each step of the job took, until its last rank was done; empty where ranks share no step."""
+        model = self.model
+        return dict(zip(model.graph.steps, (model.step_ns / 1e6).tolist(), strict=True)) if model.is_known else {}
+
+    @cached_property
     def _findings(self) -> list[Finding]:
-        return []
+        from warplens.advice.job_figures import NEEDED_JOB_TABLES
+        from warplens.advice.rank_rules import find_in_job
+
+        tables = {name: self.table(name) for name in NEEDED_JOB_TABLES}
+        formats = {digest.facts.format or TORCH for digest in self.job.digests}
+        format = formats.pop() if len(formats) == 1 else ""
+        gain = partial(gain_of_hiding, self.model)
+        return find_in_job(tables, self.step_ms, gain, self.min_gain_percent, format)
 
     def findings(self) -> list[Finding]:
         """What holds the job up, the largest gain first."""
@@ -77,23 +104,14 @@ class JobProfile(TablesOnDemand):
 
     def verdict(self) -> str:
         """Who holds the job up, since when, why and what it costs."""
-        model = self.model
-        ranks = plural(len(self.job.ranks), "rank")
-        if not model.is_known:
-            return f"{ranks}; steps that all of them recorded are needed to find who is slow."
-        step = format_ms(float(np.median(model.step_ns)) / 1e6)
-        rows = self.table("stragglers").to_dicts()
-        if not rows:
-            return f"{ranks}, {step} a step; none holds the others up."
-        first = rows[0]
-        who = f"{first['group'][0].upper()}{first['group'][1:]}"
-        place = f" ({first['place']})" if first["place"] else ""
-        since = f"since step {first['since_step']}"
-        cost = f"{format_ms(first['gain_ms'])} of {step} a step"
-        held = f"holds the others up, {since}: {cost}" if first["gain_ms"] > 0 else (
-            f"is {format_ms(first['excess_ms'])} a step slower than its peers, {since}, which other work hides"
-        )  # fmt: skip
-        return f"{who} {held}; cause: {first['cause']}{place}."
+        from warplens.advice.job_verdict import job_verdict
+
+        return job_verdict(self.table("stragglers"), self.step_ms, len(self.job.ranks))
+
+    def with_timeline(self) -> Profile:
+        """A `WarplensError`: each rank has a timeline of its own."""
+        hint = "report, advise, show, sql and diff read it; --rank N opens one of its ranks for the other verbs"
+        raise WarplensError(f"{self.source} contains {self.contains}, not one timeline", hint=hint)
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
         """The tables with the facts about the job, as the outputs take them."""
@@ -108,8 +126,17 @@ class JobProfile(TablesOnDemand):
             facts=facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             kind="paths",
-            extras=lambda: Extras(command=command),
+            extras=lambda: self._extras(command),
             headline=("job", self._contents(), format_bytes(sum(digest.facts.size_bytes for digest in job.digests))),
+        )
+
+    def _extras(self, command: str) -> Extras:
+        findings = self.findings()
+        return Extras(
+            command=command,
+            explanations=explanations(list(dict.fromkeys(finding.code for finding in findings))),
+            finding_targets=finding_targets(findings),
+            evidence_targets=evidence_targets(findings),
         )
 
 
@@ -119,6 +146,7 @@ def open_job(
     cache: bool = True,
     rules: Sequence[str] = (),
     gap_ns: int = 10_000,
+    min_gain_percent: float = Options.min_gain_percent,
     cluster: str = "",
     on_progress: OnProgress | None = None,
 ) -> JobProfile:
@@ -134,7 +162,7 @@ def open_job(
         digest_cache.evict()
     named = not any(is_job_folder(Path(path)) for path in paths)
     source = os.fspath(paths[0]) if len(paths) == 1 else f"{os.fspath(paths[0])} and {len(paths) - 1} more"
-    return JobProfile(gathered(files, results, named), source, notes)
+    return JobProfile(gathered(files, results, named), source, notes, min_gain_percent)
 
 
 def file_of_rank(paths: Sequence[str | os.PathLike[str]], rank: int, *, cache: bool = True) -> Path:

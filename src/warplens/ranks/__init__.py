@@ -5,7 +5,7 @@
 | `finding_files`, `digest`, `condensing`, `records` | the files of a job, and what is kept of each rank |
 | `matching`, `clocks`, `kinds` | which kernels are one collective, and one clock for all ranks |
 | `job`, `job_graph`, `own_pace`, `roles` | the ranks together, and their graphs joined where collectives meet |
-| `straggling`, `what_ifs` | who holds the others up, since when and why, and what it costs |
+| `straggling`, `what_ifs`, `hiding` | who holds the others up, since when and why, and what it costs |
 | `tables/` | the tables of a job |
 | `op_tables/` | jobs that come as one table of ops |
 """

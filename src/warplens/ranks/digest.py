@@ -72,6 +72,7 @@ def _facts(work: Workspace, rank: int, host: str) -> RankFacts:
         first_ns=meta.origin_ns + int(trace.ints("start_ns").min(initial=0)),
         last_ns=meta.origin_ns + int(end.max(initial=0)),
         gpu_events=len(trace.gpu_rows),
+        format=meta.format,
         warnings=tuple(note.message for note in trace.quality.notes if note.severity == "warning"),
     )
 

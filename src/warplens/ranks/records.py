@@ -92,6 +92,8 @@ class RankFacts(msgspec.Struct, frozen=True):
     first_ns: int = 0
     last_ns: int = 0
     gpu_events: int = 0
+    format: str = ""
+    """Of the trace."""
     warnings: tuple[str, ...] = ()
     """What is wrong with the trace."""
 

@@ -44,6 +44,8 @@ MORE_WORK: Final = 0.05
 MOST_CANDIDATES: Final = 24
 """Ranks that the job is simulated without the excess of."""
 NUMBERED: Final = r"#\d+"
+BEFORE_FIRST_STEP: Final = "before its first step"
+"""The place of what makes a rank begin late."""
 
 
 @dataclass(frozen=True)
@@ -360,7 +362,7 @@ def _late_starts(model: JobModel) -> list[Straggler]:
     gain = float((model.step_ns - after)[0]) / 1e6
     late_ms = float(np.ptp(late)) / 1e6
     what = f"its step begins {late_ms:.1f} ms after the first rank's"
-    return [Straggler((position,), model.pace.steps[0], HOST, late_ms, max(0.0, gain), 1.0, "before its first step",
+    return [Straggler((position,), model.pace.steps[0], HOST, late_ms, max(0.0, gain), 1.0, BEFORE_FIRST_STEP,
                       "high", what)]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplens.advice import RULES
+from warplens.advice.rank_rules import JOB_RULES
 from warplens.advice.thresholds import (
     COMMUNICATION_BOUND_PERCENT,
     IDLE_BOUND_PERCENT,
@@ -37,6 +38,7 @@ def list_topics() -> Iterator[str]:
         yield f"  {table.name}: {table.meaning}"
     yield "measures of the timeline: " + ", ".join(MEANINGS)
     yield "finding codes: " + ", ".join(RULES.codes)
+    yield "finding codes of jobs of many ranks: " + ", ".join(JOB_RULES.codes)
     yield "codes of warplens kernel check: " + ", ".join(KERNEL_RULES.codes)
     yield "more: verdict, gpus (those whose limits are known), costs (families of FLOP and byte counts), config"
     yield "quality notes: " + ", ".join(MESSAGES)
@@ -46,7 +48,7 @@ def list_topics() -> Iterator[str]:
 
 def rule_topic(topic: str) -> Iterator[str]:
     code = topic.upper()
-    for rules in (RULES, KERNEL_RULES):
+    for rules in (RULES, JOB_RULES, KERNEL_RULES):
         if code in rules:
             yield f"{code}: {rules.explain(code)}"
 

@@ -44,7 +44,7 @@ class AdviseVerb(Verb):
         if args.json:
             write_bytes(advice_json(findings))
         else:
-            show_text(advice_text(profile, findings, width(120)))
+            show_text(advice_text(profile, findings, width(120), args.min_gain))
         return 0
 
 
@@ -54,20 +54,21 @@ def _is_job(args: argparse.Namespace) -> bool:
     return is_job(given_paths(args))
 
 
-def advice_text(profile: Opened, findings: Sequence[Finding], columns: int) -> TableText:
+def advice_text(profile: Opened, findings: Sequence[Finding], columns: int, min_gain: float | None = None) -> TableText:
     """The findings of a profile as text, with all that applies to them as a whole."""
     from warplens.outputs.advice_text import render_advice
 
-    scope = _scope(profile.with_timeline()) if profile.has_timeline else _job_scope(profile)
+    scope = _scope(profile.with_timeline()) if profile.has_timeline else _job_scope(profile, min_gain)
     return render_advice(findings, scope, width=columns)
 
 
-def _job_scope(profile: Opened) -> AdviceScope:
-    from warplens.analyses import Options
+def _job_scope(profile: Opened, min_gain: float | None) -> AdviceScope:
+    from warplens.advice.thresholds import JOB_THRESHOLDS
     from warplens.outputs.advice_text import AdviceScope
 
     notes = [row["message"] for row in profile.table("quality").to_dicts() if row["severity"] == "warning"]
-    return AdviceScope(profile.verdict(), True, Options.min_gain_percent, notes)
+    least = JOB_THRESHOLDS.min_gain_percent if min_gain is None else min_gain
+    return AdviceScope(profile.verdict(), True, least, notes, "the job's step, of a straggler since it is slow")
 
 
 def _scope(profile: Profile) -> AdviceScope:

@@ -190,7 +190,9 @@ OF_WHOLE_STEPS: Final = ("WL101", "WL104")
 ESTIMATED: Final = "its gain stays an estimate"
 NO_EXPERIMENT: Final = "it has no experiment; " + ESTIMATED
 OTHER_RANKS: Final = "communication needs the other ranks; " + ESTIMATED
+OF_JOBS: Final = ("WL402", "WL403", "WL404", "WL405", "WL406", "WL407", "WL408", "WL409", "WL410", "WL411", "WL412")
 NOT_RUN: Final[Mapping[str, str]] = {
+    **dict.fromkeys(OF_JOBS, "it is about several ranks, and a replay runs one GPU; " + ESTIMATED),
     # why nothing is run for other findings
     "WL102": "it is about what the trace does not show, not about time",
     "WL103": "it is about what the trace does not show, not about time",

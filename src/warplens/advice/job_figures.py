@@ -1,0 +1,152 @@
+"""`JobFigures`: the tables of a job of many ranks, as its rules read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import mean, median
+from typing import ClassVar
+
+import polars as pl
+
+from warplens.advice.rows import RowT, TableRow, numbered
+from warplens.advice.wording import words
+from warplens.analyses.missing_data import TORCH
+from warplens.model.finding import Evidence, Finding
+from warplens.model.records import records
+from warplens.model.table import Table
+from warplens.model.targets import RowTarget
+
+JobCheck = Callable[["JobFigures"], Iterator[Finding]]
+GainOfHiding = Callable[[float], float]
+"""In ms: what the job's step would win if computation hid all transfers of messages below a size."""
+
+
+class StragglerRow(TableRow, frozen=True):
+    table: ClassVar[str] = "stragglers"
+    rank: int
+    group: str
+    since_step: int
+    cause: str
+    excess_ms: float
+    gain_ms: float
+    explained_percent: float
+    place: str
+    confidence: str
+    note: str
+
+
+class WaitRow(TableRow, frozen=True):
+    table: ClassVar[str] = "waits"
+    rank: int
+    for_rank: int
+    count: int
+    wait_ms_per_step: float
+
+
+class RankRow(TableRow, frozen=True):
+    table: ClassVar[str] = "ranks"
+    rank: int
+    gpu: str
+    host: str
+
+
+class StageRow(TableRow, frozen=True):
+    table: ClassVar[str] = "pipeline"
+    stage: int
+    ranks: str
+    compute_ms: float
+    receive_wait_ms: float
+
+
+class ExposedRow(TableRow, frozen=True):
+    table: ClassVar[str] = "exposed_by_module"
+    module: str
+    kind: str
+    count: float
+    exposed_ms: float
+    wait_ms: float
+
+    @property
+    def transfer_ms(self) -> float:
+        """What of it is surely not a wait for other ranks."""
+        return self.exposed_ms - self.wait_ms
+
+
+class KindRow(TableRow, frozen=True):
+    table: ClassVar[str] = "collective_kinds"
+    kind: str
+    message_bytes: int | None
+    group_size: int
+    count: int
+    transfer_us: float
+    exposed_ms: float
+    algbw_gbps: float | None
+
+
+NEEDED_JOB_TABLES = ("stragglers", "waits", "ranks", "pipeline", "all_to_all", "exposed_by_module", "collective_kinds")
+
+
+@dataclass(frozen=True)
+class JobFigures:
+    """The tables of a job, the length of each of its steps, and what hiding transfers would win."""
+
+    tables: Mapping[str, Table]
+    step_ms: Mapping[int, float]
+    """By number; empty where no step was recorded by all ranks."""
+    gain_of_hiding: GainOfHiding
+    format: str = TORCH
+
+    def rows(self, kind: type[RowT]) -> list[RowT]:
+        return records(numbered(self.tables[kind.table].frame), kind)
+
+    @cached_property
+    def stragglers(self) -> list[StragglerRow]:
+        return self.rows(StragglerRow)
+
+    @cached_property
+    def usual_ms(self) -> float:
+        """The median step."""
+        return median(self.step_ms.values()) if self.step_ms else 0.0
+
+    def since(self, step: int) -> list[float]:
+        """The lengths of the steps from this one on."""
+        return [length for number, length in self.step_ms.items() if number >= step]
+
+    def before(self, step: int) -> list[float]:
+        return [length for number, length in self.step_ms.items() if number < step]
+
+    def share(self, gain_ms: float, since: int | None = None) -> float:
+        """A gain as percent of the median step, or of the mean step from some step on."""
+        whole = self.usual_ms if since is None else mean(self.since(since) or [0.0])
+        return min(100.0, 100 * gain_ms / whole) if whole else 0.0
+
+    def advice(self, topic: str) -> str:
+        return words(topic, self.format)
+
+    @cached_property
+    def received_ratio(self) -> dict[int, float]:
+        """Of each rank: bytes that all-to-alls bring it, over the mean of all ranks."""
+        sums = self.tables["all_to_all"].frame.group_by("to_rank").agg(pl.col("sent_bytes").sum())
+        average = float(sums["sent_bytes"].mean() or 0.0)  # type: ignore[arg-type]
+        return {rank: size / average for rank, size in sums.iter_rows()} if average else {}
+
+    def waiting_for(self, rank: int, most: int = 3) -> Iterable[Evidence]:
+        """Who waits for a rank longest."""
+        rows = [row for row in self.rows(WaitRow) if row.for_rank == rank][:most]
+        return [
+            Evidence(
+                f"rank {row.rank} waits for rank {rank}",
+                detail="in collectives that it comes last to",
+                count=row.count,
+                time_ms=row.wait_ms_per_step,
+                targets=(row.target,),
+            )
+            for row in rows
+        ]
+
+    def targets_of(self, straggler: StragglerRow) -> tuple[RowTarget, ...]:
+        """Its row among the stragglers, and its rank's."""
+        ranks = (row.target for row in self.rows(RankRow) if row.rank == straggler.rank)
+        return straggler.target, *ranks
