@@ -119,6 +119,13 @@ def test_uneven_stages_come_with_the_computation_of_every_stage() -> None:
     assert [row.time_ms for row in finding.rows[1:]] == [10.0, 10.0, 50.0, 10.0]
 
 
+def test_ranks_that_are_all_of_a_machine_are_named_with_it() -> None:
+    ranks = [{"rank": rank, "host": f"node{rank // 2}"} for rank in range(4)]
+    row = SLOW | {"cause": "host", "group": "ranks 2–3"}
+    assert "for ranks 2–3 (all of node1) takes 45.00 ms" in found(stragglers=[row], ranks=ranks)[0].title
+    assert "all of" not in found(stragglers=[row | {"group": "ranks 1–2"}], ranks=ranks)[0].title
+
+
 def exposed(kind: str = "all_reduce", exposed_ms: float = 30.0, wait_ms: float = 5.0) -> dict[str, Any]:
     return {"module": "Net_0/Layer_1", "kind": kind, "count": 2.0, "exposed_ms": exposed_ms, "wait_ms": wait_ms}
 

@@ -17,6 +17,7 @@ from warplens.model.finding import Evidence, Finding
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.model.targets import RowTarget
+from warplens.ranks.tables.shared import ranges
 
 JobCheck = Callable[["JobFigures"], Iterator[Finding]]
 GainOfHiding = Callable[[float], float]
@@ -145,6 +146,19 @@ class JobFigures:
             )
             for row in rows
         ]
+
+    @cached_property
+    def _machines(self) -> dict[str, str]:
+        """Machines of several ranks: their ranks, as `stragglers` lists them → the name."""
+        by_host: dict[str, list[int]] = {}
+        for row in self.rows(RankRow):
+            by_host.setdefault(row.host, []).append(row.rank)
+        return {f"ranks {ranges(own)}": host for host, own in by_host.items() if host and len(own) > 1}
+
+    def named(self, straggler: StragglerRow) -> str:
+        """Its ranks; and the machine, where they are all of its ranks."""
+        machine = self._machines.get(straggler.group)
+        return f"{straggler.group} (all of {machine})" if machine else straggler.group
 
     def targets_of(self, straggler: StragglerRow) -> tuple[RowTarget, ...]:
         """Its row among the stragglers, and its rank's."""

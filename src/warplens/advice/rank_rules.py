@@ -26,16 +26,17 @@ SLOW_GPU, SLOW_HOST, LATE_DATA, SLOW_LINK = "WL402", "WL403", "WL404", "WL405"
 UNEVEN_DATA, UNEVEN_STAGE, HOT_EXPERT, LATE_START, UNCLEAR = "WL406", "WL407", "WL408", "WL411", "WL412"
 OF_CAUSE: Final = {HOST: SLOW_HOST, DATA: LATE_DATA, NETWORK: SLOW_LINK}
 TITLES: Final[Mapping[str, str]] = {
-    SLOW_GPU: "the GPU of {who} computes {excess} a step longer than those of its peers",
-    SLOW_HOST: "the host of {who} takes {excess} a step longer than those of its peers",
-    LATE_DATA: "the data of {who} come {excess} a step later than those of its peers",
+    SLOW_GPU: "computation on {who} takes {excess} a step longer than on other GPUs",
+    SLOW_HOST: "the host's work for {who} takes {excess} a step longer than for other ranks",
+    LATE_DATA: "data of {who} come {excess} a step later than those of other ranks",
     SLOW_LINK: "transfers with {who} take {excess} a step longer than usual",
-    UNEVEN_DATA: "{who} has more data than its peers: {excess} a step longer",
-    UNEVEN_STAGE: "{who} computes {excess} a step longer than the other stages",
+    UNEVEN_DATA: "more data on {who} than on other ranks: {excess} a step longer",
+    UNEVEN_STAGE: "computation of {who} takes {excess} a step longer than in other stages",
     HOT_EXPERT: "the experts of {who} get {ratio:.1f} × the mean share of tokens",
-    LATE_START: "{who} begins its step {excess} after the first rank",
-    UNCLEAR: "{who} takes {excess} a step longer than its peers; the cause is unclear",
+    LATE_START: "the step of {who} begins {excess} after that of the first rank",
+    UNCLEAR: "the step of {who} takes {excess} longer than that of other ranks; the cause is unclear",
 }
+"""`who` may be several ranks."""
 EXPLAINED: Final = {
     HOST: "the host explains {:.0f} %",
     DATA: "data loading explains {:.0f} %",
@@ -75,7 +76,7 @@ def stragglers(figures: JobFigures, code: str) -> Iterator[Finding]:
 
 def _straggler(figures: JobFigures, code: str, straggler: StragglerRow) -> Finding:
     excess, ratio = format_ms(straggler.excess_ms), figures.received_ratio.get(straggler.rank, 0.0)
-    title = TITLES[code].format(who=straggler.group, excess=excess, ratio=ratio)
+    title = TITLES[code].format(who=figures.named(straggler), excess=excess, ratio=ratio)
     is_sure, is_bound = straggler.confidence == "high", code == UNCLEAR
     high_ms = straggler.gain_ms * (1.0 if is_bound else 1 + SPREAD)
     return Finding(
