@@ -145,7 +145,8 @@ def _last_of_steps(graph: StepGraph, streams: Ints) -> Bools:
     """The work that ends last in each step and stream."""
     work = np.flatnonzero(graph.is_work & (graph.step >= 0))
     order = work[np.argsort(graph.recorded_ns[work], kind="stable")]
-    key = graph.step[order] * (int(streams.max(initial=0)) + 2) + streams[graph.row[order]] + 1
+    names, stream = np.unique(streams[graph.row[order]], return_inverse=True)
+    key = graph.step[order] * (len(names) + 1) + stream.ravel()
     _, last = np.unique(key[::-1], return_index=True)
     is_last = np.zeros(len(graph), bool)
     is_last[order[::-1][last]] = True

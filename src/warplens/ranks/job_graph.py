@@ -11,9 +11,10 @@ import polars as pl
 
 from warplens.analyses.graph.records import Floats
 from warplens.model.kinds import NONE
-from warplens.model.trace import Bools, Ints
-from warplens.ranks.condensing import ARRIVAL, END, MARK_MOMENT
+from warplens.model.trace import Ints
+from warplens.ranks.condensing import END, MARK_MOMENT
 from warplens.ranks.job import Job
+from warplens.ranks.job_plan import Plan, plan
 
 EARLY_NS: Final = 2_000
 """A rank that leaves a collective so long before the last one has come did not wait for it."""
@@ -40,6 +41,8 @@ class JobGraph:
     """Of an end: how long after the last arrival (of its own rank, where it meets nobody) it comes."""
     others_ns: Floats
     """Of an end: when the last of those ranks came whose moments are not here; -inf where there is none."""
+    plan: Plan
+    """In which order moments are computed; edits of lengths and transfers leave it as it is."""
 
     def __len__(self) -> int:
         return len(self.rank)
@@ -49,48 +52,17 @@ class JobGraph:
         """Per way: the moment that it leads to."""
         return np.repeat(np.arange(len(self)), np.diff(self.first_way))
 
-    @cached_property
-    def meetings(self) -> dict[int, list[int]]:
-        """The arrivals of each collective."""
-        ends = np.flatnonzero((self.kind == END) & (self.match >= 0))
-        arrivals: dict[int, list[int]] = {}
-        for end, number in zip(ends.tolist(), self.match[ends].tolist(), strict=True):
-            arrivals.setdefault(number, []).append(end - 1)
-        return arrivals
-
-    @cached_property
-    def order(self) -> list[int]:
+    @property
+    def order(self) -> Ints:
         """All moments, each after everything that it depends on."""
-        waiting = np.diff(self.first_way)
-        ends = np.flatnonzero(self.kind == END)
-        match = self.match.tolist()
-        for end in ends.tolist():
-            waiting[end] = len(self.meetings[match[end]]) if match[end] >= 0 else 1
-        followers: dict[int, list[int]] = {}
-        for source, target in zip(self.source.tolist(), self.target.tolist(), strict=True):
-            followers.setdefault(source, []).append(target)
-        left = waiting.tolist()
-        ready = [moment for moment, count in enumerate(left) if count == 0]
-        order: list[int] = []
-        kinds = self.kind.tolist()
-        while ready:
-            moment = ready.pop()
-            order.append(moment)
-            reached = followers.get(moment, [])
-            if kinds[moment] == ARRIVAL:
-                end = moment + 1
-                met = [arrival + 1 for arrival in self.meetings[match[end]]] if match[end] >= 0 else [end]
-                reached = [*reached, *met]
-            for target in reached:
-                left[target] -= 1
-                if left[target] == 0:
-                    ready.append(target)
-        return order
+        return self.plan.order
 
     def alone(self) -> JobGraph:
         """The same ranks, none of which ever waits for another."""
-        return replace(self, match=np.full(len(self), NONE), transfer_ns=np.maximum(self.transfer_ns, 0.0),
-                       others_ns=np.full(len(self), -np.inf))  # fmt: skip
+        match = np.full(len(self), NONE)
+        return replace(self, match=match, transfer_ns=np.maximum(self.transfer_ns, 0.0),
+                       others_ns=np.full(len(self), -np.inf),
+                       plan=plan(self.first_way, self.source, self.kind, match))  # fmt: skip
 
     def with_lengths(self, length_ns: Floats) -> JobGraph:
         return replace(self, length_ns=length_ns)
@@ -98,11 +70,10 @@ class JobGraph:
     @cached_property
     def steps(self) -> list[int]:
         """The steps that all ranks recorded."""
-        marked = self.kind == MARK_MOMENT
-        sets = [
-            set(self.step[marked & (self.rank == rank)].tolist()) - {NONE} for rank in np.unique(self.rank).tolist()
-        ]
-        return sorted(set.intersection(*sets)) if sets else []
+        marked = (self.kind == MARK_MOMENT) & (self.step != NONE)
+        marks = np.unique(np.column_stack([self.step[marked], self.rank[marked]]), axis=0)
+        steps, ranks = np.unique(marks[:, 0], return_counts=True)
+        return [int(step) for step in steps[ranks == len(np.unique(self.rank))]]
 
 
 @dataclass(frozen=True)
@@ -110,43 +81,53 @@ class Simulated:
     """When every moment of a graph is reached, and by which way: what of the path to it is host, GPU and transfer."""
 
     graph: JobGraph
-    times: Floats
-    binding: Ints
-    """The moment that each one had to wait for longest; -1 for none."""
-    host_ns: Floats
-    gpu_ns: Floats
-    transfer_ns: Floats
+    nodes_ns: Floats
+    """Times of moments, and of meetings after them."""
+
+    @property
+    def times(self) -> Floats:
+        return self.nodes_ns[: len(self.graph)]
+
+    @cached_property
+    def _link(self) -> Ints:
+        graph = self.graph
+        return graph.plan.binding(self.nodes_ns, graph.plan.lengths(graph.length_ns, graph.transfer_ns))
+
+    @cached_property
+    def binding(self) -> Ints:
+        """The moment that each one had to wait for longest; -1 for none."""
+        node_plan = self.graph.plan
+        before = np.where(self._link >= 0, node_plan.source[self._link], NONE) if len(node_plan.source) else self._link
+        binding: Ints = before[: len(self.graph)].copy()
+        binding[node_plan.ends] = before[node_plan.meeting]
+        return binding
+
+    @cached_property
+    def host_ns(self) -> Floats:
+        return self._summed(self.graph.host_ns, np.zeros(len(self.graph)))
+
+    @cached_property
+    def gpu_ns(self) -> Floats:
+        return self._summed(self.graph.gpu_ns, np.zeros(len(self.graph)))
+
+    @cached_property
+    def transfer_ns(self) -> Floats:
+        return self._summed(np.zeros(len(self.graph.length_ns)), self.graph.transfer_ns)
+
+    def _summed(self, of_ways: Floats, of_ends: Floats) -> Floats:
+        node_plan = self.graph.plan
+        return node_plan.summed(self._link, node_plan.lengths(of_ways, of_ends))[: len(self.graph)]
 
 
 def simulate(graph: JobGraph) -> Simulated:
-    """Plain lists: moments depend on each other in long chains, which numpy cannot shorten."""
-    count = len(graph)
-    times, binding = graph.recorded_ns.tolist(), [NONE] * count
-    host, gpu, transfer = [0.0] * count, [0.0] * count, [0.0] * count
-    first, sources, lengths = graph.first_way.tolist(), graph.source.tolist(), graph.length_ns.tolist()
-    on_host, on_gpu = graph.host_ns.tolist(), graph.gpu_ns.tolist()
-    kinds, match, moved = graph.kind.tolist(), graph.match.tolist(), graph.transfer_ns.tolist()
-    others, meetings = graph.others_ns.tolist(), graph.meetings
-    for moment in graph.order:
-        if kinds[moment] == END:
-            arrivals = meetings[match[moment]] if match[moment] >= 0 else (moment - 1,)
-            last = max(arrivals, key=times.__getitem__)
-            times[moment] = max(times[last], others[moment]) + moved[moment]
-            binding[moment] = last
-            host[moment], gpu[moment] = host[last], gpu[last]
-            transfer[moment] = transfer[last] + moved[moment]
-            continue
-        best, way = -np.inf, NONE
-        for each in range(first[moment], first[moment + 1]):
-            reached = times[sources[each]] + lengths[each]
-            if reached > best:
-                best, way = reached, each
-        if way >= 0:
-            source = sources[way]
-            times[moment], binding[moment] = best, source
-            host[moment], gpu[moment] = host[source] + on_host[way], gpu[source] + on_gpu[way]
-            transfer[moment] = transfer[source]
-    return Simulated(graph, *map(np.array, (times, binding, host, gpu, transfer)))
+    """When every moment is reached with the graph's lengths and transfers."""
+    node_plan = graph.plan
+    meetings = len(node_plan.level) - len(graph)
+    least = np.full(len(node_plan.level), -np.inf)
+    np.maximum.at(least, node_plan.meeting, graph.others_ns[node_plan.ends])
+    begun = np.append(graph.recorded_ns, np.zeros(meetings))
+    lengths = node_plan.lengths(graph.length_ns, graph.transfer_ns)
+    return Simulated(graph, node_plan.times(begun, lengths, least))
 
 
 def job_graph(job: Job) -> JobGraph:
@@ -163,20 +144,23 @@ def job_graph(job: Job) -> JobGraph:
     ends = _ends(job, moments, recorded)
     lengths = ways.select(pl.col("length_ns", "host_ns", "gpu_ns").cast(pl.Float64))
     length = lengths["length_ns"].to_numpy().copy()
+    first_way, source = np.append(0, np.cumsum(counts)), ways["source"].to_numpy().astype(np.int64)
+    kind = moments["kind"].to_numpy().astype(np.int64)
     return JobGraph(
         rank=moments["rank"].to_numpy().astype(np.int64),
-        kind=moments["kind"].to_numpy().astype(np.int64),
+        kind=kind,
         step=moments["step"].to_numpy(),
         id=moments["id"].to_numpy(),
         recorded_ns=recorded,
-        first_way=np.append(0, np.cumsum(counts)),
-        source=ways["source"].to_numpy().astype(np.int64),
+        first_way=first_way,
+        source=source,
         length_ns=length,
         host_ns=lengths["host_ns"].to_numpy(),
         gpu_ns=lengths["gpu_ns"].to_numpy(),
         match=ends.match,
         transfer_ns=ends.transfer_ns,
         others_ns=ends.others_ns,
+        plan=plan(first_way, source, kind, ends.match),
     )
 
 
@@ -196,8 +180,18 @@ def _rank_part(job: Job, position: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     ways = frames["ways"].with_columns(pl.col("target", "source").cast(pl.Int64))
     drift = float(job.clocks.drift[position])
     if drift:  # lengths are of the rank's own clock
-        ways = ways.with_columns((pl.col("length_ns") * (1 - drift)).round(0).cast(pl.Int64))
+        ways = ways.with_columns(pl.Series("length_ns", _on_clock(ways, corrected, drift)))
     return moments.with_columns(pl.Series("recorded_ns", corrected), pl.Series("rank", rank)), ways
+
+
+def _on_clock(ways: pl.DataFrame, recorded: Ints, drift: float) -> Ints:
+    """Lengths on the job's clock, to the ns such that the latest way of each moment reaches it when it was recorded."""
+    source, target = ways["source"].to_numpy(), ways["target"].to_numpy()
+    length = np.round(ways["length_ns"].to_numpy() * (1 - drift)).astype(np.int64)
+    reached = np.full(len(recorded), np.iinfo(np.int64).min)
+    np.maximum.at(reached, target, recorded[source] + length)
+    adjusted: Ints = length + (recorded - reached)[target]
+    return adjusted
 
 
 def _ends(job: Job, moments: pl.DataFrame, recorded: Floats) -> _Ends:
@@ -210,7 +204,7 @@ def _ends(job: Job, moments: pl.DataFrame, recorded: Floats) -> _Ends:
     joined = own.join(calls, on=["rank", "id"], how="left", maintain_order="left")
     last = joined["last_start_ns"].fill_null(0).to_numpy() - job.origin_ns
     number = joined["match"].fill_null(NONE).to_numpy()
-    meets = (number >= 0) & (recorded[ends] >= last - EARLY_NS) & _is_comparable(job, joined["rank"].to_numpy())
+    meets = (number >= 0) & (recorded[ends] >= last - EARLY_NS)
     match[ends[meets]] = number[meets]
     transfer[ends] = recorded[ends] - np.where(meets, last, recorded[ends - 1])
     present = joined.filter(pl.Series(meets)).group_by("match").agg(pl.col("start_ns").max().alias("here_ns"))
@@ -218,11 +212,6 @@ def _ends(job: Job, moments: pl.DataFrame, recorded: Floats) -> _Ends:
     is_absent = meets & (here - job.origin_ns < last)
     others[ends[is_absent]] = last[is_absent].astype(np.float64)
     return _Ends(match, transfer, others)
-
-
-def _is_comparable(job: Job, rank: Ints) -> Bools:
-    comparable: Bools = job.clocks.component[rank] >= 0
-    return comparable
 
 
 def step_ends(simulated: Simulated) -> Floats:
