@@ -18,6 +18,8 @@ SMALL_SHARE: Final = 0.5
 """Of the collectives: the shorter ones, whose ranks end closest to each other."""
 LEAST, MOST = 200, 4_000
 """At least so many of them, if there are, and at most."""
+OF_EACH_GROUP: Final = 8
+"""The shortest of each group count in any case: only they may join its ranks."""
 LEAST_SPAN_NS: Final = 50_000_000
 CLOSE_NS: Final = 500.0
 """Distances below this count alike."""
@@ -57,18 +59,20 @@ class Clocks:
 
 
 def align(calls: pl.DataFrame, hosts: Sequence[int]) -> Clocks:
-    """From matched calls (columns rank, match, kind, start_ns, end_ns); `hosts` has the machine of each rank."""
+    """From matched calls (rank, match, group_key, kind, start_ns, end_ns); `hosts` has the machine of each rank."""
     host = np.array(hosts, np.int64)
     count = int(host.max(initial=-1)) + 1
     middle = int(calls["end_ns"].median() or 0)  # type: ignore[arg-type]
+    component = _components(*_joined_by(calls.filter(pl.col("match") >= 0), host), count)
+    unknown = np.full(len(host), np.nan)
+    as_recorded = Clocks(np.zeros(len(host)), np.zeros(len(host)), middle, unknown, component[host])
     chosen = _small(calls)
-    own = host[chosen["rank"].to_numpy()]
-    matches, match = np.unique(chosen["match"].to_numpy(), return_inverse=True)
+    if chosen.is_empty():
+        return as_recorded
+    own, match = _joined_by(chosen, host)
     end = (chosen["end_ns"].to_numpy() - middle).astype(np.float64)
-    component = _components(own, match, count)
-    offset, drift = _fitted(own, match, len(matches), end, count)
-    fitted = Clocks(offset[host], drift[host], middle, np.zeros(len(host)), component[host])
-    as_recorded = Clocks(np.zeros(len(host)), np.zeros(len(host)), middle, np.zeros(len(host)), component[host])
+    offset, drift = _fitted(own, match, int(match.max()) + 1, end, count)
+    fitted = replace(as_recorded, offset_ns=offset[host], drift=drift[host])
     # Ends that differ for other reasons (a GPU that ranks take turns on) differ in another way for other collectives.
     is_better = CLEARLY * np.mean(_distances(fitted, calls)) < np.mean(_distances(as_recorded, calls))
     clocks = fitted if is_better else as_recorded
@@ -76,11 +80,16 @@ def align(calls: pl.DataFrame, hosts: Sequence[int]) -> Clocks:
     return replace(clocks, spread_ns=distance)
 
 
+def _joined_by(calls: pl.DataFrame, host: Ints) -> tuple[Ints, Ints]:
+    """Of each call its machine and the number of its match, from 0 on."""
+    match: Ints = np.unique(calls["match"].to_numpy(), return_inverse=True)[1].ravel()
+    own: Ints = host[calls["rank"].to_numpy()]
+    return own, match
+
+
 def _distances(clocks: Clocks, calls: pl.DataFrame) -> Floats:
     """How far from each other the ranks of matched calls end, on these clocks."""
     matched = calls.filter((pl.col("match") >= 0) & pl.col("kind").is_in(list(KINDS)))
-    if matched.is_empty():
-        return np.zeros(1)
     matches, match = np.unique(matched["match"].to_numpy(), return_inverse=True)
     end = clocks.corrected(matched["rank"].to_numpy(), matched["end_ns"].to_numpy())
     rest = (end - clocks.middle_ns).astype(np.float64)
@@ -92,9 +101,12 @@ def _small(calls: pl.DataFrame) -> pl.DataFrame:
     """The ends that tell clocks: those of the shortest calls that no rank leaves before all have begun."""
     matched = calls.filter((pl.col("match") >= 0) & pl.col("kind").is_in(list(KINDS)))
     length = pl.col("end_ns") - pl.col("start_ns")
-    least = matched.group_by("match").agg(length.min().alias("least_ns")).sort("least_ns", "match")
-    kept = least.head(min(MOST, max(LEAST, int(SMALL_SHARE * len(least)))))
-    return matched.join(kept, on="match", how="inner", maintain_order="left")
+    least = matched.group_by("match").agg(length.min().alias("least_ns"), pl.col("group_key").first())
+    least = least.sort("least_ns", "match").with_row_index("place")
+    of_group = pl.int_range(pl.len()).over("group_key")
+    most = min(MOST, max(LEAST, int(SMALL_SHARE * len(least))))
+    kept = least.filter((pl.col("place") < most) | (of_group < OF_EACH_GROUP)).select("match")
+    return matched.join(kept, on="match", how="semi", maintain_order="left")
 
 
 def _fitted(own: Ints, match: Ints, matches: int, end: Floats, count: int) -> tuple[Floats, Floats]:
@@ -105,6 +117,8 @@ def _fitted(own: Ints, match: Ints, matches: int, end: Floats, count: int) -> tu
     """
     weight = np.ones(len(end))
     offset, slope = np.zeros(count), np.zeros(count)
+    if not matches or count < 2:
+        return offset, slope
     when, span = np.zeros(matches), 1.0
     for number in range(ROUNDS):
         # When a collective ended, by all ranks: with a clock's own time its offset and its drift would be one thing.

@@ -14,12 +14,16 @@ import polars as pl
 from warplens.model.kinds import NONE
 from warplens.model.trace import Ints
 from warplens.ranks.clocks import Clocks, align
+from warplens.ranks.kinds import SYNCHRONISING
 from warplens.ranks.matching import Matching, match
 from warplens.ranks.merged_notes import merged, rank_text, remark_text, some
 from warplens.ranks.records import RankDigest
 from warplens.units import format_ns, listed, plural
 
 MATCH: Final = "match"
+MARGIN_NS: Final = 50_000
+SPREADS: Final = 5
+"""A rank that ends a collective so long, or so many spreads of its clock, before another begins it was not in it."""
 
 
 class FailedRank(msgspec.Struct, frozen=True):
@@ -73,12 +77,13 @@ class Job:
         (from the last start to the last end) and least_ns, the shortest duration of the ranks.
         """
         frame = self._matching.frame
-        rank = frame["rank"].to_numpy()
+        rank: Ints = frame["rank"].to_numpy()
         corrected = [
             pl.Series(name, self.clocks.corrected(rank, frame[name].to_numpy()))
             for name in ("launch_ns", "start_ns", "end_ns")
         ]
         frame = frame.with_columns(corrected).with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"))
+        frame = self._possible(frame)
         over = {
             "last_start_ns": pl.col("start_ns").max(), "first_start_ns": pl.col("start_ns").min(),
             "last_end_ns": pl.col("end_ns").max(), "first_end_ns": pl.col("end_ns").min(),
@@ -93,9 +98,20 @@ class Job:
             (pl.col("last_end_ns") - pl.col("last_start_ns")).alias("transfer_ns"),
         )
 
+    def _possible(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Without the matches that cannot be: a rank left before another came."""
+        rank: Ints = frame["rank"].to_numpy()
+        frame = frame.with_columns(pl.Series("spread", np.nan_to_num(self.clocks.spread_ns)[rank], dtype=pl.Float64))
+        margin = pl.max_horizontal(pl.lit(MARGIN_NS), SPREADS * pl.col("spread").max().over(MATCH))
+        left_early = pl.col("end_ns").min().over(MATCH) < pl.col("start_ns").max().over(MATCH) - margin
+        cannot = (pl.col(MATCH) >= 0) & pl.col("kind").is_in(list(SYNCHRONISING)) & left_early
+        return frame.with_columns(
+            pl.when(cannot).then(NONE).otherwise(MATCH).alias(MATCH), cannot.alias("is_impossible")
+        ).drop("spread")
+
     @cached_property
     def matched(self) -> pl.DataFrame:
-        """The matched ones of `calls`, where their clocks can be compared."""
+        """The matched ones of `calls`."""
         return self.calls.filter(pl.col(MATCH) >= 0)
 
     @cached_property
@@ -164,7 +180,7 @@ class Job:
         return notes
 
     def _clock_notes(self) -> list[JobNote]:
-        if self._matching.frame.filter(pl.col(MATCH) >= 0).is_empty():
+        if self.matched.is_empty():
             return [
                 JobNote(
                     "warning", "no collective could be matched: clocks are as recorded, and nothing is said of waits"
@@ -178,7 +194,7 @@ class Job:
                 JobNote("warning", f"{parts} sets of ranks share no collective: their clocks cannot be compared")
             )
         if clocks.offset_ns.any():
-            spread = format_ns(round(float(np.nanmax(clocks.spread_ns))))
+            spread = format_ns(round(float(np.nanmax(clocks.spread_ns, initial=0.0))))
             most = format_ns(round(float(np.abs(clocks.offset_ns).max())))
             notes.append(
                 JobNote("info", f"clocks were aligned by the ends of collectives: up to {most} apart, {spread} left")
@@ -186,11 +202,16 @@ class Job:
         return notes
 
     def _unmatched(self) -> list[JobNote]:
-        alone = self._matching.frame.filter(pl.col(MATCH) == NONE)
-        if alone.is_empty():
-            return []
-        total = self._matching.frame.height
-        share = 100 * len(alone) / total
-        kernels = f"{plural(len(alone), 'communication kernel')} of {total:,} ({share:.1f} %)"
-        text = f"{kernels} without a counterpart on another rank"
-        return [JobNote("info" if share < 20 else "warning", text)]
+        impossible = pl.col("is_impossible")
+        reasons = {
+            "without a counterpart on another rank": (pl.col(MATCH) == NONE) & ~impossible,
+            "not matched: a rank ends the collective before another begins it": impossible,
+        }
+        total, notes = self.calls.height, []
+        for reason, is_meant in reasons.items():
+            count = self.calls.filter(is_meant).height
+            share = 100 * count / max(1, total)
+            kernels = f"{plural(count, 'communication kernel')} of {total:,} ({share:.1f} %)"
+            if count:
+                notes.append(JobNote("info" if share < 20 else "warning", f"{kernels} {reason}"))
+        return notes

@@ -28,6 +28,8 @@ KINDS: Final = (
 """What a name contains → the kind; the first that fits."""
 SYNCHRONISING: Final = frozenset(("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "combine"))
 """None of their ranks is done before all have begun."""
+SIZES_DIFFER: Final = ("all_to_all", "dispatch", "combine", "gather", "scatter")
+"""Their ranks may have messages of other sizes in one call."""
 _PATTERNS: Final = tuple((re.compile(pattern), kind) for pattern, kind in KINDS)
 
 

@@ -1,0 +1,111 @@
+"""Jobs of a simulation, whose true matching, clocks and times are known, and real ranks."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import warplens
+from make_ranks import Fault, Grid, JobSpec, Truth, make_job
+from rank_digests import matches, true_matches
+from support import SHARED
+from warplens.profiles.job import JobProfile
+
+PIPE4 = SHARED / "traces" / "ranks" / "pipe4"
+GRIDS = {
+    "tensor, pipeline and data": Grid(tp=2, pp=2, dp=2),
+    "experts and data": Grid(ep=2, dp=2),
+    "stages of tensor-parallel ranks": Grid(tp=2, pp=4),
+}
+
+
+def opened(folder: Path, *faults: str, **values: object) -> tuple[JobProfile, Truth]:
+    spec = JobSpec(faults=tuple(map(Fault.parse, faults)), **{"steps": 4, "events": 400, **values})  # type: ignore[arg-type]
+    truth = make_job(folder, spec)
+    return warplens.open_ranks([folder], cache=False), truth
+
+
+def reproduces(job: JobProfile) -> bool:
+    graph = job.model.graph
+    return len(graph.order) == len(graph) > 0 and bool((job.model.recorded.times == graph.recorded_ns).all())
+
+
+@pytest.mark.parametrize("grid", GRIDS.values(), ids=GRIDS)
+def test_every_collective_of_a_grid_is_matched_and_every_time_reproduced(grid: Grid, tmp_path: Path) -> None:
+    job, truth = opened(tmp_path, grid=grid)
+    assert matches(job.job) == true_matches(truth, job.job.ranks)
+    assert reproduces(job)
+    assert not job.job.clocks.offset_ns.any()  # clocks that agree are left as they are
+
+
+def test_sequence_numbers_lead_to_the_same_matching(tmp_path: Path) -> None:
+    job, truth = opened(tmp_path, grid=Grid(tp=2, dp=2), seq=True)
+    assert matches(job.job) == true_matches(truth, job.job.ranks)
+    assert job.job.matched["part"].unique().to_list() == [-2]
+
+
+def test_a_missing_rank_and_clocks_of_their_own_change_no_match(tmp_path: Path) -> None:
+    job, truth = opened(tmp_path, "missing:rank=3", "clock", grid=Grid(tp=2, pp=2, dp=2), gpus_per_host=1)
+    assert matches(job.job) == true_matches(truth, job.job.ranks)
+    assert reproduces(job)
+    assert any("1 rank of 8 missing: 3" in note.message for note in job.job.notes())
+
+
+def test_files_in_any_order_and_by_any_name_are_the_same_job(tmp_path: Path) -> None:
+    truth = make_job(tmp_path / "job", JobSpec(grid=Grid(tp=2, dp=2), steps=3, events=300))
+    names = [f"{name}.json.gz" for name in ("quick", "brown", "fox", "jumps")]
+    random.Random(1).shuffle(names)
+    for rank, name in enumerate(names):
+        (tmp_path / "job" / f"rank{rank}.json.gz").rename(tmp_path / name)
+    job = warplens.open_ranks([tmp_path / name for name in names], cache=False)
+    assert job.job.ranks == [0, 1, 2, 3]
+    assert matches(job.job) == true_matches(truth, job.job.ranks)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_are_found_again_where_no_metadata_name_them(seed: int, tmp_path: Path) -> None:
+    job, truth = opened(tmp_path, "no_metadata", grid=Grid(tp=2, dp=2), seed=seed, steps=6)
+    found, true = matches(job.job), true_matches(truth, job.job.ranks)
+    assert found <= true  # what is not sure stays alone
+    assert len(found) >= 0.5 * len(true)
+
+
+def test_sends_whose_group_is_not_recorded_stay_unmatched_and_are_counted(tmp_path: Path) -> None:
+    job, truth = opened(tmp_path, "no_metadata", grid=Grid(tp=2, pp=2))
+    assert matches(job.job) <= true_matches(truth, job.job.ranks)
+    alone = job.job.calls.filter(job.job.calls["match"] < 0)
+    assert set(alone["kind"]) == {"send", "recv"}
+    assert any(f"{len(alone)} communication kernels" in note.message for note in job.job.notes())
+
+
+def test_offsets_and_drift_are_found_over_many_hosts(tmp_path: Path) -> None:
+    job, truth = opened(tmp_path, "clock", grid=Grid(tp=2, pp=2), gpus_per_host=1, steps=40, events=1500)
+    clocks = job.job.clocks
+    offsets = clocks.offset_at(job.job.origin_ns) / 1e3 - [each.offset_us for each in truth.clocks]
+    drifts = clocks.drift * 1e6 - [each.drift_ppm for each in truth.clocks]
+    assert np.ptp(offsets) / 2 < 20  # what all clocks have in common cannot be known
+    assert sum(truth.step_ms) >= 500
+    assert np.ptp(drifts) / 2 < 5
+    assert reproduces(job)
+
+
+def test_ranks_of_different_lengths_are_compared_over_the_steps_that_all_have(tmp_path: Path) -> None:
+    make_job(tmp_path / "long", JobSpec(grid=Grid(dp=2), steps=6, events=300))
+    make_job(tmp_path / "short", JobSpec(grid=Grid(dp=2), steps=3, events=150))
+    job = warplens.open_ranks([tmp_path / "long" / "rank0.json.gz", tmp_path / "short" / "rank1.json.gz"], cache=False)
+    assert job.model.graph.steps == [2, 3, 4]
+    assert any("recorded other numbers of steps" in note.message for note in job.job.notes())
+    for name in job.table_names:
+        job.table(name)
+
+
+@pytest.mark.skipif(not PIPE4.exists(), reason="the shared traces are not here")
+def test_real_stages_of_a_pipeline_are_reproduced() -> None:
+    job = warplens.open_ranks([PIPE4], cache=False)
+    assert reproduces(job)
+    named = job.job.calls.filter(job.job.calls["group"] == "0")  # the others were launched before the recording
+    assert len(named) == 800
+    assert (named["match"] >= 0).all()
