@@ -17,7 +17,7 @@ from warplens.model.finding import Finding
 from warplens.model.table import Column, Table
 from warplens.profiles.job import JobProfile
 from warplens.ranks.hiding import gain_of_hiding
-from warplens.ranks.straggling import BEFORE_FIRST_STEP
+from warplens.ranks.slow.records import BEFORE_FIRST_STEP
 from warplens.ranks.tables.collectives import KIND_COLUMNS, WAIT_COLUMNS
 from warplens.ranks.tables.exchange import EXCHANGE_COLUMNS, EXPOSED_COLUMNS, PIPELINE_COLUMNS
 from warplens.ranks.tables.per_rank import RANK_COLUMNS

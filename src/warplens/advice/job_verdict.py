@@ -9,7 +9,7 @@ from warplens.advice.job_figures import StragglerRow
 from warplens.advice.rows import numbered
 from warplens.model.records import records
 from warplens.model.table import Table
-from warplens.ranks.straggling import BEFORE_FIRST_STEP, UNCLEAR
+from warplens.ranks.slow.records import BEFORE_FIRST_STEP, UNCLEAR
 from warplens.units import format_ms, format_short_ms, plural
 
 

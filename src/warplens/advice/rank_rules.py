@@ -16,7 +16,7 @@ from warplens.model.rule import RuleSet
 from warplens.model.table import Table
 from warplens.ranks.hiding import ALL_SIZES
 from warplens.ranks.kinds import POINT_TO_POINT
-from warplens.ranks.straggling import BEFORE_FIRST_STEP, DATA, GPU, HOST, IMBALANCE, NETWORK
+from warplens.ranks.slow.records import BEFORE_FIRST_STEP, DATA, GPU, HOST, IMBALANCE, NETWORK
 from warplens.units import format_bytes, format_ms
 
 SPREAD: Final = 0.2

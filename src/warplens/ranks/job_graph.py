@@ -15,6 +15,7 @@ from warplens.model.trace import Ints
 from warplens.ranks.condensing import END, MARK_MOMENT
 from warplens.ranks.job import Job
 from warplens.ranks.job_plan import Plan, plan
+from warplens.ranks.labels import labels
 
 EARLY_NS: Final = 2_000
 """A rank that leaves a collective so long before the last one has come did not wait for it."""
@@ -43,6 +44,8 @@ class JobGraph:
     """Of an end: when the last of those ranks came whose moments are not here; -inf where there is none."""
     plan: Plan
     """In which order moments are computed; edits of lengths and transfers leave it as it is."""
+    label: Ints
+    """Moments of ranks with the same number are the same moment of the program."""
 
     def __len__(self) -> int:
         return len(self.rank)
@@ -161,6 +164,7 @@ def job_graph(job: Job) -> JobGraph:
         transfer_ns=ends.transfer_ns,
         others_ns=ends.others_ns,
         plan=plan(first_way, source, kind, ends.match),
+        label=labels(job, moments),
     )
 
 

@@ -6,7 +6,7 @@ import polars as pl
 
 from warplens.model.table import Column, Table
 from warplens.ranks.own_pace import JobModel
-from warplens.ranks.straggling import CAUSES, EXPLAINS, Straggler
+from warplens.ranks.slow.records import CAUSES, EXPLAINS, Straggler
 from warplens.ranks.tables.shared import ranges
 
 COLUMNS = (

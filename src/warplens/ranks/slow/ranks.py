@@ -1,0 +1,143 @@
+"""Slow ranks, replicas and stages: those whose own pace is slower than their peers'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.graph.records import Floats
+from warplens.ranks.job_graph import JobGraph
+from warplens.ranks.own_pace import JobModel
+from warplens.ranks.roles import roles, stages
+from warplens.ranks.slow.causes import cause_of, cause_on_gpu, part_of
+from warplens.ranks.slow.comparing import change_point, excess_over_peers, first_usable, grown, usual_difference
+from warplens.ranks.slow.records import EXPLAINS, IMBALANCE, LEAST_SHARE, NOISE, Excess, Straggler
+from warplens.ranks.slow.removing import PARTS, gain_ms, with_even_messages, without
+
+MOST_CANDIDATES: Final = 24
+"""Ranks that the job is simulated without the excess of."""
+UNEVEN: Final = 1.12
+"""A stage that computes so many times as long as the others is uneven."""
+APART: Final = 4.0
+"""Two sets of ranks are apart where the gap between them is so many times what ranks of one set differ."""
+MOST_OF_A_JOB: Final = 0.6
+
+
+def slow_ranks(model: JobModel) -> list[Straggler]:
+    """Each rank by itself."""
+    pace, role = model.pace, roles(model.job)
+    parts = {name: excess_over_peers(getattr(pace, f"{name}_ns"), role) for name in PARTS}
+    own = excess_over_peers(pace.own_ns, role)
+    begin, typical = first_usable(model), float(np.median(model.step_ns))
+    noise = usual_difference(own[:, begin:])
+    candidates = []
+    for position in range(len(own)):
+        first, mean = change_point(own[position, begin:])
+        first += begin
+        if mean < LEAST_SHARE * typical or mean < NOISE * noise / np.sqrt(own.shape[1] - first):
+            continue
+        means = {f"{name}_ns": grown(part[position], begin, first) for name, part in parts.items()}
+        candidates.append(Excess((position,), first, **means))
+    candidates.sort(key=lambda each: -each.total_ns)
+    return [described(model, excess) for excess in candidates[:MOST_CANDIDATES]]
+
+
+def described(model: JobModel, excess: Excess, what: str = "") -> Straggler:
+    """With its cause, and what the job wins without it."""
+    cause, explained, place = cause_of(model, excess)
+    graph = without(model, part_of(excess, cause))
+    if cause == IMBALANCE:
+        graph = with_even_messages(model, _without_shared(model, graph, excess), excess.positions)
+    stage = stages(model.job)[excess.positions[0]]
+    affected = model.pace.steps[excess.first :]
+    return Straggler(
+        excess.positions,
+        affected[0],
+        cause,
+        excess.total_ns / 1e6,
+        gain_ms(model, graph, excess.first),
+        explained,
+        place,
+        "high" if explained >= EXPLAINS and len(affected) > 1 else "low",
+        what or (f"stage {stage}" if stage >= 0 and cause == IMBALANCE else ""),
+    )
+
+
+def _without_shared(model: JobModel, graph: JobGraph, excess: Excess) -> JobGraph:
+    """Ranks that compute on tokens of the slow ones compute as long as those of other groups then."""
+    calls = model.job.matched.filter(pl.col("kind") == "all_to_all")
+    groups = calls.filter(pl.col("rank").is_in(list(excess.positions)))["group_key"].unique()
+    sharing = set(calls.filter(pl.col("group_key").is_in(groups.implode()))["rank"].to_list()) - set(excess.positions)
+    outside = sorted(set(range(len(model.job.digests))) - sharing - set(excess.positions))
+    if not sharing or not outside:
+        return graph
+    gpu = model.pace.gpu_ns[:, excess.first :].mean(axis=1)
+    more = float(gpu[sorted(sharing)].mean() - np.median(gpu[outside]))
+    return without(model, Excess(tuple(sorted(sharing)), excess.first, gpu_ns=max(0.0, more)), graph)
+
+
+def slow_sets(model: JobModel) -> list[Straggler]:
+    """Ranks that are slow together, such as a replica with longer data: half of a job has no usual half beside it."""
+    begin, typical = first_usable(model), float(np.median(model.step_ns))
+    own = model.pace.own_ns[:, begin:].mean(axis=1)
+    stage = np.array(stages(model.job))
+    for number in np.unique(stage).tolist():  # stages differ; a slow replica is slow in each of them
+        own[stage == number] -= own[stage == number].min()
+    upper = _upper_set(own, LEAST_SHARE * typical)
+    if len(upper) < 2 or len(upper) > MOST_OF_A_JOB * len(own):
+        return []
+    rest = np.setdiff1d(np.arange(len(own)), upper)
+    series = {name: _difference(getattr(model.pace, f"{name}_ns"), upper, rest) for name in PARTS}
+    first, mean = change_point(sum(series.values())[begin:])  # type: ignore[index]
+    first += begin
+    if mean < LEAST_SHARE * typical:
+        return []
+    means = {f"{name}_ns": grown(values, begin, first) for name, values in series.items()}
+    return [described(model, Excess(tuple(upper.tolist()), first, **means))]
+
+
+def _upper_set(own: Floats, least: float) -> np.ndarray:
+    """The ranks above the widest gap between neighbours, where it is clear."""
+    order = np.argsort(own, kind="stable")
+    gaps = np.diff(own[order])
+    if len(gaps) == 0:
+        return order[:0]
+    widest = int(np.argmax(gaps))
+    lower, upper = own[order[: widest + 1]], own[order[widest + 1 :]]
+    within = max(float(np.std(lower)), float(np.std(upper)))
+    return order[widest + 1 :] if gaps[widest] >= max(least, APART * within) else order[:0]
+
+
+def _difference(values: Floats, upper: Iterable[int], rest: Iterable[int]) -> Floats:
+    return np.median(values[list(upper)], axis=0) - np.median(values[list(rest)], axis=0)
+
+
+def uneven_stages(model: JobModel) -> list[Straggler]:
+    """The stage of a pipeline that computes longer than the others, by the sums of its kernels."""
+    stage = np.array(stages(model.job))
+    if stage.max(initial=-1) < 1:
+        return []
+    begin, steps = first_usable(model), model.pace.steps
+    times = np.array([
+        float(digest.frames["work"].filter(pl.col("step").is_in(steps[begin:])).group_by("step")
+              .agg(pl.col("gpu_ns").sum())["gpu_ns"].median() or 0.0)  # type: ignore[arg-type]
+        for digest in model.job.digests
+    ])  # fmt: skip
+    of_stage = np.array([np.median(times[stage == number]) for number in range(stage.max() + 1)])
+    slowest = int(np.argmax(of_stage))
+    others = float(np.median(np.delete(of_stage, slowest)))
+    more = float(of_stage[slowest]) - others
+    if of_stage[slowest] < UNEVEN * others or more < LEAST_SHARE * np.median(model.step_ns):
+        return []
+    excess = Excess(tuple(np.flatnonzero(stage == slowest).tolist()), begin, gpu_ns=more)
+    cause, place = cause_on_gpu(model, excess)
+    if cause != IMBALANCE:
+        return []
+    share = more / float(of_stage[slowest])
+    scaled = replace(excess, gpu_ns=share * float(model.pace.gpu_ns[list(excess.positions), begin:].mean()))
+    gain = max(0.0, gain_ms(model, without(model, scaled), begin))
+    return [Straggler(excess.positions, steps[begin], cause, more / 1e6, gain, 1.0, place, "high", f"stage {slowest}")]

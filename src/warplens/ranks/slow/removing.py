@@ -1,0 +1,103 @@
+"""The job's graph without some ranks' excess, and what its step then wins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.graph.records import Floats
+from warplens.ranks.condensing import END
+from warplens.ranks.job_graph import JobGraph, job_step_lengths, simulate
+from warplens.ranks.own_pace import JobModel
+from warplens.ranks.roles import roles, stages
+from warplens.ranks.slow.records import Excess
+
+PARTS: Final = ("host", "gpu", "other")
+
+
+def without(model: JobModel, excess: Excess, graph: JobGraph | None = None) -> JobGraph:
+    """The ranks' host and GPU parts as long as their peers', from a step on; as recorded before it.
+
+    Way by way, where peers have the same one; else every way is shorter by the same share.
+    """
+    graph = model.graph if graph is None else graph
+    steps = [*model.pace.steps[excess.first :], -1]
+    chosen = np.isin(graph.rank[graph.target], excess.positions) & np.isin(graph.step[graph.target], steps)
+    usual = _usual_ways(model, graph, excess.positions)
+    removable, scaled = np.zeros(len(graph.length_ns)), np.zeros(len(graph.length_ns))
+    for name in PARTS:
+        more = float(getattr(excess, f"{name}_ns"))
+        own = float(getattr(model.pace, f"{name}_ns")[list(excess.positions), excess.first :].mean())
+        if more > 0 and own > 0:
+            part = np.maximum(_part(graph, name), 0.0)
+            removable += part
+            scaled += min(1.0, more / own) * part
+    length = np.where(np.isnan(usual), graph.length_ns - scaled, np.maximum(usual, graph.length_ns - removable))
+    return graph.with_lengths(np.where(chosen, length, graph.length_ns))
+
+
+def _usual_ways(model: JobModel, graph: JobGraph, positions: tuple[int, ...]) -> Floats:
+    """The median length of each way of these ranks over the peers that have the same; NaN where few of them have it."""
+    role, stage = roles(model.job), np.array(stages(model.job))
+    frame = pl.DataFrame({
+        "rank": graph.rank[graph.target], "target": graph.label[graph.target], "source": graph.label[graph.source],
+        "length": graph.length_ns,
+    })  # fmt: skip
+    usual = np.full(len(frame), np.nan)
+    for number in np.unique(stage[list(positions)]).tolist():
+        own = [position for position in positions if stage[position] == number]
+        peers = np.setdiff1d(np.flatnonzero((role == role[own[0]]) & (stage == number)), positions)
+        if len(peers):
+            is_own = frame["rank"].is_in(own).to_numpy()
+            usual[is_own] = _medians(frame, peers.tolist())[is_own]
+    return usual
+
+
+def _medians(frame: pl.DataFrame, peers: list[int]) -> Floats:
+    keys = ["target", "source"]
+    known = (
+        frame.filter(pl.col("rank").is_in(peers)).group_by(keys).agg(pl.col("length").median().alias("usual"), pl.len())
+    )
+    known = known.filter(pl.col("len") * 2 > len(peers))
+    found: Floats = frame.join(known, on=keys, how="left", maintain_order="left")["usual"].fill_null(np.nan).to_numpy()
+    return found
+
+
+def _part(graph: JobGraph, name: str) -> Floats:
+    if name == "other":
+        return graph.length_ns - graph.host_ns - graph.gpu_ns
+    part: Floats = graph.host_ns if name == "host" else graph.gpu_ns
+    return part
+
+
+def gain_ms(model: JobModel, graph: JobGraph, first: int) -> float:
+    """What a step of the job wins with another graph, on average from some step on."""
+    after = job_step_lengths(simulate(graph))
+    return float((model.step_ns - after)[first:].mean()) / 1e6
+
+
+def with_transfers(graph: JobGraph, transfers: dict[int, float]) -> JobGraph:
+    """Some collectives with shorter transfers, in ns by their match."""
+    changed = graph.transfer_ns.copy()
+    ends = np.flatnonzero((graph.kind == END) & np.isin(graph.match, list(transfers)))
+    changed[ends] = [min(changed[end], transfers[int(graph.match[end])]) for end in ends.tolist()]
+    return replace(graph, transfer_ns=changed)
+
+
+def with_even_messages(model: JobModel, graph: JobGraph, positions: tuple[int, ...]) -> JobGraph:
+    """Larger messages of these ranks with the transfers that the same calls of other groups have."""
+    calls = model.job.matched
+    own = calls.filter(pl.col("rank").is_in(list(positions)))["match"].unique()
+    is_own = pl.col("match").is_in(own.implode())
+    each = calls.group_by("match").agg(
+        pl.col("kind", "step", "number", "members", "transfer_ns").first(), pl.col("bytes").max()
+    )
+    keys = ["kind", "step", "number", "members"]
+    others = each.filter(~is_own).group_by(keys).agg(
+        pl.col("bytes").median().alias("usual_bytes"), pl.col("transfer_ns").median().alias("usual_ns")
+    )  # fmt: skip
+    larger = each.filter(is_own).join(others, on=keys).filter(pl.col("bytes") > 1.02 * pl.col("usual_bytes"))
+    return with_transfers(graph, dict(larger.select("match", "usual_ns").iter_rows()))
