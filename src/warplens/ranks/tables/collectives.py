@@ -89,6 +89,7 @@ def _described(job: Job) -> pl.DataFrame:
     frame = calls.group_by("match").agg(
         pl.col("step", "kind", "group", "group_key", "dtype", "members").first(),
         pl.col("bytes").max(),
+        pl.max_horizontal(pl.col("group_size").max(), pl.col("members").first()).alias("whole_size"),
         pl.col("first_start_ns", "last_start_ns", "first_end_ns", "last_end_ns", "least_ns", "transfer_ns").first(),
         pl.col("wait_ns").max().alias("wait_max_ns"),
         pl.col("wait_ns").sum().alias("wait_sum_ns"),
@@ -97,9 +98,10 @@ def _described(job: Job) -> pl.DataFrame:
         last.alias("last_rank"),
         between.alias("between"),
     ).sort("match")  # fmt: skip
-    rows = frame.select("kind", "members", "bytes", "transfer_ns").rows()
+    # Ranks that are missing took part all the same.
+    rows = frame.select("kind", "whole_size", "bytes", "transfer_ns").rows()
     algbw = [algbw_gbps(size, ns / 1e3) for _, _, size, ns in rows]
-    busbw = [busbw_gbps(kind, members, size, ns / 1e3) for kind, members, size, ns in rows]
+    busbw = [busbw_gbps(kind, ranks, size, ns / 1e3) for kind, ranks, size, ns in rows]
     return frame.with_columns(
         numbered(job, "first_rank").alias("first_rank"),
         numbered(job, "last_rank").alias("last_rank"),

@@ -10,8 +10,10 @@ import polars as pl
 
 from warplens.analyses.work.comm import ELEMENT_BYTES
 from warplens.model.table import Column, Table
+from warplens.model.trace import ProcessGroup
 from warplens.ranks.kinds import RECEIVE
 from warplens.ranks.own_pace import JobModel
+from warplens.ranks.records import RankDigest
 from warplens.ranks.roles import stages
 from warplens.ranks.tables.shared import ranges
 
@@ -55,7 +57,7 @@ def pipeline(model: JobModel) -> Table:
         (pl.col("dur_ns") - pl.col("wait_ns")).alias("moved_ns")
     )
     sums = receives.group_by("rank").agg(pl.col("wait_ns", "moved_ns").sum(), pl.len(), pl.col("peer").n_unique())
-    frame = steps.join(sums, on="rank", how="left").fill_null(0).with_columns(
+    frame = steps.join(sums, on="rank", how="left", maintain_order="left").fill_null(0).with_columns(
         pl.Series("stage", stage).gather(steps["rank"].cast(pl.UInt32)).alias("stage")
     )  # fmt: skip
     rows = []
@@ -73,25 +75,34 @@ def pipeline(model: JobModel) -> Table:
 
 
 def all_to_all(model: JobModel) -> Table:
-    """From the splits that calls record; rank i of a group sends the i-th part."""
+    """From the splits that calls record; rank i of a group gets the i-th part. Without splits the parts are equal."""
     job = model.job
-    calls = job.calls.filter((pl.col("kind") == "all_to_all") & (pl.col("in_splits").str.len_chars() > 2))
-    members = {group.name: group.ranks for digest in job.digests for group in digest.facts.groups}
+    calls = job.calls.filter((pl.col("kind") == "all_to_all") & (pl.col("in_splits") != ""))
+    members = [{group.name: group.ranks for group in _own_groups(digest)} for digest in job.digests]
     sent: dict[tuple[int, int], float] = defaultdict(float)
     count: dict[tuple[int, int], int] = defaultdict(int)
-    sums = calls.group_by("rank", "group", "dtype", "in_splits").len()
-    for position, group, dtype, splits, calls_made in sums.iter_rows():
+    sums = calls.group_by("rank", "group", "dtype", "in_splits", "bytes").len()
+    for position, group, dtype, splits, size, calls_made in sums.iter_rows():
         parts = _numbers(splits)
-        ranks = members.get(group, tuple(range(len(parts))))
-        size = ELEMENT_BYTES.get(str(dtype).lower().removeprefix("c10::"), 0)
-        for other, elements in zip(ranks, parts, strict=False):
+        ranks = members[position].get(group) or tuple(range(len(parts)))
+        width = ELEMENT_BYTES.get(str(dtype).lower().removeprefix("c10::"), 0)
+        bytes_to = [part * width for part in parts] or [max(0, size) / max(1, len(ranks))] * len(ranks)
+        if len(bytes_to) != len(ranks):
+            continue
+        for other, part in zip(ranks, bytes_to, strict=True):
             pair = (job.ranks[position], other)
-            sent[pair] += elements * size * calls_made
+            sent[pair] += part * calls_made
             count[pair] += calls_made
     steps = max(1, job.steps["step"].n_unique())
     rows = [(*pair, sent[pair] / steps, count[pair]) for pair in sorted(sent)]
     notes = _imbalance(rows) if rows else ("no all-to-all records how much goes to each rank",)
     return Table.from_rows("all_to_all", "one row per sender and receiver", EXCHANGE_COLUMNS, rows, *notes)
+
+
+def _own_groups(digest: RankDigest) -> list[ProcessGroup]:
+    """Names are used again: only the groups that a rank is in count for it."""
+    own = digest.facts.rank
+    return [group for group in digest.facts.groups if own < 0 or own in group.ranks]
 
 
 def _numbers(text: str) -> list[int]:
