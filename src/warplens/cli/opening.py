@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.printing import note
 from warplens.cli.progress import progress
-from warplens.cli.rank_choice import given_paths
+from warplens.cli.rank_choice import given_paths, names_job
 from warplens.errors import UsageError, WarplensError
 from warplens.units import listed
 
@@ -32,8 +31,8 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
 
     gap, short = parse_duration(args.gap), parse_duration(args.short)
     paths = given_paths(args) if path is None else [path]
-    if _is_job(paths):
-        return _open_job(args, paths, gap)
+    if path is None and names_job(args):
+        return open_job(args)
     source = paths[0]
     with progress(f"reading {source}", Path(source)):
         import warplens
@@ -56,13 +55,7 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
         return profile.with_timeline().corrected() if args.timeline == "corrected" else profile
 
 
-def _is_job(paths: Sequence[str]) -> bool:
-    from warplens.ranks.finding_files import is_job
-
-    return is_job(paths)
-
-
-def _open_job(args: argparse.Namespace, paths: Sequence[str], gap_ns: float) -> JobProfile:
+def open_job(args: argparse.Namespace) -> JobProfile:
     """Many ranks as one run, each read by a task of its own."""
     given = [flag for flag, name in OF_ONE_TRACE.items() if getattr(args, name)]
     if given or args.timeline == "corrected":
@@ -70,13 +63,14 @@ def _open_job(args: argparse.Namespace, paths: Sequence[str], gap_ns: float) -> 
         raise UsageError(f"{flags} is for one trace, not for the ranks of a job", hint="--rank N opens one of them")
     import warplens
     from warplens.cli.rank_progress import rank_progress  # it loads what reads ranks
+    from warplens.units import parse_duration
 
     with rank_progress() as on_progress:
         job = warplens.open_ranks(
-            paths,
+            given_paths(args),
             cache=not args.no_cache,
             rules=args.rules,
-            gap_us=gap_ns / 1e3,
+            gap_us=parse_duration(args.gap) / 1e3,
             cluster=getattr(args, "cluster", ""),
             on_progress=on_progress,
             **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),

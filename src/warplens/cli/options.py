@@ -16,18 +16,18 @@ TERMINAL_ROWS = 30
 SEVERAL = "may be given several times"
 
 
-def add_trace(parser: argparse.ArgumentParser, *, jobs: bool = False) -> None:
+def add_trace(parser: argparse.ArgumentParser, *, jobs: bool = False, several_ranks: bool = False) -> None:
     """TRACE, and all options that open it; with `jobs` also several, the ranks of one job."""
     what = "profile or capture bundle to open; - reads stdin"
     parser.add_argument("trace", metavar="TRACE", help=f"{what}; or a folder of ranks" if jobs else what)
     if jobs:
         parser.add_argument("more", nargs="*", metavar="TRACE", help="further ranks of the same job")
-    add_opening(parser)
+    add_opening(parser, several_ranks=several_ranks)
     if jobs:
         add_cluster(parser)
 
 
-def add_opening(parser: argparse.ArgumentParser) -> None:
+def add_opening(parser: argparse.ArgumentParser, *, several_ranks: bool = False) -> None:
     group = parser.add_argument_group("options for opening the profile")
     add_shared_opening(group)
     group.add_argument("--short", default="10us", metavar="TIME", help="kernels below this are short (default 10us)")
@@ -43,7 +43,7 @@ def add_opening(parser: argparse.ArgumentParser) -> None:
                        help=f"CSV page of Nsight Compute for the same program; {SEVERAL}")  # fmt: skip
     group.add_argument("--replay", default="", metavar="FILE", help="result of a replay of this trace")
     group.add_argument("--proof", default="", metavar="FILE", help="what `prove` measured of this trace's findings")
-    add_rank(group)
+    add_rank(group, several=several_ranks)
 
 
 def add_shared_opening(parser: argparse._ActionsContainer) -> None:
@@ -54,7 +54,11 @@ def add_shared_opening(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the cache of parsed traces")
 
 
-def add_rank(parser: argparse._ActionsContainer) -> None:
+def add_rank(parser: argparse._ActionsContainer, *, several: bool = False) -> None:
+    if several:
+        parser.add_argument("--rank", type=not_negative, action="append", default=[], metavar="N",
+                            help=f"only this rank of a folder of ranks; {SEVERAL}")  # fmt: skip
+        return
     parser.add_argument("--rank", type=not_negative, default=None, metavar="N",
                         help="open this rank of a folder of ranks, as one trace")  # fmt: skip
 

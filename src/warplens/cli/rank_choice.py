@@ -12,11 +12,16 @@ def choose_rank(args: argparse.Namespace, verb: Verb) -> None:
     """Replaces the paths of a job by the file of the rank that is asked for, or of the only one there is."""
     if not hasattr(args, "rank"):
         return
+    rank = args.rank
+    if isinstance(rank, list):
+        if len(rank) > 1:
+            return  # several: the verb itself chooses them
+        rank = rank[0] if rank else None
     for name in verb.inputs:
         paths = given_paths(args, name)
-        if not paths or (args.rank is None and (verb.reads_jobs or not _is_job(paths))):
+        if not paths or (rank is None and (verb.reads_jobs or not _is_job(paths))):
             continue
-        setattr(args, name, _one_of(paths, args.rank, verb.name, cache=not args.no_cache))
+        setattr(args, name, _one_of(paths, rank, verb.name, cache=not args.no_cache))
         if name == "trace":
             args.more = []
 
@@ -26,6 +31,11 @@ def given_paths(args: argparse.Namespace, name: str = "trace") -> list[str]:
     first = getattr(args, name, None)
     more = getattr(args, "more", []) if name == "trace" else []
     return [first, *more] if first else []
+
+
+def names_job(args: argparse.Namespace) -> bool:
+    """Whether TRACE is many ranks."""
+    return _is_job(given_paths(args))
 
 
 def _is_job(paths: list[str]) -> bool:

@@ -35,7 +35,7 @@ def rank_timeline(profile: Profile, *, with_tracks: bool = True, prefix: str = "
 def found_tracks(profile: Profile) -> list[SliceTrack]:
     """Steps, the critical path, findings, idle time and kernel categories, as far as there are any."""
     tracks = [
-        _steps(profile.trace),
+        steps_track(profile.trace),
         _critical_path(profile),
         *_findings(profile),
         *_idle(profile.workspace),
@@ -56,7 +56,7 @@ def gpu_facts(work: Workspace) -> pl.DataFrame:
     )
 
 
-def _steps(trace: Trace) -> SliceTrack:
+def steps_track(trace: Trace) -> SliceTrack:
     steps = trace.steps.select("start_ns", (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"), "name", "step")
     return SliceTrack("steps", "step", steps)
 
@@ -131,7 +131,7 @@ def _parts(profile: Profile, targets: Iterable[Target]) -> Iterator[pl.DataFrame
             gaps = named_gaps(profile.workspace).filter(pl.col("cause") == target.value)
             yield gaps.select("start_ns", pl.col("gap_ns").alias("dur_ns"), pl.col("cause").alias("name")).cast(SLICES)
         elif isinstance(target, StepTarget):
-            yield _steps(profile.trace).slices.filter(pl.col("step") == target.step).select(SLICES)
+            yield steps_track(profile.trace).slices.filter(pl.col("step") == target.step).select(SLICES)
         elif isinstance(target, RangeTarget):
             length = target.end_ns - target.start_ns
             yield pl.DataFrame([(target.start_ns, length, "longest gap")], schema=SLICES, orient="row")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from warplens.cli.opening import open_profile, open_timeline
 from warplens.cli.options import add_json, add_top, add_trace
 from warplens.cli.printing import show_text, width, write_bytes
-from warplens.cli.rank_choice import given_paths
+from warplens.cli.rank_choice import names_job
 from warplens.cli.verb import Verb
 
 if TYPE_CHECKING:
@@ -39,19 +39,13 @@ class AdviseVerb(Verb):
     def run(self, args: argparse.Namespace) -> int:
         from warplens.outputs.advice_text import advice_json
 
-        profile = open_profile(args) if _is_job(args) else open_timeline(args)
+        profile = open_profile(args) if names_job(args) else open_timeline(args)
         findings = profile.findings()[: args.top]
         if args.json:
             write_bytes(advice_json(findings))
         else:
             show_text(advice_text(profile, findings, width(120), args.min_gain))
         return 0
-
-
-def _is_job(args: argparse.Namespace) -> bool:
-    from warplens.ranks.finding_files import is_job
-
-    return is_job(given_paths(args))
 
 
 def advice_text(profile: Opened, findings: Sequence[Finding], columns: int, min_gain: float | None = None) -> TableText:

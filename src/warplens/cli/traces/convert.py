@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from warplens.cli.opening import inputs_of, open_timeline
+from warplens.cli.opening import inputs_of, open_job, open_timeline
 from warplens.cli.options import add_outputs, add_trace
-from warplens.cli.printing import report_written
+from warplens.cli.printing import note, report_written
+from warplens.cli.progress import spinner
+from warplens.cli.rank_choice import names_job
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
+from warplens.units import listed
+
+if TYPE_CHECKING:
+    from warplens.outputs.conversions import ConversionTarget
 
 
 class ConvertVerb(Verb):
@@ -17,13 +25,17 @@ class ConvertVerb(Verb):
     Outputs are chosen by path: x.perfetto.json.gz or x.perfetto.json (a Chrome trace, which Perfetto and
     chrome://tracing open, with tracks for steps, findings, the critical path, idle time and kernel categories),
     x.speedscope.json (threads and streams over time) or x.parquet (one row per event).
+
+    Ranks of a job become one Chrome trace, their clocks aligned, with arrows between their collectives: all up to 8, or
+    those that matter (the slowest, the median, the fastest, the first, and who holds others up), or those of --rank.
     """
 
     name = "convert"
     inputs = ("trace",)
+    reads_jobs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        add_trace(parser)
+        add_trace(parser, jobs=True, several_ranks=True)
         add_outputs(parser, "x.perfetto.json.gz, x.perfetto.json, x.speedscope.json or x.parquet")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -33,6 +45,8 @@ class ConvertVerb(Verb):
             raise UsageError("no output is given", hint=f"-o {FORMS}")
         inputs = inputs_of(args)
         targets = [plan_conversion(path, force=args.force, inputs=inputs) for path in args.output]
+        if names_job(args):
+            return _convert_job(args, targets)
         profile = open_timeline(args)
         from warplens.profiles.timelines import rank_timeline
 
@@ -41,3 +55,23 @@ class ConvertVerb(Verb):
             target.conversion.write(target.path, timeline)
         report_written(args.output)
         return 0
+
+
+def _convert_job(args: argparse.Namespace, targets: Sequence[ConversionTarget]) -> int:
+    from warplens.outputs.perfetto import write_perfetto
+
+    other = next((target.path for target in targets if not target.conversion.has_tracks), None)
+    if other is not None:
+        hint = "x.perfetto.json.gz has several; --rank N converts one"
+        raise UsageError(f"{other} is a form for one trace, not for the ranks of a job", hint=hint)
+    job = open_job(args)
+    with spinner("reading the timelines"):
+        from warplens.profiles.job_timelines import job_timelines
+
+        chosen = job_timelines(job, args.rank, cache=not args.no_cache, rules=args.rules)
+        for target in targets:
+            write_perfetto(target.path, chosen.timelines, chosen.flows)
+    if len(chosen.ranks) < len(job.job.ranks):
+        note(f"ranks {listed(list(map(str, chosen.ranks)))} of {len(job.job.ranks):,}")
+    report_written(args.output)
+    return 0
