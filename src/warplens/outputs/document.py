@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from warplens.model.critical_path import PathSegments
     from warplens.model.fix_subsets import FixSubsets
+    from warplens.model.job_scene import JobScene
     from warplens.model.kernel_code import KernelCode
     from warplens.model.kernel_scene import KernelScene
     from warplens.model.overview import Overview
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from warplens.model.targets import Target
 
 
-DocumentKind = Literal["report", "diff", "gantt", "paths", "kernel_trace", "kernel_code"]
-"""A trace, two of something, a trace as a chart, sums without a timeline, traced launches, compiled kernels."""
+DocumentKind = Literal["report", "diff", "gantt", "paths", "job", "kernel_trace", "kernel_code"]
+"""A trace, two of something, a trace as a chart, sums without a timeline, ranks, traced launches, compiled kernels."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Extras:
     """Of the only scene."""
     corrected: CorrectedTimes | None = None
     """The only scene once more; None where the step's time without the profiler is only estimated."""
+    job: JobScene | None = None
+    """The timelines of many ranks."""
 
 
 @dataclass(frozen=True)

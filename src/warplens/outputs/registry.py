@@ -87,6 +87,7 @@ PAGES = (
     _page("diff", "a page of what changed between two profiles"),
     _page("gantt", "a page of the timeline alone"),
     _page("paths", "a page of call paths and tables"),
+    _page("job", "a page of many ranks: timelines, heat maps and every table"),
     _page("kernel_trace", "a page of traced launches, program by program", _kernel_trace_page),
     _page("kernel_code", "a page of Python next to the compiler's texts", _kernel_code_page),
 )

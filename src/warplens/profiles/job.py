@@ -25,6 +25,7 @@ from warplens.ranks.gathering import gathered
 from warplens.ranks.hiding import gain_of_hiding
 from warplens.ranks.job import Job
 from warplens.ranks.own_pace import JobModel
+from warplens.ranks.scene import job_scene
 from warplens.ranks.tables import JOB_TABLES
 from warplens.units import format_bytes, listed, plural
 
@@ -125,7 +126,7 @@ class JobProfile(TablesOnDemand):
             source=self.source,
             facts=facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
-            kind="paths",
+            kind="job",
             extras=lambda: self._extras(command),
             headline=("job", self._contents(), format_bytes(sum(digest.facts.size_bytes for digest in job.digests))),
         )
@@ -137,6 +138,7 @@ class JobProfile(TablesOnDemand):
             explanations=explanations(list(dict.fromkeys(finding.code for finding in findings))),
             finding_targets=finding_targets(findings),
             evidence_targets=evidence_targets(findings),
+            job=job_scene(self.model),
         )
 
 

@@ -21,6 +21,7 @@ from warplens.analyses.workspace import COMMUNICATION, Workspace
 from warplens.model.kinds import CODE, NONE
 from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import climb
+from warplens.ranks.computing import computing
 from warplens.ranks.condensing import condensed
 from warplens.ranks.kinds import kind_of
 from warplens.ranks.records import FRAMES, RankDigest, RankFacts
@@ -42,6 +43,7 @@ def digest(work: Workspace, rank: int, host: str) -> RankDigest:
         "collectives": _collectives(work),
         "host": _host_time(work),
         "work": _gpu_work(work),
+        "compute": computing(work),
         **condensed(work),
     }
     return RankDigest(_facts(work, rank, host), {name: frames[name].select(_cast(name)) for name in FRAMES})

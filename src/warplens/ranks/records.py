@@ -62,6 +62,8 @@ FRAMES: Final[dict[str, dict[str, type[pl.DataType]]]] = {
         "step": pl.Int64, "op": pl.String, "line": pl.String, "count": pl.Int64, "gpu_ns": pl.Int64,
         "elements": pl.Int64,
     },
+    # When the GPU computed, with short gaps closed: see computing.py.
+    "compute": {"start_ns": pl.Int64, "end_ns": pl.Int64},
     # The step's graph between the moments that ranks share: see condensing.py.
     "moments": {"kind": pl.UInt8, "step": pl.Int64, "id": pl.Int64, "recorded_ns": pl.Int64},
     "ways": {

@@ -1,6 +1,7 @@
 // What every view sees: the data, the reader's choices, and the way from one view to another.
 import { Palette } from "./palette";
 import type { Decoded } from "./data/decode";
+import { Job } from "./data/job";
 import { Scene } from "./data/scene";
 import { Table } from "./data/table";
 import { regroup } from "./regroup/index";
@@ -14,14 +15,23 @@ export interface View {
 }
 export type Mount = (host: HTMLElement, app: App) => View;
 
-/** Somewhere to go: an event, a stretch of time, a step, or the rows of a table. */
+/** Somewhere to go: an event, a stretch of time, a step, a collective of a job, a rank's step, or the rows of a table. */
 export type Target =
   | { to: "event"; scene: number; row: number }
   | { to: "range"; from: number; until: number }
   | { to: "step"; step: number }
+  | { to: "collective"; match: number }
+  | { to: "rank"; rank: number; from: number; until: number }
   | { to: "table"; table: string; filter?: string; sort?: Sort; row?: number };
 
-const SECTION_OF = { event: "timeline", range: "timeline", step: "steps", table: "tables" } as const;
+const SECTION_OF = {
+  event: "timeline",
+  range: "timeline",
+  step: "steps",
+  collective: "timeline",
+  rank: "timeline",
+  table: "tables",
+} as const;
 /** What takes the keys of a section. */
 const KEYBOARD = "[role=application], [role=grid]";
 const LEAST_EXTENT = 1000; // ns: a trace of one empty event still has a width
@@ -30,6 +40,8 @@ export class App {
   readonly scenes: Scene[];
   readonly palette: Palette;
   readonly texts: string[];
+  /** The ranks of a job, on the page of one. */
+  readonly job: Job | null;
   private readonly whole: Map<string, Table>;
   private tablesByName = new Map<string, Table>();
   private chosen: Selection | null = null;
@@ -41,6 +53,7 @@ export class App {
     const { header } = data;
     this.texts = header.texts;
     this.scenes = data.scenes.map((scene) => new Scene(scene, header.texts, header.kinds));
+    this.job = data.job && new Job(data.job, header.texts);
     this.palette = new Palette(header);
     this.palette.nameRegions(regionsByTime(this.scenes.filter(({ isInside }) => isInside)));
     this.whole = new Map(data.tables.map((table) => [table.name, new Table(table, header.texts)]));
@@ -85,6 +98,10 @@ export class App {
     const [from, to] = [Math.min(...spans.map(([first]) => first)), Math.max(...spans.map(([, last]) => last))];
     return [from, Math.max(to, from + LEAST_EXTENT)];
   }
+  /** Whether steps are marked: gains are then per step. */
+  get hasSteps(): boolean {
+    return ["steps", "rank_steps"].some((name) => this.hasTable(name) && this.wholeTable(name).rows > 0);
+  }
   get tableNames(): string[] {
     return [...this.whole.keys()];
   }
@@ -124,9 +141,22 @@ export class App {
         return { range: [target.from, target.until], steps: [], view: widened(target.from, target.until) };
       case "step":
         return { steps: [target.step], range: null };
+      case "collective":
+        return this.stateForCollective(target.match);
+      case "rank":
+        return { view: widened(target.from, target.until, 0.02), rank: target.rank, call: null };
       case "table":
         return { table: target.table, filter: target.filter ?? "", sort: target.sort ?? null, row: target.row ?? null };
     }
+  }
+
+  private stateForCollective(match: number): Partial<State> {
+    const call = this.job?.callOf(match) ?? -1;
+    if (!this.job || call < 0) return {};
+    const calls = this.job.matched(call);
+    const from = Math.min(...calls.map((each) => this.job!.data.start[each]));
+    const until = Math.max(...calls.map((each) => this.job!.end(each)));
+    return { call, view: widened(from, until, 1) };
   }
 
   reveal(section: string): void {

@@ -13,6 +13,10 @@ import { mountFindings } from "./views/findings";
 import { mountFlame, treeTable } from "./views/flame/index";
 import { sumsTable } from "./views/flame/sums";
 import { mountHeader } from "./views/header";
+import { mountHeatMap, mountWaits } from "./views/job/heatmap";
+import { hasPipeline, mountPipeline } from "./views/job/pipeline";
+import { mountScatter } from "./views/job/scatter";
+import { mountJobTimeline } from "./views/job/timeline";
 import { mountProvenance } from "./views/provenance";
 import { mountRoofline } from "./views/roofline/index";
 import { mountSteps } from "./views/steps";
@@ -29,12 +33,22 @@ interface Section {
   has?: (app: App) => boolean;
 }
 
+/** A job's findings are about its ranks; where there is none, the verdict says so. */
+function hasFindings(app: App): boolean {
+  return !app.job || (app.hasTable("findings") && app.wholeTable("findings").rows > 0);
+}
+
 const SECTIONS: Section[] = [
-  { id: "findings", title: "What to change", mount: mountFindings, modes: "report" },
+  { id: "findings", title: "What to change", mount: mountFindings, modes: "report job", has: hasFindings },
   { id: "changes", title: "What changed", mount: mountChanges, modes: "diff" },
   { id: "steps", title: "Steps and categories", mount: mountSteps, modes: "report" },
   { id: "categories", title: "Where the time goes", mount: mountCategories, modes: "paths", has: hasCategories },
   { id: "timeline", title: "Timeline", mount: mountTimeline, modes: "report diff gantt", has: ({ hasTimeline }) => hasTimeline },
+  { id: "timeline", title: "Timeline of the ranks", mount: mountJobTimeline, modes: "job" },
+  { id: "heatmap", title: "Ranks and steps", mount: mountHeatMap, modes: "job", has: (app) => app.hasTable("rank_steps") },
+  { id: "waits", title: "Who waited for whom", mount: mountWaits, modes: "job", has: (app) => app.hasTable("waits") },
+  { id: "scatter", title: "Collectives by size and speed", mount: mountScatter, modes: "job", has: (app) => app.hasTable("collectives") },
+  { id: "pipeline", title: "Pipeline by microbatch", mount: mountPipeline, modes: "job", has: hasPipeline },
   {
     id: "flame",
     title: "Call tree",
@@ -42,9 +56,9 @@ const SECTIONS: Section[] = [
     modes: "report diff paths",
     has: (app) => app.header.mode !== "paths" || sumsTable(app) !== null,
   },
-  { id: "tables", title: "Tables", mount: mountTables, modes: "report diff gantt paths" },
+  { id: "tables", title: "Tables", mount: mountTables, modes: "report diff gantt paths job" },
   { id: "roofline", title: "Roofline", mount: mountRoofline, modes: "report" },
-  { id: "provenance", title: "How this was made", mount: mountProvenance, modes: "report diff gantt paths" },
+  { id: "provenance", title: "How this was made", mount: mountProvenance, modes: "report diff gantt paths job" },
 ];
 
 async function start(): Promise<void> {

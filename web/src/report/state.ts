@@ -91,6 +91,12 @@ export const CODECS = {
   context: oneOf(["", "python", "module", "op", "annotation"]), // flame graph: which callers; "": the best that the trace has
   zoom, // flame graph
   q: text(), // what is searched for, everywhere
+  call: position(), // job: the communication kernel whose details are shown
+  rank: position(), // job: the rank that the heat map led to
+  ranks: text(), // job: which ranks the timeline shows
+  rankorder: oneOf(["rank", "wait"]), // job: their order
+  heat: oneOf(["step", "own", "compute", "wait", "exposed", "idle"]), // job: what the heat map shows
+  pipestep: position(), // job: the step that the pipeline chart shows
   at: text(), // the section that a link or a jump leads to
 };
 export type State = StateOf<typeof CODECS>;

@@ -8,6 +8,7 @@ from importlib.resources import files
 from warplens.model.kinds import KINDS
 from warplens.outputs.document import CorrectedTimes, Document, Extras
 from warplens.outputs.html.events import choose_events, pack_scene
+from warplens.outputs.html.job import pack_job
 from warplens.outputs.html.pack import Packer
 from warplens.outputs.html.path import pack_path
 from warplens.outputs.html.records import CorrectedHeader, ReportHeader
@@ -88,6 +89,7 @@ def packed_document(document: Document) -> bytes:
         fix_subsets=extras.fix_subsets,
         critical_path=pack_path(path, extras.scenes[0].trace, kept[0], packer) if path else None,
         corrected=corrected,
+        job=pack_job(extras.job, packer) if extras.job else None,
     )
     return packer.packed(header)
 

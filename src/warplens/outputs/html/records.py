@@ -191,8 +191,32 @@ class CorrectedHeader(msgspec.Struct, frozen=True, rename="camel"):
     critical_path: PathHeader | None
 
 
+class DrawnRankHeader(msgspec.Struct, frozen=True, rename="camel"):
+    """A rank with a timeline: its rows among those of all ranks, which are in order of rank and start."""
+
+    rank: int
+    host: str
+    stage: int
+    why: str
+    calls: int
+    computes: int
+    steps: int
+
+
+class JobHeader(msgspec.Struct, frozen=True, rename="camel"):
+    """The timelines of many ranks. Times are in ns since the job's first event."""
+
+    ranks: int
+    """Of the job, drawn or not."""
+    drawn: list[DrawnRankHeader]
+    calls: dict[str, ColumnSpec]
+    """One row per communication kernel."""
+    compute: dict[str, ColumnSpec]
+    steps: dict[str, ColumnSpec]
+
+
 class ReportHeader(PageHeader, frozen=True, kw_only=True, rename="camel"):
-    """The page of a report, a comparison, a Gantt chart or a profile without a timeline."""
+    """The page of a report, a comparison, a Gantt chart, a profile without a timeline or a job of many ranks."""
 
     source: str
     mode: str
@@ -217,6 +241,7 @@ class ReportHeader(PageHeader, frozen=True, kw_only=True, rename="camel"):
     fix_subsets: FixSubsets | None
     critical_path: PathHeader | None
     corrected: CorrectedHeader | None
+    job: JobHeader | None
 
 
 class PackedText(msgspec.Struct, frozen=True):

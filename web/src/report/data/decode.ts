@@ -1,15 +1,18 @@
 // From the packed text to typed arrays. Runs in a worker; on the main thread where a browser refuses one.
 import { readInts, readNumbers, unpack } from "../../shared/blocks";
+import { decodeJob, type DecodedJob } from "./job";
 import type { ColumnSpec, PathHeader, ReportHeader, SceneHeader, TableHeader } from "../../shared/generated/records";
 
 /** Everything that crosses from the worker: plain objects and typed arrays. */
 export interface Decoded {
-  header: Omit<ReportHeader, "scenes" | "tables" | "criticalPath" | "corrected">;
+  header: Omit<ReportHeader, "scenes" | "tables" | "criticalPath" | "corrected" | "job">;
   /** Whether the events can be shown with corrected times. */
   hasCorrected: boolean;
   scenes: DecodedScene[];
   tables: DecodedTable[];
   path: DecodedPath | null;
+  /** The ranks of a job, on the page of one. */
+  job: DecodedJob | null;
 }
 
 export interface DecodedScene {
@@ -82,7 +85,7 @@ export interface DecodedColumn {
 /** With `corrected`, the events have the times that they nearly had without the profiler, where the page has those. */
 export async function decode(base64: string, corrected: boolean): Promise<Decoded> {
   const { header, bytes } = await unpack(base64);
-  const { scenes, tables, criticalPath, corrected: times, ...rest } = header as ReportHeader;
+  const { scenes, tables, criticalPath, corrected: times, job, ...rest } = header as ReportHeader;
   const chosen = corrected && times ? { scenes: [times.scene], path: times.criticalPath } : { scenes, path: criticalPath };
   return {
     header: rest,
@@ -90,6 +93,7 @@ export async function decode(base64: string, corrected: boolean): Promise<Decode
     scenes: chosen.scenes.map((scene) => decodeScene(scene, rest.kinds, bytes)),
     tables: tables.map((table) => decodeTable(table, bytes)),
     path: chosen.path && decodePath(chosen.path, bytes),
+    job: job && decodeJob(job, bytes),
   };
 }
 
@@ -105,6 +109,7 @@ export function buffersOf(decoded: Decoded): ArrayBuffer[] {
   visit(decoded.scenes);
   visit(decoded.tables);
   visit(decoded.path);
+  visit(decoded.job);
   return [...buffers];
 }
 

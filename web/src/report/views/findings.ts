@@ -23,13 +23,14 @@ export function mountFindings(host: HTMLElement, app: App): View {
       : null;
     host.append(h("div", { class: "cards" }, ...cards.slice(0, SHOWN)));
     if (more) host.append(more);
-    host.append(h("p", { class: "quiet", text: `${app.header.gainsBase} ${NOTE}` }));
+    host.append(h("p", { class: "quiet", text: [app.header.gainsBase, app.job ? "" : WHOLE, NOTE].filter(Boolean).join(" ") }));
   }
   return panel ?? { update: () => undefined };
 }
 
 const SHOWN = 6;
-const NOTE = "Findings are about the whole trace, whatever is selected below. Gains overlap: they do not add up. ≤ marks an upper bound.";
+const WHOLE = "Findings are about the whole trace, whatever is selected below.";
+const NOTE = "Gains overlap: they do not add up. ≤ marks an upper bound.";
 
 function nothingFound(app: App): string {
   if (!app.scene?.hasGpu) return "No GPU work in this trace, so there is no advice.";
@@ -104,7 +105,7 @@ function gain(app: App, row: number): HTMLElement | null {
 
 /** Gains and times of evidence are per step where steps are marked. */
 function perStep(app: App): string {
-  return app.wholeTable("steps").rows ? " per step" : "";
+  return app.hasSteps ? " per step" : "";
 }
 
 interface EvidenceRow {
@@ -131,7 +132,7 @@ function evidenceItem(app: App, { row, links }: EvidenceRow): HTMLElement {
   const time = evidence.number("time_ms", row);
   const count = evidence.number("count", row);
   const timed = time ? `${formatMs(time)}${perStep(app)}` : "";
-  const figures = [count ? `${formatCount(count)} × in the trace` : "", timed, evidence.text("detail", row)];
+  const figures = [count ? `${formatCount(count)} × in the ${app.job ? "job" : "trace"}` : "", timed, evidence.text("detail", row)];
   const text = ` ${figures.filter(Boolean).join(" · ")} `;
   return h("li", {}, h("code", { text: evidence.text("what", row) }), text, ...linkButtons(app, links));
 }

@@ -31,7 +31,7 @@ export function mountHeader(host: HTMLElement, app: App): View {
       "div",
       { class: "bar" },
       h("h1", { text: app.isDiff ? header.title : fileName(header.source) }),
-      h("span", { class: "tools" }, matchCount, search, themeButton(store), helpButton()),
+      h("span", { class: "tools" }, ...(app.job ? [] : [matchCount, search]), themeButton(store), helpButton()),
     ),
     h("p", { class: "facts" }, ...factLine(app)),
     h("p", { class: "verdict", text: header.facts["verdict"] ?? "" }),
@@ -104,7 +104,7 @@ function factLine(app: App): HTMLElement[] {
   const { facts, mode } = app.header;
   const shown = app.isDiff
     ? ["A", "B", "times", "matched", "noise", "work", "caution"]
-    : mode === "paths"
+    : mode === "paths" || mode === "job"
       ? Object.keys(facts).filter((name) => !["verdict", "content hash"].includes(name))
       : ["device", "format", "rank", "records in file"];
   return shown.filter((name) => facts[name]).map((name) => h("span", {}, h("span", { class: "quiet", text: `${name} ` }), facts[name]));

@@ -91,7 +91,7 @@ class Panel implements View {
     });
   }
   private resultParts(before: number, after: number, any: boolean): (HTMLElement | string)[] {
-    const what = this.app.wholeTable("steps").rows ? "step" : "the run";
+    const what = this.app.hasSteps ? "step" : "the run";
     if (!any) return [`${what} ${formatMs(before)} without the profiler: tick what you would change`];
     const share = before ? (100 * (after - before)) / before : 0;
     return [

@@ -1,6 +1,6 @@
 // Made by web/make_types.py from the records of outputs/html/records.py: `make web` writes it, do not edit.
 
-/** The page of a report, a comparison, a Gantt chart or a profile without a timeline. */
+/** The page of a report, a comparison, a Gantt chart, a profile without a timeline or a job of many ranks. */
 export interface ReportHeader {
   format: string;
   version: number;
@@ -27,6 +27,7 @@ export interface ReportHeader {
   fixSubsets: FixSubsets | null;
   criticalPath: PathHeader | null;
   corrected: CorrectedHeader | null;
+  job: JobHeader | null;
 }
 
 /** One row of a table, by its number in the table's own order. */
@@ -191,6 +192,26 @@ export interface PathColumn {
 export interface CorrectedHeader {
   scene: SceneHeader;
   criticalPath: PathHeader | null;
+}
+
+/** The timelines of many ranks. Times are in ns since the job's first event. */
+export interface JobHeader {
+  ranks: number;
+  drawn: DrawnRankHeader[];
+  calls: Record<string, ColumnSpec>;
+  compute: Record<string, ColumnSpec>;
+  steps: Record<string, ColumnSpec>;
+}
+
+/** A rank with a timeline: its rows among those of all ranks, which are in order of rank and start. */
+export interface DrawnRankHeader {
+  rank: number;
+  host: string;
+  stage: number;
+  why: string;
+  calls: number;
+  computes: number;
+  steps: number;
 }
 
 /** The page of traced launches. */

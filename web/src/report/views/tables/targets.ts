@@ -125,7 +125,19 @@ const eventsOfBucket = (table: Table, row: number): string => {
 };
 
 /** Where rows lead that have no place in time. */
+const collective: Finder = ({ job }, table, row) => {
+  const match = table.number("collective", row);
+  return job && job.callOf(match) >= 0 ? { text: "Show on the timeline", target: { to: "collective", match } } : null;
+};
+const rankStep: Finder = ({ job }, table, row) => {
+  const [from, length] = [table.number("start_ms", row) * 1e6, table.number("step_ms", row) * 1e6];
+  const target: Target = { to: "rank", rank: table.number("rank", row), from, until: from + length };
+  return job ? { text: "Show on the timeline", target } : null;
+};
+
 const ROW_FINDERS: Record<string, Finder[]> = {
+  collectives: [collective],
+  rank_steps: [rankStep],
   kernel_categories: [rowsOf("Its kernels", "kernels", (table, row) => `kernel_category="${table.text("kernel_category", row)}"`)],
   scopes: [rowsOf("Its call paths", "call_paths", (table, row) => `name=${quoted(table.text("scope", row))}`)],
   kernels: [rowsOf("Its call paths", "call_paths", (table, row) => `name=${quoted(table.text("kernel", row))}`)],

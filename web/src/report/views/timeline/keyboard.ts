@@ -2,9 +2,9 @@
 import { followLink, fit, jumpToMatch, panBy, selectFirst, selectRange, stepAlong, togglePath, zoomBy } from "./moves";
 import type { Model } from "./model";
 
-const ZOOM = 1.3;
-const PAN = 0.12; // of the width
-const SCROLL_PIXELS = 45;
+export const ZOOM = 1.3;
+export const PAN = 0.12; // of the width
+export const SCROLL_PIXELS = 45;
 
 type Action = (model: Model, stage: Stage) => void;
 export interface Stage {

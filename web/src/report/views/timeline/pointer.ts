@@ -8,8 +8,8 @@ import { gapsOf, type Gap } from "../../data/measures";
 import { formatCount, formatNs } from "../../../shared/format";
 import type { Tip } from "../../../shared/tip";
 
-const CLICK_PIXELS = 4;
-const ZOOM_PER_PIXEL = 0.002; // a notch of a common wheel is 100
+export const CLICK_PIXELS = 4;
+export const ZOOM_PER_PIXEL = 0.002; // a notch of a common wheel is 100
 const REACH_PIXELS = 3;
 
 export interface Hit extends Found {

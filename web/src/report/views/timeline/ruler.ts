@@ -31,6 +31,11 @@ function ticksOf(from: number, to: number, pixels: number): Ticks {
   return { times, text: (time) => (time === 0 ? "0" : `${(time / ns).toFixed(decimals)} ${unit}`) };
 }
 
+/** What the ruler depends on. */
+export interface RulerPicture extends Pick<Picture, "viewport" | "page" | "steps" | "origins" | "windows"> {
+  readonly app: { scenes: { length: number } };
+}
+
 export function rulerHeight(picture: Pick<Picture, "steps">): number {
   return TICKS_HEIGHT + bandsOf(picture).length * BAND_HEIGHT;
 }
@@ -40,7 +45,7 @@ export function bandsOf({ steps }: Pick<Picture, "steps">): number[] {
   return steps.flatMap((marks, scene) => (marks.length ? [scene] : []));
 }
 
-export function paintRuler(surface: Surface, picture: Picture): void {
+export function paintRuler(surface: Surface, picture: RulerPicture): void {
   const { viewport, page } = picture;
   const height = rulerHeight(picture);
   surface.rect(0, 0, viewport.width, height, page.background);
@@ -49,7 +54,7 @@ export function paintRuler(surface: Surface, picture: Picture): void {
   for (const [from, to] of picture.windows) paintWindow(surface, picture, from, to, height);
 }
 
-function paintTicks(surface: Surface, { viewport, page }: Picture, height: number): void {
+function paintTicks(surface: Surface, { viewport, page }: RulerPicture, height: number): void {
   const ticks = ticksOf(viewport.from, viewport.to, viewport.width);
   surface.rect(0, height - 1, viewport.width, 1, page.line);
   for (const time of ticks.times) {
@@ -61,7 +66,7 @@ function paintTicks(surface: Surface, { viewport, page }: Picture, height: numbe
   }
 }
 
-function paintBand(surface: Surface, picture: Picture, scene: number, top: number): void {
+function paintBand(surface: Surface, picture: RulerPicture, scene: number, top: number): void {
   const { viewport, origins, app, page } = picture;
   const prefix = app.scenes.length > 1 ? `${"AB"[scene]} ` : "";
   for (const { step, from, to } of picture.steps[scene]) {
@@ -76,7 +81,7 @@ function paintBand(surface: Surface, picture: Picture, scene: number, top: numbe
   }
 }
 
-function paintWindow(surface: Surface, { viewport, page }: Picture, from: number, to: number, height: number): void {
+function paintWindow(surface: Surface, { viewport, page }: RulerPicture, from: number, to: number, height: number): void {
   const left = Math.max(0, viewport.x(from));
   const right = Math.min(viewport.width, viewport.x(to));
   if (right <= left) return;
