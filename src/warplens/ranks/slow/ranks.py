@@ -14,7 +14,14 @@ from warplens.ranks.job_graph import JobGraph
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.roles import roles, stages
 from warplens.ranks.slow.causes import cause_of, cause_on_gpu, part_of
-from warplens.ranks.slow.comparing import change_point, excess_over_peers, first_usable, grown, usual_difference
+from warplens.ranks.slow.comparing import (
+    MANY_STEPS,
+    change_point,
+    excess_over_peers,
+    first_usable,
+    grown,
+    usual_difference,
+)
 from warplens.ranks.slow.records import EXPLAINS, IMBALANCE, LEAST_SHARE, NOISE, Excess, Straggler
 from warplens.ranks.slow.removing import PARTS, gain_ms, with_even_messages, without
 
@@ -38,7 +45,9 @@ def slow_ranks(model: JobModel) -> list[Straggler]:
     for position in range(len(own)):
         first, mean = change_point(own[position, begin:])
         first += begin
-        if mean < LEAST_SHARE * typical or mean < NOISE * noise / np.sqrt(own.shape[1] - first):
+        count = own.shape[1] - first
+        is_once = count == 1 and own.shape[1] >= MANY_STEPS
+        if is_once or mean < LEAST_SHARE * typical or mean < NOISE * noise / np.sqrt(count):
             continue
         means = {f"{name}_ns": grown(part[position], begin, first) for name, part in parts.items()}
         candidates.append(Excess((position,), first, **means))

@@ -75,8 +75,27 @@ def _part(graph: JobGraph, name: str) -> Floats:
 
 def gain_ms(model: JobModel, graph: JobGraph, first: int) -> float:
     """What a step of the job wins with another graph, on average from some step on."""
-    after = job_step_lengths(simulate(graph))
+    after = job_step_lengths(simulate(_without_unseen_waits(model, graph, first)))
     return float((model.step_ns - after)[first:].mean()) / 1e6
+
+
+def _without_unseen_waits(model: JobModel, graph: JobGraph, first: int) -> JobGraph:
+    """Collectives without a counterpart take as long as before that step: whom they wait for since then is not known.
+
+    Such a rank may be missing, or its traces do not name their groups; it is held up like all others.
+    """
+    since = model.pace.steps[first]
+    calls = model.job.calls.filter((pl.col("match") < 0) & pl.col("step").is_in(model.pace.steps))
+    if first == 0 or calls.is_empty():
+        return graph
+    keys = ["rank", "kind", "bytes"]
+    before = calls.filter(pl.col("step") < since).group_by(keys).agg(pl.col("dur_ns").median().alias("usual_ns"))
+    later = calls.filter(pl.col("step") >= since).join(before, on=keys).filter(pl.col("dur_ns") > pl.col("usual_ns"))
+    usual = {(rank, event): ns for rank, event, ns in later.select("rank", "id", "usual_ns").iter_rows()}
+    changed = graph.transfer_ns.copy()
+    for end in np.flatnonzero((graph.kind == END) & (graph.match < 0)).tolist():
+        changed[end] = min(changed[end], usual.get((int(graph.rank[end]), int(graph.id[end])), np.inf))
+    return replace(graph, transfer_ns=changed)
 
 
 def with_transfers(graph: JobGraph, transfers: dict[int, float]) -> JobGraph:
