@@ -29,7 +29,7 @@ from warplens.profiles.file_kinds import (
 from warplens.profiles.options import split_rules
 from warplens.profiles.reading import read, read_light, read_with_light
 from warplens.profiles.trace import TABLE_NAMES, Profile
-from warplens.ranks.finding_files import is_job_folder
+from warplens.ranks.finding_files import has_profiles, is_job_folder
 from warplens.readers.bundle import reader as bundle
 
 if TYPE_CHECKING:
@@ -217,20 +217,30 @@ def diff(
     whole: bool = False,
     **options: Unpack[OpenOptions],
 ) -> Comparison:
-    """What changed from A to B: two profiles (paths, or opened), or two directories of report tables.
+    """What changed from A to B: two profiles or jobs (paths, or opened), or two directories of report tables.
 
     Times are per step where both have steps with GPU work, unless `whole` asks for the whole traces; `options` are
     those of `warplens.open`.
     """
     from warplens.profiles import comparison
+    from warplens.profiles.job import JobProfile
 
-    folders = [_report_folder(side) for side in (a, b)]
+    folders = [report_folder(side) for side in (a, b)]
     if folders[0] and folders[1]:
         return comparison.compare_reports(folders[0], folders[1])
     if folders[0] or folders[1]:
         hint = "give two traces or two directories"
         raise UsageError(f"{folders[0] or folders[1]} is a directory and the other is not", hint=hint)
     first, second = (open(side, **options) if isinstance(side, (str, os.PathLike)) else side for side in (a, b))
+    jobs = [side for side in (first, second) if isinstance(side, JobProfile)]
+    if len(jobs) == 2:
+        from warplens.profiles.job_comparison import compare_jobs
+
+        return compare_jobs(jobs[0], jobs[1])
+    if jobs:
+        other = second if jobs[0] is first else first
+        hint = "compare two jobs, or one rank of each: --rank N"
+        raise UsageError(f"{jobs[0].source} contains the ranks of a job, {other.source} does not", hint=hint)
     if first.has_timeline and second.has_timeline:
         return comparison.compare_profiles(first.with_timeline(), second.with_timeline(), whole=whole)
     if isinstance(first, PathsProfile) and isinstance(second, PathsProfile):
@@ -243,11 +253,12 @@ def diff(
     raise UsageError(f"{first.source} and {second.source} cannot be compared", hint="compare two profiles")
 
 
-def _report_folder(side: str | os.PathLike[str] | Opened) -> Path | None:
+def report_folder(side: str | os.PathLike[str] | Opened) -> Path | None:
     """The directory of report tables that is meant, if it is one: capture bundles are directories too."""
     if not isinstance(side, (str, os.PathLike)):
         return None
     folder = Path(side)
     if not folder.is_dir() or bundle.find(folder) is not None:
         return None
-    return folder if any(entry.suffix in (".csv", ".parquet") for entry in folder.iterdir()) else None
+    has_tables = any(entry.suffix in (".csv", ".parquet") for entry in folder.iterdir())
+    return folder if has_tables and not has_profiles(folder) else None

@@ -149,8 +149,8 @@ def test_directories_of_reports(
 FAILURES: dict[str, tuple[int, list[str], str]] = {
     "no such file": (1, ["{a}", "/nonexistent/trace.json"], "no such file"),
     "no trace": (1, ["{bad}", "{a}"], "text, but not JSON"),
-    "a directory and a trace": (2, ["{folder}", "{a}"], "is a directory"),
-    "a directory without tables": (2, ["{folder}", "{folder}"], "no report tables"),
+    "a directory and a trace": (2, ["{tables}", "{a}"], "is a directory"),
+    "an empty directory": (2, ["{folder}", "{folder}"], "folder is empty"),
     "no such table": (2, ["{a}", "{b}", "--table", "kernelz"], "no table 'kernelz'"),
     "no such context": (2, ["{a}", "{b}", "--tree", "--context", "line"], "no context 'line'"),
     "two things at once": (2, ["{a}", "{b}", "--tree", "--table", "diff_ops"], "exclude"),
@@ -170,7 +170,10 @@ def test_failures_say_one_line_and_set_the_exit_code(
     bad.write_text("hello, world")
     folder = tmp_path / "folder"
     folder.mkdir()
-    values = {"a": pair[0], "b": pair[1], "bad": bad, "folder": folder}
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    (tables / "kernels.csv").write_text("op\n")
+    values = {"a": pair[0], "b": pair[1], "bad": bad, "folder": folder, "tables": tables}
     words = [argument.format(**values) for argument in arguments]
     finished = run(*words) if what in IN_A_PROCESS else run_inside("diff", *words)
     assert (finished.returncode, finished.stdout) == (code, "")

@@ -453,10 +453,14 @@ def test_directories_of_reports_compare_table_by_table(run: Run, tmp_path: Path,
 
 def test_a_directory_and_a_trace_are_not_compared(run: Run, tmp_path: Path) -> None:
     trace = run(call("aten::mm", GEMM_A, 100)).trace.meta.source
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "ops.csv").write_text("op\n")
     with pytest.raises(warplens.UsageError, match="is a directory"):
+        warplens.diff(tmp_path / "tables", trace)
+    with pytest.raises(warplens.UsageError, match="contains the ranks of a job"):
         warplens.diff(tmp_path, trace)
-    with pytest.raises(warplens.UsageError, match="no report tables"):
-        (tmp_path / "empty").mkdir()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(warplens.UsageError, match="is empty"):
         warplens.diff(tmp_path / "empty", tmp_path / "empty")
 
 

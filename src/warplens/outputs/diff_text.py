@@ -177,7 +177,8 @@ def _largest(table: Table) -> str:
     row = table.frame.row(0, named=True)
     if not row[timed[0]]:
         return "none"
-    texts = [str(row[name]) for name in columns[: columns.index("status")] if isinstance(row[name], str)]
+    names = {name: row[name] for name in columns[: columns.index("status")] if name != "repeat"}
+    texts = [value if isinstance(value, str) else f"{name} {value}" for name, value in names.items() if value != ""]
     return f"{timed[0].removeprefix('delta_')} {signed(row[timed[0]], 1)}: {' · '.join(texts)}"
 
 

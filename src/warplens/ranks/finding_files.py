@@ -56,6 +56,15 @@ def is_job_folder(path: Path) -> bool:
         return False  # opening it reports what is wrong
 
 
+def has_profiles(folder: Path) -> bool:
+    """Whether a folder itself has files that may be profiles."""
+    return any(_may_be_profile(entry) for entry in folder.iterdir())
+
+
+def _may_be_profile(entry: Path) -> bool:
+    return entry.name.endswith(ENDINGS) or (entry / MANIFEST).exists()
+
+
 def is_job(paths: Sequence[str]) -> bool:
     """Whether these are many ranks and not one profile: several paths, a folder, or a pattern."""
     return len(paths) > 1 or any(is_job_folder(Path(path)) or _is_pattern(path) for path in paths)
@@ -71,7 +80,7 @@ def _profiles_in(folder: Path) -> list[Path]:
         own = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from error
-    profiles = [entry for entry in own if entry.name.endswith(ENDINGS) or (entry / MANIFEST).exists()]
+    profiles = [entry for entry in own if _may_be_profile(entry)]
     if profiles:
         return [profile for profile in profiles if not is_converted(profile)]
     return [path for entry in own if entry.is_dir() for path in _profiles_in(entry)]

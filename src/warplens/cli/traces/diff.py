@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import (
+    add_cluster,
     add_outputs,
+    add_rank,
     add_rows,
     add_shared_opening,
     add_theme,
@@ -16,7 +18,7 @@ from warplens.cli.options import (
     percentage,
     positive,
 )
-from warplens.cli.printing import command_line, report_written, show_text, themed, width
+from warplens.cli.printing import command_line, note, report_written, show_text, themed, width
 from warplens.cli.progress import progress
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
@@ -39,19 +41,26 @@ class DiffVerb(Verb):
     A and B are two traces (another GPU, another version, another flag), or two directories of tables that
     `warplens report TRACE -o dir/` wrote. Ops are matched by name and shapes, modules by path, kernels by
     category. Times are per step where both have steps. Differences within the runs' own spread are marked ~.
+
+    Two folders of ranks are compared as jobs: the step, each rank, stragglers that are gone or new, collectives.
     """
 
     name = "diff"
     inputs = ("a", "b")
+    reads_jobs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("a", metavar="A", help="trace, or directory of report tables; - reads stdin")
+        parser.add_argument(
+            "a", metavar="A", help="trace, folder of ranks, or directory of report tables; - reads stdin"
+        )
         parser.add_argument("b", metavar="B", help="what A is compared with")
         add_shared_opening(parser)
         add_timeline(parser)
         parser.add_argument("--step-time", default="", metavar="A,B",
                             help="times of a step of A and of B without the profiler: 21.4ms,34.3ms; of A alone "
                                  "'21.4ms,', of B alone ',34.3ms'")  # fmt: skip
+        add_rank(parser)
+        add_cluster(parser)
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
         add_theme(parser)
         parser.add_argument("--table", metavar="NAME", help="one table, such as diff_ops, diff_kernels or diff_modules")
@@ -98,6 +107,12 @@ def _open(args: argparse.Namespace) -> Comparison:
         "gap_us": parse_duration(args.gap) / 1e3,
     }
     step_ms = _step_times_ms(args.step_time)
+    if _are_jobs(args):
+        if any(step_ms) or args.timeline == "corrected" or args.whole:
+            raise UsageError(
+                "--step-time, --timeline and --whole are for two traces", hint="--rank N compares one rank"
+            )
+        return _compare_jobs(args, options)
     larger = max((Path(args.a), Path(args.b)), key=lambda path: path.stat().st_size if path.is_file() else 0)
     with progress(f"reading {args.a} and {args.b}", larger):
         from warplens.api import diff
@@ -106,6 +121,27 @@ def _open(args: argparse.Namespace) -> Comparison:
             return diff(args.a, args.b, whole=args.whole, **options)
         a, b = (_open_side(path, ms, args, options) for path, ms in zip((args.a, args.b), step_ms, strict=True))
         return diff(a, b, whole=args.whole)
+
+
+def _are_jobs(args: argparse.Namespace) -> bool:
+    from warplens.api import report_folder
+    from warplens.ranks.finding_files import is_job
+
+    return all(is_job([path]) and report_folder(path) is None for path in (args.a, args.b))
+
+
+def _compare_jobs(args: argparse.Namespace, options: OpenOptions) -> Comparison:
+    from warplens.api import diff, open_ranks
+    from warplens.cli.rank_progress import rank_progress
+
+    sides = []
+    for path in (args.a, args.b):
+        with rank_progress() as on_progress:
+            sides.append(open_ranks([path], cluster=args.cluster, on_progress=on_progress, cache=options["cache"],
+                                    rules=options["rules"], gap_us=options["gap_us"]))  # fmt: skip
+        for text in sides[-1].notes:
+            note(text)
+    return diff(*sides)
 
 
 def _open_side(path: str, step_ms: float, args: argparse.Namespace, options: OpenOptions) -> Profile:

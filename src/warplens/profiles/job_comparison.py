@@ -1,0 +1,112 @@
+"""Two jobs side by side: the step, each rank, stragglers that are gone or new, and kinds of collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from warplens.analyses.diff.report_tables import REPORT_TABLES, diff_of_tables, summary_of
+from warplens.model.diff_rows import BOTH, ONLY_A, ONLY_B
+from warplens.model.table import Table
+from warplens.profiles.comparison import Comparison, Sides
+from warplens.profiles.job import JobProfile
+from warplens.profiles.on_demand import TableSource
+from warplens.units import format_bytes, format_ms, listed, plural
+
+MEASURES: Final = {
+    # column of `ranks`: what it is called
+    "step_ms": "step", "compute_ms": "computation", "exposed_ms": "exposed communication",
+    "wait_ms": "waits in collectives", "idle_ms": "GPU idle", "own_ms": "own pace",
+}  # fmt: skip
+PER_STEP: Final = ("count", "wait_ms", "transfer_ms", "exposed_ms")
+"""Sums of `collective_kinds`, which grow with the steps that were recorded."""
+MOST_NAMED: Final = 4
+
+
+def compare_jobs(a: JobProfile, b: JobProfile) -> Comparison:
+    """Times are per step, so that runs of different lengths can be compared; ranks are paired by their numbers."""
+    frames: dict[str, Callable[[JobProfile], pl.DataFrame]] = {
+        "job": _job_frame,
+        "stragglers": _straggler_frame,
+        "ranks": _rank_frame,
+        "collective_kinds": _kind_frame,
+    }
+    makers = {name: partial(_diff, name, make, a, b) for name, make in frames.items()}
+    sources = {REPORT_TABLES: TableSource(lambda: summary_of([make() for make in makers.values()]))}
+    sources |= {name: TableSource(make) for name, make in makers.items()}
+    return Comparison(sources, Sides((a.source, b.source)), partial(_facts, a, b))
+
+
+def _diff(name: str, make: Callable[[JobProfile], pl.DataFrame], a: JobProfile, b: JobProfile) -> Table:
+    return diff_of_tables(name, make(a), make(b))
+
+
+def _job_frame(job: JobProfile) -> pl.DataFrame:
+    """The median step, and what ranks do in it in the mean."""
+    ranks = job.table("ranks").frame
+    rows = [
+        (text, float(ranks[name].median() if name == "step_ms" else ranks[name].mean()))  # type: ignore[arg-type]
+        for name, text in MEASURES.items()
+        if ranks[name].count()
+    ]
+    return pl.DataFrame(rows, schema={"measure": pl.String, "time_ms": pl.Float64}, orient="row")
+
+
+def _straggler_frame(job: JobProfile) -> pl.DataFrame:
+    """Who and why is what names a row: a rank that is slow for another reason is another straggler."""
+    frame = job.table("stragglers").frame
+    return frame.select(pl.format("{} ({})", "group", "cause").alias("straggler"), "gain_ms", "excess_ms", "lost_ms")
+
+
+def _rank_frame(job: JobProfile) -> pl.DataFrame:
+    return job.table("ranks").frame.select("rank", *MEASURES)
+
+
+def _kind_frame(job: JobProfile) -> pl.DataFrame:
+    steps = max(1.0, float(np.median([digest.steps.height for digest in job.job.digests])))
+    frame = job.table("collective_kinds").frame
+    return frame.select(
+        "kind",
+        pl.col("message_bytes").map_elements(format_bytes, pl.String).alias("size"),
+        "group_size",
+        "between",
+        *(pl.col(name) / steps for name in PER_STEP),
+        "transfer_us",
+        "busbw_gbps",
+    )
+
+
+def _facts(a: JobProfile, b: JobProfile, comparison: Comparison) -> dict[str, str]:
+    facts = {"verdict": _verdict(comparison)}
+    for label, job in (("A", a), ("B", b)):
+        ranks = plural(len(job.job.ranks), "rank")
+        facts[label] = f"{Path(job.source).name} · {ranks} · {job.verdict()}"
+    setups = [{digest.facts.gpu for digest in job.job.digests} - {""} for job in (a, b)]
+    if setups[0] and setups[1] and setups[0] != setups[1]:
+        facts["GPUs"] = f"A {listed(sorted(setups[0]))}; B {listed(sorted(setups[1]))}"
+    only = [sorted(set(one.job.ranks) - set(other.job.ranks)) for one, other in ((a, b), (b, a))]
+    for label, ranks_of_one in zip("AB", only, strict=True):
+        if ranks_of_one:
+            facts[f"only in {label}"] = plural(len(ranks_of_one), "rank")
+    return facts
+
+
+def _verdict(comparison: Comparison) -> str:
+    step = comparison.table("job").frame.filter((pl.col("measure") == "step") & (pl.col("status") == BOTH))
+    parts = []
+    if len(step):
+        before, after = float(step["a_time_ms"][0]), float(step["b_time_ms"][0])
+        ratio = f" ({after / before:.2f} ×)" if before > 0 else ""
+        parts.append(f"A step takes {format_ms(after)} in B, {format_ms(before)} in A{ratio}")
+    found = comparison.table("stragglers").frame
+    for status, text in ((ONLY_A, "gone"), (ONLY_B, "new"), (BOTH, "in both")):
+        names = found.filter(pl.col("status") == status)["straggler"].to_list()
+        if names:
+            more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+            parts.append(f"{text}: {listed([*names[:MOST_NAMED], *more])}")
+    return "; ".join(parts or ["Neither has steps or stragglers"]) + "."
