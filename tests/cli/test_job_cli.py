@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -223,3 +225,19 @@ def test_a_converted_file_beside_the_ranks_is_skipped(job: Path, capsys: pytest.
     assert main(["convert", str(job / "rank1.json.gz"), "-o", str(job / "rank1.perfetto.json.gz")]) == 0
     capsys.readouterr()
     assert notes_of(capsys, job) == before
+
+
+def test_the_commands_of_the_guide_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "docs" / "guides" / "ranks.md").read_text("utf-8")
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^warplens (.*samples/.+)$", text, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["report", "advise", "show", "tree", "convert"]
+    for command in commands:
+        assert main(shlex.split(command)) == 0
+    assert (tmp_path / "job.perfetto.json.gz").exists()
+    capsys.readouterr()
+    assert main(shlex.split(commands[2])) == 0
+    assert capsys.readouterr().out.strip() in text  # the table of ranks, as it is printed
