@@ -14,12 +14,16 @@ import warplens
 from page_reader import PageData
 from warplens.analyses.time.timeline import device_work
 from warplens.model.intervals import Union, length, subtract
-from warplens.outputs.html import page_bytes
+from warplens.model.table import Table
+from warplens.outputs.html import page_bytes, tables
+from warplens.outputs.html.pack import Packer
+from warplens.outputs.html.tables import pack_table
 from warplens.profiles.job import JobProfile
 from warplens.ranks.computing import CLOSED_NS, MOST_PER_STEP, coarse
 from warplens.ranks.job import Job
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.scene import MOST_DRAWN, drawn_ranks, job_scene, pipeline_of
+from warplens.ranks.tables.collectives import WAIT_COLUMNS
 
 NCCL4 = Path(__file__).parents[2] / "samples" / "ranks" / "nccl4"
 
@@ -134,3 +138,13 @@ def test_a_pipeline_is_followed_from_stage_to_stage() -> None:
     assert pipeline_of(Model(), stage, 3) == [1, 3, 5]  # type: ignore[arg-type]
     assert pipeline_of(Model(), stage, 4) == [0, 2, 4]  # type: ignore[arg-type]
     assert pipeline_of(Model(), [-1] * 6, 0) == []  # type: ignore[arg-type]
+
+
+def test_a_table_with_too_many_rows_keeps_the_largest_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_ROWS", 2)
+    rows = [(0, 1, 1, 5.0, 5.0), (1, 0, 1, 1.0, 1.0), (2, 0, 1, 9.0, 9.0)]
+    header = pack_table(Table.from_rows("waits", "", WAIT_COLUMNS, rows), Packer())
+    assert header.rows == 2
+    assert header.notes == ["the 2 rows with the largest wait_ms of 3: the other outputs have all"]
+    whole = pack_table(Table.from_rows("ranks", "", WAIT_COLUMNS, rows), Packer())
+    assert (whole.rows, whole.notes) == (3, [])

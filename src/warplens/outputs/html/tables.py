@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -20,9 +21,14 @@ EXPECTED: Final[dict[tuple[str, str], dict[str, float | None]]] = {
     ("gaps", "host_us"): {"gap_us": 1.0, "launch_us": -1.0, "dependency_us": -1.0},
     ("gaps", "percent_of_idle"): {"gap_us": None},
 }
+MOST_ROWS: Final = 200_000
+"""Of a table in LARGEST: with 1,000 ranks a page of them stays below 20 MB. Other outputs have all rows."""
+LARGEST: Final = {"collectives": "wait_sum_us", "waits": "wait_ms", "all_to_all": "sent_bytes"}
+"""Tables that grow with the calls or with the square of the ranks, and what their rows are kept by."""
 
 
 def pack_table(table: Table, packer: Packer) -> TableHeader:
+    table = _kept(table)
     frame = table.frame
     stored, shown = STORED_BY_TIME.get(table.name, ((), ()))
     if not {name for name, _ in shown} <= set(frame.columns):  # a comparison's table of the same name
@@ -37,6 +43,17 @@ def pack_table(table: Table, packer: Packer) -> TableHeader:
         order=list(shown),
         columns=[_column(table.name, column, frame, packer) for column in table.columns],
     )
+
+
+def _kept(table: Table) -> Table:
+    """The rows that a page has, in their order, with a note where that is not all of them."""
+    key = LARGEST.get(table.name, "")
+    if len(table) <= MOST_ROWS or key not in table.frame.columns:
+        return table
+    longest = table.frame.with_row_index("_row").sort(key, descending=True, nulls_last=True, maintain_order=True)
+    frame = longest.head(MOST_ROWS).sort("_row").drop("_row")
+    note = f"the {MOST_ROWS:,} rows with the largest {key} of {len(table):,}: the other outputs have all"
+    return replace(table, frame=frame, notes=(*table.notes, note))
 
 
 def _column(table: str, column: Column, frame: pl.DataFrame, packer: Packer) -> ColumnHeader:

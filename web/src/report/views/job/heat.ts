@@ -12,6 +12,8 @@ const TALLEST = 440;
 const CELL = { height: 20, width: 64 };
 const AXIS = 34;
 const GAP = 3;
+const SHADES = 128;
+const MATRIX_WIDTH = 640;
 
 export interface HeatWords {
   /** What the picture shows, for people who do not see it. */
@@ -43,7 +45,7 @@ export class Heat {
 
   constructor(
     private readonly words: HeatWords,
-    private readonly fromZero = false,
+    private readonly isMatrix = false,
   ) {
     this.stage = h("div", { class: "job-heat", attrs: { tabindex: "0", role: "application", "aria-label": words.label } }, this.canvas);
     const legend = h("div", { class: "job-scale quiet", attrs: { role: "img" } }, this.ends[0], this.ramp, this.ends[1]);
@@ -54,7 +56,7 @@ export class Heat {
 
   show(grid: Grid): void {
     this.grid = grid;
-    this.scale = scaleOf(grid.values, this.fromZero);
+    this.scale = scaleOf(grid.values, this.isMatrix);
     this.draw();
   }
 
@@ -63,7 +65,8 @@ export class Heat {
     const { rows, columns } = this.grid;
     if (!this.width || !rows || !columns) return;
     this.left = this.gutter();
-    const room = this.width - this.left - 2;
+    // A matrix of ranks has about as many pixels in both directions.
+    const room = Math.min(this.width - this.left - 2, this.isMatrix ? MATRIX_WIDTH : Infinity);
     this.bins = binned(this.grid, TALLEST, room);
     const { bins } = this;
     this.cell = [
@@ -84,22 +87,23 @@ export class Heat {
     return Math.ceil(Math.max(longest, textWidth(this.words.rowTitle)) + 12);
   }
 
-  private colour(share: number): string {
-    const list = tones(isDark());
-    const at = share * (list.length - 1);
-    const below = Math.min(list.length - 2, Math.floor(at));
-    return mixed(list[below], list[below + 1], at - below);
-  }
-
   private paintCells(surface: CanvasSurface): void {
     const { bins, scale } = this;
     const [width, height] = this.cell;
+    // Mixed once per picture: a matrix of 1,000 ranks has over 100,000 cells.
+    const ramp = rampOf(tones(isDark()));
     const hair = [width > GAP * 2 ? 1 : 0, height > GAP * 2 ? 1 : 0];
     for (let row = 0; row < bins.rows; row++) {
       for (let column = 0; column < bins.columns; column++) {
         const value = bins.values[row * bins.columns + column];
         if (Number.isNaN(value)) continue;
-        surface.rect(this.left + column * width, row * height, width - hair[0], height - hair[1], this.colour(shareOf(value, scale)));
+        surface.rect(
+          this.left + column * width,
+          row * height,
+          width - hair[0],
+          height - hair[1],
+          ramp[Math.round(shareOf(value, scale) * (ramp.length - 1))],
+        );
       }
     }
   }
@@ -195,4 +199,12 @@ export class Heat {
     const [title, facts] = this.words.cell(...this.cursor);
     this.spoken.textContent = `${title}: ${facts.map((fact) => fact.join(" ")).join(", ")}`;
   }
+}
+
+function rampOf(colours: string[]): string[] {
+  return Array.from({ length: SHADES }, (_, shade) => {
+    const at = (shade / (SHADES - 1)) * (colours.length - 1);
+    const below = Math.min(colours.length - 2, Math.floor(at));
+    return mixed(colours[below], colours[below + 1], at - below);
+  });
 }

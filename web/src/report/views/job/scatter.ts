@@ -150,8 +150,10 @@ class Scatter implements View {
     const context = sharpCanvas(this.canvas, this.width, HEIGHT);
     this.paintAxes(new CanvasSurface(context));
     context.globalAlpha = 0.75;
-    for (const point of this.shown)
-      drawMark(context, this.x(point.bytes), this.y(point.busbw), this.shape(point.kind), this.colour(point.kind));
+    for (const kind of this.kinds) {
+      const [shape, colour] = [this.shape(kind), this.colour(kind)];
+      for (const point of this.shown) if (point.kind === kind) drawMark(context, this.x(point.bytes), this.y(point.busbw), shape, colour);
+    }
     context.globalAlpha = 1;
     this.paintChosen(context);
   }
