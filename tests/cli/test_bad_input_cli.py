@@ -86,8 +86,8 @@ def test_an_output_that_was_there_survives_a_bad_file(run_inside: RunInside, tmp
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.md", "trace.json"]
 
 
-def test_a_directory_is_refused(run_inside: RunInside, tmp_path: Path) -> None:
-    assert_one_error_line(run_inside("report", tmp_path), 1, str(tmp_path), "is a directory")
+def test_an_empty_directory_is_refused(run_inside: RunInside, tmp_path: Path) -> None:
+    assert_one_error_line(run_inside("report", tmp_path), 2, str(tmp_path), "is empty")
 
 
 @pytest.mark.parametrize("name", ["missing.json", "mis\nsing\x1b[31m.json", "a" * 5000], ids=["plain", "odd", "long"])

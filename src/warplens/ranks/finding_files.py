@@ -16,6 +16,7 @@ from warplens.ranks.file_heads import is_converted
 ENDINGS: Final = (".json", ".json.gz", ".zip", ".pb", ".pb.gz", ".sqlite", ".nsys-rep", ".db", ".warplens")
 RANK: Final = re.compile(r"(?:rank|worker|gpu|device|local_rank|node\d+_rank)[-_ ]?(\d{1,6})(?!\d)", re.IGNORECASE)
 NUMBER: Final = re.compile(r"(?<!\d)(\d{1,6})(?!\d)")
+PATTERN: Final = re.compile(r"[*?]|\[[^\]]+\]")
 HANDLER: Final = re.compile(r"(?P<host>.+)_(?P<process>\d+)\.\d+\.pt\.trace\.json(?:\.gz)?")
 """What PyTorch's handler for TensorBoard calls its files: host, process, time."""
 
@@ -71,7 +72,11 @@ def is_job(paths: Sequence[str]) -> bool:
 
 
 def _is_pattern(text: str) -> bool:
-    return glob.has_magic(text) and not os.path.lexists(text)
+    """
+    >>> _is_pattern("run/rank*.json"), _is_pattern("run/rank[0-3].json"), _is_pattern("run/odd[1.json")
+    (True, True, False)
+    """
+    return PATTERN.search(text) is not None and not os.path.lexists(text)
 
 
 def _profiles_in(folder: Path) -> list[Path]:
