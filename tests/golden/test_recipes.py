@@ -18,7 +18,8 @@ from support import HANG_SECONDS, ROOT
 
 RECIPES = re.findall(r"^## (Add [^\n]+)\n(.*?)(?=^## |\Z)", (ROOT / "CONTRIBUTING.md").read_text(), re.S | re.M)
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.S | re.M)
-COPIED = ("src", "tests", "docs", "pyproject.toml", "mkdocs.yml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+COPIED = ("src", "tests", "benchmarks", "docs",
+          "pyproject.toml", "mkdocs.yml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")  # fmt: skip
 
 
 def test_there_are_three_recipes() -> None:
