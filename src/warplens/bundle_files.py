@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 FORMAT: Final = "warplens-bundle"
@@ -28,3 +29,14 @@ TIMING: Final = "timing.json"
 TIMING_VERSION: Final = 1
 LIGHT_TRACE: Final = "light.json.gz"
 """Further steps with the GPU's activity only, which slows the host far less."""
+PARTIAL: Final = re.compile(r"\.partial-\d+$")
+"""What a bundle's folder is called while it is being written."""
+
+
+def is_incomplete(name: str) -> bool:
+    """Whether a folder of this name is what a run left that was killed.
+
+    >>> is_incomplete("run.partial-4711"), is_incomplete("run")
+    (True, False)
+    """
+    return PARTIAL.search(name) is not None

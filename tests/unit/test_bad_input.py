@@ -15,6 +15,7 @@ import pytest
 import warplens
 from damage import WHOLE, figures, read, text_of, warnings_of, work
 from support import kernel, op
+from warplens.errors import UsageError
 
 SOUND = text_of(work())
 WITHOUT_LAST_KERNEL = {"events": 4, "gpu": 1, "gpu_us": 20.0, "busy_us": 20.0, "idle_us": 0.0, "in_op_us": 20.0}
@@ -86,8 +87,11 @@ def test_a_file_without_a_readable_event_is_refused_with_a_line_that_names_it(
     assert refused.value.exit_code == 1
 
 
-def test_a_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(warplens.FormatError, match=f"{tmp_path}: is a directory"):
+def test_a_directory_without_profiles_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=f"{tmp_path} is empty"):
+        warplens.open(tmp_path)
+    (tmp_path / "notes.txt").write_text("none here")
+    with pytest.raises(UsageError, match=f"{tmp_path} has no profiles"):
         warplens.open(tmp_path)
 
 

@@ -92,10 +92,15 @@ def test_a_crash_is_told(tmp_path: Path) -> None:
     assert "no GPU visible" in codes(path)["capture_note"]
 
 
-def test_the_first_of_several_ranks_is_shown(tmp_path: Path) -> None:
-    for rank in (10, 2, 9):
-        made(tmp_path / "job" / f"rank{rank}", rank=rank)
-    assert codes(tmp_path / "job")["other_ranks"] == "rank 2 is shown; 2 more ranks in the same folder"
+def test_several_ranks_are_one_job_without_those_that_were_killed(tmp_path: Path) -> None:
+    for rank in (1, 0, 2):
+        path = made(tmp_path / "job" / f"rank{rank}", rank=rank, world_size=3)
+        with gzip.open(path / "trace.json.gz", "ab") as stream:
+            stream.write(b"\n" * rank)  # files with the same contents are copies of one rank
+    (tmp_path / "job" / "rank2").rename(tmp_path / "job" / "rank2.partial-12")
+    job = warplens.open_ranks([tmp_path / "job"], cache=False)
+    assert job.table("ranks").frame["rank"].to_list() == [0, 1]
+    assert "1 rank of 3 missing: 2" in job.table("quality").frame["message"].to_list()
 
 
 def test_nothing_recorded_is_one_line(tmp_path: Path) -> None:
@@ -105,7 +110,7 @@ def test_nothing_recorded_is_one_line(tmp_path: Path) -> None:
 
 
 def test_what_is_no_bundle_is_said(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="is a directory"):
+    with pytest.raises(UsageError, match="is empty"):
         warplens.open(tmp_path)
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(FormatError, match="manifest of the bundle is damaged"):

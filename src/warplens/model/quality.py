@@ -69,7 +69,6 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "unrecorded steps were timed only after the recording, when what the profiler loads can still slow the host "
         "(record with wait=4 or more)",
     ),
-    "other_ranks": (INFO, "rank {detail} is shown; {count:more rank} in the same folder"),
     "graph_level": (
         WARNING,
         "{count:CUDA graph launch|CUDA graph launches} recorded as a whole, without kernels (record with nsys "

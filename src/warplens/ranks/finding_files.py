@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from warplens.bundle_files import MANIFEST
+from warplens.bundle_files import MANIFEST, is_incomplete
 from warplens.errors import UsageError
 from warplens.ranks.file_heads import is_converted
 
@@ -50,9 +50,9 @@ def _leads_to(text: str) -> list[Path]:
 
 
 def is_job_folder(path: Path) -> bool:
-    """A folder that is not itself one profile, as a capture bundle is."""
+    """A folder that is not itself one profile, whole or incomplete, as a capture bundle is."""
     try:
-        return path.is_dir() and not (path / MANIFEST).exists()
+        return path.is_dir() and not (path / MANIFEST).exists() and not is_incomplete(path.name)
     except (OSError, ValueError):
         return False  # opening it reports what is wrong
 
@@ -82,7 +82,7 @@ def _is_pattern(text: str) -> bool:
 def _profiles_in(folder: Path) -> list[Path]:
     """Traces and bundles, those of folders in it where it has none itself; without what was converted from them."""
     try:
-        own = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+        own = [entry for entry in folder.iterdir() if not (entry.name.startswith(".") or is_incomplete(entry.name))]
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}") from error
     profiles = [entry for entry in own if _may_be_profile(entry)]

@@ -1,14 +1,13 @@
 """Capture bundles, as `warplens profile` writes them: a directory or .zip with a manifest of everything in it.
 
 The manifest is written last, so a directory without one is not a bundle. Each file's size and SHA-256 are compared:
-what differs is still read where it can be, and said. Several ranks of one job are in one folder (`rank0`, `rank1` …).
+what differs is still read where it can be, and said.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,17 @@ from typing import Any, Final
 
 import msgspec
 
-from warplens.bundle_files import ENVIRONMENT, FORMAT, LAUNCHES, LIGHT_TRACE, MANIFEST, PROFILES, TIMING, TRACE
+from warplens.bundle_files import (
+    ENVIRONMENT,
+    FORMAT,
+    LAUNCHES,
+    LIGHT_TRACE,
+    MANIFEST,
+    PROFILES,
+    TIMING,
+    TRACE,
+    is_incomplete,
+)
 from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed
@@ -29,8 +38,6 @@ from warplens.readers.bundle.timing import Timing
 from warplens.readers.bundle.timing import parse as parse_timing
 from warplens.readers.shared.stored_file import DAMAGED_ZIP, MAX_TEXT_BYTES, ZIP_MAGIC, StoredFile
 
-PARTIAL: Final = re.compile(r"\.partial-\d+$")
-RANK: Final = re.compile(r"rank(\d+)")
 SHOWN_PACKAGES: Final = ("torch", "triton", "jax", "transformers")
 
 
@@ -57,7 +64,6 @@ class Bundle:
     path: Path
     manifest: Manifest
     files: Mapping[str, bytes] = field(repr=False)
-    other_ranks: int = 0
 
     @property
     def profile(self) -> str:
@@ -126,10 +132,7 @@ class Bundle:
         damaged = [name for name, facts in manifest.files.items() if self._differs(name, facts)]
         if damaged:
             notes.append(Note("bundle_damaged", len(damaged), ", ".join(damaged)))
-        notes += self._timing_notes()
-        if self.other_ranks:
-            notes.append(Note("other_ranks", self.other_ranks, str(manifest.rank)))
-        return notes
+        return notes + self._timing_notes()
 
     def _timing_notes(self) -> list[Note]:
         if isinstance(self._timing, Note):
@@ -181,13 +184,7 @@ def find(path: Path) -> Bundle | None:
 def _of_folder(path: Path) -> Bundle | None:
     if (path / MANIFEST).is_file():
         return _opened(path, _read_folder(path))
-    ranks = sorted(
-        (folder for folder in path.iterdir() if RANK.fullmatch(folder.name) and (folder / MANIFEST).is_file()),
-        key=lambda folder: int(folder.name.removeprefix("rank")),
-    )
-    if ranks:
-        return _opened(ranks[0], _read_folder(ranks[0]), other_ranks=len(ranks) - 1)
-    if PARTIAL.search(path.name):
+    if is_incomplete(path.name):
         raise FormatError("an incomplete capture: the run was killed before it was saved", where=str(path))
     return None
 
@@ -215,11 +212,11 @@ def _of_zip(path: Path) -> Bundle | None:
     return _opened(path, files)
 
 
-def _opened(path: Path, files: dict[str, bytes], other_ranks: int = 0) -> Bundle:
+def _opened(path: Path, files: dict[str, bytes]) -> Bundle:
     try:
         manifest = msgspec.json.decode(files[MANIFEST], type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FormatError(f"the manifest of the bundle is damaged ({error})", where=str(path)) from None
     if manifest.format != FORMAT:
         raise FormatError(f"not a capture bundle: its manifest has the format {manifest.format!r}", where=str(path))
-    return Bundle(path, manifest, files, other_ranks)
+    return Bundle(path, manifest, files)
