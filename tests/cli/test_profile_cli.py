@@ -183,7 +183,9 @@ def test_two_ranks_leave_a_bundle_each(folder: Path) -> None:
         assert found.trace.meta.distributed.rank == rank
         assert any("all_reduce" in name or "allreduce" in name for name in found.trace.names)
     assert manifest(folder / "job" / "rank1")["world_size"] == 2
-    assert "rank 0 is shown; 1 more" in str(opened(folder / "job").table("quality").to_dicts())
+    job = warplens.open_ranks([folder / "job"], cache=False)
+    assert job.table("ranks").frame["rank"].to_list() == [0, 1]
+    assert job.verdict() == "2 ranks without GPU work; what the host does is in the report of each."
 
 
 def test_a_session_in_the_program_itself(folder: Path) -> None:

@@ -107,7 +107,10 @@ class JobProfile(TablesOnDemand):
         """Who holds the job up, since when, why and what it costs."""
         from warplens.advice.job_verdict import job_verdict
 
-        return job_verdict(self.table("stragglers"), self.step_ms, len(self.job.ranks))
+        ranks = len(self.job.ranks)
+        if not any(digest.facts.gpu_events for digest in self.job.digests):
+            return f"{plural(ranks, 'rank')} without GPU work; what the host does is in the report of each."
+        return job_verdict(self.table("stragglers"), self.step_ms, ranks)
 
     def with_timeline(self) -> Profile:
         """A `WarplensError`: each rank has a timeline of its own."""

@@ -35,7 +35,7 @@ class RankTask:
 
 
 def digest_rank(task: RankTask) -> RankDigest:
-    """The digest of one rank; a `FormatError` for what is not a trace with GPU work."""
+    """The digest of one rank; a `FormatError` for what is not a trace, or too little of one."""
     path = Path(task.path)
     if task.cache:
         kept = digest_cache.load(inputs.find(path).content_hash, task.options, task.path)
@@ -44,8 +44,8 @@ def digest_rank(task: RankTask) -> RankDigest:
     trace = read(path, cache=False)
     if not isinstance(trace, Trace):
         raise FormatError("sums by call path, not a trace", where=task.path, hint="record a timeline")
-    if len(trace.gpu_rows) == 0:
-        raise FormatError("no GPU work in the trace", where=task.path)
+    if len(trace.gpu_rows) == 0 and trace.quality.has("truncated"):
+        raise FormatError("it ends before its first GPU event", where=task.path)
     categorizer = load_categorizer([Path(file) for file in task.rules], [])
     work = Workspace(trace, categorizer, Options(gap_ns=task.gap_ns), find_gpu(trace))
     made = digest(work, task.rank, task.host)

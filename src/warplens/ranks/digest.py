@@ -75,7 +75,9 @@ def _facts(work: Workspace, rank: int, host: str) -> RankFacts:
         last_ns=meta.origin_ns + int(end.max(initial=0)),
         gpu_events=len(trace.gpu_rows),
         format=meta.format,
-        warnings=tuple(note.message for note in trace.quality.notes if note.severity == "warning"),
+        warnings=tuple(
+            note.message for note in trace.quality.notes if note.severity == "warning" or note.code == "no_gpu"
+        ),
     )
 
 
