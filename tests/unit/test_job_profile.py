@@ -80,3 +80,17 @@ def test_clocks_of_hosts_are_found_again(tmp_path: Path) -> None:
     assert (drifts - drifts.median()).abs().max() < 5
     (row,) = job.table("stragglers").to_dicts()
     assert (row["rank"], row["cause"]) == (2, "GPU")
+
+
+def test_a_single_rank_is_compared_with_nobody() -> None:
+    job = warplens.open_ranks([NCCL4 / "nccl4_rank0.json.gz"])
+    assert job.verdict().endswith("there is no other to compare it with.")
+    assert [finding.code for finding in job.findings()] == []
+
+
+def test_a_rank_that_is_cut_off_before_its_gpu_events_is_noted_as_that(tmp_path: Path) -> None:
+    whole = (NCCL4 / "nccl4_rank1.json.gz").read_bytes()
+    (tmp_path / "rank0.json.gz").write_bytes((NCCL4 / "nccl4_rank0.json.gz").read_bytes())
+    (tmp_path / "rank1.json.gz").write_bytes(whole[:300_000])
+    notes = [row["message"] for row in warplens.open_ranks([tmp_path]).table("quality").to_dicts()]
+    assert "rank 1 could not be read: it ends before its first GPU event" in notes

@@ -18,6 +18,8 @@ def job_verdict(stragglers: Table, step_ms: Mapping[int, float], ranks: int) -> 
     if not step_ms:
         return f"{plural(ranks, 'rank')}; steps that all of them recorded are needed to find who is slow."
     rows = records(numbered(stragglers.frame), StragglerRow)
+    if ranks == 1:
+        return f"1 rank, {format_ms(median(step_ms.values()))} a step; there is no other to compare it with."
     if not rows:
         return f"{plural(ranks, 'rank')}, {format_ms(median(step_ms.values()))} a step; none holds the others up."
     first, *others = rows

@@ -19,7 +19,12 @@ COLUMNS = (
     Column("lost_ms", "what all other ranks lose per step: gain_ms times their number", "ms", pl.Float64),
     Column("explained_percent", "share of excess_ms that the cause explains", "%", pl.Float64),
     Column("place", "what takes longer there than elsewhere: op, Python line or host event", "", pl.String),
-    Column("confidence", "high, or low: one step only, or an unclear cause", "", pl.String),
+    Column(
+        "confidence",
+        "high, or low: one step only, an unclear cause, several ranks on a slow link, or a hot expert",
+        "",
+        pl.String,
+    ),
     Column("note", "what else is known of it", "", pl.String),
 )
 
