@@ -107,13 +107,15 @@ def open_ranks(
     rules: Rules = (),
     gap_us: float = 10.0,
     min_gain_percent: float = Options.min_gain_percent,
+    drawn: Sequence[int] = (),
     cluster: str = "",
     on_progress: OnProgress | None = None,
 ) -> JobProfile:
     """Open the traces or capture bundles of many ranks as one run: folders, files or patterns.
 
     `cluster` names where they are read: processes of this machine, or Dask (`local`, `tcp://host:8786`, a scheduler
-    file, `slurm`). Findings that win less than `min_gain_percent` of a step are omitted.
+    file, `slurm`). Findings that win less than `min_gain_percent` of a step are omitted. `drawn` are ranks whose
+    timelines the page has in addition to those that matter.
 
     >>> open_ranks(["samples/ranks/nccl4"]).verdict().partition(" since")[0]
     'Rank 1 takes 21.10 ms a step longer than its peers'
@@ -123,7 +125,7 @@ def open_ranks(
     files, values = split_rules(rules)
     if values:
         raise UsageError("rules of a job are files: processes of their own read them")
-    return open_job(paths, cache=cache, rules=[str(file) for file in files], gap_ns=round(gap_us * 1000),
+    return open_job(paths, cache=cache, rules=[str(file) for file in files], gap_ns=round(gap_us * 1000), drawn=drawn,
                     min_gain_percent=min_gain_percent, cluster=cluster, on_progress=on_progress)  # fmt: skip
 
 

@@ -65,6 +65,7 @@ def test_chosen_ranks_are_written_and_one_alone_is_a_trace(tmp_path: Path, capsy
     events = converted(NCCL4, tmp_path / "two.perfetto.json", "--rank", "0", "--rank", "3")
     assert ranks_in(events) == {0, 3}
     assert "note: ranks 0 and 3 of 4\n" in capsys.readouterr().err
+    assert converted(NCCL4, tmp_path / "same.perfetto.json", "--ranks", "0,3") == events
     own = converted(NCCL4 / "nccl4_rank3.json.gz", tmp_path / "own.perfetto.json")
     assert converted(NCCL4, tmp_path / "one.perfetto.json", "--rank", "3") == own
     assert main(["convert", str(NCCL4), "-o", f"{tmp_path}/x.perfetto.json", "--rank", "0", "--rank", "9"]) == 2

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from make_ranks import Grid, JobSpec, make_job
+from page_reader import PageData
 from support import ROOT
 from warplens.cli import VERBS, build_parser, main
 from warplens.cli.verb import Verb, VerbGroup
@@ -72,6 +73,44 @@ def test_a_report_of_a_job_has_every_output(tmp_path: Path, capsys: pytest.Captu
     assert all(path.stat().st_size for path in outputs)
     assert "rank,step_ms" in (tmp_path / "tables" / "ranks.csv").read_text()
     assert "has tables of a report, not profiles" in failure_of(capsys, "report", str(tmp_path / "tables"))
+
+
+@pytest.fixture(scope="module")
+def job_of_20(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("job_of_20")
+    make_job(folder, JobSpec(grid=Grid(dp=20), steps=2, events=60, layers=1))
+    return folder
+
+
+def drawn_on(page: Path) -> dict[int, str]:
+    return {each["rank"]: each["why"] for each in PageData(page.read_text("utf-8")).header["job"]["drawn"]}
+
+
+def test_the_page_of_many_ranks_draws_those_that_are_chosen(
+    job_of_20: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(job_of_20), "-q", "-o", f"{tmp_path}/plain.html"]) == 0
+    plain = drawn_on(tmp_path / "plain.html")
+    left_out = sorted(set(range(20)) - set(plain))
+    words = ["--ranks", f"{left_out[0]}, {left_out[-2]}-{left_out[-1]}"]
+    assert main(["report", str(job_of_20), "-q", "-o", f"{tmp_path}/chosen.html", *words]) == 0
+    chosen = dict.fromkeys([left_out[0], *range(left_out[-2], left_out[-1] + 1)], "chosen")
+    assert drawn_on(tmp_path / "chosen.html") == plain | chosen
+
+
+def test_chosen_ranks_that_are_not_there_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(NCCL4), "--ranks", "2,4-9"]) == 2
+    assert capsys.readouterr().err == f"error: no rank 4 in {NCCL4}\n\nhint: there is rank 0 to 3\n"
+    one_trace = f"--ranks chooses among the ranks of a job, and {RANKS[2]} is one trace"
+    assert failure_of(capsys, "report", RANKS[2], "--ranks", "2") == one_trace
+    assert failure_of(capsys, "report", str(NCCL4), "--rank", "2", "--ranks", "2") == one_trace
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1--2", "4-2", "1,,2", "0-99999999999"])
+def test_what_is_not_a_list_of_ranks_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["report", str(NCCL4), f"--ranks={text}"])
+    assert "argument --ranks: " in capsys.readouterr().err
 
 
 def leaf_verbs(verbs: tuple[Verb, ...], words: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Verb]]:

@@ -124,6 +124,15 @@ def test_of_many_ranks_those_that_matter_are_drawn(nccl4: JobProfile) -> None:
     assert scene.calls["place"].n_unique() == len(scene.drawn) == len(drawn)
 
 
+def test_chosen_ranks_take_the_place_of_none_that_matters(nccl4: JobProfile) -> None:
+    model = many(nccl4, 8)
+    alone = drawn_ranks(model, [-1] * 32)
+    others = [rank for rank in range(32) if rank not in alone][:MOST_DRAWN]
+    drawn = drawn_ranks(model, [-1] * 32, chosen=[*others, *others])
+    assert {at: why for at, why in drawn.items() if why != "chosen"} == alone
+    assert sorted(at for at, why in drawn.items() if why == "chosen") == others
+
+
 def test_a_pipeline_is_followed_from_stage_to_stage() -> None:
     """Two pipelines beside each other: 0 → 2 → 4 and 1 → 3 → 5."""
 

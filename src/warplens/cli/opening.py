@@ -34,6 +34,8 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
     if path is None and names_job(args):
         return open_job(args)
     source = paths[0]
+    if getattr(args, "ranks", ()):
+        raise UsageError(f"--ranks chooses among the ranks of a job, and {source} is one trace", hint="omit --ranks")
     with progress(f"reading {source}", Path(source)):
         import warplens
 
@@ -71,6 +73,7 @@ def open_job(args: argparse.Namespace) -> JobProfile:
             cache=not args.no_cache,
             rules=args.rules,
             gap_us=parse_duration(args.gap) / 1e3,
+            drawn=getattr(args, "ranks", ()),
             cluster=getattr(args, "cluster", ""),
             on_progress=on_progress,
             **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),

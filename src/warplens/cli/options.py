@@ -13,6 +13,8 @@ from warplens.cli.config import THEMES
 
 TERMINAL_ROWS = 30
 """Rows of a table on a terminal where `--top` is not given; elsewhere all are printed."""
+MOST_RANKS = 1_000_000
+"""In one span of `--ranks`: more are a slip of the keyboard."""
 SEVERAL = "may be given several times"
 
 
@@ -61,6 +63,11 @@ def add_rank(parser: argparse._ActionsContainer, *, several: bool = False) -> No
         return
     parser.add_argument("--rank", type=not_negative, default=None, metavar="N",
                         help="open this rank of a folder of ranks, as one trace")  # fmt: skip
+
+
+def add_ranks(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """`--ranks`: several ranks of a job, as the filter of its page takes them."""
+    parser.add_argument("--ranks", type=rank_numbers, default=(), metavar="0,4-7", help=f"ranks of a job {purpose}")
 
 
 def add_cluster(parser: argparse._ActionsContainer) -> None:
@@ -145,6 +152,24 @@ def not_negative(text: str) -> int:
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
     return number
+
+
+def rank_numbers(text: str) -> tuple[int, ...]:
+    """Numbers and spans of them.
+
+    >>> rank_numbers("3, 17-20")
+    (3, 17, 18, 19, 20)
+    """
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = (word.strip() for word in part.partition("-"))
+        if not first.isdecimal() or not (last.isdecimal() if dash else not last):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a list of ranks, such as 0,4-7")
+        ends = int(first), int(last or first)
+        if not 0 <= ends[1] - ends[0] < MOST_RANKS:
+            raise argparse.ArgumentTypeError(f"{part.strip()} is not a span of ranks")
+        numbers += range(ends[0], ends[1] + 1)
+    return tuple(numbers)
 
 
 def percentage(text: str) -> float:

@@ -50,6 +50,7 @@ class JobProfile(TablesOnDemand):
         source: str,
         notes: Sequence[str] = (),
         min_gain_percent: float = Options.min_gain_percent,
+        drawn: Sequence[int] = (),
     ) -> None:
         self.job = job
         self.notes = tuple(notes)
@@ -59,6 +60,8 @@ class JobProfile(TablesOnDemand):
         self.model = JobModel(job)
         """The job's graph and what is simulated with it."""
         self._source = source
+        self.drawn = tuple(job.ranks[position] for position in self.positions_of(drawn))
+        """Ranks that were asked for: the page draws their timelines in addition to those that matter."""
         super().__init__(self._table_sources())
 
     def _table_sources(self) -> dict[str, TableSource]:
@@ -76,6 +79,15 @@ class JobProfile(TablesOnDemand):
     def source(self) -> str:
         """The folder or files that it was opened from."""
         return self._source
+
+    def positions_of(self, ranks: Iterable[int]) -> list[int]:
+        """Where these ranks are in the job, each once; a `UsageError` for one that it does not have."""
+        position = {rank: place for place, rank in enumerate(self.job.ranks)}
+        unknown = next((rank for rank in ranks if rank not in position), None)
+        if unknown is not None:
+            hint = f"there is {_spans(sorted(position))}"
+            raise UsageError(f"no rank {unknown} in {self.source}", hint=hint)
+        return sorted({position[rank] for rank in ranks})
 
     @property
     def hardware(self) -> Gpu | None:
@@ -141,7 +153,7 @@ class JobProfile(TablesOnDemand):
             explanations=explanations(list(dict.fromkeys(finding.code for finding in findings))),
             finding_targets=finding_targets(findings),
             evidence_targets=evidence_targets(findings),
-            job=job_scene(self.model),
+            job=job_scene(self.model, self.drawn),
         )
 
 
@@ -152,6 +164,7 @@ def open_job(
     rules: Sequence[str] = (),
     gap_ns: int = 10_000,
     min_gain_percent: float = Options.min_gain_percent,
+    drawn: Sequence[int] = (),
     cluster: str = "",
     on_progress: OnProgress | None = None,
 ) -> JobProfile:
@@ -167,7 +180,7 @@ def open_job(
         digest_cache.evict()
     named = not any(is_job_folder(Path(path)) for path in paths)
     source = os.fspath(paths[0]) if len(paths) == 1 else f"{os.fspath(paths[0])} and {len(paths) - 1} more"
-    return JobProfile(gathered(files, results, named), source, notes, min_gain_percent)
+    return JobProfile(gathered(files, results, named), source, notes, min_gain_percent, drawn)
 
 
 def file_of_rank(paths: Sequence[str | os.PathLike[str]], rank: int, *, cache: bool = True) -> Path:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.errors import FormatError, UsageError
+from warplens.errors import FormatError
 from warplens.model.rank_timeline import RankFlow, RankTimeline, SliceTrack
 from warplens.model.trace import Ints, Trace
 from warplens.profiles.job import JobProfile
@@ -39,10 +39,7 @@ def job_timelines(
 ) -> JobTimelines:
     """Of these ranks, or of those that matter, their clocks corrected as the job's tables are."""
     job = profile.job
-    unknown = [rank for rank in ranks if rank not in job.ranks]
-    if unknown:
-        raise UsageError(f"no rank {unknown[0]} in {profile.source}")
-    positions = sorted({job.ranks.index(rank) for rank in ranks}) if ranks else ranks_that_matter(profile)
+    positions = profile.positions_of(ranks) if ranks else ranks_that_matter(profile)
     timelines = tuple(_timeline(job, position, cache, rules) for position in positions)
     return JobTimelines(tuple(job.ranks[position] for position in positions), timelines, _flows(job, positions))
 

@@ -58,16 +58,20 @@ def _compute(model: JobModel, drawn: Sequence[int]) -> pl.DataFrame:
 
 
 def drawn_ranks(model: JobModel, stage: Sequence[int], chosen: Sequence[int] = ()) -> dict[int, str]:
-    """Positions of the ranks that are drawn, in their order, each with why; all of a small job."""
+    """Positions of the ranks that are drawn, in their order, each with why; all of a small job.
+
+    Chosen ones are drawn in addition: they take the place of none that matters.
+    """
     job = model.job
     count = len(job.digests)
     if count <= MOST_DRAWN:
         return dict.fromkeys(range(count), "")
     position = {rank: place for place, rank in enumerate(job.ranks)}
+    asked = {position[rank] for rank in chosen if rank in position}
     slow = np.argsort(-_own_time(model), kind="stable").tolist()
     middle = slow[max(0, count // 2 - EACH // 2):][:EACH]  # fmt: skip
     wanted = [
-        *((position[rank], "chosen") for rank in chosen if rank in position),
+        *((at, "chosen") for at in asked),
         *((at, "straggler") for straggler in model.stragglers[:EACH] for at in straggler.positions[:EACH]),
         (slow[0], "slowest"), (slow[-1], "fastest"), (middle[0], "median"),
         *((at, "pipeline") for at in pipeline_of(model, stage, slow[0])),
@@ -77,7 +81,7 @@ def drawn_ranks(model: JobModel, stage: Sequence[int], chosen: Sequence[int] = (
     ]  # fmt: skip
     reasons: dict[int, str] = {}
     for at, why in wanted:
-        if len(reasons) < max(MOST_DRAWN, len(chosen)):
+        if len(reasons) < MOST_DRAWN + len(asked):
             reasons.setdefault(at, why)
     return {at: reasons[at] for at in sorted(reasons)}
 

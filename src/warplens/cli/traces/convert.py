@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, open_job, open_timeline
-from warplens.cli.options import add_outputs, add_trace
+from warplens.cli.options import add_outputs, add_ranks, add_trace
 from warplens.cli.printing import note, report_written
 from warplens.cli.progress import spinner
 from warplens.cli.rank_choice import names_job
@@ -27,7 +27,8 @@ class ConvertVerb(Verb):
     x.speedscope.json (threads and streams over time) or x.parquet (one row per event).
 
     Ranks of a job become one Chrome trace, their clocks aligned, with arrows between their collectives: all up to 8, or
-    those that matter (the slowest, the median, the fastest, the first, and who holds others up), or those of --rank.
+    those that matter (the slowest, the median, the fastest, the first, and who holds others up), or those of
+    --ranks.
     """
 
     name = "convert"
@@ -36,6 +37,7 @@ class ConvertVerb(Verb):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_trace(parser, jobs=True, several_ranks=True)
+        add_ranks(parser, "to write, instead of those that matter")
         add_outputs(parser, "x.perfetto.json.gz, x.perfetto.json, x.speedscope.json or x.parquet")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -68,7 +70,7 @@ def _convert_job(args: argparse.Namespace, targets: Sequence[ConversionTarget]) 
     with spinner("reading the timelines"):
         from warplens.profiles.job_timelines import job_timelines
 
-        chosen = job_timelines(job, args.rank, cache=not args.no_cache, rules=args.rules)
+        chosen = job_timelines(job, [*args.rank, *args.ranks], cache=not args.no_cache, rules=args.rules)
         for target in targets:
             write_perfetto(target.path, chosen.timelines, chosen.flows)
     if len(chosen.ranks) < len(job.job.ranks):

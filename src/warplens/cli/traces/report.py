@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from warplens.cli.opening import inputs_of, open_profile
-from warplens.cli.options import add_json, add_outputs, add_theme, add_top, add_trace
+from warplens.cli.options import add_json, add_outputs, add_ranks, add_theme, add_top, add_trace
 from warplens.cli.printing import command_line, report_written, show_text, themed, width
 from warplens.cli.rows import print_json
 from warplens.cli.verb import Verb
@@ -25,6 +25,7 @@ class ReportVerb(Verb):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         add_trace(parser, jobs=True)
         add_outputs(parser, "x.html, x.xlsx, x.json, x.md", tables=True)
+        add_ranks(parser, "whose timelines the page has too, besides those that matter")
         add_theme(parser)
         add_top(parser, "the findings that --json prints")
         add_json(parser, "the findings, instead of the summary")
