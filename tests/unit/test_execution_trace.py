@@ -18,7 +18,8 @@ from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
-from warplens.readers.execution_trace.join import join, joined_share, record_ids
+from warplens.readers.execution_trace.agreement import record_ids
+from warplens.readers.execution_trace.join import join, joined_share
 from warplens.readers.execution_trace.reader import read
 
 SAMPLE = ROOT / "samples" / "execution_trace" / "mlp_train.et.json.gz"

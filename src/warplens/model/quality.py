@@ -81,6 +81,8 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "arguments of {count:op call} come from an ExecutionTrace of another step ({detail} of ops)",
     ),
     "execution_trace_unmatched": (WARNING, "{count:op call} without a match in the ExecutionTrace: {detail}"),
+    "execution_collectives": (INFO, "an ExecutionTrace describes {count:collective}"),
+    "execution_trace_unused": (WARNING, "its ExecutionTrace was not used: {detail}"),
     "execution_trace_orphans": (INFO, "{count:call} whose caller is not in the file; shown below the thread"),
     # Profiles of call paths, without a timeline.
     "no_timeline": (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.analyses.missing_data import TORCH
 from warplens.analyses.workspace import Options
-from warplens.cluster import Item, OnProgress, executor_for, unpacked_bytes
+from warplens.cluster import Executor, Item, OnProgress, executor_for, unpacked_bytes
 from warplens.errors import UsageError, WarplensError
 from warplens.hardware import Gpu
 from warplens.model.finding import Finding, evidence_table, evidence_targets, finding_targets, findings_table
@@ -20,11 +21,12 @@ from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.rank_task import RankTask, digest_rank
 from warplens.ranks import digest_cache
 from warplens.ranks.file_heads import own_rank
-from warplens.ranks.finding_files import RankFile, is_job_folder, rank_files
+from warplens.ranks.finding_files import RankFile, is_job_folder, job_files, rank_files
 from warplens.ranks.gathering import gathered
 from warplens.ranks.hiding import gain_of_hiding
-from warplens.ranks.job import Job
+from warplens.ranks.job import Job, JobNote
 from warplens.ranks.own_pace import JobModel
+from warplens.ranks.records import RankDigest
 from warplens.ranks.scene import job_scene
 from warplens.ranks.tables import JOB_TABLES
 from warplens.units import format_bytes, listed, plural
@@ -169,18 +171,42 @@ def open_job(
     on_progress: OnProgress | None = None,
 ) -> JobProfile:
     """Reads every rank, each in a task of its own, and joins them."""
-    files = rank_files(paths)
-    tasks = [RankTask(str(file.path), file.rank, file.host, cache, tuple(rules), gap_ns) for file in files]
-    items = [Item(task, unpacked_bytes(Path(task.path))) for task in tasks]
+    files, unused = job_files(paths)
+    tasks = [
+        RankTask(str(file.path), file.rank, file.host, cache, tuple(rules), gap_ns, str(file.execution_trace or ""))
+        for file in files
+    ]
+    left_out = [_unused(len(unused), "not every rank has one that its name shows to be of this rank")] if unused else []
     with executor_for(cluster) as executor:
-        outcomes = executor.map(digest_rank, items, on_progress or (lambda _: None))
+        results = _digests(executor, tasks, on_progress)
+        if _are_partly_described(results):  # named groups of some ranks cannot be compared with unnamed ones
+            left_out.append(_unused(len(files), "they do not describe the collectives of all ranks"))
+            results = _digests(executor, [replace(task, execution_trace="") for task in tasks], on_progress)
         notes = list(executor.notes)
-    results = [outcome.reason if outcome.value is None else outcome.value for outcome in outcomes]
     if cache:
         digest_cache.evict()
     named = not any(is_job_folder(Path(path)) for path in paths)
     source = os.fspath(paths[0]) if len(paths) == 1 else f"{os.fspath(paths[0])} and {len(paths) - 1} more"
-    return JobProfile(gathered(files, results, named), source, notes, min_gain_percent, drawn)
+    return JobProfile(gathered(files, results, named, left_out), source, notes, min_gain_percent, drawn)
+
+
+def _digests(executor: Executor, tasks: Sequence[RankTask], on_progress: OnProgress | None) -> list[RankDigest | str]:
+    """Of each task, or why there is none."""
+    items = [
+        Item(task, sum(unpacked_bytes(Path(path)) for path in (task.path, task.execution_trace) if path))
+        for task in tasks
+    ]
+    outcomes = executor.map(digest_rank, items, on_progress or (lambda _: None))
+    return [outcome.reason if outcome.value is None else outcome.value for outcome in outcomes]
+
+
+def _are_partly_described(results: Sequence[RankDigest | str]) -> bool:
+    digests = [result for result in results if isinstance(result, RankDigest) and result.collectives.height]
+    return len({digest.facts.is_described for digest in digests}) > 1
+
+
+def _unused(count: int, reason: str) -> JobNote:
+    return JobNote("info", f"{plural(count, 'ExecutionTrace')} not used: {reason}")
 
 
 def file_of_rank(paths: Sequence[str | os.PathLike[str]], rank: int, *, cache: bool = True) -> Path:

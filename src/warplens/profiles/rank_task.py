@@ -10,7 +10,7 @@ from warplens.categories import load_categorizer
 from warplens.errors import FormatError
 from warplens.model.trace import Trace
 from warplens.profiles.describing import find_gpu
-from warplens.profiles.reading import read
+from warplens.profiles.reading import read_rank
 from warplens.ranks import digest_cache
 from warplens.ranks.digest import digest
 from warplens.ranks.records import RankDigest
@@ -27,6 +27,8 @@ class RankTask:
     cache: bool = True
     rules: tuple[str, ...] = ()
     gap_ns: int = 10_000
+    execution_trace: str = ""
+    """Of the same rank; empty where there is none."""
 
     @property
     def options(self) -> str:
@@ -38,10 +40,11 @@ def digest_rank(task: RankTask) -> RankDigest:
     """The digest of one rank; a `FormatError` for what is not a trace, or too little of one."""
     path = Path(task.path)
     if task.cache:
-        kept = digest_cache.load(inputs.find(path).content_hash, task.options, task.path)
+        calls = Path(task.execution_trace) if task.execution_trace else None
+        kept = digest_cache.load(inputs.find(path, calls).content_hash, task.options, task.path)
         if kept is not None:
             return kept
-    trace = read(path, cache=False)
+    trace = read_rank(path, task.execution_trace)
     if not isinstance(trace, Trace):
         raise FormatError("sums by call path, not a trace", where=task.path, hint="record a timeline")
     if len(trace.gpu_rows) == 0 and trace.quality.has("truncated"):

@@ -16,9 +16,14 @@ from warplens.readers import inputs
 from warplens.readers.bundle.light import StoredLightPass
 
 
-def read(path: Path, *, cache: bool = True, execution_trace: str | os.PathLike[str] = "") -> Trace | CallPaths:
+def read(path: Path, *, cache: bool = True) -> Trace | CallPaths:
     """The linked trace of a file or bundle, from the cache where it is there; or its call paths."""
-    return read_with_light(path, cache=cache, execution_trace=execution_trace)[0]
+    return read_with_light(path, cache=cache, execution_trace="")[0]
+
+
+def read_rank(path: Path, execution_trace: str) -> Trace | CallPaths:
+    """The same without what a job does not need, the arguments of ops; never from or to the cache."""
+    return _linked(inputs.find(path, Path(execution_trace) if execution_trace else None), path, arguments=False)
 
 
 def read_with_light(
@@ -29,17 +34,21 @@ def read_with_light(
     cached = trace_cache.load(opened.content_hash, str(path)) if cache else None
     if cached is not None:
         return cached, light
-    try:
-        trace = opened.read()
-        if isinstance(trace, CallPaths):
-            return trace, None
-        trace = run_passes(trace)
-    except pl.exceptions.PanicException as error:  # not a subclass of Exception: nothing else would catch it
-        raise FormatError(f"cannot be read: an internal error of Polars ({error})", where=str(path)) from error
+    trace = _linked(opened, path, arguments=True)
+    if isinstance(trace, CallPaths):
+        return trace, None
     del opened
     if cache:
         trace_cache.save(trace)
     return trace, light
+
+
+def _linked(opened: inputs.Input, path: Path, *, arguments: bool) -> Trace | CallPaths:
+    try:
+        trace = opened.read(arguments=arguments)
+        return trace if isinstance(trace, CallPaths) else run_passes(trace)
+    except pl.exceptions.PanicException as error:  # not a subclass of Exception: nothing else would catch it
+        raise FormatError(f"cannot be read: an internal error of Polars ({error})", where=str(path)) from error
 
 
 def read_light(light: StoredLightPass) -> Trace | None:

@@ -75,6 +75,7 @@ def _facts(work: Workspace, rank: int, host: str) -> RankFacts:
         last_ns=meta.origin_ns + int(end.max(initial=0)),
         gpu_events=len(trace.gpu_rows),
         format=meta.format,
+        is_described=trace.quality.has("execution_collectives"),
         warnings=tuple(
             note.message for note in trace.quality.notes if note.severity == "warning" or note.code == "no_gpu"
         ),

@@ -11,6 +11,7 @@ from typing import Final
 
 from warplens.bundle_files import MANIFEST
 from warplens.model.rank_timeline import CONVERTED
+from warplens.readers.registry import EXECUTION_TRACE
 
 HEAD_BYTES: Final = 1 << 16
 GZIP: Final = b"\x1f\x8b"
@@ -45,6 +46,11 @@ def is_converted(path: Path) -> bool:
     """Whether `warplens convert` wrote it."""
     before, events, _ = head_of(path).partition(EVENTS)
     return bool(events) and CONVERSION.match(before) is not None
+
+
+def is_execution_trace(path: Path) -> bool:
+    """Whether it is an ExecutionTrace, which is not a rank of its own."""
+    return EXECUTION_TRACE.matches(head_of(path))
 
 
 def _text_of(path: Path) -> str:

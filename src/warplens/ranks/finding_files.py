@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from warplens.bundle_files import MANIFEST, is_incomplete
 from warplens.errors import UsageError
-from warplens.ranks.file_heads import is_converted
+from warplens.ranks.file_heads import is_converted, is_execution_trace, own_rank
 
 ENDINGS: Final = (".json", ".json.gz", ".zip", ".pb", ".pb.gz", ".sqlite", ".nsys-rep", ".db", ".warplens")
 RANK: Final = re.compile(r"(?:rank|worker|gpu|device|local_rank|node\d+_rank)[-_ ]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -26,15 +26,46 @@ class RankFile(NamedTuple):
     rank: int
     """As its name tells; -1 where it does not."""
     host: str
+    execution_trace: Path | None = None
+    """Of the same rank."""
+
+
+class JobFiles(NamedTuple):
+    ranks: list[RankFile]
+    left_out: list[Path]
+    """ExecutionTraces that cannot be used: some rank has none, or their names do not tell whose they are."""
 
 
 def rank_files(paths: Iterable[str | os.PathLike[str]]) -> list[RankFile]:
     """All profiles that some folders, files and patterns lead to, by name; a `UsageError` where there is none."""
+    return job_files(paths).ranks
+
+
+def job_files(paths: Iterable[str | os.PathLike[str]]) -> JobFiles:
+    """The same with the ExecutionTraces that are beside them."""
     given = [str(path) for path in paths]
     found = list(dict.fromkeys(path for text in given for path in _leads_to(text)))
     if not found:
         raise _nothing_in(given)
-    return [RankFile(path, rank, _host(path.name)) for path, rank in zip(found, ranks_by_name(found), strict=True)]
+    calls = [path for path in found if is_execution_trace(path)]
+    traces = [path for path in found if path not in set(calls)]
+    if not traces:
+        hint = "open one by its own path, or add the traces of the same ranks"
+        raise UsageError(f"{', '.join(given)} has only ExecutionTraces, which record no times", hint=hint)
+    files = [RankFile(path, rank, _host(path.name)) for path, rank in zip(traces, ranks_by_name(traces), strict=True)]
+    return _with_execution_traces(files, calls) if calls else JobFiles(files, [])
+
+
+def _with_execution_traces(files: list[RankFile], calls: list[Path]) -> JobFiles:
+    """By the ranks that traces record, else by the names of both; for all ranks or for none."""
+    if len(files) == len(calls) == 1:
+        return JobFiles([files[0]._replace(execution_trace=calls[0])], [])
+    of_rank = dict(zip(ranks_by_name(calls), calls, strict=True))
+    ranks = [own if own >= 0 else file.rank for file, own in ((file, own_rank(file.path)) for file in files)]
+    if len(of_rank) < len(calls) or not set(ranks) <= of_rank.keys() - {-1}:
+        return JobFiles(files, calls)
+    paired = [file._replace(execution_trace=of_rank[rank]) for file, rank in zip(files, ranks, strict=True)]
+    return JobFiles(paired, [of_rank[rank] for rank in sorted(of_rank.keys() - set(ranks))])
 
 
 def _leads_to(text: str) -> list[Path]:

@@ -19,7 +19,9 @@ APART_NS: Final = 60_000_000_000
 NOT_A_TRACE: Final = "not a trace"
 
 
-def gathered(files: Sequence[RankFile], results: Sequence[RankDigest | str], named: bool) -> Job:
+def gathered(
+    files: Sequence[RankFile], results: Sequence[RankDigest | str], named: bool, more: Sequence[JobNote] = ()
+) -> Job:
     """The job of all digests; a text is why a file could not be read. `named`: the user named every file."""
     digests = [result for result in results if isinstance(result, RankDigest)]
     failed = [FailedRank(str(file.path), file.rank, _short(reason, file))
@@ -31,6 +33,7 @@ def gathered(files: Sequence[RankFile], results: Sequence[RankDigest | str], nam
         where = failed[0].source if failed else foreign[0].source if foreign else ""
         raise FormatError(f"no rank could be read: {reason}", where=where)
     notes = [JobNote("info", _left_out([each.source for each in foreign], foreign[0].reason))] if foreign else []
+    notes += more
     originals, copies = _without_copies(digests)
     run, others = _one_run(originals)
     if others:
@@ -39,6 +42,9 @@ def gathered(files: Sequence[RankFile], results: Sequence[RankDigest | str], nam
     doubled += copies
     for ranks, text in merged((each.facts.rank, "there is more than one file") for each in doubled):
         notes.append(JobNote("warning", f"{remark_text(ranks, text)}; left out: {_files(doubled)}"))
+    described = sum(digest.facts.is_described for digest in kept)
+    if described:
+        notes.append(JobNote("info", f"ExecutionTraces describe the collectives of {plural(described, 'rank')}"))
     if len(kept) == 1:
         notes.append(JobNote("info", "one rank only: there is nothing to compare it with"))
     return Job(tuple(kept), tuple(failed), tuple(notes))

@@ -178,14 +178,15 @@ def _with_sequence_numbers(frame: pl.DataFrame) -> pl.DataFrame:
     """Calls of groups whose sequence numbers can be trusted have these as their numbers.
 
     All calls of the group record one, in the order of their launches, and never for calls of other kinds, types or
-    sizes. Calls that are coalesced share a number: they are told apart by their order.
+    sizes. Calls that are coalesced share a number: they are told apart by their order. Calls without the name of their
+    group have a number where the rank has one group only.
     """
     place = pl.int_range(pl.len()).over(*OWNER, "group_key", "seq")
     calls = frame.with_columns((pl.col("seq") * MOST_AT_ONCE + place).cast(pl.Int64).alias("numbered"))
     falls = (pl.col("seq").diff() < 0).any().over(*OWNER, "group_key")
-    is_named = ~UNNAMED & (pl.col("seq") >= 0).all().over("group_key") & ~falls.any().over("group_key")
+    is_numbered = (pl.col("seq") >= 0).all().over("group_key") & ~falls.any().over("group_key")
     differs = pl.col("signature").n_unique().over("group_key", "numbered") > 1
-    calls = calls.with_columns((is_named & ~differs.any().over("group_key")).alias("is_trusted"))
+    calls = calls.with_columns((is_numbered & ~differs.any().over("group_key")).alias("is_trusted"))
     return calls.with_columns(
         pl.when("is_trusted").then("numbered").otherwise("number").alias("number"),
         pl.when("is_trusted").then(pl.lit(NUMBERED)).otherwise("part").cast(pl.Int64).alias("part"),

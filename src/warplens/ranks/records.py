@@ -96,6 +96,8 @@ class RankFacts(msgspec.Struct, frozen=True):
     gpu_events: int = 0
     format: str = ""
     """Of the trace."""
+    is_described: bool = False
+    """Whether an ExecutionTrace describes its collectives."""
     warnings: tuple[str, ...] = ()
     """What is wrong with the trace."""
 

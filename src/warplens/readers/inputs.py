@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from warplens.bundle_files import EXECUTION_STEP, EXECUTION_TRACE, TRACE
-from warplens.errors import FormatError, UsageError
+from warplens.errors import FormatError, UsageError, WarplensError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed, Meta, Trace
@@ -44,7 +44,8 @@ class Input:
     launches: Launches | None = None
     """Triton kernels that the program launched itself."""
 
-    def read(self) -> Trace | CallPaths:
+    def read(self, *, arguments: bool = True) -> Trace | CallPaths:
+        """Without `arguments`, an ExecutionTrace only describes collectives, and one that cannot be read is a note."""
         text, notes = self.profile.unwrap()
         size = len(self.profile.stored)
         meta = Meta(source=str(self.shown_path), format="", size_bytes=size, content_hash=self.content_hash)
@@ -56,7 +57,9 @@ class Input:
         profile = replace(profile, meta=meta)
         if self.launches is not None and isinstance(profile, Trace):
             profile = join_launches(profile, self.launches)
-        return profile if self.calls is None else self._with_arguments(profile, text, self.calls)
+        if self.calls is None:
+            return profile
+        return (self._with_arguments if arguments else self._with_collectives)(profile, text, self.calls)
 
     def _with_arguments(self, profile: Trace | CallPaths, text: bytes, calls: StoredFile) -> Trace:
         if isinstance(profile, CallPaths):
@@ -72,6 +75,25 @@ class Input:
         if isinstance(step_trace, CallPaths):
             raise FormatError("not a trace", where=str(self.step.path))
         return carry_over(profile, join(step_trace, step_text, nodes, str(calls.path)))
+
+    def _with_collectives(self, profile: Trace | CallPaths, text: bytes, calls: StoredFile) -> Trace | CallPaths:
+        from warplens.readers.execution_trace.collectives import CALL, describe_collectives, with_groups
+        from warplens.readers.execution_trace.nodes import decode_nodes
+
+        if isinstance(profile, CallPaths):
+            return profile
+        try:
+            nodes = decode_nodes(calls.unwrap()[0], str(calls.path))
+        except WarplensError as error:
+            unused = Note("execution_trace_unused", detail=error.message)
+            return replace(profile, quality=profile.quality.with_notes(unused))
+        if self.step is not None:  # the calls of another step have other numbers: its groups count
+            return with_groups(profile, nodes)
+        described = describe_collectives(profile, text, nodes)
+        if CALL in profile.names and not described.quality.has("execution_collectives"):
+            unused = Note("execution_trace_unused", detail="its collectives are not those of the trace")
+            described = replace(described, quality=described.quality.with_notes(unused))
+        return described
 
 
 def find(path: Path, execution_trace: Path | None = None) -> Input:

@@ -104,17 +104,18 @@ def _is_ncu_page(head: bytes) -> bool:
     return matches(head)
 
 
+EXECUTION_TRACE: Final = ProfileFormat(
+    "a PyTorch ExecutionTrace",
+    _has(rb'"schema"\s*:\s*"\d+\.\d+\.\d+(?:-chakra[^"]*)?"', rb'"nodes"\s*:\s*\['),
+    _execution_trace,
+)
 FORMATS: Final = (
     ProfileFormat(
         "an Nsight Systems report (.nsys-rep)", _has(rb"\ANVIDIA Tegra Profiler Report "), export=NSYS_EXPORT
     ),
     ProfileFormat("an Nsight Compute report (.ncu-rep)", _has(rb"\ANVR\0"), export=NCU_EXPORT),
     ProfileFormat("an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), _sqlite),
-    ProfileFormat(
-        "a PyTorch ExecutionTrace",
-        _has(rb'"schema"\s*:\s*"\d+\.\d+\.\d+(?:-chakra[^"]*)?"', rb'"nodes"\s*:\s*\['),
-        _execution_trace,
-    ),
+    EXECUTION_TRACE,
     ProfileFormat("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), _rocprofv3),
     ProfileFormat("a Proton call tree", _has(rb'\A\s*\[?\s*\{\s*"(?:children|frame|metrics)"'), _proton_tree),
     ProfileFormat(

@@ -11,6 +11,7 @@ from warplens.analyses.work.kernels import STEP_TIME, STEP_US
 from warplens.analyses.workspace import COMMUNICATION, Workspace, percent_of
 from warplens.costs.collective import algbw_gbps, busbw_gbps
 from warplens.model.intervals import covered_until
+from warplens.model.kinds import NONE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
 from warplens.passes.climb import climb
@@ -84,6 +85,11 @@ def described_collectives(work: Workspace) -> pl.DataFrame:
     )
     frame = frame.with_columns(pl.Series("record", record), pl.Series("exposed_ns", _exposed(work, frame)))
     frame = frame.join(recorded_collectives.drop("id"), on="record", how="left", maintain_order="left")
+    numbers = np.full(len(trace) + 1, NONE)  # of a kernel with a record of its own, the op's may have the number
+    numbers[trace.collectives["id"].to_numpy()] = trace.collectives["seq"].fill_null(NONE).to_numpy()
+    frame = frame.with_columns(
+        pl.when(pl.col("seq") >= 0).then("seq").otherwise(pl.Series(numbers[around])).alias("seq")
+    )
     elements = pl.max_horizontal("in_elements", "out_elements")
     sizes = pl.col("dtype").str.to_lowercase().str.replace("c10::", "").replace_strict(ELEMENT_BYTES, default=None)
     return frame.with_columns(

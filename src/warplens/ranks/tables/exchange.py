@@ -79,12 +79,14 @@ def all_to_all(model: JobModel) -> Table:
     job = model.job
     calls = job.calls.filter((pl.col("kind") == "all_to_all") & (pl.col("in_splits") != ""))
     members = [{group.name: group.ranks for group in _own_groups(digest)} for digest in job.digests]
+    whole = {len(job.digests), *(digest.facts.world_size for digest in job.digests)}
     sent: dict[tuple[int, int], float] = defaultdict(float)
     count: dict[tuple[int, int], int] = defaultdict(int)
     sums = calls.group_by("rank", "group", "dtype", "in_splits", "bytes").len()
     for position, group, dtype, splits, size, calls_made in sums.iter_rows():
         parts = _numbers(splits)
-        ranks = members[position].get(group) or tuple(range(len(parts)))
+        # Without its name, a group is known only where it is as large as the job.
+        ranks = members[position].get(group) or (tuple(range(len(parts))) if len(parts) in whole else ())
         width = ELEMENT_BYTES.get(str(dtype).lower().removeprefix("c10::"), 0)
         bytes_to = [part * width for part in parts] or [max(0, size) / max(1, len(ranks))] * len(ranks)
         if len(bytes_to) != len(ranks):

@@ -9,7 +9,6 @@ Kineto may write the overload (`aten::add.Tensor`), which the other has in its s
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -18,19 +17,15 @@ import numpy as np
 import polars as pl
 
 from warplens.model.kinds import CODE
-from warplens.model.lists import decoded_list
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import SIDE_FRAMES, Trace
+from warplens.readers.execution_trace.agreement import agree, record_ids
+from warplens.readers.execution_trace.collectives import describe_collectives
 from warplens.readers.execution_trace.nodes import Nodes, decode_nodes
 
-RECORD_ID: Final = re.compile(rb'"Record function id"\s*:\s*(\d{1,18})')
-EXTERNAL_KEY: Final = b'"External id"'
-EXTERNAL_ID: Final = re.compile(rb'"External id"\s*:\s*(\d{1,18})')
-WINDOW_BYTES: Final = 1 << 16
-"""How far apart the two may stand. Profilers write them side by side."""
 JOINED_KINDS: Final = ("op", "annotation")
 OVERLOAD: Final = r"^(\w+::\w+)\.\w+$"
-CODES: Final = ("execution_trace", "execution_trace_unmatched")
+CODES: Final = ("execution_trace", "execution_trace_unmatched", "execution_collectives")
 REASONS: Final = (
     # why an op call has no partner, in the order in which one is looked for
     "{} have no record function id (nothing recorded an ExecutionTrace then)",
@@ -39,8 +34,6 @@ REASONS: Final = (
     "{} have other shapes there",
     "{} have several partners",
 )
-NO_TENSORS: Final = ("", "Scalar", "ScalarList", "TensorList")
-"""How Kineto calls arguments that are not one tensor."""
 OTHER_RUN: Final = 0.01
 """If more of the calls than this have other shapes there, it was recorded of another run, and nothing of it counts."""
 
@@ -54,7 +47,8 @@ def join(trace: Trace, kineto_text: bytes, execution_text: bytes, where: str = "
     arguments = partners.sort("id").select(pl.col(name).cast(dtype) for name, dtype in schema.items())
     joined = replace(trace, arguments=arguments)
     kept = (note for note in trace.quality.notes if note.code not in CODES)
-    return replace(joined, quality=Quality((*kept, *_notes(joined, calls, nodes))))
+    joined = replace(joined, quality=Quality((*kept, *_notes(joined, calls, nodes))))
+    return describe_collectives(joined, kineto_text, nodes)
 
 
 def joined_share(trace: Trace) -> float:
@@ -74,28 +68,6 @@ def _numbered_calls(trace: Trace, kineto_text: bytes) -> pl.DataFrame:
     calls = calls.select("id", "kind", "external_id", "spec", names)
     calls = calls.join(specs, on="spec", how="left", maintain_order="left")
     return calls.join(numbered, on="external_id", how="left", maintain_order="left")
-
-
-def record_ids(kineto_text: bytes) -> pl.DataFrame:
-    """External id and record function id of every event that has both; works on damaged files as on whole ones.
-
-    Both stand in one object without inner ones, so the text between the braces around the one key is searched for
-    the other, and nothing needs to be decoded.
-    """
-    external, record = [], []
-    for match in RECORD_ID.finditer(kineto_text):
-        start, end = match.span()
-        low, high = max(0, start - WINDOW_BYTES), end + WINDOW_BYTES
-        at = kineto_text.rfind(EXTERNAL_KEY, max(low, kineto_text.rfind(b"{", low, start)), start)
-        if at < 0:
-            close = kineto_text.find(b"}", end, high)
-            at = kineto_text.find(EXTERNAL_KEY, end, close if close >= 0 else high)
-        external_id = EXTERNAL_ID.match(kineto_text, at) if at >= 0 else None
-        if external_id is not None:
-            external.append(int(external_id[1]))
-            record.append(int(match[1]))
-    numbers = {"external_id": np.array(external, np.int64), "record_id": np.array(record, np.int64)}
-    return pl.DataFrame(numbers).filter(pl.col("record_id") > 0)
 
 
 def _partners(calls: pl.DataFrame, nodes: Nodes) -> pl.DataFrame:
@@ -123,28 +95,12 @@ def _same_shapes(pairs: pl.DataFrame) -> pl.Series:
     codes = []
     for row in pairs.select(columns).iter_rows():
         codes.append(distinct.setdefault(row, len(distinct)))
-    verdicts = np.array([_agree(*row) for row in distinct], bool)
+    verdicts = np.array([agree(*row) for row in distinct], bool)
     agrees = verdicts[codes] if codes else np.zeros(0, bool)
     named = pairs["same_name"].to_numpy()
     if named.any() and (~agrees[named]).mean() > OTHER_RUN:
         agrees = np.zeros(len(agrees), bool)
     return pl.Series(agrees, dtype=pl.Boolean)
-
-
-def _agree(dims: str | None, types: str | None, shapes: str, kinds: str) -> bool:
-    """Tensor by tensor; what either of the two does not record is not a difference.
-
-    >>> _agree("[[512,64],[]]", '["float","Scalar"]', "[[8, 64], []]", '["Tensor(float)", "Int"]')
-    False
-    """
-    lists = [decoded_list(text) for text in (dims, types, shapes, kinds)]
-    return all(
-        dim == shape
-        or not dim
-        or kind in NO_TENSORS
-        or not (isinstance(shape, list) and str(node).startswith("Tensor("))
-        for dim, kind, shape, node in zip(*lists, strict=False)
-    )
 
 
 def _notes(trace: Trace, calls: pl.DataFrame, nodes: Nodes) -> list[Note]:
