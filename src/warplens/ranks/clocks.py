@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.graph.records import Floats
-from warplens.model.trace import Bools, Ints
+from warplens.model.trace import Ints
 from warplens.ranks.kinds import RECEIVE, SEND, SYNCHRONISING
 
 ROUNDS: Final = 12
@@ -177,10 +177,3 @@ def _components(own: Ints, match: Ints, count: int) -> Ints:
         if np.array_equal(lowest, component):
             return component
         component = lowest
-
-
-def joined(clocks: Clocks) -> Bools:
-    """Whether each rank is on the clock that most ranks are on."""
-    numbers, sizes = np.unique(clocks.component, return_counts=True)
-    is_joined: Bools = clocks.component == (numbers[np.argmax(sizes)] if len(numbers) else -1)
-    return is_joined

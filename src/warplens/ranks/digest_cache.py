@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from warplens import __version__
 from warplens.errors import WarplensError
 from warplens.files import whole_folder
 from warplens.ranks.records import FRAMES, RankDigest, RankFacts
@@ -58,7 +57,4 @@ def _folder(content_hash: str, options: str) -> Path:
 @cache
 def _shape() -> str:
     """Changes with the code that makes digests."""
-    rooms = Path(__file__).parents[1]
-    files = sorted(file for room in ROOMS for file in (rooms / room).rglob("*.*") if file.suffix in (".py", ".toml"))
-    code = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    return hashlib.blake2b(f"{__version__} {code} {FRAMES}".encode(), digest_size=4).hexdigest()
+    return trace_cache.code_hash(ROOMS, str(FRAMES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import cache
 from typing import Final
@@ -44,3 +45,16 @@ def kind_of(name: str) -> str:
     """
     text = name.lower().replace(" ", "_")
     return next((kind for pattern, kind in _PATTERNS if pattern.search(text)), "other")
+
+
+def split_sizes(text: str) -> list[int]:
+    """The elements of an all-to-all for each rank, as a call records them; empty where it does not.
+
+    >>> split_sizes("[3, 5]"), split_sizes("[]"), split_sizes("")
+    ([3, 5], [], [])
+    """
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        return []
+    return [part for part in parsed if isinstance(part, int)] if isinstance(parsed, list) else []

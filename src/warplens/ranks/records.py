@@ -14,7 +14,6 @@ import polars as pl
 from warplens.model.trace import ProcessGroup
 
 UNKNOWN: Final = -1
-STEP_IDLE_CAUSES: Final = ("launching", "data loading", "waiting")
 
 FRAMES: Final[dict[str, dict[str, type[pl.DataType]]]] = {
     # Of each step: when it began and ended on the host, how long it took on the GPU and what the GPU did.
@@ -85,7 +84,7 @@ class RankFacts(msgspec.Struct, frozen=True):
     rank: int = UNKNOWN
     world_size: int = UNKNOWN
     host: str = ""
-    """Name of its machine; empty where nothing says it."""
+    """Name of its machine; empty where unknown."""
     gpu: str = ""
     versions: dict[str, str] = {}
     groups: tuple[ProcessGroup, ...] = ()

@@ -14,6 +14,7 @@ import mmap
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,6 +28,7 @@ from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Meta, Trace
 from warplens.units import parse_bytes
 
 DEFAULT_LIMIT_BYTES = 2 << 30
+ROOMS = ("model", "readers", "passes")
 FRAMES = ("events", *SIDE_FRAMES)
 NO_PLACE = (OSError, RuntimeError)
 """A `RuntimeError` is what Python has for a user without a home, as in many a container."""
@@ -50,16 +52,15 @@ def cache_directory() -> Path:
 
 
 def key(content_hash: str) -> str:
-    return f"{content_hash}-{_shape()}"
+    return f"{content_hash}-{code_hash(ROOMS, f'{sorted(EVENT_COLUMNS)} {SIDE_FRAMES}')}"
 
 
-def _shape() -> str:
-    """Changes with whatever could make the same file read differently."""
-    rooms = Path(__file__).parents[1]
-    files = sorted(file for room in ("model", "readers", "passes") for file in (rooms / room).rglob("*.py"))
+def code_hash(rooms: Sequence[str], columns: str) -> str:
+    """Changes with whatever could make the same file read differently: the code of these rooms, and the columns."""
+    package = Path(__file__).parents[1]
+    files = sorted(file for room in rooms for file in (package / room).rglob("*.*") if file.suffix in (".py", ".toml"))
     code = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    text = f"{__version__} {code} {sorted(EVENT_COLUMNS)} {SIDE_FRAMES}"
-    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+    return hashlib.blake2b(f"{__version__} {code} {columns}".encode(), digest_size=4).hexdigest()
 
 
 def load(content_hash: str, source: str) -> Trace | None:

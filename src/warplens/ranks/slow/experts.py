@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 import numpy as np
 import polars as pl
 
+from warplens.ranks.kinds import split_sizes
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.roles import roles
 from warplens.ranks.slow.causes import cause_on_gpu
@@ -65,15 +65,7 @@ def _traffic(model: JobModel) -> pl.DataFrame:
 
 
 def _sum_of(splits: pl.Series) -> pl.Series:
-    return pl.Series([sum(_numbers(text)) for text in splits], dtype=pl.Int64)
-
-
-def _numbers(text: str) -> list[int]:
-    try:
-        parsed = json.loads(text)
-    except ValueError:
-        return []
-    return [part for part in parsed if isinstance(part, int)] if isinstance(parsed, list) else []
+    return pl.Series([sum(split_sizes(text)) for text in splits], dtype=pl.Int64)
 
 
 def _even_transfers(model: JobModel, traffic: pl.DataFrame, since: int) -> dict[int, float]:

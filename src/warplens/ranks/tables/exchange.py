@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 
 import numpy as np
@@ -11,7 +10,7 @@ import polars as pl
 from warplens.analyses.work.comm import ELEMENT_BYTES
 from warplens.model.table import Column, Table
 from warplens.model.trace import ProcessGroup
-from warplens.ranks.kinds import RECEIVE
+from warplens.ranks.kinds import RECEIVE, split_sizes
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.records import RankDigest
 from warplens.ranks.roles import stages
@@ -84,7 +83,7 @@ def all_to_all(model: JobModel) -> Table:
     count: dict[tuple[int, int], int] = defaultdict(int)
     sums = calls.group_by("rank", "group", "dtype", "in_splits", "bytes").len()
     for position, group, dtype, splits, size, calls_made in sums.iter_rows():
-        parts = _numbers(splits)
+        parts = split_sizes(splits)
         # Without its name, a group is known only where it is as large as the job.
         ranks = members[position].get(group) or (tuple(range(len(parts))) if len(parts) in whole else ())
         width = ELEMENT_BYTES.get(str(dtype).lower().removeprefix("c10::"), 0)
@@ -105,14 +104,6 @@ def _own_groups(digest: RankDigest) -> list[ProcessGroup]:
     """Names are used again: only the groups that a rank is in count for it."""
     own = digest.facts.rank
     return [group for group in digest.facts.groups if own < 0 or own in group.ranks]
-
-
-def _numbers(text: str) -> list[int]:
-    try:
-        parsed = json.loads(text)
-    except ValueError:
-        return []
-    return [part for part in parsed if isinstance(part, int)] if isinstance(parsed, list) else []
 
 
 def _imbalance(rows: list[tuple[int, int, float, int]]) -> tuple[str, ...]:
