@@ -36,18 +36,19 @@ NOT_AN_OP: Final = "launched by {}, which is not a callable op"
 
 
 class UnitCalls(NamedTuple):
-    """`calls`: one row per call (call: row of the op's event, or of the event that launched a kernel on its own, unit,
-    total_ns); `units`: one row per unit, the longest first (unit, op: name code, of the kernel where there is no op,
-    spec, arguments: row of `Trace.arguments` or -1, launch: number of the capture's record or -1, call: the first,
-    calls, total_ns);
-    `pieces`: one row per GPU event of a call (call, unit, place in the call, and the columns of `Workspace.gpu`);
-    `rest`: the GPU events of no unit, with the reason.
-    """
+    """The calls of a trace that launched GPU work, the units that they form, and the work of no unit."""
 
     calls: pl.DataFrame
+    """One row per call: call (row of the op's event, or of the event that launched a kernel outside ops), unit,
+    total_ns."""
     units: pl.DataFrame
+    """One row per unit, the longest first: unit, op (code of the op's name, or of the kernel's where there is no op),
+    spec, arguments (row of `Trace.arguments`, or -1), launch (number of the capture's record, or -1), call (the first
+    one), calls, total_ns."""
     pieces: pl.DataFrame
+    """One row per GPU event of a call: call, unit, place in the call, and the columns of `Workspace.gpu`."""
     rest: pl.DataFrame
+    """The GPU events of no unit, each with the reason."""
 
 
 @shared
