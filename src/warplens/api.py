@@ -26,11 +26,12 @@ from warplens.profiles.file_kinds import (
     REPLAY_RESULT,
     file_kind,
 )
-from warplens.profiles.options import split_rules
+from warplens.profiles.options import OF_ONE_TRACE, split_rules
 from warplens.profiles.reading import read, read_light, read_with_light
 from warplens.profiles.trace import TABLE_NAMES, Profile
 from warplens.ranks.finding_files import has_profiles, is_job_folder
 from warplens.readers.bundle import reader as bundle
+from warplens.units import listed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -80,6 +81,8 @@ def open(
     if gpu and gpu_file:
         raise UsageError("gpu and gpu_file name two GPUs", hint="give one of them")
     if is_job_folder(Path(path)):
+        _refuse_for_job(short_us=short_us, gpu=gpu, gpu_file=gpu_file, step_ms=step_ms, execution_trace=execution_trace,
+                        ncu=tuple(ncu), replay=replay, proof=proof)  # fmt: skip
         return open_ranks([path], cache=cache, rules=rules, gap_us=gap_us, min_gain_percent=min_gain_percent)
     own_file = _own_file(Path(path), gpu)
     if own_file is not None:
@@ -127,6 +130,15 @@ def open_ranks(
         raise UsageError("rules of a job are files: processes of their own read them")
     return open_job(paths, cache=cache, rules=[str(file) for file in files], gap_ns=round(gap_us * 1000), drawn=drawn,
                     min_gain_percent=min_gain_percent, cluster=cluster, on_progress=on_progress)  # fmt: skip
+
+
+def _refuse_for_job(**given: object) -> None:
+    """What is about one trace must not be ignored where a folder of ranks is opened."""
+    names = [name for name, default in OF_ONE_TRACE.items() if given[name] != default]
+    if names:
+        verb = "is" if len(names) == 1 else "are"
+        hint = "open one of its ranks by its own path"
+        raise UsageError(f"{listed(names)} {verb} for one trace, not for the ranks of a job", hint=hint)
 
 
 def _own_file(path: Path, gpu: str) -> Opened | None:

@@ -190,8 +190,18 @@ def _without_metadata(source: Path, target: Path) -> None:
 def test_options_of_one_trace_are_refused_for_a_job(capsys: pytest.CaptureFixture[str]) -> None:
     error = "--step-time is for one trace, not for the ranks of a job"
     assert failure_of(capsys, "report", str(NCCL4), "--step-time", "3ms") == error
+    error = "--short, --gpu and --proof are for one trace, not for the ranks of a job"
+    assert failure_of(capsys, "show", str(NCCL4), "ranks", "--proof", "p", "--gpu", "H100", "--short", "5us") == error
     assert "--timeline corrected" in failure_of(capsys, "report", str(NCCL4), "--timeline", "corrected")
     assert "is not a cluster" in failure_of(capsys, "report", str(NCCL4), "--cluster", "nowhere")
+
+
+def test_a_gpu_in_the_settings_does_not_refuse_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "warplens.toml").write_text('gpu = "H100 SXM"')
+    monkeypatch.chdir(tmp_path)
+    assert len(rows_of(capsys, "show", str(NCCL4), "ranks")) == 4
 
 
 def test_folders_without_ranks_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

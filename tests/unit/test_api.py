@@ -19,7 +19,7 @@ import pytest
 
 import warplens
 from support import ROOT, Opened, annotation, kernel, launch, op, write_trace
-from warplens.profiles.options import OpenOptions
+from warplens.profiles.options import OF_ONE_TRACE, OpenOptions
 from warplens.profiles.trace import TABLE_NAMES
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
@@ -65,6 +65,22 @@ def test_functions_that_pass_options_on_take_exactly_those_of_open() -> None:
         name for name, each in signature(warplens.open).parameters.items() if each.kind is Parameter.KEYWORD_ONLY
     ]
     assert list(OpenOptions.__annotations__) == keywords
+
+
+NCCL4 = ROOT / "samples" / "ranks" / "nccl4"
+
+
+@pytest.mark.parametrize("name", OF_ONE_TRACE)
+def test_options_of_one_trace_are_refused_for_a_folder_of_ranks(name: str) -> None:
+    given: Any = ["x.csv"] if name == "ncu" else 3.0 if name.endswith(("_us", "_ms")) else "x"
+    with pytest.raises(warplens.UsageError, match=f"^{name} is for one trace, not for the ranks of a job$"):
+        warplens.open(NCCL4, **{name: given})
+
+
+def test_options_of_one_trace_have_the_defaults_of_open() -> None:
+    parameters = signature(warplens.open).parameters
+    assert {name: parameters[name].default for name in OF_ONE_TRACE} == OF_ONE_TRACE
+    assert set(parameters) - set(OF_ONE_TRACE) - {"path"} <= set(signature(warplens.open_ranks).parameters)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

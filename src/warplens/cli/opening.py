@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warplens.cli.config import load_settings
+from warplens.cli.options import SHORT
 from warplens.cli.printing import note
 from warplens.cli.progress import progress
 from warplens.cli.rank_choice import given_paths, names_job
@@ -18,11 +20,8 @@ if TYPE_CHECKING:
     from warplens.profiles.trace import Profile
 
 
-OF_ONE_TRACE = {
-    # option: where argparse keeps it
-    "--execution-trace": "execution_trace", "--ncu": "ncu", "--replay": "replay", "--proof": "proof",
-    "--step-time": "step_time",
-}  # fmt: skip
+RENAMED = {"short_us": "short", "step_ms": "step_time"}
+"""Keyword of `warplens.open`: the option's name, where it is another."""
 
 
 def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
@@ -59,10 +58,11 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
 
 def open_job(args: argparse.Namespace) -> JobProfile:
     """Many ranks as one run, each read by a task of its own."""
-    given = [flag for flag, name in OF_ONE_TRACE.items() if getattr(args, name)]
-    if given or args.timeline == "corrected":
-        flags = listed(given or ["--timeline corrected"])
-        raise UsageError(f"{flags} is for one trace, not for the ranks of a job", hint="--rank N opens one of them")
+    given = _given_for_one_trace(args)
+    if given:
+        verb = "is" if len(given) == 1 else "are"
+        hint = "--rank N opens one of them"
+        raise UsageError(f"{listed(given)} {verb} for one trace, not for the ranks of a job", hint=hint)
     import warplens
     from warplens.cli.rank_progress import rank_progress  # it loads what reads ranks
     from warplens.units import parse_duration
@@ -81,6 +81,20 @@ def open_job(args: argparse.Namespace) -> JobProfile:
     for text in job.notes:
         note(text)
     return job
+
+
+def _given_for_one_trace(args: argparse.Namespace) -> list[str]:
+    """Options on the command line that do not apply to a job; a GPU in the settings file is for other profiles."""
+    from warplens.profiles.options import OF_ONE_TRACE
+
+    names = [RENAMED.get(keyword, keyword) for keyword in OF_ONE_TRACE]
+    usual = {"short": SHORT, "gpu": load_settings()["gpu"].value}
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in names
+        if getattr(args, name) and getattr(args, name) != usual.get(name)
+    ]
+    return [*given, *(["--timeline corrected"] if args.timeline == "corrected" else [])]
 
 
 def inputs_of(args: argparse.Namespace) -> list[str]:

@@ -13,6 +13,7 @@ from warplens.cli.config import THEMES
 
 TERMINAL_ROWS = 30
 """Rows of a table on a terminal where `--top` is not given; elsewhere all are printed."""
+SHORT = "10us"
 MOST_RANKS = 1_000_000
 """In one span of `--ranks`: more are a slip of the keyboard."""
 SEVERAL = "may be given several times"
@@ -32,7 +33,8 @@ def add_trace(parser: argparse.ArgumentParser, *, jobs: bool = False, several_ra
 def add_opening(parser: argparse.ArgumentParser, *, several_ranks: bool = False) -> None:
     group = parser.add_argument_group("options for opening the profile")
     add_shared_opening(group)
-    group.add_argument("--short", default="10us", metavar="TIME", help="kernels below this are short (default 10us)")
+    group.add_argument("--short", default=SHORT, metavar="TIME",
+                       help=f"kernels below this are short (default {SHORT})")  # fmt: skip
     group.add_argument("--gpu", default="", metavar="NAME", help="GPU whose limits apply (default: the trace's own)")
     group.add_argument("--gpu-file", default="", metavar="FILE", help="TOML file that describes the GPU")
     group.add_argument("--min-gain", type=percentage, default=None, metavar="PCT",

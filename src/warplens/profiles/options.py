@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from warplens.categories import Rule
 
@@ -29,6 +29,13 @@ class OpenOptions(TypedDict, total=False):
     ncu: Sequence[AnyPath]
     replay: AnyPath
     proof: AnyPath
+
+
+OF_ONE_TRACE: Final = {
+    # keyword of `warplens.open` that does not apply to the ranks of a job: its default
+    "short_us": 10.0, "gpu": "", "gpu_file": "", "step_ms": 0.0, "execution_trace": "", "ncu": (), "replay": "",
+    "proof": "",
+}  # fmt: skip
 
 
 def split_rules(rules: Rules) -> tuple[list[Path], list[Rule]]:
