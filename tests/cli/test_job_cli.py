@@ -54,6 +54,29 @@ def job(small_job: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(small_job, tmp_path / "job"))
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("report A -o x.html B C", {"trace": "A", "more": ["B", "C"], "output": ["x.html"]}),
+        ("report -o x.html A B", {"trace": "A", "more": ["B"], "output": ["x.html"]}),
+        ("report A B -q C", {"trace": "A", "more": ["B", "C"]}),
+        ("show A --top 3 B ranks", {"trace": "A", "more": ["B"], "table": "ranks", "top": 3}),
+        ("show A B --top 3 ranks", {"trace": "A", "more": ["B"], "table": "ranks"}),
+        ("sql A --json B C query", {"trace": "A", "more": ["B", "C"], "query": "query"}),
+    ],
+)
+def test_ranks_may_follow_options(words: str, expected: dict[str, object]) -> None:
+    given = vars(build_parser().parse_args(words.split()))
+    assert {name: given[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("words", ["report A --nonsense B", "report A -q B --nonsense", "tree A --json B"])
+def test_what_is_not_a_rank_is_still_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        build_parser().parse_args(words.split())
+    assert "unrecognized arguments" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("paths", [[str(NCCL4)], RANKS, [str(NCCL4 / "nccl4_rank*.json.gz")]])
 def test_a_folder_several_paths_and_a_pattern_are_the_same_job(
     paths: list[str], capsys: pytest.CaptureFixture[str]

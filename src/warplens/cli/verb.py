@@ -76,12 +76,30 @@ def _fitted(paragraph: str, width: int) -> str:
 
 
 class VerbParser(argparse.ArgumentParser):
-    """argparse, where a value of `--sort` may begin with a minus sign and a help that cannot be written is an error."""
+    """argparse, with three differences.
+
+    A value of `--sort` may begin with a minus sign, further ranks may follow options, and a help that cannot be
+    written is an error.
+    """
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         if args is not None and "--sort" in self._option_string_actions:
             args = with_joined_sort(args)
-        return super().parse_known_args(args, namespace)
+        namespace, rest = super().parse_known_args(args, namespace)
+        return namespace, self._without_late_paths(namespace, rest)
+
+    def _without_late_paths(self, namespace: argparse.Namespace, rest: list[str]) -> list[str]:
+        """`report A -o x.html B`: B is a rank too, which argparse looks for before the first option only."""
+        names = [action.dest for action in self._get_positional_actions()]
+        if "more" not in names or not rest or any(word.startswith("-") for word in rest):
+            return rest
+        after = names[names.index("more") + 1:]  # fmt: skip
+        words = [*namespace.more, *(getattr(namespace, name) for name in after), *rest]
+        count = len(words) - len(after)
+        namespace.more = words[:count]
+        for name, word in zip(after, words[count:], strict=True):
+            setattr(namespace, name, word)
+        return []
 
     def print_help(self, file: Any = None) -> None:
         print(self.format_help(), end="", file=file)
