@@ -49,7 +49,7 @@ def test_ranks_are_paired_by_their_numbers(jobs: tuple[Path, Path], tmp_path: Pa
     assert (ranks[1]["status"], ranks[3]["status"]) == ("only in A", "both")
     assert ranks[2]["delta_compute_ms"] < -2  # its GPU is as fast as the others now
     assert abs(ranks[3]["delta_compute_ms"]) < 1
-    assert comparison.facts()["only in A"] == "1 rank"
+    assert comparison.facts()["only in A"] == "rank 1"
 
 
 def test_collectives_are_counted_per_step(jobs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,6 +61,20 @@ def test_collectives_are_counted_per_step(jobs: tuple[Path, Path], capsys: pytes
     assert main(["diff", *map(str, jobs), "--table", "stragglers", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["straggler"], row["status"], row["b_gain_ms"]) == ("rank 2 (GPU)", "only in A", None)
+
+
+def test_a_missing_rank_does_not_change_the_groups(tmp_path: Path) -> None:
+    for rank in range(3):
+        shutil.copy(NCCL4 / f"nccl4_rank{rank}.json.gz", tmp_path)
+    comparison = warplens.diff(NCCL4, tmp_path)
+    kinds = comparison.table("collective_kinds").to_dicts()
+    whole = [row for row in kinds if row["group_size"] == 4]
+    assert len(whole) == 5
+    assert all(row["status"] == "both" and row["a_count"] == row["b_count"] for row in whole)
+    groups = warplens.open_ranks([tmp_path]).table("groups").to_dicts()
+    assert [(row["description"], row["size"], row["ranks"]) for row in groups] == [
+        ("default_pg", 4, "0–3"), ("undefined", 2, "0–1"),
+    ]  # fmt: skip
 
 
 def test_a_job_and_itself_do_not_differ_and_every_output_is_written(tmp_path: Path) -> None:

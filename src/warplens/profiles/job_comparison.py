@@ -16,6 +16,7 @@ from warplens.model.table import Table
 from warplens.profiles.comparison import Comparison, Sides
 from warplens.profiles.job import JobProfile
 from warplens.profiles.on_demand import TableSource
+from warplens.ranks.merged_notes import rank_text
 from warplens.units import format_bytes, format_ms, listed, plural
 
 MEASURES: Final = {
@@ -92,7 +93,7 @@ def _facts(a: JobProfile, b: JobProfile, comparison: Comparison) -> dict[str, st
     only = [sorted(set(one.job.ranks) - set(other.job.ranks)) for one, other in ((a, b), (b, a))]
     for label, ranks_of_one in zip("AB", only, strict=True):
         if ranks_of_one:
-            facts[f"only in {label}"] = plural(len(ranks_of_one), "rank")
+            facts[f"only in {label}"] = rank_text(ranks_of_one)
     return facts
 
 

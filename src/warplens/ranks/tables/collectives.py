@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import polars as pl
 
 from warplens.costs.collective import algbw_gbps, busbw_gbps
 from warplens.model.table import Column, Table
 from warplens.ranks.job import Job
+from warplens.ranks.kinds import POINT_TO_POINT
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.tables.shared import RANK, STEP, in_ms, in_us, numbered, ranges
 
@@ -44,7 +47,7 @@ COLLECTIVE_COLUMNS = (
 KIND_COLUMNS = (
     KIND,
     BYTES,
-    Column("group_size", "ranks of a call", "", pl.Int64),
+    Column("group_size", "ranks of a call, also missing ones", "", pl.Int64),
     BETWEEN,
     Column("groups", "different process groups", "", pl.Int64),
     Column("count", "calls", "", pl.Int64),
@@ -59,7 +62,7 @@ KIND_COLUMNS = (
 GROUP_COLUMNS = (
     GROUP,
     Column("description", "as the program describes it", "", pl.String),
-    Column("size", "ranks in it", "", pl.Int64),
+    Column("size", "ranks in it, also missing ones", "", pl.Int64),
     Column("ranks", "its ranks", "", pl.String),
     BETWEEN,
     Column("count", "matched calls", "", pl.Int64),
@@ -89,7 +92,9 @@ def _described(job: Job) -> pl.DataFrame:
     frame = calls.group_by("match").agg(
         pl.col("step", "kind", "group", "group_key", "dtype", "members").first(),
         pl.col("bytes").max(),
-        pl.max_horizontal(pl.col("group_size").max(), pl.col("members").first()).alias("whole_size"),
+        pl.when(pl.col("kind").first().is_in(POINT_TO_POINT)).then(pl.col("members").first())
+        .otherwise(pl.max_horizontal(pl.col("group_size").max(), pl.col("members").first()))
+        .cast(pl.Int64).alias("whole_size"),
         pl.col("first_start_ns", "last_start_ns", "first_end_ns", "last_end_ns", "least_ns", "transfer_ns").first(),
         pl.col("wait_ns").max().alias("wait_max_ns"),
         pl.col("wait_ns").sum().alias("wait_sum_ns"),
@@ -129,7 +134,7 @@ def _no_match(frame: pl.DataFrame) -> tuple[str, ...]:
 
 
 def collective_kinds(model: JobModel) -> Table:
-    keys = ["kind", "message_bytes", "members", "between"]
+    keys = ["kind", "message_bytes", "whole_size", "between"]
     frame = (
         _described(model.job)
         .group_by(keys)
@@ -143,7 +148,7 @@ def collective_kinds(model: JobModel) -> Table:
             in_ms("exposed_ns").sum(),
             pl.col("algbw_gbps", "busbw_gbps").median(),
         )
-        .with_columns(in_ms("wait_ns"), pl.col("members").alias("group_size"))
+        .with_columns(in_ms("wait_ns"), pl.col("whole_size").alias("group_size"))
         .sort("transfer_ms", *keys, descending=[True, *[False] * len(keys)])
     )
     return Table.from_frame("collective_kinds", "one row per kind, size and group size", KIND_COLUMNS, frame)
@@ -153,7 +158,7 @@ def groups(model: JobModel) -> Table:
     job = model.job
     known = {(group.name, group.ranks): group.description for digest in job.digests for group in digest.facts.groups}
     sums = _described(job).group_by("group_key").agg(
-        pl.col("group").first(),
+        pl.col("group", "kind").first(),
         pl.len().cast(pl.Int64).alias("count"),
         (pl.col("wait_sum_ns") / pl.col("members")).sum().alias("wait_ns"),
         pl.col("transfer_ns").sum(),
@@ -161,12 +166,24 @@ def groups(model: JobModel) -> Table:
     )  # fmt: skip
     members = job.matched.group_by("group_key").agg(numbered(job).unique().sort().alias("members"))
     frame = sums.join(members, on="group_key").sort("wait_ns", "group_key", descending=[True, False])
-    columns = ("group", "members", "between", "count", "wait_ns", "transfer_ns")
+    columns = ("group", "kind", "members", "between", "count", "wait_ns", "transfer_ns")
     rows = [
-        (name, known.get((name, tuple(own)), ""), len(own), ranges(own), between, count, wait / 1e6, transfer / 1e6)
-        for name, own, between, count, wait, transfer in frame.select(columns).iter_rows()
+        (name, known.get((name, own), ""), len(own), ranges(own), between, count, wait / 1e6, transfer / 1e6)
+        for name, kind, matched, between, count, wait, transfer in frame.select(columns).iter_rows()
+        for own in (_whole_group(known, name, kind, matched),)
     ]
     return Table.from_rows("groups", "one row per process group; sends and receives by their pair", GROUP_COLUMNS, rows)
+
+
+def _whole_group(
+    known: Mapping[tuple[str, tuple[int, ...]], str], name: str, kind: str, matched: Sequence[int]
+) -> tuple[int, ...]:
+    """The ranks of a group, also those that are missing; of sends and receives their two."""
+    own = tuple(matched)
+    if kind in POINT_TO_POINT or (name, own) in known:
+        return own
+    possible = [ranks for other, ranks in known if other == name and set(own) <= set(ranks)]
+    return possible[0] if len(possible) == 1 else own
 
 
 def waits(model: JobModel) -> Table:
