@@ -71,6 +71,15 @@ def test_findings_of_the_job_have_cards_that_lead_to_their_rows(file: Path, show
     page.assert_quiet()
 
 
+def test_the_tables_of_a_job_are_grouped_and_stragglers_come_first(file: Path, show: Show) -> None:
+    page = show(file).settled()
+    page.page.locator("#tables").scroll_into_view_if_needed()
+    chosen = page.page.locator("#tables button[aria-current]")
+    assert chosen.get_attribute("data-table") == "stragglers"
+    assert page.page.locator("#tables h3").all_inner_texts() == ["Ranks", "Collectives", "Report"]
+    page.assert_quiet()
+
+
 def test_ranks_are_filtered_folded_and_sorted_by_their_waits(file: Path, show: Show, job: JobProfile) -> None:
     page = show(file).settled()
     assert labels(page) == ["rank 0", "rank 1", "rank 2", "rank 3"]
@@ -169,5 +178,7 @@ def test_a_pipeline_is_drawn_step_by_step(pipeline_file: Path, show: Show) -> No
     before = title.inner_text()
     page.page.get_by_label("Next step").click()
     assert title.inner_text() != before
+    keys = page.page.locator("#pipeline .tl-key").all_inner_texts()
+    assert {"F: forward", "B: backward", "send or receive: waiting", "transfer"} <= set(keys)
     assert "stage 1 computes" in page.page.locator(".job-pipeline").get_attribute("aria-label")
     page.assert_quiet()

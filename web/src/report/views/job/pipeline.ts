@@ -11,6 +11,7 @@ import { sharpCanvas } from "../timeline/sharp";
 import { CanvasSurface } from "../timeline/surface";
 import { fitted, textWidth } from "../timeline/text";
 import { callWords } from "./details";
+import { legendKeys, type Key } from "./legend";
 import { blocksOf, doneAt, messagesOf, stageRanks, type Block, type Message } from "./microbatches";
 import { jobColours } from "./paint";
 
@@ -18,6 +19,7 @@ const ROW = { height: 46, compute: 22, gap: 3, messages: 12 };
 const GUTTER = 112;
 const AXIS = 22;
 const TICKS = 8;
+const TICK_WIDTH = 96; // the last label ends at the edge, so that it takes more than its own width
 const COLOURS: Record<Block["direction"], string> = { forward: "#0072B2", backward: "#009E73", both: "#56B4E9", "": "#8a94a3" };
 const KEYS: [Block["direction"], string][] = [
   ["forward", "F: forward"],
@@ -44,6 +46,7 @@ class Pipeline implements View {
   private readonly canvas = h("canvas");
   private readonly stage = h("div", { class: "job-pipeline", attrs: { role: "img" } }, this.canvas);
   private readonly title = h("b");
+  private readonly keys = h("div", { class: "tl-legend" });
   private readonly tip = new Tip();
   private readonly ranks: JobRank[];
   private readonly steps: number[];
@@ -62,11 +65,6 @@ class Pipeline implements View {
       host.append(h("p", { class: "empty", text: "The messages between the stages are in no marked step, so there is no step to draw." }));
       return;
     }
-    const keys = KEYS.map(([direction, text]) => {
-      const swatch = h("i", { class: "tl-swatch" });
-      swatch.style.background = COLOURS[direction];
-      return h("span", { class: "tl-key" }, swatch, h("span", { text }));
-    });
     const go = (by: number) => (): void => this.go(by);
     const controls = h(
       "span",
@@ -76,7 +74,7 @@ class Pipeline implements View {
       h("button", { text: "›", attrs: { "aria-label": "Next step" }, on: { click: go(1) } }),
       h("button", { text: "As a table", on: { click: () => app.go({ to: "table", table: "pipeline" }) } }),
     );
-    host.append(h("div", { class: "job-controls" }, h("div", { class: "tl-legend" }, ...keys), controls), this.stage);
+    host.append(h("div", { class: "job-controls" }, this.keys, controls), this.stage);
     this.listen();
     new ResizeObserver(() => this.stage.clientWidth !== this.width && this.draw()).observe(this.stage);
     this.load();
@@ -111,6 +109,16 @@ class Pipeline implements View {
     this.draw();
   }
 
+  /** Only what this step has: few pipelines have every kind of block. */
+  private legend(): Key[] {
+    const { wait, transfer, unknown } = jobColours(pageColours(), this.app.palette, isDark());
+    const directions = new Set(this.rows.flatMap(({ blocks }) => blocks.map(({ direction }) => direction)));
+    const keys = KEYS.filter(([direction]) => directions.has(direction)).map(([direction, text]): Key => [blockColour(direction), text]);
+    keys.push([wait, "send or receive: waiting"], [transfer, "transfer"]);
+    if (this.rows.some(({ messages }) => messages.some(({ call }) => this.job.data.wait[call] < 0))) keys.push([unknown, "not matched"]);
+    return keys;
+  }
+
   private spoken(): string {
     const stages = this.rows.map(({ rank, blocks }) => {
       const busy = blocks.reduce((sum, { from, to }) => sum + to - from, 0);
@@ -131,13 +139,15 @@ class Pipeline implements View {
     const surface = new CanvasSurface(sharpCanvas(this.canvas, this.width, height));
     const page = pageColours();
     surface.rect(0, 0, this.width, height, page.background);
+    replace(this.keys, ...legendKeys(this.legend()));
     this.rows.forEach((row, at) => this.paintRow(surface, row, at * ROW.height));
     const bottom = this.rows.length * ROW.height;
     surface.rect(GUTTER, bottom, this.width - GUTTER, 1, page.line);
     const [from, to] = this.span;
-    for (let tick = 0; tick <= TICKS; tick++) {
-      const text = formatNs(((to - from) * tick) / TICKS);
-      const x = this.x(from + ((to - from) * tick) / TICKS);
+    const ticks = Math.max(1, Math.min(TICKS, Math.floor((this.width - GUTTER) / TICK_WIDTH)));
+    for (let tick = 0; tick <= ticks; tick++) {
+      const text = formatNs(((to - from) * tick) / ticks);
+      const x = this.x(from + ((to - from) * tick) / ticks);
       surface.text(Math.min(x, this.width - textWidth(text) - 2), bottom + 11, tick ? text : "0", page.quiet);
     }
   }
@@ -152,7 +162,7 @@ class Pipeline implements View {
     for (const block of blocks) {
       const { from, to, label, direction } = block;
       const [left, right] = [this.x(from), this.x(to)];
-      const fill = isDark() ? lightened(COLOURS[direction]) : COLOURS[direction];
+      const fill = blockColour(direction);
       surface.rect(left, top + ROW.gap, Math.max(1, right - left - (right - left > 3 ? 0.5 : 0)), ROW.compute, fill);
       const text = widest.has(block) && right - left > 12 ? fitted(label, right - left - 2) : "";
       if (text) surface.text((left + right - textWidth(text)) / 2, top + ROW.gap + ROW.compute / 2, text, ink(fill));
@@ -192,6 +202,10 @@ class Pipeline implements View {
     const isMessage = y % ROW.height > 2 * ROW.gap + ROW.compute;
     return [isMessage ? undefined : row?.blocks.find(inside), isMessage ? row?.messages.find(inside) : undefined, row];
   }
+}
+
+function blockColour(direction: Block["direction"]): string {
+  return isDark() ? lightened(COLOURS[direction]) : COLOURS[direction];
 }
 
 /** Of the blocks of one microbatch the longest, which has its name. */

@@ -15,6 +15,7 @@ import { Viewport } from "../timeline/viewport";
 import { callWords, showDetails } from "./details";
 import { callAt, listenToInput, type Stage } from "./input";
 import { heightOf, orderedRanks, placed, type PlacedRank } from "./lanes";
+import { legendKeys, type Key } from "./legend";
 import { jobColours, paintMatch, paintRank, type JobColours } from "./paint";
 
 const TALLEST = 0.6; // of the window
@@ -243,17 +244,13 @@ export class JobTimeline implements View, Stage {
 
   private legend(): HTMLElement[] {
     const { compute, wait, transfer, unknown } = this.colours;
-    const keys: [string, string][] = [
+    const keys: Key[] = [
       [compute, "computation (gaps below 20 µs closed)"],
       [wait, "communication: waiting for the last rank"],
       [transfer, "communication: transfer"],
     ];
     if (this.job.data.match.some((match) => match < 0)) keys.push([unknown, "not matched: its wait is not known"]);
-    return keys.map(([colour, text]) => {
-      const swatch = h("i", { class: "tl-swatch" });
-      swatch.style.background = colour;
-      return h("span", { class: "tl-key" }, swatch, h("span", { text }));
-    });
+    return legendKeys(keys);
   }
 
   private bar(): HTMLElement {
