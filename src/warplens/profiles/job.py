@@ -179,7 +179,8 @@ def open_job(
     left_out = [_unused(len(unused), "not every rank has one that its name shows to be of this rank")] if unused else []
     with executor_for(cluster) as executor:
         results = _digests(executor, tasks, on_progress)
-        if _are_partly_described(results):  # named groups of some ranks cannot be compared with unnamed ones
+        if tasks[0].execution_trace and _are_partly_described(results):
+            # Groups that some ranks name cannot be compared with those of ranks that do not.
             left_out.append(_unused(len(files), "they do not describe the collectives of all ranks"))
             results = _digests(executor, [replace(task, execution_trace="") for task in tasks], on_progress)
         notes = list(executor.notes)

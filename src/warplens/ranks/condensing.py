@@ -72,10 +72,17 @@ class _Reduction:
         begin = 0
         for node, end in enumerate(graph.first_edge[1:].tolist()):
             weight, residual = weights[node], residuals[node]
+            own = 0.0 if is_mark[node] or is_collective[node] else weight
             if begin == end:
-                arrived: Paths = {0: (recorded[node] - weight, 0.0, 0.0)}
+                arrived: Paths = {0: (recorded[node] - weight + own, 0.0, own)}
+            elif begin + 1 == end:
+                lag, busy = lags[begin] + residual + own, hosts[begin]
+                arrived = {
+                    moment: (length + lag, host + busy, gpu + own)
+                    for moment, (length, host, gpu) in paths[sources[begin]].items()
+                }
             else:
-                arrived = _arrived(paths, sources, lags, hosts, range(begin, end), residual)
+                arrived = _arrived(paths, sources, lags, hosts, range(begin, end), residual, own)
                 if len(arrived) > MOST_WAYS:
                     arrived = self._latest(arrived)
             begin = end
@@ -85,10 +92,6 @@ class _Reduction:
                 self._moment(ARRIVAL, node, recorded[node] - weight, arrived)
                 self.moments.append(self._described(END, node, recorded[node]))
                 arrived = {len(self.moments) - 1: (0.0, 0.0, 0.0)}
-            elif weight:
-                arrived = {
-                    source: (length + weight, host, gpu + weight) for source, (length, host, gpu) in arrived.items()
-                }
             if is_last[node] and not is_collective[node]:
                 self._moment(DONE, node, recorded[node], arrived)
             paths.append(arrived)
@@ -122,22 +125,22 @@ class _Reduction:
 
 
 def _arrived(
-    paths: list[Paths], sources: list[int], lags: list[float], hosts: list[float], edges: range, residual: float
+    paths: list[Paths],
+    sources: list[int],
+    lags: list[float],
+    hosts: list[float],
+    edges: range,
+    residual: float,
+    weight: float,
 ) -> Paths:
-    """The longest path from each moment over these edges."""
-    if len(edges) == 1:
-        edge = edges[0]
-        lag, busy = lags[edge] + residual, hosts[edge]
-        return {
-            moment: (length + lag, host + busy, gpu) for moment, (length, host, gpu) in paths[sources[edge]].items()
-        }
+    """The longest path from each moment over these edges, to the end of the node's own work of this length."""
     arrived: Paths = {}
     for edge in edges:
-        lag, busy = lags[edge] + residual, hosts[edge]
+        lag, busy = lags[edge] + residual + weight, hosts[edge]
         for moment, (length, host, gpu) in paths[sources[edge]].items():
             known = arrived.get(moment)
             if known is None or length + lag > known[0]:
-                arrived[moment] = (length + lag, host + busy, gpu)
+                arrived[moment] = (length + lag, host + busy, gpu + weight)
     return arrived
 
 

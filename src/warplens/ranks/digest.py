@@ -16,9 +16,9 @@ from warplens.analyses.time.host_activity import matching_names
 from warplens.analyses.time.steps import steps as steps_table
 from warplens.analyses.work.comm import ELEMENT_BYTES, described_collectives
 from warplens.analyses.work.comm import UNKNOWN as UNKNOWN_TEXT
-from warplens.analyses.work.modules import lines_around, modules_around, user_frames
+from warplens.analyses.work.modules import lines_around, modules_around
 from warplens.analyses.workspace import COMMUNICATION, Workspace
-from warplens.model.kinds import CODE, NONE
+from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import climb
 from warplens.ranks.computing import computing
@@ -164,37 +164,35 @@ def _kind(collective: str, kernel: str) -> str:
 def _host_time(work: Workspace) -> pl.DataFrame:
     """The host's own time by name and step: an event without those inside it, waits, or runtime calls."""
     trace = work.trace
-    kind, duration, parent = trace.ints("kind"), trace.ints("dur_ns"), trace.ints("parent")
-    rows = np.flatnonzero(np.isin(kind, [CODE[name] for name in HOST_KINDS]))
+    duration, parent = trace.ints("dur_ns"), trace.ints("parent")
+    rows = trace.rows_of(*HOST_KINDS)
     rows = rows[np.isin(trace.ints("lane")[rows], _lanes_of_program(work))]
     own = duration.astype(np.int64).copy()
-    inner = np.flatnonzero((parent >= 0) & np.isin(kind, [CODE[name] for name in (*HOST_KINDS, "runtime")]))
+    inner = np.flatnonzero((parent >= 0) & trace.is_kind(*HOST_KINDS, "runtime"))
     np.subtract.at(own, parent[inner], duration[inner])
     is_wait = matching_names(trace, WAITING)[trace.ints("name")[rows]]
     rows = rows[~is_wait & (own[rows] > 0)]
-    keys = ["step", "code", "line", "is_loading"]
+    keys, lines = ["step", "code", "line", "is_loading"], lines_around(work, rows)
     frame = pl.DataFrame({
         "step": trace.ints("step")[rows].astype(np.int64),
         "code": trace.ints("name")[rows],
-        "line": _lines(work, rows),
+        "line": lines.codes,
         "is_loading": _is_loading(work, rows),
         "host_ns": own[rows],
     })  # fmt: skip
     summed = frame.group_by(keys).agg(pl.len().alias("count"), pl.col("host_ns").sum())
     kept = summed.sort("host_ns", descending=True).group_by("step", maintain_order=True).head(MOST_NAMES)
     names = pl.Series("name", trace.names, dtype=pl.String).gather(kept["code"])
-    return kept.with_columns(names.alias("name")).sort("step", "host_ns", descending=[False, True])
-
-
-def _lines(work: Workspace, rows: Ints) -> list[str]:
-    """The Python line of each host event, where stacks were recorded."""
-    return lines_around(work, rows) if user_frames(work).any() else [""] * len(rows)
+    kept = kept.with_columns(names.alias("name"), lines.text(kept["line"]))
+    return kept.sort("step", "host_ns", descending=[False, True])
 
 
 def _is_loading(work: Workspace, rows: Ints) -> Bools:
     """Whether each host event is a part of loading data."""
     trace = work.trace
     is_loader = matching_names(trace, LOADER)[trace.ints("name")] & trace.is_kind(*HOST_KINDS)
+    if not is_loader.any():
+        return np.zeros(len(rows), bool)
     is_loading: Bools = climb(rows, trace.ints("parent"), is_loader) >= 0
     return is_loading
 
@@ -214,12 +212,14 @@ def _gpu_work(work: Workspace) -> pl.DataFrame:
     """GPU time by op, Python line and step, and how many elements the ops took: more work, or the same and slower?"""
     frame = work.gpu.filter(pl.col("kernel_category") != COMMUNICATION)
     owner = frame["owner"].to_numpy()
+    lines = lines_around(work, owner)
     frame = frame.select("step", "op", "dur_ns").with_columns(
-        pl.Series("line", _lines(work, owner), dtype=pl.String), pl.Series("elements", _elements(work, owner))
+        pl.Series("line", lines.codes), pl.Series("elements", _elements(work, owner))
     )
     summed = frame.group_by("step", "op", "line").agg(
         pl.len().alias("count"), pl.col("dur_ns").sum().alias("gpu_ns"), pl.col("elements").sum()
     )
+    summed = summed.with_columns(lines.text(summed["line"]))
     return summed.sort("step", "gpu_ns", "op", "line", descending=[False, True, False, False])
 
 

@@ -106,6 +106,7 @@ def critical_path(work: Workspace) -> Table:
         return Table.from_rows("critical_path", MEANING, TABLE_COLUMNS, [], NO_GRAPH)
     path = path_segments(work)
     length, caller = float(path.time_ns.sum()), _callers(work.trace, path.row)
+    lines = lines_around(work, caller)
     events = work.gpu.select(pl.col("id").cast(pl.Int64), "kernel_short", "kernel_category", "step")
     frame = pl.DataFrame(
         {
@@ -119,7 +120,7 @@ def critical_path(work: Workspace) -> Table:
             "recorded_ms": path.recorded_start_ns / 1e6,
             "recorded_us": path.recorded_ns / 1e3,
             "module": modules_around(work, caller),
-            "python_line": lines_around(work, caller),
+            "python_line": lines.text(lines.codes),
         },
         schema_overrides={"kind": pl.String, "module": pl.String, "python_line": pl.String},
     ).join(events, on="id", how="left", maintain_order="left")

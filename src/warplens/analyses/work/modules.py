@@ -199,16 +199,27 @@ def modules_around(work: Workspace, rows: Ints) -> list[str]:
     return [paths.get(row, OPTIMIZER) if row >= 0 else "" for row in around.tolist()]
 
 
-def lines_around(work: Workspace, rows: Ints) -> list[str]:
+class Lines(NamedTuple):
+    """Python lines of many rows: a number of each row, and the text of each number."""
+
+    codes: Ints
+    texts: list[str]
+
+    def text(self, codes: Ints | pl.Series) -> pl.Series:
+        return pl.Series("line", self.texts, dtype=pl.String).gather(codes)
+
+
+def lines_around(work: Workspace, rows: Ints) -> Lines:
     """The nearest Python function of the user's own around each host event, as "file:line function"; "" without."""
-    trace = work.trace
-    around = climb_context(rows, trace.ints("parent"), trace.ints("forward"), user_frames(work)).row
+    trace, is_user_frame = work.trace, user_frames(work)
+    if not is_user_frame.any():
+        return Lines(np.zeros(len(rows), np.int64), [""])
+    around = climb_context(rows, trace.ints("parent"), trace.ints("forward"), is_user_frame).row
     codes, code_of_row = np.unique(
         np.where(around >= 0, trace.ints("name")[np.maximum(around, 0)].astype(np.int64), NONE), return_inverse=True
     )
     parts = [frame_parts(trace.names[code]) if code >= 0 else None for code in codes.tolist()]
-    texts = [f"{part[0]}:{part[1]} {part[2]}" if part else "" for part in parts]
-    return [texts[code] for code in code_of_row.tolist()]
+    return Lines(code_of_row, [f"{part[0]}:{part[1]} {part[2]}" if part else "" for part in parts])
 
 
 def _paths_of_modules(work: Workspace, rows: Ints) -> dict[int, str]:
