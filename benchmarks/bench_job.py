@@ -8,8 +8,9 @@ Measures CPU seconds (user + system, children included), wall seconds and the pe
   (c) the same again                           from the cache
   (d) HTA: load, temporal and kernel breakdown, stragglers     where importable
   (e) TraceLens: its multi-rank collective report              where importable
-on copies of one trace that differ in their rank's number, and (b), (c) on simulated jobs of more and more ranks, whose
-collectives are matched. Each runs --repeat times; the least CPU counts. The peers run once.
+on copies of one trace that differ in their rank's number and meet in added all-reduces, and (b), (c) on simulated jobs
+of more and more ranks, whose collectives are matched. Each runs --repeat times; the least CPU counts. The peers run
+once, and which of their parts failed is printed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import argparse
 import gzip
 import json
 import platform
+import re
 import shutil
 import sys
 import tempfile
@@ -26,38 +28,95 @@ from pathlib import Path
 
 from bench_load import BIG_TRACE, ROOT, Cost, elsewhere, environment, generated_trace, importable, least, run
 
-HTA = """
-import sys
+PEER = """
+import json, sys, tempfile
+folder, notes_file, ranks = sys.argv[1], sys.argv[2], int(sys.argv[3])
+notes = {}
+
+def attempt(name, call):
+    try:
+        found = call()
+        notes[name] = "ok" if found is None else f"ok: {found}"
+    except Exception as error:
+        notes[name] = f"failed: {type(error).__name__}: {error}"[:200]
+    json.dump(notes, open(notes_file, "w"))
+"""
+HTA = (
+    PEER
+    + """
 from hta.trace_analysis import TraceAnalysis
-files = {int(name.split("rank")[-1].split(".")[0]): name for name in sys.argv[2:]}
-analysis = TraceAnalysis(trace_files=files, trace_dir=sys.argv[1])
-analysis.get_temporal_breakdown(visualize=False)
-analysis.get_gpu_kernel_breakdown(visualize=False)
-try:
-    analysis.get_potential_stragglers()
-except Exception as error:
-    print("stragglers:", error, file=sys.stderr)
+files = {rank: f"{folder}/rank{rank}.json.gz" for rank in range(ranks)}
+analysis = TraceAnalysis(trace_files=files, trace_dir=folder)
+attempt("temporal breakdown", lambda: analysis.get_temporal_breakdown(visualize=False) is None and "nothing" or None)
+attempt("kernel breakdown", lambda: analysis.get_gpu_kernel_breakdown(visualize=False) is None and "nothing" or None)
+attempt("stragglers", analysis.get_potential_stragglers)
 """
-TRACELENS = """
-import sys, tempfile, os
-from TraceLens.Reporting.generate_multi_rank_collective_report_pytorch import (
-    generate_collective_report)
-generate_collective_report(trace_dir=sys.argv[1], world_size=len(sys.argv) - 2, output_csvs_dir=tempfile.mkdtemp())
+)
+TRACELENS = (
+    PEER
+    + """
+from TraceLens.Reporting.generate_multi_rank_collective_report_pytorch import generate_collective_report
+
+def report():
+    sheets = generate_collective_report(
+        trace_pattern=f"{folder}/rank*.json.gz", world_size=ranks, output_csvs_dir=tempfile.mkdtemp()
+    )
+    return ", ".join(f"{len(sheet)} rows of {name}" for name, sheet in sheets.items())
+
+attempt("multi-rank collective report", report)
 """
+)
+PEERS = (("d HTA", "hta", HTA), ("e TraceLens", "TraceLens.Reporting", TRACELENS))
+CALLS = 64
+"""All-reduces that are added to a copy: the real trace is of one rank and has none, and peers need some."""
+TIMES = re.compile(rb'"ts": ?([0-9.]+)')
 RANKS_PER_TENSOR_GROUP = 4
 
 
 def copies(trace: Path, ranks: int, folder: Path) -> Path:
-    """A job of copies of one trace, each with its own rank."""
+    """A job of copies of one trace, each with its own rank, that meet in all-reduces; a later rank comes later."""
     folder.mkdir()
     text = gzip.decompress(trace.read_bytes())
-    opened = text.index(b"{") + 1
+    opened, events = text.index(b"{") + 1, text.index(b"[", text.index(b'"traceEvents"')) + 1
+    moments = [float(match[1]) for match in TIMES.finditer(text)]
     for rank in range(ranks):
-        facts = {"backend": "nccl", "rank": rank, "world_size": ranks, "pg_count": 0, "pg_config": []}
+        group = {"pg_name": "0", "pg_desc": "default_pg", "pg_size": ranks, "ranks": list(range(ranks))}
+        facts = {"backend": "nccl", "rank": rank, "world_size": ranks, "pg_count": 1, "pg_config": [group]}
         head = b'"distributedInfo": ' + json.dumps(facts).encode() + b","
-        packed = gzip.compress(text[:opened] + head + text[opened:], 1)
-        (folder / f"rank{rank}.json.gz").write_bytes(packed)
+        calls = json.dumps(all_reduces(rank, ranks, min(moments), max(moments)))[1:-1].encode() + b","
+        whole = b"".join((text[:opened], head, text[opened:events], calls, text[events:]))
+        (folder / f"rank{rank}.json.gz").write_bytes(gzip.compress(whole, 1))
     return folder
+
+
+def all_reduces(rank: int, ranks: int, begin_us: float, end_us: float) -> list[dict[str, object]]:
+    """Calls, launches and kernels on a thread and a stream of their own, described as PyTorch 2.11 does."""
+    events: list[dict[str, object]] = []
+    for number in range(CALLS):
+        start, id = begin_us + (number + 0.5) * (end_us - begin_us) / CALLS, 900_000_000 + number
+        described = {
+            "Collective name": "allreduce", "dtype": "Float", "In msg nelems": 1 << 20, "Out msg nelems": 1 << 20,
+            "Group size": ranks, "Process Group Name": "0", "Process Group Description": "default_pg",
+            "Process Group Ranks": str(list(range(ranks))), "In split size": "[]", "Out split size": "[]", "Rank": rank,
+            "External id": id,
+        }  # fmt: skip
+        place = {"device": 0, "stream": 99, "correlation": id, "External id": id}
+        shape = {"grid": [16, 1, 1], "block": [512, 1, 1], "registers per thread": 96, "shared memory": 0}
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+        late = 20.0 * rank
+        events += [
+            _event("cpu_op", "record_param_comms", 390, 999, start + late, 20.0, described),
+            _event("cuda_runtime", "cudaLaunchKernelExC", 390, 999, start + late + 5, 5.0, {"correlation": id}),
+            _event("kernel", name, 0, 99, start + late + 15, 300.0 - late, described | place | shape),
+        ]
+    return events
+
+
+def _event(
+    category: str, name: str, pid: int, tid: int, start: float, duration: float, args: dict[str, object]
+) -> dict[str, object]:
+    return {"ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": round(start, 3), "dur": duration,
+            "args": args}  # fmt: skip
 
 
 def simulated(ranks: int, folder: Path) -> Path:
@@ -92,11 +151,28 @@ def measure(job: Path, repeat: int, peers_python: str, work: Path) -> dict[str, 
         runs.setdefault("a single reports", []).append(together(singles))
         runs.setdefault("b job, cold", []).append(report(job, work, cold=True))
         runs.setdefault("c job, again", []).append(report(job, work, cold=False))
-    given = [str(job), *map(str, files)]
-    for name, module, code in (("d HTA", "hta", HTA), ("e TraceLens", "TraceLens.Reporting", TRACELENS)):
-        if importable(peers_python, module):
-            runs[name] = [run([peers_python, "-c", code, *given], environment(work / "cache"))]
-    return {name: least(costs) for name, costs in runs.items()}
+    costs = {name: least(each) for name, each in runs.items()}
+    for name, module, code in PEERS:
+        cost = peer(name[2:], peers_python, module, code, job, len(files), work)
+        costs |= {} if cost is None else {name: cost}
+    return costs
+
+
+def peer(name: str, python: str, module: str, code: str, job: Path, ranks: int, work: Path) -> Cost | None:
+    """What a peer takes, and for which of its parts; what it cannot do is printed, not hidden."""
+    if not importable(python, module):
+        print(f"{name}: not importable by {python}")
+        return None
+    notes = work / "notes.json"
+    notes.unlink(missing_ok=True)
+    try:
+        cost = run([python, "-c", code, str(job), str(notes), str(ranks)], environment(work / "cache"))
+    except SystemExit as error:
+        print(f"{name}: cannot read the job: {str(error).strip().splitlines()[-1]}")
+        return None
+    for part, outcome in json.loads(notes.read_text()).items():
+        print(f"{name}: {part}: {outcome}")
+    return cost
 
 
 def growth(sizes: list[int], repeat: int, work: Path) -> dict[str, Cost]:
