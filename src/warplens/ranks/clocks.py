@@ -11,18 +11,15 @@ import polars as pl
 
 from warplens.analyses.graph.records import Floats
 from warplens.model.trace import Ints
+from warplens.ranks.clock_fit import fitted
 from warplens.ranks.kinds import RECEIVE, SEND, SYNCHRONISING
 
-ROUNDS: Final = 12
 SMALL_SHARE: Final = 0.5
 """Of the collectives: the shorter ones, whose ranks end closest to each other."""
 LEAST, MOST = 200, 4_000
 """At least so many of them, if there are, and at most."""
 OF_EACH_GROUP: Final = 8
 """The shortest of each group count in any case: only they may join its ranks."""
-LEAST_SPAN_NS: Final = 50_000_000
-CLOSE_NS: Final = 500.0
-"""Distances below this count alike."""
 CLEARLY: Final = 3.0
 """Offsets count where the ranks of all collectives then end so many times closer to each other."""
 KINDS: Final = (*SYNCHRONISING, SEND, RECEIVE)
@@ -71,11 +68,11 @@ def align(calls: pl.DataFrame, hosts: Sequence[int]) -> Clocks:
         return as_recorded
     own, match = _joined_by(chosen, host)
     end = (chosen["end_ns"].to_numpy() - middle).astype(np.float64)
-    offset, drift = _fitted(own, match, int(match.max()) + 1, end, count)
-    fitted = replace(as_recorded, offset_ns=offset[host], drift=drift[host])
+    offset, drift = fitted(own, match, end, count)
+    aligned = replace(as_recorded, offset_ns=offset[host], drift=drift[host])
     # Ends that differ for other reasons (a GPU that ranks take turns on) differ in another way for other collectives.
-    is_better = CLEARLY * np.mean(_distances(fitted, calls)) < np.mean(_distances(as_recorded, calls))
-    clocks = fitted if is_better else as_recorded
+    is_better = CLEARLY * np.mean(_distances(aligned, calls)) < np.mean(_distances(as_recorded, calls))
+    clocks = aligned if is_better else as_recorded
     distance = _medians(_distances(clocks, chosen), chosen["rank"].to_numpy(), len(host))
     return replace(clocks, spread_ns=distance)
 
@@ -107,50 +104,6 @@ def _small(calls: pl.DataFrame) -> pl.DataFrame:
     most = min(MOST, max(LEAST, int(SMALL_SHARE * len(least))))
     kept = least.filter((pl.col("place") < most) | (of_group < OF_EACH_GROUP)).select("match")
     return matched.join(kept, on="match", how="semi", maintain_order="left")
-
-
-def _fitted(own: Ints, match: Ints, matches: int, end: Floats, count: int) -> tuple[Floats, Floats]:
-    """Offsets and drifts with which the ends of each collective are closest to each other: least absolute distances.
-
-    By weighted least squares, each end weighted with the inverse of its last distance. When a collective ended is
-    eliminated, which leaves two unknowns per clock.
-    """
-    weight = np.ones(len(end))
-    offset, slope = np.zeros(count), np.zeros(count)
-    if not matches or count < 2:
-        return offset, slope
-    when, span = np.zeros(matches), 1.0
-    for number in range(ROUNDS):
-        # When a collective ended, by all ranks: with a clock's own time its offset and its drift would be one thing.
-        moment = when[match] / span
-        offset, slope = _least_squares(own, match, matches, end, moment, weight, count)
-        rest = end - offset[own] - slope[own] * moment
-        when = np.bincount(match, weight * rest, matches) / np.maximum(np.bincount(match, weight, matches), 1e-300)
-        span = max(1.0, float(np.ptp(when))) if np.ptp(when) >= LEAST_SPAN_NS else np.inf
-        if number:
-            weight = 1.0 / np.maximum(np.abs(rest - when[match]), CLOSE_NS)
-    if not np.isfinite(span):
-        return offset - np.median(offset), np.zeros(count)
-    # What all clocks have in common cannot be told from the true time.
-    return offset - np.median(offset), (slope - np.median(slope)) / span
-
-
-def _least_squares(
-    own: Ints, match: Ints, matches: int, end: Floats, moment: Floats, weight: Floats, count: int
-) -> tuple[Floats, Floats]:
-    total = np.maximum(np.bincount(match, weight, matches), 1e-300)
-    cells = own * matches + match
-    by_call = [np.bincount(cells, weight * moment**power, count * matches).reshape(count, matches) for power in (0, 1)]
-    diagonal = [np.bincount(own, weight * moment**power, count) for power in (0, 1, 2)]
-    left = np.block([
-        [np.diag(diagonal[i + j]) - (by_call[i] / total) @ by_call[j].T for j in (0, 1)] for i in (0, 1)
-    ])  # fmt: skip
-    mean = np.bincount(match, weight * end, matches) / total
-    away = weight * (end - mean[match])
-    right = np.concatenate([np.bincount(own, away * moment**power, count) for power in (0, 1)])
-    ridge = 1e-9 * float(np.trace(left)) / max(1, len(left))
-    solved = np.linalg.solve(left + ridge * np.eye(len(left)), right)
-    return solved[:count], solved[count:]
 
 
 def _medians(values: Floats, group: Ints, count: int) -> Floats:
