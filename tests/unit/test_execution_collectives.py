@@ -16,6 +16,7 @@ from support import SHARED, kernel, launch, op, write_trace
 from warplens.errors import UsageError
 from warplens.model.trace import Trace
 from warplens.profiles.reading import read_rank
+from warplens.readers import inputs
 
 RANKS = SHARED / "traces" / "ranks"
 CALL = "record_param_comms"
@@ -80,7 +81,8 @@ def _node(
 
 def described(folder: Path, calls: list[Call], nodes: list[Call] | None = None, **more: Any) -> Trace:
     trace = traced(folder / "rank0.json", calls)
-    trace_of_rank = read_rank(trace, str(recorded(folder / "et0.json", calls if nodes is None else nodes, **more)))
+    calls_of_rank = recorded(folder / "et0.json", calls if nodes is None else nodes, **more)
+    trace_of_rank = read_rank(inputs.find(trace, calls_of_rank))
     assert isinstance(trace_of_rank, Trace)
     return trace_of_rank
 
@@ -141,7 +143,8 @@ def test_what_the_trace_records_counts_and_what_it_lacks_is_added(tmp_path: Path
     calls = [call(64, [7, False], ["9", ""])]
     own = {"Collective name": "allreduce", "dtype": "Float", "Process Group Name": "0", "In msg nelems": 64,
            "Out msg nelems": 64, "Group size": 2}  # fmt: skip
-    trace = read_rank(traced(tmp_path / "rank0.json", calls, **own), str(recorded(tmp_path / "et0.json", calls)))
+    path = traced(tmp_path / "rank0.json", calls, **own)
+    trace = read_rank(inputs.find(path, recorded(tmp_path / "et0.json", calls)))
     assert isinstance(trace, Trace)
     (row,) = trace.collectives.to_dicts()
     assert (row["group"], row["seq"]) == ("0", 7)

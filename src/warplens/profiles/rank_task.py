@@ -38,13 +38,13 @@ class RankTask:
 
 def digest_rank(task: RankTask) -> RankDigest:
     """The digest of one rank; a `FormatError` for what is not a trace, or too little of one."""
-    path = Path(task.path)
+    opened = inputs.find(Path(task.path), Path(task.execution_trace) if task.execution_trace else None)
     if task.cache:
-        calls = Path(task.execution_trace) if task.execution_trace else None
-        kept = digest_cache.load(inputs.find(path, calls).content_hash, task.options, task.path)
+        kept = digest_cache.load(opened.content_hash, task.options, task.path)
         if kept is not None:
             return kept
-    trace = read_rank(path, task.execution_trace)
+    trace = read_rank(opened)
+    del opened
     if not isinstance(trace, Trace):
         raise FormatError("sums by call path, not a trace", where=task.path, hint="record a timeline")
     if len(trace.gpu_rows) == 0 and trace.quality.has("truncated"):

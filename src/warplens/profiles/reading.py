@@ -21,9 +21,9 @@ def read(path: Path, *, cache: bool = True) -> Trace | CallPaths:
     return read_with_light(path, cache=cache, execution_trace="")[0]
 
 
-def read_rank(path: Path, execution_trace: str) -> Trace | CallPaths:
-    """The same without what a job does not need, the arguments of ops; never from or to the cache."""
-    return _linked(inputs.find(path, Path(execution_trace) if execution_trace else None), path, arguments=False)
+def read_rank(opened: inputs.Input) -> Trace | CallPaths:
+    """The linked trace without what a job does not need, the arguments of ops; never from or to the cache."""
+    return _linked(opened, opened.shown_path, arguments=False)
 
 
 def read_with_light(

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from warplens.analyses.time.gaps import named_gaps
+from warplens.analyses.time.gaps import gaps_in_any_order
 from warplens.analyses.time.host_activity import matching_names
 from warplens.analyses.time.steps import steps as steps_table
 from warplens.analyses.work.comm import ELEMENT_BYTES, described_collectives
@@ -97,7 +97,7 @@ def _steps(work: Workspace) -> pl.DataFrame:
 
 def _idle(work: Workspace) -> pl.DataFrame:
     """By the step that was running on the host when the gap began: coarse, and enough to compare ranks."""
-    gaps, marks = named_gaps(work), work.trace.steps
+    gaps, marks = gaps_in_any_order(work), work.trace.steps
     number = np.searchsorted(marks["start_ns"].to_numpy(), gaps["start_ns"].to_numpy(), "right") - 1
     numbers = np.append(marks["step"].to_numpy(), NONE)
     frame = gaps.select("cause", pl.col("gap_ns").alias("idle_ns")).with_columns(pl.Series("step", numbers[number]))
