@@ -10,7 +10,7 @@ Measures CPU seconds (user + system, children included), wall seconds and the pe
   (e) TraceLens: its multi-rank collective report              where importable
 on copies of one trace that differ in their rank's number and meet in added all-reduces, and (b), (c) on simulated jobs
 of more and more ranks, whose collectives are matched. Each runs --repeat times; the least CPU counts. The peers run
-once, and which of their parts failed is printed.
+once, after our first runs, and which of their parts failed is printed.
 """
 
 from __future__ import annotations
@@ -144,18 +144,18 @@ def together(costs: list[Cost]) -> Cost:
 
 
 def measure(job: Path, repeat: int, peers_python: str, work: Path) -> dict[str, Cost]:
+    """The peers run between our own runs: what else the machine does in the meantime then shows in ours too."""
     files = sorted(job.glob("rank*.json.gz"))
     runs: dict[str, list[Cost]] = {}
-    for _ in range(repeat):
-        singles = [report(file, work, cold=True) for file in files]
-        runs.setdefault("a single reports", []).append(together(singles))
+    for number in range(repeat):
+        runs.setdefault("a single reports", []).append(together([report(file, work, cold=True) for file in files]))
         runs.setdefault("b job, cold", []).append(report(job, work, cold=True))
         runs.setdefault("c job, again", []).append(report(job, work, cold=False))
-    costs = {name: least(each) for name, each in runs.items()}
-    for name, module, code in PEERS:
-        cost = peer(name[2:], peers_python, module, code, job, len(files), work)
-        costs |= {} if cost is None else {name: cost}
-    return costs
+        for name, module, code in PEERS if number == 0 else ():
+            cost = peer(name[2:], peers_python, module, code, job, len(files), work)
+            runs |= {} if cost is None else {name: [cost]}
+    print("(b) in turn:", ", ".join(f"{cost.cpu_s:.2f}" for cost in runs["b job, cold"]), "s CPU")
+    return {name: least(costs) for name, costs in sorted(runs.items())}
 
 
 def peer(name: str, python: str, module: str, code: str, job: Path, ranks: int, work: Path) -> Cost | None:
