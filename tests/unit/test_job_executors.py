@@ -14,6 +14,7 @@ from support import ROOT
 from warplens.cluster import Progress
 from warplens.profiles import rank_task
 from warplens.profiles.job import JobProfile
+from warplens.readers.inputs import Input
 
 if not os.environ.get("WARPLENS_CI"):
     pytest.importorskip("distributed", reason="pip install 'warplens[cluster]'")
@@ -67,13 +68,13 @@ def test_two_dask_workers_give_every_table_of_local_processes(name: str, pipelin
 def test_a_second_report_parses_nothing(pipeline: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPLENS_CACHE", str(tmp_path))
     parsed: list[Path] = []
-    read = rank_task.read
+    read_rank = rank_task.read_rank
 
-    def counting(path: Path, *, cache: bool = True) -> object:
-        parsed.append(path)
-        return read(path, cache=cache)
+    def counting(opened: Input) -> object:
+        parsed.append(opened.shown_path)
+        return read_rank(opened)
 
-    monkeypatch.setattr(rank_task, "read", counting)
+    monkeypatch.setattr(rank_task, "read_rank", counting)
     first = warplens.open_ranks([pipeline])
     ranks = {f"rank{rank}.json.gz" for rank in range(4)}
     assert ranks <= {path.name for path in parsed}
