@@ -9,7 +9,7 @@ import pytest
 
 from warplens.analyses.graph.records import Floats
 from warplens.model.trace import Ints
-from warplens.ranks.clock_fit import fitted
+from warplens.ranks.clock_fit import Equations, fitted
 
 CLOCKS = 2_000
 CALLS = 4
@@ -66,6 +66,18 @@ def test_clocks_that_only_a_chain_joins_are_found(truth: tuple[Floats, Floats]) 
     found, slope = fitted(*ends_of(chain, offset, drift), 64)
     assert error(found, offset) < 20_000
     assert error(slope, drift) < 5e-5
+
+
+@pytest.mark.parametrize("noise_ns", [0, 1])
+def test_clocks_that_agree_already_are_not_sought_for_long(monkeypatch: pytest.MonkeyPatch, noise_ns: float) -> None:
+    products = []
+    times = Equations._times
+    monkeypatch.setattr(Equations, "_times", lambda self, solution: products.append(1) or times(self, solution))
+    own, match = np.tile(np.arange(8), 64), np.repeat(np.arange(64), 8)
+    noise = np.random.default_rng(3).uniform(-noise_ns, noise_ns, len(own))
+    offset, _ = fitted(own, match, np.linspace(-1e9, 1e9, 64)[match] + noise, 8)
+    assert np.abs(offset).max() <= 2 * noise_ns + 1e-3
+    assert len(products) < 500  # rounding alone would keep it going for 120,000
 
 
 def test_clocks_that_nothing_joins_stay_apart() -> None:

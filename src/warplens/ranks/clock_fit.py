@@ -21,8 +21,8 @@ CLOSE_NS: Final = 500.0
 """Distances below this count alike."""
 MOST_STEPS: Final = 4_000
 """Of a round. Groups that cross each other take tens, a chain of 256 clocks that only neighbours join over 400."""
-EXACT: Final = 1e-9
-"""Part of the right side that may remain."""
+EXACT_NS: Final = 1e-2
+"""Clocks that would be moved by less are there; far below it, the rounding of floats keeps them moving for ever."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,10 @@ class Equations:
         scale = np.where(scale > 0, 1.0 / np.maximum(scale, 1e-300), 0.0)
         solution: Floats = start.copy()
         residual = self.right - self._times(solution)
-        enough = EXACT**2 * float(self.right @ (scale * self.right))
-        step = scale * residual
-        size = float(residual @ step)
+        step = scaled = scale * residual
+        size = float(residual @ scaled)
         for _ in range(MOST_STEPS):
-            if size <= enough:
+            if np.abs(scaled).max() < EXACT_NS:
                 break
             product = self._times(step)
             length = size / max(float(step @ product), 1e-300)
