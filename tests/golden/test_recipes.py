@@ -50,9 +50,8 @@ def copy_of_the_project(folder: Path) -> Path:
     folder.mkdir()
     for name in COPIED:
         if (ROOT / name).is_dir():
-            shutil.copytree(
-                ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "*.png")
-            )
+            # Bytecode is copied too, and holds for what no recipe changes: the copies have the times of the originals.
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.egg-info", "*.png"))
         else:
             shutil.copy(ROOT / name, folder / name)
     shutil.copytree(ROOT / "samples", folder / "samples")
