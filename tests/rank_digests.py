@@ -15,7 +15,7 @@ from warplens.ranks.records import FRAMES, RankDigest, RankFacts
 US = 1_000
 CALL: dict[str, Any] = {
     "step": -1, "kind": "all_reduce", "group": "0", "group_size": -1, "group_ranks": "", "dtype": "Float", "bytes": 4096,
-    "seq": -1, "peer": -1, "in_splits": "", "out_splits": "", "device": 0, "stream": 7, "exposed_ns": 0, "module": "",
+    "seq": -1, "peer": -1, "member": -1, "in_splits": "", "out_splits": "", "device": 0, "stream": 7, "exposed_ns": 0, "module": "",
     "kernel": "ncclDevKernel_AllReduce",
 }  # fmt: skip
 

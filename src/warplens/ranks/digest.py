@@ -32,7 +32,8 @@ WAITING: Final = re.compile(r".*(run_backward|synchronize|\bwait\b|acquire|\bpol
 LOADER: Final = re.compile(r".*(data_?loader|collate|prefetch|read_?batch|load_?batch|next_?batch)", re.IGNORECASE)
 MOST_NAMES: Final = 400
 """Of what the host did in a step: the rest takes next to no time."""
-PEER: Final = r"^nccl:(?:send|recv) \d+(?:->|<-)(\d+)"
+MESSAGE: Final = r"^nccl:(?:send|recv) (\d+)(?:->|<-)(\d+)"
+"""The numbers of a rank and its peer in their group, which is not named."""
 
 
 def digest(work: Workspace, rank: int, host: str) -> RankDigest:
@@ -120,7 +121,7 @@ def _collectives(work: Workspace) -> pl.DataFrame:
         pl.Series("module", modules_around(work, owner), dtype=pl.String),
         pl.col("ranks").fill_null("").alias("group_ranks"),
         pl.col("message_bytes").fill_null(NONE).alias("bytes"),
-        pl.col("seq", "peer", "group_size").fill_null(NONE),
+        pl.col("seq", "peer", "member", "group_size").fill_null(NONE),
         pl.col("in_splits", "out_splits").fill_null(""),
         pl.col("kernel_short").alias("kernel"),
     ).sort("launch_ns", "start_ns", "id")
@@ -141,9 +142,10 @@ def _with_names_of_nccl(work: Workspace, frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(name.alias("annotation"), own_bytes).with_columns(
         pl.coalesce("annotation", "collective").alias("collective"),
         pl.when(pl.col("peer").fill_null(NONE) < 0)
-        .then(pl.col("annotation").str.extract(PEER, 1).cast(pl.Int64))
+        .then(pl.col("annotation").str.extract(MESSAGE, 2).cast(pl.Int64))
         .otherwise("peer")
         .alias("peer"),
+        pl.col("annotation").str.extract(MESSAGE, 1).cast(pl.Int64).alias("member"),
         pl.coalesce("message_bytes", pl.when(pl.col("own_bytes") > 0).then("own_bytes")).alias("message_bytes"),
     )
 

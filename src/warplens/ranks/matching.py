@@ -47,7 +47,8 @@ class Matching:
 def match(digests: Sequence[RankDigest]) -> Matching:
     """The kernels of all ranks, matched; `rank` is a rank's position among the digests."""
     frame = _aligned(_numbered(_in_parts(_all_calls(digests))))
-    return Matching(_dense(by_their_ends(_matched(_with_sequence_numbers(frame)), UNNAMED)))
+    matched = by_their_ends(_matched(_with_sequence_numbers(frame)), UNNAMED)
+    return Matching(_dense(_with_partners(matched, digests)))
 
 
 UNNAMED: Final = pl.col("group").is_in([UNKNOWN_GROUP, CUSTOM_GROUP])
@@ -86,7 +87,8 @@ def _with_group_key(digest: RankDigest, position: int) -> pl.DataFrame:
     listed = pl.concat_str("group", "group_ranks", separator=" ")
     group = pl.col("group").replace_strict(by_name, default=None, return_dtype=pl.String).fill_null(listed)
     peer, has_peer = pl.col("peer").cast(pl.String), pl.col("peer") >= 0
-    to, fro = pl.concat_str(pl.lit(f"{own}→"), peer), pl.concat_str(peer, pl.lit(f"→{own}"))
+    itself = pl.when(pl.col("member") >= 0).then("member").otherwise(own).cast(pl.String)
+    to, fro = pl.concat_str(itself, peer, separator="→"), pl.concat_str(peer, itself, separator="→")
     return frame.with_columns(
         pl.when((pl.col("kind") == SEND) & has_peer)
         .then(pl.concat_str(group, to, separator=" "))
@@ -197,7 +199,8 @@ def _matched(frame: pl.DataFrame) -> pl.DataFrame:
     """Calls of two ranks or more with the same number.
 
     Where other calls name their groups, one of the same library that does not was launched before the recording: its
-    group may be any. Nor is it known who meets whom in a message without a peer, unless its group has two ranks.
+    group may be any. Nor is it known who meets whom in a message without a peer, unless its group has two ranks. Peers
+    of a group without a name are numbers within it: their ends show which ranks these are.
     """
     keys = [*KEYS, "number", "signature"]
     is_unknown = pl.col("group") == UNKNOWN_GROUP
@@ -205,7 +208,9 @@ def _matched(frame: pl.DataFrame) -> pl.DataFrame:
     has_partner = ((pl.col("kind") == EXCHANGE) & (pl.col("group_size") == 2)) | (pl.col("peer") >= 0)
     is_message = pl.col("kind").is_in(list(POINT_TO_POINT))
     can_match = (
-        pl.col("number").is_not_null() & ~(is_unknown & is_named.any()) & (~is_message | (has_partner & is_named))
+        pl.col("number").is_not_null()
+        & ~(is_unknown & is_named.any())
+        & (~is_message | (has_partner & (is_named | (pl.col("member") >= 0))))
     )
     size, owners = pl.len().over(keys), pl.struct(OWNER).n_unique().over(keys)
     # Ranks that meet twice under one number cannot be told apart, and a group has no more ranks than it says.
@@ -213,6 +218,15 @@ def _matched(frame: pl.DataFrame) -> pl.DataFrame:
     is_match = can_match & (pl.col("rank").n_unique().over(keys) > 1) & fits
     number = pl.struct(keys).rank("dense").cast(pl.Int64)
     return frame.with_columns(pl.when(is_match).then(number).otherwise(NONE).alias("match"))
+
+
+def _with_partners(frame: pl.DataFrame, digests: Sequence[RankDigest]) -> pl.DataFrame:
+    """Peers that were numbers within a group are numbers of ranks: those that the messages met; -1 where none did."""
+    numbers = [digest.facts.rank if digest.facts.rank >= 0 else place for place, digest in enumerate(digests)]
+    number = pl.col("rank").cast(pl.Int64).replace_strict(range(len(numbers)), numbers, return_dtype=pl.Int64)
+    is_pair = (pl.col("match") >= 0) & (pl.len().over("match") == 2)
+    partner = pl.when(is_pair).then(number.sum().over("match") - number).otherwise(NONE)
+    return frame.with_columns(pl.when(pl.col("member") >= 0).then(partner).otherwise("peer").alias("peer"))
 
 
 def _dense(frame: pl.DataFrame) -> pl.DataFrame:

@@ -41,6 +41,7 @@ FRAMES: Final[dict[str, dict[str, type[pl.DataType]]]] = {
         "bytes": pl.Int64,
         "seq": pl.Int64,
         "peer": pl.Int64,
+        "member": pl.Int64,  # the rank's own number, where a message names both sides by their numbers in a group
         "in_splits": pl.String,
         "out_splits": pl.String,
         "device": pl.Int64,
