@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import median
 from typing import Final
 
 import polars as pl
@@ -83,10 +84,15 @@ def _has_more_data(frame: pl.DataFrame, positions: tuple[int, ...]) -> bool:
 
 
 def _is_larger_stage(model: JobModel, frame: pl.DataFrame, positions: tuple[int, ...]) -> bool:
-    """Of a pipeline: whether these ranks launch more than those of other stages."""
-    if stages(model.job)[positions[0]] < 0:
+    """Of a pipeline: whether these ranks launch more than those of other stages, and all ranks of their stage do."""
+    stage = stages(model.job)
+    if stage[positions[0]] < 0:
         return False
-    counts = frame.group_by("rank").agg(pl.col("count").sum())
-    is_own = counts["rank"].is_in(list(positions))
-    own, others = counts.filter(is_own)["count"].mean(), counts.filter(~is_own)["count"].median()
-    return bool(own and others and float(own) > (1 + MORE_WORK) * float(others))  # type: ignore[arg-type]
+    counts = dict(frame.group_by("rank").agg(pl.col("count").sum()).iter_rows())
+    same = {stage[position] for position in positions}
+    own = median(counts.get(position, 0.0) for position in positions)
+    beside = [count for rank, count in counts.items() if stage[rank] in same and rank not in positions]
+    if beside and own <= (1 + MORE_WORK) * median(beside):
+        return False
+    others = [count for rank, count in counts.items() if rank not in positions]
+    return bool(others) and own > (1 + MORE_WORK) * median(others)

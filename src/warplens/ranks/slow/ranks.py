@@ -1,9 +1,8 @@
-"""Slow ranks, replicas and stages: those whose own pace is slower than their peers'."""
+"""Slow ranks and replicas: those whose own pace is slower than their peers'."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,13 +12,14 @@ from warplens.analyses.graph.records import Floats
 from warplens.ranks.job_graph import JobGraph
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.roles import roles, stages
-from warplens.ranks.slow.causes import cause_of, cause_on_gpu, part_of
+from warplens.ranks.slow.causes import cause_of, part_of
 from warplens.ranks.slow.comparing import (
     MANY_STEPS,
     change_point,
     excess_over_peers,
     first_usable,
     grown,
+    usual_change,
     usual_difference,
 )
 from warplens.ranks.slow.records import EXPLAINS, IMBALANCE, LEAST_SHARE, NOISE, Excess, Straggler
@@ -27,8 +27,6 @@ from warplens.ranks.slow.removing import PARTS, gain_ms, with_even_messages, wit
 
 MOST_CANDIDATES: Final = 24
 """Ranks that the job is simulated without the excess of."""
-UNEVEN: Final = 1.12
-"""A stage that computes so many times as long as the others is uneven."""
 APART: Final = 4.0
 """Two sets of ranks are apart where the gap between them is so many times what ranks of one set differ."""
 MOST_OF_A_JOB: Final = 0.6
@@ -40,7 +38,9 @@ def slow_ranks(model: JobModel) -> list[Straggler]:
     parts = {name: excess_over_peers(getattr(pace, f"{name}_ns"), role) for name in PARTS}
     own = excess_over_peers(pace.own_ns, role)
     begin, typical = first_usable(model), float(np.median(model.step_ns))
-    noise = usual_difference(own[:, begin:])
+    # Stages of a pipeline differ anyway, each by its own.
+    is_pipeline = max(stages(model.job)) > 0
+    noise = (usual_difference if is_pipeline else usual_change)(own[:, begin:])
     candidates = []
     for position in range(len(own)):
         first, mean = change_point(own[position, begin:])
@@ -58,10 +58,13 @@ def slow_ranks(model: JobModel) -> list[Straggler]:
 def described(model: JobModel, excess: Excess, what: str = "") -> Straggler:
     """With its cause, and what the job wins without it."""
     cause, explained, place = cause_of(model, excess)
-    graph = without(model, part_of(excess, cause))
+    removed = part_of(excess, cause)
+    graph = without(model, removed)
     if cause == IMBALANCE:
         graph = with_even_messages(model, _without_shared(model, graph, excess), excess.positions)
-    stage = stages(model.job)[excess.positions[0]]
+    of_job = stages(model.job)
+    own_stages = {of_job[position] for position in excess.positions}
+    stage = min(own_stages) if len(own_stages) == 1 else -1
     affected = model.pace.steps[excess.first :]
     return Straggler(
         excess.positions,
@@ -73,6 +76,7 @@ def described(model: JobModel, excess: Excess, what: str = "") -> Straggler:
         place,
         "high" if explained >= EXPLAINS and len(affected) > 1 else "low",
         what or (f"stage {stage}" if stage >= 0 and cause == IMBALANCE else ""),
+        removed,
     )
 
 
@@ -123,30 +127,3 @@ def _upper_set(own: Floats, least: float) -> np.ndarray:
 
 def _difference(values: Floats, upper: Iterable[int], rest: Iterable[int]) -> Floats:
     return np.median(values[list(upper)], axis=0) - np.median(values[list(rest)], axis=0)
-
-
-def uneven_stages(model: JobModel) -> list[Straggler]:
-    """The stage of a pipeline that computes longer than the others, by the sums of its kernels."""
-    stage = np.array(stages(model.job))
-    if stage.max(initial=-1) < 1:
-        return []
-    begin, steps = first_usable(model), model.pace.steps
-    times = np.array([
-        float(digest.frames["work"].filter(pl.col("step").is_in(steps[begin:])).group_by("step")
-              .agg(pl.col("gpu_ns").sum())["gpu_ns"].median() or 0.0)  # type: ignore[arg-type]
-        for digest in model.job.digests
-    ])  # fmt: skip
-    of_stage = np.array([np.median(times[stage == number]) for number in range(stage.max() + 1)])
-    slowest = int(np.argmax(of_stage))
-    others = float(np.median(np.delete(of_stage, slowest)))
-    more = float(of_stage[slowest]) - others
-    if of_stage[slowest] < UNEVEN * others or more < LEAST_SHARE * np.median(model.step_ns):
-        return []
-    excess = Excess(tuple(np.flatnonzero(stage == slowest).tolist()), begin, gpu_ns=more)
-    cause, place = cause_on_gpu(model, excess)
-    if cause != IMBALANCE:
-        return []
-    share = more / float(of_stage[slowest])
-    scaled = replace(excess, gpu_ns=share * float(model.pace.gpu_ns[list(excess.positions), begin:].mean()))
-    gain = max(0.0, gain_ms(model, without(model, scaled), begin))
-    return [Straggler(excess.positions, steps[begin], cause, more / 1e6, gain, 1.0, place, "high", f"stage {slowest}")]

@@ -9,19 +9,24 @@ import numpy as np
 import polars as pl
 
 from warplens.analyses.graph.records import Floats
+from warplens.model.trace import Bools
 from warplens.ranks.condensing import END
 from warplens.ranks.job_graph import JobGraph, job_step_lengths, simulate
+from warplens.ranks.kinds import POINT_TO_POINT
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.roles import roles, stages
 from warplens.ranks.slow.records import Excess
 
 PARTS: Final = ("host", "gpu", "other")
+NO_WAY: Final = -1e15
+"""Length of a way that is none: 11 days."""
 
 
 def without(model: JobModel, excess: Excess, graph: JobGraph | None = None) -> JobGraph:
     """The ranks' host and GPU parts as long as their peers', from a step on; as recorded before it.
 
-    Way by way, where peers have the same one; else every way is shorter by the same share.
+    Way by way, where peers have the same one; a moment that peers reach by other ways is reached by those alone. Where
+    no peer has such a moment, every way to it is shorter by the same share.
     """
     graph = model.graph if graph is None else graph
     steps = [*model.pace.steps[excess.first :], -1]
@@ -36,7 +41,18 @@ def without(model: JobModel, excess: Excess, graph: JobGraph | None = None) -> J
             removable += part
             scaled += min(1.0, more / own) * part
     length = np.where(np.isnan(usual), graph.length_ns - scaled, np.maximum(usual, graph.length_ns - removable))
+    length[np.isnan(usual) & _has_usual_ways(graph, usual)] = NO_WAY
     return graph.with_lengths(np.where(chosen, length, graph.length_ns))
+
+
+def _has_usual_ways(graph: JobGraph, usual: Floats) -> Bools:
+    """Of each way, whether another leads to the same moment that is usual.
+
+    One that is not usual is a wait that was inferred from a coincidence: the rank was late for something else.
+    """
+    reached = np.zeros(len(graph), bool)
+    reached[graph.target[~np.isnan(usual)]] = True
+    return reached[graph.target]
 
 
 def _usual_ways(model: JobModel, graph: JobGraph, positions: tuple[int, ...]) -> Floats:
@@ -80,20 +96,23 @@ def gain_ms(model: JobModel, graph: JobGraph, first: int) -> float:
 
 
 def _without_unseen_waits(model: JobModel, graph: JobGraph, first: int) -> JobGraph:
-    """Collectives without a counterpart take as long as before that step: whom they wait for since then is not known.
+    """Collectives that lack a rank take as long as before that step: whom they wait for since then is not known.
 
     Such a rank may be missing, or its traces do not name their groups; it is held up like all others.
     """
     since = model.pace.steps[first]
-    calls = model.job.calls.filter((pl.col("match") < 0) & pl.col("step").is_in(model.pace.steps))
+    is_whole = pl.col("kind").is_in(list(POINT_TO_POINT)) | (pl.col("members") >= pl.col("group_size"))
+    lacking = (pl.col("match") < 0) | ~is_whole
+    calls = model.job.calls.filter(lacking & pl.col("step").is_in(model.pace.steps))
     if first == 0 or calls.is_empty():
         return graph
-    keys = ["rank", "kind", "bytes"]
-    before = calls.filter(pl.col("step") < since).group_by(keys).agg(pl.col("dur_ns").median().alias("usual_ns"))
-    later = calls.filter(pl.col("step") >= since).join(before, on=keys).filter(pl.col("dur_ns") > pl.col("usual_ns"))
+    keys, lasts = ["rank", "kind", "bytes"], pl.when(pl.col("match") < 0).then("dur_ns").otherwise("transfer_ns")
+    calls = calls.with_columns(lasts.alias("lasts_ns"))
+    before = calls.filter(pl.col("step") < since).group_by(keys).agg(pl.col("lasts_ns").median().alias("usual_ns"))
+    later = calls.filter(pl.col("step") >= since).join(before, on=keys).filter(pl.col("lasts_ns") > pl.col("usual_ns"))
     usual = {(rank, event): ns for rank, event, ns in later.select("rank", "id", "usual_ns").iter_rows()}
     changed = graph.transfer_ns.copy()
-    for end in np.flatnonzero((graph.kind == END) & (graph.match < 0)).tolist():
+    for end in np.flatnonzero(graph.kind == END).tolist():
         changed[end] = min(changed[end], usual.get((int(graph.rank[end]), int(graph.id[end])), np.inf))
     return replace(graph, transfer_ns=changed)
 
