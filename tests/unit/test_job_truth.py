@@ -73,12 +73,16 @@ def test_groups_are_found_again_where_no_metadata_name_them(seed: int, tmp_path:
     assert len(found) >= 0.5 * len(true)
 
 
-def test_sends_whose_group_is_not_recorded_stay_unmatched_and_are_counted(tmp_path: Path) -> None:
-    job, truth = opened(tmp_path, "no_metadata", grid=Grid(tp=2, pp=2))
-    assert matches(job.job) <= true_matches(truth, job.job.ranks)
-    alone = job.job.calls.filter(job.job.calls["match"] < 0)
-    assert set(alone["kind"]) == {"send", "recv"}
-    assert any(f"{len(alone)} communication kernels" in note.message for note in job.job.notes())
+@pytest.mark.parametrize("clock", [(), ("clock",)], ids=["one clock", "a clock per host"])
+def test_all_groups_and_peers_are_found_by_a_meeting_of_all(clock: tuple[str, ...], tmp_path: Path) -> None:
+    grid = Grid(tp=2, pp=2, dp=2)
+    job, truth = opened(tmp_path, "no_metadata", *clock, grid=grid, steps=8, events=800, gpus_per_host=2)
+    found, true = matches(job.job), true_matches(truth, job.job.ranks)
+    assert found <= true
+    assert len(found) >= 0.9 * len(true)
+    received = job.job.matched.filter(job.job.matched["kind"] == "recv").select("rank", "peer").unique()
+    assert set(received.iter_rows()) <= {(rank, (rank + 4) % 8) for rank in range(8)}
+    assert reproduces(job)
 
 
 def test_offsets_and_drift_are_found_over_many_hosts(tmp_path: Path) -> None:
@@ -109,3 +113,41 @@ def test_real_stages_of_a_pipeline_are_reproduced() -> None:
     named = job.job.calls.filter(job.job.calls["group"] == "0")  # the others were launched before the recording
     assert len(named) == 800
     assert (named["match"] >= 0).all()
+
+
+def costliest(job: JobProfile) -> dict[str, object]:
+    return job.table("stragglers").to_dicts()[0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "grid", "values"),
+    [
+        ("slow_host:rank=0,factor=3", Grid(tp=2, dp=2), {"sharded": True}),
+        ("slow_gpu:rank=3,since=4,factor=1.5 missing:rank=2", Grid(tp=2, dp=2), {}),
+    ],
+    ids=["weights that are gathered", "a missing rank"],
+)
+def test_the_gain_is_that_of_the_simulation(fault: str, grid: Grid, values: dict[str, object], tmp_path: Path) -> None:
+    job, truth = opened(tmp_path, *fault.split(), grid=grid, steps=8, events=800, **values)
+    row, true = costliest(job), truth.faults[0]
+    assert (row["rank"] in true.ranks, row["cause"], row["since_step"]) == (True, true.cause, true.since_step)
+    assert row["gain_ms"] == pytest.approx(true.gain_ms_per_step, rel=0.1)
+
+
+def test_a_slow_rank_behind_a_slower_one_is_named_with_what_it_costs_then(tmp_path: Path) -> None:
+    faults = ("gc:rank=3,ms=30,every=1", "uneven_data:rank=1,since=4,factor=1.7")
+    job, truth = opened(tmp_path, *faults, grid=Grid(dp=4), steps=8, events=800)
+    first, second = job.table("stragglers").to_dicts()
+    assert (first["rank"], first["cause"], first["note"]) == (3, "host", "")
+    assert (second["rank"], second["cause"], second["since_step"]) == (1, "imbalance", truth.faults[1].since_step)
+    assert second["gain_ms"] < 0.02 * np.median(truth.step_ms)
+    assert second["note"].endswith("ms a step once those above are mended")
+
+
+def test_a_slow_gpu_in_a_stage_with_another_layer_is_told_from_the_stage(tmp_path: Path) -> None:
+    faults = ("uneven_stage:stage=1,layers=1", "slow_gpu:rank=4,since=4,factor=1.4")
+    job, truth = opened(tmp_path, *faults, grid=Grid(tp=2, pp=2, dp=2), steps=8, events=800)
+    rows = {row["cause"]: row for row in job.table("stragglers").to_dicts()}
+    for cause, true in zip(("imbalance", "GPU"), truth.faults, strict=True):
+        assert (rows[cause]["rank"], rows[cause]["since_step"]) == (4, true.since_step)
+        assert rows[cause]["gain_ms"] == pytest.approx(true.gain_ms_per_step, rel=0.1)

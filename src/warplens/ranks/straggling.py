@@ -7,11 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from warplens.ranks.own_pace import JobModel
+from warplens.ranks.slow.behind import behind
 from warplens.ranks.slow.experts import hot_experts
 from warplens.ranks.slow.hosts import late_starts, slow_hosts
 from warplens.ranks.slow.links import slow_links
-from warplens.ranks.slow.ranks import slow_ranks, slow_sets, uneven_stages
+from warplens.ranks.slow.ranks import slow_ranks, slow_sets
 from warplens.ranks.slow.records import LEAST_SHARE, Straggler
+from warplens.ranks.slow.stages import uneven_stages
 
 __all__ = ["Straggler", "stragglers"]
 
@@ -24,6 +26,7 @@ def stragglers(model: JobModel) -> list[Straggler]:
     costly = [*hot_experts(model), *slow_sets(model), *slow_ranks(model), *slow_links(model)]
     clear = [*uneven_stages(model), *late_starts(model), *slow_hosts(model)]
     found = _each_once([*(each for each in costly if each.gain_ms >= least), *clear])
+    found += behind(model, found, [each for each in costly if each.gain_ms < least])
     return sorted(found, key=lambda each: -each.gain_ms)
 
 

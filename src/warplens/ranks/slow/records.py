@@ -18,6 +18,22 @@ NOISE: Final = 4.0
 
 
 @dataclass(frozen=True)
+class Excess:
+    """What some ranks take longer than their peers, per step, from one step on."""
+
+    positions: tuple[int, ...]
+    first: int
+    """Index of the step."""
+    host_ns: float = 0.0
+    gpu_ns: float = 0.0
+    other_ns: float = 0.0
+
+    @property
+    def total_ns(self) -> float:
+        return self.host_ns + self.gpu_ns + self.other_ns
+
+
+@dataclass(frozen=True)
 class Straggler:
     """A rank, or several that are slow alike, that the others wait for."""
 
@@ -35,19 +51,7 @@ class Straggler:
     """The op, Python line or host event that takes longer there than elsewhere."""
     confidence: str
     what: str = ""
-
-
-@dataclass(frozen=True)
-class Excess:
-    """What some ranks take longer than their peers, per step, from one step on."""
-
-    positions: tuple[int, ...]
-    first: int
-    """Index of the step."""
-    host_ns: float = 0.0
-    gpu_ns: float = 0.0
-    other_ns: float = 0.0
-
-    @property
-    def total_ns(self) -> float:
-        return self.host_ns + self.gpu_ns + self.other_ns
+    excess: Excess | None = None
+    """What is removed to find the gain, of ranks that are slow by themselves."""
+    later_ms: float = 0.0
+    """What the job's step would win without it once costlier stragglers are gone, where that is more."""

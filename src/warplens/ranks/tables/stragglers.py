@@ -8,6 +8,7 @@ from warplens.model.table import Column, Table
 from warplens.ranks.own_pace import JobModel
 from warplens.ranks.slow.records import CAUSES, EXPLAINS, Straggler
 from warplens.ranks.tables.shared import ranges
+from warplens.units import format_ms
 
 COLUMNS = (
     Column("rank", "the rank; of several that are slow alike, the first", "", pl.Int64),
@@ -39,7 +40,8 @@ def _row(model: JobModel, straggler: Straggler) -> tuple[object, ...]:
     others = len(model.job.ranks) - len(numbers)
     group = f"ranks {ranges(numbers)}" if len(numbers) > 1 else f"rank {numbers[0]}"
     stage = f" ({straggler.what})" if straggler.what.startswith("stage") else ""
-    note = "" if stage else straggler.what
+    later = f"{format_ms(straggler.later_ms)} a step once those above are mended" if straggler.later_ms else ""
+    note = "; ".join(text for text in ("" if stage else straggler.what, later) if text)
     return (
         numbers[0], group + stage, straggler.since, straggler.cause, straggler.excess_ms, straggler.gain_ms,
         straggler.gain_ms * others, 100 * straggler.explained, straggler.place, straggler.confidence, note,
