@@ -57,6 +57,10 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # or libraries would take what is still there for leaks
+
+
 def _is_fast(path: Path) -> bool:
     return path.parent.name in FAST_FOLDERS and path.name not in SLOW_FILES and not path.name.startswith(SLOW_PREFIXES)
 
@@ -119,6 +123,33 @@ def run_inside(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPat
         return CompletedProcess(words, code, captured.out, captured.err)
 
     return finished
+
+
+@pytest.fixture(scope="module")
+def warm_compiler() -> Iterator[None]:
+    """Kernels are compiled, and scripts run for their launches, in processes that need not load PyTorch anew."""
+    import warm_python
+    from warplens.kernel_lab.compiling import child, launching
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(child, "subprocess", warm_python.WarmSubprocess(warm_python.TRITON))
+        # Scripts run with Triton's interpreter, which Triton chooses as it is loaded.
+        patched.setattr(launching, "subprocess", warm_python.WarmSubprocess(warm_python.TORCH))
+        yield
+
+
+@pytest.fixture(scope="module")
+def warm_runner() -> Iterator[None]:
+    """Units of plans run, and answers to puzzles are checked, in processes that need not load PyTorch anew."""
+    import warm_python
+    from warplens.proof.running import compared_outputs
+    from warplens.puzzles import child
+    from warplens.replay.running import process
+
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (process, compared_outputs, child):
+            patched.setattr(module, "subprocess", warm_python.WarmSubprocess(warm_python.TORCH))
+        yield
 
 
 @pytest.fixture

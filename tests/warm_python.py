@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -27,7 +28,8 @@ from support import HANG_SECONDS
 TORCH = ("torch",)
 OPTIMIZER = ("torch", "torch._inductor", "torch._dynamo")
 """What building an optimizer loads as well, which takes 2 s more; nothing else of the compiler is used by it."""
-TRANSFORMERS = (*OPTIMIZER, "transformers")
+MODELS = tuple(f"transformers.models.{name}.modeling_{name}" for name in ("bloom", "gpt2", "llama"))
+TRANSFORMERS = (*OPTIMIZER, "transformers", "transformers.generation", *MODELS)
 TRITON = ("torch", "triton")
 _starting = threading.Lock()
 
@@ -42,6 +44,22 @@ def run(
         output.seek(0)
         errors.seek(0)
         return subprocess.CompletedProcess([sys.executable, *words], status, output.read(), errors.read())
+
+
+def run_ranks(
+    words: Sequence[str], folder: Path, environment: Mapping[str, str], libraries: tuple[str, ...], ranks: int
+) -> list[subprocess.CompletedProcess[str]]:
+    """As torchrun starts them: `warplens` under torchrun itself is tested with a smaller program."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        master = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(probe.getsockname()[1])}
+
+    def run_rank(rank: str) -> subprocess.CompletedProcess[str]:
+        of_rank = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
+        return run(words, folder, {**environment, **master, **of_rank}, libraries)
+
+    with ThreadPoolExecutor(ranks) as pool:
+        return list(pool.map(run_rank, map(str, range(ranks))))
 
 
 class WarmSubprocess:
@@ -62,14 +80,18 @@ class WarmSubprocess:
         command: Sequence[str],
         *,
         env: Mapping[str, str],
-        stderr: IO[bytes],
-        start_new_session: bool,
+        cwd: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int,
+        stderr: int | IO[bytes] = 2,
+        text: bool = False,
+        start_new_session: bool = False,
         **_: Any,
     ) -> _Process:
-        """Standard input and output are pipes of text."""
         assert command[0] == sys.executable
-        streams = [subprocess.PIPE, subprocess.PIPE, stderr.fileno()]
-        return _Process(command[1:], Path.cwd(), env, self._libraries, streams, start_new_session)
+        errors = stderr if isinstance(stderr, int) else stderr.fileno()
+        streams = [stdin, stdout, errors]
+        return _Process(command[1:], cwd or Path.cwd(), env, self._libraries, streams, start_new_session, text)
 
 
 class _Process:
@@ -83,9 +105,11 @@ class _Process:
         libraries: tuple[str, ...],
         streams: Sequence[int],
         own_session: bool = False,
+        text: bool = True,
     ) -> None:
-        self.stdin: IO[str] | None = None
-        self.stdout: IO[str] | None = None
+        self.stdin: IO[Any] | None = None
+        self.stdout: IO[Any] | None = None
+        self._text = text
         self.returncode: int | None = None
         theirs = [self._opened(number, stream) for number, stream in enumerate(streams)]
         answers, theirs_to_answer = os.pipe()
@@ -109,10 +133,13 @@ class _Process:
             return stream
         reading, writing = os.pipe()
         if number == 0:
-            self.stdin = os.fdopen(writing, "w", encoding="utf-8")
+            self.stdin = self._file(writing, "w")
             return reading
-        self.stdout = os.fdopen(reading, encoding="utf-8")
+        self.stdout = self._file(reading, "r")
         return writing
+
+    def _file(self, number: int, mode: str) -> IO[Any]:
+        return os.fdopen(number, mode, encoding="utf-8") if self._text else os.fdopen(number, f"{mode}b")
 
     def _answer(self) -> int:
         digits = b""
@@ -120,7 +147,13 @@ class _Process:
             digits += self._answers.read(1) or b"\n"
         return int(digits)
 
-    def wait(self, timeout: float) -> int:
+    def poll(self) -> int | None:
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float = HANG_SECONDS) -> int:
         if self.returncode is None:
             if not select.select([self._answers], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired("python", timeout)
@@ -129,8 +162,11 @@ class _Process:
         return self.returncode
 
     def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(self.pid, number)
 
 
 def _template(libraries: tuple[str, ...]) -> socket.socket:

@@ -1,17 +1,23 @@
 """A Python process that loads libraries once and gives a fork of itself to whoever asks; see `warm_python`.
 
 A fork goes on as `python -m module …` or `python script …` would, from its directory and environment to its exit
-status: only that those libraries are loaded already.
+status: only that those libraries are loaded already, and that they are not taken apart at its end, which takes PyTorch
+a second.
 """
 
 from __future__ import annotations
 
+import atexit
+import ctypes
+import gc
 import importlib
 import json
 import os
 import runpy
+import signal
 import socket
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +29,8 @@ def serve(connection: socket.socket, libraries: list[str]) -> list[str] | None:
     """The words of the command in a fork; None in the template, at its end."""
     for library in libraries:
         importlib.import_module(library)
+    gc.collect()
+    gc.freeze()  # what forks share stays shared
     while True:
         message, files, _, _ = socket.recv_fds(connection, BYTES, 4)
         _reap(os.WNOHANG)
@@ -59,6 +67,10 @@ def _become(request: dict[str, Any], streams: list[int]) -> list[str]:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    # Whether it can seek, Python asks a stream only once.
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - they stay open
+    sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.chdir(request["folder"])
     if request["own_session"]:
         os.setsid()
@@ -85,7 +97,35 @@ def run(words: list[str]) -> None:
         runpy.run_path(words[0], run_name="__main__")
 
 
+def status_of(words: list[str]) -> int:
+    """Runs the command; negative where a signal ends it."""
+    try:
+        run(words)
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)
+        return 1
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the interpreter prints it
+        sys.excepthook(type(error), error, error.__traceback__)
+        return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def end(status: int) -> None:
+    """As the interpreter does, in its order; only then modules would be taken apart."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    ctypes.CDLL(None).fflush(None)
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status & 0xFF)
+
+
 if __name__ == "__main__":
     words = serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])
-    if words is not None:
-        run(words)
+    end(0 if words is None else status_of(words))

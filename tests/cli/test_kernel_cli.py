@@ -13,6 +13,7 @@ pytest.importorskip("triton")
 from support import ROOT
 from warplens.cli import main
 
+pytestmark = pytest.mark.usefixtures("warm_compiler")
 KERNELS = ROOT / "tests" / "kernels"
 ADD = f"{KERNELS / 'vector_add.py'}::vector_add_kernel"
 SCRIPT = """

@@ -14,6 +14,7 @@ from warplens.cli import main
 from warplens.puzzles.catalogue import PUZZLES, find
 from warplens.puzzles.files import text_of
 
+pytestmark = pytest.mark.usefixtures("warm_runner")
 # The timer of the limit is set by the loop itself: no answer beside it can be too slow for the machine.
 HANGING = """
 

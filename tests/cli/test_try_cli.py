@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import warm_python
-from support import HANG_SECONDS, ROOT
+from support import ROOT
 from warplens.cli import main
 from warplens.errors import UsageError
 from warplens.proof.trying import processes
@@ -66,16 +66,9 @@ class WarmPrograms:
         shown = {None: self.output.fileno(), 2: self.errors.fileno(), subprocess.DEVNULL: subprocess.DEVNULL}[stdout]
         streams = [subprocess.DEVNULL, shown, self.errors.fileno()]
         process = warm_python._Process(command[1:], Path.cwd(), env, warm_python.OPTIMIZER, streams)
-
-        def poll() -> int | None:
-            try:
-                return process.wait(0)
-            except subprocess.TimeoutExpired:
-                return None
-
         return SimpleNamespace(
-            poll=poll,
-            wait=lambda: process.wait(HANG_SECONDS),
+            poll=process.poll,
+            wait=process.wait,
             terminate=lambda: os.kill(process.pid, signal.SIGTERM),
         )
 

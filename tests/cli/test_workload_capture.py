@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import socket
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,25 +16,17 @@ MISSING = [name for name in ("torch", "transformers") if importlib.util.find_spe
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
 
-def recorded(folder: Path, *words: str, **environment: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), **environment}
-    done = warm_python.run(["-m", "warplens", "profile", *words], folder, environment, warm_python.TRANSFORMERS)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
-def recorded_by_ranks(folder: Path, *words: str, ranks: int) -> None:
-    """As torchrun starts them: `warplens profile` under torchrun itself is tested with a smaller program."""
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-
-    def record(rank: str) -> None:
-        of_rank = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
-        recorded(folder, *words, **of_rank, MASTER_ADDR="localhost", MASTER_PORT=str(port))
-
-    with ThreadPoolExecutor(ranks) as pool:
-        list(pool.map(record, map(str, range(ranks))))
+def recorded(folder: Path, *words: str, ranks: int = 1) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1])}
+    command = ["-m", "warplens", "profile", *words]
+    started = (
+        [warm_python.run(command, folder, environment, warm_python.TRANSFORMERS)]
+        if ranks == 1
+        else warm_python.run_ranks(command, folder, environment, warm_python.TRANSFORMERS, ranks)
+    )
+    for done in started:
+        assert done.returncode == 0, done.stderr[-3000:]
+    return started[0].stdout
 
 
 def opened(path: Path) -> warplens.Profile:
@@ -60,7 +50,7 @@ def test_a_tiny_model_is_recorded_with_all_that_a_replay_needs(model: str, tmp_p
 
 def test_two_tensor_parallel_ranks_are_recorded_each_with_its_collectives(tmp_path: Path) -> None:
     words = ["-o", "job", "--steps", "1", "workload", "vicuna-7b", "--tiny", "--tp", "2", "--device", "cpu"]
-    recorded_by_ranks(tmp_path, *words, "--iterations", "3", "--warmup", "0", ranks=2)
+    recorded(tmp_path, *words, "--iterations", "3", "--warmup", "0", ranks=2)
     for rank in (0, 1):
         trace = opened(tmp_path / "job" / f"rank{rank}").trace
         assert trace.meta.distributed is not None

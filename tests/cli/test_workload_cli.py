@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support import HANG_SECONDS
+import warm_python
+import warplens
 from warplens.cli import main
 
 TINY = ("--tiny", "--device", "cpu", "--iterations", "2")
@@ -138,23 +137,17 @@ def test_without_torch_the_hint_installs_it(
 
 
 def test_two_ranks_say_what_one_says(torch: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The whole way: torchrun, gloo, a model cut in two, a log per rank, one row."""
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
+    """The whole way: gloo, a model cut in two, a log per rank, one row."""
     script, log = tmp_path / "rank.py", tmp_path / "shapes.jsonl"
     script.write_text(RANK_SCRIPT)
     words = ["workload", "vicuna-7b", *TINY, "--tp", "2", "--shape-log", str(log), "--json"]
-    start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(port)]
-    done = subprocess.run(
-        [*start, str(script), str(tmp_path), *words],
-        capture_output=True,
-        text=True,
-        timeout=HANG_SECONDS,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    environment = {**os.environ, "PYTHONPATH": str(Path(warplens.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    ranks = warm_python.run_ranks(
+        [str(script), str(tmp_path), *words], tmp_path, environment, warm_python.TRANSFORMERS, 2
     )
-    assert done.returncode == 0, done.stderr
-    (row,) = json.loads(done.stdout)
+    assert [done.returncode for done in ranks] == [0, 0], ranks[0].stderr + ranks[1].stderr
+    assert ranks[1].stdout == ""
+    (row,) = json.loads(ranks[0].stdout)
     assert (row["tp"], row["device"], row["parameters"]) == (2, "2 × cpu", 28832)
 
     from warplens.capture.workloads.build import build

@@ -11,10 +11,8 @@ import pytest
 
 pytest.importorskip("triton")
 
-import warm_python
 from support import ROOT
 from warplens.cli import main
-from warplens.kernel_lab.compiling import child, launching
 
 GUIDE = ROOT / "docs" / "guides" / "kernel.md"
 COMMAND = re.compile(r"^\$ warplens (kernel (?:[^\n\\]|\\\n)+)\n((?:(?!\$ |```).*\n)*)", re.MULTILINE)
@@ -31,6 +29,7 @@ def shown() -> list[tuple[list[str], list[str]]]:
     return found
 
 
+@pytest.mark.usefixtures("warm_compiler")
 @pytest.mark.skipif(not version("triton").startswith("3.9"), reason="the guide's figures are of Triton 3.9")
 def test_the_guide_shows_what_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -39,9 +38,6 @@ def test_the_guide_shows_what_is_printed(
         (tmp_path / f"{name}.py").write_bytes((ROOT / "samples" / "kernels" / f"{name}.py").read_bytes())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "220")
-    monkeypatch.setattr(child, "subprocess", warm_python.WarmSubprocess(warm_python.TRITON))
-    # Scripts run with Triton's interpreter, which Triton chooses as it is loaded.
-    monkeypatch.setattr(launching, "subprocess", warm_python.WarmSubprocess(warm_python.TORCH))
     commands = shown()
     assert len(commands) == 8
     for command, lines in commands:

@@ -79,7 +79,7 @@ def uneven_kernel(x_ptr, BLOCK: tl.constexpr):
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], Artefacts]:
+def compiled(tmp_path_factory: pytest.TempPathFactory, warm_compiler: None) -> Mapping[tuple[str, str], Artefacts]:
     """Everything in one process, because each has to import torch."""
     pytest.importorskip("torch")
     pytest.importorskip("triton")

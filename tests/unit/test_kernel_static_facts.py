@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import warm_python
 from warplens.errors import FormatError, UsageError
 from warplens.kernel_lab.comparing import compare, regressions
 from warplens.kernel_lab.compiling import child, compiling
@@ -128,7 +127,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compiled(place: Path) -> dict[str, Artefacts]:
+def compiled(place: Path, warm_compiler: None) -> dict[str, Artefacts]:
     """Everything in one process, because each has to import torch; the clean kernels by name."""
     pytest.importorskip("torch")
     requests = []
@@ -141,14 +140,12 @@ def compiled(place: Path) -> dict[str, Artefacts]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WARPLENS_CACHE", str(place))
         patched.setattr(compiling, "MOST_PROCESSES", 1)
-        patched.setattr(child, "subprocess", warm_python.WarmSubprocess(warm_python.TRITON))
         return dict(zip(CLEAN, compile_many(requests), strict=False))
 
 
 @pytest.fixture(autouse=True)
 def _use_the_cache(place: Path, compiled: dict[str, Artefacts], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPLENS_CACHE", str(place))
-    monkeypatch.setattr(child, "subprocess", warm_python.WarmSubprocess(warm_python.TRITON))
 
 
 @pytest.fixture(scope="module")

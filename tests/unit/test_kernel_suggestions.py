@@ -44,7 +44,7 @@ LINE = SourcePlace("kernel.py", 7, 3)
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, KernelFacts]:
+def compiled(tmp_path_factory: pytest.TempPathFactory, warm_compiler: None) -> dict[str, KernelFacts]:
     """All in one process."""
     pytest.importorskip("triton")
     folder = tmp_path_factory.mktemp("kernels")
