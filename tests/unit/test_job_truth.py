@@ -13,6 +13,7 @@ from make_ranks import Fault, Grid, JobSpec, Truth, make_job
 from rank_digests import matches, true_matches
 from support import SHARED
 from warplens.profiles.job import JobProfile
+from warplens.ranks.roles import stages
 
 PIPE4 = SHARED / "traces" / "ranks" / "pipe4"
 GRIDS = {
@@ -151,3 +152,8 @@ def test_a_slow_gpu_in_a_stage_with_another_layer_is_told_from_the_stage(tmp_pat
     for cause, true in zip(("imbalance", "GPU"), truth.faults, strict=True):
         assert (rows[cause]["rank"], rows[cause]["since_step"]) == (4, true.since_step)
         assert rows[cause]["gain_ms"] == pytest.approx(true.gain_ms_per_step, rel=0.1)
+
+
+def test_a_rank_whose_sender_is_missing_is_in_the_stage_of_its_group(tmp_path: Path) -> None:
+    job, _ = opened(tmp_path, "missing:rank=3", grid=Grid(tp=2, pp=2, dp=2), steps=3)
+    assert stages(job.job) == [0, 0, 0, 1, 1, 1, 1]
