@@ -138,18 +138,16 @@ def warm_compiler() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def warm_runner() -> Iterator[None]:
+@pytest.fixture
+def warm_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units of plans run, and answers to puzzles are checked, in processes that need not load PyTorch anew."""
     import warm_python
     from warplens.proof.running import compared_outputs
     from warplens.puzzles import child
     from warplens.replay.running import process
 
-    with pytest.MonkeyPatch.context() as patched:
-        for module in (process, compared_outputs, child):
-            patched.setattr(module, "subprocess", warm_python.WarmSubprocess(warm_python.TORCH))
-        yield
+    for module in (process, compared_outputs, child):
+        monkeypatch.setattr(module, "subprocess", warm_python.WarmSubprocess(warm_python.TORCH))
 
 
 @pytest.fixture

@@ -95,6 +95,7 @@ def test_a_result_that_no_table_can_hold_is_one_line(
     assert "units[0].count" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("warm_runner")
 def test_a_run_in_which_units_failed_ends_with_1_and_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

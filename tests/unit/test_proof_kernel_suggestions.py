@@ -222,6 +222,7 @@ def test_the_gpu_of_the_trace_is_what_is_compiled_for() -> None:
         target_of(None, ())
 
 
+@pytest.mark.usefixtures("warm_runner")
 @pytest.mark.parametrize("change", [WARPS, Change(constants=(("tile", 16),)), Change(divisible=("count",))])
 def test_changed_launches_compute_the_same(change: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
@@ -240,6 +241,7 @@ def test_changed_launches_compute_the_same(change: Change, tmp_path: Path, monke
     assert (answer.reason, answer.difference.is_equal if answer.difference else None) == ("", True)
 
 
+@pytest.mark.usefixtures("warm_compiler")
 def test_a_kernel_is_checked_as_it_was_launched() -> None:
     """The mask's bound is no multiple of 16 in one launch, and is in the other."""
     pytest.importorskip("triton")
@@ -254,6 +256,7 @@ def test_a_kernel_is_checked_as_it_was_launched() -> None:
     assert Change(divisible=("count",)) in made
 
 
+@pytest.mark.usefixtures("warm_compiler")
 def test_constants_of_kernels_without_a_grid_are_those_of_their_configuration() -> None:
     """As Inductor's are recorded: the launch has the arguments, and the configuration has the sizes of blocks."""
     pytest.importorskip("triton")
@@ -268,6 +271,7 @@ def test_constants_of_kernels_without_a_grid_are_those_of_their_configuration() 
     assert note.endswith("the value of its tile is not recorded")
 
 
+@pytest.mark.usefixtures("warm_compiler")
 def test_a_kernel_that_cannot_be_checked_is_a_note() -> None:
     pytest.importorskip("triton")
     target = target_of(gpu_named("H200"), ())

@@ -81,6 +81,7 @@ def test_other_kernels_keep_their_grid(own: Unit, source: str) -> None:
         changed(own, source=source)
 
 
+@pytest.mark.usefixtures("warm_runner")
 def test_outputs_of_kernels_are_compared_where_their_sources_may_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

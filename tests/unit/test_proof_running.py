@@ -97,6 +97,7 @@ def timed_result(of: Unit, ns: float) -> UnitResult:
     return UnitResult(of.id, of.op, 1, Traced(9, 9.0, 9.0, 9.0), "done", time=Time(ns, ns, ns, ns, ns, 20, 0.01))
 
 
+@pytest.mark.usefixtures("warm_runner")
 def test_an_interrupted_run_goes_on_with_what_is_left(tmp_path: Path) -> None:
     path, output = tmp_path / "proof.plan.json", tmp_path / "proof.json"
     plan_file.save(path, ProofPlan(replay_plan(PRODUCT, WIDE), (
@@ -156,6 +157,7 @@ def test_units_that_differ_in_numbers_alone_are_one() -> None:
     assert most_of([*numbered, other], 0.5) == numbered[:2]
 
 
+@pytest.mark.usefixtures("warm_runner")
 def test_attention_in_parts_and_fused_give_the_same(tmp_path: Path) -> None:
     """The recorded parts are stand-ins of the same shapes: what they compute is not what is compared."""
     scores = (2, 3, 8, 8)
@@ -181,6 +183,7 @@ def test_attention_in_parts_and_fused_give_the_same(tmp_path: Path) -> None:
 SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data")
 
 
+@pytest.mark.usefixtures("warm_runner")
 def test_an_optimizer_at_once_does_what_its_parts_do(tmp_path: Path) -> None:
     members = (in_step("aten::addcdiv_", (3, 4), (3, 4), (3, 4), calls=2.0),)
     changed = ChangedUnits()

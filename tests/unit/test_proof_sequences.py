@@ -108,6 +108,7 @@ def test_a_compiled_chain_gives_what_the_chain_gives(monkeypatch: pytest.MonkeyP
     torch.testing.assert_close(torch.ops.warplens.compiled_chain(tensors, calls), expected)
 
 
+@pytest.mark.usefixtures("warm_runner")
 def test_a_sequence_runs_as_a_unit_before_and_after(tmp_path: Path) -> None:
     """On a CPU there is no graph: both sides are plain calls."""
     calls = sequence_unit("step.calls", SEQUENCE, TANH)
