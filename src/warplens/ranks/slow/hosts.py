@@ -16,7 +16,7 @@ from warplens.ranks.roles import roles
 from warplens.ranks.slow.causes import cause_on_host, longer_on_host
 from warplens.ranks.slow.comparing import change_point, excess_over_peers, first_usable, grown, usual_difference
 from warplens.ranks.slow.records import BEFORE_FIRST_STEP, HOST, NOISE, Excess, Straggler
-from warplens.ranks.slow.removing import gain_ms, without
+from warplens.ranks.slow.removing import gain_ms, without, without_unseen_waits
 
 FEW_STEPS: Final = 3
 HIDDEN_SHARE: Final = 0.08
@@ -81,7 +81,8 @@ def _late(model: JobModel, position: int) -> Straggler:
     graph, late = model.graph, model.pace.late_ns
     own = (graph.rank[graph.target] == position) & (graph.kind[graph.source] == ORIGIN)
     lengths = np.where(own, graph.length_ns - max(0.0, late[position]), graph.length_ns)
-    after = job_step_lengths(simulate(graph.with_lengths(lengths)))
+    earlier = without_unseen_waits(model, graph.with_lengths(lengths), model.pace.steps[:1])
+    after = job_step_lengths(simulate(earlier))
     gain = max(0.0, float((model.step_ns - after).mean()) / 1e6)
     late_ms = float(late[position] - late.min()) / 1e6
     what = f"its first step begins {late_ms:.1f} ms after the first rank's"

@@ -91,26 +91,26 @@ def _part(graph: JobGraph, name: str) -> Floats:
 
 def gain_ms(model: JobModel, graph: JobGraph, first: int) -> float:
     """What a step of the job wins with another graph, on average from some step on."""
-    after = job_step_lengths(simulate(_without_unseen_waits(model, graph, first)))
+    after = job_step_lengths(simulate(without_unseen_waits(model, graph, model.pace.steps[first:])))
     return float((model.step_ns - after)[first:].mean()) / 1e6
 
 
-def _without_unseen_waits(model: JobModel, graph: JobGraph, first: int) -> JobGraph:
-    """Collectives that lack a rank take as long as before that step: whom they wait for since then is not known.
+def without_unseen_waits(model: JobModel, graph: JobGraph, affected: list[int]) -> JobGraph:
+    """Collectives that lack a rank take as long in the affected steps as in others: whom they wait for is not known.
 
     Such a rank may be missing, or its traces do not name their groups; it is held up like all others.
     """
-    since = model.pace.steps[first]
     is_whole = pl.col("kind").is_in(list(POINT_TO_POINT)) | (pl.col("members") >= pl.col("group_size"))
     lacking = (pl.col("match") < 0) | ~is_whole
     calls = model.job.calls.filter(lacking & pl.col("step").is_in(model.pace.steps))
-    if first == 0 or calls.is_empty():
+    is_affected = pl.col("step").is_in(affected)
+    if len(affected) == len(model.pace.steps) or calls.is_empty():
         return graph
     keys, lasts = ["rank", "kind", "bytes"], pl.when(pl.col("match") < 0).then("dur_ns").otherwise("transfer_ns")
     calls = calls.with_columns(lasts.alias("lasts_ns"))
-    before = calls.filter(pl.col("step") < since).group_by(keys).agg(pl.col("lasts_ns").median().alias("usual_ns"))
-    later = calls.filter(pl.col("step") >= since).join(before, on=keys).filter(pl.col("lasts_ns") > pl.col("usual_ns"))
-    usual = {(rank, event): ns for rank, event, ns in later.select("rank", "id", "usual_ns").iter_rows()}
+    others = calls.filter(~is_affected).group_by(keys).agg(pl.col("lasts_ns").median().alias("usual_ns"))
+    longer = calls.filter(is_affected).join(others, on=keys).filter(pl.col("lasts_ns") > pl.col("usual_ns"))
+    usual = {(rank, event): ns for rank, event, ns in longer.select("rank", "id", "usual_ns").iter_rows()}
     changed = graph.transfer_ns.copy()
     for end in np.flatnonzero(graph.kind == END).tolist():
         changed[end] = min(changed[end], usual.get((int(graph.rank[end]), int(graph.id[end])), np.inf))
