@@ -29,6 +29,8 @@ CALLS = SAMPLES / "execution_trace" / "mlp_train.et.json.gz"
 COUNTERS = SAMPLES / "ncu" / "ops_raw.csv.gz"
 RECORDED = SAMPLES / "jax" / "transformer_step.xplane.pb.gz"
 PROFILES = [*sorted(PROTON.glob("*.hatchet*.gz")), *sorted((SAMPLES / "ncu").glob("*.csv.gz")), CALLS]
+LOOKS = ((1280, False), (1920, True))
+"""Widths, and whether it is dark: neither depends on the profile, so that each has one of the two."""
 SECTIONS = ["Where the time goes", "Call tree", "Tables", "How this was made"]
 CANVAS = "#flame canvas"
 ROW = 18
@@ -85,8 +87,11 @@ def own(tree: Tree, values: Floats) -> dict[str, int]:
     return dict(+sums)
 
 
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda path: path.name.partition(".")[0] + path.parent.name)
-@pytest.mark.parametrize("width, dark", [(1280, False), (1920, True)], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    "profile, width, dark",
+    [(profile, *LOOKS[number % 2]) for number, profile in enumerate(PROFILES)],
+    ids=[path.name.partition(".")[0] + path.parent.name for path in PROFILES],
+)
 def test_it_opens_with_what_the_profile_has(
     profile: Path, width: int, dark: bool, written: Written, show: Show
 ) -> None:
