@@ -37,6 +37,17 @@ print("hashed")
 """
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.fixture(autouse=True)
+def _use_the_cache(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of this file share what they compile, as a user's commands do."""
+    monkeypatch.setenv("WARPLENS_CACHE", str(place))
+
+
 def test_a_check_shows_what_an_undivided_size_costs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     assert (
