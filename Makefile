@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SAMPLE := samples/kineto/gpt2_train_step.json.gz
 DEMO := build/demo
 
-.PHONY: demo check test soak lint types arrows collected fast unit web page docs golden picture clean
+.PHONY: demo check test soak lint types arrows collected native fast unit web page docs golden picture clean
 
 demo: $(VENV)/installed
 	@$(BIN)/warplens report $(SAMPLE) -o $(DEMO)/report.html -o $(DEMO)/tables/ -o $(DEMO)/report.xlsx --force
@@ -43,14 +43,18 @@ arrows: $(VENV)/dev
 collected: $(VENV)/dev
 	@found=$$(PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq) || { echo "$$found"; exit 1; }
 
+# The native reader; without a compiler this is a warning, and the tests of it say that they are skipped.
+native: $(VENV)/dev
+	@$(BIN)/python setup.py --quiet build_ext --inplace
+
 # The tests that need neither a browser nor a compiler nor a recorded program.
-fast: $(VENV)/dev
+fast: $(VENV)/dev native
 	$(BIN)/python -m pytest --fast -n $$(nproc 2>/dev/null || echo 1) --dist loadfile -q
 
 # One worker more than there are cores: browsers and programs that are waited for leave a third of them idle. A file's
 # tests stay together, since what they share (a C++ build, compiled kernels) takes up to a minute to make.
 WORKERS ?= $$(($$(nproc 2>/dev/null || echo 1) + 1))
-unit: $(VENV)/dev $(VENV)/tools
+unit: $(VENV)/dev $(VENV)/tools native
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q
 
 # The page's script and style are built from web/src and committed, so that installing needs no Node. Its types come from
@@ -105,4 +109,4 @@ web/node_modules/installed: web/package.json web/package-lock.json
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build web/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build src/warplens/readers/kineto/*.so web/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -166,9 +166,9 @@ PANIC, NO_MEMORY = pl.exceptions.PanicException("boom"), MemoryError()
 @pytest.mark.parametrize(
     "place, failure, words",
     [
-        ("warplens.readers.registry.read", PANIC, "internal error of Polars"),
+        ("warplens.readers.registry.read_stored", PANIC, "internal error of Polars"),
         ("warplens.profiles.trace.Profile.table", PANIC, "internal error of Polars: boom"),
-        ("warplens.readers.registry.read", NO_MEMORY, "not enough memory"),
+        ("warplens.readers.registry.read_stored", NO_MEMORY, "not enough memory"),
     ],
     ids=["panic while reading", "panic in a table", "memory"],
 )

@@ -30,6 +30,7 @@ from warplens.kernel_lab.tracing.records import FAULT_KINDS
 from warplens.model.quality import MESSAGES
 from warplens.model.trace import empty_trace
 from warplens.profiles.trace import TABLE_NAMES
+from warplens.readers.kineto import native_library
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
 LARGE = next(path for path in SAMPLES if path.name == "bloom_prefill.json.gz")
@@ -421,7 +422,8 @@ def test_help_lists_the_verbs_and_version_the_version() -> None:
     text = output("--help")
     for verb in (*VERBS, "explain"):
         assert f"\n    {verb}" in text
-    assert output("--version").strip() == f"warplens {warplens.__version__}"
+    reader = "Python reader" if native_library.library() is None else "native reader"
+    assert output("--version").strip() == f"warplens {warplens.__version__} ({reader})"
 
 
 FAILURES: dict[str, tuple[int, list[str], str]] = {

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import warplens
 from support import SAMPLES, annotation, differences, fwdbwd, kernel, launch, memcpy, memory, op, write_trace
+from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta
 from warplens.readers import cache, registry
+from warplens.readers.shared.stored_file import StoredFile
 
 HEADER = {"deviceProperties": [{"id": 0, "name": "H200"}], "distributedInfo": {"rank": 1, "world_size": 2}}
 
@@ -44,13 +47,13 @@ def trace_file(tmp_path: Path) -> Path:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that were parsed, in order."""
     parsed: list[str] = []
-    real = registry.read
+    real = registry.read_stored
 
-    def counting(text: bytes, meta: Meta, notes: list[Note]) -> warplens.Trace:
+    def counting(file: StoredFile, meta: Meta, notes: Sequence[Note]) -> warplens.Trace | CallPaths:
         parsed.append(Path(meta.source).name)
-        return real(text, meta, notes)
+        return real(file, meta, notes)
 
-    monkeypatch.setattr(registry, "read", counting)
+    monkeypatch.setattr(registry, "read_stored", counting)
     return parsed
 
 

@@ -184,11 +184,21 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=HelpText,
     )
-    parser.add_argument("--version", action="version", version=f"warplens {__version__}")
+    parser.add_argument("--version", action=_VersionAction, nargs=0, help="show program's version number and exit")
     parser.set_defaults(verb=None)
     only = asked if asked in {verb.name for verb in VERBS} else None
     add_verbs(parser, VERBS, dest="verb_name", metavar="VERB", only=only)
     return parser
+
+
+class _VersionAction(argparse.Action):
+    """The version, and which reader takes PyTorch's traces: looked for when asked, not with every command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from warplens.readers.kineto.native_library import reader_name
+
+        print(f"warplens {__version__} ({reader_name()})")
+        parser.exit()
 
 
 def _fail(error: WarplensError) -> int:

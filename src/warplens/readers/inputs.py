@@ -46,10 +46,14 @@ class Input:
 
     def read(self, *, arguments: bool = True) -> Trace | CallPaths:
         """Without `arguments`, an ExecutionTrace only describes collectives, and one that cannot be read is a note."""
-        text, notes = self.profile.unwrap()
         size = len(self.profile.stored)
         meta = Meta(source=str(self.shown_path), format="", size_bytes=size, content_hash=self.content_hash)
-        profile = registry.read(text, meta, [*notes, *self.notes])
+        text = b""
+        if self.calls is None:
+            profile = registry.read_stored(self.profile, meta, self.notes)
+        else:  # joining it needs the text once more
+            text, notes = self.profile.unwrap()
+            profile = registry.read(text, meta, [*notes, *self.notes])
         facts = {**profile.meta.facts, **dict(self.facts)}
         # The profiler forgets which rank it was where the program closes its process group first.
         rank = profile.meta.distributed or self.rank

@@ -7,17 +7,22 @@ here that imports it, and an entry in `FORMATS`, above all that could take the f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
+from warplens.readers.kineto import native_library
+from warplens.readers.shared.stored_file import NotWholeError, StoredFile
 
 Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]
 """(content, facts about the file, notes from unpacking it) → the profile."""
+ChunkReader = Callable[[Iterable[bytes], Meta, list[Note]], Trace | None]
+"""The same of a text in chunks; None where it leaves the file to the format's `Reader`."""
 HEAD_BYTES: Final = 1 << 16
 NSYS_EXPORT: Final = "export it: nsys export --type sqlite report.nsys-rep"
 NCU_EXPORT: Final = "export it: ncu --page raw --csv --import x.ncu-rep > x.csv"
@@ -32,6 +37,8 @@ class ProfileFormat:
     matches: Callable[[bytes], bool]
     reader: Callable[[], Reader] | None = None
     """Imports the reader; None for what only the vendor's tool reads."""
+    chunk_reader: Callable[[], ChunkReader] | None = None
+    """Imports one that takes the text in chunks, where there is one."""
     export: str = ""
     """How to make a readable file of it, where no reader does."""
 
@@ -91,6 +98,12 @@ def _kineto() -> Reader:
     return read
 
 
+def _kineto_chunks() -> ChunkReader:
+    from warplens.readers.kineto.reader import read_chunks
+
+    return read_chunks
+
+
 def _has(*patterns: bytes) -> Callable[[bytes], bool]:
     compiled = [re.compile(pattern) for pattern in patterns]
     return lambda head: all(pattern.search(head) for pattern in compiled)
@@ -131,19 +144,55 @@ FORMATS: Final = (
         _has(rb'"highres-ticks"', rb'"name"\s*:\s*"/(?:host:CPU|device:\w+:\d+)"'),
         _xla_json,
     ),
-    ProfileFormat("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), _kineto),
+    ProfileFormat("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), _kineto, _kineto_chunks),
 )
 
 
-def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace | CallPaths:
-    """The profile of an unpacked file, by the first format that its first bytes match."""
+def read(text: bytes, meta: Meta, notes: list[Note], *, was_tried: bool = False) -> Trace | CallPaths:
+    """The profile of an unpacked file, by the first format that its first bytes match.
+
+    `was_tried`: its chunks were, and left to the format's own reader.
+    """
     head = text[:HEAD_BYTES]
-    entry = next((entry for entry in FORMATS if entry.matches(head)), None)
+    entry = _format_of(head)
     if entry is None:
         raise FormatError(f"not a known profile format ({_looks_like(head)})", where=meta.source, hint=HINT)
     if entry.reader is None:
         raise FormatError(f"{entry.name}, which only NVIDIA's tools can read", where=meta.source, hint=entry.export)
+    if entry.chunk_reader is not None and not was_tried:
+        trace = entry.chunk_reader()((text,), meta, notes)
+        if trace is not None:
+            return trace
     return entry.reader()(text, meta, notes)
+
+
+def read_stored(file: StoredFile, meta: Meta, notes: Sequence[Note]) -> Trace | CallPaths:
+    """The profile of a file as it is stored; where a reader takes chunks, it is unpacked while it is read."""
+    trace = _read_chunks(file, meta, list(notes))
+    if trace is not None:
+        return trace
+    text, unpacking = file.unwrap()
+    return read(text, meta, [*unpacking, *notes], was_tried=True)
+
+
+def _read_chunks(file: StoredFile, meta: Meta, notes: list[Note]) -> Trace | None:
+    if native_library.library() is None:
+        return None
+    try:
+        chunks = file.chunks()
+        head = b""
+        while len(head) < HEAD_BYTES and (chunk := next(chunks, b"")):
+            head += chunk
+        entry = _format_of(head[:HEAD_BYTES])
+        if entry is None or entry.chunk_reader is None:
+            return None
+        return entry.chunk_reader()(chain((head,), chunks), meta, notes)
+    except NotWholeError:
+        return None
+
+
+def _format_of(head: bytes) -> ProfileFormat | None:
+    return next((entry for entry in FORMATS if entry.matches(head)), None)
 
 
 def _looks_like(head: bytes) -> str:

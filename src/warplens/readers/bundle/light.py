@@ -22,10 +22,14 @@ class StoredLightPass:
         """The trace, with its steps marked from 0 on; None where it cannot be read, which the bundle's notes say."""
         if len(self.marks_ns) < 2 or any(end <= start for start, end in pairwise(self.marks_ns)):
             return None
-        from warplens.readers.kineto.reader import read  # few opened bundles are asked for this
+        from warplens.readers.kineto import reader  # few opened bundles are asked for this
 
+        meta = Meta(source=str(self.file.path), format="")
         try:
             text, notes = self.file.unwrap()
-            return read(text, Meta(source=str(self.file.path), format=""), notes, step_marks_ns=self.marks_ns)
+            trace = reader.read_chunks((text,), meta, notes, step_marks_ns=self.marks_ns)
+            if trace is None:
+                trace = reader.read(text, meta, notes, step_marks_ns=self.marks_ns)
+            return trace
         except FormatError:
             return None

@@ -15,7 +15,7 @@ from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import Allocation, CallSpec, Collective, Lanes, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE, NONE
 from warplens.model.rank_timeline import OWN_CATEGORIES
-from warplens.readers.kineto.records import KinetoArgs, KinetoEvent
+from warplens.readers.kineto.records import KinetoArgs, KinetoEvent, KinetoHeader
 from warplens.readers.shared.microseconds import ns_of, to_ns
 
 KIND_OF_CATEGORY: Final = {
@@ -82,6 +82,17 @@ class KinetoEvents:
         self.begin_end += later.begin_end
 
 
+@dataclass(frozen=True)
+class KinetoFile:
+    """What a whole file says."""
+
+    events: KinetoEvents
+    header: KinetoHeader
+    damage: Counter[str]
+    sync_text: bytes = field(repr=False)
+    """Text with all events that `sync_waits` looks for."""
+
+
 class EventAdder:
     """Adds pieces of a file to `KinetoEvents`; `finish` hands over the last. Equal arguments are decoded once."""
 
@@ -109,7 +120,8 @@ class EventAdder:
         self._target.phases["X"] += len(events) - len(others)
         for category, members in timed.items():
             self._add_category(category, members)
-        self._add_others(others)
+        self._target.phases.update([event.ph for event in others])
+        self.add_untimed(others)
         if len(self._batch) >= BATCH_EVENTS:
             self.finish()
 
@@ -161,11 +173,11 @@ class EventAdder:
             self._builder.add_copies([(number, a.bytes) for number, a in enumerate(args, first) if a.bytes >= 0])
         if kind != "runtime":
             for number, a in [(number, a) for number, a in enumerate(args, first) if a.collective]:
-                self._builder.add_collective(number, _collective(a))
+                self._builder.add_collective(number, collective_of(a))
 
-    def _add_others(self, events: list[KinetoEvent]) -> None:
+    def add_untimed(self, events: list[KinetoEvent]) -> None:
+        """Labels, allocations, flows, and begins and ends; their phases are not counted here."""
         target = self._target
-        target.phases.update([event.ph for event in events])
         flows: list[KinetoEvent] = []
         for event in events:
             if event.ph in FLOW_PHASES:
@@ -279,7 +291,7 @@ def _geometry(args: KinetoArgs) -> RawGeometry:
     return b"\0".join((args.grid, args.block)), args.registers, args.shared_memory, args.occupancy
 
 
-def _collective(args: KinetoArgs) -> Collective:
+def collective_of(args: KinetoArgs) -> Collective:
     group = None if args.group is None else str(args.group)
     sizes = args.in_elements, args.out_elements, args.group_size
     peer = max(args.source_rank, args.target_rank)  # a send names the one, a receive the other

@@ -35,19 +35,8 @@ class EventReader:
         self.header = KinetoHeader()
         self.damage: Counter[str] = Counter()
         self.end_of_array = -1
-        start = self._find_array()
-        self.is_trace = start >= 0
-        self.start = start
-
-    def _find_array(self) -> int:
-        """Where the first event may stand, or -1 when this is not a trace."""
-        first = re.match(rb"(?:\xef\xbb\xbf)?\s*([\[{])", self.text)
-        if first is None:
-            return -1
-        if first.group(1) == b"[":
-            return first.end()
-        array = ARRAY_START.search(self.text)
-        return array.end() if array else -1
+        self.start = array_start(text)
+        self.is_trace = self.start >= 0
 
     def pieces(self, begin: int | None = None) -> Iterator[list[KinetoEvent]]:
         """The events from the start, or from a place between two events, to the array's end."""
@@ -105,19 +94,36 @@ class EventReader:
 
     def finish(self) -> None:
         """Read what stands around the array, once its end is known."""
-        head = self.text[: self.start].removeprefix(BYTE_ORDER_MARK).lstrip()
-        tail = self.text[self.end_of_array :].strip(PADDING) if self.end_of_array >= 0 else b""
-        tail = tail.removeprefix(b"]").lstrip(PADDING)
-        if head.startswith(b"["):  # a bare list: it has no header, and may well end without its bracket
-            self.damage["damaged"] += bool(tail)
-            return
-        if self.end_of_array < 0:
-            self.damage["truncated"] += 1
-            tail = b"}"
-        self.header, damage = _decode_header(head + b"]" + tail)
-        if damage:
-            self.damage[damage] += 1
-            self.header, _ = _decode_header(head + b"]}")
+        tail = self.text[self.end_of_array :] if self.end_of_array >= 0 else None
+        self.header = read_header(self.text[: self.start], tail, self.damage)
+
+
+def array_start(text: bytes) -> int:
+    """Where the first event may stand, or -1 when this is not a trace."""
+    first = re.match(rb"(?:\xef\xbb\xbf)?\s*([\[{])", text)
+    if first is None:
+        return -1
+    if first.group(1) == b"[":
+        return first.end()
+    array = ARRAY_START.search(text)
+    return array.end() if array else -1
+
+
+def read_header(head: bytes, tail: bytes | None, damage: Counter[str]) -> KinetoHeader:
+    """What stands around the array: the text up to its first event, and from its end on (None where that is lost)."""
+    head = head.removeprefix(BYTE_ORDER_MARK).lstrip()
+    rest = (tail or b"").strip(PADDING).removeprefix(b"]").lstrip(PADDING)
+    if head.startswith(b"["):  # a bare list: it has no header, and may well end without its bracket
+        damage["damaged"] += bool(rest)
+        return KinetoHeader()
+    if tail is None:
+        damage["truncated"] += 1
+        rest = b"}"
+    header, code = _decode_header(head + b"]" + rest)
+    if code:
+        damage[code] += 1
+        header, _ = _decode_header(head + b"]}")
+    return header
 
 
 def _decode(piece: memoryview) -> list[KinetoEvent] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -25,7 +25,8 @@ from warplens.model.event_records import Lane
 from warplens.model.kinds import CODE, MODULE_PREFIX
 from warplens.model.quality import Note
 from warplens.model.trace import Device, Distributed, Meta, ProcessGroup, Trace
-from warplens.readers.kineto.adding import KIND_OF_CATEGORY, EventAdder, KinetoEvents
+from warplens.readers.kineto import native
+from warplens.readers.kineto.adding import KIND_OF_CATEGORY, EventAdder, KinetoEvents, KinetoFile
 from warplens.readers.kineto.events import EventReader
 from warplens.readers.kineto.halves import read_events
 from warplens.readers.kineto.moved_events import put_back_moved
@@ -50,11 +51,24 @@ def read(text: bytes, meta: Meta, notes: list[Note], *, step_marks_ns: Sequence[
     if not reader.is_trace:
         raise FormatError("JSON, but not a trace: no traceEvents", where=meta.source, hint=EXPORT)
     events = read_events(reader)
+    return _trace(KinetoFile(events, reader.header, reader.damage, text), meta, notes, step_marks_ns)
+
+
+def read_chunks(
+    chunks: Iterable[bytes], meta: Meta, notes: list[Note], *, step_marks_ns: Sequence[int] = ()
+) -> Trace | None:
+    """The same trace by the native reader, which takes the text in chunks; None where it leaves the file to `read`."""
+    file = native.read_file(chunks)
+    return None if file is None else _trace(file, meta, notes, step_marks_ns)
+
+
+def _trace(file: KinetoFile, meta: Meta, notes: list[Note], step_marks_ns: Sequence[int]) -> Trace:
+    events, header, damage = file.events, file.header, file.damage
     builder = events.builder
     _close_begin_end(events)
     if len(builder) == 0:
-        raise FormatError(_why_empty(events, reader.damage), where=meta.source, hint=EXPORT)
-    _add_steps(builder, step_marks_ns, reader.header)
+        raise FormatError(_why_empty(events, damage), where=meta.source, hint=EXPORT)
+    _add_steps(builder, step_marks_ns, header)
     is_kineto = any(category.lower() in KIND_OF_CATEGORY for category in events.categories)
     columns = builder.gathered()
     if is_kineto:
@@ -63,15 +77,15 @@ def read(text: bytes, meta: Meta, notes: list[Note], *, step_marks_ns: Sequence[
         _guess_kinds(builder, columns)
         notes = [*notes, Note("chrome", detail=_chrome_detail(columns))]
     _fill_devices(builder, columns)
-    put_back_moved(builder, columns, reader.header.warplens_converted)
-    builder.damage["not_events"] += reader.damage["not_events"] + events.phases[""]
-    meta = _with_header(meta, reader.header, events, is_kineto)
-    trace = builder.build(meta, [*notes, *damage_notes(reader.damage, notes)])
+    put_back_moved(builder, columns, header.warplens_converted)
+    builder.damage["not_events"] += damage["not_events"] + events.phases[""]
+    meta = _with_header(meta, header, events, is_kineto)
+    trace = builder.build(meta, [*notes, *damage_notes(damage, notes)])
     if len(trace) == 0:
         raise FormatError("no event has a usable time", where=meta.source, hint=EXPORT)
     if CATEGORY in events.categories:
-        trace = with_sync_waits(trace, text)
-    return with_scope_metrics(trace, reader.header.warplens_scopes)
+        trace = with_sync_waits(trace, file.sync_text)
+    return with_scope_metrics(trace, header.warplens_scopes)
 
 
 def _add_steps(builder: TraceBuilder, marks_ns: Sequence[int], header: KinetoHeader) -> None:

@@ -20,7 +20,7 @@ from warplens.model.trace import SIDE_FRAMES, Trace
 from warplens.readers.kineto.records import UNREADABLE
 
 CATEGORY: Final = "cuda_sync"
-_MARK: Final = f'"{CATEGORY}"'.encode()
+MARK: Final = f'"{CATEGORY}"'.encode()
 _ARGS: Final = re.compile(rb'"cuda_sync"[^{}]*(\{[^{}]*\})')
 
 
@@ -46,10 +46,10 @@ def with_sync_waits(trace: Trace, text: bytes) -> Trace:
 
 
 def _sync_args(text: bytes) -> Iterator[_SyncArgs]:
-    at = text.find(_MARK)
+    at = text.find(MARK)
     while at >= 0:
         found = _ARGS.match(text, at)
         if found is not None:
             with contextlib.suppress(*UNREADABLE):
                 yield _DECODER.decode(found[1])
-        at = text.find(_MARK, at + len(_MARK))
+        at = text.find(MARK, at + len(MARK))

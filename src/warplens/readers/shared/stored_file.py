@@ -8,6 +8,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,9 @@ MAX_TEXT_BYTES = 32 << 30
 UNFINISHED = "check that the export finished and the file is complete"
 GZIP_WBITS = 31
 STEP_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 19
+PACKED_CHUNK_BYTES = 1 << 15
+"""Traces unpack to 10 or 20 times their size: what comes out still fits in a core's cache when it is read."""
 PADDING = re.compile(rb"\0*")
 ENCRYPTED = 1
 DAMAGED_ZIP = (
@@ -39,6 +43,10 @@ DAMAGED_ZIP = (
     RuntimeError,
 )
 """What the standard library raises on archives that are not whole, or packed in a way it does not know."""
+
+
+class NotWholeError(Exception):
+    """The content does not come out whole in chunks; `StoredFile.unwrap` finds what there is of it, and says so."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,17 @@ class StoredFile:
         if self.stored.startswith(ZIP_MAGIC):
             return _unzip(self.stored, str(self.path))
         return self.stored, []
+
+    def chunks(self) -> Iterator[bytes]:
+        """The content piece by piece; raises `NotWholeError` where `unwrap` would have notes."""
+        if self.stored.startswith(ZIP_MAGIC):
+            text, notes = self.unwrap()
+            if notes:
+                raise NotWholeError
+            return iter((text,))
+        if self.stored.startswith(GZIP_MAGIC):
+            return _gunzip_chunks(self.stored)
+        return (self.stored[at : at + CHUNK_BYTES] for at in range(0, len(self.stored), CHUNK_BYTES))
 
 
 def load(path: Path) -> StoredFile:
@@ -101,6 +120,34 @@ def _gunzip(stored: bytes, where: str) -> tuple[bytes, list[Note]]:
             return _joined(members, where), [Note("truncated", detail="the gzip stream is incomplete")]
         position = _padding_end(stored, at)
     return _joined(members, where), []
+
+
+def _gunzip_chunks(stored: bytes) -> Iterator[bytes]:
+    from isal import isal_zlib
+
+    broken_stream = cast(type[Exception], isal_zlib.error)
+    view = memoryview(stored)
+    position = size = 0
+    while position < len(stored):
+        if not stored.startswith(GZIP_MAGIC, position):
+            raise NotWholeError
+        decompressor = isal_zlib.decompressobj(wbits=GZIP_WBITS)
+        while position < len(stored) and not decompressor.eof:
+            step = view[position : position + PACKED_CHUNK_BYTES]
+            try:
+                chunk = decompressor.decompress(step)
+            except (broken_stream, ValueError, EOFError):
+                raise NotWholeError from None
+            position += len(step)
+            size += len(chunk)
+            if size >= MAX_TEXT_BYTES:
+                raise NotWholeError
+            yield chunk
+        if not decompressor.eof:
+            raise NotWholeError
+        position = _padding_end(stored, position - len(decompressor.unused_data))
+    if size == 0:
+        raise NotWholeError
 
 
 def _feed(decompressor: Any, stored: bytes, position: int, step: int, parts: list[bytes]) -> int:

@@ -1,0 +1,156 @@
+#include "event.h"
+
+namespace warplens {
+namespace {
+
+const KeyTable kEventKeys(kEventTable);
+const KeyTable kArgKeys(kArgTable);
+
+constexpr const char* kWrongType = "a value of a type that profilers do not write";
+
+// ROCm and XLA write some numbers as strings, which the reference takes for numbers.
+bool take_number_or_string(Cursor& text, Number& number) {
+    if (*text.at != '"') return take_number(text, number);
+    ++text.at;
+    if (!take_number(text, number) || *text.at != '"') return false;
+    ++text.at;
+    return true;
+}
+
+bool take_integer(Cursor& text, int64_t& value) {
+    const char* start = text.at;
+    Number number;
+    if (!take_number_or_string(text, number)) return false;
+    return to_int(number, value) || text.odd(start, "not an integer of 64 bits");
+}
+
+bool take_real(Cursor& text, double& value) {
+    const char* start = text.at;
+    Number number;
+    if (!take_number_or_string(text, number)) return false;
+    return to_double(number, value) || text.odd(start, "a number of too many digits");
+}
+
+bool take_identifier(Cursor& text, Identifier& identifier) {
+    if (*text.at == '"') {
+        identifier.kind = Identifier::kText;
+        return take_text(text, identifier.text);
+    }
+    if (*text.at == 'n') return text.take_word("null");
+    identifier.kind = Identifier::kInteger;
+    return take_integer(text, identifier.integer);
+}
+
+bool take_raw(Cursor& text, Span& raw) {
+    raw.begin = text.at;
+    if (!skip_value(text, Use::kAsWritten)) return false;
+    raw.size = static_cast<size_t>(text.at - raw.begin);
+    return true;
+}
+
+// Values of types that are checked but not kept, by the characters that they may begin with.
+bool check_value(Cursor& text, const char* first) {
+    const bool is_number = *text.at == '-' || is_digit(*text.at);
+    if (text.at < text.end && std::strchr(first, is_number ? '0' : *text.at) == nullptr) {
+        return text.odd(text.at, kWrongType);
+    }
+    return skip_value(text, Use::kDecoded);
+}
+
+bool take_collective(Cursor& text, Event& event) {
+    if (*text.at == 'n') return text.take_word("null");
+    Text name;
+    if (!take_text(text, name)) return false;
+    event.has_collective = name.raw.size > 0;
+    return true;
+}
+
+bool take_occupancy(Cursor& text, Event& event) {
+    const char* start = text.at;
+    if (!take_real(text, event.occupancy)) return false;
+    // It is part of a key: for the reference 0 and -0 are equal, as bits they are not.
+    return event.occupancy != 0 || !std::signbit(event.occupancy) || text.odd(start, "a negative zero");
+}
+
+bool take_arg(Cursor& text, Event& event, int field) {
+    if (field == kOccupancy) return take_occupancy(text, event);
+    if (field == kCollective) return take_collective(text, event);
+    int64_t unused;
+    Identifier identifier;
+    switch (kArgTable[field].type) {
+        case Type::kInteger: return take_integer(text, field < kKeptInts ? event.ints[field] : unused);
+        case Type::kRaw: return take_raw(text, event.raws[field - kKeptInts]);
+        case Type::kTextOrNull: return check_value(text, "\"n");
+        case Type::kIdentifier: return take_identifier(text, identifier);
+        case Type::kTextOrList: return check_value(text, "\"n[");
+        case Type::kScalar: return check_value(text, "\"n0");
+        default: return false;
+    }
+}
+
+// The members of an object: `take_member` has the key's number in `keys`, -1 for one that is passed over.
+template <typename TakeMember>
+bool take_object(Cursor& text, const KeyTable& keys, uint64_t& fields, TakeMember take_member) {
+    if (!text.take('{')) return false;
+    if (*text.at == '}') {
+        ++text.at;
+        return true;
+    }
+    for (;;) {
+        Text key;
+        if (!take_text(text, key)) return false;
+        if (key.escaped) return text.odd(key.raw.begin, "a key with escapes");
+        text.skip_space();
+        if (!text.take(':')) return false;
+        const int field = keys.find(key.raw);
+        if (field < 0) {
+            if (!skip_value(text, Use::kAsWritten)) return false;
+        } else {
+            if (fields >> field & 1) return text.odd(key.raw.begin, "a key twice");
+            fields |= uint64_t{1} << field;
+            if (!take_member(field)) return false;
+        }
+        text.skip_space();
+        if (*text.at == '}') {
+            ++text.at;
+            return true;
+        }
+        if (!text.take(',')) return false;
+    }
+}
+
+bool take_args(Cursor& text, Event& event) {
+    if (*text.at == 'n') return text.take_word("null");
+    return take_object(text, kArgKeys, event.arg_fields, [&](int field) { return take_arg(text, event, field); });
+}
+
+bool take_event_field(Cursor& text, Event& event, int field) {
+    switch (field) {
+        case kPhase: return take_text(text, event.phase);
+        case kCategory: return take_text(text, event.category);
+        case kName: return take_text(text, event.name);
+        case kProcess: return take_identifier(text, event.process);
+        case kThread: return take_identifier(text, event.thread);
+        case kTime: return take_real(text, event.time_us);
+        case kDuration: return take_real(text, event.duration_us);
+        case kId: return take_identifier(text, event.id);
+        default: return take_args(text, event);
+    }
+}
+
+}  // namespace
+
+bool take_event(Cursor& text, Event& event) {
+    event.whole.begin = text.at;
+    uint64_t fields = 0;
+    text.has_sync_mark = false;
+    if (!take_object(text, kEventKeys, fields, [&](int field) { return take_event_field(text, event, field); })) {
+        return false;
+    }
+    event.event_fields = static_cast<uint32_t>(fields);
+    event.has_sync_mark = text.has_sync_mark;
+    event.whole.size = static_cast<size_t>(text.at - event.whole.begin);
+    return true;
+}
+
+}  // namespace warplens

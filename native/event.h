@@ -1,0 +1,40 @@
+// One event of the text.
+#pragma once
+
+#include "fields.h"
+#include "skip.h"
+
+namespace warplens {
+
+// How a file names a process, a thread or an arrow.
+struct Identifier {
+    enum Kind : char { kNone = 'n', kInteger = 'i', kText = 's' };
+    Kind kind = kNone;
+    int64_t integer = 0;
+    Text text;
+};
+
+struct Event {
+    Span whole;
+    Text phase, category, name;
+    Identifier process, thread, id;
+    double time_us = 0, duration_us = 0;
+    uint32_t event_fields = 0;  // a bit for each that is there
+    uint64_t arg_fields = 0;
+    int64_t ints[kKeptInts];  // -1: absent
+    Span raws[kKeptRaws - kKeptInts];
+    double occupancy = -1;
+    bool has_collective = false;
+    bool has_sync_mark = false;
+
+    Event() {
+        for (int64_t& value : ints) value = -1;
+    }
+    bool has(EventField field) const { return event_fields >> field & 1; }
+    const Span& raw(ArgField field) const { return raws[field - kKeptInts]; }
+};
+
+// From its opening brace to behind its closing one.
+bool take_event(Cursor& text, Event& event);
+
+}  // namespace warplens

@@ -1,0 +1,63 @@
+/* The library's C interface; src/warplens/readers/kineto/native.py calls it.
+ *
+ * A reader takes the text of a trace-event array in chunks and gives back columns. It never reports an error: what it
+ * does not take as it is belongs to the reference reader, which has words for it.
+ */
+#ifndef WARPLENS_NATIVE_H
+#define WARPLENS_NATIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32)
+#define WL_API __declspec(dllexport)
+#else
+#define WL_API __attribute__((visibility("default")))
+#endif
+
+#define WL_VERSION 1
+
+typedef struct wl_reader wl_reader;
+
+/* What becomes of a category's events: the kind's code and a bit for each part that is kept (see wl_parts). */
+typedef struct {
+    const char* name;
+    uint8_t kind;
+    uint16_t parts;
+} wl_category;
+
+typedef enum { WL_READING = 0, WL_CLOSED = 1, WL_HANDED_OVER = 2 } wl_state;
+
+/* An array of the result. Strings are two: their bytes, and where each begins, with the end of the last. */
+typedef struct {
+    const char* name;
+    const char* type; /* as numpy spells it: u1, i4, i8, u8 */
+    const void* data;
+    uint64_t bytes;
+} wl_array;
+
+WL_API int wl_version(void);
+/* The bits of wl_category.parts in their order, and the known keys with their types; a word a line. */
+WL_API const char* wl_parts(void);
+WL_API const char* wl_fields(void);
+
+/* The last category is the rule for all that are not listed. NULL where memory is short. */
+WL_API wl_reader* wl_new(const wl_category* categories, size_t count, const char* own_prefix, uint64_t piece_bytes,
+                         uint64_t seed);
+WL_API void wl_free(wl_reader* reader);
+WL_API wl_state wl_feed(wl_reader* reader, const void* text, size_t size);
+WL_API wl_state wl_finish(wl_reader* reader);
+
+/* The array of this number; 0 where there is none. Valid until the reader is freed. */
+WL_API int wl_get(const wl_reader* reader, size_t number, wl_array* array);
+/* Why the file is handed over, and at which byte behind the array's bracket. */
+WL_API const char* wl_why(const wl_reader* reader, uint64_t* at);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
