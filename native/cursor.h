@@ -14,7 +14,7 @@ namespace warplens {
 constexpr size_t kPadding = 64;
 
 struct Span {
-    const char* begin = nullptr;
+    const char* begin = "";  // never null, also where it is empty
     size_t size = 0;
 
     bool is(const char* text, size_t length) const { return size == length && std::memcmp(begin, text, length) == 0; }

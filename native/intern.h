@@ -66,6 +66,7 @@ struct Strings {
     Strings() { offsets.push(0); }
     size_t size() const { return offsets.size() - 1; }
     Span operator[](size_t index) const {
+        if (offsets[index + 1] == offsets[index]) return {};
         return {bytes.data() + offsets[index], static_cast<size_t>(offsets[index + 1] - offsets[index])};
     }
     void push(Span text) {

@@ -1,0 +1,62 @@
+// One input through the native reader: whole, and again in chunks. Both must agree to the byte, or both hand over.
+//
+// The entry point is libFuzzer's, so any engine that knows it can drive this: clang's own (-fsanitize=fuzzer), AFL++'s,
+// or driver.cpp, which needs only g++. The first byte of the input chooses the size of the chunks.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "../../native/warplens_native.h"
+
+namespace {
+
+// The parts are those that native.py gives: all of them, so that every path is open.
+const wl_category kCategories[] = {
+    {"cpu_op", 2, 0x147},   {"user_annotation", 3, 0x147}, {"cuda_runtime", 4, 0x009}, {"kernel", 5, 0x1b9},
+    {"gpu_memcpy", 6, 0x1b9}, {"cuda_sync", 9, 0x138},       {"", 13, 0},
+};
+constexpr uint64_t kPieceBytes = 600;
+
+wl_reader* read(const uint8_t* text, size_t size, size_t chunk, wl_state* state) {
+    wl_reader* reader =
+        wl_new(kCategories, sizeof kCategories / sizeof *kCategories, "warplens.", kPieceBytes, 0x5eed);
+    for (size_t at = 0; at < size; at += chunk) {
+        // A copy of its own, so that reading beyond a chunk is noticed.
+        const size_t count = size - at < chunk ? size - at : chunk;
+        uint8_t* copy = static_cast<uint8_t*>(std::malloc(count));
+        std::memcpy(copy, text + at, count);
+        *state = wl_feed(reader, copy, count);
+        std::free(copy);
+        if (*state == WL_HANDED_OVER) break;
+    }
+    *state = wl_finish(reader);
+    return reader;
+}
+
+void fail(const char* what) {
+    std::fprintf(stderr, "whole and in chunks differ: %s\n", what);
+    std::abort();
+}
+
+void compare(const wl_reader* first, const wl_reader* second) {
+    wl_array one, other;
+    for (size_t number = 0; wl_get(first, number, &one); ++number) {
+        if (!wl_get(second, number, &other) || one.bytes != other.bytes) fail(one.name);
+        if (one.bytes > 0 && std::memcmp(one.data, other.data, one.bytes) != 0) fail(one.name);
+    }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (size < 2) return 0;
+    const size_t chunk = data[0] < 128 ? data[0] + size_t{1} : size_t{data[0]} * 16;
+    wl_state whole_state = WL_READING, chunks_state = WL_READING;
+    wl_reader* whole = read(data + 1, size - 1, size - 1, &whole_state);
+    wl_reader* chunks = read(data + 1, size - 1, chunk, &chunks_state);
+    if (whole_state != chunks_state) fail("the state");
+    if (whole_state == WL_CLOSED) compare(whole, chunks);
+    wl_free(whole);
+    wl_free(chunks);
+    return 0;
+}
