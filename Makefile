@@ -109,4 +109,4 @@ web/node_modules/installed: web/package.json web/package-lock.json
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build src/warplens/readers/kineto/*.so web/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build src/warplens/*.so web/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -13,7 +13,7 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-LIBRARY = "warplens.readers.kineto.libwarplens_native"
+LIBRARY = "warplens.libwarplens_native"
 # Contraction would fuse a product and a sum into one rounding, and times into other nanoseconds than numpy's.
 FLAGS = ["-std=c++17", "-O2", "-g0", "-fvisibility=hidden", "-ffp-contract=off"]
 
@@ -40,7 +40,7 @@ library = Extension(
     sources=sorted(map(str, Path("native").glob("*.cpp"))),
     depends=sorted(map(str, Path("native").glob("*.h"))),
     language="c++",
-    extra_compile_args=[] if sys.platform == "win32" else FLAGS,
+    extra_compile_args=["/std:c++17"] if sys.platform == "win32" else FLAGS,
     optional=True,
 )
 setup(ext_modules=[library], cmdclass={"build_ext": BuildLibrary, "bdist_wheel": PlatformWheel})

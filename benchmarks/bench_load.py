@@ -5,6 +5,7 @@ usage: bench_load.py [--trace FILE] [--repeat N] [--scale] [--peers-python PYTHO
 Measures CPU seconds (user + system, children included), wall seconds and peak memory of
   (a) json.load(gzip.open(f))            in the standard library
   (b) warplens report f -o out/          cold: empty cache, which it fills
+  (p) the same                           with the Python reader, where the native one is built
   (c) the same again                     warm
   (d) HTA: load, temporal breakdown, kernel breakdown     where importable (pip install HolisticTraceAnalysis)
   (e) AMD's TraceLens: its PyTorch report                 where importable (not the PyPI package tracelens)
@@ -81,16 +82,23 @@ def environment(cache: Path) -> dict[str, str]:
     return {**kept, "WARPLENS_CACHE": str(cache), "PYTHONPATH": str(ROOT / "src")}
 
 
-def report(trace: Path, work: Path, cache: Path) -> Cost:
+def report(trace: Path, work: Path, cache: Path, **switches: str) -> Cost:
     output = work / "out"
     shutil.rmtree(output, ignore_errors=True)
-    return run([sys.executable, "-m", "warplens", "report", str(trace), "-o", f"{output}/"], environment(cache))
+    command = [sys.executable, "-m", "warplens", "report", str(trace), "-o", f"{output}/"]
+    return run(command, {**environment(cache), **switches})
 
 
-def cold(trace: Path, work: Path) -> Cost:
+def cold(trace: Path, work: Path, **switches: str) -> Cost:
     cache = work / "cache"
     shutil.rmtree(cache, ignore_errors=True)
-    return report(trace, work, cache)
+    return report(trace, work, cache, **switches)
+
+
+def has_native_reader(work: Path) -> bool:
+    command = [sys.executable, "-m", "warplens", "--version"]
+    shown = subprocess.run(command, env=environment(work / "cache"), capture_output=True, text=True, check=True)
+    return "native" in shown.stdout
 
 
 def importable(python: str, module: str) -> bool:
@@ -148,8 +156,11 @@ def measure(trace: Path, repeat: int, peers_python: str, work: Path) -> dict[str
     empty = {**os.environ}
     runs: dict[str, list[Cost]] = {}
     has_hta, has_tracelens = importable(peers_python, "hta"), importable(peers_python, "TraceLens.Reporting")
+    is_native = has_native_reader(work)
     for _ in range(repeat):
         runs.setdefault("a json.load", []).append(run([sys.executable, "-c", JSON_LOAD, str(trace)], empty))
+        if is_native:
+            runs.setdefault("p Python reader", []).append(cold(trace, work, WARPLENS_NATIVE="0"))
         runs.setdefault("b warplens cold", []).append(cold(trace, work))
         runs.setdefault("c warplens warm", []).append(report(trace, work, work / "cache"))
     if has_hta:
@@ -203,8 +214,10 @@ def main() -> None:
         for name, cost in costs.items():
             ratio = f"(b) is 1/{cost.cpu_s / base:.1f} of it" if name[0] in "ade" else ""
             print(f"{name:18} {cost.cpu_s:7.2f} s CPU {cost.wall_s:7.2f} s wall {cost.peak_mb:7.0f} MB  {ratio}")
-        print(f"(b)/(a) {base / costs['a json.load'].cpu_s:.3f} in CPU (bar 0.5)", end="; ")
-        print(f"peak memory {costs['b warplens cold'].peak_mb / size:.1f} x the JSON (bar 5)")
+        warm = costs["c warplens warm"].cpu_s
+        print(f"(b)/(a) {base / costs['a json.load'].cpu_s:.3f} in CPU (bar 0.33)", end="; ")
+        print(f"(c)/(a) {warm / costs['a json.load'].cpu_s:.3f} (bar 0.12)", end="; ")
+        print(f"peak memory {costs['b warplens cold'].peak_mb:.0f} MB (bar 300)")
         opened = second_open(trace, work)
         print("open: first {first_open_s:.2f} s, second {second_open_s:.3f} s, {times_faster:.0f} x".format(**opened))
         grown = scaling(trace, work) if args.scale else {}

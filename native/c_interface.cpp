@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "nest.h"
 #include "reader.h"
 
 using namespace warplens;
@@ -166,4 +167,12 @@ int wl_get(const wl_reader* reader, size_t number, wl_array* array) {
 const char* wl_why(const wl_reader* reader, uint64_t* at) {
     *at = reader->reader.odd_at();
     return reader->out_of_memory ? "not enough memory" : reader->reader.why();
+}
+
+int wl_nest(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth) {
+    try {
+        return nest(begin, finish, count, parent, depth);
+    } catch (...) {
+        return 0;
+    }
 }

@@ -49,6 +49,7 @@ void Reader::parse() {
 // One step through the array: an event, the comma behind it, or the bracket that closes it.
 bool Reader::step(Cursor& text) {
     text.skip_space();
+    at_ = static_cast<size_t>(text.at - buffer_.data());  // gigabytes of white space are not kept
     if (*text.at == ']' && next_ != Next::kEvent) {
         state_ = State::kClosed;
         return true;

@@ -1,4 +1,4 @@
-/* The library's C interface; src/warplens/readers/kineto/native.py calls it.
+/* The library's C interface; src/warplens/readers/kineto/native.py and passes/nest.py call it.
  *
  * A reader takes the text of a trace-event array in chunks and gives back columns. It never reports an error: what it
  * does not take as it is belongs to the reference reader, which has words for it.
@@ -56,6 +56,9 @@ WL_API wl_state wl_finish(wl_reader* reader);
 WL_API int wl_get(const wl_reader* reader, size_t number, wl_array* array);
 /* Why the file is handed over, and at which byte behind the array's bracket. */
 WL_API const char* wl_why(const wl_reader* reader, uint64_t* at);
+
+/* Parents and depths of intervals that are sorted by begin, none of them empty; 0 where they are not so. */
+WL_API int wl_nest(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth);
 
 #ifdef __cplusplus
 }

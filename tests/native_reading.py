@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
+from warplens import native_library
 from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import SIDE_FRAMES, Meta, Trace
-from warplens.readers.kineto import events, halves, native, native_library, reader
+from warplens.readers.kineto import events, halves, native, reader
 
 HANDED_OVER = "handed over"
 SAME = "same"

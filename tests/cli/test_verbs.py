@@ -19,6 +19,7 @@ import pytest
 
 import warplens
 from support import HANG_SECONDS, ROOT, SAMPLES, RunInside, frame, kernel, launch, op, write_trace
+from warplens import native_library
 from warplens.advice import RULES
 from warplens.advice.rank_rules import JOB_RULES
 from warplens.categories import category_names
@@ -30,7 +31,6 @@ from warplens.kernel_lab.tracing.records import FAULT_KINDS
 from warplens.model.quality import MESSAGES
 from warplens.model.trace import empty_trace
 from warplens.profiles.trace import TABLE_NAMES
-from warplens.readers.kineto import native_library
 
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_execute_kernel"
 LARGE = next(path for path in SAMPLES if path.name == "bloom_prefill.json.gz")

@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from warplens.passes.nest import Nesting, _sequential, nest_lane
+from native_reading import needs_library
+from warplens.passes.nest import Nesting, _laminar, _laminar_by_level, _sequential, nest_lane
 
 checked = settings(max_examples=300)
 Forest = list[Any]
@@ -148,3 +149,15 @@ def test_an_annotation_over_whole_calls_becomes_their_parent(forest: Forest, gap
         elif parents[row] == NONE:
             assert nesting.parent[place] == annotation
     assert_is_forest(nesting, len(order))
+
+
+@needs_library
+@checked
+@given(any_events)
+def test_the_native_library_nests_as_numpy_does(events: list[tuple[int, int, bool]]) -> None:
+    start, end, _ = in_order(events)
+    end = np.maximum(end, start + 1)
+    for native, numpy in zip(_laminar(start, end), _laminar_by_level(start, end), strict=True):
+        assert native.tolist() == numpy.tolist()
+    empty = np.empty(0, np.int64)
+    assert [len(column) for column in _laminar(empty, empty)] == [0, 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,8 @@ import pytest
 import warplens
 from native_reading import SAME, needs_library, verdict, with_pieces_of
 from support import SAMPLES, differences, fwdbwd, kernel, launch, memcpy, memory, op, write_trace
-from warplens.readers.kineto import native, native_library
+from warplens import native_library
+from warplens.readers.kineto import native
 from warplens.readers.kineto.records import KinetoArgs, KinetoEvent
 from warplens.readers.shared import stored_file
 from warplens.readers.shared.microseconds import to_ns
@@ -258,6 +260,21 @@ def test_an_event_of_many_chunks_takes_time_by_its_size(tmp_path: Path) -> None:
 
 
 @needs_library
+def test_white_space_between_events_is_not_kept() -> None:
+    library = native_library.library()
+    assert library is not None
+    before = peak_kilobytes()
+    head, tail = text_of(f"{{{EVENT}}},{{{EVENT}}}").split(b",{", 1)
+    chunks = (head + b",", *[b" " * (1 << 20)] * 200, b"{" + tail)
+    assert len(native.read_natively(library, chunks).events.builder) == 2
+    assert peak_kilobytes() - before < 100_000
+
+
+def peak_kilobytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+@needs_library
 def test_memory_of_the_columns_outlives_the_reader() -> None:
     library = native_library.library()
     assert library is not None
@@ -283,7 +300,7 @@ def test_the_install_goes_on_without_a_compiler(tmp_path: Path) -> None:
     for place in ("native", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
         source = ROOT / place
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / place)
-    package = tmp_path / "src" / "warplens" / "readers" / "kineto"
+    package = tmp_path / "src" / "warplens"
     package.mkdir(parents=True)
     command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
     without = {**os.environ, "PATH": "", "CC": "/nonexistent/cc", "CXX": "/nonexistent/c++"}

@@ -195,7 +195,7 @@ class _VersionAction(argparse.Action):
     """The version, and which reader takes PyTorch's traces: looked for when asked, not with every command."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from warplens.readers.kineto.native_library import reader_name
+        from warplens.native_library import reader_name
 
         print(f"warplens {__version__} ({reader_name()})")
         parser.exit()

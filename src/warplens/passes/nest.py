@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warplens import native_library
 from warplens.model.kinds import CODE, NESTED, NONE
 from warplens.model.quality import Note
 from warplens.model.trace import Bools, Ints, Trace
@@ -118,8 +119,19 @@ def _laminar(begin: Ints, finish: Ints) -> tuple[Ints, Ints]:
     """Parents and depths of intervals of which none crosses another's end.
 
     An event's depth is how many earlier ones are still open; its parent is the last one before it that is one
-    level up. Both come from binary searches, a level at a time: 6× faster than a stack in Python.
+    level up. By the native library where it is there, which takes a tenth of the time.
     """
+    library = native_library.library()
+    if library is not None:
+        begin, finish = np.ascontiguousarray(begin, np.int64), np.ascontiguousarray(finish, np.int64)
+        parent, depth = np.empty(len(begin), np.int64), np.empty(len(begin), np.int64)
+        if library.wl_nest(begin.ctypes.data, finish.ctypes.data, len(begin), parent.ctypes.data, depth.ctypes.data):
+            return parent, depth
+    return _laminar_by_level(begin, finish)
+
+
+def _laminar_by_level(begin: Ints, finish: Ints) -> tuple[Ints, Ints]:
+    """The same by binary searches, a level at a time: 6× faster than a stack in Python."""
     count = len(begin)
     depth = np.maximum(np.arange(count) - np.searchsorted(np.sort(finish), begin, side="right"), 0)
     parent = np.full(count, NONE, np.int64)

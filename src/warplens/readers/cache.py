@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from warplens import __version__
+from warplens import __version__, native_library
 from warplens.errors import UsageError, WarplensError
 from warplens.files import TEMPORARY_FOLDER, whole_folder
 from warplens.model.quality import Note, Quality
@@ -59,6 +59,7 @@ def code_hash(rooms: Sequence[str], columns: str) -> str:
     """Changes with whatever could make the same file read differently: the code of these rooms, and the columns."""
     package = Path(__file__).parents[1]
     files = sorted(file for room in rooms for file in (package / room).rglob("*.*") if file.suffix in (".py", ".toml"))
+    files += package.glob(native_library.LIBRARY.name)
     code = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     return hashlib.blake2b(f"{__version__} {code} {columns}".encode(), digest_size=4).hexdigest()
 

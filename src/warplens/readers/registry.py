@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
+from warplens import native_library
 from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
-from warplens.readers.kineto import native_library
 from warplens.readers.shared.stored_file import NotWholeError, StoredFile
 
 Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]

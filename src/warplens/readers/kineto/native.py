@@ -18,12 +18,13 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from warplens import native_library
 from warplens.model.assemble import Array
 from warplens.model.builder import TraceBuilder
 from warplens.model.event_records import CallSpec, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE
 from warplens.model.rank_timeline import OWN_CATEGORIES
-from warplens.readers.kineto import native_library
+from warplens.native_library import CLOSED, HANDED_OVER
 from warplens.readers.kineto.adding import (
     ARGS_OF_KIND,
     GPU_ARGS,
@@ -35,7 +36,6 @@ from warplens.readers.kineto.adding import (
     collective_of,
 )
 from warplens.readers.kineto.events import BYTE_ORDER_MARK, PIECE_BYTES, array_start, read_header
-from warplens.readers.kineto.native_library import CLOSED, HANDED_OVER
 from warplens.readers.kineto.records import DECODERS, UNREADABLE, KinetoEvent
 from warplens.readers.kineto.sync_waits import MARK
 from warplens.readers.shared.gc_pause import gc_paused

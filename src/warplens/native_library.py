@@ -1,4 +1,4 @@
-"""The native reader's library: whether it is there, and its functions.
+"""The native library: whether it is there, and its functions.
 
 It is built on install where a compiler is present (`setup.py`, from the sources in `native/`); without it, or with
 `WARPLENS_NATIVE=0`, Python reads everything. Imports nothing heavy: `warplens --version` asks it.
@@ -46,6 +46,7 @@ FUNCTIONS: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
     "wl_feed": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)),
     "wl_finish": (ctypes.c_int, (ctypes.c_void_p,)),
     "wl_get": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(Array))),
+    "wl_nest": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)),
     "wl_why": (ctypes.c_char_p, (ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64))),
 }
 
