@@ -200,11 +200,14 @@ def test_times_are_the_nanoseconds_that_numpy_makes_of_the_same_text() -> None:
 
 
 @needs_library
-def test_a_sample_is_read_without_the_python_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_is_read_without_the_python_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {path: warplens.open(path, cache=False).trace for path in SAMPLES}
     monkeypatch.setattr("warplens.readers.kineto.reader.read", lambda *_, **__: pytest.fail("read by Python"))
     for path, trace in expected.items():
         assert differences(warplens.open(path, cache=False).trace, trace) == []
+    split = tmp_path / "empty_member_first.json.gz"
+    split.write_bytes(gzip.compress(b"") + SAMPLES[0].read_bytes())
+    assert differences(warplens.open(split, cache=False).trace, expected[SAMPLES[0]]) == []
 
 
 def test_switched_off_or_absent_python_reads_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -229,7 +232,8 @@ def chunks_of(path: Path, content: bytes) -> Iterator[bytes]:
 def test_chunks_are_the_unpacked_content(tmp_path: Path) -> None:
     text = os.urandom(100_000) + bytes(3_000_000)
     packed = gzip.compress(text[:50]) + gzip.compress(text[50:]) + bytes(20)
-    for content in (text, gzip.compress(text), packed):
+    empty_first = gzip.compress(b"") + gzip.compress(text)
+    for content in (text, gzip.compress(text), packed, empty_first):
         assert b"".join(chunks_of(tmp_path / "file", content)) == text
 
 

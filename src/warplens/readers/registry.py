@@ -17,7 +17,7 @@ from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
-from warplens.readers.shared.stored_file import NotWholeError, StoredFile
+from warplens.readers.shared.stored_file import NotWholeError, StoredFile, slices
 
 Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]
 """(content, facts about the file, notes from unpacking it) → the profile."""
@@ -160,7 +160,7 @@ def read(text: bytes, meta: Meta, notes: list[Note], *, was_tried: bool = False)
     if entry.reader is None:
         raise FormatError(f"{entry.name}, which only NVIDIA's tools can read", where=meta.source, hint=entry.export)
     if entry.chunk_reader is not None and not was_tried:
-        trace = entry.chunk_reader()((text,), meta, notes)
+        trace = entry.chunk_reader()(slices(text), meta, notes)
         if trace is not None:
             return trace
     return entry.reader()(text, meta, notes)
@@ -181,8 +181,10 @@ def _read_chunks(file: StoredFile, meta: Meta, notes: list[Note]) -> Trace | Non
     try:
         chunks = file.chunks()
         head = b""
-        while len(head) < HEAD_BYTES and (chunk := next(chunks, b"")):
+        for chunk in chunks:
             head += chunk
+            if len(head) >= HEAD_BYTES:
+                break
         entry = _format_of(head[:HEAD_BYTES])
         if entry is None or entry.chunk_reader is None:
             return None

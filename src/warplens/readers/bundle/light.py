@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from warplens.errors import FormatError
 from warplens.model.trace import Meta, Trace
-from warplens.readers.shared.stored_file import StoredFile
+from warplens.readers.shared.stored_file import StoredFile, slices
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class StoredLightPass:
         meta = Meta(source=str(self.file.path), format="")
         try:
             text, notes = self.file.unwrap()
-            trace = reader.read_chunks((text,), meta, notes, step_marks_ns=self.marks_ns)
+            trace = reader.read_chunks(slices(text), meta, notes, step_marks_ns=self.marks_ns)
             if trace is None:
                 trace = reader.read(text, meta, notes, step_marks_ns=self.marks_ns)
             return trace

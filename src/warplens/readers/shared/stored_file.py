@@ -74,10 +74,15 @@ class StoredFile:
             text, notes = self.unwrap()
             if notes:
                 raise NotWholeError
-            return iter((text,))
+            return slices(text)
         if self.stored.startswith(GZIP_MAGIC):
             return _gunzip_chunks(self.stored)
-        return (self.stored[at : at + CHUNK_BYTES] for at in range(0, len(self.stored), CHUNK_BYTES))
+        return slices(self.stored)
+
+
+def slices(content: bytes) -> Iterator[bytes]:
+    """The content in chunks, for what takes it so."""
+    return (content[at : at + CHUNK_BYTES] for at in range(0, len(content), CHUNK_BYTES))
 
 
 def load(path: Path) -> StoredFile:
