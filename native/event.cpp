@@ -88,6 +88,20 @@ bool take_arg(Cursor& text, Event& event, int field) {
     }
 }
 
+// A key, and its number: mostly that behind the latest one, which one comparison shows.
+bool take_key(Cursor& text, const KeyTable& keys, int latest, int& field) {
+    field = latest + 1;
+    if (field < keys.size() && keys.is_at(text.at, field)) {
+        text.at += keys.quoted_size(field);
+        return true;
+    }
+    Text key;
+    if (!take_text(text, key)) return false;
+    if (key.escaped) return text.odd(key.raw.begin, "a key with escapes");
+    field = keys.find(key.raw);
+    return true;
+}
+
 // The members of an object: `take_member` has the key's number in `keys`, -1 for one that is passed over.
 template <typename TakeMember>
 bool take_object(Cursor& text, const KeyTable& keys, uint64_t& fields, TakeMember take_member) {
@@ -96,17 +110,18 @@ bool take_object(Cursor& text, const KeyTable& keys, uint64_t& fields, TakeMembe
         ++text.at;
         return true;
     }
+    int latest = -1;
     for (;;) {
-        Text key;
-        if (!take_text(text, key)) return false;
-        if (key.escaped) return text.odd(key.raw.begin, "a key with escapes");
+        const char* start = text.at;
+        int field;
+        if (!take_key(text, keys, latest, field)) return false;
         text.skip_space();
         if (!text.take(':')) return false;
-        const int field = keys.find(key.raw);
         if (field < 0) {
             if (!skip_value(text, Use::kAsWritten)) return false;
         } else {
-            if (fields >> field & 1) return text.odd(key.raw.begin, "a key twice");
+            latest = field;
+            if (fields >> field & 1) return text.odd(start, "a key twice");
             fields |= uint64_t{1} << field;
             if (!take_member(field)) return false;
         }

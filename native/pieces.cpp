@@ -80,6 +80,10 @@ void Pieces::append_event(Column<char>& text, const Event& event) {
 }
 
 void Pieces::count_phase(Span phase) {
+    if (phase.is(kTimed, 1)) {
+        ++tables.phase_count[0];
+        return;
+    }
     const uint32_t code = phases_.code(phase);
     if (code == tables.phase_count.size()) tables.phase_count.push(0);
     ++tables.phase_count[code];
@@ -111,10 +115,19 @@ bool Pieces::add_timed(const Event& event) {
     return true;
 }
 
-Pieces::Category& Pieces::category_of(const Text& text) {
+// Most events are of the category of the one before.
+uint32_t Pieces::category_code(const Text& text) {
     const Span name = decoded(text, scratch_);
-    const uint32_t code = categories_.code(name);
+    if (latest_category_ >= categories_.size() || !categories_.strings()[latest_category_].is(name.begin, name.size)) {
+        latest_category_ = categories_.code(name);
+    }
+    return latest_category_;
+}
+
+Pieces::Category& Pieces::category_of(const Text& text) {
+    const uint32_t code = category_code(text);
     if (code < category_list_.size()) return category_list_[code];
+    const Span name = categories_.strings()[code];
     Category category;
     category.rule = rules_.other;
     category.is_odd = !is_ascii(name);  // the reference has lower case for every letter of Unicode
@@ -145,7 +158,11 @@ uint32_t Pieces::remembered_code(const Identifier& identifier, Remembered& lates
 
 uint32_t Pieces::lane_of(const Event& event) {
     const uint32_t pair[2] = {remembered_code(event.process, process_), remembered_code(event.thread, thread_)};
-    return lanes_.meet({reinterpret_cast<const char*>(pair), sizeof pair});
+    if (std::memcmp(pair, latest_lane_key_, sizeof pair) != 0) {
+        std::memcpy(latest_lane_key_, pair, sizeof pair);
+        latest_lane_ = lanes_.meet({reinterpret_cast<const char*>(pair), sizeof pair});
+    }
+    return latest_lane_;
 }
 
 uint32_t Pieces::spec_of(const Event& event) {

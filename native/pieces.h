@@ -86,6 +86,7 @@ private:
     uint32_t identifier_code(const Identifier& identifier, Interner& interner);
     uint32_t remembered_code(const Identifier& identifier, Remembered& latest);
     uint32_t lane_of(const Event& event);
+    uint32_t category_code(const Text& text);
     uint32_t spec_of(const Event& event);
     uint32_t geometry_of(const Event& event);
     void write_timed(const Category& category, const Timed& event);
@@ -99,6 +100,7 @@ private:
     std::vector<FlowEnd> piece_flows_;
     int64_t collectives_ = 0;
     Remembered process_, thread_;
+    uint32_t latest_lane_key_[2] = {UINT32_MAX, UINT32_MAX}, latest_lane_ = 0, latest_category_ = 0;
     std::string scratch_, key_;
 };
 

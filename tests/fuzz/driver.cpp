@@ -1,7 +1,7 @@
 // A small coverage-guided engine for machines without clang: g++ -fsanitize-coverage=trace-pc reports every branch to
 // the function below, and an input that takes a new one joins the corpus.
 //
-// usage: driver CORPUS SECONDS [SEED] [NEW_INPUTS]   (prints executions, edges and the corpus' size)
+// usage: driver CORPUS SECONDS [SEED] [NEW_INPUTS]   (reports each minute: executions, edges, the corpus' size)
 #include <sanitizer/common_interface_defs.h>
 
 #include <chrono>
@@ -152,17 +152,26 @@ int main(int count, char** words) {
     }
     if (engine.corpus.empty()) return 2;
     const size_t given = engine.corpus.size(), given_edges = engine.edges;
+    const auto report = [&](long long seconds) {
+        std::printf("%lld s: %llu executions, %zu edges (%zu of the given corpus), %zu inputs (%zu given)\n", seconds,
+                    static_cast<unsigned long long>(engine.executions), engine.edges, given_edges,
+                    engine.corpus.size(), given);
+        std::fflush(stdout);
+    };
     const auto start = std::chrono::steady_clock::now();
-    const std::chrono::seconds limit(std::atol(words[2]));
-    while (std::chrono::steady_clock::now() - start < limit) {
+    const auto passed = [start] {
+        return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - start).count();
+    };
+    const long limit = std::atol(words[2]);
+    for (long long reported = 0; passed() < limit;) {
         Input input = engine.corpus[engine.below(engine.corpus.size())];
         for (size_t times = 1 + engine.below(6); times > 0; --times) engine.mutate(input);
-        if (!engine.run(input)) continue;
-        if (count > 4) write(std::filesystem::path(words[4]) / std::to_string(engine.corpus.size()), input);
-        engine.corpus.push_back(std::move(input));
+        if (engine.run(input)) {
+            if (count > 4) write(std::filesystem::path(words[4]) / std::to_string(engine.corpus.size()), input);
+            engine.corpus.push_back(std::move(input));
+        }
+        if (passed() >= reported + 60) report(reported = passed());
     }
-    std::printf("%llu executions, %zu edges (%zu of the given corpus), %zu inputs (%zu given)\n",
-                static_cast<unsigned long long>(engine.executions), engine.edges, given_edges, engine.corpus.size(),
-                given);
+    report(passed());
     return 0;
 }
