@@ -153,7 +153,7 @@ private:
 
     // An empty key has its quotes looked at, which every text has.
     size_t place(const char* key, size_t size) const {
-        const auto letter = [key](size_t index) { return static_cast<uint32_t>(static_cast<unsigned char>(key[index])); };
+        const auto letter = [key](size_t index) -> uint32_t { return static_cast<unsigned char>(key[index]); };
         const uint32_t mixed = static_cast<uint32_t>(size) * 8191 + letter(0) * 1021 + letter(size / 2) * 127 +
                                (size > 0 ? letter(size - 1) : 0);
         return static_cast<uint32_t>(mixed * factor_) >> 24;

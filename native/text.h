@@ -50,8 +50,8 @@ inline bool take_unicode_escape(Cursor& text, uint32_t& code) {
 inline bool take_utf8(Cursor& text) {
     const auto byte = [&text](int index) { return static_cast<unsigned char>(text.at[index]); };
     const unsigned char first = byte(0);
-    const int more = first >= 0xC2 && first < 0xE0 ? 1 : (first & 0xF0) == 0xE0 ? 2 : first >= 0xF0 && first < 0xF5 ? 3 : 0;
-    if (more == 0) return false;
+    if (first < 0xC2 || first > 0xF4) return false;
+    const int more = first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
     // The second byte's range leaves out what a shorter sequence, a surrogate or nothing at all stands for.
     const unsigned char least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
     const unsigned char most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;

@@ -7,7 +7,8 @@ seed=${2:-1}
 here=tests/fuzz
 out=build/fuzz
 mkdir -p "$out/found"
-flags="-std=c++17 -O1 -g -fno-omit-frame-pointer -ffp-contract=off -fsanitize=address,undefined -fno-sanitize-recover=all"
+flags="-std=c++17 -O1 -g -fno-omit-frame-pointer -ffp-contract=off"
+flags="$flags -fsanitize=address,undefined -fno-sanitize-recover=all"
 if command -v clang++ >/dev/null; then
     clang++ $flags -fsanitize=fuzzer native/*.cpp $here/harness.cpp -o "$out/fuzzer"
     exec "$out/fuzzer" -max_total_time="$seconds" -seed="$seed" -max_len=16384 -artifact_prefix="$out/" \
