@@ -1,4 +1,5 @@
-// One input through the native reader: whole, and again in chunks. Both must agree to the byte, or both hand over.
+// One input through the native reader: whole, and again in chunks. Both must agree to the byte, or both hand over. And
+// its first bytes as intervals through the nesting.
 //
 // The entry point is libFuzzer's, so any engine that knows it can drive this: clang's own (-fsanitize=fuzzer), AFL++'s,
 // or driver.cpp, which needs only g++. The first byte of the input chooses the size of the chunks.
@@ -34,7 +35,7 @@ wl_reader* read(const uint8_t* text, size_t size, size_t chunk, wl_state* state)
 }
 
 void fail(const char* what) {
-    std::fprintf(stderr, "whole and in chunks differ: %s\n", what);
+    std::fprintf(stderr, "not as it must be: %s\n", what);
     std::abort();
 }
 
@@ -46,16 +47,39 @@ void compare(const wl_reader* first, const wl_reader* second) {
     }
 }
 
+// The first bytes as intervals, sorted or not: depths are counted one by one.
+void check_nesting(const uint8_t* data, size_t size) {
+    constexpr size_t kMost = 48;
+    const size_t count = size / 2 < kMost ? size / 2 : kMost;
+    int64_t begin[kMost], finish[kMost], parent[kMost], depth[kMost];
+    for (size_t row = 0; row < count; ++row) {
+        begin[row] = (row > 0 ? begin[row - 1] : 0) + data[2 * row] % 16 - (data[2 * row] == 255);
+        finish[row] = begin[row] + data[2 * row + 1] % 64;
+    }
+    if (!wl_nest(begin, finish, count, parent, depth)) return;
+    for (size_t row = 0; row < count; ++row) {
+        int64_t open = 0, caller = -1;
+        for (size_t before = 0; before < row; ++before) open += finish[before] > begin[row];
+        for (size_t before = 0; before < row; ++before) {
+            if (depth[before] == open - 1) caller = static_cast<int64_t>(before);
+        }
+        if (depth[row] != open || parent[row] != caller) fail("nesting");
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2) return 0;
+    check_nesting(data, size);
     const size_t chunk = data[0] < 128 ? data[0] + size_t{1} : size_t{data[0]} * 16;
     wl_state whole_state = WL_READING, chunks_state = WL_READING;
     wl_reader* whole = read(data + 1, size - 1, size - 1, &whole_state);
     wl_reader* chunks = read(data + 1, size - 1, chunk, &chunks_state);
     if (whole_state != chunks_state) fail("the state");
     if (whole_state == WL_CLOSED) compare(whole, chunks);
+    uint64_t at = 0;
+    if (std::strlen(wl_why(whole, &at)) > 100 || at > size) fail("the reason");
     wl_free(whole);
     wl_free(chunks);
     return 0;
