@@ -29,6 +29,8 @@ SURELY, HARDLY = 3.0, 2.5
 """Standard errors from which on a difference is one, and up to which it is none."""
 SURELY_OF_FEW: Final = 4.0
 """The former, of fewer than twice `MANY` calls."""
+SURELY_OF_ALL: Final = 8.0
+"""The same for what seems a meeting of all: that there is one is usual, and several groups of one are tried."""
 MOST_MORE: Final = 10_000.0
 """In ns: one odd call counts no more than this."""
 
@@ -102,7 +104,8 @@ def crossing(wide: RankSets, inner: Ints, ends: Floats, *, is_meeting_of_all: bo
         crossed = np.array(members)
         surely = _more_apart(ends[crossed])
         calls = ends.shape[1]
-        if calls >= MANY and surely >= (SURELY if calls >= 2 * MANY else SURELY_OF_FEW):
+        least = SURELY_OF_ALL if is_meeting_of_all else SURELY if calls >= 2 * MANY else SURELY_OF_FEW
+        if calls >= MANY and surely >= least:
             number[crossed] = crossed[0]
         elif surely > HARDLY and not is_meeting_of_all:
             return RankSets(np.arange(len(number)), wide.wide, is_split=False)
