@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import json
-import math
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,8 +16,6 @@ from warplens.model.finding import Finding
 
 FAULTS = ROOT / "samples" / "faults"
 TRUTH: dict[str, dict[str, Any]] = json.loads((FAULTS / "truth.json").read_text())["pairs"]
-ALWAYS_SHOWN = ("WL103", "WL901")
-"""Findings without a gain of their own."""
 
 
 class Planted(NamedTuple):
@@ -143,31 +139,3 @@ def test_the_odd_vocabulary_of_gpt2_is_its_first_finding() -> None:
 def test_the_padded_vocabulary_is_no_finding() -> None:
     profile = warplens.open(SHARED / "traces" / "h200" / "gpt2_train_padded.json.gz", cache=False)
     assert "WL201" not in {finding.code for finding in profile.findings()}
-
-
-@pytest.mark.parametrize("path", shared_traces(), ids=lambda path: f"{path.parent.name}/{path.name.split('.')[0]}")
-def test_findings_of_real_traces_are_finite_ranked_and_within_the_step(path: Path) -> None:
-    profile = warplens.open(path, cache=False)
-    found = profile.findings()
-    gains = [finding.gain_ms for finding in found]
-    assert gains == sorted(gains, reverse=True)
-    for finding in found:
-        assert math.isfinite(finding.gain_ms)
-        if finding.code in ALWAYS_SHOWN:
-            assert finding.gain_ms == finding.gain_percent == 0
-            continue
-        assert finding.place, finding
-        assert finding.rows, finding
-        if finding.saves_only_gpu_time:
-            assert finding.gpu_gain_ms >= 0.009 * longest_ms(profile), finding
-            continue
-        assert 1 <= finding.gain_percent <= 100, finding
-        assert 0 < finding.gain_ms <= longest_ms(profile), finding
-
-
-def longest_ms(profile: warplens.Profile) -> float:
-    """The longest step, on the GPU or from its first launch on; else all the time."""
-    steps = profile.table("steps").frame["gpu_ms"].to_list()
-    total = next(row["time_ms"] for row in profile.table("timeline").to_dicts() if row["measure"] == "total")
-    simulated = 0.0 if profile.step_model is None else profile.step_model.step_ms
-    return max(float(max(steps, default=0.0) or total), simulated) + 1e-6

@@ -1,8 +1,8 @@
-"""Verdict and findings do not contradict each other on why the GPU is idle, on every real trace at hand."""
+"""Verdict and findings do not contradict each other, nor the step they are of, on every real trace at hand."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import math
 
 import pytest
 
@@ -28,6 +28,8 @@ CODES = {
 }
 OF_THE_HOST = (*LAUNCHES, *SETUP, "WL301", "WL303", "WL304")
 IDLE = (*OF_THE_HOST, "WL109")
+ALWAYS_SHOWN = ("WL103", "WL901")
+"""Findings without a gain of their own."""
 WINS_PAUSES_TOO = 1.5
 """A step as a graph also wins the pauses between kernels, which a faster host does not."""
 
@@ -46,11 +48,15 @@ THREE_LINES = 3 * 85
 FAULTS = sorted((ROOT / "samples" / "faults").glob("*.json.gz"))
 
 
-@pytest.mark.parametrize("path", [*real_traces(), *FAULTS], ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_the_verdict_and_the_first_finding_on_idle_time_agree(path: Path) -> None:
-    profile = warplens.open(path)
+@pytest.fixture(scope="module", params=[*real_traces(), *FAULTS], ids=lambda path: f"{path.parent.name}/{path.name}")
+def profile(request: pytest.FixtureRequest) -> warplens.Profile:
+    profile = warplens.open(request.param, cache=False)
     if not isinstance(profile, warplens.Profile):
         pytest.skip("no timeline")
+    return profile
+
+
+def test_the_verdict_and_the_first_finding_on_idle_time_agree(profile: warplens.Profile) -> None:
     verdict, findings = profile.verdict(), profile.findings()
     assert len(verdict) <= THREE_LINES
     name, first = verdict.partition(":")[0], leading(findings)
@@ -70,3 +76,29 @@ def test_the_verdict_and_the_first_finding_on_idle_time_agree(path: Path) -> Non
         savings = savings_ms(profile.bounds)
         assert first.gain_ms <= WINS_PAUSES_TOO * max(savings[HOST], 0.1 * profile.bounds.plain_ms), said
         assert first.gain_ms < max(savings[GPU], 0.1 * profile.bounds.plain_ms), said
+
+
+def test_findings_are_finite_ranked_and_within_the_step(profile: warplens.Profile) -> None:
+    found = profile.findings()
+    gains = [finding.gain_ms for finding in found]
+    assert gains == sorted(gains, reverse=True)
+    for finding in found:
+        assert math.isfinite(finding.gain_ms)
+        if finding.code in ALWAYS_SHOWN:
+            assert finding.gain_ms == finding.gain_percent == 0
+            continue
+        assert finding.place, finding
+        assert finding.rows, finding
+        if finding.saves_only_gpu_time:
+            assert finding.gpu_gain_ms >= 0.009 * longest_ms(profile), finding
+            continue
+        assert 1 <= finding.gain_percent <= 100, finding
+        assert 0 < finding.gain_ms <= longest_ms(profile), finding
+
+
+def longest_ms(profile: warplens.Profile) -> float:
+    """The longest step, on the GPU or from its first launch on; else all the time."""
+    steps = profile.table("steps").frame["gpu_ms"].to_list()
+    total = next(row["time_ms"] for row in profile.table("timeline").to_dicts() if row["measure"] == "total")
+    simulated = 0.0 if profile.step_model is None else profile.step_model.step_ms
+    return max(float(max(steps, default=0.0) or total), simulated) + 1e-6
