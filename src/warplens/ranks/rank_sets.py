@@ -29,8 +29,6 @@ SURELY, HARDLY = 3.0, 2.5
 """Standard errors from which on a difference is one, and up to which it is none."""
 SURELY_OF_FEW: Final = 4.0
 """The former, of fewer than twice `MANY` calls."""
-SURELY_OF_ALL: Final = 8.0
-"""The same for what seems a meeting of all: that there is one is usual, and several groups of one are tried."""
 MOST_MORE: Final = 10_000.0
 """In ns: one odd call counts no more than this."""
 
@@ -87,12 +85,12 @@ def pairs(apart: Floats, sends: Bools) -> RankSets:
     return RankSets(number, number, bool(is_pair.sum() > 2))
 
 
-def crossing(wide: RankSets, inner: Ints, ends: Floats, *, is_meeting_of_all: bool = False) -> RankSets:
+def crossing(wide: RankSets, inner: Ints, ends: Floats) -> RankSets:
     """Sets that may be several in step with each other: those that take one rank of each inner set.
 
     Ranks that just met, as inner ones did, end whatever they do next at nearly the same time, though in other groups.
     Then ends differ a little more from one such group to the other than within each of them. Where that is not sure, no
-    set is, but for what is known as a meeting of all.
+    set is.
     """
     number = wide.best.copy()
     for each in np.unique(number).tolist():
@@ -104,10 +102,9 @@ def crossing(wide: RankSets, inner: Ints, ends: Floats, *, is_meeting_of_all: bo
         crossed = np.array(members)
         surely = _more_apart(ends[crossed])
         calls = ends.shape[1]
-        least = SURELY_OF_ALL if is_meeting_of_all else SURELY if calls >= 2 * MANY else SURELY_OF_FEW
-        if calls >= MANY and surely >= least:
+        if calls >= MANY and surely >= (SURELY if calls >= 2 * MANY else SURELY_OF_FEW):
             number[crossed] = crossed[0]
-        elif surely > HARDLY and not is_meeting_of_all:
+        elif surely > HARDLY:
             return RankSets(np.arange(len(number)), wide.wide, is_split=False)
     return wide if np.array_equal(number, wide.best) else RankSets(number, number, is_split=True)
 

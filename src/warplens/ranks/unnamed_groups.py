@@ -123,7 +123,10 @@ def _sets(calls: pl.DataFrame, rank: Ints, apart: Floats, begun: Floats, most: f
 
 
 def _crossed(kinds: Sequence[_Kind], meeting: int) -> list[_Kind]:
-    """With sets that cross those of other kinds apart."""
+    """With sets that cross those of other kinds apart, but for the meeting that the clocks were taken from.
+
+    What is left of its ends is what clocks of one machine have in common, and shows no groups.
+    """
     whole = len(kinds[meeting].ranks)
     split = [kind.sets.best for kind in kinds if kind.sets.is_split and len(kind.ranks) == whole]
     inner = list({each.tobytes(): each for each in split}.values())
@@ -131,8 +134,8 @@ def _crossed(kinds: Sequence[_Kind], meeting: int) -> list[_Kind]:
     for number, kind in enumerate(kinds):
         sets = kind.sets
         for own in inner:
-            if len(kind.ranks) == whole and sets.is_clear:
-                sets = crossing(sets, own, kind.ends, is_meeting_of_all=number == meeting)
+            if number != meeting and len(kind.ranks) == whole and sets.is_clear:
+                sets = crossing(sets, own, kind.ends)
         crossed.append(replace(kind, sets=sets))
     return crossed
 
