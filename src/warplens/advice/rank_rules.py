@@ -136,7 +136,7 @@ def _more_rows(figures: JobFigures, code: str, straggler: StragglerRow) -> Seque
 def exposed_transfers(figures: JobFigures) -> Iterator[Finding]:
     """Communication that no computation hides, by the module that issues it.
 
-    Nothing of it can be told from waiting for other ranks where no call has a counterpart.
+    Where no call has a counterpart, all of it may be waiting for other ranks.
     """
     if not figures.rows(KindRow):
         return

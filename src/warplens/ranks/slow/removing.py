@@ -106,10 +106,14 @@ def without_unseen_waits(model: JobModel, graph: JobGraph, affected: list[int]) 
     is_affected = pl.col("step").is_in(affected)
     if len(affected) == len(model.pace.steps) or calls.is_empty():
         return graph
-    keys, lasts = ["rank", "kind", "bytes"], pl.when(pl.col("match") < 0).then("dur_ns").otherwise("transfer_ns")
-    calls = calls.with_columns(lasts.alias("lasts_ns"))
-    others = calls.filter(~is_affected).group_by(keys).agg(pl.col("lasts_ns").median().alias("usual_ns"))
-    longer = calls.filter(is_affected).join(others, on=keys).filter(pl.col("lasts_ns") > pl.col("usual_ns"))
+    keys = ["rank", "kind", "bytes"]
+    calls = calls.with_columns(pl.when(pl.col("match") < 0).then("dur_ns").otherwise("transfer_ns").alias("lasts_ns"))
+    # They differ from call to call anyway: only those that are longer than any of the others wait for more.
+    lasts = pl.col("lasts_ns")
+    others = (
+        calls.filter(~is_affected).group_by(keys).agg(lasts.median().alias("usual_ns"), lasts.max().alias("most_ns"))
+    )
+    longer = calls.filter(is_affected).join(others, on=keys).filter(lasts > pl.col("most_ns"))
     usual = {(rank, event): ns for rank, event, ns in longer.select("rank", "id", "usual_ns").iter_rows()}
     changed = graph.transfer_ns.copy()
     for end in np.flatnonzero(graph.kind == END).tolist():
