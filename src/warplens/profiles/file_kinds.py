@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import zlib
 from pathlib import Path
 
+from warplens.readers.shared.file_head import head_of
+
 HEAD_BYTES = 4096
-GZIP = b"\x1f\x8b"
 KERNEL_FACTS = "warplens kernel facts"
 KERNEL_TRACE = "warplens kernel trace"
 REPLAY_RESULT = "warplens-replay-result"
@@ -16,7 +16,7 @@ PROOF_PLAN = "warplens-proof-plan"
 PROOF = "warplens-proof"
 OP_TABLE = "op table"
 PARQUET = b"PAR1"
-DECLARED = re.compile(rb'\A\s*\{\s*"format"\s*:\s*"(warplens[a-z -]{1,40})"')
+DECLARED = re.compile(rb'\A\{\s*"format"\s*:\s*"(warplens[a-z -]{1,40})"')
 ZIPPED_TRACE = re.compile(rb"\APK\x03\x04[\s\S]{22}\x0b\x00[\s\S]{2}header\.json")
 """A zip archive whose first file has the name of a kernel trace's header (11 characters)."""
 
@@ -24,13 +24,8 @@ ZIPPED_TRACE = re.compile(rb"\APK\x03\x04[\s\S]{22}\x0b\x00[\s\S]{2}header\.json
 def file_kind(path: Path) -> str:
     """The format that the file declares; empty for everything else, and for what is not a plain file."""
     try:
-        if not path.is_file():
-            return ""
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-        if head.startswith(GZIP):
-            head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
-    except (OSError, ValueError, zlib.error):
+        head = head_of(path, HEAD_BYTES) if path.is_file() else b""
+    except (OSError, ValueError):
         return ""  # opening it reports what is wrong
     if head.startswith(PARQUET):
         return OP_TABLE

@@ -12,30 +12,20 @@ from typing import Final
 from warplens.bundle_files import MANIFEST
 from warplens.model.rank_timeline import CONVERTED
 from warplens.readers.registry import EXECUTION_TRACE
+from warplens.readers.shared.file_head import head_of
 
 HEAD_BYTES: Final = 1 << 16
-GZIP: Final = b"\x1f\x8b"
 ZIP: Final = b"PK\x03\x04"
 OWN_RANK: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}\[\]]*?"rank"\s*:\s*(\d{1,7})\b')
-CONVERSION: Final = re.compile(rb'\A\s*\{[\s\S]*"' + CONVERTED.encode() + rb'"\s*:')
+CONVERSION: Final = re.compile(rb'\A\{[\s\S]*"' + CONVERTED.encode() + rb'"\s*:')
 EVENTS: Final = b'"traceEvents"'
-
-
-def head_of(path: Path) -> bytes:
-    """The first bytes of a file, unpacked; none where it cannot be read: opening it reports why."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-        return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES) if head.startswith(GZIP) else head
-    except (OSError, zlib.error):
-        return b""
 
 
 def own_rank(path: Path) -> int:
     """The rank that a trace or a capture bundle records, -1 where its first bytes do not."""
     if path.is_dir():
         return _manifest_rank(_text_of(path / MANIFEST))
-    head = head_of(path)
+    head = head_of(path, HEAD_BYTES)
     if head.startswith(ZIP):
         return _manifest_rank(_zipped(path))
     match = OWN_RANK.search(head)
@@ -44,13 +34,13 @@ def own_rank(path: Path) -> int:
 
 def is_converted(path: Path) -> bool:
     """Whether `warplens convert` wrote it."""
-    before, events, _ = head_of(path).partition(EVENTS)
+    before, events, _ = head_of(path, HEAD_BYTES).partition(EVENTS)
     return bool(events) and CONVERSION.match(before) is not None
 
 
 def is_execution_trace(path: Path) -> bool:
     """Whether it is an ExecutionTrace, which is not a rank of its own."""
-    return EXECUTION_TRACE.matches(head_of(path))
+    return EXECUTION_TRACE.matches(head_of(path, HEAD_BYTES))
 
 
 def _text_of(path: Path) -> str:

@@ -7,7 +7,7 @@ here that imports it, and an entry in `FORMATS`, above all that could take the f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -17,7 +17,7 @@ from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
-from warplens.readers.shared.stored_file import NotWholeError, StoredFile, slices
+from warplens.readers.shared.stored_file import NotWholeError, StoredFile, slices, text_start
 
 Reader = Callable[[bytes, Meta, list[Note]], Trace | CallPaths]
 """(content, facts about the file, notes from unpacking it) → the profile."""
@@ -35,12 +35,15 @@ class ProfileFormat:
 
     name: str
     matches: Callable[[bytes], bool]
+    """Of a text it gets what follows a byte order mark and white space."""
     reader: Callable[[], Reader] | None = None
     """Imports the reader; None for what only the vendor's tool reads."""
     chunk_reader: Callable[[], ChunkReader] | None = None
     """Imports one that takes the text in chunks, where there is one."""
     export: str = ""
     """How to make a readable file of it, where no reader does."""
+    is_binary: bool = False
+    """Whether a leading byte that looks like white space is content."""
 
 
 # Readers are imported when their format is met: all of them together cost more than reading a small trace.
@@ -124,27 +127,38 @@ EXECUTION_TRACE: Final = ProfileFormat(
 )
 FORMATS: Final = (
     ProfileFormat(
-        "an Nsight Systems report (.nsys-rep)", _has(rb"\ANVIDIA Tegra Profiler Report "), export=NSYS_EXPORT
+        "an Nsight Systems report (.nsys-rep)",
+        _has(rb"\ANVIDIA Tegra Profiler Report "),
+        export=NSYS_EXPORT,
+        is_binary=True,
     ),
-    ProfileFormat("an Nsight Compute report (.ncu-rep)", _has(rb"\ANVR\0"), export=NCU_EXPORT),
-    ProfileFormat("an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), _sqlite),
+    ProfileFormat("an Nsight Compute report (.ncu-rep)", _has(rb"\ANVR\0"), export=NCU_EXPORT, is_binary=True),
+    ProfileFormat(
+        "an SQLite database (Nsight Systems or rocpd)", _has(rb"\ASQLite format 3\0"), _sqlite, is_binary=True
+    ),
     EXECUTION_TRACE,
-    ProfileFormat("a rocprofv3 JSON file", _has(rb'\A\s*\{\s*"rocprofiler-sdk-tool"'), _rocprofv3),
-    ProfileFormat("a Proton call tree", _has(rb'\A\s*\[?\s*\{\s*"(?:children|frame|metrics)"'), _proton_tree),
+    ProfileFormat("a rocprofv3 JSON file", _has(rb'\A\{\s*"rocprofiler-sdk-tool"'), _rocprofv3),
+    ProfileFormat("a Proton call tree", _has(rb'\A(?:\[\s*)?\{\s*"(?:children|frame|metrics)"'), _proton_tree),
     ProfileFormat(
         "a Proton call tree (msgpack)",
         _has(rb"\A[\x91-\x9f][\x81-\x84](?:\xa5frame|\xa7metrics|\xa8children)"),
         _proton_tree,
+        is_binary=True,
     ),
     ProfileFormat("an Nsight Compute CSV file", _is_ncu_page, _ncu),
-    ProfileFormat("an XLA profile (xplane.pb)", _has(rb"\A\x0a[\s\S]{0,80}(?:/host:|/device:)"), _xplane),
-    ProfileFormat("a Proton trace", _has(rb'\A\s*\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), _proton_trace),
+    ProfileFormat(
+        "an XLA profile (xplane.pb)",
+        _has(rb'\A\x0a(?!\s*[\[{]\s*["{])[\s\S]{0,80}(?:/host:|/device:)'),  # JSON may begin with an empty line
+        _xplane,
+        is_binary=True,
+    ),
+    ProfileFormat("a Proton trace", _has(rb'\A\{[\s\S]*?"call_stack"\s*:\s*\[\s*"ROOT"'), _proton_trace),
     ProfileFormat(
         "a JAX trace (.trace.json)",
         _has(rb'"highres-ticks"', rb'"name"\s*:\s*"/(?:host:CPU|device:\w+:\d+)"'),
         _xla_json,
     ),
-    ProfileFormat("trace-event JSON", _has(rb"\A(?:\xef\xbb\xbf)?\s*[\[{]"), _kineto, _kineto_chunks),
+    ProfileFormat("trace-event JSON", _has(rb"\A[\[{]"), _kineto, _kineto_chunks),
 )
 
 
@@ -153,12 +167,15 @@ def read(text: bytes, meta: Meta, notes: list[Note], *, was_tried: bool = False)
 
     `was_tried`: its chunks were, and left to the format's own reader.
     """
-    head = text[:HEAD_BYTES]
-    entry = _format_of(head)
+    start = text_start(text)
+    head = text[start : start + HEAD_BYTES]
+    entry = _format_of(text[:HEAD_BYTES], head)
     if entry is None:
         raise FormatError(f"not a known profile format ({_looks_like(head)})", where=meta.source, hint=HINT)
     if entry.reader is None:
         raise FormatError(f"{entry.name}, which only NVIDIA's tools can read", where=meta.source, hint=entry.export)
+    if start and not entry.is_binary:
+        text = text[start:]
     if entry.chunk_reader is not None and not was_tried:
         trace = entry.chunk_reader()(slices(text), meta, notes)
         if trace is not None:
@@ -180,12 +197,8 @@ def _read_chunks(file: StoredFile, meta: Meta, notes: list[Note]) -> Trace | Non
         return None
     try:
         chunks = file.chunks()
-        head = b""
-        for chunk in chunks:
-            head += chunk
-            if len(head) >= HEAD_BYTES:
-                break
-        entry = _format_of(head[:HEAD_BYTES])
+        first_bytes, head = _heads(chunks)
+        entry = _format_of(first_bytes, head[:HEAD_BYTES])
         if entry is None or entry.chunk_reader is None:
             return None
         return entry.chunk_reader()(chain((head,), chunks), meta, notes)
@@ -193,12 +206,26 @@ def _read_chunks(file: StoredFile, meta: Meta, notes: list[Note]) -> Trace | Non
         return None
 
 
-def _format_of(head: bytes) -> ProfileFormat | None:
-    return next((entry for entry in FORMATS if entry.matches(head)), None)
+def _heads(chunks: Iterator[bytes]) -> tuple[bytes, bytes]:
+    """The first bytes of a content, and all that was taken of its text behind white space."""
+    first = next(chunks, b"")
+    head = first[text_start(first) :]
+    first = first[:HEAD_BYTES]
+    for chunk in chunks if len(head) < HEAD_BYTES else ():
+        first += chunk[: HEAD_BYTES - len(first)]
+        head = head + chunk if head else chunk.lstrip()
+        if len(head) >= HEAD_BYTES:
+            break
+    return first, head
+
+
+def _format_of(first_bytes: bytes, head: bytes) -> ProfileFormat | None:
+    """The first format that matches a content's first bytes or, of a text, those behind white space."""
+    return next((entry for entry in FORMATS if entry.matches(first_bytes if entry.is_binary else head)), None)
 
 
 def _looks_like(head: bytes) -> str:
-    if not head.strip():
+    if not head:
         return "only white space"
     printable = sum(32 <= byte < 127 or byte in b"\t\r\n" for byte in head[:256])
     return "text, but not JSON" if printable > 0.9 * min(256, len(head)) else "binary data"

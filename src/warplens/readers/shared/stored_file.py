@@ -30,6 +30,8 @@ CHUNK_BYTES = 1 << 19
 PACKED_CHUNK_BYTES = 1 << 15
 """Traces unpack to 10 or 20 times their size: what comes out still fits in a core's cache when it is read."""
 PADDING = re.compile(rb"\0*")
+BEFORE_TEXT = re.compile(rb"(?:\xef\xbb\xbf)?\s*")
+"""A byte order mark and white space, which are no part of a text."""
 ENCRYPTED = 1
 DAMAGED_ZIP = (
     zipfile.BadZipFile,
@@ -83,6 +85,11 @@ class StoredFile:
 def slices(content: bytes) -> Iterator[bytes]:
     """The content in chunks, for what takes it so."""
     return (content[at : at + CHUNK_BYTES] for at in range(0, len(content), CHUNK_BYTES))
+
+
+def text_start(content: bytes) -> int:
+    """Where the text of a content begins: at its end where there is none."""
+    return cast(re.Match[bytes], BEFORE_TEXT.match(content)).end()
 
 
 def load(path: Path) -> StoredFile:
