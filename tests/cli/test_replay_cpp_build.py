@@ -146,6 +146,7 @@ RIGHT = (
         id='odd "name" \\ // */ µ',
     ),
 )
+NUMBERS = listed(value("int", 2), value("int", 4))
 WRONG = (
     unit("aten::no_such_op", (tensor(0, 4),), (storage(4),)),
     unit("aten::relu", (value("str", "x"),), id="bad argument"),
@@ -153,6 +154,10 @@ WRONG = (
     unit("aten::mm", (tensor(0, 4, 4), tensor(0, 2, 8)), (storage(16),), id="bad shapes"),
     unit("aten::relu", (tensor(0, 4),), (Storage(1 << 40, "float32"),), id="too large"),
     unit("aten::from_file", (value("str", "/etc/hostname"),), id="file"),
+    unit("aten::_print", (value("str", "from the plan"),), id="print"),
+    unit("inductor::_mm_plus_mm", (tensor(0, 4, 4),), (storage(16),), id="namespace"),
+    unit("aten::as_strided", (tensor(0, 4), NUMBERS, NUMBERS), (storage(4),), id="beyond"),
+    unit("aten::_nnpack_available", id="no tensor"),
     unit(
         "aten::_convert_indices_from_csr_to_coo",
         (tensor(0, 3, dtype="int64"), tensor(1, 4, dtype="int64")),
@@ -300,6 +305,10 @@ def test_a_dtype_that_the_cpu_lacks_is_widened_and_told(boxed: Run) -> None:
         ("bad shapes", "failed", "mat1 and mat2 shapes cannot be multiplied.*"),
         ("too large", "refused", r"needs 1024\.0 GiB, .* GiB are free"),
         ("file", "refused", "aten::from_file is not replayed: it accesses files"),
+        ("print", "refused", "aten::_print is not replayed: it prints a text of the plan"),
+        ("namespace", "refused", "inductor::_mm_plus_mm is not replayed: its namespace is neither aten nor prims; .*"),
+        ("beyond", "refused", "aten::as_strided is not replayed: the view extends beyond its storage"),
+        ("no tensor", "refused", "aten::_nnpack_available is not replayed: it neither takes nor returns a tensor"),
         ("crash", "failed", r"its process died \(SIG.*"),
         ("refused", "refused", "nothing is known of its inputs"),
         ("own kernel", "refused", "needs Triton to compile its source; the C\\+\\+ replay carries no compiler"),

@@ -407,6 +407,11 @@ def test_a_copy_between_gpus_is_refused(opened: Opened) -> None:
     assert (unit.status, unit.reason) == ("refused", "a copy between two GPUs")
 
 
+def test_an_op_that_replaces_memory_is_refused_when_the_plan_is_made(opened: Opened) -> None:
+    [unit] = plan_of(opened([op("aten::set_data", 0, 10, **INPUTS), launch(1, 2, 1), kernel("k", 20, 5, 1)])).units
+    assert (unit.status, unit.reason) == ("refused", "it replaces the memory of a tensor")
+
+
 def test_two_units_of_one_name_are_refused(tmp_path: Path) -> None:
     plan = plan_file.parse(a_plan())
     plan_file.save(tmp_path / "plan.json", replace(plan, units=plan.units * 2))

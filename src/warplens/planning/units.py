@@ -34,6 +34,7 @@ from warplens.planning.schemas import OpSchema, parse_schema
 from warplens.planning.shards import Sharding, shardings
 from warplens.planning.triton_units import triton_arguments, triton_kernel
 from warplens.planning.zeros import with_zeros, zero_fills
+from warplens.replay.op_rules import hazard
 from warplens.replay.plan_file import REFUSED, Argument, Kernel, Storage, Times, Unit
 
 NO_SHAPES: Final = "the trace records no shapes (profile with record_shapes=True)"
@@ -173,6 +174,9 @@ def _with_arguments(unit: Unit, source: UnitInputs, row: UnitRow) -> Unit:
     if TRITON.fullmatch(unit.op):
         return _triton_unit(unit, source, row, traced, recorded, kernels, reuse)
     schema = _schema(unit, traced, recorded)
+    reason = hazard(schema.name)
+    if reason:
+        raise NotReplayable(reason)
     notes: list[str] = []
     if are_omitted(schema, recorded):
         recorded, note = _with_lists(unit, source, row, schema, recorded)

@@ -56,7 +56,14 @@ VALUE_TYPES: Final = {
     "int": int, "float": float, "bool": bool, "str": str, "dtype": str, "device": str, "layout": str,
     "memory_format": str, "function": str, "descriptor": str,
 }  # fmt: skip
-OP_NAME: Final = re.compile(r"[A-Za-z_]\w*::\w+")
+LAYOUTS: Final = ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")
+MEMORY_FORMATS: Final = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+WORDS: Final = {"dtype": tuple(DTYPES), "layout": LAYOUTS, "memory_format": MEMORY_FORMATS}
+"""Kinds of arguments that are one of PyTorch's names, with or without `torch.` before it."""
+OP_NAME: Final = re.compile(r"[A-Za-z_]\w*::\w+", re.ASCII)
+OVERLOAD: Final = re.compile(r"\w{0,80}", re.ASCII)
+IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+DEVICE: Final = re.compile(r"(cuda|cpu|meta)(:\d{1,3})?", re.ASCII)
 PLAN_ID: Final = re.compile(r"[\w.:-]{1,80}")
 UNIT_NAME: Final = re.compile(r"[\w.:-]{1,80}")
 MAX_CHOICES: Final = 32
@@ -319,14 +326,25 @@ def _check_unit(unit: Unit, where: str) -> None:
         raise FormatError("a time that is negative or not finite", where=f"{where}.times")
     if unit.status != READY:
         return
-    if unit.triton is not None and not all(1 <= side < INT32 for side in unit.triton.grid):
-        raise FormatError(f"not a grid: {unit.triton.grid}", where=f"{where}.triton.grid")
     if unit.triton is None and not OP_NAME.fullmatch(unit.op):
         raise FormatError(f"not the name of an op: {unit.op!r}", where=f"{where}.op")
+    if not OVERLOAD.fullmatch(unit.overload):
+        raise FormatError(f"not the name of an overload: {unit.overload[:80]!r}", where=f"{where}.overload")
+    if unit.triton is not None:
+        _check_kernel(unit.triton, f"{where}.triton")
     for number, storage in enumerate(unit.storages):
         _check_storage(storage, f"{where}.storages[{number}]")
     for number, argument in enumerate(unit.arguments):
         _check_argument(argument, unit, f"{where}.arguments[{number}]")
+
+
+def _check_kernel(kernel: SourceKernel, where: str) -> None:
+    """A script of the unit writes these names as they are."""
+    if not all(1 <= side < INT32 for side in kernel.grid):
+        raise FormatError(f"not a grid: {kernel.grid}", where=f"{where}.grid")
+    odd = next((name for name in (kernel.kernel, *kernel.config) if not IDENTIFIER.fullmatch(name)), None)
+    if odd is not None:
+        raise FormatError(f"not a name: {odd[:80]!r}", where=where)
 
 
 def _check_storage(storage: Storage, where: str) -> None:
@@ -363,12 +381,30 @@ def _check_argument(argument: Argument, unit: Unit, where: str) -> None:
             raise FormatError(f"not {words}: {argument.value!r}", where=f"{where}.value")
     if argument.kind == "int" and not -INT64 <= argument.value < INT64:
         raise FormatError("a whole number beyond 64 bits", where=f"{where}.value")
-    if argument.kind == "dtype" and argument.value not in DTYPES:
-        raise FormatError(f"no dtype: {argument.value!r}", where=f"{where}.value")
+    _check_word(argument, where)
     if argument.kind == "choice" and not 1 <= len(argument.items) <= MAX_CHOICES:
         raise FormatError("a choice with no items or too many", where=where)
     for number, item in enumerate(argument.items):
         _check_argument(item, unit, f"{where}.items[{number}]")
+
+
+def _check_word(argument: Argument, where: str) -> None:
+    """Names reach PyTorch, and scripts as they are: each is one that is known."""
+    value = argument.value
+    words = WORDS.get(argument.kind)
+    if words is not None and value.removeprefix("torch.") not in words:
+        raise FormatError(f"no {argument.kind.replace('_', ' ')}: {value[:80]!r}", where=f"{where}.value")
+    if argument.kind == "device" and not DEVICE.fullmatch(value):
+        raise FormatError(f"no device: {value[:80]!r}", where=f"{where}.value")
+    if argument.kind == "function" and not IDENTIFIER.fullmatch(value):
+        raise FormatError(f"not a name: {value[:80]!r}", where=f"{where}.value")
+    if argument.kind == "complex" and not _is_complex(value):
+        raise FormatError("not a complex number", where=f"{where}.value")
+
+
+def _is_complex(value: Any) -> bool:
+    _, fits = SCALARS[float]
+    return isinstance(value, (list, tuple)) and len(value) == 2 and all(map(fits, value))
 
 
 def _check_tensor(tensor: TensorView | None, unit: Unit, where: str) -> None:

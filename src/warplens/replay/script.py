@@ -6,11 +6,13 @@ For a bug report or a notebook. What a plan leaves open (a choice of arguments) 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from warplens.errors import UsageError
 from warplens.replay.cpp import schema_text
+from warplens.replay.op_rules import hazard, refusal
 from warplens.replay.plan_file import READY, ReplayPlan, Unit
 from warplens.replay.script_values import storage_text, value_text
 from warplens.replay.triton_script import launch_lines, source_lines
@@ -19,21 +21,27 @@ from warplens.units import plural
 
 INDENT: Final = "    "
 ONE_LINE: Final = 100
+CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, marks that turn the direction of text, and halves of characters."""
 
 
-def unit_script(plan: ReplayPlan, name: str) -> str:
-    """The file for one unit, or an error that says why there is none."""
+def unit_script(plan: ReplayPlan, name: str, imports: Sequence[str] = ()) -> str:
+    """The file for one unit, or an error that says why there is none. `imports`: modules that define its op."""
     unit = next((unit for unit in plan.units if unit.id == name), None)
     if unit is None:
         raise UsageError(f"the plan has no unit {name!r}", hint="warplens replay plan lists them; so does its JSON")
     if unit.status != READY:
         raise UsageError(f"unit {name} cannot be run: {unit.reason}")
-    return "\n".join(_lines(plan, unit)) + "\n"
+    # Which ops a module defines is known only where it is imported.
+    reason = "" if unit.triton is not None else hazard(unit.op) if imports else refusal(unit.op)
+    if reason:
+        raise UsageError(f"unit {name} is not written: {unit.op}: {reason}")
+    return "\n".join(_lines(plan, unit, imports)) + "\n"
 
 
-def _lines(plan: ReplayPlan, unit: Unit) -> Iterator[str]:
+def _lines(plan: ReplayPlan, unit: Unit, imports: Sequence[str]) -> Iterator[str]:
     yield from _head(plan, unit)
-    yield from ("", "import torch", "")
+    yield from ("", "import torch", *(f"import {module}" for module in imports), "")
     if unit.triton is not None:
         yield from (*source_lines(plan, unit), "", "")
     yield 'device = "cuda" if torch.cuda.is_available() else "cpu"'
@@ -52,7 +60,7 @@ def _lines(plan: ReplayPlan, unit: Unit) -> Iterator[str]:
 def _head(plan: ReplayPlan, unit: Unit) -> Iterator[str]:
     where = f" on {plan.gpus[0].name}" if plan.gpus and plan.gpus[0].name else ""
     calls = f"{plural(unit.count, 'call')} of {unit.times.median_ns / 1e3:.2f} µs{where}"
-    yield f'"""{_op(unit)}: unit {unit.id} of {_plain(plan.trace)}, {calls}.'
+    yield f'"""{_plain(_op(unit))}: unit {unit.id} of {_plain(plan.trace)}, {calls}.'
     yield ""
     yield "In the trace a call launched:"
     yield from (f"  {_plain(kernel.name)}" for kernel in unit.kernels)
@@ -61,8 +69,8 @@ def _head(plan: ReplayPlan, unit: Unit) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Text that cannot end the string around it."""
-    return text.replace("\\", "\\\\").replace('"""', "'''").replace("\n", " ")
+    """Text that cannot end the string around it, nor hide what follows."""
+    return CONTROLS.sub(" ", text).replace("\\", "\\\\").replace('"', "'")
 
 
 def _op(unit: Unit) -> str:

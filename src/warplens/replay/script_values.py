@@ -72,10 +72,15 @@ def value_text(argument: Argument, unit: Unit) -> str:
     if argument.kind in SHORT_NAMES:
         return f"torch.{str(argument.value).removeprefix('torch.')}"
     if argument.kind == "complex":
-        return repr(complex(*argument.value))
+        return f"complex({', '.join(map(_part, argument.value))})"
     if argument.kind == "float" and not math.isfinite(argument.value):
         return f'float("{argument.value}")'
     return repr(argument.value)
+
+
+def _part(value: float | str) -> str:
+    """Of a complex number; what JSON has no numbers for is written as text."""
+    return f'float("{value}")' if isinstance(value, str) or not math.isfinite(value) else repr(value)
 
 
 def _tensor(view: TensorView, storage: Storage) -> str:

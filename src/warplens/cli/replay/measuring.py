@@ -19,7 +19,7 @@ def add_running(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--device", default=UNSET, metavar="cuda[:N]|cpu", help="device; times on a CPU say nothing about a GPU")
     add("--import", dest="imports", action="append", default=UNSET, metavar="MODULE",
-        help=f"import a module that defines ops of the plan; {SEVERAL}")  # fmt: skip
+        help=f"allow the ops of a module besides those of aten and prims, and import it; {SEVERAL}")  # fmt: skip
     add("--allow-source", action="store_true", help="run the kernel sources in the plan: they are code")
     add("--unit-timeout", type=float, default=UNSET, metavar="S", help="time limit per unit in seconds (default 120)")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from warplens.cli.options import add_output
+from warplens.cli.options import SEVERAL, add_output
 from warplens.cli.printing import report_written, write_bytes
 from warplens.cli.replay.files import file_to_write, plan_to_read
 from warplens.cli.verb import Verb
@@ -21,18 +21,26 @@ class ScriptVerb(Verb):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("plan", metavar="PLAN", help="plan that has the unit")
         parser.add_argument("--unit", required=True, metavar="u7", help="unit to write")
+        parser.add_argument(
+            "--import", dest="imports", action="append", default=[], metavar="MODULE",
+            help=f"allow the ops of a module besides those of aten and prims, and import it; {SEVERAL}",
+        )  # fmt: skip
         add_output(parser, "the file instead of printing it", metavar="FILE.py")
 
     def run(self, args: argparse.Namespace) -> int:
+        from warplens.errors import UsageError
         from warplens.files import check_free, write_whole
         from warplens.replay import plan_file
+        from warplens.replay.running.options import MODULE
         from warplens.replay.script import unit_script
 
         path = plan_to_read(args.plan)
         target = file_to_write(args.output, inputs=[path]) if args.output else None
         if target is not None:
             check_free([target], force=args.force)
-        text = unit_script(plan_file.load(path), args.unit).encode()
+        if not all(map(MODULE.fullmatch, args.imports)):
+            raise UsageError("--import takes names of modules")
+        text = unit_script(plan_file.load(path), args.unit, args.imports).encode()
         if target is None:
             write_bytes(text)
         else:

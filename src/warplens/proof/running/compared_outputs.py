@@ -98,7 +98,8 @@ class ComparingProcess:
 def _comparing(plan_path: Path, places: list[str], options: RunOptions) -> Iterator[ComparingProcess]:
     with TemporaryDirectory(prefix="warplens-") as folder:
         sources = folder if options.allow_source else ""
-        process = ComparingProcess([str(plan_path.resolve()), options.device, str(options.seed), sources, *places])
+        words = [str(plan_path.resolve()), options.device, str(options.seed), sources, ",".join(options.imports)]
+        process = ComparingProcess([*words, *places])
         try:
             yield process
         finally:

@@ -1,12 +1,12 @@
-"""The process that runs both sides of swaps on the same inputs: `comparing PLAN DEVICE SEED SOURCES SWAP…`.
+"""The process that runs both sides of swaps on the same inputs: `comparing PLAN DEVICE SEED SOURCES IMPORTS SWAP…`.
 
 A swap is given by its place: experiment, variant and swap within it; SOURCES is a folder for the sources of Triton
-kernels, or empty where they may not run. Prints one JSON object for each swap, in their order.
+kernels, or empty where they may not run; IMPORTS are modules that define ops, with commas between. Prints one JSON
+object for each swap, in their order.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
@@ -30,15 +30,16 @@ CHUNK_ELEMENTS: Final = 1 << 26
 
 
 def main(words: Sequence[str]) -> int:
-    path, device, seed, sources, *places = words
+    path, device, seed, sources, modules, *places = words
     plan = plan_file.load(Path(path))
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # ops and libraries may print
     settings.restore_variables(plan.replay.settings)
     from warplens.replay.running.bench_making import find_device
+    from warplens.replay.running.imported import import_modules
 
     on_device = find_device(device)
-    importlib.import_module("warplens.proof.running.own_ops")
+    import_modules([*filter(None, modules.split(",")), "warplens.proof.running.own_ops"])
     for place in places:
         experiment, number, swap = map(int, place.split("."))
         variant = plan.experiments[experiment].variants[number]
@@ -122,7 +123,7 @@ def _outputs(unit: Unit, inputs: Any, plan: ProofPlan, place: Place) -> list[Any
     for arguments in combinations(unit):
         try:
             call = bind(op, arguments, inputs, place.device)
-            returned = call.function(*call.args, **call.named)
+            returned = call.checked() if call.makes_views else call.function(*call.args, **call.named)
             tensors = [value for value in _flat(returned) if isinstance(value, torch.Tensor)]
             return tensors or _changed(unit, inputs)
         except Exception as error:  # noqa: BLE001 - another combination may run

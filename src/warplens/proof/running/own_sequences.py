@@ -12,7 +12,9 @@ import torch.fx
 
 from warplens.proof.sequence_calls import OpCall, from_text
 from warplens.replay.plan_file import Argument, TensorView
+from warplens.replay.running import bounds
 from warplens.replay.running.calls import bind, resolve
+from warplens.replay.running.faults import UnitRefused
 
 COPY: Final = "aten::copy_"
 CAST: Final = "aten::_to_copy"
@@ -99,6 +101,8 @@ class ChainGraph:
 
     def _add(self, call: OpCall) -> None:
         op, arguments = _without_target(call)
+        if bounds.is_strided(op):  # what it is given here has the shape of the recorded tensor, not its memory
+            raise UnitRefused(f"{op.name()} is not replayed in a chain: its bounds are those of another storage")
         given = GivenNodes(self, _is_written(op))
         bound = bind(op, arguments, given, _device(self.tensors))
         node = self.graph.call_function(op, bound.args, bound.named)

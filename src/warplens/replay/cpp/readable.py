@@ -13,6 +13,7 @@ from typing import Final
 from warplens.replay.cpp import literals, schema_text
 from warplens.replay.cpp.literals import NotWritten
 from warplens.replay.cpp.values import CppCall, argument_of, cpp_type
+from warplens.replay.op_rules import STRIDED, refusal
 from warplens.replay.plan_file import READY, ReplayPlan, Unit
 
 ATEN: Final = re.compile(r"aten::(\w+)", re.ASCII)
@@ -86,6 +87,8 @@ def written_out(unit: Unit) -> Written | None:
     schema = schema_text.parse(unit.schema)
     named = ATEN.fullmatch(unit.op)
     if unit.status != READY or unit.triton is not None or schema is None or named is None:
+        return None
+    if refusal(unit.op) or named[1] in STRIDED:  # called by name, it is checked
         return None
     overload = "" if unit.overload == "default" else unit.overload
     if (schema.name, schema.overload) != (named[1], overload) or len(schema.parameters) < len(unit.arguments):

@@ -10,23 +10,13 @@ from typing import Any, Final
 
 import torch
 
+from warplens.replay.op_rules import refusal
 from warplens.replay.plan_file import MAX_CHOICES, Argument, Unit
+from warplens.replay.running import bounds
 from warplens.replay.running.faults import BadUnit, UnitRefused
+from warplens.replay.running.imported import imported
 from warplens.replay.running.values import TensorSource, value_of
 
-NO_UNITS: Final = {
-    # namespaces that no plan may call: they do no GPU work of their own, need other processes, or reach files
-    "prim": "it is part of TorchScript's interpreter",
-    "profiler": "it is part of the profiler",
-    "export": "it is part of torch.export",
-    "static_runtime": "it is part of TorchScript's interpreter",
-    "debugprims": "it reads files",
-    "c10d": "a collective needs the other processes",
-    "_c10d_functional": "a collective needs the other processes",
-    "_c10d_functional_autograd": "a collective needs the other processes",
-    "symm_mem": "a collective needs the other processes",
-    "_dtensor": "a collective needs the other processes",
-}
 FILES: Final = re.compile(r"file|path|(^|_)(dir|url|uri)($|_)")
 """In the names of the texts that ops which read or write files are given."""
 
@@ -38,28 +28,55 @@ class OpCall:
     function: Callable[..., Any]
     args: tuple[Any, ...]
     named: dict[str, Any]
+    makes_views: bool = False
 
     def __call__(self) -> None:
-        self.function(*self.args, **self.named)
+        if self.makes_views:
+            self.checked()
+        else:
+            self.function(*self.args, **self.named)
+
+    def checked(self) -> Any:
+        """What it returns, which is within its memory."""
+        if bounds.is_strided(self.function):
+            bounds.check_strided(self.function, self.args, self.named)
+        results = self.function(*self.args, **self.named)
+        bounds.check_results(self.function, results)
+        return results
 
 
 def resolve(op: str, overload: str) -> Any:
     """The overload, or one line that says why not."""
     namespace, _, name = op.partition("::")
-    if namespace in NO_UNITS:
-        raise UnitRefused(f"{op} is not replayed: {NO_UNITS[namespace]}")
     shown = f"{op}.{overload}" if overload else op
-    unknown = f"this PyTorch has no {shown}" + ("" if namespace == "aten" else "; import the module that defines it")
+    reason = refusal(op, imported())
+    if reason:
+        raise UnitRefused(f"{shown} is not replayed: {reason}")
+    unknown = f"this PyTorch has no {shown}"
     try:
         function = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
     except (AttributeError, RuntimeError) as error:
         raise BadUnit(unknown) from error
-    if not isinstance(function, torch._ops.OpOverload):
+    if not isinstance(function, torch._ops.OpOverload) or not _is_dispatched(function):
         raise BadUnit(unknown)
-    texts = (argument for argument in function._schema.arguments if "str" in str(argument.type))
-    if any(FILES.search(argument.name) for argument in texts):
-        raise UnitRefused(f"{shown} is not replayed: it accesses files")
+    reason = _schema_refusal(function._schema)
+    if reason:
+        raise UnitRefused(f"{shown} is not replayed: {reason}")
     return function
+
+
+def _is_dispatched(op: Any) -> bool:
+    """TorchScript's interpreter has more ops (`aten::save`, `aten::warn`), which are reached by the same names."""
+    return bool(torch._C._dispatch_has_kernel(op.name()))
+
+
+def _schema_refusal(schema: Any) -> str:
+    texts = (argument for argument in schema.arguments if "str" in str(argument.type))
+    if any(FILES.search(argument.name) for argument in texts):
+        return "it accesses files"
+    if not any("Tensor" in str(part.type) for part in (*schema.arguments, *schema.returns)):
+        return "it neither takes nor returns a tensor"
+    return ""
 
 
 def bind(op: Any, arguments: tuple[Argument, ...], inputs: TensorSource, device: Any) -> OpCall:
@@ -79,7 +96,7 @@ def bind(op: Any, arguments: tuple[Argument, ...], inputs: TensorSource, device:
             named[parameter.name] = value
         else:
             args.append(value)
-    return OpCall(op, tuple(args), named)
+    return OpCall(op, tuple(args), named, bounds.makes_views(op))
 
 
 def combinations(unit: Unit) -> list[tuple[Argument, ...]]:

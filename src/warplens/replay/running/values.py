@@ -7,13 +7,10 @@ from typing import Any, Final, Protocol
 
 import torch
 
-from warplens.replay.plan_file import Argument, TensorView
+from warplens.replay.plan_file import LAYOUTS, MEMORY_FORMATS, Argument, TensorView
 from warplens.replay.records import SPECIAL_FLOATS
 from warplens.replay.running.faults import BadUnit
 from warplens.replay.running.fills import dtype_of
-
-LAYOUTS: Final = ("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged")
-MEMORY_FORMATS: Final = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 
 
 class TensorSource(Protocol):

@@ -66,9 +66,11 @@ def _serve(job: wire.ReplayJob, lines: queue.Queue[str], send: Callable[[wire.Re
         raise WarplensError("the plan changed during the run")
     settings.restore_variables(plan.settings)
     torch = _torch()
-    _import(job.options.imports)
     # These load PyTorch.
     from warplens.replay.running import bench_making, unit_run
+    from warplens.replay.running.imported import import_modules
+
+    import_modules(job.options.imports)
 
     bench, hello = bench_making.make(plan, job, lambda part: send(wire.Alive(part)))
     send(hello)
@@ -89,14 +91,6 @@ def _torch() -> Any:
         return importlib.import_module("torch")
     except ImportError as error:
         raise WarplensError(f"replay needs PyTorch ({one_line(error)})", hint="pip install torch") from error
-
-
-def _import(modules: tuple[str, ...]) -> None:
-    for name in modules:
-        try:
-            importlib.import_module(name)
-        except Exception as error:
-            raise WarplensError(f"{name} cannot be imported: {one_line(error)}") from error
 
 
 def _is_broken(torch: Any, device: Any) -> bool:

@@ -13,6 +13,7 @@
 #include "faults.hpp"
 #include "readable.hpp"
 #include "torch_inputs.hpp"
+#include "torch_ops.hpp"
 #include "torch_values.hpp"
 
 namespace warplens {
@@ -21,32 +22,6 @@ namespace {
 constexpr std::size_t max_combinations = 32;
 constexpr std::size_t max_sets = 32;
 constexpr std::int64_t flush_caches = 2;
-
-// Namespaces that no plan may call: they do no GPU work of their own, need other processes, or reach files.
-const std::map<std::string, std::string> no_units = {
-    {"prim", "it is part of TorchScript's interpreter"},
-    {"profiler", "it is part of the profiler"},
-    {"export", "it is part of torch.export"},
-    {"static_runtime", "it is part of TorchScript's interpreter"},
-    {"debugprims", "it reads files"},
-    {"c10d", "a collective needs the other processes"},
-    {"_c10d_functional", "a collective needs the other processes"},
-    {"_c10d_functional_autograd", "a collective needs the other processes"},
-    {"symm_mem", "a collective needs the other processes"},
-    {"_dtensor", "a collective needs the other processes"},
-};
-
-c10::OperatorHandle find_op(const Unit& unit) {
-  const auto forbidden = no_units.find(unit.op.substr(0, unit.op.find("::")));
-  if (forbidden != no_units.end()) throw Refusal(unit.op + " is not replayed: " + forbidden->second);
-  const std::string overload = unit.overload == "default" ? "" : unit.overload;
-  const std::string shown = overload.empty() ? unit.op : unit.op + "." + overload;
-  const auto found = c10::Dispatcher::singleton().findSchema({unit.op, overload});
-  if (!found) throw BadUnit("this PyTorch has no " + shown);
-  for (const c10::Argument& argument : found->schema().arguments())
-    if (argument.name().find("file") != std::string::npos) throw Refusal(shown + " is not replayed: it accesses files");
-  return *found;
-}
 
 // The argument with its choices decided, in the order of a nested loop whose last one turns fastest.
 void alternatives(const Argument& argument, std::vector<Argument>& made) {
@@ -179,6 +154,7 @@ struct Bench::Impl {
         throw BadUnit(name + one_line(error.what_without_backtrace()));
       }
     }
+    check_view(op.schema(), stack);
     return stack;
   }
 

@@ -1,6 +1,5 @@
 #include <ATen/Context.h>
 #include <c10/util/Exception.h>
-#include <dlfcn.h>
 #include <torch/version.h>
 
 #include <cstdlib>
@@ -110,9 +109,5 @@ std::vector<std::string> restore_settings(const std::vector<std::pair<std::strin
 }
 
 std::string torch_version() { return TORCH_VERSION; }
-
-void load_library(const std::string& path) {
-  if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw UsageError("--load: " + std::string(dlerror()));
-}
 
 }  // namespace warplens
