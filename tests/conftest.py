@@ -80,7 +80,9 @@ def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def _own_surroundings(monkeypatch: pytest.MonkeyPatch, _caches: Iterator[Path]) -> None:
     """No test reads or fills the user's cache, nor depends on the width of a terminal: parallel workers have one of 80."""
-    monkeypatch.setenv("WARPLENS_CACHE", str(next(_caches)))
+    own = next(_caches)
+    monkeypatch.setenv("WARPLENS_CACHE", str(own))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own.parent / "home"))  # where the key of the cache is
     monkeypatch.delenv("COLUMNS", raising=False)
     # A tree's recording is folded in one piece, however slow the machine is; what is not recorded between two is lost.
     monkeypatch.setenv("WARPLENS_PIECE_SECONDS", "3600")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+import stat
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import warplens
 from support import SAMPLES, annotation, differences, fwdbwd, kernel, launch, memcpy, memory, op, write_trace
+from warplens.cache import entries as cache_entries
+from warplens.cache import place
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta
@@ -58,7 +62,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def entries() -> list[Path]:
-    folder = cache.cache_directory()
+    folder = place.cache_directory()
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
@@ -146,7 +150,7 @@ def test_an_entry_of_another_version_is_not_used(
     trace_file: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warplens.open(trace_file)
-    monkeypatch.setattr(cache, "__version__", "0.0.1-other")
+    monkeypatch.setattr(place, "__version__", "0.0.1-other")
     warplens.open(trace_file)
     assert len(reads) == 2
     assert len(entries()) == 2
@@ -202,18 +206,17 @@ def test_a_place_that_cannot_be_written_is_no_failure(
     blocked.write_text("in the way")
     read_only = tmp_path / "read-only"
     read_only.mkdir(mode=0o500)
-    for place in (blocked, blocked / "below", Path("/proc/warplens"), read_only / "cache"):
-        monkeypatch.setenv("WARPLENS_CACHE", str(place))
+    for folder in (blocked, blocked / "below", Path("/proc/warplens"), read_only / "cache"):
+        monkeypatch.setenv("WARPLENS_CACHE", str(folder))
         assert len(warplens.open(trace_file).trace) == 7
     assert blocked.read_text() == "in the way"
 
 
 def test_a_full_disk_is_no_failure_and_leaves_nothing_behind(trace_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(trace: warplens.Trace, folder: Path) -> None:
-        (folder / "events.arrow").write_bytes(b"half")
+    def full(file: Path) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache, "_write", full)
+    monkeypatch.setattr(cache_entries, "_digest", full)
     assert len(warplens.open(trace_file).trace) == 7
     assert entries() == []
 
@@ -221,9 +224,9 @@ def test_a_full_disk_is_no_failure_and_leaves_nothing_behind(trace_file: Path, m
 def test_the_cache_lies_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("WARPLENS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache.cache_directory() == tmp_path / "warplens"
+    assert place.cache_directory() == tmp_path / "warplens"
     monkeypatch.setenv("WARPLENS_CACHE", str(tmp_path / "own"))
-    assert cache.cache_directory() == tmp_path / "own"
+    assert place.cache_directory() == tmp_path / "own"
 
 
 def test_a_trace_that_cannot_be_read_is_not_cached(tmp_path: Path) -> None:
@@ -236,7 +239,7 @@ def test_a_trace_that_cannot_be_read_is_not_cached(tmp_path: Path) -> None:
 
 def test_a_flipped_bit_in_an_entry_is_noticed(trace_file: Path, reads: list[str]) -> None:
     warplens.open(trace_file)
-    (entry,) = cache.cache_directory().iterdir()
+    (entry,) = place.cache_directory().iterdir()
     frame = entry / "events.arrow"
     content = bytearray(frame.read_bytes())
     content[len(content) // 2] ^= 0x10
@@ -267,3 +270,112 @@ def test_a_size_limit_may_have_a_unit_and_a_bad_one_is_no_failure(
     warplens.open(trace_file)
     warplens.open(trace_file)
     assert len(reads) == 1
+
+
+def changed_entry(change: Callable[[dict[str, pl.DataFrame]], None]) -> None:
+    """Seals the only entry anew with other frames: what no damage, but a fault of ours could leave."""
+    kept = cache_entries.load(entry().name)
+    assert kept is not None
+    change(kept.frames)
+    cache_entries.save(entry().name, kept.head, kept.frames)
+
+
+@pytest.mark.parametrize(
+    ("frame", "column"),
+    [("events", "kind"), ("events", "name"), ("events", "parent"), ("memory", "lane"), ("flows", "target")],
+)
+def test_an_entry_with_a_code_out_of_range_is_ignored(
+    trace_file: Path, reads: list[str], frame: str, column: str
+) -> None:
+    first = warplens.open(trace_file).trace
+
+    def change(frames: dict[str, pl.DataFrame]) -> None:
+        far = pl.lit(200).cast(frames[frame].schema[column]).alias(column)
+        frames[frame] = frames[frame].with_columns(far)
+
+    changed_entry(change)
+    assert differences(first, warplens.open(trace_file).trace) == []
+    assert len(reads) == 2
+
+
+def test_an_entry_that_another_key_sealed_is_ignored(
+    trace_file: Path, tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warplens.open(trace_file)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another user"))
+    warplens.open(trace_file)
+    assert len(reads) == 2
+    warplens.open(trace_file)
+    assert len(reads) == 2
+
+
+def test_an_entry_under_another_name_is_ignored(trace_file: Path, tmp_path: Path, reads: list[str]) -> None:
+    """Or a valid entry of one trace could be passed off as that of another."""
+    other = write_trace(tmp_path / "other.json", [kernel("other", 0, 1)])
+    warplens.open(trace_file)
+    own = entry()
+    warplens.open(other)
+    (planted,) = set(entries()) - {own}
+    shutil.rmtree(planted)
+    shutil.copytree(own, planted)
+    planted.chmod(0o700)
+    assert warplens.open(other).trace.names == ["other"]
+    assert len(reads) == 3
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_an_entry_that_others_may_write_to_is_ignored(trace_file: Path, reads: list[str], mode: int) -> None:
+    warplens.open(trace_file)
+    entry().chmod(mode)
+    warplens.open(trace_file)
+    assert len(reads) == 2
+
+
+def test_a_link_is_no_entry(trace_file: Path, tmp_path: Path, reads: list[str]) -> None:
+    warplens.open(trace_file)
+    place_of_entry = entry()
+    place_of_entry.rename(tmp_path / "moved")
+    place_of_entry.symlink_to(tmp_path / "moved")
+    warplens.open(trace_file)
+    assert len(reads) == 2
+
+
+def test_in_a_folder_that_others_may_write_to_entries_are_in_one_of_our_own(
+    trace_file: Path, tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    monkeypatch.setenv("WARPLENS_CACHE", str(shared))
+    warplens.open(trace_file)
+    warplens.open(trace_file)
+    assert len(reads) == 1
+    (own,) = shared.iterdir()
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+
+
+def test_a_folder_of_another_user_is_not_used(
+    trace_file: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warplens.open(trace_file)
+    monkeypatch.setattr(os, "getuid", lambda: 4242)
+    warplens.open(trace_file)
+    assert len(reads) == 2
+
+
+def test_the_key_is_readable_by_its_user_alone(trace_file: Path, tmp_path: Path, reads: list[str]) -> None:
+    warplens.open(trace_file)
+    key = Path(os.environ["XDG_CACHE_HOME"]) / "warplens" / place.KEY_FILE
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+
+
+def test_without_a_writable_home_the_key_is_in_the_chosen_folder(
+    trace_file: Path, tmp_path: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(in_the_way))
+    warplens.open(trace_file)
+    warplens.open(trace_file)
+    assert len(reads) == 1
+    assert len((place.cache_directory() / place.KEY_FILE).read_bytes()) == place.KEY_BYTES

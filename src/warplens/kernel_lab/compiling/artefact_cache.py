@@ -1,14 +1,15 @@
 """Compiled kernels on disk, so that the second look is instant.
 
-One zip file per compilation, named by the hash of all that shapes it. Inside, the hashes of the files that the kernel's
-file imports are compared as well. Written whole or not at all; anything unreadable counts as absent; the oldest go
-when the folder is over its size.
+One zip file per compilation after its seal, named by the hash of all that shapes it. Inside, the hashes of the files
+that the kernel's file imports are compared as well. Written whole or not at all; anything unreadable, changed or of
+another user counts as absent; the oldest go when the folder is over its size.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import zipfile
@@ -18,8 +19,9 @@ from typing import Final
 
 import msgspec
 
+from warplens.cache import place
 from warplens.errors import WarplensError
-from warplens.files import TEMPORARY_FILES, whole_file
+from warplens.files import TEMPORARY_FILES, write_whole
 from warplens.kernel_lab.compiling.records import CompileAnswer
 
 LIMIT_BYTES: Final = 512 << 20
@@ -34,9 +36,7 @@ _NOT_SHAPING: Final = ("TRITON_CACHE_DIR", "TRITON_HOME", "TRITON_DUMP_DIR", "TR
 
 def folder() -> Path:
     """`kernels` in `$WARPLENS_CACHE`, else in the user's cache directory."""
-    chosen = os.environ.get("WARPLENS_CACHE")
-    base = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warplens"
-    return base / "kernels"
+    return place.cache_directory() / "kernels"
 
 
 def key(parts: Iterable[object]) -> str:
@@ -57,7 +57,9 @@ def load(name: str) -> tuple[CompileAnswer, dict[str, bytes]] | None:
     """The answer and the files of an entry whose kernel still reads as it did, or None."""
     try:
         path = folder() / f"{name}.zip"
-        with zipfile.ZipFile(path) as archive:
+        if not (place.is_private(path.parent) and place.is_private(path)):
+            return None
+        with zipfile.ZipFile(io.BytesIO(place.unsealed(name, path.read_bytes()))) as archive:
             answer = msgspec.json.decode(archive.read(HEAD), type=CompileAnswer)
             if any(file_hash(file) != expected for file, expected in answer.depends.items()):
                 return None
@@ -73,13 +75,12 @@ def save(name: str, answer: CompileAnswer, files: Mapping[str, bytes]) -> None:
     with contextlib.suppress(*_FOLDER_ERRORS, WarplensError):
         cache_folder = folder()
         cache_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (
-            whole_file(cache_folder / f"{name}.zip") as temporary,
-            zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-        ):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             archive.writestr(HEAD, msgspec.json.encode(answer))
             for entry, content in files.items():
                 archive.writestr(entry, content)
+        write_whole(cache_folder / f"{name}.zip", place.sealed(name, packed.getvalue()))
         _evict(cache_folder)
 
 

@@ -1,0 +1,87 @@
+"""One entry: a folder with a head and Arrow frames, written whole or not at all and sealed with the user's key.
+
+What cannot be read, was changed or is somebody else's counts as absent. The seal is compared before anything is
+parsed, because a damaged Arrow file can take the process down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import mmap
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+import polars as pl
+
+from warplens.cache import place
+from warplens.errors import WarplensError
+from warplens.files import whole_folder
+
+HEAD: Final = "head.json"
+SEAL: Final = "seal"
+"""The hashes of the other files, with a code over them that takes the user's key to make."""
+UNREADABLE: Final = (*place.NO_PLACE, ValueError, KeyError, msgspec.DecodeError, pl.exceptions.PolarsError)
+"""What reading an entry that is not ours, or not whole, can end with."""
+
+
+class Entry(NamedTuple):
+    head: bytes
+    frames: dict[str, pl.DataFrame]
+
+
+def load(name: str) -> Entry | None:
+    """The entry of this name, now the one used last; None where there is none to be trusted."""
+    try:
+        folder = place.cache_directory() / name
+        if not (place.is_private(folder.parent) and place.is_private(folder)):
+            return None
+        digests = msgspec.json.decode(place.unsealed(name, (folder / SEAL).read_bytes()), type=dict[str, str])
+        contents = {file: _checked(folder / file, digest) for file, digest in digests.items()}
+        frames = {file.removesuffix(".arrow"): pl.read_ipc_stream(content) for file, content in contents.items()
+                  if file != HEAD}  # fmt: skip
+        os.utime(folder)
+        return Entry(contents[HEAD], frames)
+    except UNREADABLE:
+        return None
+
+
+def save(
+    name: str,
+    head: bytes,
+    frames: Mapping[str, pl.DataFrame],
+    *,
+    compression: Literal["uncompressed", "lz4"] = "uncompressed",
+    evicts: bool = True,
+) -> None:
+    """Keep an entry; a full disk or a read-only home is ignored.
+
+    Where it `evicts`, the oldest go if the cache is now over its size; of many entries in a row none should, because
+    each time all are looked at.
+    """
+    with contextlib.suppress(*place.NO_PLACE, WarplensError, pl.exceptions.PolarsError):
+        target = place.made_directory() / name
+        with whole_folder(target) as staging:
+            (staging / HEAD).write_bytes(head)
+            for frame_name, frame in frames.items():
+                frame.write_ipc_stream(staging / f"{frame_name}.arrow", compression=compression)
+            digests = {file.name: _digest(file) for file in staging.iterdir()}
+            (staging / SEAL).write_bytes(place.sealed(name, msgspec.json.encode(digests)))
+        if evicts:
+            place.evict(target)
+
+
+def _digest(path: Path) -> str:
+    """Without a copy of a large frame in memory."""
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return hashlib.sha256(content).hexdigest()
+
+
+def _checked(path: Path, digest: str) -> bytes:
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ValueError(f"{path.name} is damaged")
+    return content
