@@ -8,9 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from support import ends
 from warplens.errors import UsageError
 from warplens.profiles.sql import run_query
-from warplens.profiles.sql_text import check_functions, with_names
+from warplens.profiles.sql_checks import MOST_DEPTH, MOST_TOKENS, check_condition
+from warplens.profiles.sql_text import with_names
 
 KERNELS = pl.DataFrame({"op": ["mm", "mm", "relu"], "total_us": [1.0, 2.0, 4.0], "count": [1, 2, 3]})
 
@@ -71,7 +73,7 @@ def test_no_query_reads_a_file(call: str, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="files cannot be read"):
             names(query)
     with pytest.raises(UsageError, match="files cannot be read"):
-        check_functions(f"count in (select secret from {source})")
+        check_condition(f"count in (select secret from {source})")
 
 
 def test_texts_that_look_like_statements_or_functions_are_only_texts() -> None:
@@ -85,3 +87,74 @@ def test_an_error_of_a_query_is_one_line_with_the_tables() -> None:
         names("select nothing from kernels")
     assert "\n" not in str(caught.value)
     assert caught.value.hint == "tables: kernels"
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["select * from kernels /* /* */ ' */ , read_csv('{}') --'",
+     "select $$'$$, secret from read_csv('{}') --'",
+     "select $a$'$a$, secret from read_csv('{}') --'",
+     "select E'\\'', secret from read_csv('{}') --'",
+     "select U&'\\'', secret from read_csv('{}') --'",
+     "select r'\\'', secret from read_csv('{}') --'"],
+)  # fmt: skip
+def test_no_call_hides_in_what_only_looks_like_a_string(query: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("secret\n1\n")
+    with pytest.raises(UsageError, match=r"SQL: (comments cannot be nested|\$ is not|strings of the form)"):
+        names(query.format(path))
+
+
+@pytest.mark.parametrize(
+    "query", ["select 1; drop table kernels", "select 1; select 2", "select 1;; delete from kernels"]
+)
+def test_a_second_statement_is_refused(query: str) -> None:
+    with pytest.raises(UsageError, match="more than one statement"):
+        names(query)
+
+
+def test_a_query_may_end_in_semicolons_and_comments() -> None:
+    assert names("select op from kernels;; -- done") == ["op"]
+
+
+DEEP = {
+    "parentheses": lambda n: "(" * n + "count" + ")" * n,
+    "calls": lambda n: "abs(" * n + "count" + ")" * n,
+    "arrays": lambda n: "[" * n + "1" + "]" * n,
+    "cases": lambda n: "case when count > 0 then " * n + "1" + " end" * n,
+    "sums": lambda n: "+".join(["count"] * n),
+    "texts": lambda n: "||".join(["'a'"] * n),
+    "signs": lambda n: "- " * n + "count",
+    "nots": lambda n: "not " * n + "count > 0",
+    "nulls": lambda n: "count" + " is null" * n,
+    "intervals": lambda n: "interval " * n + "'1 day'",
+}
+
+
+@pytest.mark.parametrize("kind", DEEP)
+def test_what_would_exhaust_the_stack_is_an_error(kind: str) -> None:
+    with pytest.raises(UsageError, match=r"the limit is"):
+        names(f"select {DEEP[kind](3_000)} from kernels")
+    with pytest.raises(UsageError, match=r"the limit is"):
+        check_condition(f"{DEEP[kind](3_000)} > 0")
+
+
+def test_chains_of_selects_are_limited_too() -> None:
+    for query in (" union all ".join(["select op from kernels"] * 3_000),
+                  "with c0 as (select op from kernels)"
+                  + "".join(f", c{i + 1} as (select op from c{i})" for i in range(3_000)) + " select * from c3000"):  # fmt: skip
+        with pytest.raises(UsageError, match="the limit is"):
+            names(query)
+
+
+def test_the_largest_query_within_the_limits_is_answered() -> None:
+    half = MOST_TOKENS // 2
+    assert names(f"select {'+'.join(['count'] * (half - 2))} as a from kernels") == ["a"]
+    assert names(f"select {'(' * MOST_DEPTH}count{')' * MOST_DEPTH} as a from kernels") == ["a"]
+    listed = ", ".join(map(str, range(20_000)))
+    assert names(f"select op from kernels where count in ({listed})") == ["op"]
+
+
+def test_comments_without_an_end_are_read_in_one_pass() -> None:
+    with pytest.raises(UsageError), ends("reading the comments", 20):
+        names("select 1 " + "/*" * 60_000)

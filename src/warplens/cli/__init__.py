@@ -107,6 +107,7 @@ def entry() -> None:
         sys.exit(_stdout_failed(error))
     if args.verb is not None and args.verb.runs_programs:
         sys.exit(run(args))
+    args.owns_process = True
     # A process this short leaves nothing for the collector of cycles to do but look, 2 % of a large report.
     gc.disable()
     code = run(args)
@@ -128,8 +129,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         apply_settings(args)
         with stdin_as_file(args, verb.inputs):
-            choose_rank(args, verb)
-            return _flushed(verb.run(args))
+            return _run_supervised(args, verb) if verb.runs_queries else _run_here(args, verb)
     except WarplensError as error:
         return _fail(error)
     except OSError as error:
@@ -143,6 +143,18 @@ def run(args: argparse.Namespace) -> int:
         if type(error).__name__ != POLARS_PANIC:
             raise
         return _fail(WarplensError(f"an internal error of Polars: {error}"))
+
+
+def _run_here(args: argparse.Namespace, verb: Verb) -> int:
+    choose_rank(args, verb)
+    return _flushed(verb.run(args))
+
+
+def _run_supervised(args: argparse.Namespace, verb: Verb) -> int:
+    from warplens.cli.supervision import supervise
+
+    code = supervise(args)
+    return _run_here(args, verb) if code is None else code
 
 
 def _tune_process(verb: Verb) -> None:

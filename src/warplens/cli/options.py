@@ -184,6 +184,12 @@ def above_zero(text: str) -> float:
     return float(text)
 
 
+def not_negative_number(text: str) -> float:
+    if not _is_number(text) or float(text) < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of at least zero")
+    return float(text)
+
+
 def between(least: float, most: float, noun: str = "a number") -> Callable[[str], float]:
     """The type of an option that takes a number of this range."""
 

@@ -83,9 +83,9 @@ def require_columns(table: Table, names: Sequence[str]) -> None:
 def _filtered(frame: pl.DataFrame, condition: str) -> pl.DataFrame:
     import polars as pl
 
-    from warplens.profiles.sql_text import check_functions
+    from warplens.profiles.sql_checks import check_condition
 
-    check_functions(condition)
+    check_condition(condition)
     try:
         return frame.filter(pl.sql_expr(condition))
     except (pl.exceptions.PolarsError, TypeError) as error:

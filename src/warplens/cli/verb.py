@@ -22,6 +22,8 @@ class Verb(Protocol):
     name: ClassVar[str]
     runs_programs: ClassVar[bool] = False
     """It runs a user's program: nothing of the process is tuned but by the program itself."""
+    runs_queries: ClassVar[bool] = False
+    """It runs a user's query, which may not return: the command runs it in a child process."""
     uses_threads: ClassVar[bool] = False
     """Its frames are large enough for Polars to work on with several threads."""
     inputs: ClassVar[tuple[str, ...]] = ()

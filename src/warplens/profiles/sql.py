@@ -9,7 +9,8 @@ import polars as pl
 
 from warplens.errors import UsageError
 from warplens.model.table import Column, Table
-from warplens.profiles.sql_text import check_query, with_names
+from warplens.profiles.sql_checks import check_query
+from warplens.profiles.sql_text import with_names
 from warplens.profiles.unknown_table import unknown_table
 
 FrameMaker = Callable[[], pl.DataFrame]

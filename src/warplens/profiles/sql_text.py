@@ -1,22 +1,14 @@
-"""SQL as text: whether it is a query, and names for what it computes.
-
-Polars also executes statements that change tables and functions that open files, and names `sum(total_us)` after its
-column.
-"""
+"""SQL as text: its tokens, and names for what it computes. Polars names `sum(total_us)` after its column."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Final, NamedTuple
 
-from warplens.errors import UsageError
-
-QUERIES: Final = ("select", "with", "from", "values")
-READS_FILES: Final = re.compile(r"(?:read|scan)_\w+")
 TOKENS: Final = re.compile(
-    r"(?P<space>\s+|--[^\n]*|/\*.*?\*/)"
+    r"(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))"
+    r"|(?P<space>\s+)"
     r"|(?P<string>'(?:[^']|'')*')"
     r'|(?P<quoted>"(?:[^"]|"")*"|`[^`]*`)'
     r"|(?P<number>\d[\w.]*)"
@@ -55,28 +47,15 @@ class Token(NamedTuple):
 
 def tokens_of(query: str) -> list[Token]:
     """The tokens of a query without spaces and comments."""
+    return [token for token in all_tokens(query) if token.kind != "comment"]
+
+
+def all_tokens(query: str) -> list[Token]:
+    """The tokens of a query and its comments."""
     matches = TOKENS.finditer(query)
     return [
         Token(match.lastgroup, match[0], match.start()) for match in matches if match.lastgroup not in ("space", None)
     ]
-
-
-def check_query(text: str) -> None:
-    """Refuses statements that are not queries, and functions that read files."""
-    heads = [token for token in tokens_of(text) if token.text != "(" and token.word != "explain"]
-    if not heads or heads[0].word not in QUERIES:
-        reason = f"{heads[0].text.upper()} is not supported" if heads else "the query is empty"
-        raise UsageError(f"SQL: {reason}", hint="a query starts with SELECT or WITH; tables cannot be changed")
-    check_functions(text)
-
-
-def check_functions(text: str) -> None:
-    """Refuses functions that read files, in a query or a condition."""
-    tokens = tokens_of(text)
-    for token, following in pairwise(tokens):
-        if following.text == "(" and READS_FILES.fullmatch(token.name):
-            hint = "a query reads the tables of the profile only"
-            raise UsageError(f"SQL: no function {token.name}: files cannot be read", hint=hint)
 
 
 def with_names(query: str) -> str:

@@ -1,0 +1,58 @@
+"""`warplens sql` as a command: a query that does not end, or ends the process, is one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import HANG_SECONDS, SAMPLES
+
+TRACE = str(next(path for path in SAMPLES if path.name == "cudagraph_infer.json.gz"))
+GROWING = "select count" + " between 1 and 2" * 30 + " from kernels"
+"""Polars doubles the expression with each BETWEEN, while it holds the interpreter."""
+DYING = """
+import os, signal, sys
+import warplens.profiles.sql
+from warplens.cli import entry
+warplens.profiles.sql.run_query = lambda *_: os.kill(os.getpid(), signal.{})
+sys.argv = ["warplens", "sql", {!r}, "select 1"]
+entry()
+"""
+
+
+def warplens_sql(
+    query: str, *more: str, trace: str = TRACE, stdin: bytes | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "warplens", "sql", trace, query, *more]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=HANG_SECONDS)
+
+
+def test_a_query_that_does_not_return_ends_with_one_line_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    finished = warplens_sql(GROWING, "--timeout", "0.2", trace="-", stdin=Path(TRACE).read_bytes())
+    assert (finished.returncode, finished.stdout) == (1, b"")
+    assert finished.stderr.decode().splitlines()[0] == "error: SQL: no answer after 0.2 s"
+    assert "--timeout" in finished.stderr.decode()
+    assert list(tmp_path.iterdir()) == []  # the copy of stdin
+
+
+@pytest.mark.parametrize("number", ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGKILL"])
+def test_a_query_that_ends_its_process_is_one_line(number: str) -> None:
+    program = DYING.format(number, TRACE)
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_SECONDS)
+    assert (finished.returncode, finished.stdout) == (1, "")
+    reason = "ended by the system" if number == "SIGKILL" else number
+    assert finished.stderr.startswith("error: SQL: ")
+    assert reason in finished.stderr.splitlines()[0]
+
+
+@pytest.mark.parametrize(("query", "code"), [("select 1 as a", 0), ("select nothing from kernels", 2), ("drop x", 2)])
+def test_the_exit_code_of_a_query_is_that_of_the_command(query: str, code: int) -> None:
+    finished = warplens_sql(query, "--csv", "--timeout", "0")
+    assert finished.returncode == code
+    assert finished.stdout == (b"" if code else b"a\n1\n")
