@@ -12,6 +12,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,20 @@ TEMPORARY_FOLDER: Final = "writing-"
 NEVER_READ: Final = (".html", ".svg", ".png", ".pdf", ".md", ".xlsx", ".folded", ".speedscope.json")
 """Outputs that no reader opens: inside an input folder they are not part of the input."""
 NEVER_OVERWRITTEN: Final = "choose another path: inputs are never overwritten"
+
+
+_digests: dict[tuple[int, int, int, int], str] = {}
+"""Of the latest files, by what the system knows them by: a trace is named by its digest more than once."""
+
+
+def content_hash(path: Path, content: bytes) -> str:
+    """The digest of what was read from a path."""
+    status = path.stat()
+    identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    if identity not in _digests or status.st_size != len(content):
+        _digests.clear()
+        _digests[identity] = blake2b(content, digest_size=16).hexdigest()
+    return _digests[identity]
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -24,6 +24,46 @@ RENAMED = {"short_us": "short", "step_ms": "step_time"}
 """Keyword of `warplens.open`: the option's name, where it is another."""
 
 
+def open_reported(args: argparse.Namespace) -> Opened:
+    """The profile of TRACE for verbs that ask for its tables: those of an earlier report, where these are kept."""
+    return reopen(args, report_name(args)) or open_profile(args)
+
+
+def reopen(args: argparse.Namespace, name: str | None) -> Opened | None:
+    """The report that is kept under a name; None where none is."""
+    if name is None:
+        return None
+    from warplens.profiles.finished import load
+    from warplens.profiles.reopened import ReopenedProfile
+
+    report = load(name)
+    if report is None:
+        return None
+    return ReopenedProfile(args.trace, report, lambda: open_profile(args).with_timeline())
+
+
+def keep_report(name: str | None, profile: Opened) -> None:
+    """Keep the tables of a report, for `reopen`; only those of traces are worth it."""
+    from warplens.profiles.finished import save
+    from warplens.profiles.trace import Profile
+
+    if name is not None and isinstance(profile, Profile):
+        save(name, profile.finished())
+
+
+def report_name(args: argparse.Namespace) -> str | None:
+    """What TRACE's report is called in the cache; None for what is never kept: jobs, folders, streams."""
+    from warplens.profiles.finished import entry_name
+
+    if args.no_cache or args.more or getattr(args, "ranks", ()):
+        return None
+    joined = [args.gpu_file, args.execution_trace, *args.ncu, args.replay, args.proof]
+    files = [args.trace, *args.rules, *(file for file in joined if file)]
+    given = [len(args.rules), len(args.ncu), *map(bool, joined)]
+    settings = [args.gap, args.short, args.gpu, args.min_gain, args.step_time, args.timeline]
+    return entry_name(files, [given, settings])
+
+
 def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
     """The profile of TRACE, or of another `path` with the same options."""
     from warplens.units import parse_duration

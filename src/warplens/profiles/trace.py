@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from warplens.model.fix_subsets import FixSubsets
     from warplens.model.measured import Measured
     from warplens.model.overview import Overview
+    from warplens.profiles.finished import FinishedReport
     from warplens.profiles.sql import FrameMaker
     from warplens.proof.result_file import ProofResult
     from warplens.replay.result_file import ReplayResult
@@ -240,6 +241,15 @@ class Profile(TablesOnDemand):
             extras=lambda: self._extras(command, start, mode),
             headline=headline(self.meta, facts),
         )
+
+    def finished(self) -> FinishedReport:
+        """What a second report of this trace needs, to be kept."""
+        from warplens.profiles.finished import FinishedReport
+
+        document = self.document()
+        raw = tuple(name for name in self.frames() if name not in self.table_names)
+        tables = {table.name: table for table in document.tables}
+        return FinishedReport(dict(document.facts), tuple(document.headline), self.table_names, raw, tables)
 
     def _extras(self, command: str, start: str, mode: DocumentKind) -> Extras:
         from warplens.analyses.graph.critical_path import path_segments

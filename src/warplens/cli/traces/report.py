@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from warplens.cli.opening import inputs_of, open_profile
+from warplens.cli.opening import inputs_of, keep_report, open_profile, reopen, report_name
 from warplens.cli.options import add_json, add_outputs, add_ranks, add_theme, add_top, add_trace
 from warplens.cli.printing import command_line, report_written, show_text, themed, width
 from warplens.cli.rows import print_json
 from warplens.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from warplens.model.table import Table
+    from warplens.profiles.opened import Opened
 
 
 class ReportVerb(Verb):
@@ -32,25 +37,41 @@ class ReportVerb(Verb):
         parser.add_argument("-q", "--quiet", action="store_true", help="no summary, only the outputs")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.model.finding import findings_table
         from warplens.outputs import plan_outputs, write
-        from warplens.profiles.trace import TABLE_NAMES
 
-        inputs = inputs_of(args)
-        # Once before the work, so that a bad path is reported at once; and again for the tables that this profile has.
-        plan_outputs(args.output, tables=args.tables, force=args.force, names=TABLE_NAMES, inputs=inputs)
-        profile = open_profile(args)
+        name, inputs = report_name(args), inputs_of(args)
+        profile = reopen(args, name)
+        is_kept = profile is not None
+        if profile is None:
+            from warplens.profiles.trace import TABLE_NAMES
+
+            # Once before the work, so that a bad path is reported at once.
+            plan_outputs(args.output, tables=args.tables, force=args.force, names=TABLE_NAMES, inputs=inputs)
+            profile = open_profile(args)
         names = profile.report_names
         targets = plan_outputs(args.output, tables=args.tables, force=args.force, names=names, inputs=inputs)
         written = [
             path for target in targets for path in write(target, themed(profile.document(command=command_line()), args))
         ]
+        self._print(args, profile)
+        if args.quiet or args.json:
+            report_written(args.output, len(written))
+        if not is_kept:
+            keep_report(name, profile)
+        return 0
+
+    def _print(self, args: argparse.Namespace, profile: Opened) -> None:
         if args.json:
-            print_json(findings_table(profile.findings()), args.top)
+            print_json(_findings(profile), args.top)
         elif not args.quiet:
             from warplens.outputs.summary import render_summary
 
             show_text(render_summary(profile.document(), width=width(120), written=args.output))
-        if args.quiet or args.json:
-            report_written(args.output, len(written))
-        return 0
+
+
+def _findings(profile: Opened) -> Table:
+    if "findings" in profile.report_names:
+        return profile.table("findings")
+    from warplens.model.finding import findings_table
+
+    return findings_table(profile.findings())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from warplens.cli.opening import open_profile
+from warplens.cli.opening import open_reported
 from warplens.cli.options import add_rows, add_trace
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
@@ -35,7 +35,7 @@ class ShowVerb(Verb):
         parser.add_argument("--roofline", action="store_true", help="only the columns about the roofline")
 
     def run(self, args: argparse.Namespace) -> int:
-        table = open_profile(args).table(args.table)
+        table = open_reported(args).table(args.table)
         print_rows(_roofline_columns(table) if args.roofline and not args.columns else table, args)
         return 0
 

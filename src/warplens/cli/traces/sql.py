@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from contextlib import nullcontext
 
-from warplens.cli.opening import open_profile
+from warplens.cli.opening import open_reported
 from warplens.cli.options import add_forms, add_top, add_trace, not_negative_number
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
@@ -39,7 +39,7 @@ class SqlVerb(Verb):
     def run(self, args: argparse.Namespace) -> int:
         from warplens.cli.supervision import time_limit
 
-        profile = open_profile(args)
+        profile = open_reported(args)
         with time_limit(args.timeout) if getattr(args, "is_supervised", False) else nullcontext():
             answer = profile.sql(args.query)
         print_rows(answer, args, title=False)

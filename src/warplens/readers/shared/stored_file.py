@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from warplens.errors import FormatError
+from warplens.files import content_hash
 from warplens.model.quality import Note
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -60,7 +61,10 @@ class StoredFile:
 
     @cached_property
     def content_hash(self) -> str:
-        return hashlib.blake2b(self.stored, digest_size=16).hexdigest()
+        try:
+            return content_hash(self.path, self.stored)
+        except (OSError, ValueError):  # a member of an archive
+            return hashlib.blake2b(self.stored, digest_size=16).hexdigest()
 
     def unwrap(self) -> tuple[bytes, list[Note]]:
         """The content and notes on what was lost on the way."""
