@@ -14,7 +14,7 @@ import pytest
 
 from warplens.errors import WarplensError
 from warplens.model.table import Column, Table
-from warplens.outputs import Document, workbook
+from warplens.outputs import Document, sheet_rows, workbook
 from warplens.outputs.workbook import workbook_bytes
 
 MAIN = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -214,3 +214,14 @@ def test_the_same_document_gives_the_same_bytes_whatever_the_clock_says() -> Non
         assert {entry.date_time[0] for entry in archive.infolist()} == {1980}
         dates = re.findall(r"\d{4}-\d{2}-\d{2}T", archive.read("docProps/core.xml").decode())
     assert set(dates) == {"1980-01-01T"}
+
+
+def test_rows_written_in_parts_are_numbered_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = pl.DataFrame(
+        {"number": [1, 2, None, 4, 5], "text": ["a", None, "b", "a", ""], "flag": [True, False] * 2 + [None]}
+    )
+    whole = workbook_bytes(document_of(table_of(frame)))
+    monkeypatch.setattr(sheet_rows, "CHUNK_ROWS", 2)
+    assert workbook_bytes(document_of(table_of(frame))) == whole
+    rows = sheet_roots(whole)["things"].iterfind("{*}sheetData/{*}row")
+    assert [row.get("r") for row in rows] == ["1", "2", "3", "4", "5", "6"]

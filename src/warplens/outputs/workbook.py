@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     import polars as pl
     from xlsxwriter import Workbook
     from xlsxwriter.format import Format
-    from xlsxwriter.worksheet import Worksheet
 
     from warplens.model.table import Column, Table
     from warplens.outputs.document import Document
+    from warplens.outputs.sheet_rows import RowSheet
 
 MAX_ROWS = 1_048_575
 """Rows below the header that a sheet can hold."""
@@ -45,6 +45,8 @@ def workbook_bytes(document: Document) -> bytes:
     import xlsxwriter
     from xlsxwriter.exceptions import FileSizeError
 
+    from warplens.outputs.sheet_rows import RowSheet
+
     tables = [_about(document), *document.tables, _columns(document)]
     titles = [table.name for table in tables]
     names = unique_names(titles, forbidden=FORBIDDEN_IN_SHEET_NAME, limit=MAX_SHEET_NAME)
@@ -54,23 +56,27 @@ def workbook_bytes(document: Document) -> bytes:
             book.set_properties({"created": _CREATED})
             for name, table in zip(names, tables, strict=True):
                 with explained(table, "an Excel sheet"):
-                    _write_table(book, book.add_worksheet(name), table)
+                    _write_table(book, book.add_worksheet(name, RowSheet), table)
     except FileSizeError as error:
         # Larger files need ZIP64, and Excel offers to repair a package that uses it.
         raise WarplensError("a table is too large for Excel", hint="write a directory: -o tables/") from error
     return buffer.getvalue()
 
 
-def _write_table(book: Workbook, sheet: Worksheet, table: Table) -> None:
+def _write_table(book: Workbook, sheet: RowSheet, table: Table) -> None:
+    from warplens.outputs.sheet_rows import StoredColumn
+
     if not table.columns:
         return
+    columns: list[StoredColumn] = []
     frame = with_json_text(table.frame.head(MAX_ROWS))
     bold = book.add_format({"bold": True})
     for at, (column, series) in enumerate(zip(table.columns, frame, strict=True)):
         stored = _storable(series)
-        sheet.set_column(at, at, _width(stored), _number_format(book, column, stored))
+        columns.append(StoredColumn(stored, _number_format(book, column, stored)))
+        sheet.set_column(at, at, _width(stored), columns[-1].number_format)
         sheet.write_string(0, at, _text(column.name), bold)
-        _write_cells(sheet, at, stored)
+    sheet.store(columns)
     sheet.freeze_panes(1, 0)
     sheet.autofilter(0, 0, frame.height, frame.width - 1)
 
@@ -91,8 +97,11 @@ def _storable(series: pl.Series) -> pl.Series:
     if dtype.is_float() or dtype.is_decimal():
         numbers: pl.Series = series.cast(pl.Float64)
         return numbers.to_frame().select(pl.when(pl.first().is_finite()).then(pl.first())).to_series()
-    texts = [None if text is None else _text(text) for text in series.cast(pl.String).to_list()]
-    return pl.Series(series.name, texts, dtype=pl.String)
+    texts = series.cast(pl.String)
+    distinct = texts.unique().drop_nulls()
+    cells = pl.Series([_text(text) for text in distinct.to_list()], dtype=pl.String)
+    stored: pl.Series = texts.replace_strict(distinct, cells, default=None, return_dtype=pl.String)
+    return stored
 
 
 def _width(series: pl.Series) -> int:
@@ -104,20 +113,6 @@ def _width(series: pl.Series) -> int:
         longest = series.cast(str).str.len_chars().max()
         content = longest + 2 if isinstance(longest, int) else 0
     return min(60, max(8, len(series.name) + 4, content))
-
-
-def _write_cells(sheet: Worksheet, at: int, series: pl.Series) -> None:
-    """One typed cell per value below the header; a null leaves its cell empty."""
-    import polars as pl
-
-    write = sheet.write_number
-    if series.dtype == pl.Boolean:
-        write = sheet.write_boolean
-    elif series.dtype == pl.String:
-        write = sheet.write_string
-    for row, value in enumerate(series.to_list(), start=1):
-        if value is not None:
-            write(row, at, value)
 
 
 def _text(text: str) -> str:

@@ -1,0 +1,99 @@
+"""The rows of a sheet as Excel's XML, made a column at a time: cell by cell, xlsxwriter needs seconds for a long table.
+
+`RowSheet` is xlsxwriter's sheet (`Workbook.add_worksheet(worksheet_class=…)`) that writes such rows below what it was
+given cell by cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+from xlsxwriter.format import Format
+from xlsxwriter.utility import xl_col_to_name
+from xlsxwriter.worksheet import Worksheet
+
+CHUNK_ROWS: Final = 20_000
+"""Rows whose text is in memory at a time."""
+CELL_TYPES: Final = {pl.Boolean: "b", pl.String: "s"}
+END_OF_CELL: Final = pl.lit("</v></c>")
+END_OF_ROW: Final = pl.lit("</row>")
+
+
+@dataclass(frozen=True)
+class StoredColumn:
+    """Booleans, finite numbers or texts, and how numbers are shown."""
+
+    series: pl.Series
+    number_format: Format | None = None
+
+    @property
+    def attributes(self) -> str:
+        """What a cell's XML has besides its place: what it contains, or its format."""
+        kind = CELL_TYPES.get(self.series.dtype.base_type())
+        if kind is not None:
+            return f' t="{kind}"'
+        number = self.number_format._get_xf_index() if self.number_format is not None else 0
+        return f' s="{number}"' if number else ""
+
+
+class RowSheet(Worksheet):  # type: ignore[misc]
+    """A sheet with a header, whose other rows are columns of a frame."""
+
+    def store(self, columns: Sequence[StoredColumn]) -> None:
+        """The rows below the header."""
+        self.stored = columns
+        self.values = [self._values(column.series) for column in columns]
+        self.dim_rowmax = len(columns[0].series)
+
+    def _values(self, series: pl.Series) -> pl.Series:
+        """What the cells contain: of texts, their numbers among all texts of the workbook."""
+        if series.dtype == pl.String:
+            return _text_numbers(series, self.str_table._get_shared_string_index)
+        return series.cast(pl.Int8) if series.dtype == pl.Boolean else series
+
+    def _write_rows(self) -> None:
+        height, self.dim_rowmax = self.dim_rowmax, 0  # only the header was written cell by cell
+        super()._write_rows()
+        self.dim_rowmax = height
+        attributes = [column.attributes for column in self.stored]
+        for start in range(0, height, CHUNK_ROWS):
+            part = [values.slice(start, CHUNK_ROWS) for values in self.values]
+            self.fh.write(rows_xml(part, attributes, start))
+
+
+def _text_numbers(series: pl.Series, number_of: Callable[[str], int]) -> pl.Series:
+    texts = series.unique(maintain_order=True).drop_nulls().to_list()
+    numbers: pl.Series = series.replace_strict(
+        pl.Series(texts, dtype=pl.String),
+        pl.Series(list(map(number_of, texts)), dtype=pl.Int64),
+        default=None,
+        return_dtype=pl.Int64,
+    )
+    return numbers
+
+
+def rows_xml(columns: Sequence[pl.Series], attributes: Sequence[str], start: int) -> str:
+    """The XML of rows, the first of which is row `start` of a table: its own number in the sheet is two more.
+
+    >>> rows_xml([pl.Series([None, 2.5])], [' s="1"'], 0)
+    '<row r="2"></row><row r="3"><c r="A3" s="1"><v>2.5</v></c></row>'
+    """
+    frame = pl.DataFrame([values.alias(f"c{at}") for at, values in enumerate(columns)])
+    row = (pl.int_range(pl.len(), dtype=pl.UInt32) + start + 2).cast(pl.String)
+    # A null makes the whole cell null.
+    cells = [
+        pl.concat_str(pl.lit(f'<c r="{xl_col_to_name(at)}'), "row", pl.lit(f'"{each}><v>'), f"c{at}", END_OF_CELL)
+        for at, each in enumerate(attributes)
+    ]
+    return str(
+        frame.with_columns(row.alias("row"))
+        .select(
+            pl.concat_str(pl.lit('<row r="'), "row", pl.lit('">'), *(cell.fill_null("") for cell in cells), END_OF_ROW)
+        )
+        .to_series()
+        .str.join("")
+        .item()
+    )
