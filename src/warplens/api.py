@@ -26,7 +26,7 @@ from warplens.profiles.file_kinds import (
     REPLAY_RESULT,
     file_kind,
 )
-from warplens.profiles.options import OF_ONE_TRACE, split_rules
+from warplens.profiles.options import OF_ONE_TRACE, parse_size, split_rules
 from warplens.profiles.reading import read, read_light, read_with_light
 from warplens.profiles.trace import TABLE_NAMES, Profile
 from warplens.ranks.finding_files import has_profiles, is_job_folder
@@ -60,6 +60,7 @@ def open(
     ncu: Sequence[str | os.PathLike[str]] = (),
     replay: str | os.PathLike[str] = "",
     proof: str | os.PathLike[str] = "",
+    max_size: str = "",
 ) -> Opened:
     """Open a profile: a trace of any profiler, a capture bundle, or sums by call path (plain, .gz or .zip).
 
@@ -72,7 +73,9 @@ def open(
     Findings that win less than `min_gain_percent` of a step are omitted. `execution_trace` is the ExecutionTrace of
     the same run, for what a PyTorch trace does not say of its ops' arguments; `ncu` are CSV pages of Nsight Compute on
     the same program, for the table `measured_kernels`; `replay` is the result of running a plan of this trace, for the
-    tables of that name; `proof` is what experiments for this trace's findings measured.
+    tables of that name; `proof` is what experiments for this trace's findings measured. A packed file that unpacks to
+    more than `max_size` ("16GiB") is refused; without it, to more than 64 times its size or 4 GiB, whichever is more,
+    or half of the free memory.
 
     >>> profile = open("samples/kineto/gpt2_train_step.json.gz", min_gain_percent=5)
     >>> profile.has_timeline, profile.hardware.name
@@ -83,7 +86,10 @@ def open(
     if is_job_folder(Path(path)):
         _refuse_for_job(short_us=short_us, gpu=gpu, gpu_file=gpu_file, step_ms=step_ms, execution_trace=execution_trace,
                         ncu=tuple(ncu), replay=replay, proof=proof)  # fmt: skip
-        return open_ranks([path], cache=cache, rules=rules, gap_us=gap_us, min_gain_percent=min_gain_percent)
+        return open_ranks(
+            [path], cache=cache, rules=rules, gap_us=gap_us, min_gain_percent=min_gain_percent, max_size=max_size
+        )
+    max_bytes = parse_size(max_size)
     own_file = _own_file(Path(path), gpu)
     if own_file is not None:
         if execution_trace or ncu or replay or proof:
@@ -91,12 +97,12 @@ def open(
         return own_file
     chosen = load_gpu_file(Path(gpu_file)) if gpu_file else gpu_named(gpu) if gpu else None
     options = Options(round(gap_us * 1000), round(short_us * 1000), min_gain_percent, step_ms * 1e6)
-    contents, light = read_with_light(Path(path), cache=cache, execution_trace=execution_trace)
+    contents, light = read_with_light(Path(path), cache=cache, execution_trace=execution_trace, max_bytes=max_bytes)
     if isinstance(contents, CallPaths):
         if replay or proof:
             raise UsageError("only a trace can be replayed", hint="omit the replay and the proof")
         return PathsProfile(contents, rules, options, chosen)
-    counters = _counters([Path(page) for page in ncu])
+    counters = _counters([Path(page) for page in ncu], max_bytes)
     result = _replayed(Path(replay), contents) if replay else None
     light_reader = None if light is None else partial(read_light, light)
     proved = _proof(Path(proof), contents) if proof else None
@@ -113,12 +119,13 @@ def open_ranks(
     drawn: Sequence[int] = (),
     cluster: str = "",
     on_progress: OnProgress | None = None,
+    max_size: str = "",
 ) -> JobProfile:
     """Open the traces or capture bundles of many ranks as one run: folders, files or patterns.
 
     `cluster` names where they are read: processes of this machine, or Dask (`local`, `tcp://host:8786`, a scheduler
     file, `slurm`). Findings that win less than `min_gain_percent` of a step are omitted. `drawn` are ranks whose
-    timelines the page has in addition to those that matter.
+    timelines the page has in addition to those that matter. `max_size` is what each file may unpack to, as for `open`.
 
     >>> open_ranks(["samples/ranks/nccl4"]).verdict().partition(" since")[0]
     'Rank 1 takes 21.10 ms a step longer than its peers'
@@ -129,7 +136,8 @@ def open_ranks(
     if values:
         raise UsageError("rules of a job are files: processes of their own read them")
     return open_job(paths, cache=cache, rules=[str(file) for file in files], gap_ns=round(gap_us * 1000), drawn=drawn,
-                    min_gain_percent=min_gain_percent, cluster=cluster, on_progress=on_progress)  # fmt: skip
+                    min_gain_percent=min_gain_percent, cluster=cluster, on_progress=on_progress,
+                    max_bytes=parse_size(max_size))  # fmt: skip
 
 
 def _refuse_for_job(**given: object) -> None:
@@ -168,11 +176,11 @@ def _own_file(path: Path, gpu: str) -> Opened | None:
     return None
 
 
-def _counters(pages: Sequence[Path]) -> tuple[Table, ...]:
+def _counters(pages: Sequence[Path], max_bytes: int) -> tuple[Table, ...]:
     """The tables of Nsight Compute's pages, of each name the first: the raw page is best given first."""
     tables: dict[str, Table] = {}
     for page in pages:
-        paths = read(page, cache=False)
+        paths = read(page, cache=False, max_bytes=max_bytes)
         if not isinstance(paths, CallPaths) or "counters" not in {table.name for table in paths.extra}:
             hint = "ncu --page raw --csv --import x.ncu-rep"
             raise UsageError(f"{page} is not a CSV page of Nsight Compute", hint=hint)

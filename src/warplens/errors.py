@@ -22,8 +22,10 @@ class WarplensError(Exception):
 class FormatError(WarplensError):
     """A file that cannot be read as a profile; `where` names the file and, if known, the position in it."""
 
-    def __init__(self, message: str, *, where: str = "", hint: str | None = None) -> None:
-        super().__init__(f"{where}: {message}" if where else message, hint=hint)
+    def __init__(
+        self, message: str, *, where: str = "", hint: str | None = None, options: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(f"{where}: {message}" if where else message, hint=hint, options=options)
         self.where = where
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import shutil
 import zipfile
@@ -16,6 +17,8 @@ from support import SAMPLES
 from warplens.capture.bundle import Staging, compress, is_bundle
 from warplens.cli import main
 from warplens.errors import FormatError, UsageError, WarplensError
+from warplens.readers.bundle.contents import FolderContents, ZipContents
+from warplens.readers.bundle.reader import find
 
 SAMPLE = next(path for path in SAMPLES if path.name == "cudagraph_infer.json.gz")
 FACTS: dict[str, Any] = {
@@ -59,8 +62,6 @@ def test_every_verb_takes_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_the_manifest_names_every_file_with_its_hash(tmp_path: Path) -> None:
-    import hashlib
-
     path = made(tmp_path / "run")
     files = json.loads((path / "manifest.json").read_text())["files"]
     assert set(files) == {"trace.json.gz", "environment.json"}
@@ -208,3 +209,65 @@ def test_the_cache_knows_bundles_by_their_content(tmp_path: Path, monkeypatch: p
     assert warplens.open(path).table("kernels").frame.equals(first)
     (path / "environment.json").write_text("{}")
     assert "bundle_damaged" in {row["code"] for row in warplens.open(path).table("quality").to_dicts()}
+
+
+def test_files_of_a_bundle_that_nothing_uses_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    for kind in (FolderContents, ZipContents):
+        taken = kind.read
+        monkeypatch.setattr(kind, "read", lambda self, name, taken=taken: (read.append(name), taken(self, name))[1])
+    for name in ("run", "run.zip"):
+        staging = Staging(tmp_path / name)
+        shutil.copy(SAMPLE, staging.path("trace.json.gz"))
+        staging.path("tree.hatchet.gz").write_bytes(b"another profile")
+        staging.path("core").write_bytes(b" " * (40 << 20))
+        staging.path("kernels").mkdir()
+        (staging.path("kernels") / "k.py").write_text("pass")
+        warplens.open(staging.finish(FACTS), cache=False)
+    assert read == 2 * ["manifest.json", "trace.json.gz"]
+
+
+def test_the_same_files_have_the_same_hash_in_a_folder_and_in_an_archive(tmp_path: Path) -> None:
+    hashes = set()
+    for name in ("run", "run.zip"):
+        staging = Staging(tmp_path / name)
+        shutil.copy(SAMPLE, staging.path("trace.json.gz"))
+        staging.path("more.txt").write_text("not used")
+        bundle = find(staging.finish(FACTS))
+        assert bundle is not None
+        hashes.add(bundle.content_hash)
+    assert len(hashes) == 1
+
+
+def test_the_hash_of_a_bundle_is_that_of_all_its_files(tmp_path: Path) -> None:
+    """Proofs and results of replays keep it: they stay those of the bundle."""
+    staging = Staging(tmp_path / "run")
+    shutil.copy(SAMPLE, staging.path("trace.json.gz"))
+    staging.path("more.txt").write_text("not used")
+    path = staging.finish(FACTS)
+    bundle = find(path)
+    assert bundle is not None
+    digest = hashlib.blake2b(digest_size=16)
+    for file in sorted(path.iterdir()):
+        digest.update(f"{file.name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\0".encode())
+    assert bundle.content_hash == digest.hexdigest()
+
+
+def test_a_file_that_nothing_uses_is_compared_by_its_size(tmp_path: Path) -> None:
+    staging = Staging(tmp_path / "run")
+    shutil.copy(SAMPLE, staging.path("trace.json.gz"))
+    staging.path("more.txt").write_text("not used")
+    path = staging.finish(FACTS)
+    (path / "more.txt").write_text("longer than it was")
+    assert "more.txt" in codes(path)["bundle_damaged"]
+
+
+def test_a_file_of_a_bundle_that_unpacks_to_too_much_loses_that_file_only(tmp_path: Path) -> None:
+    path = made(tmp_path / "run.zip")
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    files["environment.json"] = b" " * (40 << 20)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    assert codes(path)["bundle_damaged"] == "1 file not as in the manifest of the bundle (environment.json)"

@@ -90,6 +90,7 @@ def open_profile(args: argparse.Namespace, path: str | None = None) -> Opened:
             ncu=args.ncu,
             replay=args.replay,
             proof=args.proof,
+            max_size=args.max_size,
             step_ms=parse_duration(args.step_time) / 1e6 if args.step_time else 0.0,
             **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),
         )
@@ -116,6 +117,7 @@ def open_job(args: argparse.Namespace) -> JobProfile:
             drawn=getattr(args, "ranks", ()),
             cluster=getattr(args, "cluster", ""),
             on_progress=on_progress,
+            max_size=args.max_size,
             **({} if args.min_gain is None else {"min_gain_percent": args.min_gain}),
         )
     for text in job.notes:

@@ -56,6 +56,9 @@ def add_shared_opening(parser: argparse._ActionsContainer) -> None:
                         help=f"additional kernel-category rules (TOML); {SEVERAL}")  # fmt: skip
     parser.add_argument("--gap", default="", metavar="TIME", help="shortest idle gap to list (default 10us)")
     parser.add_argument("--no-cache", action="store_true", help="do not read or write the cache of parsed traces")
+    parser.add_argument("--max-size", default="", metavar="SIZE",
+                        help="largest size that a packed file may unpack to (default 4GiB or 64 times the file, at "
+                             "most half of the free memory)")  # fmt: skip
 
 
 def add_rank(parser: argparse._ActionsContainer, *, several: bool = False) -> None:

@@ -21,7 +21,7 @@ def choose_rank(args: argparse.Namespace, verb: Verb) -> None:
         paths = given_paths(args, name)
         if not paths or (rank is None and (verb.reads_jobs or not _is_job(paths))):
             continue
-        setattr(args, name, _one_of(paths, rank, verb.name, cache=not args.no_cache))
+        setattr(args, name, _one_of(paths, rank, verb.name, args))
         if name == "trace":
             args.more = []
 
@@ -44,13 +44,14 @@ def _is_job(paths: list[str]) -> bool:
     return is_job(paths)
 
 
-def _one_of(paths: list[str], rank: int | None, verb: str, *, cache: bool) -> str:
+def _one_of(paths: list[str], rank: int | None, verb: str, args: argparse.Namespace) -> str:
     from warplens.ranks.finding_files import rank_files
 
     if rank is not None:
         from warplens.profiles.job import file_of_rank
+        from warplens.profiles.options import parse_size
 
-        return str(file_of_rank(paths, rank, cache=cache))
+        return str(file_of_rank(paths, rank, cache=not args.no_cache, max_bytes=parse_size(args.max_size)))
     files = rank_files(paths)
     if len(files) == 1:
         return str(files[0].path)

@@ -38,16 +38,17 @@ class Context:
     """By file name: what else the capture kept of those kernels."""
 
 
-def context_of(path: Path, kernel_files: Path | None = None) -> Context:
-    opened = bundle.find(path)
-    files = dict(opened.files) if opened is not None else {}
+def context_of(path: Path, kernel_files: Path | None = None, *, max_bytes: int = 0) -> Context:
+    """`max_bytes`: what the trace may unpack to."""
+    opened = bundle.find(path, max_bytes)
+    files = {**opened.files, **opened.folder(f"{KERNELS}/")} if opened is not None else {}
     settings, versions = _environment(files.get(ENVIRONMENT, b"{}"))
     packed = _in_folder(files, "inductor")
     launched = _in_folder(files, LAUNCHED)
     packed |= {name: text for name, text in launched.items() if name.endswith(".py")}
     if kernel_files is not None:
         packed |= _collected(kernel_files)
-    text, _ = inputs.find(path).profile.unwrap()
+    text, _ = inputs.find(path, max_bytes=max_bytes).profile.unwrap()
     recorded = opened.launches if opened is not None else None
     return Context(settings, versions, _decoded(packed), triton_calls(text), recorded, _decoded(launched))
 

@@ -25,9 +25,15 @@ MATCHES: Final = ("op", "kernel", "category", "family", "api", "id")
 
 
 def make_plan(
-    work: Workspace, path: Path, *, cover: float = 1.0, match: Sequence[str] = (), kernel_files: Path | None = None
+    work: Workspace,
+    path: Path,
+    *,
+    cover: float = 1.0,
+    match: Sequence[str] = (),
+    kernel_files: Path | None = None,
+    max_bytes: int = 0,
 ) -> ReplayPlan:
-    """The plan of a trace; `path` is where it was opened from.
+    """The plan of a trace; `path` is where it was opened from, `max_bytes` what it may unpack to.
 
     `cover` keeps the units with most GPU time that together take that share of it; `match` keeps those whose op,
     kernel, category, family, api or id fits a pattern (`op=aten::mm*`). The others stay, marked as left out.
@@ -35,7 +41,7 @@ def make_plan(
     if not 0 < cover <= 1:
         raise UsageError(f"not a valid share to cover: {cover:g}", hint="a number above 0, at most 1")
     trace = work.trace
-    context = context_of(path, kernel_files)
+    context = context_of(path, kernel_files, max_bytes=max_bytes)
     units = with_families(plan_units(work, context))
     units = _covering(_matching(units, match), cover, work.gpu_total_ns)
     return ReplayPlan(

@@ -169,12 +169,13 @@ def open_job(
     drawn: Sequence[int] = (),
     cluster: str = "",
     on_progress: OnProgress | None = None,
+    max_bytes: int = 0,
 ) -> JobProfile:
     """Reads every rank, each in a task of its own, and joins them."""
     files, unused = job_files(paths)
     tasks = [
-        RankTask(str(file.path), file.rank, file.host, cache, tuple(rules), gap_ns, str(file.execution_trace or ""))
-        for file in files
+        RankTask(str(file.path), file.rank, file.host, cache, tuple(rules), gap_ns, calls, max_bytes)
+        for file, calls in ((file, str(file.execution_trace or "")) for file in files)
     ]
     left_out = [_unused(len(unused), "not every rank has one that its name shows to be of this rank")] if unused else []
     with executor_for(cluster) as executor:
@@ -210,7 +211,7 @@ def _unused(count: int, reason: str) -> JobNote:
     return JobNote("info", f"{plural(count, 'ExecutionTrace')} not used: {reason}")
 
 
-def file_of_rank(paths: Sequence[str | os.PathLike[str]], rank: int, *, cache: bool = True) -> Path:
+def file_of_rank(paths: Sequence[str | os.PathLike[str]], rank: int, *, cache: bool = True, max_bytes: int = 0) -> Path:
     """The file of one rank: by what the traces record, then by their names, and where neither tells by reading all."""
     files: list[RankFile] = rank_files(paths)
     own = [own_rank(file.path) for file in files]
@@ -219,7 +220,7 @@ def file_of_rank(paths: Sequence[str | os.PathLike[str]], rank: int, *, cache: b
     if len(chosen) == 1:
         return chosen[0]
     if len(chosen) > 1 or min(ranks) < 0:
-        job = open_job(paths, cache=cache).job
+        job = open_job(paths, cache=cache, max_bytes=max_bytes).job
         ranks, sources = job.ranks, [digest.facts.source for digest in job.digests]
         if rank in ranks:
             return Path(sources[ranks.index(rank)])

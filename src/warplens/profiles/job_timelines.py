@@ -35,12 +35,12 @@ class JobTimelines:
 
 
 def job_timelines(
-    profile: JobProfile, ranks: Sequence[int] = (), *, cache: bool = True, rules: Rules = ()
+    profile: JobProfile, ranks: Sequence[int] = (), *, cache: bool = True, rules: Rules = (), max_bytes: int = 0
 ) -> JobTimelines:
     """Of these ranks, or of those that matter, their clocks corrected as the job's tables are."""
     job = profile.job
     positions = profile.positions_of(ranks) if ranks else ranks_that_matter(profile)
-    timelines = tuple(_timeline(job, position, cache, rules) for position in positions)
+    timelines = tuple(_timeline(job, position, cache, rules, max_bytes) for position in positions)
     return JobTimelines(tuple(job.ranks[position] for position in positions), timelines, _flows(job, positions))
 
 
@@ -57,9 +57,9 @@ def ranks_that_matter(profile: JobProfile, most: int = MOST_RANKS) -> list[int]:
     return sorted(dict.fromkeys(chosen[:most]))
 
 
-def _timeline(job: Job, position: int, cache: bool, rules: Rules) -> RankTimeline:
+def _timeline(job: Job, position: int, cache: bool, rules: Rules, max_bytes: int) -> RankTimeline:
     source = job.digests[position].facts.source
-    trace = read(Path(source), cache=cache)
+    trace = read(Path(source), cache=cache, max_bytes=max_bytes)
     if not isinstance(trace, Trace):
         raise FormatError("sums by call path, not a trace", where=source)
     gpu = gpu_facts(Profile(trace, rules).workspace)

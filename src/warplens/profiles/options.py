@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from warplens.categories import Rule
+from warplens.units import parse_bytes
 
 AnyPath = str | os.PathLike[str]
 Rules = Sequence[Rule | AnyPath]
@@ -29,6 +30,7 @@ class OpenOptions(TypedDict, total=False):
     ncu: Sequence[AnyPath]
     replay: AnyPath
     proof: AnyPath
+    max_size: str
 
 
 OF_ONE_TRACE: Final = {
@@ -36,6 +38,11 @@ OF_ONE_TRACE: Final = {
     "short_us": 10.0, "gpu": "", "gpu_file": "", "step_ms": 0.0, "execution_trace": "", "ncu": (), "replay": "",
     "proof": "",
 }  # fmt: skip
+
+
+def parse_size(text: str) -> int:
+    """What a packed file may unpack to, in bytes; 0 where the user leaves that to its size and the free memory."""
+    return parse_bytes(text) if text else 0
 
 
 def split_rules(rules: Rules) -> tuple[list[Path], list[Rule]]:

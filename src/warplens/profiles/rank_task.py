@@ -29,6 +29,8 @@ class RankTask:
     gap_ns: int = 10_000
     execution_trace: str = ""
     """Of the same rank; empty where there is none."""
+    max_bytes: int = 0
+    """What a file may unpack to; 0: by its size and the free memory."""
 
     @property
     def options(self) -> str:
@@ -38,7 +40,8 @@ class RankTask:
 
 def digest_rank(task: RankTask) -> RankDigest:
     """The digest of one rank; a `FormatError` for what is not a trace, or too little of one."""
-    opened = inputs.find(Path(task.path), Path(task.execution_trace) if task.execution_trace else None)
+    calls = Path(task.execution_trace) if task.execution_trace else None
+    opened = inputs.find(Path(task.path), calls, max_bytes=task.max_bytes)
     if task.cache:
         kept = digest_cache.load(opened.content_hash, task.options, task.path)
         if kept is not None:

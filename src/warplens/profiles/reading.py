@@ -16,9 +16,9 @@ from warplens.readers import inputs
 from warplens.readers.bundle.light import StoredLightPass
 
 
-def read(path: Path, *, cache: bool = True) -> Trace | CallPaths:
+def read(path: Path, *, cache: bool = True, max_bytes: int = 0) -> Trace | CallPaths:
     """The linked trace of a file or bundle, from the cache where it is there; or its call paths."""
-    return read_with_light(path, cache=cache, execution_trace="")[0]
+    return read_with_light(path, cache=cache, execution_trace="", max_bytes=max_bytes)[0]
 
 
 def read_rank(opened: inputs.Input) -> Trace | CallPaths:
@@ -27,9 +27,9 @@ def read_rank(opened: inputs.Input) -> Trace | CallPaths:
 
 
 def read_with_light(
-    path: Path, *, cache: bool, execution_trace: str | os.PathLike[str]
+    path: Path, *, cache: bool, execution_trace: str | os.PathLike[str], max_bytes: int
 ) -> tuple[Trace | CallPaths, StoredLightPass | None]:
-    opened = inputs.find(path, Path(execution_trace) if execution_trace else None)
+    opened = inputs.find(path, Path(execution_trace) if execution_trace else None, max_bytes=max_bytes)
     light = opened.light
     cached = trace_cache.load(opened.content_hash, str(path)) if cache else None
     if cached is not None:

@@ -100,31 +100,28 @@ class Input:
         return described
 
 
-def find(path: Path, execution_trace: Path | None = None) -> Input:
-    """What is at a path; `execution_trace` is one of the same run."""
-    bundle_files = bundle.find(path)
-    entry = _of_bundle(path, bundle_files) if bundle_files is not None else _of_file(path)
+def find(path: Path, execution_trace: Path | None = None, *, max_bytes: int = 0) -> Input:
+    """What is at a path; `execution_trace` is one of the same run, `max_bytes` what a file may unpack to."""
+    bundle_files = bundle.find(path, max_bytes)
+    entry = _of_bundle(path, bundle_files) if bundle_files is not None else _of_file(path, max_bytes)
     if execution_trace is None:
         return entry
-    calls = stored_file.load(execution_trace)
+    calls = stored_file.load(execution_trace, max_bytes)
     both = hashlib.blake2b(f"{entry.content_hash} {calls.content_hash}".encode(), digest_size=16).hexdigest()
     return replace(entry, calls=calls, step=None, content_hash=both)
 
 
-def _of_file(path: Path) -> Input:
-    profile = stored_file.load(path)
+def _of_file(path: Path, max_bytes: int) -> Input:
+    profile = stored_file.load(path, max_bytes)
     return Input(profile, profile.content_hash, path)
 
 
 def _of_bundle(path: Path, bundle_files: Bundle) -> Input:
     profile = bundle_files.profile
     is_torch = profile == TRACE
-    calls, step = (
-        StoredFile(path / name, bundle_files.files[name]) if is_torch and name in bundle_files.files else None
-        for name in (EXECUTION_TRACE, EXECUTION_STEP)
-    )
+    calls, step = (bundle_files.stored(name) if is_torch else None for name in (EXECUTION_TRACE, EXECUTION_STEP))
     return Input(
-        StoredFile(path / profile, bundle_files.files[profile]),
+        StoredFile(path / profile, bundle_files.files[profile], bundle_files.max_bytes),
         bundle_files.content_hash,
         path,
         calls,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
 from warplens.cli.options import add_trace
@@ -42,7 +41,7 @@ class ProveAllVerb(Verb):
         plan_path = output.with_name(output.name.removesuffix(".json") + PLAN_ENDING)
         profile = open_timeline(args)
         note_warnings(profile)
-        plan = proof_plan(profile, Path(args.trace), allow_source=args.allow_source)
+        plan = proof_plan(profile, args)
         if not any(experiment.variants for experiment in plan.experiments):
             print("\n".join(experiment_lines(plan)))
             return 0

@@ -47,7 +47,7 @@ class PlanProofVerb(Verb):
         check_free([target], force=args.force)
         profile = open_timeline(args)
         note_warnings(profile)
-        plan = proof_plan(profile, Path(args.trace), allow_source=args.allow_source)
+        plan = proof_plan(profile, args)
         plan_file.save(target, plan)
         print("\n".join(experiment_lines(plan)))
         report_written([str(target)])
@@ -57,13 +57,21 @@ class PlanProofVerb(Verb):
         return 0
 
 
-def proof_plan(profile: Profile, path: Path, *, allow_source: bool) -> ProofPlan:
+def proof_plan(profile: Profile, args: argparse.Namespace) -> ProofPlan:
     """The experiments for what the profile finds."""
+    from warplens.profiles.options import parse_size
     from warplens.profiles.what_if import members
     from warplens.proof.experiments import make_proof_plan
 
-    with spinner("planning; compiling Triton kernels takes some seconds each", is_slow=allow_source):
-        return make_proof_plan(profile.workspace, path, profile.findings(), members(profile), allow_source=allow_source)
+    with spinner("planning; compiling Triton kernels takes some seconds each", is_slow=args.allow_source):
+        return make_proof_plan(
+            profile.workspace,
+            Path(args.trace),
+            profile.findings(),
+            members(profile),
+            allow_source=args.allow_source,
+            max_bytes=parse_size(args.max_size),
+        )
 
 
 def experiment_lines(plan: ProofPlan) -> list[str]:

@@ -52,6 +52,7 @@ class PlanVerb(Verb):
 
     def run(self, args: argparse.Namespace) -> int:
         from warplens.planning import make_plan
+        from warplens.profiles.options import parse_size
         from warplens.replay import plan_file
 
         target = file_to_write(args.output, inputs=[*inputs_of(args), args.kernel_files or ""])
@@ -59,7 +60,8 @@ class PlanVerb(Verb):
         profile = open_timeline(args)
         note_warnings(profile)
         files = Path(args.kernel_files) if args.kernel_files else None
-        plan = make_plan(profile.workspace, Path(args.trace), cover=args.cover, match=args.match, kernel_files=files)
+        plan = make_plan(profile.workspace, Path(args.trace), cover=args.cover, match=args.match, kernel_files=files,
+                         max_bytes=parse_size(args.max_size))  # fmt: skip
         plan_file.save(target, plan)
         if args.json:
             import json

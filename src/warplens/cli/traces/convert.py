@@ -69,8 +69,10 @@ def _convert_job(args: argparse.Namespace, targets: Sequence[ConversionTarget]) 
     job = open_job(args)
     with spinner("reading the timelines"):
         from warplens.profiles.job_timelines import job_timelines
+        from warplens.profiles.options import parse_size
 
-        chosen = job_timelines(job, [*args.rank, *args.ranks], cache=not args.no_cache, rules=args.rules)
+        ranks, max_bytes = [*args.rank, *args.ranks], parse_size(args.max_size)
+        chosen = job_timelines(job, ranks, cache=not args.no_cache, rules=args.rules, max_bytes=max_bytes)
         for target in targets:
             write_perfetto(target.path, chosen.timelines, chosen.flows)
     if len(chosen.ranks) < len(job.job.ranks):

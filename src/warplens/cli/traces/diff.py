@@ -105,6 +105,7 @@ def _open(args: argparse.Namespace) -> Comparison:
         "cache": not args.no_cache,
         "rules": args.rules,
         "gap_us": parse_duration(args.gap) / 1e3,
+        "max_size": args.max_size,
     }
     step_ms = _step_times_ms(args.step_time)
     if _are_jobs(args):
@@ -138,7 +139,8 @@ def _compare_jobs(args: argparse.Namespace, options: OpenOptions) -> Comparison:
     for path in (args.a, args.b):
         with rank_progress() as on_progress:
             sides.append(open_ranks([path], cluster=args.cluster, on_progress=on_progress, cache=options["cache"],
-                                    rules=options["rules"], gap_us=options["gap_us"]))  # fmt: skip
+                                    rules=options["rules"], gap_us=options["gap_us"],
+                                    max_size=options["max_size"]))  # fmt: skip
         for text in sides[-1].notes:
             note(text)
     return diff(*sides)

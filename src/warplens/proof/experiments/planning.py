@@ -25,14 +25,20 @@ WHOLE: Final = 0.95
 
 
 def make_proof_plan(
-    work: Workspace, path: Path, findings: Sequence[Finding], members: Members, *, allow_source: bool = False
+    work: Workspace,
+    path: Path,
+    findings: Sequence[Finding],
+    members: Members,
+    *,
+    allow_source: bool = False,
+    max_bytes: int = 0,
 ) -> ProofPlan:
-    """The experiments for a trace's findings; `path` is where the trace was opened from.
+    """The experiments for a trace's findings; `path` is where it was opened from, `max_bytes` what it may unpack to.
 
     `allow_source` lets the kernel lab compile the trace's Triton kernels, which runs their sources: what it suggests
     for them gets experiments too.
     """
-    plan = make_plan(work, path)
+    plan = make_plan(work, path, max_bytes=max_bytes)
     texts = {name: source.text for name, source in plan.sources.items()}
     recorded = RecordedCalls(work, dict(enumerate(plan.units)), texts)
     experiments: list[Experiment] = []

@@ -7,8 +7,6 @@ what differs is still read where it can be, and said.
 from __future__ import annotations
 
 import hashlib
-import io
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +17,8 @@ import msgspec
 
 from warplens.bundle_files import (
     ENVIRONMENT,
+    EXECUTION_STEP,
+    EXECUTION_TRACE,
     FORMAT,
     LAUNCHES,
     LIGHT_TRACE,
@@ -31,13 +31,16 @@ from warplens.bundle_files import (
 from warplens.errors import FormatError
 from warplens.model.quality import Note
 from warplens.model.trace import Distributed
+from warplens.readers.bundle.contents import Contents, FolderContents, ZipContents
 from warplens.readers.bundle.launches import Launches
 from warplens.readers.bundle.launches import parse as parse_launches
 from warplens.readers.bundle.light import StoredLightPass
 from warplens.readers.bundle.timing import Timing
 from warplens.readers.bundle.timing import parse as parse_timing
-from warplens.readers.shared.stored_file import DAMAGED_ZIP, MAX_TEXT_BYTES, ZIP_MAGIC, StoredFile
+from warplens.readers.shared.stored_file import DAMAGED_ZIP, ZIP_MAGIC, StoredFile
 
+USED: Final = (ENVIRONMENT, EXECUTION_TRACE, EXECUTION_STEP, LAUNCHES, TIMING, LIGHT_TRACE)
+"""What is read besides the manifest and the profile; all else is left where it is."""
 SHOWN_PACKAGES: Final = ("torch", "triton", "jax", "transformers")
 
 
@@ -63,12 +66,15 @@ class Bundle:
 
     path: Path
     manifest: Manifest
+    contents: Contents = field(repr=False)
     files: Mapping[str, bytes] = field(repr=False)
+    """Those that are used, where they can be read."""
+    max_bytes: int = 0
 
     @property
     def profile(self) -> str:
         """The name of the file that holds the profile."""
-        profile = next((name for name in PROFILES if name in self.files), None)
+        profile = profile_in(self.contents)
         if profile is None:
             why = "; ".join(self.manifest.notes) or "nothing was recorded"
             raise FormatError(f"a capture bundle without a profile ({why})", where=str(self.path))
@@ -85,9 +91,27 @@ class Bundle:
     @cached_property
     def content_hash(self) -> str:
         digest = hashlib.blake2b(digest_size=16)
-        for name in sorted(self.files):
-            digest.update(f"{name}\0{hashlib.sha256(self.files[name]).hexdigest()}\0".encode())
+        for name in sorted(self.contents.sizes):
+            digest.update(f"{name}\0{self._hash_of(name)}\0".encode("utf-8", "replace"))
         return digest.hexdigest()
+
+    def _hash_of(self, name: str) -> object:
+        """Of a file that is not used, what the manifest says of it."""
+        content = self.files.get(name)
+        return self._stated(name, "sha256") if content is None else hashlib.sha256(content).hexdigest()
+
+    def _stated(self, name: str, fact: str) -> object:
+        return self.manifest.files.get(name, {}).get(fact)
+
+    def stored(self, name: str) -> StoredFile | None:
+        """A file that is used, as it is stored."""
+        content = self.files.get(name)
+        return None if content is None else StoredFile(self.path / name, content, self.max_bytes)
+
+    def folder(self, start: str) -> dict[str, bytes]:
+        """The files whose names begin so, with those that are not used otherwise; without what cannot be read."""
+        names = [name for name in self.contents.sizes if name.startswith(start)]
+        return {name: content for name in names if (content := _readable(self.contents, name)) is not None}
 
     @cached_property
     def _timing(self) -> Timing | Note | None:
@@ -116,11 +140,10 @@ class Bundle:
     @property
     def light(self) -> StoredLightPass | None:
         """The steps that were recorded with the GPU's activity only, not read yet."""
-        if LIGHT_TRACE not in self.files or not isinstance(self._timing, Timing):
+        file = self.stored(LIGHT_TRACE)
+        if file is None or not isinstance(self._timing, Timing):
             return None
-        return StoredLightPass(
-            StoredFile(self.path / LIGHT_TRACE, self.files[LIGHT_TRACE]), self._timing.light_marks_ns
-        )
+        return StoredLightPass(file, self._timing.light_marks_ns)
 
     def notes(self) -> list[Note]:
         """What the capture itself has to say of its completeness."""
@@ -129,7 +152,7 @@ class Bundle:
         if manifest.status != "complete":
             detail = manifest.status + (f": {manifest.error}" if manifest.error else "")
             notes.append(Note("capture_ended", manifest.exit_code, detail))
-        damaged = [name for name, facts in manifest.files.items() if self._differs(name, facts)]
+        damaged = [name for name in manifest.files if self._differs(name)]
         if damaged:
             notes.append(Note("bundle_damaged", len(damaged), ", ".join(damaged)))
         return notes + self._timing_notes()
@@ -155,9 +178,11 @@ class Bundle:
             pass  # the damaged file is named in the notes
         return {name: text for name, text in facts.items() if text}
 
-    def _differs(self, name: str, facts: dict[str, object]) -> bool:
-        content = self.files.get(name)
-        return content is None or hashlib.sha256(content).hexdigest() != facts.get("sha256")
+    def _differs(self, name: str) -> bool:
+        if name in USED or name in self.files:
+            content = self.files.get(name)
+            return content is None or hashlib.sha256(content).hexdigest() != self._stated(name, "sha256")
+        return self.contents.sizes.get(name) != self._stated(name, "bytes")
 
 
 def _drivers(environment: Mapping[str, Any]) -> list[str]:
@@ -169,54 +194,59 @@ def _drivers(environment: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def find(path: Path) -> Bundle | None:
-    """The bundle at a path; None where it is something else."""
+def find(path: Path, max_bytes: int = 0) -> Bundle | None:
+    """The bundle at a path; None where it is something else. `max_bytes`: what it may unpack to."""
     try:
         if path.is_dir():
-            return _of_folder(path)
+            return _of_folder(path, max_bytes)
         with path.open("rb") as stream:
             is_zip = stream.read(len(ZIP_MAGIC)) == ZIP_MAGIC
     except (OSError, ValueError):
         return None  # opening it as a file then reports what is wrong
-    return _of_zip(path) if is_zip else None
+    return _of_zip(path, max_bytes) if is_zip else None
 
 
-def _of_folder(path: Path) -> Bundle | None:
+def profile_in(contents: Contents) -> str | None:
+    """The name of the file that holds the profile."""
+    return next((name for name in PROFILES if name in contents.sizes), None)
+
+
+def _of_folder(path: Path, max_bytes: int) -> Bundle | None:
     if (path / MANIFEST).is_file():
-        return _opened(path, _read_folder(path))
+        return _opened(path, FolderContents(path), max_bytes)
     if is_incomplete(path.name):
         raise FormatError("an incomplete capture: the run was killed before it was saved", where=str(path))
     return None
 
 
-def _read_folder(path: Path) -> dict[str, bytes]:
+def _of_zip(path: Path, max_bytes: int) -> Bundle | None:
     try:
-        return {
-            file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()
-        }
-    except OSError as error:
-        raise FormatError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
-
-
-def _of_zip(path: Path) -> Bundle | None:
-    try:
-        with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
-            if MANIFEST not in archive.namelist():
-                return None
-            members = [member for member in archive.infolist() if not member.is_dir()]
-            if sum(member.file_size for member in members) > MAX_TEXT_BYTES:
-                raise FormatError(f"unpacks to more than {MAX_TEXT_BYTES >> 30} GiB", where=str(path))
-            files = {member.filename: archive.read(member) for member in members}
+        contents = ZipContents(path, max_bytes)
     except DAMAGED_ZIP:
         return None  # opened as a plain archive, it says what is wrong
-    return _opened(path, files)
+    return _opened(path, contents, max_bytes) if MANIFEST in contents.sizes else None
 
 
-def _opened(path: Path, files: dict[str, bytes]) -> Bundle:
+def _opened(path: Path, contents: Contents, max_bytes: int) -> Bundle:
+    files = {MANIFEST: contents.read(MANIFEST)}
     try:
         manifest = msgspec.json.decode(files[MANIFEST], type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FormatError(f"the manifest of the bundle is damaged ({error})", where=str(path)) from None
     if manifest.format != FORMAT:
         raise FormatError(f"not a capture bundle: its manifest has the format {manifest.format!r}", where=str(path))
-    return Bundle(path, manifest, files)
+    profile = profile_in(contents)
+    if profile is not None:
+        files[profile] = contents.read(profile)
+    for name in USED:
+        content = _readable(contents, name) if name in contents.sizes else None
+        if content is not None:
+            files[name] = content
+    return Bundle(path, manifest, contents, files, max_bytes)
+
+
+def _readable(contents: Contents, name: str) -> bytes | None:
+    try:
+        return contents.read(name)
+    except FormatError:
+        return None  # the damaged file is named in the notes

@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 from warplens.readers.shared.stored_file import GZIP_MAGIC, GZIP_WBITS, STEP_BYTES, text_start
 
-MOST_PACKED_SPACE: Final = 64 << 20
+MOST_PACKED_SPACE: Final = 4 << 20
 """White space before the text of a packed file: a few kilobytes can unpack to any amount of it."""
 
 

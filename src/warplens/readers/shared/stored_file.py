@@ -11,23 +11,25 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
 from warplens.errors import FormatError
 from warplens.files import content_hash
 from warplens.model.quality import Note
+from warplens.readers.shared.unpack_limit import REPETITION_BYTES, UnpackLimit
 
 GZIP_MAGIC = b"\x1f\x8b"
 ZIP_MAGIC = b"PK\x03\x04"
-MAX_TEXT_BYTES = 32 << 30
-"""A bomb guard: a wrapped file that unpacks to more than this is refused."""
-
 UNFINISHED = "check that the export finished and the file is complete"
 GZIP_WBITS = 31
 STEP_BYTES = 1 << 16
+BZIP2_STEP_BYTES = 1 << 12
+"""Packed, and the least that the standard library takes: up to 80 MB of one repeated byte."""
 CHUNK_BYTES = 1 << 19
+BEGINNING_BYTES = 1 << 16
+"""Packed, of one repeated byte: they unpack to twice what may come out before the ratio counts."""
 PACKED_CHUNK_BYTES = 1 << 15
 """Traces unpack to 10 or 20 times their size: what comes out still fits in a core's cache when it is read."""
 PADDING = re.compile(rb"\0*")
@@ -58,6 +60,12 @@ class StoredFile:
 
     path: Path
     stored: bytes = field(repr=False)
+    max_bytes: int = 0
+    """What the user allows it to unpack to; 0: by its size and the free memory."""
+
+    @property
+    def _limit(self) -> UnpackLimit:
+        return UnpackLimit(len(self.stored), str(self.path), self.max_bytes)
 
     @cached_property
     def content_hash(self) -> str:
@@ -69,20 +77,21 @@ class StoredFile:
     def unwrap(self) -> tuple[bytes, list[Note]]:
         """The content and notes on what was lost on the way."""
         if self.stored.startswith(GZIP_MAGIC):
-            return _gunzip(self.stored, str(self.path))
+            return _gunzip(self.stored, self._limit)
         if self.stored.startswith(ZIP_MAGIC):
-            return _unzip(self.stored, str(self.path))
+            return _unzip(self.stored, self._limit)
         return self.stored, []
 
     def chunks(self) -> Iterator[bytes]:
-        """The content piece by piece; raises `NotWholeError` where `unwrap` would have notes."""
+        """The content piece by piece; raises `NotWholeError` where `unwrap` would have notes, `FormatError` where it is
+        too large."""
         if self.stored.startswith(ZIP_MAGIC):
             text, notes = self.unwrap()
             if notes:
                 raise NotWholeError
             return slices(text)
         if self.stored.startswith(GZIP_MAGIC):
-            return _gunzip_chunks(self.stored)
+            return _gunzip_chunks(self.stored, self._limit)
         return slices(self.stored)
 
 
@@ -96,7 +105,7 @@ def text_start(content: bytes) -> int:
     return cast(re.Match[bytes], BEFORE_TEXT.match(content)).end()
 
 
-def load(path: Path) -> StoredFile:
+def load(path: Path, max_bytes: int = 0) -> StoredFile:
     """The file's bytes, or one clear line on why there are none."""
     try:
         stored = path.read_bytes()
@@ -112,33 +121,45 @@ def load(path: Path) -> StoredFile:
         raise FormatError(f"cannot be read: {error}", where=str(path)) from None
     if not stored:
         raise FormatError("the file is empty", where=str(path), hint=UNFINISHED)
-    return StoredFile(path, stored)
+    return StoredFile(path, stored, max_bytes)
 
 
-def _gunzip(stored: bytes, where: str) -> tuple[bytes, list[Note]]:
+def _gunzip(stored: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
     """The members of a gzip file, one after the other."""
     from isal import isal_zlib
 
     broken_stream = cast(type[Exception], isal_zlib.error)  # its stub declares an instance
     members: list[bytes] = []
-    position = 0
+    position = size = 0
+    _check_beginning(stored, limit)
     while position < len(stored):
         if not stored.startswith(GZIP_MAGIC, position):
-            return _joined(members, where), [Note("damaged", 1, "data after the end of the gzip stream")]
+            return _joined(members, limit), [Note("damaged", 1, "data after the end of the gzip stream")]
         decompressor = isal_zlib.decompressobj(wbits=GZIP_WBITS)
         try:
             # Nearly every file is one member; of many, each must not be handed all that follows it.
-            at = _feed(decompressor, stored, position, len(stored) if position == 0 else STEP_BYTES, members)
+            step = len(stored) if position == 0 else STEP_BYTES
+            own, at = _feed(decompressor, stored, position, step, size, limit)
         except (broken_stream, ValueError, EOFError) as error:
-            members += _decompress_until_error(stored, position)
-            return _joined(members, where), [Note("truncated", detail=f"the gzip stream is damaged ({error})")]
+            members += _decompress_until_error(stored, position, limit)
+            return _joined(members, limit), [Note("truncated", detail=f"the gzip stream is damaged ({error})")]
+        members += own
+        size += sum(map(len, own))
         if not decompressor.eof:
-            return _joined(members, where), [Note("truncated", detail="the gzip stream is incomplete")]
+            return _joined(members, limit), [Note("truncated", detail="the gzip stream is incomplete")]
         position = _padding_end(stored, at)
-    return _joined(members, where), []
+    return _joined(members, limit), []
 
 
-def _gunzip_chunks(stored: bytes) -> Iterator[bytes]:
+def _check_beginning(stored: bytes, limit: UnpackLimit) -> None:
+    """Refuse a file of one repeated byte before memory is taken for it."""
+    unpacking = zlib.decompressobj(wbits=GZIP_WBITS)
+    with suppress(zlib.error):
+        beginning = unpacking.decompress(memoryview(stored)[:BEGINNING_BYTES], REPETITION_BYTES + 1)
+        limit.check(len(beginning), min(BEGINNING_BYTES, len(stored)) - len(unpacking.unconsumed_tail))
+
+
+def _gunzip_chunks(stored: bytes, limit: UnpackLimit) -> Iterator[bytes]:
     from isal import isal_zlib
 
     broken_stream = cast(type[Exception], isal_zlib.error)
@@ -156,8 +177,7 @@ def _gunzip_chunks(stored: bytes) -> Iterator[bytes]:
                 raise NotWholeError from None
             position += len(step)
             size += len(chunk)
-            if size >= MAX_TEXT_BYTES:
-                raise NotWholeError
+            limit.check(size, position)
             yield chunk
         if not decompressor.eof:
             raise NotWholeError
@@ -166,17 +186,21 @@ def _gunzip_chunks(stored: bytes) -> Iterator[bytes]:
         raise NotWholeError
 
 
-def _feed(decompressor: Any, stored: bytes, position: int, step: int, parts: list[bytes]) -> int:
-    """Decompress one member from `position`; returns where it ends. What came out before an error is not kept."""
+def _feed(
+    decompressor: Any, stored: bytes, position: int, step: int, size: int, limit: UnpackLimit
+) -> tuple[list[bytes], int]:
+    """Decompress one member from `position`, where `size` bytes came out before it; returns also where it ends."""
     view = memoryview(stored)
+    most = limit.usual_bytes + 1  # a sound file comes out in one piece: joining several would need its size twice
     own: list[bytes] = []
-    while position < len(stored) and not decompressor.eof:
-        own.append(decompressor.decompress(view[position : position + step], MAX_TEXT_BYTES))
-        position = min(position + step, len(stored))
-        if decompressor.unconsumed_tail:
-            break
-    parts += own
-    return position - len(decompressor.unused_data)
+    while not decompressor.eof and (position < len(stored) or (own and len(own[-1]) == most)):
+        piece = view[position : position + step]
+        own.append(decompressor.decompress(piece, most))
+        left = decompressor.unused_data if decompressor.eof else decompressor.unconsumed_tail
+        position += len(piece) - len(left)
+        size += len(own[-1])
+        limit.check(size, position)
+    return own, position
 
 
 def _padding_end(stored: bytes, position: int) -> int:
@@ -184,19 +208,18 @@ def _padding_end(stored: bytes, position: int) -> int:
     return zeros.end() if zeros else position
 
 
-def _joined(members: list[bytes], where: str) -> bytes:
+def _joined(members: list[bytes], limit: UnpackLimit) -> bytes:
     size = sum(map(len, members))
-    if size >= MAX_TEXT_BYTES:
-        raise FormatError(f"unpacks to more than {MAX_TEXT_BYTES >> 30} GiB", where=where)
     if size == 0:
-        raise FormatError("gzip file without readable content", where=where, hint=UNFINISHED)
+        raise FormatError("gzip file without readable content", where=limit.where, hint=UNFINISHED)
     return members[0] if len(members) == 1 else b"".join(members)
 
 
-def _decompress_until_error(stored: bytes, position: int) -> list[bytes]:
+def _decompress_until_error(stored: bytes, position: int, limit: UnpackLimit) -> list[bytes]:
     """What comes out before the damage: in steps, and the last step byte by byte."""
     decompressor = zlib.decompressobj(wbits=GZIP_WBITS)
     parts: list[bytes] = []
+    size = 0
     for at in range(position, len(stored), STEP_BYTES):
         before = decompressor.copy()
         step = stored[at : at + STEP_BYTES]
@@ -206,12 +229,13 @@ def _decompress_until_error(stored: bytes, position: int) -> list[bytes]:
             with suppress(zlib.error):
                 parts.extend(before.decompress(step[index : index + 1]) for index in range(len(step)))
             break
-        if sum(map(len, parts)) >= MAX_TEXT_BYTES:
-            break
+        size += len(parts[-1])
+        limit.check(size, at + len(step))
     return parts
 
 
-def _unzip(stored: bytes, where: str) -> tuple[bytes, list[Note]]:
+def _unzip(stored: bytes, limit: UnpackLimit) -> tuple[bytes, list[Note]]:
+    where = limit.where
     try:
         with zipfile.ZipFile(io.BytesIO(stored)) as archive:
             members = [member for member in archive.infolist() if not member.is_dir() and member.file_size]
@@ -222,16 +246,23 @@ def _unzip(stored: bytes, where: str) -> tuple[bytes, list[Note]]:
                 raise FormatError("the zip archive is encrypted", where=where, hint="unpack it first")
             if best.compress_type == zipfile.ZIP_LZMA:  # its errors live in a module that some Pythons lack
                 raise FormatError("the zip archive is packed with LZMA", where=where, hint="unpack it first")
-            if best.file_size > MAX_TEXT_BYTES:
-                raise FormatError(f"unpacks to more than {MAX_TEXT_BYTES >> 30} GiB", where=where)
-            text = archive.read(best)
+            text = read_member(archive, best, limit)
     except DAMAGED_ZIP as error:
         raise FormatError(f"damaged zip archive ({error})", where=where) from None
     notes = [Note("zip_members", detail=best.filename)] if len(members) > 1 else []
     if text.startswith(GZIP_MAGIC):
-        text, more = _gunzip(text, where)
+        text, more = _gunzip(text, limit)
         notes += more
     return text, notes
+
+
+def read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: UnpackLimit) -> bytes:
+    """The content of one file of an archive; raises what `DAMAGED_ZIP` lists."""
+    limit.check(member.file_size, min(member.compress_size, limit.packed_bytes))
+    # In steps: at once, what is packed would come out whole, and only then be cut to the size that is claimed.
+    step = BZIP2_STEP_BYTES if member.compress_type == zipfile.ZIP_BZIP2 else STEP_BYTES
+    with archive.open(member) as stream:
+        return b"".join(iter(partial(stream.read, step), b""))
 
 
 def _looks_like_trace(filename: str) -> bool:
