@@ -17,9 +17,8 @@ from zlib import crc32
 import pytest
 
 import warplens
-from laws import assert_adds_up, assert_kernels_add_up
+from laws import assert_adds_up, assert_kernels_add_up, assert_no_event_is_lost
 from mutations import (
-    GPU_CATEGORIES,
     TEXT_MUTATIONS,
     Document,
     delete_slice,
@@ -91,23 +90,7 @@ def test_wrong_values_open_and_add_up_and_no_event_is_lost_uncounted(path: Path,
         document = mutated(piece(path), rng)
         profile = opened(packed(written(document, rng), rng), tmp_path, f"seed {seed}")
         if profile is not None:
-            _every_event_is_there_or_counted(profile, document, f"seed {seed}")
-
-
-def _every_event_is_there_or_counted(profile: warplens.Profile, document: Document, what: str) -> None:
-    """Against a count that goes through no code of ours; wrong values may be dropped, but never in silence."""
-    entries = document["traceEvents"]
-    timed = [entry for entry in entries if isinstance(entry, dict) and entry.get("ph") == "X"]
-    noted = {note.code: note.count for note in profile.trace.quality.notes}
-    dropped = noted.get("out_of_range", 0)
-    assert profile.trace.meta.phases["X"] == len(timed), what
-    begun = sum(isinstance(entry, dict) and entry.get("ph") == "B" for entry in entries)
-    assert len(timed) - dropped <= len(profile.trace) <= len(timed) + begun, what
-    if profile.trace.meta.format == "kineto" and not begun:
-        work = sum(str(entry.get("cat")).lower() in GPU_CATEGORIES for entry in timed)
-        assert work - dropped <= len(profile.gpu_events()) <= work, what
-    strangers = [entry for entry in entries if not isinstance(entry, dict) or not isinstance(entry.get("ph"), str)]
-    assert not strangers or noted.get("not_events", 0) or noted.get("bad_args", 0), what
+            assert_no_event_is_lost(profile, document, f"seed {seed}")
 
 
 @pytest.mark.parametrize("path", PIECES)

@@ -14,7 +14,7 @@ import pytest
 from replay_plans import listed, plan, storage, tensor, unit, value
 from warplens.errors import FormatError, UsageError
 from warplens.replay import op_rules, plan_file
-from warplens.replay.plan_file import Argument, ReplayPlan, SourceKernel, Unit, source_of
+from warplens.replay.plan_file import Argument, ReplayPlan, SourceKernel, TracedGpu, Unit, source_of
 from warplens.replay.script import unit_script
 
 
@@ -54,7 +54,7 @@ def test_no_text_of_a_plan_becomes_code_of_a_script(hostile: Unit) -> None:
 def test_names_of_a_trace_stay_within_the_docstring_of_a_script() -> None:
     odd = '"""\nimport os\n\x1b]0;x\x07\u202e\\"'
     own = unit("aten::neg", (tensor(0, 2),), (storage(2),), id="u1", notes=(odd, 'ends with "'))
-    made = replace(plan(replace(own, kernels=(replace(own.kernels[0], name=odd),))), trace=odd)
+    made = replace(plan(replace(own, kernels=(replace(own.kernels[0], name=odd),))), trace=odd, gpus=(TracedGpu(odd),))
     text = unit_script(made, "u1")
     tree = ast.parse(text)
     modules = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]

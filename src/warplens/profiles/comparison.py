@@ -36,6 +36,7 @@ from warplens.profiles.describing import definitions, device_line
 from warplens.profiles.on_demand import TablesOnDemand, TableSource, bound
 from warplens.profiles.setup import hardware_difference, setup_differences
 from warplens.profiles.trace import Profile
+from warplens.readers.parquet import read_parquet
 from warplens.units import format_flop
 
 TREE = "diff_tree"
@@ -295,7 +296,7 @@ def _table_diff(name: str, a: Path, b: Path) -> Table:
 
 def _read_table(path: Path) -> pl.DataFrame:
     try:
-        return pl.read_csv(path, infer_schema_length=None) if path.suffix == ".csv" else pl.read_parquet(path)
+        return pl.read_csv(path, infer_schema_length=None) if path.suffix == ".csv" else read_parquet(path)
     except pl.exceptions.NoDataError:
         return pl.DataFrame()
     except (pl.exceptions.PolarsError, OSError) as error:

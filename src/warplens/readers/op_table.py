@@ -18,6 +18,7 @@ import polars as pl
 from warplens.errors import FormatError
 from warplens.model.job_ops import OP_SCHEMA, JobOps
 from warplens.model.quality import Note, Quality
+from warplens.readers.parquet import read_parquet
 
 SOURCES: Final = {
     # column of the job's ops: column of the file
@@ -80,7 +81,7 @@ def _columns(path: Path) -> pl.DataFrame:
             raise FormatError(
                 f"a Parquet file, but not an op table: no column {missing[0]}", where=str(path), hint=HINT
             )
-        frame = pl.read_parquet(path, columns=[*SOURCES.values(), *TIMES])
+        frame = read_parquet(path, [*SOURCES.values(), *TIMES])
         start, duration = (pl.col(name).cast(pl.Float64, strict=False) for name in TIMES)
         usual = start.filter(start.is_finite()).median().over("step")
         valid = (start.abs() < LATEST_S) & (duration.abs() < LONGEST_S) & ((start - usual).abs() < LONGEST_S)

@@ -58,7 +58,7 @@ def _lines(plan: ReplayPlan, unit: Unit, imports: Sequence[str]) -> Iterator[str
 
 
 def _head(plan: ReplayPlan, unit: Unit) -> Iterator[str]:
-    where = f" on {plan.gpus[0].name}" if plan.gpus and plan.gpus[0].name else ""
+    where = f" on {_plain(plan.gpus[0].name)}" if plan.gpus and plan.gpus[0].name else ""
     calls = f"{plural(unit.count, 'call')} of {unit.times.median_ns / 1e3:.2f} µs{where}"
     yield f'"""{_plain(_op(unit))}: unit {unit.id} of {_plain(plan.trace)}, {calls}.'
     yield ""

@@ -32,7 +32,7 @@ def load_facts(path: Path) -> list[KernelFacts]:
         saved = msgspec.json.decode(path.read_bytes(), type=_FactsFile)
     except OSError as error:
         raise FormatError(error.strerror or str(error), where=str(path)) from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"not a file of kernel facts: {error}", where=str(path)) from error
     if saved.format != FORMAT or saved.version != VERSION:
         raise FormatError(f"{saved.format} {saved.version}, not {FORMAT} {VERSION}", where=str(path))

@@ -133,8 +133,8 @@ class _Scan(Generic[E]):
         args = value.pop("args", {})
         try:
             event = msgspec.convert(value, self.kind, strict=False)
-        except (msgspec.ValidationError, RecursionError, OverflowError, SystemError):
-            # SystemError: msgspec 0.19 on an integer that no float can hold
+        except (msgspec.ValidationError, RecursionError, OverflowError, SystemError, UnicodeError):
+            # SystemError: msgspec 0.19 on an integer that no float can hold; UnicodeError: half of a character
             self.damage["not_events"] += 1
             return
         try:

@@ -1,0 +1,159 @@
+"""Runs that end badly, in numbers: `python tests/fuzz/survival.py [--rounds 20] [--seed 1]`.
+
+20 reports of one trace at once on a cold cache; a disk that is full in each output (needs the right to mount a tmpfs);
+Ctrl-C at 20 random moments of a report. Nothing may be lost, half-written or end in a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from survival import OUTPUTS, TRACE, command, error_lines, finished, half_written, interrupted, left
+
+DISK_BYTES = (0, 16 << 10, 200 << 10)
+"""Free bytes of the full disks."""
+VERBS: dict[str, list[str]] = {
+    # output: the words that write it
+    **{output: ["report", str(TRACE), "-q", "-o", output] for output in OUTPUTS},
+    "x.perfetto.json.gz": ["convert", str(TRACE), "-o", "x.perfetto.json.gz"],
+    "x.speedscope.json": ["convert", str(TRACE), "-o", "x.speedscope.json"],
+    "plan.json": ["replay", "plan", str(TRACE), "-o", "plan.json"],
+    "cpp/": ["replay", "export-cpp", "PLAN", "-o", "cpp/"],
+    "run.zip": ["profile", "-o", "run.zip", "PROGRAM"],
+}
+
+
+def together(count: int, folder: Path) -> list[str]:
+    """So many reports of one trace at the same time, on a cache that none of them has filled."""
+    words = ["report", str(TRACE), "-q", "-o"]
+    began = time.monotonic()
+    running = [command([*words, str(folder / f"{number}.json")], folder / "cache") for number in range(count)]
+    ends = [(process.communicate(timeout=900), process.returncode) for process in running]
+    faults = [f"status {status}: {err[-300:]}" for (_, err), status in ends if status or error_lines(err)]
+    files = [folder / f"{number}.json" for number in range(count)]
+    contents = {path.read_bytes() for path in files if path.exists()}
+    if not all(path.exists() for path in files) or len(contents) != 1:
+        faults.append(f"{sum(path.exists() for path in files)} files with {len(contents)} contents")
+    again = finished([*words, str(folder / "again.json")], folder / "cache")
+    if again[0] or (folder / "again.json").read_bytes() not in contents:
+        faults.append("the cache that they leave gives another report")
+    print(f"{count} reports at once: {time.monotonic() - began:.0f} s, {len(faults)} faults")
+    return faults
+
+
+@contextmanager
+def small_disk(folder: Path, free: int) -> Iterator[Path]:
+    """A file system with so much space left."""
+    disk = folder / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(disk)], check=True)
+    try:
+        (disk / "filler").write_bytes(b"x" * ((512 << 10) - free))
+        yield disk
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+        disk.rmdir()
+
+
+def full_disks(folder: Path) -> list[str]:
+    program = folder / "program.py"
+    program.write_text("import torch\nprint(torch.ones(64, 64).mm(torch.ones(64, 64)).sum())\n")
+    plan = folder / "plan.json"
+    finished(["replay", "plan", str(TRACE), "-o", str(plan)], folder / "cache")
+    faults = []
+    for output, words in VERBS.items():
+        found = [_on_full_disk(folder, output, words, free, plan, program) for free in DISK_BYTES]
+        faults += [f"{output}: {fault}" for each in found for fault in each]
+        print(f"full disk, {output}: {sum(map(len, found))} faults")
+    faults += _full_cache(folder)
+    return faults
+
+
+def _on_full_disk(
+    folder: Path, output: str, words: list[str], free: int, plan: Path, program: Path
+) -> list[str]:  # fmt: skip
+    with small_disk(folder, free) as disk:
+        places = {output: str(disk / output) + "/" * output.endswith("/"), "PLAN": str(plan), "PROGRAM": str(program)}
+        status, _, err = finished([places.get(word, word) for word in words], folder / "cache")
+        files = [name for name in left(disk) if name != "filler"]
+        if status == 0:
+            return [f"{name} is not whole" for name in half_written(disk) if name != "filler" and "cpp" not in name]
+        wrong = [] if len(error_lines(err)) == 1 and "Traceback" not in err else [f"{free} free: {err[-300:]}"]
+        return [*wrong, *(f"{free} free: leaves {name}" for name in files)]
+
+
+def _full_cache(folder: Path) -> list[str]:
+    """A cache that cannot be written costs time, not the report."""
+    faults = []
+    for free in DISK_BYTES:
+        with small_disk(folder, free) as disk:
+            target = folder / f"cache-{free}.json"
+            status, _, err = finished(["report", str(TRACE), "-q", "-o", str(target)], disk / "cache")
+            if status or not target.exists() or "Traceback" in err:
+                faults.append(f"cache, {free} free: status {status}, {err[-300:]}")
+            temporary = [name for name in left(disk) if name.endswith(".tmp")]
+            faults += [f"cache, {free} free: leaves {name}" for name in temporary]
+    print(f"full disk, cache: {len(faults)} faults")
+    return faults
+
+
+def interrupts(rounds: int, seed: int, folder: Path) -> list[str]:
+    """Ctrl-C at random moments; what was there before the report stays, or the new report is whole."""
+    rng, faults, ended = Random(seed), [], 0
+    began = time.monotonic()
+    finished(["report", str(TRACE), "-q", "-o", str(folder / "x.xlsx")], folder / "cache")
+    whole = time.monotonic() - began
+    for number in range(rounds):
+        output = rng.choice(("x.xlsx", "x.html", "out/"))
+        cache = folder / f"cache-{number % 3}"  # cold at first, then with what the interrupted ones left
+        place = folder / "target"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        words = ["report", str(TRACE), "-q", "-o", f"{place}/{output}"]
+        status, err = interrupted(words, cache, rng.uniform(0.0, whole))
+        ended += status == 130
+        if status not in (0, 130) or "Traceback" in err:
+            faults.append(f"round {number}, {output}: status {status}: {err[-300:]}")
+        faults += [f"round {number}: {name} is not whole" for name in half_written(place)]
+        if status == 130 and left(place):
+            faults.append(f"round {number}: leaves {left(place)}")
+    for number in range(3):
+        status, _, err = finished(
+            ["report", str(TRACE), "-q", "-o", str(folder / f"{number}.json")], folder / f"cache-{number}"
+        )
+        if status or (folder / f"{number}.json").read_bytes() != (folder / "0.json").read_bytes():
+            faults.append(f"the cache after interrupts gives another report: {status} {err[-300:]}")
+    print(f"Ctrl-C at {rounds} moments: {ended} ended with 130, {len(faults)} faults")
+    return faults
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    faults = []
+    for run in (
+        lambda folder: together(arguments.rounds, folder),
+        full_disks,
+        lambda folder: interrupts(arguments.rounds, arguments.seed, folder),
+    ):
+        with tempfile.TemporaryDirectory(prefix="survival-") as name:
+            faults += run(Path(name))
+    print("\n".join(faults) or "nothing was lost")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

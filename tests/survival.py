@@ -1,0 +1,100 @@
+"""Runs of the command that end badly: interrupted, on a full disk, or many at once. What they leave is checked here."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from support import ROOT
+
+TRACE = ROOT / "samples" / "kineto" / "gpt2_train_step.json.gz"
+OUTPUTS = ("x.html", "x.xlsx", "x.json", "x.md", "x.csv", "x.parquet", "out/")
+"""Of `report`."""
+LIMIT_SECONDS = 600
+
+
+def command(words: Sequence[str], cache: Path, **options: object) -> subprocess.Popen[str]:
+    """The command in a process of its own, which Ctrl-C reaches."""
+    environment = {**os.environ, "WARPLENS_CACHE": str(cache), "PYTHONWARNINGS": "error", "NO_COLOR": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "warplens", *words], text=True, env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler), **options,  # type: ignore[call-overload]
+    )  # fmt: skip
+
+
+def finished(words: Sequence[str], cache: Path) -> tuple[int, str, str]:
+    """Status, output and errors."""
+    process = command(words, cache)
+    out, err = process.communicate(timeout=LIMIT_SECONDS)
+    return process.returncode, out, err
+
+
+def interrupted(words: Sequence[str], cache: Path, after_seconds: float) -> tuple[int, str]:
+    """Status and errors of a command that gets Ctrl-C so long after it began; it may have been done by then."""
+    process = command(words, cache)
+    time.sleep(after_seconds)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=LIMIT_SECONDS)
+    return process.returncode, err
+
+
+def left(folder: Path) -> list[str]:
+    """Every file below a folder, temporary ones too."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def _page(path: Path) -> bool:
+    return path.read_text("utf-8").rstrip().endswith("</html>")
+
+
+def _workbook(path: Path) -> bool:
+    with zipfile.ZipFile(path) as archive:
+        return archive.testzip() is None
+
+
+def _json(path: Path) -> bool:
+    content = path.read_bytes()
+    json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
+    return True
+
+
+def _table(path: Path) -> bool:
+    return pl.read_parquet(path).width > 0
+
+
+def _lines(path: Path) -> bool:
+    return path.read_bytes().endswith(b"\n")
+
+
+WHOLE: Mapping[str, Callable[[Path], bool]] = {
+    ".html": _page, ".xlsx": _workbook, ".json": _json, ".gz": _json, ".parquet": _table, ".csv": _lines, ".md": _lines,
+}  # fmt: skip
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file was written to its end."""
+    try:
+        return path.suffix != ".tmp" and WHOLE.get(path.suffix, Path.is_file)(path)
+    except (ValueError, OSError, zipfile.BadZipFile, pl.exceptions.PolarsError):
+        return False
+
+
+def half_written(folder: Path) -> list[str]:
+    """Files that are temporary or cut short."""
+    return [name for name in left(folder) if not is_whole(folder / name)]
+
+
+def error_lines(err: str) -> list[str]:
+    """The lines of stderr that say what went wrong: there should be one, and a hint."""
+    return [line for line in err.splitlines() if line.startswith("error:") or "Traceback" in line]

@@ -1,0 +1,42 @@
+"""Files that a run of `tests/fuzz/mutants.py` found a defect with, each in the fewest bytes that show it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import warplens
+from op_tables import Pipeline
+from warplens.errors import FormatError
+from warplens.readers.proton.events import read_events
+
+
+def test_a_parquet_file_without_its_pages_is_one_line_and_prints_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Threads of Polars panic over it, and print their stacks."""
+    path = Pipeline().write(tmp_path / "trace.parquet")
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + content[len(content) // 2 :])
+    with pytest.raises(FormatError, match="a Parquet file that cannot be read") as caught:
+        warplens.open(path)
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_kernel_facts_that_are_not_utf_8_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "facts.json"
+    path.write_bytes(b'{"\xe8":1,"format": "warplens kernel facts", "version": 1, "facts": []}')
+    with pytest.raises(FormatError):
+        warplens.open(path, cache=False)
+
+
+def test_half_of_a_character_as_a_time_of_a_proton_trace_costs_its_event() -> None:
+    events = [
+        '{"ph": "X", "name": "lost", "cat": "kernel", "ts": "\\ud800", "dur": 2, "pid": 1, "tid": "Core0 CTA0"}',
+        '{"ph": "X", "name": "kept", "cat": "kernel", "ts": 4, "dur": 2, "pid": 1, "tid": "Core0 CTA0", "args": {}}',
+    ]
+    kept, damage = read_events(f'{{"traceEvents": [{", ".join(events)}]}}'.encode())
+    assert [event.name for event in kept] == ["kept"]
+    assert damage["not_events"] == 1
