@@ -31,6 +31,7 @@ Rooms = dict[str, set[str]]
 FOUNDATION = {file.stem for file in PACKAGE.glob("*.py")} & {
     "errors",
     "units",
+    "printable",
     "files",
     "bundle_files",
     "torch_switches",

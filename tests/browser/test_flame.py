@@ -21,7 +21,7 @@ from warplens.cli import main
 from warplens.model.inverted import inverted
 from warplens.model.tree import Tree
 from warplens.outputs.flamegraph import folded_bytes
-from warplens.outputs.text import clean
+from warplens.printable import clean
 
 Show = Callable[..., Any]
 Written = Callable[[Path], Path]

@@ -16,7 +16,7 @@ from support import ROOT
 from warplens.cli import main
 from warplens.model.inverted import inverted
 from warplens.model.tree import Floats, Tree
-from warplens.outputs.text import clean
+from warplens.printable import clean
 from warplens.profiles.call_paths import PathsProfile
 
 Show = Callable[..., Any]

@@ -12,7 +12,8 @@ from rich.console import Console
 from warplens.errors import UsageError
 from warplens.model.table import Column, Table
 from warplens.outputs import render_table
-from warplens.outputs.text import cell_width, clean
+from warplens.outputs.text import cell_width
+from warplens.printable import clean
 
 KERNEL = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_128x128_32x5_tn_align8>(Params)"
 

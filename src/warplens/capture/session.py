@@ -19,6 +19,7 @@ from warplens.capture.recording_session import Ending, Session
 from warplens.capture.steps import StepMarks, Stepper
 from warplens.capture.wrapping import inside
 from warplens.errors import UsageError, WarplensError
+from warplens.printable import clean
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -225,7 +226,7 @@ def _update_recorders() -> None:
 
 
 def _say(error: WarplensError) -> None:
-    print(f"warplens: {error}", file=sys.stderr)  # noqa: T201 - at exit, where no caller can catch it
+    print(f"warplens: {clean(str(error))}", file=sys.stderr)  # noqa: T201 - at exit, where no caller can catch it
 
 
 @atexit.register

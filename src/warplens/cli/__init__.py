@@ -16,6 +16,7 @@ from warplens.cli.completion import CompletionVerb
 from warplens.cli.config import apply_settings
 from warplens.cli.explaining.explain import ExplainVerb
 from warplens.cli.kernel import KernelVerb
+from warplens.cli.printing import print_err, print_out
 from warplens.cli.proving import ProveVerb
 from warplens.cli.proving.try_fixes import TryVerb
 from warplens.cli.rank_choice import choose_rank
@@ -37,6 +38,7 @@ from warplens.cli.traces.unique import UniqueVerb
 from warplens.cli.traces.what_if import WhatIfVerb
 from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
 from warplens.errors import WarplensError
+from warplens.printable import clean
 
 VERBS: tuple[Verb, ...] = (
     ReportVerb(),
@@ -135,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         return _stdout_failed(error)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        print_err("interrupted")
         return 130
     except MemoryError:
         return _fail(WarplensError("not enough memory", hint="a trace needs about five times its unpacked size"))
@@ -209,16 +211,14 @@ class _VersionAction(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from warplens.native_library import reader_name
 
-        print(f"warplens {__version__} ({reader_name()})")
+        print_out(f"warplens {__version__} ({reader_name()})")
         parser.exit()
 
 
 def _fail(error: WarplensError) -> int:
-    # A file's name may contain anything, also what would move the cursor of a terminal.
-    message = "".join(char if char.isprintable() else "?" for char in " ".join(str(error).split()))
-    print(f"error: {message}", file=sys.stderr)
+    print_err(f"error: {clean(' '.join(str(error).split()))}")
     flags = ", ".join(f"--{option.replace('_', '-')}" for option in error.options)
     hint = ": ".join(filter(None, (error.hint, flags)))
     if hint:
-        print(f"\nhint: {hint}", file=sys.stderr)
+        print_err(f"\nhint: {clean(hint)}")
     return error.exit_code

@@ -1,4 +1,8 @@
-"""How verbs print: text fitted to the terminal, styled where that is wanted, and data as it is."""
+"""How verbs print: text fitted to the terminal, styled where that is wanted, and data as it is.
+
+Nothing else in this package writes to stdout or stderr, so that no text of a file reaches a terminal unless
+`warplens.printable` has made it fit for one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from warplens.printable import clean, clean_lines, escape
 from warplens.units import plural
 
 if TYPE_CHECKING:
@@ -36,16 +41,38 @@ def is_styled() -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
 
 
+def print_out(text: object = "", *, end: str = "\n", flush: bool = False) -> None:
+    """Text to stdout."""
+    print(clean_lines(str(text)), end=end, flush=flush)
+
+
+def print_err(text: object = "", *, end: str = "\n") -> None:
+    """Text to stderr."""
+    print(clean_lines(str(text)), end=end, file=sys.stderr)
+
+
+def draw_progress(line: str) -> None:
+    """A line on stderr in place of the one drawn before; an empty one removes it."""
+    import shutil
+
+    cells = shutil.get_terminal_size((100, 24)).columns - 1
+    end = "" if line else "\r"
+    print("\r" + clean(line)[:cells].ljust(cells), end=end, file=sys.stderr, flush=True)
+
+
 def show_text(text: TableText) -> None:
     """Finished lines to stdout: styled on a terminal, plain where piped (and then without importing rich)."""
     # Without style no escape code at all is sent; rich alone would still send those for bold.
     if not is_styled():
-        print(text)
+        print_out(text)
         return
+    from dataclasses import replace
+
     from rich.console import Console
 
+    safe = replace(text, lines=tuple((clean(line), style) for line, style in text.lines))
     forced = None if sys.stdout.isatty() else True
-    Console(highlight=False, soft_wrap=True, force_terminal=forced, color_system=_colours()).print(text)
+    Console(highlight=False, soft_wrap=True, force_terminal=forced, color_system=_colours()).print(safe)
 
 
 def _colours() -> Literal["auto", "standard"]:
@@ -58,26 +85,29 @@ def print_line(line: str, most: int) -> None:
     from textwrap import fill
 
     indent = " " * (len(line) - len(line.lstrip()) + 2)
+    line = clean(line)
     print(fill(line, width(most), subsequent_indent=indent, break_on_hyphens=False) if line.strip() else line)
 
 
 def write_bytes(data: bytes) -> None:
-    """Data to stdout as it is, ending in a newline."""
+    """Data to stdout, ending in a newline: as it is where a file or a program takes it, escaped on a terminal."""
     sys.stdout.flush()
+    if sys.stdout.isatty():
+        data = escape(data.decode("utf-8", "replace")).encode()
     sys.stdout.buffer.write(data if data.endswith(b"\n") else data + b"\n")
     sys.stdout.buffer.flush()
 
 
 def note(text: str) -> None:
     """Something the user should know that is not data."""
-    print(f"note: {text}", file=sys.stderr)
+    print_err(f"note: {clean(text)}")
 
 
 def report_written(paths: Sequence[str], files: int | None = None) -> None:
     """What was written; `files` where a directory holds several."""
     if paths:
         count = "" if files is None else f" ({plural(files, 'file')})"
-        print(f"wrote {', '.join(paths)}{count}", file=sys.stderr)
+        print_err(f"wrote {', '.join(map(clean, paths))}{count}")
 
 
 def themed(document: Document, args: argparse.Namespace) -> Document:

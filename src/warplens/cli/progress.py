@@ -26,7 +26,9 @@ def spinner(text: str, *, is_slow: bool = True) -> Iterator[None]:
     from rich.console import Console
     from rich.markup import escape
 
-    with Console(stderr=True).status(escape(text)):
+    from warplens.printable import clean
+
+    with Console(stderr=True).status(escape(clean(text))):
         yield
 
 

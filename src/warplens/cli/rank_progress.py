@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from warplens.cli.printing import draw_progress
 from warplens.cli.replay.progress import BAR, format_minutes
 from warplens.cluster import OnProgress, Progress
 from warplens.units import plural
@@ -16,17 +16,16 @@ from warplens.units import plural
 def rank_progress() -> Iterator[OnProgress]:
     """A function that draws the progress; it does nothing where stderr is not a terminal."""
     is_terminal = sys.stderr.isatty()
-    width = shutil.get_terminal_size((100, 24)).columns - 1
 
     def show(progress: Progress) -> None:
         if is_terminal:
-            print("\r" + line(progress)[:width].ljust(width), end="", file=sys.stderr, flush=True)
+            draw_progress(line(progress))
 
     try:
         yield show
     finally:
         if is_terminal:
-            print("\r" + " " * width + "\r", end="", file=sys.stderr, flush=True)
+            draw_progress("")
 
 
 def line(progress: Progress) -> str:

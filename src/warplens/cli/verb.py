@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
+
+from warplens.cli.printing import print_err, print_out
 
 SMALLEST_FIRST = re.compile(r"-[A-Za-z_][\w/%]+")
 """`--sort -count`: a column after a minus sign, which argparse would take for an option."""
@@ -104,7 +107,12 @@ class VerbParser(argparse.ArgumentParser):
         return []
 
     def print_help(self, file: Any = None) -> None:
-        print(self.format_help(), end="", file=file)
+        self._print_message(self.format_help(), file)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """To stdout unless `file` is stderr; a command line can have anything in it."""
+        if message:
+            (print_err if file is sys.stderr else print_out)(message, end="")
 
 
 def with_joined_sort(words: Sequence[str]) -> list[str]:

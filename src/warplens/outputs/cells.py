@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from warplens.outputs.text import clean
+from warplens.printable import clean
 from warplens.units import MISSING, format_bytes, format_count, format_flop, format_number, format_percent
 
 if TYPE_CHECKING:

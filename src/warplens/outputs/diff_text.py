@@ -22,7 +22,8 @@ from warplens.model.diff_rows import (
 from warplens.model.table import Table
 from warplens.outputs.document import Document
 from warplens.outputs.terminal import TableText
-from warplens.outputs.text import cell_width, clean, elide
+from warplens.outputs.text import cell_width, elide
+from warplens.printable import clean
 
 Line = tuple[str, str]
 DiffT = TypeVar("DiffT", bound=JudgedDiff)

@@ -16,7 +16,7 @@ from warplens.errors import UsageError
 from warplens.files import check_file, write_whole
 from warplens.model.tree import Tree
 from warplens.outputs.flamegraph_svg import FlameLook, svg_bytes
-from warplens.outputs.text import clean
+from warplens.printable import clean
 
 
 def folded_bytes(tree: Tree, name: str) -> bytes:

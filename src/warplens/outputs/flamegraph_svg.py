@@ -13,7 +13,8 @@ from html import escape
 
 from warplens.model.tree import Tree
 from warplens.outputs.palette import KIND_COLOURS, LIGHT, REST, Paper, category_colour, ink_on
-from warplens.outputs.text import cell_width, clean, elide
+from warplens.outputs.text import cell_width, elide
+from warplens.printable import clean
 from warplens.units import format_ns
 
 MARGIN = 12.0

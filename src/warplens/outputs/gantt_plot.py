@@ -16,7 +16,8 @@ from warplens.errors import MissingExtra
 from warplens.outputs.gantt_chart import Chart, Group, Row
 from warplens.outputs.gantt_columns import is_crowded, merge_bars
 from warplens.outputs.palette import LIGHT, Paper
-from warplens.outputs.text import cell_width, clean, elide
+from warplens.outputs.text import cell_width, elide
+from warplens.printable import clean
 from warplens.units import format_ns
 
 ROW_IN = ((1, 1.0), (3, 0.7), (8, 0.5), (math.inf, 0.32))

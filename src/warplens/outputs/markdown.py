@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warplens.outputs.cells import cell_texts, shown_columns
-from warplens.outputs.text import clean, elide
+from warplens.outputs.text import elide
+from warplens.printable import clean
 
 if TYPE_CHECKING:
     from warplens.model.table import Table

@@ -18,7 +18,8 @@ from warplens.model.time_base import TimeBase, time_base
 from warplens.outputs.document import Document
 from warplens.outputs.summary_lists import Line, host_op_list, kernel_list, path_list, region_list
 from warplens.outputs.terminal import TableText, render_table
-from warplens.outputs.text import clean, elide
+from warplens.outputs.text import elide
+from warplens.printable import clean
 from warplens.units import format_count, format_joule, format_ms, format_percent, plural
 
 LABEL = 10

@@ -8,7 +8,8 @@ import polars as pl
 from warplens.model.records import records
 from warplens.model.table import Table
 from warplens.outputs.cells import cell_texts
-from warplens.outputs.text import cell_width, clean, elide
+from warplens.outputs.text import cell_width, elide
+from warplens.printable import clean
 from warplens.units import format_count, format_ms
 
 Line = tuple[str, str]

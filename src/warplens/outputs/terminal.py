@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from warplens.errors import UsageError
 from warplens.outputs.cells import cell_texts, shown_columns
-from warplens.outputs.text import cell_width, clean, elide
+from warplens.outputs.text import cell_width, elide
+from warplens.printable import clean
 from warplens.units import plural
 
 if TYPE_CHECKING:

@@ -1,25 +1,10 @@
-"""Text of a trace is untrusted: what must happen to it before a terminal, a page or a file system sees it."""
+"""Text of a trace in a terminal, a page or a file system: made encodable, cut, measured, made distinct."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from unicodedata import combining, east_asian_width
-
-# CSI sequences, then strings ended by BEL or ST (window titles, links), then every other escape pair.
-_ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]?")
-
-
-def clean(text: str) -> str:
-    r"""One printable line: escape sequences, control and direction-changing characters go, tabs are spaces.
-
-    >>> clean("a\x1b[31mred\x1b[0m\tb\r\n\u202ec\x00")
-    'ared b  c'
-    """
-    if text.isprintable():
-        return text
-    bare = _ANSI.sub("", text)
-    return "".join(char if char.isprintable() else " " if char.isspace() else "" for char in bare)
 
 
 def encodable(text: str) -> str:

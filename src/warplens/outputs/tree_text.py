@@ -14,7 +14,8 @@ from warplens.model.trace import Bools
 from warplens.model.tree import Floats, Tree
 from warplens.outputs.cells import number_style
 from warplens.outputs.terminal import TableText
-from warplens.outputs.text import clean, elide
+from warplens.outputs.text import elide
+from warplens.printable import clean
 from warplens.units import MISSING
 
 NODE_COLUMNS = (

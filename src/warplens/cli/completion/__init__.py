@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from warplens.cli.printing import print_out
 from warplens.cli.verb import Verb
 
 SHELLS = ("bash", "zsh", "fish")
@@ -28,5 +29,5 @@ class CompletionVerb(Verb):
         from warplens.cli.completion.commands import commands_of
 
         script = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}[args.shell]
-        print(script(commands_of(build_parser())), end="")
+        print_out(script(commands_of(build_parser())), end="")
         return 0

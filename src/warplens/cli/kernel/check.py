@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from warplens.cli.kernel.profiles import add_profile_arguments, card_of, joined_with, opened_profiles, target_of
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.options import SEVERAL, add_outputs, add_rows, add_theme, positive
-from warplens.cli.printing import note, print_line, report_written, show_text, themed, width, write_bytes
+from warplens.cli.printing import note, print_err, print_line, report_written, show_text, themed, width, write_bytes
 from warplens.cli.rows import choose_rows, print_rows, shown_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
@@ -76,10 +75,9 @@ def _say_how_to_time(args: argparse.Namespace, opened: OpenedCheck) -> None:
     if "::" in args.kernel or not any(suggestion.counterfactual for suggestion in suggestions):
         return
     program = shlex.join([args.kernel, *args.script_args])
-    print(
+    print_err(
         "next, to time the changes on a host with a GPU: "
         f"warplens profile -o run.warplens {program} && warplens prove run.warplens --allow-source",
-        file=sys.stderr,
     )
 
 

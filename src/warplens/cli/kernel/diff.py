@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from warplens.cli.options import add_rows
+from warplens.cli.printing import print_err
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.units import plural
@@ -44,5 +44,5 @@ class DiffFactsVerb(Verb):
         for table in tables:
             print_rows(table, args)
         if worse:
-            print(plural(worse, "regression"), file=sys.stderr)
+            print_err(plural(worse, "regression"))
         return 1 if worse else 0

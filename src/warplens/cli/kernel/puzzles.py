@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import add_force, add_json, add_output, add_theme, add_top, positive
-from warplens.cli.printing import themed, width
+from warplens.cli.printing import print_err, print_out, themed, width
 from warplens.cli.rows import print_json
 from warplens.cli.verb import Verb, VerbGroup
 from warplens.errors import UsageError, WarplensError
@@ -46,9 +45,9 @@ class ListPuzzlesVerb(Verb):
             print_json(puzzles_table(folder), args.top)
             return 0
         for line in list_lines(folder):
-            print(line)
+            print_out(line)
         if folder is None:
-            print("\nbegin with: warplens kernel puzzles start puzzles", file=sys.stderr)
+            print_err("\nbegin with: warplens kernel puzzles start puzzles")
         return 0
 
 
@@ -69,11 +68,11 @@ class StartPuzzlesVerb(Verb):
         started = write_starts(Path(args.folder), [find(name) for name in args.names] or PUZZLES, force=args.force)
         if started.existing:
             names = ", ".join(path.name for path in started.existing)
-            print(f"kept {names}: they exist already (--force overwrites them)", file=sys.stderr)
+            print_err(f"kept {names}: they exist already (--force overwrites them)")
         for path in started.written:
-            print(path)
+            print_out(path)
         first = (*started.written, *started.existing)[0]
-        print(f"\nopen {first}, fill the gap, then: warplens kernel puzzles check {first}", file=sys.stderr)
+        print_err(f"\nopen {first}, fill the gap, then: warplens kernel puzzles check {first}")
         return 0
 
 
@@ -115,11 +114,11 @@ class CheckPuzzlesVerb(Verb):
                 reports.append((result.report, page))
                 if not args.json:
                     for line in result_lines(result.report, puzzle, page, whole=whole, width=width(110)):
-                        print(line, flush=True)
+                        print_out(line, flush=True)
         if args.json:
             print_json(checks_table(reports), args.top)
         elif untouched:
-            print(f"not started: {', '.join(puzzle.name for puzzle in untouched)}")
+            print_out(f"not started: {', '.join(puzzle.name for puzzle in untouched)}")
         return 0 if all(report.passed for report, _ in reports) and not untouched else 1
 
 
@@ -146,9 +145,9 @@ class HintVerb(Verb):
         if args.number > len(puzzle.hints):
             hint = f"warplens kernel puzzles solution {puzzle.name}"
             raise UsageError(f"{puzzle.name} has {len(puzzle.hints)} hints", hint=hint)
-        print(puzzle.hints[args.number - 1])
+        print_out(puzzle.hints[args.number - 1])
         if args.number < len(puzzle.hints):
-            print(f"(hint {args.number} of {len(puzzle.hints)}; the next one: -n {args.number + 1})", file=sys.stderr)
+            print_err(f"(hint {args.number} of {len(puzzle.hints)}; the next one: -n {args.number + 1})")
         return 0
 
 
@@ -164,7 +163,7 @@ class SolutionVerb(Verb):
         from warplens.puzzles.catalogue import find
         from warplens.puzzles.files import text_of
 
-        print(text_of(find(args.name), "solution"), end="")
+        print_out(text_of(find(args.name), "solution"), end="")
         return 0
 
 
@@ -213,7 +212,7 @@ def _page(args: argparse.Namespace, file: Path, result: AnswerResult) -> Path | 
         document = Document(scene.title, str(result.trace), {}, [], kind="kernel_trace", page=lambda: scene)
         write(Target(path, choose_output(PAGE_SUFFIX), force=True), themed(document, args))
     except WarplensError as error:
-        print(f"no page: {error}", file=sys.stderr)
+        print_err(f"no page: {error}")
         return None
     if args.open:
         import webbrowser

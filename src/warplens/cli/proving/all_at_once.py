@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
 from warplens.cli.options import add_trace
-from warplens.cli.printing import report_written, show_text, width
+from warplens.cli.printing import print_err, print_out, report_written, show_text, width
 from warplens.cli.proving.plan import experiment_lines, proof_plan
 from warplens.cli.proving.run import PLAN_ENDING, run_experiments
 from warplens.cli.replay.files import file_to_write
@@ -43,12 +42,12 @@ class ProveAllVerb(Verb):
         note_warnings(profile)
         plan = proof_plan(profile, args)
         if not any(experiment.variants for experiment in plan.experiments):
-            print("\n".join(experiment_lines(plan)))
+            print_out("\n".join(experiment_lines(plan)))
             return 0
         plan_file.save(plan_path, plan)
         if plan.replay.sources and not args.allow_source:
             count = plural(len(plan.replay.sources), "kernel source")
-            print(f"note: {count} of the program will not run without --allow-source", file=sys.stderr)
+            print_err(f"note: {count} of the program will not run without --allow-source")
         run_experiments(plan_path, output, args)
         args.proof = str(output)
         proved = open_timeline(args)

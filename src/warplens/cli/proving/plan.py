@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
 from warplens.cli.options import add_output, add_trace
-from warplens.cli.printing import report_written
+from warplens.cli.printing import print_err, print_out, report_written
 from warplens.cli.progress import spinner
 from warplens.cli.replay.files import file_to_write
 from warplens.cli.verb import Verb
@@ -49,11 +48,11 @@ class PlanProofVerb(Verb):
         note_warnings(profile)
         plan = proof_plan(profile, args)
         plan_file.save(target, plan)
-        print("\n".join(experiment_lines(plan)))
+        print_out("\n".join(experiment_lines(plan)))
         report_written([str(target)])
         if any(experiment.variants for experiment in plan.experiments):
             command = f"warplens prove run {shlex.quote(args.output)}" + " --allow-source" * bool(plan.replay.sources)
-            print(f"next, on a host with a GPU and PyTorch: {command}", file=sys.stderr)
+            print_err(f"next, on a host with a GPU and PyTorch: {command}")
         return 0
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warplens.cli.printing import report_written
+from warplens.cli.printing import print_err, print_out, report_written
 from warplens.cli.proving.show import proof_lines
 from warplens.cli.replay.files import file_to_write, plan_to_read
 from warplens.cli.replay.measuring import add_measuring, add_running, run_options
@@ -47,9 +46,9 @@ class RunProofVerb(Verb):
         plan = plan_to_read(args.plan)
         output = file_to_write(args.output or str(_default_output(plan)), inputs=[plan])
         result = run_experiments(plan, output, args)
-        print("\n".join(proof_lines(result)))
+        print_out("\n".join(proof_lines(result)))
         report_written([str(output)])
-        print(f"next: warplens report {result.trace} --proof {output}", file=sys.stderr)
+        print_err(f"next: warplens report {result.trace} --proof {output}")
         return 0
 
 
@@ -68,7 +67,7 @@ def run_experiments(plan: Path, output: Path, args: argparse.Namespace) -> Proof
         with progress_bar() as show_progress:
             result = run_proof(plan, output, run_options(args), show_progress, fresh=args.fresh)
     except KeyboardInterrupt:
-        print("the same command continues with what is left", file=sys.stderr)
+        print_err("the same command continues with what is left")
         raise
     variants = [variant for experiment in result.experiments for variant in experiment.variants]
     if variants and not any(variant.swaps for variant in variants):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import add_json, add_top
-from warplens.cli.printing import write_bytes
+from warplens.cli.printing import print_out, write_bytes
 from warplens.cli.verb import Verb
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class ShowProofVerb(Verb):
         if args.json:
             write_bytes((json.dumps(variant_rows(result)[: args.top], ensure_ascii=False, indent=1) + "\n").encode())
         else:
-            print("\n".join(proof_lines(result)))
+            print_out("\n".join(proof_lines(result)))
         return 0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import SEVERAL, add_force, add_json, positive
-from warplens.cli.printing import note, write_bytes
+from warplens.cli.printing import note, print_err, print_out, write_bytes
 from warplens.cli.programs import add_program, program_words
 from warplens.cli.verb import Verb
 from warplens.errors import WarplensError
@@ -83,7 +83,7 @@ class TryVerb(Verb):
 def _print_progress(text: str) -> None:
     """Whole lines: the program prints to the same terminal."""
     if sys.stderr.isatty():
-        print(text, file=sys.stderr)
+        print_err(text)
 
 
 def _check_bundles(taker: TurnTaker, folder: Path | None, args: argparse.Namespace) -> None:
@@ -106,7 +106,7 @@ def _finish(taker: TurnTaker, record: TrialRecord, plan: TrialPlan, *, is_json: 
     if is_json:
         write_bytes((json.dumps([asdict(result) for result in results], indent=1) + "\n").encode())
     else:
-        print("\n".join(line for result in results if result.rounds for line in result_lines(result)))
+        print_out("\n".join(line for result in results if result.rounds for line in result_lines(result)))
     _print_bundles(record)
     return exit_code or int(bool(record.failures or record.refusals))
 
@@ -114,9 +114,9 @@ def _finish(taker: TurnTaker, record: TrialRecord, plan: TrialPlan, *, is_json: 
 def _print_problems(taker: TurnTaker, record: TrialRecord) -> None:
     for side, refused in record.refusals.items():
         hint = f" ({refused.hint})" if refused.hint else ""
-        print(f"error: {taker.text(side)} cannot be tried: {refused.reason}{hint}", file=sys.stderr)
+        print_err(f"error: {taker.text(side)} cannot be tried: {refused.reason}{hint}")
     for side, failure in record.failures.items():
-        print(f"error: the program failed with {taker.text(side)}: {failure}", file=sys.stderr)
+        print_err(f"error: the program failed with {taker.text(side)}: {failure}")
     for text in record.notes:
         note(text)
 
@@ -134,7 +134,7 @@ def _print_bundles(record: TrialRecord) -> None:
     plain = record.bundles.get(PLAIN)
     for side, path in record.bundles.items():
         if plain is not None and side != PLAIN:
-            print(f"next: warplens diff {shlex.quote(plain)} {shlex.quote(path)}", file=sys.stderr)
+            print_err(f"next: warplens diff {shlex.quote(plain)} {shlex.quote(path)}")
 
 
 def _won(gain_ms: float) -> str:

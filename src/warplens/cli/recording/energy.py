@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from warplens.cli.options import add_json, between
-from warplens.cli.printing import note
+from warplens.cli.printing import note, print_err, write_bytes
 from warplens.cli.replay.files import file_to_write
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
@@ -81,11 +81,11 @@ class EnergyVerb(Verb):
             status, seconds = _run(command, relay, args.json)
         rows = _rows(window, seconds)
         for line in () if args.json else _lines(window):
-            print(line, file=sys.stderr)
+            print_err(line)
         if window.note:
             note(window.note)
         if args.json:
-            print(json.dumps(rows, indent=1, ensure_ascii=False))
+            write_bytes(json.dumps(rows, indent=1, ensure_ascii=False).encode())
         if target is not None:
             _write(target, rows)
         return status
@@ -118,7 +118,7 @@ def _run(command: Sequence[str], relay: SignalRelay, is_redirected: bool) -> tup
     try:
         process = subprocess.Popen(command, stdout=sys.stderr if is_redirected else None)
     except OSError as error:
-        print(f"error: {command[0]}: {error.strerror}", file=sys.stderr)
+        print_err(f"error: {command[0]}: {error.strerror}")
         return CANNOT_RUN, 0.0
     relay.attach(process)
     code = process.wait()

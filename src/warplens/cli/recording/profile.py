@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import add_output
-from warplens.cli.printing import note
+from warplens.cli.printing import note, print_err
 from warplens.cli.programs import add_program, program_words
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
@@ -140,7 +140,7 @@ def _finish(session: Session, outcome: ProgramOutcome, target: Path) -> int:
     from warplens.capture.session import end
 
     if outcome.status == "interrupted":
-        print(f"writing {target} (Ctrl-C again discards it)", file=sys.stderr)
+        print_err(f"writing {target} (Ctrl-C again discards it)")
     facts = Ending(outcome.status, outcome.exit_code, outcome.error)
     try:
         with undisturbed():
@@ -149,7 +149,7 @@ def _finish(session: Session, outcome: ProgramOutcome, target: Path) -> int:
         _print_notes(session, [])
         if outcome.exit_code == 0:
             raise
-        print(f"error: {error}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
+        print_err(f"error: {error}" + (f" ({error.hint})" if error.hint else ""))
         return outcome.exit_code
     written = target if path == session.staging.target else path
     ending = f" ({ENDINGS[outcome.status]}, status {outcome.exit_code})" if outcome.status in ENDINGS else ""
@@ -163,7 +163,7 @@ def _finish(session: Session, outcome: ProgramOutcome, target: Path) -> int:
 
 def _print_notes(session: Session, lines: Sequence[str]) -> None:
     for line in (*(f"note: {text}" for text in session.backend.notes), *lines):
-        print(line, file=sys.stderr)
+        print_err(line)
 
 
 def _quoted(path: Path) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from typing import TYPE_CHECKING
 
 from warplens.cli.options import add_force, add_json, not_negative, positive, whole_between
+from warplens.cli.printing import print_err, print_out, write_bytes
 from warplens.cli.verb import Verb
 
 if TYPE_CHECKING:
@@ -82,11 +82,14 @@ class WorkloadVerb(Verb):
 
         options = WorkloadOptions(**{field.name: getattr(args, field.name) for field in fields(WorkloadOptions)})
         try:
-            result = run_workload(options, say=lambda text: print(text, file=sys.stderr))
+            result = run_workload(options, say=print_err)
         except RanksError as error:
             raise RanksError(error.message, hint=torchrun_command(options)) from error
         if result is not None:
-            print(to_json(result) if args.json else render(result))
+            if args.json:
+                write_bytes(to_json(result).encode())
+            else:
+                print_out(render(result))
         return 0
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from warplens.cli.options import add_output
+from warplens.cli.printing import print_err
 from warplens.cli.verb import Verb
 from warplens.files import check_inputs
 from warplens.units import plural
@@ -30,5 +30,5 @@ class ExportCppVerb(Verb):
         check_inputs([Path(args.output) / "plan.json"], [path])
         written = export(plan_file.load(path), Path(args.output), readable=args.readable, force=args.force)
         count = plural(len(written), "file")
-        print(f"wrote {count} to {args.output}; its README.md has the build command", file=sys.stderr)
+        print_err(f"wrote {count} to {args.output}; its README.md has the build command")
         return 0

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
 from warplens.cli.options import SEVERAL, add_json, add_output, add_top, add_trace
-from warplens.cli.printing import report_written, write_bytes
+from warplens.cli.printing import print_err, print_out, report_written, write_bytes
 from warplens.cli.replay.files import file_to_write
 from warplens.cli.verb import Verb
 from warplens.files import check_free
+from warplens.printable import clean
 
 if TYPE_CHECKING:
     from warplens.replay.plan_file import ReplayPlan
@@ -72,7 +72,7 @@ class PlanVerb(Verb):
         report_written([str(target)])
         if any(unit.status == "ready" for unit in plan.units):
             command = f"warplens replay run {shlex.quote(args.output)}" + " --allow-source" * bool(plan.sources)
-            print(f"next, on a host with a GPU and PyTorch: {command}", file=sys.stderr)
+            print_err(f"next, on a host with a GPU and PyTorch: {command}")
         return 0
 
 
@@ -117,29 +117,29 @@ def _print_summary(plan: ReplayPlan, most_reasons: int) -> None:
     ready = sum(float(str(row["percent"])) for row in rows if row["status"] == "ready")
     families = len({unit.family for unit in plan.units if unit.family})
     calls = sum(unit.count for unit in plan.units)
-    print(
+    print_out(
         f"{len(plan.units):,} units in {calls:,} calls, {families} families of growing shapes; "
         f"{format_ns(plan.gpu_ns)} of GPU time"
     )
     if not plan.gpu_ns:
-        print("nothing to replay: the trace has no GPU work")
+        print_out("nothing to replay: the trace has no GPU work")
         return
-    print(f"can be replayed: {ready:.2f} % of the GPU time")
+    print_out(f"can be replayed: {ready:.2f} % of the GPU time")
     approximate_ns = _approximate_ns(plan)
     if approximate_ns:
-        print(
+        print_out(
             f"  {100 * approximate_ns / plan.gpu_ns:8.3f} %  ready: approximate, with lists rebuilt from the gradients"
         )
     left = [row for row in rows if row["status"] != "ready"]
     for row in left[:most_reasons]:
         many = f"units: {row['units']}, calls: {row['count']}" if row["units"] else f"GPU events: {row['count']}"
-        print(f"  {row['percent']:8.3f} %  {row['status']}: {row['reason']} ({many})")
+        print_out(f"  {row['percent']:8.3f} %  {row['status']}: {clean(str(row['reason']))} ({many})")
     if len(left) > most_reasons:
-        print(f"  and {len(left) - most_reasons} more reasons (--json lists all)")
+        print_out(f"  and {len(left) - most_reasons} more reasons (--json lists all)")
     if plan.units and not plan.exact:
-        print(
+        print_out(
             "values that the trace does not record are defaults or guesses; an ExecutionTrace has all of them "
             "(--execution-trace FILE; warplens profile records one)"
         )
     if plan.sources:
-        print(f"{len(plan.sources)} kernel sources are in the plan; running them needs --allow-source")
+        print_out(f"{len(plan.sources)} kernel sources are in the plan; running them needs --allow-source")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from warplens.cli.printing import draw_progress
 
 if TYPE_CHECKING:
     from warplens.replay.running.options import Progress
@@ -26,17 +27,16 @@ def progress_bar() -> Iterator[Callable[[Progress], None]]:
 
     def show(state: Progress) -> None:
         if is_terminal:
-            width = shutil.get_terminal_size((100, 24)).columns - 1
             now = time.monotonic()
             started.append((now, state.share))
             left_s = seconds_left(now - started[0][0], state.share - started[0][1], state.share)
-            print("\r" + line(state, left_s)[:width].ljust(width), end="", file=sys.stderr, flush=True)
+            draw_progress(line(state, left_s))
 
     try:
         yield show
     finally:
         if is_terminal:
-            print("\r" + " " * (shutil.get_terminal_size((100, 24)).columns - 1) + "\r", end="", file=sys.stderr)
+            draw_progress("")
 
 
 def seconds_left(elapsed_s: float, done: float, share: float) -> float | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
-from warplens.cli.printing import report_written, width
+from warplens.cli.printing import print_err, print_out, report_written, width
 from warplens.cli.replay.files import file_to_write, plan_to_read
 from warplens.cli.replay.measuring import UNSET, add_measuring, add_running, run_options
 from warplens.cli.verb import Verb
@@ -49,19 +48,19 @@ class RunVerb(Verb):
         output = file_to_write(args.output or str(default), inputs=[plan])
         if args.allow_source:
             warning = "--allow-source runs the kernel code in the plan; use it only with plans you trust"
-            print(f"warning: {warning}", file=sys.stderr)
+            print_err(f"warning: {warning}")
         try:
             with progress_bar() as show_progress:
                 result = run_plan(plan, output, run_options(args), show_progress, fresh=args.fresh)
         except KeyboardInterrupt:
             if output.exists():
-                print(f"finished units are in {output}; the same command continues with the rest", file=sys.stderr)
+                print_err(f"finished units are in {output}; the same command continues with the rest")
             raise
         if not args.quiet:
-            print(summary(result, width()))
+            print_out(summary(result, width()))
         report_written([str(output)])
         if not args.quiet:
-            print(f"all tables: warplens replay show {output}", file=sys.stderr)
+            print_err(f"all tables: warplens replay show {output}")
         _refuse_failures(result, output)
         return 0
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from warplens.cli.options import above_zero, add_outputs, add_rows, add_theme
-from warplens.cli.printing import report_written, themed
+from warplens.cli.printing import print_out, report_written, themed
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError
@@ -53,6 +53,6 @@ class ShowResultVerb(Verb):
         if args.json or args.csv:
             names = (args.table or "replay_units",)
         for number, name in enumerate(names):
-            print(end="\n" if number else "")
+            print_out(end="\n" if number else "")
             print_rows(opened.table(name), args, keep=KEPT_COLUMNS)
         return 0

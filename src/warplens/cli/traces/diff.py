@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from warplens.cli.options import (
     percentage,
     positive,
 )
-from warplens.cli.printing import command_line, note, report_written, show_text, themed, width
+from warplens.cli.printing import command_line, note, print_err, report_written, show_text, themed, width
 from warplens.cli.progress import progress
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
@@ -183,6 +182,6 @@ def _show_tree(args: argparse.Namespace, tree: Table) -> None:
     if args.json or args.csv:
         print_rows(tree, args)
     elif not tree.frame["a_count"][0] and not tree.frame["b_count"][0]:
-        print("no GPU work in these traces", file=sys.stderr)
+        print_err("no GPU work in these traces")
     else:
         show_text(render_diff_tree(tree, width=width(), threshold_percent=args.threshold, max_depth=args.depth))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from warplens.cli.opening import inputs_of, open_profile
 from warplens.cli.options import add_json, add_output, add_theme, add_trace, positive
-from warplens.cli.printing import note, report_written, show_text, width
+from warplens.cli.printing import note, print_err, report_written, show_text, width
 from warplens.cli.rows import print_json
 from warplens.cli.traces.path_options import PathFilter, add_path_options, compiled, kernel_categories
 from warplens.cli.verb import Verb
 from warplens.errors import UsageError, WarplensError
+from warplens.printable import clean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ class TreeVerb(Verb):
         if args.json:
             print_json(tree_table(shown.tree, shown.view(rows=True)))
         elif target is None and shown.is_empty:
-            print("no GPU work on any path" if args.include else _no_gpu_work(side), file=sys.stderr)
+            print_err("no GPU work on any path" if args.include else _no_gpu_work(side))
         elif target is None:
             render = render_list if args.print_sorted else render_tree
             show_text(render(shown.tree, shown.view(), width=width()))
@@ -144,7 +144,7 @@ class _TreeSide:
         if not self.profile.has_timeline:
             for row in self.profile.table("quality").to_dicts():
                 if row["severity"] == WARNING:
-                    print(f"warning: {self.name}: {row['message']}", file=sys.stderr)
+                    print_err(f"warning: {clean(self.name)}: {clean(row['message'])}")
 
     def figure(self, name: str) -> Figure:
         from warplens.analyses.trees.rates import metric

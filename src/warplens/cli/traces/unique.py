@@ -6,7 +6,7 @@ import argparse
 
 from warplens.cli.opening import inputs_of, note_warnings, open_timeline
 from warplens.cli.options import add_outputs, add_rows, add_theme, add_trace
-from warplens.cli.printing import command_line, report_written, themed
+from warplens.cli.printing import command_line, print_out, report_written, themed
 from warplens.cli.rows import print_rows
 from warplens.cli.verb import Verb
 
@@ -48,7 +48,7 @@ class UniqueVerb(Verb):
             contents = (*profile.report_names, *UNIT_TABLES) if target.output.name == "html" else names
             write(target, themed(profile.document(contents, command=command_line()), args))
         for number, name in enumerate(names[:1] if args.json or args.csv else names):
-            print(end="\n" if number else "")
+            print_out(end="\n" if number else "")
             print_rows(profile.table(name), args, keep=KEPT_COLUMNS.get(name, ()))
         report_written(args.output)
         return 0

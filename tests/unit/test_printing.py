@@ -1,0 +1,90 @@
+"""Everything that the command line prints goes through the functions that make it fit for a terminal."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from support import ROOT
+from warplens.cli import printing
+from warplens.printable import clean, clean_lines, escape
+
+SOURCE = ROOT / "src" / "warplens"
+PRINTING = re.compile(r"\bprint\(|\bwrite(?:lines)?\(|\bConsole\(")
+PRINTS = {"cli/printing.py"}
+DRAWS = {"cli/printing.py", "cli/progress.py"}
+"""Where rich prints: texts that `clean` has passed."""
+OTHER_PROGRAMS = {"capture/launch.py", "capture/session.py"}
+"""They print inside a user's program, where nothing of the command line is loaded."""
+PRINTED = {
+    "clean_lines(str(text))", "'\\r' + clean(line)[:cells].ljust(cells)",
+    "fill(line, width(most), subsequent_indent=indent, break_on_hyphens=False) if line.strip() else line",
+}  # fmt: skip
+"""Each argument of `print` in the one module that prints; `line` of the last is clean."""
+
+
+@cache
+def calls(path: Path) -> list[tuple[str, ast.Call]]:
+    """Calls of what may print, by name: a module without such a word is not parsed."""
+    text = path.read_text()
+    nodes = ast.walk(ast.parse(text)) if PRINTING.search(text) else ()
+    return [(ast.unparse(node.func), node) for node in nodes if isinstance(node, ast.Call)]
+
+
+def is_print(function: str) -> bool:
+    return function in ("print", "sys.stdout.write", "sys.stderr.write", "sys.stdout.buffer.write", "os.write") or (
+        function.startswith(("sys.stdout.", "sys.stderr.")) and function.endswith(("write", "writelines"))
+    )
+
+
+def test_one_module_prints() -> None:
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        for function, _ in calls(path)
+        if is_print(function)
+    }
+    assert found - OTHER_PROGRAMS == PRINTS
+
+
+def test_rich_prints_only_what_is_clean() -> None:
+    found = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        for function, _ in calls(path)
+        if function.rpartition(".")[2] == "Console"
+    }
+    assert found == DRAWS
+
+
+def test_what_is_printed_is_clean() -> None:
+    arguments = {
+        ast.unparse(node.args[0]) for function, node in calls(SOURCE / "cli" / "printing.py") if function == "print"
+    }
+    assert arguments == PRINTED
+
+
+@pytest.mark.parametrize("char", ["\x1b", "\x9b", "\x07", "\x08", "\x00", "\x7f", "\x85", "\u202e", "\u2066", "\u200f",
+                                  "\u2028", "\ufeff", "\ue000", "\udcff", "\U000e0001", "\r"])  # fmt: skip
+def test_no_control_character_is_left(char: str) -> None:
+    assert clean(f"a{char}b").isprintable()
+    assert clean_lines(f"a{char}b\nc").replace("\n", "").isprintable()
+    assert escape(f"a{char}b").isprintable()
+    assert json.loads(f'"{escape(f"a{char}b")}"') == f"a{char}b"
+
+
+def test_data_is_escaped_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = 'name\n"a\x1b[31m\u202e\tb"\n'
+    for is_terminal, shown in ((False, data), (True, 'name\n"a\\u001b[31m\\u202e\tb"\n')):
+        stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        monkeypatch.setattr(stream, "isatty", lambda is_terminal=is_terminal: is_terminal, raising=False)
+        monkeypatch.setattr(sys, "stdout", stream)
+        printing.write_bytes(data.encode())
+        assert stream.buffer.getvalue().decode() == shown  # type: ignore[attr-defined]
