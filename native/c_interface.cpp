@@ -5,6 +5,7 @@
 
 #include "nest.h"
 #include "reader.h"
+#include "simulate.h"
 
 using namespace warplens;
 
@@ -175,4 +176,9 @@ int wl_nest(const int64_t* begin, const int64_t* finish, size_t count, int64_t* 
     } catch (...) {
         return 0;
     }
+}
+
+int wl_simulate(const int64_t* first_edge, const int64_t* source, size_t nodes, const double* lag, const double* weight,
+                size_t variants, double* times) {
+    return simulate({first_edge, source, nodes}, lag, weight, variants, times);
 }

@@ -1,4 +1,5 @@
-/* The library's C interface; src/warplens/readers/kineto/native.py and passes/nest.py call it.
+/* The library's C interface; src/warplens/readers/kineto/native.py, passes/nest.py and
+ * analyses/graph/simulating.py call it.
  *
  * A reader takes the text of a trace-event array in chunks and gives back columns. It never reports an error: what it
  * does not take as it is belongs to the reference reader, which has words for it.
@@ -19,7 +20,7 @@ extern "C" {
 #define WL_API __attribute__((visibility("default")))
 #endif
 
-#define WL_VERSION 1
+#define WL_VERSION 2
 
 typedef struct wl_reader wl_reader;
 
@@ -59,6 +60,9 @@ WL_API const char* wl_why(const wl_reader* reader, uint64_t* at);
 
 /* Parents and depths of intervals that are sorted by begin, none of them empty; 0 where they are not so. */
 WL_API int wl_nest(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth);
+/* When every node of a graph is reached, in several variants at once (see simulate.h); 0 where it is no such graph. */
+WL_API int wl_simulate(const int64_t* first_edge, const int64_t* source, size_t nodes, const double* lag,
+                       const double* weight, size_t variants, double* times);
 
 #ifdef __cplusplus
 }

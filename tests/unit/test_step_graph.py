@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import warplens
+from native_reading import needs_library
 from support import SAMPLES, SHARED, Opened, annotation, kernel, launch, memcpy, op, real_traces
+from warplens import native_library
 from warplens.analyses.graph.building import graph_of, has_graph, step_graph, usual_steps
 from warplens.analyses.graph.critical_path import path_nodes
 from warplens.analyses.graph.recording_cost import (
@@ -20,7 +22,7 @@ from warplens.analyses.graph.recording_cost import (
     recording_cost,
 )
 from warplens.analyses.graph.records import EDGE_KINDS, MARK, NODE_KINDS, WORK, StepGraph
-from warplens.analyses.graph.simulating import simulate, step_ns
+from warplens.analyses.graph.simulating import simulate, simulate_many, step_ns
 
 WHAT_IF = SHARED / "traces" / "whatif"
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"
@@ -248,3 +250,29 @@ def test_without_launches_there_is_no_graph(opened: Opened) -> None:
     for name in ("bounds", "critical_path", "critical_path_sums"):
         table = profile.table(name)
         assert (len(table), table.notes) == (0, ("no GPU event of the trace has a recorded launch",))
+
+
+@needs_library
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_the_native_library_simulates_as_python_does(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of(warplens.open(path).workspace)
+    scales = np.random.default_rng(5).uniform(0, 2, (1, 6))
+    variants = graph.weight_ns[:, None] * scales, graph.lag_ns[:, None] * scales[:, ::-1]
+    native = simulate(graph), simulate_many(graph, *variants)
+    monkeypatch.setenv("WARPLENS_NATIVE", "0")
+    assert (native[0] == simulate(graph)).all()
+    assert (native[1] == simulate_many(graph, *variants)).all()
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("first_edge", "source"), [([0, 1, 0], [0]), ([1, 1, 1], [0]), ([0, 0, 1], [2]), ([0, 0, 1], [-1])]
+)
+def test_the_native_library_refuses_edges_that_lead_outside(first_edge: list[int], source: list[int]) -> None:
+    library = native_library.library()
+    assert library is not None
+    edges = [np.array(column, np.int64) for column in (first_edge, source)]
+    lags, weights, times = np.zeros(1), np.ones(2), np.zeros(2)
+    addresses = [column.ctypes.data for column in (*edges, lags, weights, times)]
+    assert not library.wl_simulate(*addresses[:2], 2, *addresses[2:4], 1, addresses[4])
+    assert times.tolist() == [0, 0]

@@ -223,6 +223,8 @@ def memory_frame(
 
 def arrows_frame(arrows: Sequence[tuple[int, int]], row_of: Ints) -> pl.DataFrame:
     """Arrows from event to event, where both are in the trace."""
+    if not arrows:
+        return pl.DataFrame(schema=SIDE_FRAMES["flows"])
     pairs = row_of[np.array(arrows, np.int64).reshape(-1, 2)]
     pairs = pairs[(pairs >= 0).all(axis=1)]
     pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]

@@ -205,6 +205,13 @@ class TraceBuilder:
         ends = FlowEnds(np.array(opens, bool), self._flow_keys.of(keys), start_ns, np.array(lanes, np.int32))
         self._flows.append(ends if has_start is None else ends.chosen(has_start))
 
+    def add_flow_columns(
+        self, opens: Bools, keys: Sequence[ThreadId], key: Array, start_ns: Ints, lanes: Array
+    ) -> None:
+        """The same as columns: `key` is where an end's key is among the `keys`."""
+        codes = self._flow_keys.of(keys)
+        self._flows.append(FlowEnds(opens, codes[key], start_ns, lanes.astype(np.int32, copy=False)))
+
     def add_arrow(self, source: int, target: int) -> None:
         """A flow from one event to another."""
         self._arrows.append((source, target))

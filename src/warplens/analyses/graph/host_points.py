@@ -73,7 +73,7 @@ def _predecessors(trace: Trace, lane: Ints, begins: Ints, ends: Ints) -> tuple[I
     threads = np.unique(lane).tolist()
     if len(threads) < 2:
         return before, is_handover
-    activity = {thread: _boundaries(trace, thread) for thread in threads}
+    activity = {thread: _activity(trace, thread) for thread in threads}
     starts, finishes = begins.tolist(), ends.tolist()
     last: dict[int, int] = {}
     second_last: dict[int, int] = {}
@@ -100,13 +100,18 @@ def _latest_of_others(last: dict[int, int], thread: int, finishes: list[int], un
     return latest
 
 
-def _boundaries(trace: Trace, lane: int) -> Ints:
-    """When anything begins or ends on a thread, in order."""
+def _activity(trace: Trace, lane: int) -> tuple[Ints, Ints]:
+    """When things begin on a thread, and when they end, each in order."""
     rows = np.flatnonzero(trace.ints("lane") == lane)
-    start = trace.ints("start_ns")[rows]
-    return np.sort(np.concatenate([start, start + trace.ints("dur_ns")[rows]]))
+    start = trace.ints("start_ns")[rows]  # in order, as all rows of a lane are
+    # A stable sort finds what is in order already, most of the ends, and takes a third of the time.
+    return start, np.sort(start + trace.ints("dur_ns")[rows], kind="stable")
 
 
-def _is_active(boundaries: Ints, after: int, until: int) -> bool:
-    first = int(np.searchsorted(boundaries, after, "right"))
-    return first < len(boundaries) and int(boundaries[first]) < until
+def _is_active(activity: tuple[Ints, Ints], after: int, until: int) -> bool:
+    """Whether anything begins or ends between two moments."""
+    for moments in activity:
+        first = int(np.searchsorted(moments, after, "right"))
+        if first < len(moments) and int(moments[first]) < until:
+            return True
+    return False

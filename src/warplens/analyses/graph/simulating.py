@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplens import native_library
 from warplens.analyses.graph.records import MARK, Floats, StepGraph
 from warplens.model.kinds import NONE
 from warplens.model.trace import Ints
@@ -11,45 +12,63 @@ from warplens.model.trace import Ints
 
 def simulate(graph: StepGraph, weight_ns: Floats | None = None, lag_ns: Floats | None = None) -> Floats:
     """The time of every node; without arguments, the recorded one. Nodes without an edge begin when they did."""
-    own_weights = graph.weight_ns if weight_ns is None else weight_ns
-    weights = (own_weights + graph.residual_ns).tolist()
-    lags = (graph.lag_ns if lag_ns is None else lag_ns).tolist()
-    sources = graph.source.tolist()
-    times: list[float] = (graph.recorded_ns + (own_weights - graph.weight_ns)).tolist()
-    begin = 0
-    # Plain lists and comparisons: nodes depend on each other in one long chain, which numpy cannot shorten.
-    for node, end in enumerate(graph.first_edge[1:].tolist()):
-        if begin == end:
-            continue
-        latest = times[sources[begin]] + lags[begin]
-        for edge in range(begin + 1, end):
-            moment = times[sources[edge]] + lags[edge]
-            if moment > latest:
-                latest = moment
-        times[node] = latest + weights[node]
-        begin = end
-    return np.array(times)
+    weights = graph.weight_ns if weight_ns is None else weight_ns
+    lags = graph.lag_ns if lag_ns is None else lag_ns
+    times: Floats = simulate_many(graph, weights[:, None], lags[:, None])[:, 0]
+    return times
 
 
 def simulate_many(graph: StepGraph, weight_ns: Floats, lag_ns: Floats) -> Floats:
-    """The times of every node (rows) in several variants at once (columns), by weights and lags of the same form.
-
-    A call of numpy per edge costs as much for a hundred variants as for one.
-    """
-    weights = weight_ns + graph.residual_ns[:, None]
-    sources = graph.source.tolist()
+    """The times of every node (rows) in several variants at once (columns), by weights and lags of the same form."""
     times = graph.recorded_ns[:, None] + (weight_ns - graph.weight_ns[:, None])
+    weights = weight_ns + graph.residual_ns[:, None]
+    if not _simulated_natively(graph, weights, lag_ns, times):
+        (_simulate_one if times.shape[1] == 1 else _simulate_all)(graph, weights, lag_ns, times)
+    return times
+
+
+def _simulated_natively(graph: StepGraph, weights: Floats, lags: Floats, times: Floats) -> bool:
+    """Fills in the times where the native library is there: nodes depend on each other in one long chain."""
+    library = native_library.library()
+    if library is None:
+        return False
+    edges = [np.ascontiguousarray(column, np.int64) for column in (graph.first_edge, graph.source)]
+    values = [np.ascontiguousarray(column, np.float64) for column in (lags, weights)]
+    pointers = [column.ctypes.data for column in (*edges, *values)]
+    return bool(library.wl_simulate(*pointers[:2], len(times), *pointers[2:], times.shape[1], times.ctypes.data))
+
+
+def _simulate_one(graph: StepGraph, weights: Floats, lags: Floats, times: Floats) -> None:
+    """Plain lists and comparisons: for one variant a call of numpy per edge would cost more."""
+    own_weights, own_lags, own_times = (column[:, 0].tolist() for column in (weights, lags, times))
+    sources = graph.source.tolist()
+    begin = 0
+    for node, end in enumerate(graph.first_edge[1:].tolist()):
+        if begin == end:
+            continue
+        latest = own_times[sources[begin]] + own_lags[begin]
+        for edge in range(begin + 1, end):
+            moment = own_times[sources[edge]] + own_lags[edge]
+            if moment > latest:
+                latest = moment
+        own_times[node] = latest + own_weights[node]
+        begin = end
+    times[:, 0] = own_times
+
+
+def _simulate_all(graph: StepGraph, weights: Floats, lags: Floats, times: Floats) -> None:
+    """A call of numpy per edge costs as much for a hundred variants as for one."""
+    sources = graph.source.tolist()
     begin = 0
     for node, end in enumerate(graph.first_edge[1:].tolist()):
         if begin == end:
             continue
         latest = times[node]
-        np.add(times[sources[begin]], lag_ns[begin], out=latest)
+        np.add(times[sources[begin]], lags[begin], out=latest)
         for edge in range(begin + 1, end):
-            np.maximum(latest, times[sources[edge]] + lag_ns[edge], out=latest)
+            np.maximum(latest, times[sources[edge]] + lags[edge], out=latest)
         latest += weights[node]
         begin = end
-    return times
 
 
 def step_ns(graph: StepGraph, times: Floats) -> float:

@@ -44,6 +44,8 @@ MAX_HEAD_BYTES: Final = 16 << 20
 """Headers are kilobytes; where the events begin later than this, the text is searched for them by Python."""
 GEOMETRY_NUMBERS: Final = struct.Struct("=qqd")
 """Registers, shared memory and occupancy, which begin a geometry's key."""
+NUMBER: Final = ord("i")
+NUMBER_BYTES: Final = 9
 INT_COLUMNS: Final = tuple(dict.fromkeys((*HOST_ARGS, *GPU_ARGS, "spec", "geometry")))
 
 
@@ -184,7 +186,7 @@ def _fill(builder: TraceBuilder, arrays: dict[str, Array]) -> None:
     builder.names.update(_numbered(_texts(arrays, "names")))
     builder.specs.update(_numbered(CallSpec(*spec.split("\0")) for spec in _texts(arrays, "specs")))
     builder.geometries.update(_numbered(map(_geometry, _strings(arrays, "geometries"))))
-    identifiers = [_identifier(key) for key in _strings(arrays, "identifiers")]
+    identifiers = _identifiers(arrays, "identifiers")
     for process, thread in zip(arrays["lane_process"].tolist(), arrays["lane_thread"].tolist(), strict=True):
         builder.lanes[identifiers[process], identifiers[thread]]
     if len(arrays["kind"]):
@@ -198,12 +200,12 @@ def _fill(builder: TraceBuilder, arrays: dict[str, Array]) -> None:
         )
     builder.add_copies(zip(arrays["copy_event"].tolist(), arrays["copy_bytes"].tolist(), strict=True))
     if len(arrays["flow_key"]):
-        keys = [_identifier(key) for key in _strings(arrays, "flow_keys")]
-        builder.add_flow_ends(
-            arrays["flow_opens"].astype(bool),  # type: ignore[arg-type]
-            (keys[key] for key in arrays["flow_key"].tolist()),
+        builder.add_flow_columns(
+            arrays["flow_opens"].astype(bool),
+            _identifiers(arrays, "flow_keys"),
+            arrays["flow_key"],
             arrays["flow_ns"],
-            arrays["flow_lane"],  # type: ignore[arg-type]
+            arrays["flow_lane"],
         )
 
 
@@ -225,8 +227,17 @@ def _geometry(key: bytes) -> LaunchGeometry:
     return LaunchGeometry(grid, block, *GEOMETRY_NUMBERS.unpack_from(key))
 
 
+def _identifiers(arrays: dict[str, Array], name: str) -> list[ThreadId]:
+    """Each is a letter for its type, then the number's eight bytes or the text; nearly always all are numbers."""
+    text, starts = arrays[name], arrays[f"{name}_at"]
+    if len(text) == NUMBER_BYTES * (len(starts) - 1) and (np.diff(starts) == NUMBER_BYTES).all():
+        table = text.reshape(-1, NUMBER_BYTES)
+        if (table[:, 0] == NUMBER).all():
+            return cast(list[ThreadId], np.ascontiguousarray(table[:, 1:]).view(np.int64)[:, 0].tolist())
+    return [_identifier(key) for key in _strings(arrays, name)]
+
+
 def _identifier(key: bytes) -> ThreadId:
-    """A letter for its type, then the number's eight bytes or the text."""
     if key.startswith(b"i"):
         return cast(int, struct.unpack_from("=q", key, 1)[0])
     return key[1:].decode() if key.startswith(b"s") else None
