@@ -17,6 +17,7 @@ import os
 import shutil
 import time
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -110,14 +111,14 @@ def is_bundle(path: Path) -> bool:
             return True
         with zipfile.ZipFile(path) as archive:
             return MANIFEST in archive.namelist() and _is_manifest(archive.read(MANIFEST))
-    except (OSError, zipfile.BadZipFile):
+    except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
         return False
 
 
 def _is_manifest(text: bytes) -> bool:
     try:
         manifest = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(manifest, dict) and manifest.get("format") == FORMAT
 

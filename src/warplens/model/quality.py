@@ -58,6 +58,8 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
     "capture_note": (INFO, "during recording: {detail}"),
     "capture_ended": (WARNING, "the program failed ({detail}); what was recorded before is shown"),
     "bundle_damaged": (WARNING, "{count:file} not as in the manifest of the bundle ({detail})"),
+    "bundle_values": (WARNING, "{count:value} of the bundle not as expected and omitted ({detail})"),
+    "bundle_links": (WARNING, "{count:link} of the bundle not followed: outside of it ({detail})"),
     "timing_damaged": (WARNING, "the times of unrecorded steps in the bundle cannot be read ({detail})"),
     "no_plain_steps": (
         INFO,

@@ -71,9 +71,9 @@ def _environment(text: bytes) -> tuple[dict[str, Any], dict[str, str]]:
         plain = {str(name): value for name, value in settings.items() if isinstance(value, (str, int, float, bool))}
         variables = environment.get("variables", {})
         plain |= {VARIABLE + name: str(variables[name]) for name in VARIABLES if name in variables}
-        return plain, {name: str(packages[name]) for name in SHOWN_VERSIONS if name in packages}
-    except (ValueError, AttributeError):
-        return {}, {}
+        return plain, {name: packages[name] for name in SHOWN_VERSIONS if isinstance(packages.get(name), str)}
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return {}, {}  # the trace's notes name what is wrong
 
 
 def _collected(path: Path) -> dict[str, bytes]:

@@ -18,6 +18,7 @@ HEAD_BYTES: Final = 1 << 16
 ZIP: Final = b"PK\x03\x04"
 OWN_RANK: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}\[\]]*?"rank"\s*:\s*(\d{1,7})\b')
 CONVERSION: Final = re.compile(rb'\A\{[\s\S]*"' + CONVERTED.encode() + rb'"\s*:')
+MOST_RANKS: Final = 1 << 31
 EVENTS: Final = b'"traceEvents"'
 
 
@@ -45,7 +46,7 @@ def is_execution_trace(path: Path) -> bool:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8") if path.is_file() else ""
     except (OSError, ValueError):
         return ""
 
@@ -63,7 +64,7 @@ def _zipped(path: Path) -> str:
 def _manifest_rank(text: str) -> int:
     try:
         facts = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return -1
     rank = facts.get("rank", -1) if isinstance(facts, dict) and facts.get("world_size", 1) != 1 else -1
-    return rank if isinstance(rank, int) else -1
+    return rank if isinstance(rank, int) and 0 <= rank < MOST_RANKS else -1

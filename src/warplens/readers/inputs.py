@@ -32,6 +32,8 @@ class Input:
     shown_path: Path
     calls: StoredFile | None = None
     """The ExecutionTrace."""
+    must_join: bool = False
+    """Whether the user gave the ExecutionTrace: one that cannot be used is an error then, and else a note."""
     step: StoredFile | None = None
     """The trace of the step that the ExecutionTrace is of, where it is not the profile itself."""
     notes: tuple[Note, ...] = ()
@@ -63,7 +65,13 @@ class Input:
             profile = join_launches(profile, self.launches)
         if self.calls is None:
             return profile
-        return (self._with_arguments if arguments else self._with_collectives)(profile, text, self.calls)
+        join = self._with_arguments if arguments else self._with_collectives
+        try:
+            return join(profile, text, self.calls)
+        except WarplensError as error:
+            if self.must_join and arguments:
+                raise
+            return replace(profile, quality=profile.quality.with_notes(_unused(error.message)))
 
     def _with_arguments(self, profile: Trace | CallPaths, text: bytes, calls: StoredFile) -> Trace:
         if isinstance(profile, CallPaths):
@@ -86,18 +94,18 @@ class Input:
 
         if isinstance(profile, CallPaths):
             return profile
-        try:
-            nodes = decode_nodes(calls.unwrap()[0], str(calls.path))
-        except WarplensError as error:
-            unused = Note("execution_trace_unused", detail=error.message)
-            return replace(profile, quality=profile.quality.with_notes(unused))
+        nodes = decode_nodes(calls.unwrap()[0], str(calls.path))
         if self.step is not None:  # the calls of another step have other numbers: its groups count
             return with_groups(profile, nodes)
         described = describe_collectives(profile, text, nodes)
         if CALL in profile.names and not described.quality.has("execution_collectives"):
-            unused = Note("execution_trace_unused", detail="its collectives are not those of the trace")
+            unused = _unused("its collectives are not those of the trace")
             described = replace(described, quality=described.quality.with_notes(unused))
         return described
+
+
+def _unused(why: str) -> Note:
+    return Note("execution_trace_unused", detail=why)
 
 
 def find(path: Path, execution_trace: Path | None = None, *, max_bytes: int = 0) -> Input:
@@ -108,7 +116,7 @@ def find(path: Path, execution_trace: Path | None = None, *, max_bytes: int = 0)
         return entry
     calls = stored_file.load(execution_trace, max_bytes)
     both = hashlib.blake2b(f"{entry.content_hash} {calls.content_hash}".encode(), digest_size=16).hexdigest()
-    return replace(entry, calls=calls, step=None, content_hash=both)
+    return replace(entry, calls=calls, must_join=True, step=None, content_hash=both)
 
 
 def _of_file(path: Path, max_bytes: int) -> Input:
@@ -125,11 +133,11 @@ def _of_bundle(path: Path, bundle_files: Bundle) -> Input:
         bundle_files.content_hash,
         path,
         calls,
-        step,
-        tuple(bundle_files.notes()),
-        tuple(bundle_files.facts().items()),
-        bundle_files.rank,
-        bundle_files.plain_step_ns,
-        bundle_files.light,
-        bundle_files.launches if is_torch else None,
+        step=step,
+        notes=tuple(bundle_files.notes()),
+        facts=tuple(bundle_files.facts().items()),
+        rank=bundle_files.rank,
+        plain_step_ns=bundle_files.plain_step_ns,
+        light=bundle_files.light,
+        launches=bundle_files.launches if is_torch else None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import zipfile
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -17,6 +18,8 @@ class Contents(ABC):
 
     sizes: dict[str, int]
     """By name, in bytes as unpacked."""
+    links: list[str]
+    """Names of links that lead out of the bundle, which are not followed."""
 
     @abstractmethod
     def read(self, name: str) -> bytes:
@@ -27,7 +30,8 @@ class FolderContents(Contents):
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self.sizes = {name: (path / name).stat().st_size for name in sorted(_names(path))}
+            names, self.links = _names(path)
+            self.sizes = {name: (path / name).stat().st_size for name in sorted(names)}
         except OSError as error:
             raise FormatError(f"cannot be read: {error.strerror or error}", where=str(path)) from None
 
@@ -47,7 +51,8 @@ class ZipContents(Contents):
         self._unpacked = 0
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
-        self.sizes = {member.filename: member.file_size for member in members}
+        self.links = [member.filename for member in members if _is_link(member)]
+        self.sizes = {member.filename: member.file_size for member in members if not _is_link(member)}
 
     def read(self, name: str) -> bytes:
         self._unpacked += self.sizes[name]  # members may share what is packed: together they count
@@ -59,7 +64,24 @@ class ZipContents(Contents):
             raise FormatError(f"damaged zip archive ({error})", where=str(self._path / name)) from None
 
 
-def _names(folder: Path) -> list[str]:
-    """Of plain files, also those in folders of it."""
-    found = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names)
-    return [file.relative_to(folder).as_posix() for file in found if file.is_file()]
+def _names(folder: Path) -> tuple[list[str], list[str]]:
+    """Of plain files, also those in folders of it; and of links that lead out."""
+    root = os.path.realpath(folder)
+    names: list[str] = []
+    links: list[str] = []
+    for parent, folders, files in os.walk(folder):  # it does not follow links to folders
+        for entry in (Path(parent, name) for name in (*folders, *files)):
+            name = entry.relative_to(folder).as_posix()
+            if entry.is_symlink() and not _is_inside(os.path.realpath(entry), root):
+                links.append(name)
+            elif entry.is_file():
+                names.append(name)
+    return names, sorted(links)
+
+
+def _is_inside(path: str, root: str) -> bool:
+    return os.path.commonpath([path, root]) == root
+
+
+def _is_link(member: zipfile.ZipInfo) -> bool:
+    return stat.S_ISLNK(member.external_attr >> 16)

@@ -7,13 +7,11 @@ what differs is still read where it can be, and said.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from warplens.bundle_files import (
     ENVIRONMENT,
@@ -35,29 +33,13 @@ from warplens.readers.bundle.contents import Contents, FolderContents, ZipConten
 from warplens.readers.bundle.launches import Launches
 from warplens.readers.bundle.launches import parse as parse_launches
 from warplens.readers.bundle.light import StoredLightPass
+from warplens.readers.bundle.manifest import NOT_JSON, Manifest, environment_facts, parse_manifest
 from warplens.readers.bundle.timing import Timing
 from warplens.readers.bundle.timing import parse as parse_timing
 from warplens.readers.shared.stored_file import DAMAGED_ZIP, ZIP_MAGIC, StoredFile
 
 USED: Final = (ENVIRONMENT, EXECUTION_TRACE, EXECUTION_STEP, LAUNCHES, TIMING, LIGHT_TRACE)
 """What is read besides the manifest and the profile; all else is left where it is."""
-SHOWN_PACKAGES: Final = ("torch", "triton", "jax", "transformers")
-
-
-class Manifest(msgspec.Struct, frozen=True):
-    """What `manifest.json` says; what is not used here is ignored."""
-
-    format: str
-    files: dict[str, dict[str, object]] = {}
-    status: str = "complete"
-    error: str = ""
-    exit_code: int = 0
-    command: list[str] = []
-    backend: str = ""
-    gpu: bool = False
-    rank: int = 0
-    world_size: int = 1
-    notes: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -70,13 +52,16 @@ class Bundle:
     files: Mapping[str, bytes] = field(repr=False)
     """Those that are used, where they can be read."""
     max_bytes: int = 0
+    own_notes: tuple[Note, ...] = ()
+    """What is wrong with the manifest."""
 
     @property
     def profile(self) -> str:
         """The name of the file that holds the profile."""
         profile = profile_in(self.contents)
         if profile is None:
-            why = "; ".join(self.manifest.notes) or "nothing was recorded"
+            links = [f"{name} is a link that leads out of it" for name in self.contents.links if name in PROFILES]
+            why = "; ".join([*self.manifest.notes, *links]) or "nothing was recorded"
             raise FormatError(f"a capture bundle without a profile ({why})", where=str(self.path))
         return profile
 
@@ -121,7 +106,7 @@ class Bundle:
             return None
         try:
             return parse_timing(text)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except NOT_JSON as error:
             return Note("timing_damaged", detail=str(error))
 
     @property
@@ -134,7 +119,7 @@ class Bundle:
         """Triton kernels that the program launched itself; None where there are none, or their file is damaged."""
         try:
             return parse_launches(self.files[LAUNCHES])
-        except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+        except (KeyError, *NOT_JSON):
             return None  # the damaged file is named in the notes
 
     @property
@@ -155,7 +140,9 @@ class Bundle:
         damaged = [name for name in manifest.files if self._differs(name)]
         if damaged:
             notes.append(Note("bundle_damaged", len(damaged), ", ".join(damaged)))
-        return notes + self._timing_notes()
+        if self.contents.links:
+            notes.append(Note("bundle_links", len(self.contents.links), ", ".join(self.contents.links)))
+        return [*notes, *self.own_notes, *self._environment[1], *self._timing_notes()]
 
     def _timing_notes(self) -> list[Note]:
         if isinstance(self._timing, Note):
@@ -169,29 +156,22 @@ class Bundle:
     def facts(self) -> dict[str, str]:
         """What to show of the run that made it."""
         facts = {"recorded with": self.manifest.backend, "program": " ".join(self.manifest.command[1:])}
+        return {name: text for name, text in {**facts, **self._environment[0]}.items() if text}
+
+    @cached_property
+    def _environment(self) -> tuple[dict[str, str], list[Note]]:
+        """What to show of it, and notes on what it should not have."""
         try:
-            environment = msgspec.json.decode(self.files.get(ENVIRONMENT, b"{}"))
-            packages = environment.get("packages", {})
-            facts |= {name: str(packages[name]) for name in SHOWN_PACKAGES if name in packages}
-            facts["driver"] = ", ".join(dict.fromkeys(_drivers(environment)))
-        except (msgspec.DecodeError, AttributeError):
-            pass  # the damaged file is named in the notes
-        return {name: text for name, text in facts.items() if text}
+            facts, wrong = environment_facts(self.files.get(ENVIRONMENT, b"{}"))
+        except (ValueError, *NOT_JSON) as error:
+            return {}, [Note("bundle_values", 1, f"{ENVIRONMENT}: {error}")]
+        return facts, _wrong_values(ENVIRONMENT, wrong)
 
     def _differs(self, name: str) -> bool:
         if name in USED or name in self.files:
             content = self.files.get(name)
             return content is None or hashlib.sha256(content).hexdigest() != self._stated(name, "sha256")
         return self.contents.sizes.get(name) != self._stated(name, "bytes")
-
-
-def _drivers(environment: Mapping[str, Any]) -> list[str]:
-    """The driver's version on each GPU, as the driver's tool reported it when the recording began."""
-    return [
-        str(gpu["driver_version"])
-        for gpu in environment.get("clocks", {}).get("start", [])
-        if gpu.get("driver_version")
-    ]
 
 
 def find(path: Path, max_bytes: int = 0) -> Bundle | None:
@@ -228,21 +208,26 @@ def _of_zip(path: Path, max_bytes: int) -> Bundle | None:
 
 
 def _opened(path: Path, contents: Contents, max_bytes: int) -> Bundle:
+    if MANIFEST not in contents.sizes:
+        raise FormatError("the manifest of the bundle is a link that leads out of it", where=str(path))
     files = {MANIFEST: contents.read(MANIFEST)}
+    profile = profile_in(contents)
     try:
-        manifest = msgspec.json.decode(files[MANIFEST], type=Manifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"the manifest of the bundle is damaged ({error})", where=str(path)) from None
+        manifest, wrong = parse_manifest(files[MANIFEST])
+        notes = _wrong_values(MANIFEST, wrong)
+    except (ValueError, *NOT_JSON) as error:
+        if profile is None:
+            raise FormatError(f"the manifest of the bundle is damaged ({error})", where=str(path)) from None
+        manifest, notes = Manifest(), [Note("bundle_values", 1, f"{MANIFEST}: {error}")]
     if manifest.format != FORMAT:
         raise FormatError(f"not a capture bundle: its manifest has the format {manifest.format!r}", where=str(path))
-    profile = profile_in(contents)
     if profile is not None:
         files[profile] = contents.read(profile)
     for name in USED:
         content = _readable(contents, name) if name in contents.sizes else None
         if content is not None:
             files[name] = content
-    return Bundle(path, manifest, contents, files, max_bytes)
+    return Bundle(path, manifest, contents, files, max_bytes, tuple(notes))
 
 
 def _readable(contents: Contents, name: str) -> bytes | None:
@@ -250,3 +235,7 @@ def _readable(contents: Contents, name: str) -> bytes | None:
         return contents.read(name)
     except FormatError:
         return None  # the damaged file is named in the notes
+
+
+def _wrong_values(file: str, names: Sequence[str]) -> list[Note]:
+    return [Note("bundle_values", len(names), f"{file}: {', '.join(names)}")] if names else []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from warplens.bundle_files import TIMING_VERSION
+
+MOST_SECONDS: Final = 1 << 33
+"""Some 270 years: also as nanoseconds a number of 64 bits."""
 
 
 class PlainWindow(msgspec.Struct, frozen=True):
@@ -31,8 +34,10 @@ class Timing(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.version != TIMING_VERSION:
             raise ValueError(f"version {self.version} is not known")
-        if any(window.steps < 1 or not window.seconds > 0 for window in self.windows):
+        if any(window.steps < 1 or not 0 < window.seconds < MOST_SECONDS for window in self.windows):
             raise ValueError("a window without steps or time")
+        if any(not 0 <= mark < MOST_SECONDS * 10**9 for mark in self.light_marks_ns):
+            raise ValueError("an impossible time")
 
     @property
     def is_before(self) -> bool:
