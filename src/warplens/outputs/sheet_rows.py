@@ -42,6 +42,10 @@ class StoredColumn:
 class RowSheet(Worksheet):  # type: ignore[misc]
     """A sheet with a header, whose other rows are columns of a frame."""
 
+    stored: Sequence[StoredColumn] = ()
+    """None yet where the workbook is closed because of Ctrl-C."""
+    values: Sequence[pl.Series] = ()
+
     def store(self, columns: Sequence[StoredColumn]) -> None:
         """The rows below the header."""
         self.stored = columns

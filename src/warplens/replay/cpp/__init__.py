@@ -6,14 +6,13 @@ C++, from checked names and escaped values.
 
 from __future__ import annotations
 
-import filecmp
 import json
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final
 
 from warplens.errors import UsageError
-from warplens.files import check_folder, write_errors, write_whole
+from warplens.files import check_folder, whole_files, write_errors
 from warplens.replay.cpp import readable as readable_units
 from warplens.replay.plan_file import ReplayPlan, to_json, with_id
 
@@ -26,11 +25,10 @@ def export(plan: ReplayPlan, directory: Path, *, readable: bool = False, force: 
     with write_errors(directory):
         _check(directory, force)
     plan = with_id(plan)
-    texts = {Path("plan.json"): json.dumps(to_json(plan), indent=1, allow_nan=False) + "\n"}
+    contents = {Path("plan.json"): (json.dumps(to_json(plan), indent=1, allow_nan=False) + "\n").encode()}
     if readable:
-        texts |= {Path("readable", name): text for name, text in readable_units.files(plan).items()}
-    with write_errors(directory):
-        return [*_copy_project(directory), *_write(directory, texts, readable)]
+        contents |= {Path("readable", name): text.encode() for name, text in readable_units.files(plan).items()}
+    return _written(directory, _project() | contents, readable)
 
 
 def _check(directory: Path, force: bool) -> None:
@@ -41,27 +39,23 @@ def _check(directory: Path, force: bool) -> None:
         raise UsageError(f"{directory} is not empty", hint="set force to overwrite its files", options=("force",))
 
 
-def _copy_project(directory: Path) -> list[Path]:
+def _project() -> dict[Path, bytes]:
+    """The files that are the same for every plan."""
     with as_file(files(__name__) / "project") as project:
         paths = sorted(path for path in project.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-        written = []
-        for path in paths:
-            target = directory / path.relative_to(project)
-            # A file that is the same stays as it is, and need not be compiled again.
-            if not (target.is_file() and filecmp.cmp(path, target, shallow=False)):
-                write_whole(target, path.read_bytes())
-            written.append(target)
-    return written
+        return {path.relative_to(project): path.read_bytes() for path in paths}
 
 
-def _write(directory: Path, texts: dict[Path, str], readable: bool) -> list[Path]:
+def _written(directory: Path, contents: dict[Path, bytes], readable: bool) -> list[Path]:
+    """All of them, or none where the disk is full. A file that is the same stays, and need not be compiled again."""
+    targets = {directory / relative: content for relative, content in contents.items()}
+    changed = {path: each for path, each in targets.items() if not (path.is_file() and path.read_bytes() == each)}
+    if changed:
+        with whole_files(list(changed)) as staged:
+            for path, content in zip(staged, changed.values(), strict=True):
+                path.write_bytes(content)
     if not readable:  # those of an earlier export would be built, and be of another plan
-        for name in ("units.cpp", "ops.cmake"):
-            (directory / "readable" / name).unlink(missing_ok=True)
-    written = []
-    for relative, text in texts.items():
-        target = directory / relative
-        if not target.is_file() or target.read_bytes() != text.encode():
-            write_whole(target, text.encode())
-        written.append(target)
-    return written
+        with write_errors(directory):
+            for name in ("units.cpp", "ops.cmake"):
+                (directory / "readable" / name).unlink(missing_ok=True)
+    return list(targets)

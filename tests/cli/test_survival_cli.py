@@ -1,0 +1,85 @@
+"""Interrupted, on a full disk, or many at once: what a command leaves is whole, and it says one line.
+
+`tests/fuzz/survival.py` does the same at more moments, and on file systems that are really full.
+"""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+import xlsxwriter
+
+from replay_plans import add, plan
+from survival import TRACE, command, error_lines, finished, half_written, interrupted, is_whole, left
+from warplens.cli import main
+from warplens.outputs.sheet_rows import RowSheet
+from warplens.replay import cpp, plan_file
+
+
+@pytest.mark.parametrize("after", [0.05, 0.3, 0.6, 0.9, 1.2])
+@pytest.mark.parametrize("output", ["x.xlsx", "out/"])
+def test_an_interrupted_report_leaves_what_was_there_and_a_sound_cache(
+    tmp_path: Path, output: str, after: float
+) -> None:
+    place = tmp_path / "out"
+    place.mkdir()
+    status, err = interrupted(["report", str(TRACE), "-q", "-o", f"{place}/{output}"], tmp_path / "cache", after)
+    if after > 0.1:  # before that Python itself is loading
+        assert status in (0, 130), err
+        assert "Traceback" not in err
+    assert half_written(place) == []
+    assert status == 0 or left(place) == []
+
+
+def test_ctrl_c_while_modules_are_loaded_is_one_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import warplens.__main__ as program
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("warplens.cli.entry", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        program.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_workbook_that_is_closed_before_its_rows_are_there_closes(tmp_path: Path) -> None:
+    """Ctrl-C between the two closes it, and must be what is raised."""
+    book = xlsxwriter.Workbook(tmp_path / "x.xlsx")
+    book.add_worksheet("kernels", RowSheet).write_row(0, 0, ["kernel", "count"])
+    book.close()
+    assert is_whole(tmp_path / "x.xlsx")
+
+
+def test_reports_at_the_same_time_on_a_cold_cache_are_the_same(tmp_path: Path) -> None:
+    targets = [tmp_path / f"{number}.json" for number in range(4)]
+    running = [command(["report", str(TRACE), "-q", "-o", str(target)], tmp_path / "cache") for target in targets]
+    for process in running:
+        _, err = process.communicate(timeout=600)
+        assert (process.returncode, error_lines(err)) == (0, [])
+    assert len({target.read_bytes() for target in targets}) == 1
+    status, _, _ = finished(["report", str(TRACE), "-q", "-o", str(tmp_path / "again.json")], tmp_path / "cache")
+    assert status == 0
+    assert (tmp_path / "again.json").read_bytes() == targets[0].read_bytes()
+
+
+def test_an_exported_project_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    plan_file.save(path, plan(add()))
+    target = tmp_path / "cpp"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        assert main(["replay", "export-cpp", str(path), "-o", str(target)]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not target.exists()
+    assert main(["replay", "export-cpp", str(path), "-o", str(target)]) == 0
+    before = {name: (target / name).stat().st_mtime_ns for name in left(target)}
+    cpp.export(plan_file.load(path), target, force=True)
+    assert {name: (target / name).stat().st_mtime_ns for name in left(target)} == before
