@@ -150,7 +150,7 @@ def is_stream(path: Path) -> bool:
     """Whether a path is a device, a pipe or a socket."""
     try:
         mode = path.stat().st_mode
-    except OSError:
+    except (OSError, ValueError):  # not there, or a NUL in the name
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 

@@ -16,6 +16,7 @@ from warplens.cli.completion import CompletionVerb
 from warplens.cli.config import apply_settings
 from warplens.cli.explaining.explain import ExplainVerb
 from warplens.cli.kernel import KernelVerb
+from warplens.cli.piped_inputs import pipes_as_files
 from warplens.cli.printing import print_err, print_out
 from warplens.cli.proving import ProveVerb
 from warplens.cli.proving.try_fixes import TryVerb
@@ -24,7 +25,7 @@ from warplens.cli.recording.energy import EnergyVerb
 from warplens.cli.recording.profile import ProfileVerb
 from warplens.cli.recording.workload import WorkloadVerb
 from warplens.cli.replay import ReplayVerb
-from warplens.cli.streams import prepare_streams, silence_stdout, stdin_as_file, stdout_error
+from warplens.cli.streams import prepare_streams, silence_stdout, stdout_error
 from warplens.cli.traces.advise import AdviseVerb
 from warplens.cli.traces.convert import ConvertVerb
 from warplens.cli.traces.diff import DiffVerb
@@ -130,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
     _tune_process(verb)
     try:
         apply_settings(args)
-        with stdin_as_file(args, verb.inputs):
+        with pipes_as_files(args, verb.inputs):
             return _run_supervised(args, verb) if verb.runs_queries else _run_here(args, verb)
     except WarplensError as error:
         return _fail(error)

@@ -1,19 +1,14 @@
-"""stdin, stdout and stderr as a user may connect them: closed, full, or `-` for a file to read."""
+"""stdout and stderr as a user may connect them: closed or full."""
 
 from __future__ import annotations
 
-import argparse
 import errno
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 
-from warplens.errors import UsageError, WarplensError
+from warplens.errors import WarplensError
 
-STDIN = "-"
 STDOUT_ERRORS = (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EFBIG, errno.EDQUOT)
 
 
@@ -49,28 +44,3 @@ def stdout_error(error: OSError) -> WarplensError | None:
     if error.filename is not None or error.errno not in STDOUT_ERRORS:
         return None
     return WarplensError(f"cannot write to stdout: {error.strerror}")
-
-
-@contextmanager
-def stdin_as_file(args: argparse.Namespace, inputs: Sequence[str]) -> Iterator[None]:
-    """While a verb runs, the argument that is `-` names a file with what stdin had to say.
-
-    A profile is read from several places at once, which a pipe cannot do.
-    """
-    from_stdin = [name for name in inputs if getattr(args, name, None) == STDIN]
-    if not from_stdin:
-        yield
-        return
-    if len(from_stdin) > 1:
-        raise UsageError("stdin can be read only once", hint="give one of the files by its path")
-    if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError("nothing is piped into stdin", hint="cat trace.json.gz | warplens report -")
-    import shutil
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(prefix="warplens-") as folder:
-        path = Path(folder) / "stdin"
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-        setattr(args, from_stdin[0], str(path))
-        yield

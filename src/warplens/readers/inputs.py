@@ -110,6 +110,7 @@ def _unused(why: str) -> Note:
 
 def find(path: Path, execution_trace: Path | None = None, *, max_bytes: int = 0) -> Input:
     """What is at a path; `execution_trace` is one of the same run, `max_bytes` what a file may unpack to."""
+    stored_file.refuse_stream(path)
     bundle_files = bundle.find(path, max_bytes)
     entry = _of_bundle(path, bundle_files) if bundle_files is not None else _of_file(path, max_bytes)
     if execution_trace is None:

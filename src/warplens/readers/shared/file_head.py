@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from warplens.files import is_stream
 from warplens.readers.shared.stored_file import GZIP_MAGIC, GZIP_WBITS, STEP_BYTES, text_start
 
 MOST_PACKED_SPACE: Final = 4 << 20
@@ -16,6 +17,8 @@ MOST_PACKED_SPACE: Final = 4 << 20
 def head_of(path: Path, size: int) -> bytes:
     """At most `size` bytes, unpacked, behind white space; fewer where it cannot be read: opening it reports why."""
     head = b""
+    if is_stream(path):  # it may have no end, and can be read only once
+        return head
     try:
         with path.open("rb") as file:
             for chunk in _chunks(file):

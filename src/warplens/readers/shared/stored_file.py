@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from warplens.errors import FormatError
-from warplens.files import content_hash
+from warplens.files import content_hash, is_stream
 from warplens.model.quality import Note
 from warplens.readers.shared.unpack_limit import REPETITION_BYTES, UnpackLimit
 
@@ -105,8 +105,15 @@ def text_start(content: bytes) -> int:
     return cast(re.Match[bytes], BEFORE_TEXT.match(content)).end()
 
 
+def refuse_stream(path: Path) -> None:
+    """A pipe can be read only once and may wait for its writer; a device may have no end."""
+    if is_stream(path):
+        raise FormatError("a pipe or a device, not a file", where=str(path), hint="save what it has to a file first")
+
+
 def load(path: Path, max_bytes: int = 0) -> StoredFile:
     """The file's bytes, or one clear line on why there are none."""
+    refuse_stream(path)
     try:
         stored = path.read_bytes()
     except IsADirectoryError:
