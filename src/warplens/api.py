@@ -15,7 +15,6 @@ from warplens.model.call_paths import CallPaths
 from warplens.model.table import Table
 from warplens.model.trace import Trace
 from warplens.outputs import plan_outputs, write
-from warplens.profiles.call_paths import PathsProfile
 from warplens.profiles.file_kinds import (
     KERNEL_FACTS,
     KERNEL_TRACE,
@@ -101,6 +100,8 @@ def open(
     if isinstance(contents, CallPaths):
         if replay or proof:
             raise UsageError("only a trace can be replayed", hint="omit the replay and the proof")
+        from warplens.profiles.call_paths import PathsProfile  # most profiles are traces
+
         return PathsProfile(contents, rules, options, chosen)
     counters = _counters([Path(page) for page in ncu], max_bytes)
     result = _replayed(Path(replay), contents) if replay else None
@@ -245,6 +246,7 @@ def diff(
     those of `warplens.open`.
     """
     from warplens.profiles import comparison
+    from warplens.profiles.call_paths import PathsProfile
     from warplens.profiles.job import JobProfile
 
     folders = [report_folder(side) for side in (a, b)]

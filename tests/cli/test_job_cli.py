@@ -14,8 +14,9 @@ import pytest
 from make_ranks import Grid, JobSpec, make_job
 from page_reader import PageData
 from support import ROOT
-from warplens.cli import VERBS, build_parser, main
+from warplens.cli import build_parser, main
 from warplens.cli.verb import Verb, VerbGroup
+from warplens.cli.verbs import all_verbs
 
 NCCL4 = ROOT / "samples" / "ranks" / "nccl4"
 RANKS = [str(path) for path in sorted(NCCL4.iterdir())]
@@ -148,7 +149,7 @@ def leaf_verbs(verbs: tuple[Verb, ...], words: tuple[str, ...] = ()) -> list[tup
     ]
 
 
-OF_ONE = [words for words, verb in leaf_verbs(VERBS) if "trace" in verb.inputs and not verb.reads_jobs]
+OF_ONE = [words for words, verb in leaf_verbs(all_verbs()) if "trace" in verb.inputs and not verb.reads_jobs]
 NEEDED = {"replay plan": ["-o", "never.json"], "prove plan": ["-o", "never.json"], "flamegraph": ["-o", "never.svg"]}
 
 
@@ -165,7 +166,7 @@ def test_verbs_of_one_trace_name_the_option_that_chooses_it(
 
 
 def test_every_verb_that_opens_a_trace_can_choose_a_rank() -> None:
-    for words, verb in leaf_verbs(VERBS):
+    for words, verb in leaf_verbs(all_verbs()):
         if "trace" in verb.inputs:
             rank = build_parser().parse_args([*words, "t", "--rank", "3", *_other_words(words)]).rank
             assert rank == ([3] if verb.name == "convert" else 3)  # which takes several

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from support import ROOT, SAMPLES
-from warplens.cli import VERBS, main
+from warplens.cli import main
+from warplens.cli.verbs import all_verbs
 from warplens.outputs.text import cell_width
 
 TRACES = [path for path in SAMPLES if path.name in ("gpt2_train_step.json.gz", "cpu_mlp_train.json.gz")] + [
@@ -88,7 +89,7 @@ def test_a_comparison_shows_the_times_of_both_sides(shown: Shown, width: int) ->
 
 def test_descriptions_in_a_help_fit(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for verb in [[], *([verb.name] for verb in VERBS)]:
+    for verb in [[], *([verb.name] for verb in all_verbs())]:
         with pytest.raises(SystemExit):
             main([*verb, "--help"])
         _usage, *description = capsys.readouterr().out.split("\npositional arguments:")[0].split("\n\n")

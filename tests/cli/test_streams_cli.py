@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from support import HANG_SECONDS, ROOT, SAMPLES
-from warplens.cli import VERBS, build_parser, main
+from warplens.cli import build_parser, main
 from warplens.cli.verb import Verb, VerbGroup
+from warplens.cli.verbs import all_verbs
 
 TRACE = next(path for path in SAMPLES if path.name == "cudagraph_infer.json.gz")
 OTHER = next(path for path in SAMPLES if path.name == "resnet50_train.json.gz")
@@ -114,7 +115,7 @@ def leaves(verbs: tuple[Verb, ...], path: str = "") -> dict[str, Verb]:
     return found
 
 
-LEAVES = leaves(VERBS)
+LEAVES = leaves(all_verbs())
 
 
 def options(verb: Verb) -> dict[str, argparse.Action]:
@@ -153,7 +154,17 @@ def test_every_verb_has_a_line_of_help_and_knows_its_inputs(name: str) -> None:
 
 def test_the_parser_of_one_verb_knows_only_its_options() -> None:
     assert build_parser("show").parse_args(["show", "t", "kernels", "--top", "3"]).top == 3
-    assert not hasattr(build_parser("show").parse_args(["tree"]), "trace")
+    with pytest.raises(SystemExit):
+        build_parser("show").parse_args(["tree", "t"])
+
+
+def test_a_command_loads_no_other_verb() -> None:
+    code = (
+        "import sys, warplens.cli; warplens.cli.parse(['show', 't', 'kernels']);"
+        "print(*sorted(name for name in sys.modules if name.startswith('warplens.cli.traces.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["warplens.cli.traces.show"]
 
 
 @pytest.mark.parametrize("rows", [1, 3])

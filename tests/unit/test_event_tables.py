@@ -10,7 +10,7 @@ import pytest
 
 import warplens
 from support import ROOT, SAMPLES
-from warplens.analyses.page.event_tables import EVENT_TABLES
+from warplens.analyses import EVENT_TABLES
 from warplens.profiles.trace import Profile
 
 WEB = ROOT / "web" / "src" / "report" / "views"

@@ -11,13 +11,10 @@ import pytest
 
 import warplens
 from support import ROOT
-from warplens.analyses import TRACE_TABLES, Workspace
+from warplens.analyses import EVENT_TABLES, GRAPH_TABLES, TRACE_TABLES, UNIT_TABLES, Workspace
 from warplens.analyses.diff import DIFF_TABLES, pair
-from warplens.analyses.graph.tables import GRAPH_TABLES
-from warplens.analyses.page.event_tables import EVENT_TABLES
 from warplens.analyses.paths import FORMAT_TABLES, PATH_TABLES, PathWorkspace
 from warplens.analyses.units.replayed import REPLAY_TABLES
-from warplens.analyses.units.unique import UNIT_TABLES
 from warplens.errors import UsageError
 from warplens.model.call_paths import CallPaths
 from warplens.model.table_entry import TableEntry

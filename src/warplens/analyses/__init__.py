@@ -4,9 +4,9 @@
 |---|---|---|
 | `TABLES` | `Workspace` | of every trace, in the order of a report |
 | `TRACE_TABLES` | `Workspace` | all tables of a trace: these, those of a replay, and those made on demand |
-| `units.unique.UNIT_TABLES` | `Workspace` | made on demand: unique kernels and units |
-| `graph.tables.GRAPH_TABLES` | `Workspace` | made on demand: what bounds a step, and its critical path |
-| `page.event_tables.EVENT_TABLES` | `Workspace` | made on demand: the page's tables of events and call paths |
+| `UNIT_TABLES` | `Workspace` | made on demand: unique kernels and units |
+| `GRAPH_TABLES` | `Workspace` | made on demand: what bounds a step, and its critical path |
+| `EVENT_TABLES` | `Workspace` | made on demand: the page's tables of events and call paths |
 | `units.replayed.REPLAY_TABLES` | `Result` | of the result of a replay |
 | `paths.PATH_TABLES` | `PathWorkspace` | of every profile of call paths |
 | `paths.FORMAT_TABLES` | `PathWorkspace` | that only files of one format have |
@@ -17,11 +17,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from warplens.analyses.graph.tables import GRAPH_TABLES
 from warplens.analyses.inside_kernels.counters import measured_kernels
 from warplens.analyses.inside_kernels.regions import regions
 from warplens.analyses.inside_kernels.warp_regions import warp_regions
-from warplens.analyses.page.event_tables import EVENT_TABLES
 from warplens.analyses.quality import quality
 from warplens.analyses.roofline.tables import PARAMS, ceilings, cost_coverage, family_table, roofline
 from warplens.analyses.time.activity import activity
@@ -31,7 +29,6 @@ from warplens.analyses.time.phases import phases
 from warplens.analyses.time.steps import steps
 from warplens.analyses.time.timeline import timeline
 from warplens.analyses.units.replayed import TRACE_REPLAY_TABLES
-from warplens.analyses.units.unique import UNIT_TABLES
 from warplens.analyses.work.arguments import arguments
 from warplens.analyses.work.chains import chains
 from warplens.analyses.work.comm import comm
@@ -41,7 +38,7 @@ from warplens.analyses.work.memory import memory, memory_ops
 from warplens.analyses.work.modules import modules, python_lines
 from warplens.analyses.work.ops import op_shapes, ops
 from warplens.analyses.workspace import Options, Workspace
-from warplens.model.table_entry import TableEntry, entries
+from warplens.model.table_entry import TableEntry, entries, later
 
 TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(
     quality,
@@ -75,6 +72,13 @@ TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(
     memory_ops,
 )
 """The tables of a report."""
+UNIT_TABLES: Final = later("warplens.analyses.units.unique", "unique", "unique_kernels", "units")
+EVENT_TABLES: Final = later("warplens.analyses.page.event_tables", "gpu_events", "host_events", "call_tree")
+GRAPH_TABLES: Final = {
+    **later("warplens.analyses.graph.bounds", "bounds"),
+    **later("warplens.analyses.graph.critical_path", "critical_path"),
+    **later("warplens.analyses.graph.path_sums", "critical_path_sums"),
+}
 TRACE_TABLES: Final[dict[str, TableEntry[Workspace]]] = {
     **TABLES,
     **TRACE_REPLAY_TABLES,

@@ -12,57 +12,16 @@ import sys
 from collections.abc import Sequence
 
 from warplens import __version__
-from warplens.cli.completion import CompletionVerb
 from warplens.cli.config import apply_settings
-from warplens.cli.explaining.explain import ExplainVerb
-from warplens.cli.kernel import KernelVerb
 from warplens.cli.piped_inputs import pipes_as_files
 from warplens.cli.printing import print_err, print_out
-from warplens.cli.proving import ProveVerb
-from warplens.cli.proving.try_fixes import TryVerb
 from warplens.cli.rank_choice import choose_rank
-from warplens.cli.recording.energy import EnergyVerb
-from warplens.cli.recording.profile import ProfileVerb
-from warplens.cli.recording.workload import WorkloadVerb
-from warplens.cli.replay import ReplayVerb
 from warplens.cli.streams import prepare_streams, silence_stdout, stdout_error
-from warplens.cli.traces.advise import AdviseVerb
-from warplens.cli.traces.convert import ConvertVerb
-from warplens.cli.traces.diff import DiffVerb
-from warplens.cli.traces.flamegraph import FlamegraphVerb
-from warplens.cli.traces.gantt import GanttVerb
-from warplens.cli.traces.report import ReportVerb
-from warplens.cli.traces.show import ShowVerb
-from warplens.cli.traces.sql import SqlVerb
-from warplens.cli.traces.tree import TreeVerb
-from warplens.cli.traces.unique import UniqueVerb
-from warplens.cli.traces.what_if import WhatIfVerb
 from warplens.cli.verb import HelpText, Verb, VerbParser, add_verbs, with_implied_verb
+from warplens.cli.verbs import CLASSES, all_verbs, verb_named
 from warplens.errors import WarplensError
 from warplens.printable import clean
 
-VERBS: tuple[Verb, ...] = (
-    ReportVerb(),
-    AdviseVerb(),
-    ShowVerb(),
-    TreeVerb(),
-    FlamegraphVerb(),
-    GanttVerb(),
-    ConvertVerb(),
-    DiffVerb(),
-    SqlVerb(),
-    ProfileVerb(),
-    WorkloadVerb(),
-    UniqueVerb(),
-    WhatIfVerb(),
-    ReplayVerb(),
-    ProveVerb(),
-    TryVerb(),
-    EnergyVerb(),
-    KernelVerb(),
-    ExplainVerb(),
-    CompletionVerb(),
-)
 POLARS_PANIC = "PanicException"
 """Not a subclass of `Exception`; known by its name, because Polars is not imported before a verb needs it."""
 DESCRIPTION = "Warplens opens a GPU trace and shows where the time goes."
@@ -119,7 +78,9 @@ def entry() -> None:
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    return build_parser(words[0] if words else None).parse_args(with_implied_verb(words, VERBS))
+    asked = words[0] if words and words[0] in CLASSES else None
+    verbs = (verb_named(asked),) if asked is not None else ()
+    return build_parser(asked).parse_args(with_implied_verb(words, verbs))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -192,7 +153,7 @@ def _stdout_failed(error: OSError) -> int:
 
 
 def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
-    """The options of every verb, or of the asked one alone: to make all takes 15 ms, which each command would pay."""
+    """The options of every verb, or of the asked one alone: to load all takes 30 ms, which each command would pay."""
     parser = VerbParser(
         prog="warplens",
         description=DESCRIPTION,
@@ -201,8 +162,8 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_VersionAction, nargs=0, help="show program's version number and exit")
     parser.set_defaults(verb=None)
-    only = asked if asked in {verb.name for verb in VERBS} else None
-    add_verbs(parser, VERBS, dest="verb_name", metavar="VERB", only=only)
+    verbs = all_verbs() if asked is None else (verb_named(asked),)
+    add_verbs(parser, verbs, dest="verb_name", metavar="VERB")
     return parser
 
 

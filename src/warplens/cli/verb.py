@@ -148,9 +148,8 @@ def add_verbs(
     dest: str,
     metavar: str,
     required: bool = False,
-    only: str | None = None,
 ) -> None:
-    """A parser per verb; with `only`, the arguments of that one alone."""
+    """A parser per verb."""
     actions = parser.add_subparsers(dest=dest, metavar=metavar, required=required)
     for verb in verbs:
         text = help_text(verb)
@@ -161,8 +160,7 @@ def add_verbs(
             formatter_class=HelpText,
         )
         own.set_defaults(verb=verb)
-        if only is None or only == verb.name:
-            verb.add_arguments(own)
+        verb.add_arguments(own)
 
 
 def help_text(verb: Verb) -> str:

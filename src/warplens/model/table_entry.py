@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from importlib import import_module
+from typing import Any, Generic, TypeVar, cast
 
 from warplens.model.table import Table
 
@@ -45,3 +47,12 @@ class TableEntry(Generic[Source]):
 def entries(*makers: Callable[[Source], Table], in_report: bool = True) -> dict[str, TableEntry[Source]]:
     """The entries of tables that every source has, by name; a maker has the name of its table."""
     return {maker.__name__: TableEntry(maker.__name__, maker, in_report=in_report) for maker in makers}
+
+
+def later(module: str, *names: str) -> dict[str, TableEntry[Any]]:
+    """The entries of tables that no report has: the module that makes them is loaded when one is asked for."""
+
+    def make(name: str, source: object) -> Table:
+        return cast(Table, getattr(import_module(module), name)(source))
+
+    return {name: TableEntry(name, partial(make, name), in_report=False) for name in names}

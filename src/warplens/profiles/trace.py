@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from warplens.analyses import TABLES, TRACE_TABLES, Options, Workspace
-from warplens.analyses.page.members import MEMBER_TABLES
-from warplens.analyses.page.scene import scene
-from warplens.analyses.trees.call_tree import call_tree
 from warplens.categories import load_categorizer
 from warplens.hardware import Gpu
 from warplens.model.edits import WorkOfRows
@@ -144,6 +141,8 @@ class Profile(TablesOnDemand):
 
         `context` says which callers are shown: python, module, op, annotation, or full with the calls of the GPU's API.
         """
+        from warplens.analyses.trees.call_tree import call_tree
+
         return call_tree(self.workspace, context, weight=weight, short_names=short_names)
 
     def what_if(self, changes: Sequence[StepChange]) -> Table:
@@ -282,6 +281,9 @@ class Profile(TablesOnDemand):
 
     def scene(self, *, tables: bool = True) -> Scene:
         """The events as a picture needs them; with `tables`, also which rows of the tables each belongs to."""
+        from warplens.analyses.page.members import MEMBER_TABLES
+        from warplens.analyses.page.scene import scene
+
         member_tables = {name: self.table(name) for name in MEMBER_TABLES} if tables else {}
         return scene(self.workspace, Path(self.source).name, device_line(self.trace), member_tables)
 

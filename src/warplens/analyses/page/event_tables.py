@@ -16,7 +16,6 @@ from warplens.analyses.workspace import NO_LAUNCH, Workspace
 from warplens.model.kinds import KINDS, MODULE_PREFIX
 from warplens.model.lanes import caller_lanes, lane_titles
 from warplens.model.table import Column, Table
-from warplens.model.table_entry import TableEntry
 from warplens.model.tree import Tree
 
 START: Final = Column("start_ms", "when it began, since the trace's start", "ms", pl.Float64)
@@ -128,9 +127,3 @@ def _paths(tree: Tree, order: list[int]) -> list[str]:
 def _present(column: str) -> pl.Expr:
     """A number, null where it is absent."""
     return pl.when(pl.col(column) >= 0).then(column)
-
-
-EVENT_TABLES: Final = {
-    name: TableEntry(name, make, in_report=False)
-    for name, make in {"gpu_events": gpu_events, "host_events": host_events, "call_tree": call_tree}.items()
-}

@@ -17,7 +17,6 @@ from warplens.analyses.work.kernels import PERCENT
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.model.kinds import CODE, KINDS, NONE
 from warplens.model.table import Column, Table
-from warplens.model.table_entry import TableEntry, entries
 
 SHARES: Final = (50, 90, 95, 99)
 CUMULATIVE: Final = Column(
@@ -216,7 +215,3 @@ def _with_shares(frame: pl.DataFrame, work: Workspace) -> pl.DataFrame:
     frame = frame.with_columns(pl.col("total_us").cum_sum().alias("so_far_us"))
     shares = {"percent": "total_us", "cumulative_percent": "so_far_us"}
     return frame.with_columns(percent_of(us, work.gpu_total_ns).alias(name) for name, us in shares.items())
-
-
-UNIT_TABLES: Final[dict[str, TableEntry[Workspace]]] = entries(unique, unique_kernels, units, in_report=False)
-"""Made on demand: no report needs them."""

@@ -36,7 +36,7 @@ class UniqueVerb(Verb):
         add_rows(parser, "--table (default unique)")
 
     def run(self, args: argparse.Namespace) -> int:
-        from warplens.analyses.units.unique import UNIT_TABLES
+        from warplens.analyses import UNIT_TABLES
         from warplens.outputs import plan_outputs, write
 
         names = [args.table] if args.table else list(UNIT_TABLES)
