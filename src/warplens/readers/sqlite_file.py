@@ -31,6 +31,7 @@ def read(text: bytes, meta: Meta, notes: list[Note]) -> Trace:
         if not database.tables:
             raise FormatError("an SQLite file without tables", where=meta.source, hint=UNFINISHED)
         named = ", ".join(database.tables[:NAMED_TABLES]) + (", …" if len(database.tables) > NAMED_TABLES else "")
+        named = " ".join(named.split())
         raise FormatError(
             f"not a profile, but an SQLite file of another program (tables: {named})", where=meta.source, hint=HINT
         )
