@@ -178,6 +178,14 @@ int wl_nest(const int64_t* begin, const int64_t* finish, size_t count, int64_t* 
     }
 }
 
+int wl_nest_in_turn(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth) {
+    try {
+        return nest_in_turn(begin, finish, count, parent, depth);
+    } catch (...) {
+        return 0;
+    }
+}
+
 int wl_simulate(const int64_t* first_edge, const int64_t* source, size_t nodes, const double* lag, const double* weight,
                 size_t variants, double* times) {
     return simulate({first_edge, source, nodes}, lag, weight, variants, times);

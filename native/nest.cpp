@@ -27,4 +27,25 @@ bool nest(const int64_t* begin, const int64_t* finish, size_t count, int64_t* pa
     return true;
 }
 
+bool nest_in_turn(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth) {
+    constexpr int64_t kMost = int64_t{1} << 61;  // so that twice a difference fits
+    struct Open {
+        int64_t finish;
+        int64_t row;
+    };
+    std::vector<Open> open;
+    for (size_t row = 0; row < count; ++row) {
+        if (begin[row] < 0 || begin[row] >= kMost || finish[row] < 0 || finish[row] >= kMost) return false;
+        const auto is_over = [&](const Open& last) {
+            return last.finish <= begin[row] || (last.finish - begin[row]) * 2 < finish[row] - begin[row];
+        };
+        while (!open.empty() && is_over(open.back())) open.pop_back();
+        parent[row] = open.empty() ? -1 : open.back().row;
+        depth[row] = static_cast<int64_t>(open.size());
+        const int64_t end = open.empty() ? finish[row] : std::min(finish[row], open.back().finish);
+        open.push_back({end, static_cast<int64_t>(row)});
+    }
+    return true;
+}
+
 }  // namespace warplens

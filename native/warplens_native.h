@@ -60,6 +60,8 @@ WL_API const char* wl_why(const wl_reader* reader, uint64_t* at);
 
 /* Parents and depths of intervals that are sorted by begin, none of them empty; 0 where they are not so. */
 WL_API int wl_nest(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth);
+/* The same for intervals that cross each other in any way (see nest.h). */
+WL_API int wl_nest_in_turn(const int64_t* begin, const int64_t* finish, size_t count, int64_t* parent, int64_t* depth);
 /* When every node of a graph is reached, in several variants at once (see simulate.h); 0 where it is no such graph. */
 WL_API int wl_simulate(const int64_t* first_edge, const int64_t* source, size_t nodes, const double* lag,
                        const double* weight, size_t variants, double* times);

@@ -33,6 +33,7 @@ class Array(ctypes.Structure):
     )
 
 
+NESTING: Final = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
 FUNCTIONS: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
     # name: (result, arguments)
     "wl_version": (ctypes.c_int, ()),
@@ -46,7 +47,8 @@ FUNCTIONS: Final[dict[str, tuple[object, tuple[object, ...]]]] = {
     "wl_feed": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t)),
     "wl_finish": (ctypes.c_int, (ctypes.c_void_p,)),
     "wl_get": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(Array))),
-    "wl_nest": (ctypes.c_int, (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)),
+    "wl_nest": (ctypes.c_int, NESTING),
+    "wl_nest_in_turn": (ctypes.c_int, NESTING),
     "wl_simulate": (
         ctypes.c_int,
         (*[ctypes.c_void_p] * 2, ctypes.c_size_t, *[ctypes.c_void_p] * 2, ctypes.c_size_t, ctypes.c_void_p),

@@ -56,6 +56,12 @@ void check_nesting(const uint8_t* data, size_t size) {
         begin[row] = (row > 0 ? begin[row - 1] : 0) + data[2 * row] % 16 - (data[2 * row] == 255);
         finish[row] = begin[row] + data[2 * row + 1] % 64;
     }
+    // Whatever crosses whatever: every parent is an earlier row, one level up.
+    if (!wl_nest_in_turn(begin, finish, count, parent, depth)) return;
+    for (size_t row = 0; row < count; ++row) {
+        if (parent[row] >= static_cast<int64_t>(row)) fail("nesting in turn");
+        if (depth[row] != (parent[row] < 0 ? 0 : depth[parent[row]] + 1)) fail("depths in turn");
+    }
     if (!wl_nest(begin, finish, count, parent, depth)) return;
     for (size_t row = 0; row < count; ++row) {
         int64_t open = 0, caller = -1;
@@ -67,11 +73,31 @@ void check_nesting(const uint8_t* data, size_t size) {
     }
 }
 
+// The first bytes as a graph: sources before and after, edges out of order now and then.
+void check_simulation(const uint8_t* data, size_t size) {
+    constexpr size_t kMost = 16, kVariants = 2;
+    const size_t nodes = size / 3 < kMost ? size / 3 : kMost;
+    int64_t first_edge[kMost + 1] = {0}, source[kMost * 4];
+    double lag[kMost * 4 * kVariants], weight[kMost * kVariants], times[kMost * kVariants];
+    for (size_t node = 0; node < nodes; ++node) {
+        first_edge[node + 1] = first_edge[node] + data[3 * node] % 4 - (data[3 * node] == 255 && first_edge[node] > 0);
+        for (size_t edge = 0; edge < 4; ++edge) source[4 * node + edge] = data[3 * node + 1] % (kMost + 2) - 1;
+        weight[2 * node] = weight[2 * node + 1] = data[3 * node + 2];
+        times[2 * node] = times[2 * node + 1] = 0;
+    }
+    for (size_t at = 0; at < nodes * 4 * kVariants; ++at) lag[at] = data[at % size];
+    if (!wl_simulate(first_edge, source, nodes, lag, weight, kVariants, times)) return;
+    for (size_t node = 0; node < nodes; ++node) {
+        if (!(times[2 * node] >= 0)) fail("a time");
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2) return 0;
     check_nesting(data, size);
+    check_simulation(data, size);
     const size_t chunk = data[0] < 128 ? data[0] + size_t{1} : size_t{data[0]} * 16;
     wl_state whole_state = WL_READING, chunks_state = WL_READING;
     wl_reader* whole = read(data + 1, size - 1, size - 1, &whole_state);

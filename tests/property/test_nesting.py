@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from native_reading import needs_library
-from warplens.passes.nest import Nesting, _laminar, _laminar_by_level, _sequential, nest_lane
+from warplens.passes.nest import Nesting, _laminar, _laminar_by_level, _natively, _sequential, nest_lane
 
 checked = settings(max_examples=300)
 Forest = list[Any]
@@ -104,6 +104,17 @@ def test_the_vectorised_way_equals_the_sequential_one_on_calls_that_nest(forest:
 def test_any_intervals_become_a_forest_that_keeps_every_event(events: list[tuple[int, int, bool]]) -> None:
     start, end, soft = in_order(events)
     assert_is_forest(nest_lane(start, end, soft), len(start))
+
+
+@needs_library
+@checked
+@given(any_events)
+def test_the_native_library_nests_in_turn_as_python_does(events: list[tuple[int, int, bool]]) -> None:
+    start, end, _ = in_order(events)
+    native = _natively("wl_nest_in_turn", start, end)
+    assert native is not None
+    for own, other in zip(native, _sequential(start, end), strict=True):
+        assert own.tolist() == other.tolist()
 
 
 @checked

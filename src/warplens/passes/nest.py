@@ -69,7 +69,8 @@ def nest_lane(start: Ints, end: Ints, soft: Bools) -> Nesting:
         worst = max(worst, *((finish[crossing] - finish[parent[crossing]]) // 2).tolist(), 0)
         begin, finish = _mend(begin, finish, parent, crossing)
         order, begin, finish = _resorted(order, begin, finish)
-    return Nesting(*_sequential(start, end), max(improper, 1), worst)
+    parent, depth = _natively("wl_nest_in_turn", start, end) or _sequential(start, end)
+    return Nesting(parent, depth, max(improper, 1), worst)
 
 
 def _resorted(order: Ints, begin: Ints, finish: Ints) -> tuple[Ints, Ints, Ints]:
@@ -121,13 +122,18 @@ def _laminar(begin: Ints, finish: Ints) -> tuple[Ints, Ints]:
     An event's depth is how many earlier ones are still open; its parent is the last one before it that is one
     level up. By the native library where it is there, which takes a tenth of the time.
     """
+    return _natively("wl_nest", begin, finish) or _laminar_by_level(begin, finish)
+
+
+def _natively(function: str, begin: Ints, finish: Ints) -> tuple[Ints, Ints] | None:
+    """Parents and depths by a function of the native library, where it is there and takes the intervals."""
     library = native_library.library()
-    if library is not None:
-        begin, finish = np.ascontiguousarray(begin, np.int64), np.ascontiguousarray(finish, np.int64)
-        parent, depth = np.empty(len(begin), np.int64), np.empty(len(begin), np.int64)
-        if library.wl_nest(begin.ctypes.data, finish.ctypes.data, len(begin), parent.ctypes.data, depth.ctypes.data):
-            return parent, depth
-    return _laminar_by_level(begin, finish)
+    if library is None:
+        return None
+    given = [np.ascontiguousarray(column, np.int64) for column in (begin, finish)]
+    parent, depth = np.empty(len(begin), np.int64), np.empty(len(begin), np.int64)
+    starts, ends, parents, depths = (column.ctypes.data for column in (*given, parent, depth))
+    return (parent, depth) if getattr(library, function)(starts, ends, len(begin), parents, depths) else None
 
 
 def _laminar_by_level(begin: Ints, finish: Ints) -> tuple[Ints, Ints]:
@@ -166,7 +172,10 @@ def _in_input_order(parent: Ints, depth: Ints, order: Ints, improper: int, worst
 
 
 def _sequential(start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """The same rule event by event, for threads so tangled that mending does not settle."""
+    """The same rule event by event, for threads so tangled that mending does not settle.
+
+    What the native library does in a hundredth of the time.
+    """
     parent = np.full(len(start), NONE, np.int64)
     depth = np.zeros(len(start), np.int64)
     stack: list[tuple[int, int]] = []
