@@ -231,3 +231,11 @@ def test_a_check_of_a_script_names_the_commands_that_time_its_changes(
         "next, to time the changes on a host with a GPU: "
         f"warplens profile -o run.warplens {script} && warplens prove run.warplens --allow-source"
     )
+
+
+@pytest.mark.parametrize("verb", ["check", "trace"])
+def test_the_help_warns_that_the_file_is_executed(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["kernel", verb, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "is executed, with your rights" in text

@@ -24,14 +24,20 @@ if TYPE_CHECKING:
 
 
 class CheckVerb(Verb):
-    """Compile for GPUs that are not here: facts and suggestions."""
+    """Compile for GPUs that are not here: facts and suggestions.
+
+    FILE.py is executed, with your rights, as Python does it: of FILE.py::kernel what the file does when it is imported,
+    of a script all of it. Check only files that you would run.
+    """
 
     name = "check"
     runs_programs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
-            "kernel", metavar="FILE.py::kernel", help="a kernel; or a script whose launches are checked"
+            "kernel",
+            metavar="FILE.py::kernel",
+            help="a kernel; or a script whose launches are checked; the file is executed",
         )
         add_script_args(parser)
         add_options(parser)

@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 
 
 class TraceVerb(Verb):
-    """Run a script's kernels in the interpreter: what each program does."""
+    """Run a script's kernels in the interpreter: what each program does.
+
+    The script is executed, with your rights, as Python does it; trace only scripts that you would run. A trace (x.wkt)
+    is only read.
+    """
 
     name = "trace"
     runs_programs = True
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("script", metavar="script.py", help="a script that launches kernels, or a trace (x.wkt)")
+        parser.add_argument(
+            "script", metavar="script.py", help="a script that launches kernels, which is executed; or a trace (x.wkt)"
+        )
         add_script_args(parser)
         add_options(parser)
 
