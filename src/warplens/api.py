@@ -221,7 +221,7 @@ def report(
 ) -> Opened:
     """Open a profile and write its report; outputs are chosen by path (`x.html`, `x.xlsx`, `x.md`, `dir/` …).
 
-    `tables` (csv or parquet) is the format of a directory's files; `options` are those of `warplens.open`.
+    `tables` (csv, csv-safe or parquet) is the format of a directory's files; `options` are those of `warplens.open`.
     """
     files = [output] if isinstance(output, (str, os.PathLike)) else output
     outputs = [os.fspath(file) for file in files]

@@ -73,7 +73,7 @@ def test_an_unknown_suffix_is_refused_with_the_known_ones(path: str) -> None:
 def test_an_unknown_table_format_is_refused() -> None:
     with pytest.raises(UsageError, match="unknown table format 'feather'") as caught:
         choose_output("x.json", tables="feather")
-    assert caught.value.hint == "one of: csv, parquet"
+    assert caught.value.hint == "one of: csv, csv-safe, parquet"
 
 
 def test_a_plan_checks_every_path_before_anything_is_written(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from warplens.errors import UsageError
 from warplens.outputs.document import Document, DocumentKind
 from warplens.outputs.json_text import json_bytes
 from warplens.outputs.markdown import markdown_bytes
-from warplens.outputs.tabular import csv_bytes, parquet_bytes
+from warplens.outputs.tabular import csv_bytes, parquet_bytes, safe_csv_bytes
 from warplens.outputs.workbook import workbook_bytes
 
 Content = TypeVar("Content")
@@ -99,6 +99,13 @@ OUTPUTS = (
     _CSV,
     _PARQUET,
     replace(_CSV, writes="a directory with one CSV file per table", directory=True),
+    replace(
+        _CSV,
+        name="csv-safe",
+        writes="the same for spreadsheets: no cell is taken for a formula",
+        render=safe_csv_bytes,
+        directory=True,
+    ),
     replace(_PARQUET, writes="a directory with one Parquet file per table", directory=True),
 )
 TABLE_FORMATS = tuple(output.name for output in OUTPUTS if output.directory)

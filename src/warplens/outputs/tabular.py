@@ -1,8 +1,12 @@
-"""One table as CSV or Parquet. Names and values are a contract: nothing is renamed, rounded or escaped."""
+"""One table as CSV or Parquet. Names and values are a contract: nothing is renamed, rounded or escaped.
+
+The exception is asked for: CSV for a spreadsheet, in which no cell is taken for a formula.
+"""
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,15 +20,56 @@ if TYPE_CHECKING:
     from warplens.outputs.document import Document
 
 
+FORMULA = r"^[=+\-@\t\r]"
+"""How a cell begins that a spreadsheet evaluates: it may call programs or send other cells elsewhere."""
+NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
+TEXT_MARK = "'"
+"""Before a cell it makes a spreadsheet take the rest for text."""
+
+
 def csv_bytes(document: Document) -> bytes:
     """UTF-8, one header line; lists and structs as JSON text; a null is empty, an empty string is `""`."""
     (table,) = document.tables
+    return csv_of(table)
+
+
+def safe_csv_bytes(document: Document) -> bytes:
+    """The same with `'` before each text that a spreadsheet would take for a formula."""
+    (table,) = document.tables
+    return csv_of(table, safe=True)
+
+
+def csv_of(table: Table, *, safe: bool = False) -> bytes:
     frame = with_json_text(table.frame)
     if not frame.width:
         # Polars refuses rows without columns, and in CSV they look like none.
         frame = frame.clear()
     with explained(table, "CSV"):
-        return frame.write_csv().encode()
+        return (without_formulas(frame) if safe else frame).write_csv().encode()
+
+
+def without_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with `'` before each text, and each column's name, that begins like a formula and is not a number.
+
+    >>> import polars as pl
+    >>> without_formulas(pl.DataFrame({"=a": ["=1+1", "-1.5", "gemm", None]})).to_dicts()[:2]
+    [{"'=a": "'=1+1"}, {"'=a": '-1.5'}]
+    """
+    import polars as pl
+
+    texts = [name for name, dtype in frame.schema.items() if dtype in (pl.String, pl.Categorical, pl.Enum)]
+    columns = [frame[name].cast(pl.String) for name in texts]
+    marked = [
+        pl.select(
+            pl.when(column.str.contains(FORMULA) & ~column.str.contains(NUMBER))
+            .then(TEXT_MARK + column)
+            .otherwise(column)
+            .alias(column.name)
+        ).to_series()
+        for column in columns
+    ]
+    safe = frame.with_columns(marked)
+    return safe.rename({name: TEXT_MARK + name for name in frame.columns if re.match(FORMULA, name)})
 
 
 def parquet_bytes(document: Document) -> bytes:

@@ -1,0 +1,56 @@
+"""CSV: verbatim, unless it is meant for a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from support import kernel, launch, op, write_trace
+from warplens.cli import main
+from warplens.outputs.tabular import without_formulas
+
+FORMULA = '=HYPERLINK("http://x","y")'
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    events = [op("@SUM(1)", 0, 10), launch(1, 2, 1), kernel(FORMULA, 20, 20, 1)]
+    return str(write_trace(tmp_path / "trace.json", events))
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.mark.parametrize(("option", "mark"), [("--csv", ""), ("--csv-safe", "'")])
+def test_a_formula_is_verbatim_or_marked_as_text(
+    option: str, mark: str, trace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", trace, "kernels", option]) == 0
+    (row,) = rows(capsys.readouterr().out)
+    assert (row["kernel"], row["op"]) == (mark + FORMULA, mark + "@SUM(1)")
+    assert main(["sql", trace, 'select -1.5 as a, kernel as "=b" from kernels', option]) == 0
+    assert rows(capsys.readouterr().out) == [{"a": "-1.5", f"{mark}=b": mark + FORMULA}]
+
+
+@pytest.mark.parametrize(("form", "mark"), [("csv", ""), ("csv-safe", "'")])
+def test_a_directory_of_tables_does_the_same(form: str, mark: str, trace: str, tmp_path: Path) -> None:
+    assert main(["report", trace, "-q", "-o", f"{tmp_path}/out/", "--tables", form]) == 0
+    (row,) = rows((tmp_path / "out" / "kernels.csv").read_text())
+    assert row["kernel"] == mark + FORMULA
+
+
+@pytest.mark.parametrize("text", ["=1", "+a", "-a", "@a", "\ta", "\ra", "-1+1", "--1", "=", "-", "+1\n=2"])
+def test_what_begins_like_a_formula_is_marked(text: str) -> None:
+    frame = pl.DataFrame({"a": [text], "b": pl.Series([text], dtype=pl.Categorical)})
+    assert without_formulas(frame).rows() == [("'" + text, "'" + text)]
+
+
+@pytest.mark.parametrize("text", ["-1", "+1.5", "-.5", "-1e-9", "+3.", "gemm", "", "a=b", "'=1", None])
+def test_numbers_and_other_texts_stay(text: str | None) -> None:
+    assert without_formulas(pl.DataFrame({"a": [text]}, schema={"a": pl.String})).rows() == [(text,)]
+    assert without_formulas(pl.DataFrame({"a": [-1.0]})).rows() == [(-1.0,)]
