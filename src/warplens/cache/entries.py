@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import mmap
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +23,9 @@ from warplens.files import whole_folder
 HEAD: Final = "head.json"
 SEAL: Final = "seal"
 """The hashes of the other files, with a code over them that takes the user's key to make."""
+LARGE_BYTES: Final = 1 << 20
+"""Larger frames are Arrow files: as streams they would be copied in memory. Small ones are read faster as streams."""
+FILE_MAGIC: Final = b"ARROW1"
 UNREADABLE: Final = (*place.NO_PLACE, ValueError, KeyError, msgspec.DecodeError, pl.exceptions.PolarsError)
 """What reading an entry that is not ours, or not whole, can end with."""
 
@@ -41,8 +43,7 @@ def load(name: str) -> Entry | None:
             return None
         digests = msgspec.json.decode(place.unsealed(name, (folder / SEAL).read_bytes()), type=dict[str, str])
         contents = {file: _checked(folder / file, digest) for file, digest in digests.items()}
-        frames = {file.removesuffix(".arrow"): pl.read_ipc_stream(content) for file, content in contents.items()
-                  if file != HEAD}  # fmt: skip
+        frames = {file.removesuffix(".arrow"): _frame(content) for file, content in contents.items() if file != HEAD}
         os.utime(folder)
         return Entry(contents[HEAD], frames)
     except UNREADABLE:
@@ -67,17 +68,25 @@ def save(
         with whole_folder(target) as staging:
             (staging / HEAD).write_bytes(head)
             for frame_name, frame in frames.items():
-                frame.write_ipc_stream(staging / f"{frame_name}.arrow", compression=compression)
+                write = frame.write_ipc if frame.estimated_size() > LARGE_BYTES else frame.write_ipc_stream
+                write(staging / f"{frame_name}.arrow", compression=compression)
             digests = {file.name: _digest(file) for file in staging.iterdir()}
             (staging / SEAL).write_bytes(place.sealed(name, msgspec.json.encode(digests)))
         if evicts:
             place.evict(target)
 
 
+def _frame(content: bytes) -> pl.DataFrame:
+    return pl.read_ipc(content) if content.startswith(FILE_MAGIC) else pl.read_ipc_stream(content)
+
+
 def _digest(path: Path) -> str:
     """Without a copy of a large frame in memory."""
-    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as stream:
+        while piece := stream.read(LARGE_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def _checked(path: Path, digest: str) -> bytes:
