@@ -1,4 +1,4 @@
-"""What the site shows besides docs/*.md: the generated reference, CONTRIBUTING and CHANGELOG. Called by MkDocs."""
+"""What the site shows besides docs/*.md: the generated reference and pages of the top folder. Called by MkDocs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ FETCHED = re.compile(
     r"""<(?:script|img|iframe|source)[^>]*\ssrc=["']https?:|<link[^>]*\shref=["']https?:|url\(["']?https?:"""
 )
 """What a browser would fetch from a network by itself; links that a reader may follow are fine."""
-FROM_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+FROM_ROOT = {"contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md", "security.md": "SECURITY.md"}
+
+PAGES = {name: path for path, name in FROM_ROOT.items()}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -31,7 +33,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def _for_the_site(text: str) -> str:
     """Links of a page at the top of the repository, as a page of the site has them."""
-    return re.sub(r"\]\(docs/", "](", text)
+    text = re.sub(r"\]\(docs/", "](", text)
+    return re.sub(r"\]\((\w+\.md)\)", lambda link: f"]({PAGES.get(link[1], link[1])})", text)
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -1,5 +1,6 @@
 """`python -m warplens`, the same as `warplens`."""
 
+import os
 import sys
 
 
@@ -11,7 +12,8 @@ def main() -> None:
         entry()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
-        sys.exit(130)
+        sys.stderr.flush()
+        os._exit(130)  # an interrupt inside `exec`, as dataclasses use it, would make Python end itself by the signal
 
 
 if __name__ == "__main__":

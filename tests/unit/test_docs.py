@@ -32,7 +32,7 @@ def test_the_architecture_names_every_room() -> None:
 
 
 def test_every_link_of_the_readme_leads_somewhere() -> None:
-    for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+    for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"):
         for target in re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text()):
             if not target.startswith("http"):
                 assert (ROOT / target).exists(), f"{page}: {target}"

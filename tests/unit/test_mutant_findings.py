@@ -40,3 +40,13 @@ def test_half_of_a_character_as_a_time_of_a_proton_trace_costs_its_event() -> No
     kept, damage = read_events(f'{{"traceEvents": [{", ".join(events)}]}}'.encode())
     assert [event.name for event in kept] == ["kept"]
     assert damage["not_events"] == 1
+
+
+def test_half_of_a_character_in_the_name_of_a_track_is_replaced(tmp_path: Path) -> None:
+    args = '{"Finalization Time (ns)": 128, "Frequency (MHz)": 1000.0, "call_stack": ["ROOT", "k"]}'
+    event = '{"ph": "X", "name": "x", "cat": "k", "ts": 4, "dur": 2, "pid": "k Core0 CTA8", "tid": "%s", "args": %s}'
+    path = tmp_path / "x.chrome_trace"
+    path.write_text(f'{{"traceEvents": [{event % ("warp 0", args)}, {event % (chr(92) + "ud800", args)}]}}')
+    profile = warplens.open(path, cache=False)
+    assert isinstance(profile, warplens.Profile)
+    assert "?" in {name for lane in profile.trace.lanes.rows() for name in lane}

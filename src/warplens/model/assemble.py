@@ -129,7 +129,7 @@ def lanes_of(
     events: EventColumns, rows: Ints, used: Bools, labels: Sequence[tuple[str, str, str, str]]
 ) -> tuple[Ints, pl.DataFrame]:
     """The lane of each chosen row, and the lanes: one per host thread, then one per GPU stream."""
-    kept = [label for label, is_used in zip(labels, used.tolist(), strict=True) if is_used]
+    kept = [_valid(*label) for label, is_used in zip(labels, used.tolist(), strict=True) if is_used]
     lane = (np.cumsum(used) - 1)[events.lane[rows]]
     on_gpu = np.flatnonzero(events.is_gpu_work[rows])
     device, stream = (events.whole_column(name)[rows[on_gpu]] for name in ("device", "stream"))
@@ -141,6 +141,15 @@ def lanes_of(
         names = f"GPU {devices[pair // len(streams)]}", f"stream {streams[pair % len(streams)]}"
         kept.append((*names, *names))
     return lane, pl.DataFrame(kept, schema=SIDE_FRAMES["lanes"], orient="row")
+
+
+def _valid(process: str, thread: str, process_name: str, thread_name: str) -> tuple[str, str, str, str]:
+    """Halves of characters, which JSON can spell and no frame can hold, as question marks."""
+
+    def valid(text: str) -> str:
+        return text.encode("utf-8", "replace").decode()
+
+    return valid(process), valid(thread), valid(process_name), valid(thread_name)
 
 
 def _numbered(device: Ints) -> Ints:
