@@ -5,8 +5,10 @@ Standard library only: recording and replay run on hosts that have nothing else.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +33,12 @@ def free_ram() -> int | None:
     """What this process may still take, in bytes; None where the system does not say."""
     limits = [left for left in (_meminfo(), *_left_in_groups()) if left is not None]
     return min(limits) if limits else None
+
+
+def return_memory() -> None:
+    """Give back to the system what is free, where the C library can: it keeps what once was large for later."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _bound_cores() -> int:
