@@ -12,7 +12,6 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +34,8 @@ def content_hash(path: Path, content: bytes) -> str:
     status = path.stat()
     identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     if identity not in _digests or status.st_size != len(content):
+        from hashlib import blake2b  # 4 ms, which help and completion need not spend
+
         _digests.clear()
         _digests[identity] = blake2b(content, digest_size=16).hexdigest()
     return _digests[identity]

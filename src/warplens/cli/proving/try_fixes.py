@@ -7,7 +7,6 @@ import importlib.util
 import json
 import shlex
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,6 +103,8 @@ def _finish(taker: TurnTaker, record: TrialRecord, plan: TrialPlan, *, is_json: 
         raise WarplensError(f"the program made {plural(steps, 'step')}; {needed} are needed",
                             hint="fewer --steps or --rounds; warplens.step() marks steps")  # fmt: skip
     if is_json:
+        from dataclasses import asdict
+
         write_bytes((json.dumps([asdict(result) for result in results], indent=1) + "\n").encode())
     else:
         print_out("\n".join(line for result in results if result.rounds for line in result_lines(result)))

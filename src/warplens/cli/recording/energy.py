@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,8 @@ from warplens.cli.verb import Verb
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
+    import subprocess
+
     from warplens.replay.meter.window import EnergyWindow
 
 CANNOT_RUN: Final = 126
@@ -113,6 +114,8 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def _run(command: Sequence[str], relay: SignalRelay, is_redirected: bool) -> tuple[int, float]:
     """The command's exit status as a shell would have it, and how long it ran."""
+    import subprocess
+
     sys.stdout.flush()
     start = time.perf_counter()
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from warplens.cli.opening import note_warnings, open_timeline
@@ -68,6 +67,8 @@ class WhatIfVerb(Verb):
 
 def _with_added_only(table: Table) -> Table:
     """Rows that add a change to those of the row above name that one alone, `+ WL208`: it fits narrow terminals."""
+    from dataclasses import replace
+
     import polars as pl
 
     fixes = table.frame["fixes"].to_list()
