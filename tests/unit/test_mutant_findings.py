@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 import warplens
 from op_tables import Pipeline
+from support import ROOT
 from warplens.errors import FormatError
 from warplens.readers.proton.events import read_events
 
@@ -50,3 +52,11 @@ def test_half_of_a_character_in_the_name_of_a_track_is_replaced(tmp_path: Path) 
     profile = warplens.open(path, cache=False)
     assert isinstance(profile, warplens.Profile)
     assert "?" in {name for lane in profile.trace.lanes.rows() for name in lane}
+
+
+def test_kernel_facts_with_a_number_beyond_64_bits_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "facts.json"
+    text = (ROOT / "samples" / "kernels" / "slow_softmax.facts.json").read_text()
+    path.write_text(re.sub(r'("shared_bytes": ?)\d+', rf"\g<1>{2**64}", text))
+    with pytest.raises(FormatError, match="a number beyond 64 bits"):
+        warplens.open(path, cache=False)

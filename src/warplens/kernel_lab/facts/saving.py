@@ -14,6 +14,7 @@ from warplens.kernel_lab.facts.records import KernelFacts
 
 FORMAT: Final = "warplens kernel facts"
 VERSION: Final = 1
+MAX_INT: Final = 1 << 63
 
 
 class _FactsFile(msgspec.Struct):
@@ -36,4 +37,15 @@ def load_facts(path: Path) -> list[KernelFacts]:
         raise FormatError(f"not a file of kernel facts: {error}", where=str(path)) from error
     if saved.format != FORMAT or saved.version != VERSION:
         raise FormatError(f"{saved.format} {saved.version}, not {FORMAT} {VERSION}", where=str(path))
+    if _is_beyond_64_bits(msgspec.to_builtins(saved.facts)):
+        raise FormatError("not a file of kernel facts: a number beyond 64 bits", where=str(path))
     return saved.facts
+
+
+def _is_beyond_64_bits(value: object) -> bool:
+    """Whether any whole number within it is: no table holds such."""
+    if isinstance(value, dict):
+        return any(map(_is_beyond_64_bits, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_beyond_64_bits, value))
+    return isinstance(value, int) and not -MAX_INT <= value < MAX_INT
