@@ -18,6 +18,7 @@ from warplens.errors import FormatError
 from warplens.model.call_paths import CallPaths
 from warplens.model.quality import Note
 from warplens.model.trace import Meta, Trace
+from warplens.readers.execution_trace import join as joining
 from warplens.readers.execution_trace.agreement import record_ids
 from warplens.readers.execution_trace.join import join, joined_share
 from warplens.readers.execution_trace.reader import read
@@ -340,6 +341,9 @@ def without_schema(each: dict[str, Any]) -> dict[str, Any]:
     return {**each, "attrs": [fact for fact in each["attrs"] if fact["name"] != "op_schema"]}
 
 
+ONE_SHAPE = {"Input Dims": [[8, 4]], "Input type": ["c10::Half"], "Input Strides": [[4, 1]]}
+
+
 def calls_of_shapes(count: int, batch: int, odd: int) -> list[dict[str, Any]]:
     """Calls on [batch, 4], the first `odd` of them on [9, 4]."""
     shaped = {"Input type": ["c10::Half", "Scalar"], "Input Strides": [[4, 1], []]}
@@ -379,6 +383,25 @@ def test_what_has_no_partner_is_counted_by_reason(opened: Opened) -> None:
     assert unmatched.detail == (
         "2 have no record function id (nothing recorded an ExecutionTrace then), 1 are not in it, 3 have several partners"
     )
+
+
+@pytest.mark.parametrize(("sharing", "found", "most_compared"), [(16, 16, 256), (17, 0, 0), (300, 0, 0)])
+def test_calls_that_share_a_number_are_not_all_paired(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, sharing: int, found: int, most_compared: int
+) -> None:
+    """Names tell a few apart; of 100,000 on both sides the pairs would be 10,000,000,000."""
+    compared = []
+    monkeypatch.setattr(joining, "agree", lambda *row: compared.append(row) or True)
+    events = [
+        op(f"aten::t{place}", 20 * place, 10, **{"External id": 100 + place, "Record function id": 5, **ONE_SHAPE})
+        for place in range(sharing)
+    ]
+    nodes = [node(1000 + place, f"aten::t{place}", 2, tensor(9, [8, place]), record=5) for place in range(sharing)]
+    trace = joined(opened, events, [*nodes, *roots(1)])
+    assert len(partners(trace)) == found
+    assert len(compared) <= most_compared
+    details = [note.detail for note in trace.quality.notes if note.code == "execution_trace_unmatched"]
+    assert details == ([] if found else [f"{sharing} have several partners"])
 
 
 def test_record_ids_are_found_in_any_order_and_in_cut_files() -> None:

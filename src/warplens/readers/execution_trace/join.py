@@ -36,6 +36,8 @@ REASONS: Final = (
 )
 OTHER_RUN: Final = 0.01
 """If more of the calls than this have other shapes there, it was recorded of another run, and nothing of it counts."""
+MOST_SHARING: Final = 16
+"""Calls of one file that may have the same number. Sound files have one; pairs of many would be their square."""
 
 
 def join(trace: Trace, kineto_text: bytes, execution_text: bytes, where: str = "") -> Trace:
@@ -79,13 +81,21 @@ def _partners(calls: pl.DataFrame, nodes: Nodes) -> pl.DataFrame:
 
 def _pairs(calls: pl.DataFrame, nodes: Nodes) -> pl.DataFrame:
     frame = nodes.frame.with_row_index("row").filter(pl.col("record_id") > 0)
-    pairs = calls.join(frame, on="record_id", how="inner", maintain_order="left")
+    single = calls.join(_shared_numbers(calls, nodes), on="record_id", how="anti", maintain_order="left")
+    pairs = single.join(frame, on="record_id", how="inner", maintain_order="left")
     call, overload = pl.col("call"), pl.col("schema").str.extract(r"^([^(]+)\(")
     same = (call == pl.col("name")) | (call == overload).fill_null(False)
     # Before there were schemas in the file, an overload in Kineto's name had nothing to be compared with.
     bare = (pl.col("schema") == "") & (call.str.extract(OVERLOAD) == pl.col("name")).fill_null(False)
     named = pairs.with_columns((same | bare).alias("same_name"))
     return named.with_columns(_same_shapes(named).alias("same_shapes"))
+
+
+def _shared_numbers(calls: pl.DataFrame, nodes: Nodes) -> pl.DataFrame:
+    """Numbers that are in both files, and in one of them at too many calls to be a call's own."""
+    own, theirs = (frame.group_by("record_id").len() for frame in (calls, nodes.frame.filter(pl.col("record_id") > 0)))
+    counts = own.join(theirs, on="record_id")
+    return counts.filter(pl.max_horizontal("len", "len_right") > MOST_SHARING).select("record_id")
 
 
 def _same_shapes(pairs: pl.DataFrame) -> pl.Series:
@@ -121,7 +131,8 @@ def _reasons(ops: pl.DataFrame, joined: pl.DataFrame, nodes: Nodes) -> str:
     pairs = _pairs(ops, nodes)
     numbered = ops.filter(pl.col("record_id").is_not_null())
     named = pairs.filter("same_name")
-    alike = named.filter("same_shapes")["id"].n_unique()
-    left = [ops.height, numbered.height, pairs["id"].n_unique(), named["id"].n_unique(), alike, joined.height]
+    stages = [frame["id"].n_unique() for frame in (pairs, named, named.filter("same_shapes"))]
+    shared = ops.join(_shared_numbers(ops, nodes), on="record_id", how="semi").height
+    left = [ops.height, numbered.height, *(count + shared for count in stages), joined.height]
     counts = (more - less for more, less in pairwise(left))
     return ", ".join(words.format(f"{count:,}") for words, count in zip(REASONS, counts, strict=True) if count)
