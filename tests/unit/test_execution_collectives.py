@@ -17,6 +17,7 @@ from warplens.errors import UsageError
 from warplens.model.trace import Trace
 from warplens.profiles.reading import read_rank
 from warplens.readers import inputs
+from warplens.readers.execution_trace import collectives
 
 RANKS = SHARED / "traces" / "ranks"
 CALL = "record_param_comms"
@@ -44,10 +45,13 @@ def traced(path: Path, calls: list[Call], rank: int = 0, world: int = 2, **args:
     return write_trace(path, events, distributedInfo={"backend": "nccl", "rank": rank, "world_size": world})
 
 
-def recorded(path: Path, calls: list[Call], groups: dict[str, list[int]] | None = None, pid: int = PID) -> Path:
+def recorded(
+    path: Path, calls: list[Call], groups: dict[str, list[int]] | None = None, pid: int = PID, group_size: int = 4
+) -> Path:
     """Its ExecutionTrace, as today's PyTorch writes it."""
     listed = [
-        {"pg_name": name, "pg_desc": "", "ranks": ranks, "group_size": 4} for name, ranks in (groups or {}).items()
+        {"pg_name": name, "pg_desc": "", "ranks": ranks, "group_size": group_size}
+        for name, ranks in (groups or {}).items()
     ]
     nodes = [_node(2, "## process_group:init ##", 1, [json.dumps(listed)], [[]], ["String"])]
     for number, each in enumerate(calls):
@@ -148,6 +152,23 @@ def test_what_the_trace_records_counts_and_what_it_lacks_is_added(tmp_path: Path
     assert isinstance(trace, Trace)
     (row,) = trace.collectives.to_dicts()
     assert (row["group"], row["seq"]) == ("0", 7)
+
+
+def test_collectives_of_many_shapes_are_not_all_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    monkeypatch.setattr(collectives, "agree", lambda *row: compared.append(row) or row[0] == row[2])
+    calls = [call(size + 1, [size, False], ["0", ""]) for size in range(400)]
+    trace = described(tmp_path, calls)
+    assert trace.collectives.is_empty()
+    assert not compared
+
+
+def test_groups_of_all_ranks_are_not_all_written_out(tmp_path: Path) -> None:
+    """Three hundred groups of a million ranks each, in 20 KB."""
+    groups: dict[str, list[int]] = {f"g{number}": [] for number in range(300)}
+    trace = described(tmp_path, [call(64, [7, False], ["g0", ""])], groups=groups, group_size=2**20 - 1)
+    assert trace.meta.distributed is not None
+    assert sum(len(group.ranks) for group in trace.meta.distributed.groups) < 2**20
 
 
 def job_of_pairs(folder: Path) -> None:

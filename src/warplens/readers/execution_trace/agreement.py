@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from warplens.model.lists import decoded_list
+from warplens.readers.shared.nearest_word import NearestWord
 
 RECORD_ID: Final = re.compile(rb'"Record function id"\s*:\s*(\d{1,18})')
 EXTERNAL_KEY: Final = b'"External id"'
@@ -26,14 +27,15 @@ def record_ids(kineto_text: bytes) -> pl.DataFrame:
     the other, and nothing needs to be decoded.
     """
     external, record = [], []
+    opening, closing, key = (NearestWord(kineto_text, word) for word in (b"{", b"}", EXTERNAL_KEY))
     for match in RECORD_ID.finditer(kineto_text):
         start, end = match.span()
-        low, high = max(0, start - WINDOW_BYTES), end + WINDOW_BYTES
-        at = kineto_text.rfind(EXTERNAL_KEY, max(low, kineto_text.rfind(b"{", low, start)), start)
-        if at < 0:
-            close = kineto_text.find(b"}", end, high)
-            at = kineto_text.find(EXTERNAL_KEY, end, close if close >= 0 else high)
-        external_id = EXTERNAL_ID.match(kineto_text, at) if at >= 0 else None
+        at = key.before(start)
+        if at < max(start - WINDOW_BYTES, opening.before(start)):
+            at = key.after(end)
+            if at + len(EXTERNAL_KEY) > min(end + WINDOW_BYTES, closing.after(end)):
+                continue
+        external_id = EXTERNAL_ID.match(kineto_text, at)
         if external_id is not None:
             external.append(int(external_id[1]))
             record.append(int(match[1]))

@@ -12,9 +12,9 @@ agree in order and shapes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -34,6 +34,10 @@ NOT_SENT: Final = ("wait", "init")
 """Calls that move nothing."""
 MOST_CALLS: Final = 10_000
 """To compare longer sequences takes too long."""
+MOST_COMPARED: Final = 100_000
+"""So does comparing more shapes with each other: a step has some hundred different ones."""
+MOST_RANKS: Final = 2**20
+"""Of all groups together that are listed without their ranks."""
 TYPES: Final = {
     # C++ → as Kineto names them
     "float": "Float", "double": "Double", "c10::Half": "Half", "c10::BFloat16": "BFloat16", "int": "Int",
@@ -42,6 +46,8 @@ TYPES: Final = {
 }  # fmt: skip
 FILLED: Final = ("group_size", "group", "ranks", "seq", "in_splits", "out_splits")
 """What an ExecutionTrace adds to the calls that a trace describes itself."""
+
+_T = TypeVar("_T")
 
 
 class _Call(NamedTuple):
@@ -91,11 +97,14 @@ def _groups(nodes: Nodes) -> list[ProcessGroup]:
     texts = nodes.frame.filter(pl.col("name") == GROUPS)["inputs"].to_list()
     entries = [entry for text in texts for value in decoded_list(text)[:1] for entry in decoded_list(_text(value))]
     groups = {}
+    unlisted = MOST_RANKS
     for entry in entries:
         if isinstance(entry, dict) and isinstance(entry.get("ranks"), list):
             size = entry.get("group_size", entry.get("pg_size", 0))
-            every = range(size if isinstance(size, int) and 0 <= size < 2**20 else 0)
-            ranks = tuple(rank for rank in entry["ranks"] if isinstance(rank, int)) or tuple(every)
+            ranks = tuple(rank for rank in entry["ranks"] if isinstance(rank, int))
+            if not ranks and isinstance(size, int) and 0 <= size < unlisted:
+                ranks = tuple(range(size))
+                unlisted -= size
             name = str(entry.get("pg_name", ""))
             groups[name] = ProcessGroup(name, str(entry.get("pg_desc", "")), ranks)
     return list(groups.values())
@@ -226,6 +235,8 @@ def _by_order(own: pl.DataFrame, calls: Sequence[_Call]) -> list[tuple[int, int]
     if max(own.height, len(calls)) > MOST_CALLS:
         return []
     agrees = _agreement(own, calls)
+    if agrees is None:
+        return []
     is_longer = own.height > len(calls)
     longer, shorter = max(agrees.shape), min(agrees.shape)
     offsets = [
@@ -239,11 +250,16 @@ def _by_order(own: pl.DataFrame, calls: Sequence[_Call]) -> list[tuple[int, int]
     return [(event, at + number) for number, event in enumerate(own["id"].to_list()[first : first + shorter])]
 
 
-def _agreement(own: pl.DataFrame, calls: Sequence[_Call]) -> Bools:
-    """Whether each call of the trace can be each of the ExecutionTrace: as many inputs, the same shapes."""
+def _agreement(own: pl.DataFrame, calls: Sequence[_Call]) -> Bools | None:
+    """Whether each call of the trace can be each of the ExecutionTrace: as many inputs, the same shapes.
+
+    None where there are too many to compare.
+    """
     rows = own.select("input_dims", "input_types").rows()
     theirs = [(call.shapes, call.types) for call in calls]
-    distinct_rows, distinct = list(dict.fromkeys(rows)), list(dict.fromkeys(theirs))
+    distinct_rows, distinct = _numbered(rows), _numbered(theirs)
+    if len(distinct_rows) * len(distinct) > MOST_COMPARED:
+        return None
     verdicts = np.array(
         [
             [
@@ -254,10 +270,13 @@ def _agreement(own: pl.DataFrame, calls: Sequence[_Call]) -> Bools:
         ],
         bool,
     )
-    row = [distinct_rows.index(each) for each in rows]
-    column = [distinct.index(each) for each in theirs]
-    agreement: Bools = verdicts[np.ix_(row, column)]
+    agreement: Bools = verdicts[np.ix_([distinct_rows[each] for each in rows], [distinct[each] for each in theirs])]
     return agreement
+
+
+def _numbered(values: Iterable[_T]) -> dict[_T, int]:
+    """The different ones, in their order."""
+    return {value: number for number, value in enumerate(dict.fromkeys(values))}
 
 
 def _merged(recorded: pl.DataFrame, added: pl.DataFrame) -> pl.DataFrame:

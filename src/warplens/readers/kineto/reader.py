@@ -106,16 +106,15 @@ def _why_empty(events: KinetoEvents, damage: Counter[str]) -> str:
 
 def _close_begin_end(events: KinetoEvents) -> None:
     """Begin/end pairs become complete events."""
-    open_events: dict[Lane, list[KinetoEvent]] = {}
+    open_events: dict[Lane, _OpenEvents] = {}
     complete = []
     # A begin without a usable time would upset the order of all the others.
     timed = [event for event in events.begin_end if math.isfinite(event.ts)]
     for event in sorted(timed, key=lambda event: event.ts):
-        stack = open_events.setdefault((event.pid, event.tid), [])
+        lane = open_events.setdefault((event.pid, event.tid), _OpenEvents())
         if event.ph == "B":
-            stack.append(event)
-        elif stack:
-            begin = _close_latest(stack, event.name)
+            lane.open(event)
+        elif (begin := lane.close(event.name)) is not None:
             begin.ph, begin.dur = "X", event.ts - begin.ts
             complete.append(begin)
     events.builder.damage["unclosed"] += len(events.begin_end) - 2 * len(complete)
@@ -125,12 +124,29 @@ def _close_begin_end(events: KinetoEvents) -> None:
     events.phases["X"] -= len(complete)
 
 
-def _close_latest(stack: list[KinetoEvent], name: str) -> KinetoEvent:
-    """The begin that an end belongs to: the latest of its name, and the latest of all where none has it."""
-    index = next((index for index in reversed(range(len(stack))) if stack[index].name == name), len(stack) - 1)
-    begin = stack[index]
-    del stack[index:]
-    return begin
+class _OpenEvents:
+    """The begins of a lane that have no end yet."""
+
+    def __init__(self) -> None:
+        self._stack: list[KinetoEvent] = []
+        self._places: dict[str, list[int]] = {}
+        """By name, where in the stack: a search through it for every end would take the square of its height."""
+
+    def open(self, event: KinetoEvent) -> None:
+        self._places.setdefault(event.name, []).append(len(self._stack))
+        self._stack.append(event)
+
+    def close(self, name: str) -> KinetoEvent | None:
+        """The begin that an end belongs to: the latest of its name, and the latest of all where none has it."""
+        if not self._stack:
+            return None
+        own = self._places.get(name)
+        place = own[-1] if own else len(self._stack) - 1
+        closed = self._stack[place:]
+        del self._stack[place:]
+        for event in closed:
+            self._places[event.name].pop()
+        return closed[0]
 
 
 def _mark_modules(builder: TraceBuilder, columns: EventColumns) -> None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
+from warplens.readers.shared.nearest_word import NearestWord
+
 FACTS: Final = re.compile(rb'"kernel_backend"\s*:\s*"triton"')
 WINDOW_BYTES: Final = 1 << 16
 SETTING: Final = re.compile(r"\s*(\w{1,64})\s*=\s*(-?\d{1,9})\s*")
@@ -28,9 +30,14 @@ class TritonCall:
 def triton_calls(text: bytes) -> dict[int, TritonCall]:
     """By external id: every launch of a generated kernel that says where it comes from."""
     calls: dict[int, TritonCall] = {}
+    opening, closing = NearestWord(text, b"{"), NearestWord(text, b"}")
+    decoded = -1  # the start of the latest object: it may have the key many times
     for match in FACTS.finditer(text):
-        start = text.rfind(b"{", max(0, match.start() - WINDOW_BYTES), match.start())
-        end = text.find(b"}", match.end(), match.end() + WINDOW_BYTES)
+        start, end = opening.before(match.start()), closing.after(match.end())
+        is_near = match.start() - start <= WINDOW_BYTES and end - match.end() < WINDOW_BYTES
+        if start == decoded or not is_near:
+            continue
+        decoded = start
         try:
             args = json.loads(text[start : end + 1])
         except ValueError:
