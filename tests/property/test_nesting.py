@@ -9,7 +9,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from native_reading import needs_library
-from warplens.passes.nest import Nesting, _laminar, _laminar_by_level, _natively, _sequential, nest_lane
+from warplens.passes.nest import (
+    Nesting,
+    _callers_by_level,
+    _callers_in_turn,
+    _laminar,
+    _laminar_in_python,
+    _natively,
+    _sequential,
+    nest_lane,
+)
 
 checked = settings(max_examples=300)
 Forest = list[Any]
@@ -162,13 +171,21 @@ def test_an_annotation_over_whole_calls_becomes_their_parent(forest: Forest, gap
     assert_is_forest(nesting, len(order))
 
 
+@checked
+@given(any_events)
+def test_callers_in_turn_are_the_same_as_by_level(events: list[tuple[int, int, bool]]) -> None:
+    start, end, _ = in_order(events)
+    _, depth = _laminar_in_python(start, np.maximum(end, start + 1))
+    assert _callers_in_turn(depth).tolist() == _callers_by_level(depth).tolist()
+
+
 @needs_library
 @checked
 @given(any_events)
 def test_the_native_library_nests_as_numpy_does(events: list[tuple[int, int, bool]]) -> None:
     start, end, _ = in_order(events)
     end = np.maximum(end, start + 1)
-    for native, numpy in zip(_laminar(start, end), _laminar_by_level(start, end), strict=True):
+    for native, numpy in zip(_laminar(start, end), _laminar_in_python(start, end), strict=True):
         assert native.tolist() == numpy.tolist()
     empty = np.empty(0, np.int64)
     assert [len(column) for column in _laminar(empty, empty)] == [0, 0]
