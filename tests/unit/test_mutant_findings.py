@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import nsys_files
 import warplens
 from op_tables import Pipeline
 from support import ROOT
@@ -59,4 +60,13 @@ def test_kernel_facts_with_a_number_beyond_64_bits_are_one_line(tmp_path: Path) 
     text = (ROOT / "samples" / "kernels" / "slow_softmax.facts.json").read_text()
     path.write_text(re.sub(r'("shared_bytes": ?)\d+', rf"\g<1>{2**64}", text))
     with pytest.raises(FormatError, match="a number beyond 64 bits"):
+        warplens.open(path, cache=False)
+
+
+def test_a_database_whose_schema_is_damaged_and_not_utf_8_is_one_line(tmp_path: Path) -> None:
+    """Python cannot decode the error, which quotes the schema."""
+    path = nsys_files.training_step().write(tmp_path / "x.sqlite")
+    content = path.read_bytes()
+    path.write_bytes(re.sub(rb"CREATE TABLE \w+", lambda name: b"CREATE\xa8" + name[0][7:], content))
+    with pytest.raises(FormatError, match="a damaged SQLite file"):
         warplens.open(path, cache=False)

@@ -285,6 +285,8 @@ def opened(text: bytes, where: str, notes: list[Note]) -> Iterator[Database]:
         except sqlite3.DatabaseError as error:
             why = " ".join(str(error).split())  # it can quote the schema
             raise FormatError(f"a damaged SQLite file ({why})", where=where, hint=UNFINISHED) from None
+        except UnicodeDecodeError:  # what sqlite3 raises where its error quotes a schema that is not UTF-8
+            raise FormatError("a damaged SQLite file (its schema is not UTF-8)", where=where, hint=UNFINISHED) from None
 
 
 def missing_bytes(text: bytes) -> int:
