@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from warplens.bundle_files import ENVIRONMENT, KERNELS, LAUNCHED
-from warplens.errors import FormatError
+from warplens.planning.kernel_archive import python_files
 from warplens.readers import inputs
 from warplens.readers.bundle import reader as bundle
 from warplens.readers.bundle.launches import Launches
 from warplens.readers.kineto.triton_calls import TritonCall, triton_calls
 from warplens.torch_switches import VARIABLE, VARIABLES
 
-LARGEST_BYTES: Final = 4 << 20
-MOST_FILES: Final = 100_000
 SHOWN_VERSIONS: Final = ("torch", "triton")
 
 
@@ -39,7 +34,7 @@ class Context:
 
 
 def context_of(path: Path, kernel_files: Path | None = None, *, max_bytes: int = 0) -> Context:
-    """`max_bytes`: what the trace may unpack to."""
+    """`max_bytes`: what the trace may unpack to, and what the archive of kernel files may."""
     opened = bundle.find(path, max_bytes)
     files = {**opened.files, **opened.folder(f"{KERNELS}/")} if opened is not None else {}
     settings, versions = _environment(files.get(ENVIRONMENT, b"{}"))
@@ -47,7 +42,7 @@ def context_of(path: Path, kernel_files: Path | None = None, *, max_bytes: int =
     launched = _in_folder(files, LAUNCHED)
     packed |= {name: text for name, text in launched.items() if name.endswith(".py")}
     if kernel_files is not None:
-        packed |= _collected(kernel_files)
+        packed |= python_files(kernel_files, max_bytes)
     text, _ = inputs.find(path, max_bytes=max_bytes).profile.unwrap()
     recorded = opened.launches if opened is not None else None
     return Context(settings, versions, _decoded(packed), triton_calls(text), recorded, _decoded(launched))
@@ -74,30 +69,3 @@ def _environment(text: bytes) -> tuple[dict[str, Any], dict[str, str]]:
         return plain, {name: packages[name] for name in SHOWN_VERSIONS if isinstance(packages.get(name), str)}
     except (ValueError, AttributeError, TypeError, RecursionError):
         return {}, {}  # the trace's notes name what is wrong
-
-
-def _collected(path: Path) -> dict[str, bytes]:
-    """The Python files of a folder, a .tar(.gz) or a .zip, by name."""
-    try:
-        if path.is_dir():
-            files = [file for file in path.rglob("*.py") if file.is_file() and file.stat().st_size <= LARGEST_BYTES]
-            return {file.name: file.read_bytes() for file in files[:MOST_FILES]}
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                members = [member for member in archive.infolist() if member.filename.endswith(".py")][:MOST_FILES]
-                return {PurePosixPath(member.filename).name: archive.read(member) for member in members
-                        if member.file_size <= LARGEST_BYTES}  # fmt: skip
-        return _of_tar(path.read_bytes())
-    except (OSError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise FormatError(f"contains no kernel files ({error})", where=str(path)) from error
-
-
-def _of_tar(content: bytes) -> dict[str, bytes]:
-    texts: dict[str, bytes] = {}
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        for member in archive:
-            name = PurePosixPath(member.name).name
-            opened = archive.extractfile(member) if member.isfile() and name.endswith(".py") else None
-            if opened is not None and member.size <= LARGEST_BYTES and len(texts) < MOST_FILES:
-                texts[name] = opened.read()
-    return texts

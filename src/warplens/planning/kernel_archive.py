@@ -1,0 +1,88 @@
+"""The sources of generated kernels, as people collect them: a folder, a .tar (packed or not) or a .zip."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import tarfile
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from warplens.errors import FormatError
+from warplens.readers.shared.stored_file import DAMAGED_ZIP, GZIP_MAGIC, load, read_member
+from warplens.readers.shared.unpack_limit import UnpackLimit
+
+LARGEST_BYTES: Final = 4 << 20
+"""Of one file; larger ones are no kernels."""
+MOST_FILES: Final = 100_000
+BZIP2_MAGIC: Final = b"BZh"
+XZ_MAGIC: Final = b"\xfd7zXZ\x00"
+
+
+def python_files(path: Path, max_bytes: int = 0) -> dict[str, bytes]:
+    """The Python files, by name without folders; `max_bytes`: what an archive may unpack to (0: by its size)."""
+    try:
+        if path.is_dir():
+            files = [file for file in path.rglob("*.py") if file.is_file() and file.stat().st_size <= LARGEST_BYTES]
+            return {file.name: file.read_bytes() for file in files[:MOST_FILES]}
+        stored = load(path).stored
+        limit = UnpackLimit(len(stored), str(path), max_bytes)
+        if zipfile.is_zipfile(path):
+            return _of_zip(stored, limit)
+        return _of_tar(stored, limit)
+    except (*DAMAGED_ZIP, tarfile.TarError) as error:
+        raise FormatError(f"contains no kernel files ({error})", where=str(path)) from error
+
+
+def _of_zip(stored: bytes, limit: UnpackLimit) -> dict[str, bytes]:
+    texts: dict[str, bytes] = {}
+    unpacked = 0
+    with zipfile.ZipFile(io.BytesIO(stored)) as archive:
+        members = [member for member in archive.infolist() if member.filename.endswith(".py")]
+        for member in [member for member in members if member.file_size <= LARGEST_BYTES][:MOST_FILES]:
+            unpacked += member.file_size  # members may share what is packed: together they count
+            limit.check(unpacked, limit.packed_bytes)
+            texts[PurePosixPath(member.filename).name] = read_member(archive, member, limit)
+    return texts
+
+
+def _of_tar(stored: bytes, limit: UnpackLimit) -> dict[str, bytes]:
+    """Read from its start to its end: what is skipped is unpacked as well, and counts."""
+    texts: dict[str, bytes] = {}
+    with tarfile.open(fileobj=_Unpacked(stored, limit), mode="r|") as archive:
+        for member in archive:
+            archive.members = []  # type: ignore[attr-defined]  # it remembers all; a small file can have millions
+            name = PurePosixPath(member.name).name
+            is_source = member.isfile() and name.endswith(".py") and member.size <= LARGEST_BYTES
+            opened = archive.extractfile(member) if is_source and len(texts) < MOST_FILES else None
+            if opened is not None:
+                texts[name] = opened.read()
+    return texts
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a packed file, until there is too much of it."""
+
+    def __init__(self, stored: bytes, limit: UnpackLimit) -> None:
+        self._packed = io.BytesIO(stored)
+        self._stream = _decompressing(self._packed, stored, limit.where)
+        self._limit = limit
+        self._unpacked = 0
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._stream.read(size)
+        self._unpacked += len(piece)
+        self._limit.check(self._unpacked, self._packed.tell())
+        return piece
+
+
+def _decompressing(packed: io.BytesIO, stored: bytes, where: str) -> io.BufferedIOBase:
+    if stored.startswith(GZIP_MAGIC):
+        return gzip.GzipFile(fileobj=packed)
+    if stored.startswith(BZIP2_MAGIC):
+        return bz2.BZ2File(packed)
+    if stored.startswith(XZ_MAGIC):
+        raise FormatError("the archive is packed with xz", where=where, hint="unpack it first")
+    return packed
