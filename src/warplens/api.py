@@ -89,7 +89,7 @@ def open(
             [path], cache=cache, rules=rules, gap_us=gap_us, min_gain_percent=min_gain_percent, max_size=max_size
         )
     max_bytes = parse_size(max_size)
-    own_file = _own_file(Path(path), gpu)
+    own_file = _own_file(Path(path), gpu, max_bytes)
     if own_file is not None:
         if execution_trace or ncu or replay or proof:
             raise UsageError(f"{path} is not a trace", hint="omit what is joined to a trace")
@@ -150,7 +150,7 @@ def _refuse_for_job(**given: object) -> None:
         raise UsageError(f"{listed(names)} {verb} for one trace, not for the ranks of a job", hint=hint)
 
 
-def _own_file(path: Path, gpu: str) -> Opened | None:
+def _own_file(path: Path, gpu: str, max_bytes: int) -> Opened | None:
     """What a file of Warplens itself or an op table contains; None for profiles, which are by far the most."""
     kind = file_kind(path)
     if kind == KERNEL_FACTS:
@@ -168,7 +168,7 @@ def _own_file(path: Path, gpu: str) -> Opened | None:
     if kind == OP_TABLE:
         from warplens.profiles.op_table import open_op_table
 
-        return open_op_table(path)
+        return open_op_table(path, max_bytes)
     if kind in (PROOF, PROOF_PLAN):
         hint = "warplens report TRACE --proof PROOF" if kind == PROOF else "run it: warplens prove run PLAN"
         raise FormatError(f"a {'proof' if kind == PROOF else 'proof plan'}, not a profile", where=str(path), hint=hint)

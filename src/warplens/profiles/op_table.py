@@ -100,5 +100,6 @@ class OpTableProfile(TablesOnDemand):
         )
 
 
-def open_op_table(path: Path) -> OpTableProfile:
-    return OpTableProfile(op_table.read(path, KNOWN_TYPES))
+def open_op_table(path: Path, max_bytes: int = 0) -> OpTableProfile:
+    """`max_bytes`: what it may unpack to."""
+    return OpTableProfile(op_table.read(path, KNOWN_TYPES, max_bytes=max_bytes))

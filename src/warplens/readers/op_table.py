@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
+from itertools import islice, product
 from pathlib import Path
 from typing import Final
 
@@ -42,10 +43,13 @@ MOST_NAMED: Final = 8
 OP: Final = ("rank", "step", "op_type", "sequence")
 
 
-def read(path: Path, known_types: Collection[str]) -> JobOps:
-    """The ops of a table; those of other types than the known ones, and those without valid times, are omitted."""
+def read(path: Path, known_types: Collection[str], *, max_bytes: int = 0) -> JobOps:
+    """The ops of a table; those of other types than the known ones, and those without valid times, are omitted.
+
+    `max_bytes`: what they may unpack to.
+    """
     content = path.read_bytes()
-    frame = _columns(path)
+    frame = _columns(path, max_bytes)
     ops = frame.filter(pl.all_horizontal(pl.col(OP_SCHEMA).is_not_null()) & (pl.col("end_ns") >= pl.col("start_ns")))
     known = ops.filter(pl.col("op_type").is_in(list(known_types)))
     kept = known.unique(OP, keep="first", maintain_order=True)
@@ -73,7 +77,7 @@ def read(path: Path, known_types: Collection[str]) -> JobOps:
     )
 
 
-def _columns(path: Path) -> pl.DataFrame:
+def _columns(path: Path, max_bytes: int) -> pl.DataFrame:
     """The columns of `OP_SCHEMA`; null where a value is missing or impossible."""
     try:
         missing = [name for name in (*SOURCES.values(), *TIMES) if name not in pl.read_parquet_schema(path)]
@@ -81,7 +85,7 @@ def _columns(path: Path) -> pl.DataFrame:
             raise FormatError(
                 f"a Parquet file, but not an op table: no column {missing[0]}", where=str(path), hint=HINT
             )
-        frame = read_parquet(path, [*SOURCES.values(), *TIMES])
+        frame = read_parquet(path, [*SOURCES.values(), *TIMES], max_bytes=max_bytes)
         start, duration = (pl.col(name).cast(pl.Float64, strict=False) for name in TIMES)
         usual = start.filter(start.is_finite()).median().over("step")
         valid = (start.abs() < LATEST_S) & (duration.abs() < LONGEST_S) & ((start - usual).abs() < LONGEST_S)
@@ -110,13 +114,15 @@ def _meta(path: Path) -> dict[str, str]:
 
 def _missing(ops: pl.DataFrame) -> Note:
     """Workers of the grid of data-parallel ranks and stages that have no ops in some step."""
-    ranks, stages, steps = (ops.select(pl.col(name).unique().sort()) for name in ("dp_rank", "stage", "step"))
-    grid = ranks.join(stages, how="cross").join(steps, how="cross")
-    absent = grid.join(ops.select("dp_rank", "stage", "step").unique(), on=("dp_rank", "stage", "step"), how="anti")
-    workers = absent.select("dp_rank", "stage").unique().sort("dp_rank", "stage")
-    names = [f"dp {dp} stage {stage}" for dp, stage in workers.head(MOST_NAMED).iter_rows()]
-    rest = ["…"] if len(workers) > MOST_NAMED else []
-    return Note("missing_workers", len(workers), ", ".join(names + rest))
+    ranks, stages = (ops[name].unique().sort().to_list() for name in ("dp_rank", "stage"))
+    steps = ops.group_by("dp_rank", "stage").agg(pl.col("step").n_unique())
+    complete = set(steps.filter(pl.col("step") == ops["step"].n_unique()).select("dp_rank", "stage").iter_rows())
+    absent = len(ranks) * len(stages) - len(complete)
+    # The grid is not made: a file of one column each would have the square of its rows in it.
+    workers = (worker for worker in product(ranks, stages) if worker not in complete)
+    names = [f"dp {dp} stage {stage}" for dp, stage in islice(workers, MOST_NAMED)]
+    rest = ["…"] if absent > MOST_NAMED else []
+    return Note("missing_workers", absent, ", ".join(names + rest))
 
 
 def _sizes(meta: dict[str, str], ops: pl.DataFrame) -> dict[str, int]:

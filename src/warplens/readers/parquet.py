@@ -1,4 +1,4 @@
-"""Parquet files that may be damaged: a table, or one error and nothing on stderr."""
+"""Parquet files that may be damaged, or unpack to any amount: a table, or one error and nothing on stderr."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from pathlib import Path
 import polars as pl
 
 from warplens.errors import FormatError
+from warplens.readers.shared.parquet_footer import parquet_size
+from warplens.readers.shared.unpack_limit import UnpackLimit
 
 
-def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
+def read_parquet(path: Path, columns: Sequence[str] | None = None, *, max_bytes: int = 0) -> pl.DataFrame:
+    """All columns or some; `max_bytes`: what they may take in memory (0: by the size of the file)."""
     try:
+        stored = path.stat().st_size
+        unpacked = parquet_size(path).read_bytes(None if columns is None else len(columns))
+        UnpackLimit(stored, str(path), max_bytes).check(unpacked, stored)
         with _without_stderr():
             return pl.read_parquet(path, columns=list(columns) if columns is not None else None)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
