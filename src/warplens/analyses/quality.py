@@ -25,8 +25,8 @@ def quality(work: Workspace) -> Table:
 
 def _mangled_names(work: Workspace) -> list[Note]:
     """Names that no installed demangler could read: their categories derive from parts of the mangled name."""
-    names = work.kernel_facts["kernel"].to_list()
-    mangled = sum(demangle(name).startswith("_Z") for name in names if name.startswith("_Z"))
+    names = work.kernel_facts["kernel"]
+    mangled = sum(demangle(name).startswith("_Z") for name in names.filter(names.str.starts_with("_Z")).to_list())
     return [Note("mangled", mangled)] if mangled else []
 
 

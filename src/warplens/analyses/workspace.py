@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from warplens.categories import Categorizer, KernelClass, load_categorizer, op_category, short_name
+from warplens.categories import Categorizer, KernelClass, load_categorizer, op_category, short_names
 from warplens.hardware import Gpu
 from warplens.model.arrays import sorted_unique
 from warplens.model.kinds import CODE, NONE
@@ -87,7 +87,8 @@ class Workspace:
         frame = frame.rename({"op": "op_row"}).with_columns(
             pl.Series("op", label), pl.Series("owner", owner), pl.Series("in_graph", graph)
         )
-        frame = frame.join(self.kernel_facts, on="name", how="left", maintain_order="left")
+        facts = self.kernel_facts.drop("kernel_order")
+        frame = frame.join(facts, on="name", how="left", maintain_order="left")
         return frame.join(self._op_categories(frame), on="op", how="left", maintain_order="left")
 
     def _owners(self, rows: Ints, graph: Bools) -> tuple[Ints, pl.Series]:
@@ -106,13 +107,13 @@ class Workspace:
 
     @cached_property
     def kernel_facts(self) -> pl.DataFrame:
-        """Per kernel name: the text, a short form of it and the category."""
+        """Per kernel name: the text, its place in the alphabet (rows sort faster by it), a short form, the category."""
         texts = [self.trace.names[code] for code in self.kernel_classes]
         return pl.DataFrame(
             {
                 "name": list(self.kernel_classes),
                 "kernel": texts,
-                "kernel_short": [short_name(text) for text in texts],
+                "kernel_short": short_names(texts),
                 "kernel_category": [kernel_class.category for kernel_class in self.kernel_classes.values()],
             },
             schema={
@@ -121,7 +122,7 @@ class Workspace:
                 "kernel_short": pl.String,
                 "kernel_category": pl.String,
             },
-        )
+        ).with_columns(pl.col("kernel").rank("ordinal").alias("kernel_order"))
 
     @cached_property
     def short_names(self) -> dict[int, str]:

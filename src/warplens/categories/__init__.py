@@ -4,7 +4,7 @@ from warplens.categories.demangling import demangle
 from warplens.categories.matching import OTHER, Categorizer, KernelClass, category_names, load_categorizer
 from warplens.categories.op_names import op_category
 from warplens.categories.rules import Rule
-from warplens.categories.short_names import short_name
+from warplens.categories.short_names import short_name, short_names
 
 __all__ = [
     "OTHER",
@@ -16,4 +16,5 @@ __all__ = [
     "load_categorizer",
     "op_category",
     "short_name",
+    "short_names",
 ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warplens.categories.facts import find_arch, find_direction, find_dtype, known_dtype
+from warplens.categories.families import families_of
 from warplens.categories.fusions import inductor_fusion
 from warplens.categories.kernel_name import MAX_CHARS, KernelName, parse_kernel_name
 from warplens.categories.rules import (
@@ -51,9 +52,15 @@ class Categorizer:
         return kernel_class
 
     def classify_all(self, names: Sequence[str]) -> list[KernelClass]:
-        """The classes of many names, in order."""
-        classes = {name: self.classify(name) for name in dict.fromkeys(names)}
-        return [classes[name] for name in names]
+        """The classes of many names, in order; of very many, names that differ only in their numbers are one."""
+        if self._user_rules:  # which may be about numbers
+            return [self.classify(name) for name in names]
+        families = families_of(names)
+        classes: dict[str, KernelClass] = {}
+        for family, name in zip(families, names, strict=True):
+            if family not in classes:
+                classes[family] = self.classify(name)
+        return [classes[family] for family in families]
 
     def _match(self, name: KernelName) -> KernelClass:
         # People write rules from what they see in the trace, which may be the mangled name.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from warplens.categories.facts import find_dtype, known_dtype
+from warplens.categories.families import families_of
 from warplens.categories.kernel_name import MAX_CHARS, KernelName, parse_kernel_name, template_arguments
 from warplens.categories.short_products import (
     display_dtype,
@@ -144,3 +145,10 @@ def _clip(text: str) -> str:
 def short_name(name: str) -> str:
     """A readable name of at most 60 characters: `gemm bf16 128x128 tn align1 sm75`; never empty."""
     return _short(name[:MAX_CHARS])
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """The short forms of many names; of very many, one for names that differ only in their numbers."""
+    families = families_of(names)
+    shorts = {family: short_name(family) for family in dict.fromkeys(families)}
+    return [shorts[family] for family in families]

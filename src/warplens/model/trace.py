@@ -211,6 +211,13 @@ class Trace:
         return self.events[column].to_numpy()
 
     @cached_property
+    def host_names(self) -> Ints:
+        """The codes of names that anything but GPU work has: a trace may have a million names of kernels."""
+        on_host = np.ones(len(self), bool)
+        on_host[self.gpu_rows] = False
+        return np.flatnonzero(np.bincount(self.ints("name")[on_host], minlength=len(self.names)))
+
+    @cached_property
     def gpu_rows(self) -> Ints:
         """Row numbers of the events that occupy a GPU, in row order."""
         return self.rows_of(*GPU_WORK)

@@ -83,7 +83,8 @@ def _gpu_notes(trace: Trace) -> list[Note]:
 
 def is_graph_launch(trace: Trace, launch: Ints) -> Bools:
     """Which of these launches replay a captured graph."""
-    is_graph = np.fromiter((GRAPH_LAUNCH in name for name in trace.names), bool, len(trace.names))
+    is_graph = np.zeros(len(trace.names), bool)
+    is_graph[trace.host_names] = [GRAPH_LAUNCH in trace.names[code] for code in trace.host_names.tolist()]
     names = trace.ints("name")[np.maximum(launch, 0)]
     in_graph: Bools = is_graph[names] & (launch >= 0)
     return in_graph

@@ -112,7 +112,8 @@ class EventKeys(NamedTuple):
 def _event_keys(work: Workspace, owner: Ints, borrowed: Ints, assumed: set[int]) -> EventKeys:
     trace, gpu = work.trace, work.gpu
     names, kernel = trace.ints("name").astype(np.int64), gpu["name"].to_numpy().astype(np.int64)
-    is_modelled = np.array([has_model(name) for name in trace.names], bool)
+    is_modelled = np.zeros(len(trace.names), bool)
+    is_modelled[trace.host_names] = [has_model(trace.names[code]) for code in trace.host_names.tolist()]
     is_modelled[list(assumed)] = True
     op_row = climb(owner, trace.ints("parent"), (trace.ints("kind") == CODE["op"]) & is_modelled[names])
     link = _named(work, HOST_COPY)

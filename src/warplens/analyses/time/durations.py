@@ -22,13 +22,13 @@ def short_kernels(work: Workspace) -> Table:
             pl.len().cast(pl.Int64).alias("count"),
             TOTAL_US,
             US.mean().alias("mean_us"),
-            pl.col("op").mode().sort().first(),
             STEP_US,
             pl.col("in_graph").sum().cast(pl.Int64).alias("graph_count"),
         )
+        .join(_usual_ops(short), on="name", how="left")
         .join(work.kernel_facts, on="name", how="left")
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
-        .sort("count", "total_us", "kernel", descending=[True, True, False])
+        .sort("count", "total_us", "kernel_order", descending=[True, True, False])
     )
     columns = (
         Column("kernel", "name as recorded", "", pl.String),
@@ -47,6 +47,12 @@ def short_kernels(work: Workspace) -> Table:
     note = f"{len(short):,} of {len(work.gpu):,} GPU events ({share:.1f} %) are under {limit}"
     notes = (note,) if len(work.gpu) else ()
     return Table.from_frame("short_kernels", "one row per kernel with short launches", columns, frame, *notes)
+
+
+def _usual_ops(events: pl.DataFrame) -> pl.DataFrame:
+    """The op that launches each kernel most often, of equal ones the first by name."""
+    counts = events.group_by("name", "op").len().sort("len", "op", descending=[True, False])
+    return counts.unique("name", keep="first", maintain_order=True).select("name", "op")
 
 
 def kernel_durations(work: Workspace) -> Table:

@@ -16,8 +16,11 @@ SYNC_CALL: Final = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy
 
 
 def matching_names(trace: Trace, pattern: re.Pattern[str]) -> Bools:
-    """Which of the trace's names match."""
-    return np.array([pattern.match(name) is not None for name in trace.names], bool)
+    """Which of the trace's names are of host events and match."""
+    matches = np.zeros(len(trace.names), bool)
+    codes = trace.host_names
+    matches[codes] = [pattern.match(trace.names[code]) is not None for code in codes.tolist()]
+    return matches
 
 
 def innermost_at(trace: Trace, lane: Ints, moment: Ints) -> Ints:

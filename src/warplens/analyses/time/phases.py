@@ -82,10 +82,11 @@ def _phases(work: Workspace) -> Ints:
 
 @shared
 def _marks(work: Workspace) -> Ints:
-    """For each event of the trace the index of the phase that its name opens, -1 for none."""
+    """For each event of the trace the index of the phase that its name opens, -1 for none and for GPU events."""
     names = list(MEANINGS)
     opens = np.full(len(work.trace.names), NONE, np.int64)
-    for code, text in enumerate(work.trace.names):
+    for code in work.trace.host_names.tolist():
+        text = work.trace.names[code]
         for phase, pattern in MARKS.items():
             if pattern.match(text):
                 opens[code] = names.index(phase)

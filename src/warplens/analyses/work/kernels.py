@@ -66,7 +66,7 @@ def kernel_categories(work: Workspace) -> Table:
 
 
 def kernels(work: Workspace) -> Table:
-    order = ["op", "kernel", "device", "stream"]
+    order = ["op", "kernel_order", "device", "stream"]
     frame = (
         # By the name's number: the names themselves have hundreds of characters each.
         work.gpu.group_by("op", "op_category", "name", "device", "stream")

@@ -171,9 +171,17 @@ def _launch_groups(work: Workspace) -> _LaunchGroups:
             pl.Series("group", np.arange(len(first))),
         )
     )
-    layouts = [_layout(work, *row) for row in frame.select("geometry", "device").iter_rows()]
+    places = frame.select("geometry", "device").unique(maintain_order=True)
+    layouts = frame_of_rows(LAYOUT, [_layout(work, *place) for place in places.iter_rows()])
     frame = (
-        pl.concat([frame.drop("device"), frame_of_rows(LAYOUT, layouts)], how="horizontal")
+        frame.join(
+            pl.concat([places, layouts], how="horizontal"),
+            on=["geometry", "device"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .drop("device")
         .with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
         .join(work.kernel_facts, on="name", how="left", maintain_order="left")
         .sort("total_us", "kernel_short", "op", "grid", descending=[True, False, False, False])

@@ -130,7 +130,10 @@ def line_codes(work: Workspace) -> tuple[Ints, list[str]]:
 def user_frames(work: Workspace) -> Bools:
     """Which events are Python frames of the user's own code."""
     trace = work.trace
-    own = np.array([bool(FRAME.fullmatch(name)) and not INFRASTRUCTURE.match(name) for name in trace.names], bool)
+    own = np.zeros(len(trace.names), bool)
+    for code in trace.host_names.tolist():
+        name = trace.names[code]
+        own[code] = FRAME.fullmatch(name) and not INFRASTRUCTURE.match(name)
     is_user_frame: Bools = trace.ints("kind") == CODE["python"]
     is_user_frame[is_user_frame] = own[trace.ints("name")[is_user_frame]]
     return is_user_frame
@@ -159,8 +162,10 @@ def module_context(work: Workspace) -> ModuleContext:
 
 
 def _calls_of(work: Workspace, beginnings: tuple[str, ...]) -> Bools:
-    """Which events of the trace have a name that begins so."""
-    begins = np.array([name.startswith(beginnings) for name in work.trace.names], bool)
+    """Which host events of the trace have a name that begins so."""
+    trace = work.trace
+    begins = np.zeros(len(trace.names), bool)
+    begins[trace.host_names] = [trace.names[code].startswith(beginnings) for code in trace.host_names.tolist()]
     chosen: Bools = begins[work.trace.ints("name")]
     return chosen
 

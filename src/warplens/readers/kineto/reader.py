@@ -151,8 +151,11 @@ class _OpenEvents:
 
 def _mark_modules(builder: TraceBuilder, columns: EventColumns) -> None:
     """Calls of modules are Python frames whose names say so."""
+    is_frame = columns.kind == CODE["python"]
+    if not is_frame.any():
+        return
     is_module = np.fromiter((name.startswith(MODULE_PREFIX) for name in builder.names), bool, len(builder.names))
-    columns.kind[(columns.kind == CODE["python"]) & is_module[columns.name]] = CODE["module"]
+    columns.kind[is_frame & is_module[columns.name]] = CODE["module"]
 
 
 def _guess_kinds(builder: TraceBuilder, columns: EventColumns) -> None:
