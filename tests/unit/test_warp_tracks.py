@@ -156,3 +156,10 @@ def test_damaged_ends_do_no_harm() -> None:
         assert set(regions(Workspace(trace)).frame["region"]) == {
             event["name"] for event in events if event["cat"] != "flow"
         }
+
+
+def test_a_region_inside_itself_counts_once_for_its_share() -> None:
+    trace = opened(region("a", 0, 40, CTA, 0), region("a", 10, 20, CTA, 0), region("b", 60, 40, CTA, 0))
+    found = rows(trace)
+    assert (found[0, "a"]["total_us"], found[0, "a"]["percent"]) == (0.06, 40.0)
+    assert found[0, "b"]["percent"] == 40.0

@@ -100,13 +100,21 @@ def _totals(events: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("span_ns").sum())
     )
     return (
-        events.group_by("kernel", "warp", "region")
-        .agg(pl.len().alias("count"), (pl.col("dur_ns").sum() / 1000).alias("total_us"))
+        events.with_columns(_covered_ns())
+        .group_by("kernel", "warp", "region")
+        .agg(pl.len().alias("count"), (pl.col("dur_ns").sum() / 1000).alias("total_us"), pl.col("covered_ns").sum())
         .join(spans, on=["kernel", "warp"], how="left")
-        .with_columns((pl.col("total_us") * 100_000 / pl.col("span_ns").clip(1)).alias("percent"))
+        .with_columns((pl.col("covered_ns") * 100 / pl.col("span_ns").clip(1)).alias("percent"))
         .sort("kernel", "warp", "total_us", "region", descending=[False, False, True, False])
         .select("kernel", "warp", "region", "count", "total_us", "percent")
     )
+
+
+def _covered_ns() -> pl.Expr:
+    """What each event adds to the time in its region: a region may be entered again inside itself."""
+    until = pl.col("end_ns").cum_max().shift(1).over("kernel", "lane", "launch", "region")
+    begin = pl.max_horizontal("start_ns", until)
+    return (pl.col("end_ns") - begin).clip(0).alias("covered_ns")
 
 
 def _ctas(events: pl.DataFrame, names: list[str], skipped: set[str]) -> Iterator[_Cta]:
