@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support import Opened, ends
+from support import Opened, ends, frame, kernel, launch, op
 from warplens.readers.execution_trace.agreement import record_ids
 from warplens.readers.kineto import triton_calls as facts_of_launches
 from warplens.readers.kineto.triton_calls import triton_calls
@@ -80,3 +80,46 @@ def test_the_latest_begin_of_a_name_is_closed_also_after_others_were_dropped(ope
     trace = opened([event(phase, name, ts) for ts, (phase, name) in enumerate(phases)]).trace
     lengths = {trace.names[name]: ns for name, ns in trace.events.select("name", "dur_ns").iter_rows()}
     assert lengths == {"b": 3000, "a": 6000}
+
+
+def deep_stack(levels: int, name: Callable[[int], str]) -> list[dict[str, Any]]:
+    """Ops inside each other, of which every second launches a kernel."""
+    events: list[dict[str, Any]] = []
+    for level in range(levels):
+        events.append(op(name(level), 10 * level, 40 * levels - 20 * level))
+        if level % 2:
+            events += [launch(10 * level + 2, 3, level), kernel("gemm", 10 * level + 6, 2, level)]
+    return events
+
+
+@pytest.mark.parametrize("names", [1, 3, 40])
+def test_the_ops_of_deep_stacks_are_the_same_by_call_as_by_level(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, names: int
+) -> None:
+    events = deep_stack(60, lambda level: f"aten::op{level * 7 % names}")
+    by_level = opened(events).table("ops").to_dicts()
+    monkeypatch.setattr("warplens.analyses.work.ops.DEEP", 4)
+    assert opened(events).table("ops").to_dicts() == by_level
+
+
+def test_deep_stacks_take_no_longer_than_flat_ones(opened: Opened) -> None:
+    with ends("a stack of 20,000 ops"):
+        table = opened(deep_stack(20_000, lambda level: f"aten::op{level}")).table("ops").frame
+    outermost = table.filter(op="aten::op0").to_dicts()[0]
+    assert outermost["subtree_kernel_us"] == 10_000 * 2
+
+
+def test_modules_that_are_nested_too_deep_are_one_row(opened: Opened) -> None:
+    """As many levels as calls: their paths written out would be the square of them, 13 GB of a file of 18 MB."""
+    events: list[dict[str, Any]] = []
+    for level in range(1, 301):
+        facts = {"Python id": level, "Python parent id": level - 1 or None, "Python module id": level}
+        events.append(frame(f"nn.Module: Layer_{level}", 10 * level, 12_000 - 20 * level, **facts))
+        events += [op("aten::mm", 10 * level + 1, 7), launch(10 * level + 2, 3, level)]
+        events += [kernel("gemm", 10 * level + 6, 2, level)]
+    modules = opened(events).table("modules").frame
+    assert modules["kernel_us"].sum() == 600
+    assert modules["subtree_kernel_us"].max() == 600
+    deeper = modules.filter(modules["module"].str.ends_with("/…")).to_dicts()
+    assert [row["count"] for row in deeper] == [300 - 101]
+    assert modules["depth"].max() == 101

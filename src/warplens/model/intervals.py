@@ -77,8 +77,11 @@ def complement(intervals: Union, start: int, end: int) -> Union:
 
 def clip(intervals: Union, start: int, end: int) -> Union:
     """The part of the union within [start, end)."""
-    starts = np.clip(intervals.starts, start, end)
-    ends = np.clip(intervals.ends, start, end)
+    # Only those that reach into it are touched: as many windows as intervals are not their square.
+    first = int(np.searchsorted(intervals.ends, start, "right"))
+    last = int(np.searchsorted(intervals.starts, end, "left"))
+    starts = np.maximum(intervals.starts[first:last], start)
+    ends = np.minimum(intervals.ends[first:last], end)
     keep = ends > starts
     return Union(starts[keep], ends[keep])
 

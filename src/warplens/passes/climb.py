@@ -6,12 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
 
 MERGE_LEVELS = 4
 """How many levels to walk before looking whether rows have met; most launches of one op call have by then."""
 FEW = 500
 """Below this, walking all of them costs less than sorting them."""
+DEEP = 256
+"""Levels after which the rest of the way is found by doubling it; calls are rarely nested so deep."""
 
 
 def climb(rows: Ints, parent: Ints, stop: Bools) -> Ints:
@@ -24,6 +27,9 @@ def climb(rows: Ints, parent: Ints, stop: Bools) -> Ints:
         reached[active] = parent[reached[active]]
         active = active[reached[active] >= 0]
         level += 1
+        if level == DEEP:
+            reached[active] = _tops(parent, stop)[0][reached[active]]
+            break
         if level % MERGE_LEVELS == 0 and len(active) > FEW:
             # Many rows have met in the same callers by now: walk on once for all of them.
             callers, caller_of_row = np.unique(reached[active], return_inverse=True)
@@ -53,6 +59,11 @@ def climb_context(rows: Ints, parent: Ints, forward: Ints, stop: Bools) -> Calle
         reached[active] = np.where(jump >= 0, jump, parent[reached[active]])
         active = active[reached[active] >= 0]
         level += 1
+        if level == DEEP:
+            top, crossed = _tops(np.where(forward >= 0, forward, parent), stop, forward >= 0)
+            backward[active] |= crossed[reached[active]]
+            reached[active] = top[reached[active]]
+            break
         if level % MERGE_LEVELS == 0 and len(active) > FEW:
             callers, caller_of_row = np.unique(reached[active], return_inverse=True)
             if 2 * len(callers) < len(active):
@@ -61,3 +72,19 @@ def climb_context(rows: Ints, parent: Ints, forward: Ints, stop: Bools) -> Calle
                 backward[active] |= above.backward[caller_of_row]
                 break
     return CallerContext(reached, backward)
+
+
+def _tops(up: Ints, stop: Bools, marks: Bools | None = None) -> tuple[Ints, Bools]:
+    """For every row the nearest at or above it where `stop` is true, -1 for none; and whether a row on the way there,
+    the last one aside, is marked. Each round doubles the way, so that a million levels take twenty."""
+    count = len(up)
+    outside = np.append(~stop, False)  # the last row stands for -1, and is above all
+    at = np.where(outside, np.append(np.where(up >= 0, up, count), count), np.arange(count + 1))
+    marked = outside & np.append(np.zeros(count, bool) if marks is None else marks, False)
+    for _ in range(count.bit_length()):
+        further = at[at]
+        if (further == at).all():
+            break
+        marked |= marked[at]
+        at = further
+    return np.where(at[:-1] < count, at[:-1], NONE), marked[:-1]

@@ -19,6 +19,11 @@ from warplens.model.trace import Bools, Ints
 from warplens.passes.climb import CallerContext, climb, climb_context
 
 OUTSIDE = "(outside any module)"
+DEEPER = "/…"
+"""The end of a path of modules that are nested too deep: all of them are one row."""
+MOST_LEVELS = 100
+LONGEST_PATH = 4000
+"""Characters. Models have some ten levels; paths of as many levels as calls would be the square of them."""
 OPTIMIZER = "(optimizer)"
 NO_FRAME = "(no Python frame)"
 OPTIMIZER_CALLS: Final = ("Optimizer.step#",)
@@ -243,8 +248,18 @@ def _paths_of_modules(work: Workspace, rows: Ints) -> dict[int, str]:
             at = outer[at]
         for call in reversed(chain):
             own = trace.names[names[call]].removeprefix(MODULE_PREFIX).replace("/", "∕")
-            paths[call] = f"{paths[outer[call]]}/{own}" if outer[call] >= 0 else own
+            paths[call] = _path_inside(paths[outer[call]], own) if outer[call] >= 0 else own
     return paths
+
+
+def _path_inside(outer: str, own: str) -> str:
+    """
+    >>> _path_inside("GPT_0/Block_0", "MLP_0"), _path_inside("GPT_0/…", "MLP_0")
+    ('GPT_0/Block_0/MLP_0', 'GPT_0/…')
+    """
+    if outer.endswith(DEEPER):
+        return outer
+    return outer + DEEPER if len(outer) > LONGEST_PATH or outer.count("/") >= MOST_LEVELS else f"{outer}/{own}"
 
 
 def _with_outer_modules(frame: pl.DataFrame) -> pl.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import polars as pl
 
@@ -11,8 +13,10 @@ from warplens.analyses.shared import shared
 from warplens.analyses.work.kernels import OP, OP_CATEGORY, PERCENT
 from warplens.analyses.workspace import Workspace, percent_of
 from warplens.categories import op_category
+from warplens.model.kinds import NONE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints, Trace
+from warplens.passes.climb import DEEP
 
 SPEC_COLUMNS = (
     Column("input_dims", "shapes of the inputs, as recorded", "", pl.String),
@@ -86,12 +90,39 @@ def _recursive_calls(work: Workspace) -> Bools:
     rows, names, enclosing = trace.rows_of("op"), trace.ints("name"), work.enclosing_op
     is_recursive = np.zeros(len(trace), bool)
     row, outer = rows[enclosing[rows] >= 0], enclosing[rows[enclosing[rows] >= 0]]
+    level = 0
     while len(row):
+        if level == DEEP:
+            is_recursive[_inside_their_name(rows, names, enclosing)] = True
+            break
+        level += 1
         same = names[outer] == names[row]
         is_recursive[row[same]] = True
         row, outer = row[~same], enclosing[outer[~same]]
         row, outer = row[outer >= 0], outer[outer >= 0]
     return is_recursive
+
+
+def _inside_their_name(rows: Ints, names: Ints, enclosing: Ints) -> list[int]:
+    """The same call by call: each once, however deep it is."""
+    inner: dict[int, list[int]] = {}
+    for row, outer in zip(rows.tolist(), enclosing[rows].tolist(), strict=True):
+        inner.setdefault(outer, []).append(row)
+    name_of, running = names.tolist(), Counter[int]()
+    recursive: list[int] = []
+    waiting = list(inner.get(NONE, ()))
+    while waiting:
+        row = waiting.pop()
+        if row < 0:  # the end of a call
+            running[name_of[~row]] -= 1
+            continue
+        name = name_of[row]
+        if running[name]:
+            recursive.append(row)
+        running[name] += 1
+        waiting.append(~row)
+        waiting += inner.get(row, ())
+    return recursive
 
 
 def _direct(work: Workspace) -> pl.DataFrame:
@@ -114,7 +145,12 @@ def _subtree(work: Workspace) -> pl.DataFrame:
     inner = _recursive_calls(work)
     totals, counts = np.zeros(len(trace.names)), np.zeros(len(trace.names), np.int64)
     duration, at = duration[at >= 0], at[at >= 0]
+    level = 0
     while len(at):
+        if level == DEEP:
+            at, duration = _sums_up(at, duration, trace.ints("depth"), enclosing)
+            enclosing = np.full(len(trace), NONE)
+        level += 1
         own = ~inner[at]
         totals += np.bincount(names[at[own]], weights=duration[own], minlength=len(totals))
         counts += np.bincount(names[at[own]], minlength=len(totals))
@@ -125,6 +161,24 @@ def _subtree(work: Workspace) -> pl.DataFrame:
         {"op": [trace.names[code] for code in codes], "subtree_kernel_us": totals[codes] / 1000},
         schema={"op": pl.String, "subtree_kernel_us": pl.Float64},
     )
+
+
+def _sums_up(at: Ints, duration: Ints, depth: Ints, enclosing: Ints) -> tuple[Ints, Ints]:
+    """Calls with the time of all that is inside them, given the time that each has itself."""
+    sums: dict[int, int] = {}
+    for row, ns in zip(at.tolist(), duration.tolist(), strict=True):
+        sums[row] = sums.get(row, 0) + ns
+    by_depth: dict[int, list[int]] = {}
+    for row in sums:
+        by_depth.setdefault(int(depth[row]), []).append(row)
+    for level in range(max(by_depth, default=0), -1, -1):
+        for row in by_depth.get(level, ()):
+            outer = int(enclosing[row])
+            if outer >= 0 and outer not in sums:
+                by_depth.setdefault(int(depth[outer]), []).append(outer)
+            if outer >= 0:
+                sums[outer] = sums.get(outer, 0) + sums[row]
+    return np.array(list(sums), np.int64), np.array(list(sums.values()), np.int64)
 
 
 def op_shapes(work: Workspace) -> Table:
