@@ -15,8 +15,9 @@ import numpy as np
 from warplens.analyses.graph.editing import Members
 from warplens.analyses.page.members import members_of
 from warplens.errors import UsageError
+from warplens.model.arrays import places_by_value
 from warplens.model.edits import ScaleHost, ScaleWork, StepChange, WorkOfRows
-from warplens.model.trace import Bools, Ints
+from warplens.model.trace import Ints
 
 if TYPE_CHECKING:
     from warplens.profiles.trace import Profile
@@ -77,16 +78,16 @@ def _require_factor(factor: float) -> None:
 
 
 def members(profile: Profile) -> Members:
-    """Which events of the trace belong to some rows of a table of this profile."""
+    """The events of the trace that belong to some rows of a table of this profile."""
     ids = profile.workspace.gpu["id"].to_numpy()
 
     @cache
-    def rows_of_events(table: str) -> Ints:
-        return members_of(profile.workspace, profile.table(table))
+    def events_by_row(table: str) -> dict[int, Ints]:
+        return places_by_value(members_of(profile.workspace, profile.table(table)).astype(np.int64))
 
-    def is_member(work: WorkOfRows) -> Bools:
-        chosen = np.zeros(len(profile.trace), bool)
-        chosen[ids] = np.isin(rows_of_events(work.table), work.rows)
-        return chosen
+    def events(work: WorkOfRows) -> Ints:
+        of_rows = events_by_row(work.table)
+        chosen = [of_rows[row] for row in dict.fromkeys(work.rows) if row in of_rows]
+        return np.sort(ids[np.concatenate([np.zeros(0, np.int64), *chosen])])
 
-    return is_member
+    return events

@@ -23,8 +23,7 @@ def edited_work(finding: Finding, model: StepModel) -> list[EditedWork]:
     parts: list[EditedWork] = []
     for edit in finding.edits:
         if isinstance(edit, (ScaleWork, FuseWork, ReplaceWork)) and edit.factor < 1:
-            is_member = graph.is_work & model.members(edit.work)[graph.row]
-            time_ns = float(graph.weight_ns[is_member].sum())
+            time_ns = float(graph.weight_ns[graph.work_of(model.members(edit.work))].sum())
             parts.append(EditedWork(time_ns, time_ns * (1 - edit.factor)))
     expected_ns = sum(part.expected_ms for part in parts)
     scale = finding.gpu_gain_ms / expected_ns if expected_ns > 0 else 0.0

@@ -24,13 +24,13 @@ from warplens.model.edits import (
 )
 from warplens.model.intervals import Union, covered_until, covers, union
 from warplens.model.kinds import NONE
-from warplens.model.trace import Bools, Ints
+from warplens.model.trace import Ints
 
 GRAPH_PAUSE_NS: Final = 450.0
 """Between two kernels of a CUDA graph: the median of 2,800 pauses on an H200 was 420 to 450 ns."""
 
-Members = Callable[[WorkOfRows], Bools]
-"""Which GPU events of the trace, by their row, belong to some rows of a table."""
+Members = Callable[[WorkOfRows], Ints]
+"""The GPU events, as rows of the trace in order, that belong to some rows of a table."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class EditedGraph:
     def _chosen(self, work: WorkOfRows) -> Ints:
         """The nodes of these rows, in the order of their launches."""
         if work not in self._nodes_of:
-            nodes = np.flatnonzero(self.graph.is_work & self.members(work)[self.graph.row])
+            nodes = self.graph.work_of(self.members(work))
             self._nodes_of[work] = nodes[np.argsort(self.graph.call_of[nodes], kind="stable")]
         return self._nodes_of[work]
 
@@ -104,7 +104,8 @@ class EditedGraph:
     def _scale_launches(self, nodes: Ints, factor: float) -> None:
         """The host's time on the way to the launches of GPU events, and in them."""
         graph = self.graph
-        self.host_ns[graph.leads_to(nodes) & (graph.edge_kind == LAUNCH)] *= factor
+        edges = graph.edges_to(nodes)
+        self.host_ns[edges[graph.edge_kind[edges] == LAUNCH]] *= factor
         calls = np.unique(self.graph.call_of[nodes])
         edges = self.graph.way_to[calls[calls != NONE]]
         self.host_ns[edges[edges != NONE]] *= factor
@@ -113,7 +114,7 @@ class EditedGraph:
         """GPU events with their launches."""
         self._scale_launches(nodes, 0.0)
         self.weight_ns[nodes] = -self.graph.residual_ns[nodes]
-        self.latency_ns[self.graph.leads_to(nodes)] = 0.0
+        self.latency_ns[self.graph.edges_to(nodes)] = 0.0
 
     def _fuse(self, nodes: Ints, factor: float) -> None:
         if len(nodes) == 0:

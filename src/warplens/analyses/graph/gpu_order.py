@@ -9,6 +9,7 @@ import numpy as np
 
 from warplens.analyses.graph.records import Floats
 from warplens.analyses.graph.stream_waits import LaunchedEvents, StreamWaits, stream_waits
+from warplens.model.arrays import places_by_value
 from warplens.model.kinds import NONE
 from warplens.model.trace import Ints, Trace
 
@@ -95,12 +96,22 @@ def _usual(lags: Ints, default: float, most: float) -> float:
 def _previous_in_stream(lane: Ints, start: Ints, end: Ints) -> Ints:
     """The event of its stream that ended last before each began; kernels of a graph can overlap in one stream."""
     previous = np.full(len(start), NONE, np.int64)
-    for stream in np.unique(lane).tolist():
-        events = np.flatnonzero(lane == stream)
+    for events in places_by_value(lane).values():
         by_end = events[np.argsort(end[events], kind="stable")]
         latest = np.searchsorted(end[by_end], start[events], "right") - 1
         # An event without duration ends when it begins: it does not come before itself, nor before an earlier one.
-        while (too_late := (latest >= 0) & (by_end[np.maximum(latest, 0)] >= events)).any():
-            latest[too_late] -= 1
+        if ((latest >= 0) & (by_end[np.maximum(latest, 0)] >= events)).any():
+            latest = _latest_before(by_end, end[by_end], events, start[events])
         previous[events] = np.where(latest >= 0, by_end[np.maximum(latest, 0)], NONE)
     return previous
+
+
+def _latest_before(by_end: Ints, ends: Ints, events: Ints, starts: Ints) -> Ints:
+    """The place in `by_end` of the last event that ended before each of these began, and is an earlier one; -1: none.
+
+    Whatever ended strictly before one began is earlier; of those that ended at that moment it has to be seen.
+    """
+    _, code = np.unique(np.concatenate([ends, starts]), return_inverse=True)
+    last = int(events.max()) + 1
+    ended, begun = np.split(code.astype(np.int64) * last, [len(ends)])
+    return np.searchsorted(ended + by_end, begun + events, "left") - 1

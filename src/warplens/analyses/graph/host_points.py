@@ -7,11 +7,13 @@ Its next moment then comes after the last one of that other thread.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 import numpy as np
 
 from warplens.analyses.graph.records import CALL, MARK
+from warplens.model.arrays import places_by_value
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints, Trace
 
@@ -73,13 +75,14 @@ def _predecessors(trace: Trace, lane: Ints, begins: Ints, ends: Ints) -> tuple[I
     threads = np.unique(lane).tolist()
     if len(threads) < 2:
         return before, is_handover
-    activity = {thread: _activity(trace, thread) for thread in threads}
+    rows = places_by_value(trace.ints("lane").astype(np.int64))
+    activity = {thread: _activity(trace, rows.get(thread, np.zeros(0, np.int64))) for thread in threads}
     starts, finishes = begins.tolist(), ends.tolist()
-    last: dict[int, int] = {}
+    last, latest = dict[int, int](), _LatestPoints()
     second_last: dict[int, int] = {}
     for point, thread in enumerate(lane.tolist()):
         own = last.get(thread, NONE)
-        other = _latest_of_others(last, thread, finishes, starts[point])
+        other = latest.of_others(thread, starts[point])
         before[point] = own
         if other != NONE and (own == NONE or finishes[other] > finishes[own]):
             # While the other thread went from one moment to its last, did this one do anything?
@@ -88,21 +91,36 @@ def _predecessors(trace: Trace, lane: Ints, begins: Ints, ends: Ints) -> tuple[I
             if not _is_active(activity[thread], since, finishes[other]):
                 before[point], is_handover[point] = other, True
         second_last[thread], last[thread] = own, point
+        latest.put(thread, finishes[point], point)
     return before, is_handover
 
 
-def _latest_of_others(last: dict[int, int], thread: int, finishes: list[int], until: int) -> int:
-    """The moment of another thread that ended last before this time."""
-    latest = NONE
-    for name, point in last.items():
-        if name != thread and finishes[point] <= until and (latest == NONE or finishes[point] > finishes[latest]):
-            latest = point
-    return latest
+class _LatestPoints:
+    """The last moment of each thread, in the order of their ends: as many threads as moments are not their square."""
+
+    def __init__(self) -> None:
+        self._in_order: list[tuple[int, int, int]] = []
+        """End, place of the thread (of equal ends that of the first thread counts), moment."""
+        self._of_thread: dict[int, tuple[int, int, int]] = {}
+
+    def put(self, thread: int, end: int, point: int) -> None:
+        former = self._of_thread.get(thread)
+        if former is not None:
+            del self._in_order[bisect_left(self._in_order, former)]
+        own = (end, -len(self._of_thread) if former is None else former[1], point)
+        self._of_thread[thread] = own
+        insort(self._in_order, own)
+
+    def of_others(self, thread: int, until: int) -> int:
+        """The moment of another thread that ended last by this time; -1 for none."""
+        at = bisect_left(self._in_order, (until + 1,)) - 1
+        if at >= 0 and self._in_order[at] == self._of_thread.get(thread):
+            at -= 1
+        return self._in_order[at][2] if at >= 0 else NONE
 
 
-def _activity(trace: Trace, lane: int) -> tuple[Ints, Ints]:
+def _activity(trace: Trace, rows: Ints) -> tuple[Ints, Ints]:
     """When things begin on a thread, and when they end, each in order."""
-    rows = np.flatnonzero(trace.ints("lane") == lane)
     start = trace.ints("start_ns")[rows]  # in order, as all rows of a lane are
     # A stable sort finds what is in order already, most of the ends, and takes a third of the time.
     return start, np.sort(start + trace.ints("dur_ns")[rows], kind="stable")

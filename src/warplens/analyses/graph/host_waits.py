@@ -13,6 +13,7 @@ from warplens.analyses.graph.host_points import HostPoints
 from warplens.analyses.graph.records import CALL, QUEUE, SYNC, Floats
 from warplens.analyses.graph.stream_waits import SOON_AFTER_NS, call_times, stream_lanes
 from warplens.analyses.time.host_activity import SYNC_CALL, matching_names
+from warplens.model.arrays import places_by_value
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints, Trace
 
@@ -23,6 +24,9 @@ EVENT_SYNC_CALL: Final = re.compile(r"(?:cuda|hip|cu)EventSynchronize")
 EVENT_SYNC: Final = "Event Sync"
 STREAM_SYNC: Final = "Stream Sync"
 """How CUPTI names the recorded waits of the host for a CUDA event and for a stream."""
+MANY_STREAMS: Final = 64
+"""With more, a call that waits for all of them waits for what was launched since the last such call: the rest was
+waited for then. As many calls as streams would have the square of them as waits."""
 NO_STREAM: Final = -2
 """A stream without a GPU event in the trace."""
 SOON_NS: Final = 20_000
@@ -192,9 +196,8 @@ def _by_stream(trace: Trace, points: HostPoints, gpu: GpuOrder, launched_by: Int
     launched = np.full(len(lane), LONG_AGO)  # what was launched before the first moment
     launched[launched_by != NONE] = points.start_ns[launched_by[launched_by != NONE]]
     streams = []
-    for stream in np.unique(lane).tolist():
-        events = np.flatnonzero(lane == stream)
-        events = events[np.argsort(launched[events], kind="stable")]
+    for stream, places in places_by_value(lane.astype(np.int64)).items():
+        events = places[np.argsort(launched[places], kind="stable")]
         streams.append(_Stream(stream, launched[events], events))
     return streams
 
@@ -235,11 +238,39 @@ def _recorded_syncs(trace: Trace) -> dict[int, _RecordedSync]:
     return syncs
 
 
+class _Since:
+    """What many streams together have launched since it was last asked for: what came before was awaited then."""
+
+    def __init__(self, streams: list[_Stream]) -> None:
+        lane = np.repeat([stream.lane for stream in streams], [len(stream.events) for stream in streams])
+        launched, events = (
+            np.concatenate([getattr(stream, name) for stream in streams]) for name in ("launched_ns", "events")
+        )
+        order = np.argsort(launched, kind="stable")
+        self._lane, self._launched_ns, self._events = lane[order].tolist(), launched[order], events[order]
+        self._awaited = 0
+
+    def last_events(self, until: int) -> list[int]:
+        """The last event of each stream."""
+        end = int(np.searchsorted(self._launched_ns, until, "right"))
+        since, self._awaited = self._awaited, max(self._awaited, end)
+        latest = dict(zip(self._lane[since:end], self._events[since:end].tolist(), strict=True))
+        return list(latest.values())
+
+    def recent(self, until: int) -> _Stream:
+        """The last events launched before a moment, as if they were of one stream."""
+        end = int(np.searchsorted(self._launched_ns, until, "right"))
+        chosen = slice(max(0, end - MANY_STREAMS), end)
+        return _Stream(NONE, self._launched_ns[chosen], self._events[chosen])
+
+
 class _Awaiting:
     """Which GPU events a synchronising call waited for."""
 
     def __init__(self, trace: Trace, gpu: GpuOrder, streams: list[_Stream]) -> None:
         self._streams = streams
+        self._by_lane = {stream.lane: stream for stream in streams}
+        self._since: _Since | None = _Since(streams) if len(streams) > MANY_STREAMS else None
         self._ends = gpu.end_ns
         self._recorded = _recorded_syncs(trace)
         self._names, self._name_of_row = trace.names, trace.ints("name")
@@ -248,9 +279,7 @@ class _Awaiting:
         """The last event of each stream that is waited for, of those that had ended when the call returned."""
         sync = self._recorded.get(call, ALL_STREAMS)
         until = begin if sync.until_ns is None else sync.until_ns
-        streams = [stream for stream in self._streams if sync.lane in (NONE, stream.lane)]
-        last = [int(np.searchsorted(stream.launched_ns, until, "right")) - 1 for stream in streams]
-        events = [int(stream.events[index]) for stream, index in zip(streams, last, strict=True) if index >= 0]
+        events = self._last_events(sync.lane, until)
         ended = [event for event in events if self._ends[event] <= end]
         is_event_sync = EVENT_SYNC_CALL.match(self._names[self._name_of_row[call]]) is not None
         is_unclear = sync is ALL_STREAMS and is_event_sync
@@ -258,10 +287,18 @@ class _Awaiting:
             return self._ended_just_before(begin, end) or ended
         return ended
 
+    def _last_events(self, lane: int, until: int) -> list[int]:
+        """The last event launched before a moment, of one stream or of each."""
+        if lane == NONE and self._since is not None:
+            return self._since.last_events(until)
+        streams = self._streams if lane == NONE else [self._by_lane[lane]] if lane in self._by_lane else []
+        last = [int(np.searchsorted(stream.launched_ns, until, "right")) - 1 for stream in streams]
+        return [int(stream.events[index]) for stream, index in zip(streams, last, strict=True) if index >= 0]
+
     def _ended_just_before(self, begin: int, end: int) -> list[int]:
         """The event launched before a call whose end let the call return, if there is one."""
         latest: list[int] = []
-        for stream in self._streams:
+        for stream in self._streams if self._since is None else [self._since.recent(begin)]:
             launched = stream.events[: int(np.searchsorted(stream.launched_ns, begin, "right"))]
             ends = self._ends[launched]
             latest += launched[(ends > max(begin, end - SOON_AFTER_NS)) & (ends <= end)].tolist()

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from warplens.model.arrays import ranges
 from warplens.model.intervals import Union
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints
@@ -132,12 +133,21 @@ class StepGraph:
         edge_of[self.target[edges]] = edges
         return edge_of
 
-    def leads_to(self, nodes: Ints) -> Bools:
-        """Per edge: whether it leads to one of some nodes."""
-        is_chosen = np.zeros(len(self), bool)
-        is_chosen[nodes] = True
-        leads_to: Bools = is_chosen[self.target]
-        return leads_to
+    def edges_to(self, nodes: Ints) -> Ints:
+        """The edges that lead to some nodes."""
+        return ranges(self.first_edge[nodes], self.first_edge[nodes + 1])
+
+    def work_of(self, rows: Ints) -> Ints:
+        """The nodes of some GPU events, in order."""
+        ordered, nodes = self._work_by_row
+        return np.sort(nodes[ranges(np.searchsorted(ordered, rows, "left"), np.searchsorted(ordered, rows, "right"))])
+
+    @cached_property
+    def _work_by_row(self) -> tuple[Ints, Ints]:
+        """GPU events in order, and their nodes."""
+        nodes = np.flatnonzero(self.is_work)
+        nodes = nodes[np.argsort(self.row[nodes], kind="stable")]
+        return self.row[nodes], nodes
 
     @cached_property
     def on_host(self) -> Bools:

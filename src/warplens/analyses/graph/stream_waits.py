@@ -19,6 +19,7 @@ import polars as pl
 
 from warplens.analyses.graph.records import Floats
 from warplens.analyses.time.host_activity import matching_names
+from warplens.model.arrays import places_by_value
 from warplens.model.kinds import NONE
 from warplens.model.trace import Bools, Ints, Trace
 
@@ -126,11 +127,10 @@ def _in_launch_order(events: LaunchedEvents, group: Ints) -> dict[int, _Launches
     """The launched events of each stream, or of each thread."""
     launched = np.flatnonzero(events.launch != NONE)
     launched = launched[np.argsort(events.issued_ns[launched], kind="stable")]
-    launches = {}
-    for number in np.unique(group[launched]).tolist():
-        members = launched[group[launched] == number]
-        launches[number] = _Launches(members.tolist(), events.issued_ns[members].tolist())
-    return launches
+    return {
+        number: _Launches(launched[members].tolist(), events.issued_ns[launched[members]].tolist())
+        for number, members in places_by_value(group[launched]).items()
+    }
 
 
 def _recorded_waits(trace: Trace, streams: _Streams) -> set[tuple[int, int]]:

@@ -9,12 +9,14 @@ import polars as pl
 
 from warplens.analyses.shared import shared
 from warplens.analyses.workspace import COMMUNICATION, Workspace
+from warplens.model.arrays import places_by_value
 from warplens.model.intervals import Union, clip, length, subtract, union
 from warplens.model.kinds import CODE
 from warplens.model.table import Column, Table
 from warplens.model.trace import Bools, Ints
 
 ALL_DEVICES = "all"
+NO_ROWS = np.zeros(0, np.int64)
 MEANINGS = {
     "computation": "union of everything but communication and copies (memsets count as computation)",
     "communication": "union of kernels of the category Communication",
@@ -57,17 +59,44 @@ def timeline(work: Workspace) -> Table:
 @shared
 def device_work(work: Workspace, device: int | None) -> DeviceWork:
     """The work of one GPU, or of all of them for None."""
-    chosen = np.ones(len(work.gpu), bool) if device is None else (work.gpu["device"] == device).to_numpy()
-    return split_work(work.gpu, chosen)
+    columns = _shared_columns(work)
+    return _split(columns if device is None else columns.chosen(_device_rows(work).get(device, NO_ROWS)))
 
 
 def split_work(frame: pl.DataFrame, chosen: Bools) -> DeviceWork:
     """The chosen GPU events as computation, communication and copies."""
+    return _split(_columns(frame).chosen(chosen))
+
+
+class _Columns(NamedTuple):
+    start_ns: Ints
+    duration_ns: Ints
+    is_comm: Bools
+    is_copy: Bools
+
+    def chosen(self, rows: Ints | Bools) -> _Columns:
+        return _Columns(self.start_ns[rows], self.duration_ns[rows], self.is_comm[rows], self.is_copy[rows])
+
+
+def _columns(frame: pl.DataFrame) -> _Columns:
     start, duration = frame["start_ns"].to_numpy(), frame["dur_ns"].to_numpy()
-    is_comm = (frame["kernel_category"] == COMMUNICATION).to_numpy()
     is_copy = (frame["kind"] == CODE["memcpy"]).to_numpy()
-    comm, copy = chosen & is_comm & ~is_copy, chosen & is_copy
-    return DeviceWork(*(_union(start, duration, part) for part in (chosen & ~comm & ~copy, comm, copy)))
+    return _Columns(start, duration, (frame["kernel_category"] == COMMUNICATION).to_numpy() & ~is_copy, is_copy)
+
+
+@shared
+def _shared_columns(work: Workspace) -> _Columns:
+    return _columns(work.gpu)
+
+
+@shared
+def _device_rows(work: Workspace) -> dict[int, Ints]:
+    return places_by_value(work.gpu["device"].to_numpy().astype(np.int64))
+
+
+def _split(work: _Columns) -> DeviceWork:
+    start, duration, comm, copy = work
+    return DeviceWork(*(_union(start, duration, part) for part in (~comm & ~copy, comm, copy)))
 
 
 def measure(work: DeviceWork, window: tuple[int, int] | None = None) -> dict[str, int]:

@@ -48,7 +48,7 @@ def units_of(finding: Finding, recorded: RecordedCalls, members: Members) -> Fin
     chosen = np.zeros(len(work.trace), bool)
     for edit in finding.edits:
         if isinstance(edit, (ScaleWork, FuseWork, ReplaceWork)):
-            chosen |= members(edit.work)
+            chosen[members(edit.work)] = True
     steps = work.trace.steps.height
     if steps:
         chosen &= work.trace.ints("step") >= 0
