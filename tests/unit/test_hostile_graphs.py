@@ -108,3 +108,22 @@ def test_as_many_streams_threads_or_devices_as_kernels_have_an_end(opened: Opene
         assert profile.table("bounds").to_dicts()
         total = profile.table("timeline").frame.filter(device="all", measure="busy")
     assert total["time_ms"].to_list() == [4000 * 0.03]
+
+
+def test_more_devices_than_a_trace_can_have_are_counted_together(opened: Opened) -> None:
+    profile = opened([kernel("gemm", 10 * number, 4, device=number) for number in range(600)])
+    devices = profile.workspace.gpu["device"]
+    assert sorted(devices.unique().to_list()) == [-1, *range(512)]
+    assert (devices == -1).sum() == 600 - 512
+    [note] = [note for note in profile.trace.quality.notes if note.code == "too_many_devices"]
+    assert (note.count, note.detail) == (88, "600")
+    busy = profile.table("timeline").frame.filter(device="all", measure="busy")
+    assert busy["time_ms"].to_list() == [600 * 0.004]
+
+
+def test_a_note_does_not_list_all_of_many_devices(opened: Opened) -> None:
+    listed = [{"id": number, "name": "H100"} for number in range(1000)]
+    profile = opened([kernel("gemm", 10, 4)], {"deviceProperties": listed})
+    [detail] = [note.detail for note in profile.trace.quality.notes if note.code == "missing_devices"]
+    assert detail.startswith("GPUs 1, 2, 3, ")
+    assert detail.endswith(" 64, 935 more")

@@ -31,6 +31,10 @@ MESSAGES: Final[dict[str, tuple[str, str]]] = {
         "{count:launch|launches} with a correlation id used before; the nearest earlier one is used",
     ),
     "missing_devices": (INFO, "{detail}: listed in the file, without work in the trace"),
+    "too_many_devices": (
+        WARNING,
+        "{count:GPU event} without a device number: {detail} devices are more than a trace can have",
+    ),
     "truncated": (WARNING, "the file ends early: {detail}; events before that point are reported"),
     "damaged": (WARNING, "{count:damaged section} skipped ({detail})"),
     "bad_text": (WARNING, "invalid UTF-8 was replaced"),

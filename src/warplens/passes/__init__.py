@@ -9,12 +9,14 @@ from warplens.model.check import self_check
 from warplens.model.trace import Trace
 from warplens.passes.autograd import join_backward
 from warplens.passes.context import apply_contexts
+from warplens.passes.devices import limit_devices
 from warplens.passes.link import link_launches
 from warplens.passes.nest import nest
 from warplens.passes.steps import mark_steps
 from warplens.passes.survey import survey
 
 PASSES: Final[tuple[Callable[[Trace], Trace], ...]] = (
+    limit_devices,
     nest,
     link_launches,
     join_backward,

@@ -13,6 +13,8 @@ from warplens.model.trace import Bools, Ints, Trace
 from warplens.units import format_percent
 
 GRAPH_LAUNCH = "GraphLaunch"
+MOST_NAMED: Final = 64
+"""Devices that a note lists."""
 OWN_WORDS: Final[dict[str, dict[str, str]]] = {
     # format: notes that give PyTorch's advice or none that fits → the note to give; "" where there is nothing to say
     "xplane": {
@@ -113,4 +115,7 @@ def _missing_devices(trace: Trace, gpu: Ints) -> list[Note]:
     missing = [device for device in listed if device not in used]
     if not missing or (not trace.meta.distributed and len(listed) == 1):
         return []
-    return [Note("missing_devices", len(missing), "GPUs " + ", ".join(map(str, missing)))]
+    numbers = [str(device) for device in missing[:MOST_NAMED]]
+    if len(missing) > MOST_NAMED:
+        numbers.append(f"{len(missing) - MOST_NAMED:,} more")
+    return [Note("missing_devices", len(missing), "GPUs " + ", ".join(numbers))]
