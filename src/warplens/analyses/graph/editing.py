@@ -41,13 +41,13 @@ class EditedGraph:
     members: Members
     plain_host_ns: Floats
     """Per edge: the host's part of its lag without the recording."""
+    nodes_of: dict[WorkOfRows, Ints] = field(default_factory=dict, repr=False)
+    """The nodes of rows, once they were asked for; copies of one graph share it."""
     weight_ns: Floats = field(init=False)
     host_ns: Floats = field(init=False)
     """Per edge: the host's part of its lag."""
     latency_ns: Floats = field(init=False)
     """Per edge: the rest of it."""
-    _nodes_of: dict[WorkOfRows, Ints] = field(default_factory=dict, repr=False)
-    """The nodes of rows, once they were asked for."""
 
     def __post_init__(self) -> None:
         self.weight_ns = self.graph.weight_ns.copy()
@@ -90,10 +90,10 @@ class EditedGraph:
 
     def _chosen(self, work: WorkOfRows) -> Ints:
         """The nodes of these rows, in the order of their launches."""
-        if work not in self._nodes_of:
+        if work not in self.nodes_of:
             nodes = self.graph.work_of(self.members(work))
-            self._nodes_of[work] = nodes[np.argsort(self.graph.call_of[nodes], kind="stable")]
-        return self._nodes_of[work]
+            self.nodes_of[work] = nodes[np.argsort(self.graph.call_of[nodes], kind="stable")]
+        return self.nodes_of[work]
 
     def _scale_work(self, edit: ScaleWork) -> None:
         nodes = self._chosen(edit.work)

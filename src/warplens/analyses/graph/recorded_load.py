@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from warplens.analyses.graph.records import Floats
+from warplens.model.arrays import places_by_value
 from warplens.model.kinds import CODE
 from warplens.model.trace import Ints, Trace
 
@@ -25,8 +26,7 @@ class RecordedLoad:
     def between(self, lane: Ints, begin_ns: Ints, end_ns: Ints) -> Floats:
         """Records on each lane that began in each range of time, in ops."""
         load = np.zeros(len(lane))
-        for number in np.unique(lane).tolist():
-            chosen = np.flatnonzero(lane == number)
+        for number, chosen in places_by_value(lane.astype(np.int64)).items():
             first, last = np.searchsorted(self._lanes, [number, number + 1])
             starts, total = self._starts[first:last], self._total[first : last + 1]
             until, since = (np.searchsorted(starts, moments[chosen]) for moments in (end_ns, begin_ns))

@@ -6,6 +6,7 @@ import numpy as np
 
 from warplens import native_library
 from warplens.analyses.graph.records import MARK, Floats, StepGraph
+from warplens.model.arrays import places_by_value
 from warplens.model.kinds import NONE
 from warplens.model.trace import Ints
 
@@ -100,6 +101,6 @@ def steps_ns(graph: StepGraph, times: Floats) -> Floats:
 def _last_work(graph: StepGraph, times: Floats, steps: Ints) -> Floats:
     """When the last GPU event of each step ends; of a step without any, when the one before it did."""
     step_of = np.where(graph.is_work, graph.step, NONE)
-    rows = [np.flatnonzero(step_of == step) for step in steps.tolist()]
-    ends = np.array([times[own].max(axis=0, initial=-np.inf) for own in rows])
+    work, none = places_by_value(step_of.astype(np.int64)), np.zeros(0, np.int64)
+    ends = np.array([times[work.get(step, none)].max(axis=0, initial=-np.inf) for step in steps.tolist()])
     return np.maximum.accumulate(np.maximum(ends, times.min(axis=0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import hypot
 from typing import Final, NamedTuple
 
@@ -16,8 +16,9 @@ from warplens.analyses.graph.recording_cost import RecordingCost, cost_without_l
 from warplens.analyses.graph.records import StepGraph
 from warplens.analyses.graph.slow_steps import step_excess
 from warplens.analyses.workspace import Workspace
-from warplens.model.edits import Edit, StepChange, with_saving
+from warplens.model.edits import Edit, StepChange, WorkOfRows, with_saving
 from warplens.model.table import Column, Table
+from warplens.model.trace import Ints
 
 COLUMNS = (
     Column("fixes", "the changes; empty for the step as it is", "", pl.String),
@@ -58,6 +59,9 @@ class StepModel:
     """What simulated steps are multiplied by."""
     cost_without_light: Callable[[], RecordingCost] | None = None
     """What recording costs in the steps recorded with ops; `cost` where there are no others."""
+
+    nodes_of: dict[WorkOfRows, Ints] = field(default_factory=dict, repr=False, compare=False)
+    """The nodes of rows, once they were asked for."""
 
     def excess_kept(self, steps: Collection[int]) -> tuple[float, float]:
         """What slow steps take more than the others without the profiler, over what they do as recorded; and the same
@@ -125,7 +129,7 @@ class StepModel:
         return steps
 
     def _edited(self, edits: Sequence[Edit], per_op_ns: float) -> EditedGraph:
-        edited = EditedGraph(self.graph, self.members, plain_host(self.graph, per_op_ns))
+        edited = EditedGraph(self.graph, self.members, plain_host(self.graph, per_op_ns), self.nodes_of)
         for edit in edits:
             edited.apply(edit)
         return edited

@@ -15,10 +15,18 @@ import polars as pl
 
 from warplens.analyses.shared import shared
 from warplens.analyses.time.gap_parts import GapParts, gap_parts
-from warplens.analyses.time.host_activity import SYNC_CALL, innermost_at, matching_names, name_of
+from warplens.analyses.time.host_activity import (
+    NO_ROWS,
+    SYNC_CALL,
+    innermost_at,
+    matching_names,
+    name_of,
+    rows_by_thread,
+)
 from warplens.analyses.time.phases import phase_of
 from warplens.analyses.work.modules import user_frames
 from warplens.analyses.workspace import NO_LAUNCH, Workspace
+from warplens.model.arrays import places_by_value
 from warplens.model.idle_causes import DEPENDENCY, LAUNCHING, SHORT_GAPS, UNKNOWN
 from warplens.model.intervals import complement, covered_until, union
 from warplens.model.kinds import CODE, NONE
@@ -265,10 +273,10 @@ def _called(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, end
     """Whether calls of this kind on the waiting thread reach into the gap and fill this share of it."""
     calls = _calls(trace, pattern)
     result = np.zeros(len(start), bool)
-    for thread in np.unique(lane[lane >= 0]).tolist():
-        own = calls[trace.ints("lane")[calls] == thread]
-        gaps_of_thread = np.flatnonzero(lane == thread)
-        if len(own) == 0:
+    by_thread = rows_by_thread(trace, calls)
+    for thread, gaps_of_thread in places_by_value(lane.astype(np.int64)).items():
+        own = by_thread.get(thread, NO_ROWS)
+        if thread < 0 or len(own) == 0:
             continue
         begun = trace.ints("start_ns")[own]
         spent = union(begun, begun + trace.ints("dur_ns")[own])
@@ -282,9 +290,9 @@ def _last_call(trace: Trace, pattern: re.Pattern[str], lane: Ints, start: Ints, 
     calls = _calls(trace, pattern)
     begun, duration = trace.ints("start_ns"), trace.ints("dur_ns")
     last_call = np.full(len(start), NONE, np.int64)
-    for thread in np.unique(lane[lane >= 0]).tolist():
-        own = calls[trace.ints("lane")[calls] == thread]
-        gaps_of_thread = np.flatnonzero(lane == thread)
+    by_thread = rows_by_thread(trace, calls)
+    for thread, gaps_of_thread in places_by_value(lane.astype(np.int64)).items():
+        own = by_thread.get(thread, NO_ROWS) if thread >= 0 else NO_ROWS
         latest = np.searchsorted(begun[own], end[gaps_of_thread]) - 1
         gaps_of_thread, latest = gaps_of_thread[latest >= 0], latest[latest >= 0]
         call = own[latest]

@@ -8,11 +8,13 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from warplens.model.arrays import places_by_value
 from warplens.model.kinds import NESTED, NONE
 from warplens.model.trace import Bools, Ints, Trace
 
 SYNC_CALL: Final = re.compile(r"(?:cuda|hip|cu)\w*Synchronize|(?:cuda|hip)Memcpy(?:2D|3D)?$|cuMemcpy\w*(?<!Async)$")
 """Calls of the GPU's runtime that return when the GPU is done."""
+NO_ROWS: Final = np.zeros(0, np.int64)
 
 
 def matching_names(trace: Trace, pattern: re.Pattern[str]) -> Bools:
@@ -29,10 +31,10 @@ def innermost_at(trace: Trace, lane: Ints, moment: Ints) -> Ints:
     end = start + trace.ints("dur_ns")
     nested = trace.is_kind(*NESTED)
     innermost = np.full(len(moment), NONE, np.int64)
-    for thread in np.unique(lane[lane >= 0]).tolist():
-        asked = np.flatnonzero(lane == thread)
-        own = np.flatnonzero((trace.ints("lane") == thread) & nested)
-        if len(own) == 0:
+    by_thread = rows_by_thread(trace, np.flatnonzero(nested))
+    for thread, asked in places_by_value(lane.astype(np.int64)).items():
+        own = by_thread.get(thread, NO_ROWS)
+        if thread < 0 or len(own) == 0:
             continue
         latest = np.searchsorted(start[own], moment[asked], side="right") - 1
         row = np.where(latest >= 0, own[np.maximum(latest, 0)], NONE)
@@ -43,6 +45,11 @@ def innermost_at(trace: Trace, lane: Ints, moment: Ints) -> Ints:
             row = np.where(over, parent[row], row)
         innermost[asked] = row
     return innermost
+
+
+def rows_by_thread(trace: Trace, rows: Ints) -> dict[int, Ints]:
+    """Some rows of the trace by their lane."""
+    return {lane: rows[places] for lane, places in places_by_value(trace.ints("lane")[rows].astype(np.int64)).items()}
 
 
 def name_of(trace: Trace, rows: Ints, absent: str = "") -> pl.Series:
