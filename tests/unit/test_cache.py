@@ -61,6 +61,12 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return parsed
 
 
+@pytest.fixture(autouse=True)
+def _large_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The events of these small traces are a file of their own, as those of large ones are."""
+    monkeypatch.setattr(cache_entries, "LARGE_BYTES", 300)
+
+
 def entries() -> list[Path]:
     folder = place.cache_directory()
     return sorted(folder.iterdir()) if folder.exists() else []
@@ -121,7 +127,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("part", ["head.json", "names.arrow", "events.arrow", "lanes.arrow", "steps.arrow"])
+@pytest.mark.parametrize("part", ["head.json", "small.arrows", "events.arrow", "seal"])
 def test_a_damaged_entry_is_ignored(trace_file: Path, reads: list[str], part: str, damage: str) -> None:
     first = warplens.open(trace_file).trace
     file = entry() / part
@@ -130,7 +136,7 @@ def test_a_damaged_entry_is_ignored(trace_file: Path, reads: list[str], part: st
     assert len(reads) == 2
 
 
-@pytest.mark.parametrize("part", ["head.json", "names.arrow", "events.arrow", "flows.arrow"])
+@pytest.mark.parametrize("part", ["head.json", "small.arrows", "events.arrow", "seal"])
 def test_an_entry_with_a_missing_part_is_ignored(trace_file: Path, reads: list[str], part: str) -> None:
     first = warplens.open(trace_file).trace
     (entry() / part).unlink()

@@ -24,8 +24,10 @@ HEAD: Final = "head.json"
 SEAL: Final = "seal"
 """The hashes of the other files, with a code over them that takes the user's key to make."""
 LARGE_BYTES: Final = 1 << 20
-"""Larger frames are Arrow files: as streams they would be copied in memory. Small ones are read faster as streams."""
-FILE_MAGIC: Final = b"ARROW1"
+"""Larger frames are Arrow files of their own: as streams they would be copied in memory."""
+SMALL: Final = "small.arrows"
+"""All other frames, as streams: of forty files, most of the time would go into opening them."""
+Compression = Literal["uncompressed", "lz4"]
 UNREADABLE: Final = (*place.NO_PLACE, ValueError, KeyError, msgspec.DecodeError, pl.exceptions.PolarsError)
 """What reading an entry that is not ours, or not whole, can end with."""
 
@@ -43,7 +45,9 @@ def load(name: str) -> Entry | None:
             return None
         digests = msgspec.json.decode(place.unsealed(name, (folder / SEAL).read_bytes()), type=dict[str, str])
         contents = {file: _checked(folder / file, digest) for file, digest in digests.items()}
-        frames = {file.removesuffix(".arrow"): _frame(content) for file, content in contents.items() if file != HEAD}
+        frames = {name: pl.read_ipc_stream(part) for name, part in _unpacked(contents.pop(SMALL)).items()}
+        large = (file for file in contents if file != HEAD)
+        frames |= {file.removesuffix(".arrow"): pl.read_ipc(contents[file]) for file in large}
         os.utime(folder)
         return Entry(contents[HEAD], frames)
     except UNREADABLE:
@@ -55,7 +59,7 @@ def save(
     head: bytes,
     frames: Mapping[str, pl.DataFrame],
     *,
-    compression: Literal["uncompressed", "lz4"] = "uncompressed",
+    compression: Compression = "uncompressed",
     evicts: bool = True,
 ) -> None:
     """Keep an entry; a full disk or a read-only home is ignored.
@@ -67,17 +71,35 @@ def save(
         target = place.made_directory() / name
         with whole_folder(target) as staging:
             (staging / HEAD).write_bytes(head)
-            for frame_name, frame in frames.items():
-                write = frame.write_ipc if frame.estimated_size() > LARGE_BYTES else frame.write_ipc_stream
-                write(staging / f"{frame_name}.arrow", compression=compression)
+            large = {frame_name for frame_name, frame in frames.items() if frame.estimated_size() > LARGE_BYTES}
+            for frame_name in large:
+                frames[frame_name].write_ipc(staging / f"{frame_name}.arrow", compression=compression)
+            small = {each: _stream(frame, compression) for each, frame in frames.items() if each not in large}
+            (staging / SMALL).write_bytes(_packed(small))
             digests = {file.name: _digest(file) for file in staging.iterdir()}
             (staging / SEAL).write_bytes(place.sealed(name, msgspec.json.encode(digests)))
         if evicts:
             place.evict(target)
 
 
-def _frame(content: bytes) -> pl.DataFrame:
-    return pl.read_ipc(content) if content.startswith(FILE_MAGIC) else pl.read_ipc_stream(content)
+def _stream(frame: pl.DataFrame, compression: Compression) -> bytes:
+    return frame.write_ipc_stream(None, compression=compression).getvalue()
+
+
+def _packed(parts: Mapping[str, bytes]) -> bytes:
+    """The names and sizes as a line of JSON, then the parts one after the other."""
+    index = msgspec.json.encode([(name, len(part)) for name, part in parts.items()])
+    return b"".join((index, b"\n", *parts.values()))
+
+
+def _unpacked(content: bytes) -> dict[str, bytes]:
+    index, _, rest = content.partition(b"\n")
+    parts: dict[str, bytes] = {}
+    at = 0
+    for name, size in msgspec.json.decode(index, type=list[tuple[str, int]]):
+        parts[name] = rest[at : at + size]
+        at += size
+    return parts
 
 
 def _digest(path: Path) -> str:
