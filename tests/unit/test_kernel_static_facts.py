@@ -257,6 +257,9 @@ def test_facts_are_kept_in_a_file_and_damage_is_an_error(
     path = tmp_path / "facts.json"
     save_facts(path, facts)
     assert load_facts(path) == facts
+    path.write_text(path.read_text().replace(f'"{facts[0].target}"', '"ProfilerStep#1"'))
+    with pytest.raises(FormatError, match="unknown target 'ProfilerStep#1'"):
+        load_facts(path)
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(FormatError, match="not a file of kernel facts"):
         load_facts(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -30,6 +31,9 @@ RATES = (
 )
 
 
+BEYOND_LIMIT: Final = "percent_of_roofline over 100: the program counts more FLOPs or bytes than this GPU can do"
+
+
 def scopes(work: PathWorkspace) -> Table:
     nodes = _outermost(work)
     names = sorted(nodes)
@@ -52,7 +56,9 @@ def scopes(work: PathWorkspace) -> Table:
         schema_overrides={"scope": pl.String, "paths": pl.Int64},
     ).with_columns(percent_of("total_us", work.gpu_total_ns).alias("percent"))
     frame = frame.sort("total_us", "scope", descending=[True, False])
-    notes = () if names else ("no scopes in this profile",)
+    notes = [] if names else ["no scopes in this profile"]
+    if bool((values.get("percent_of_roofline", np.zeros(0)) > 100).any()):
+        notes.append(BEYOND_LIMIT)
     return Table.from_frame("scopes", "one row per name of a scope; a scope inside another of its name counts once",
                  (*COLUMNS, *columns), frame.fill_nan(None), *notes)  # fmt: skip
 

@@ -10,6 +10,7 @@ import msgspec
 
 from warplens.errors import FormatError
 from warplens.files import write_whole
+from warplens.kernel_lab.compiling.targets import TARGETS
 from warplens.kernel_lab.facts.records import KernelFacts
 
 FORMAT: Final = "warplens kernel facts"
@@ -39,6 +40,10 @@ def load_facts(path: Path) -> list[KernelFacts]:
         raise FormatError(f"{saved.format} {saved.version}, not {FORMAT} {VERSION}", where=str(path))
     if _is_beyond_64_bits(msgspec.to_builtins(saved.facts)):
         raise FormatError("not a file of kernel facts: a number beyond 64 bits", where=str(path))
+    unknown = sorted({facts.target for facts in saved.facts} - set(TARGETS))
+    if unknown:
+        hint = f"known: {', '.join(TARGETS)}"
+        raise FormatError(f"not a file of kernel facts: unknown target {unknown[0]!r}", where=str(path), hint=hint)
     return saved.facts
 
 
