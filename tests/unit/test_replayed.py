@@ -161,3 +161,11 @@ def test_a_real_result_joins_its_real_trace() -> None:
     assert found["same kernels"] == pytest.approx(100)
     total = sum(row["total_us"] for row in profile.table("replay_units").to_dicts())
     assert total == pytest.approx(sum(row["total_us"] for row in profile.table("kernels").to_dicts()))
+
+
+def test_half_a_character_in_a_result_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    result_file.save(path, a_result())
+    path.write_text(path.read_text("utf-8").replace('"u1"', r'"\ud800 \ud83d\ude00"'), "utf-8")
+    frame = open_replay(path).table("replay_units").frame
+    assert "? \N{GRINNING FACE}" in frame["unit"].to_list()

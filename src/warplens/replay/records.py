@@ -10,6 +10,7 @@ import dataclasses
 import gzip
 import json
 import math
+import re
 import types
 import typing
 import zlib
@@ -29,6 +30,8 @@ MAX_COUNT: Final = 1 << 53
 """Of calls, also of all together: above it a float cannot distinguish two counts."""
 MAX_INT: Final = 1 << 63
 GZIP: Final = b"\x1f\x8b"
+HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+"""How JSON writes characters of two halves, and single halves."""
 
 
 def decode(kind: type[T], value: Any, where: str = "") -> T:
@@ -157,11 +160,23 @@ def load_json(path: Path) -> Any:
             content = (gzip.GzipFile(fileobj=file) if is_packed else file).read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             raise FormatError("larger than any plan or result", where=str(path))
-        return json.loads(content)
+        value = json.loads(content)
+        return _without_half_characters(value) if HALF.search(content) else value
     except OSError as error:
         raise FormatError(error.strerror or "cannot be read", where=str(path)) from error
     except (ValueError, RecursionError, EOFError, zlib.error) as error:
         raise FormatError(f"not JSON ({error})", where=str(path)) from error
+
+
+def _without_half_characters(value: Any) -> Any:
+    """JSON can name half of a character, which no file, table or terminal takes."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_without_half_characters(part) for part in value]
+    if isinstance(value, dict):
+        return {_without_half_characters(name): _without_half_characters(part) for name, part in value.items()}
+    return value
 
 
 def save_json(path: Path, value: Any) -> None:
