@@ -121,6 +121,12 @@ def test_events_without_a_name_get_one_and_are_counted() -> None:
     assert ("(unnamed)" in trace.names, counts(trace)) == (True, {"unnamed": 1})
 
 
+def test_half_a_character_in_a_name_is_replaced() -> None:
+    builder = one_by_one()
+    builder.add("op", "half \ud800", BOOT, 5, lane=0)
+    assert "half ?" in built(builder).names
+
+
 def test_equal_callers_are_one_event_and_numbers_become_rows() -> None:
     builder = one_by_one()
     callers = [builder.frame(0, "python", "train.py(3): step", BOOT) for _ in range(2)]

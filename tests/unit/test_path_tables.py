@@ -184,6 +184,12 @@ def test_a_scope_inside_itself_counts_once() -> None:
     assert (row["scope"], row["total_us"], row["count"], row["paths"], row["tokens"]) == ("f", 8.0, 2, 1, 2)
 
 
+def test_stalls_of_a_line_without_samples_have_no_share() -> None:
+    damaged = kernel("add", 1, num_samples=0, num_stalled_samples=5, stalled_barrier=5)
+    found = rows(made(damaged, kernel("mm", 1, num_samples=4, num_stalled_samples=1)), "stalls")
+    assert {row["kernel_short"]: row["stalled_percent"] for row in found} == {"mm": 25.0, "add": 0.0}
+
+
 def test_stalls_by_kernel_and_line() -> None:
     hot = node(
         "k.py:12@mm", num_samples=60, num_stalled_samples=50, stalled_wait=10, stalled_selected=30, stalled_drain=10

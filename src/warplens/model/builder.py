@@ -20,7 +20,7 @@ import polars as pl
 from warplens.model import assemble
 from warplens.model.arrays import distinct
 from warplens.model.assemble import Array, EventColumns, FlowEnds
-from warplens.model.codes import Codes
+from warplens.model.codes import Codes, whole_characters
 from warplens.model.event_records import Allocation, CallSpec, Collective, Lane, Lanes, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE, NONE
 from warplens.model.quality import Note, Quality
@@ -308,7 +308,7 @@ class TraceBuilder:
         )
 
     def _checked_names(self, events: EventColumns) -> list[str]:
-        names = list(self.names)
+        names = whole_characters(list(self.names))
         if "" in self.names:
             names[self.names[""]] = UNNAMED
             self.damage["unnamed"] += int(np.count_nonzero(events.name == self.names[""]))

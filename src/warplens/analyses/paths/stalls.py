@@ -104,7 +104,10 @@ def _described(frame: pl.DataFrame, reasons: list[str], short: dict[str, str]) -
         pl.col(SAMPLES).alias("samples"),
         pl.col(STALLED).alias("stalled_samples"),
         (100 * pl.col(SAMPLES) / whole).alias("percent"),
-        (100 * pl.col(STALLED) / pl.col(SAMPLES)).fill_nan(0).alias("stalled_percent"),
+        pl.when(pl.col(SAMPLES) > 0)
+        .then(100 * pl.col(STALLED) / pl.col(SAMPLES))
+        .otherwise(0.0)
+        .alias("stalled_percent"),
         pl.Series("top_stall", names, dtype=pl.String),
         pl.Series("top_stall_percent", 100 * most / np.maximum(1, waits.sum(axis=1)), dtype=pl.Float64),
     )
