@@ -163,3 +163,5 @@ def test_a_region_inside_itself_counts_once_for_its_share() -> None:
     found = rows(trace)
     assert (found[0, "a"]["total_us"], found[0, "a"]["percent"]) == (0.06, 40.0)
     assert found[0, "b"]["percent"] == 40.0
+    shares = dict(regions(Workspace(trace)).frame.select("region", "percent").iter_rows())
+    assert shares == {"a": 40.0, "b": 40.0}

@@ -44,8 +44,11 @@ def regions(work: Workspace) -> Table:
     )
     us = pl.col("dur_ns") / 1000
     frame = (
-        events.group_by("kernel", "region")
+        events.sort("lane", "start_ns")
+        .with_columns(covered_ns())
+        .group_by("kernel", "region")
         .agg(
+            pl.col("covered_ns").sum(),
             pl.len().cast(pl.Int64).alias("count"),
             (pl.col("dur_ns").sum() / 1000).alias("total_us"),
             us.mean().alias("mean_us"),
@@ -54,13 +57,21 @@ def regions(work: Workspace) -> Table:
             pl.col("lane").n_unique().cast(pl.Int64).alias("warps"),
         )
         .join(spans, on="kernel", how="left")
-        .with_columns((pl.col("total_us") * 100_000 / pl.col("span_ns").clip(1)).alias("percent"))
+        .with_columns((pl.col("covered_ns") * 100 / pl.col("span_ns").clip(1)).alias("percent"))
         .sort("kernel", "total_us", "region", descending=[False, True, False])
     )
     notes = [MEANING] if frame.height else []
     if frame.height and "assumed_clock_mhz" in work.trace.meta.facts:
         notes.append(CLOCK)
     return Table.from_frame("regions", "one row per instrumented kernel and region", COLUMNS, frame, *notes)
+
+
+def covered_ns() -> pl.Expr:
+    """What each event adds to the time in its region, of events in the order of their starts: a region may be entered
+    again inside itself."""
+    until = pl.col("end_ns").cum_max().shift(1).over("kernel", "lane", "launch", "region")
+    begin = pl.max_horizontal("start_ns", until)
+    return (pl.col("end_ns") - begin).clip(0).alias("covered_ns")
 
 
 def region_events(trace: Trace) -> pl.DataFrame:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from warplens.analyses.inside_kernels.regions import CLOCK, region_events
+from warplens.analyses.inside_kernels.regions import CLOCK, covered_ns, region_events
 from warplens.analyses.workspace import Workspace
 from warplens.model.table import Column, Table
 from warplens.model.trace import Ints
@@ -100,7 +100,7 @@ def _totals(events: pl.DataFrame) -> pl.DataFrame:
         .agg(pl.col("span_ns").sum())
     )
     return (
-        events.with_columns(_covered_ns())
+        events.with_columns(covered_ns())
         .group_by("kernel", "warp", "region")
         .agg(pl.len().alias("count"), (pl.col("dur_ns").sum() / 1000).alias("total_us"), pl.col("covered_ns").sum())
         .join(spans, on=["kernel", "warp"], how="left")
@@ -108,13 +108,6 @@ def _totals(events: pl.DataFrame) -> pl.DataFrame:
         .sort("kernel", "warp", "total_us", "region", descending=[False, False, True, False])
         .select("kernel", "warp", "region", "count", "total_us", "percent")
     )
-
-
-def _covered_ns() -> pl.Expr:
-    """What each event adds to the time in its region: a region may be entered again inside itself."""
-    until = pl.col("end_ns").cum_max().shift(1).over("kernel", "lane", "launch", "region")
-    begin = pl.max_horizontal("start_ns", until)
-    return (pl.col("end_ns") - begin).clip(0).alias("covered_ns")
 
 
 def _ctas(events: pl.DataFrame, names: list[str], skipped: set[str]) -> Iterator[_Cta]:

@@ -15,12 +15,14 @@ def metric_columns(metrics: Iterable[str], taken: Iterable[str], meaning: str = 
 
     >>> [column.name for column in metric_columns(["tokens", "percent", "loss (exc)"], ["percent"]).values()]
     ['tokens', 'metric_percent', 'loss']
+    >>> [column.name for column in metric_columns([""], []).values()]
+    ['metric_']
     """
     used = set(taken)
     columns = {}
     for metric in metrics:
         plain = name = metric.removesuffix(EXCLUSIVE)
-        while name in used:
+        while not name or name in used:
             name = f"metric_{name}"
         used.add(name)
         columns[metric] = Column(name, meaning.format(metric=plain), amount_unit(plain), pl.Float64)
