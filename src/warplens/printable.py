@@ -1,4 +1,4 @@
-"""Text of a file is untrusted: what happens to every piece of it before a terminal shows it."""
+"""Text of a file is untrusted: what happens to it before a terminal shows it, or a frame or file holds it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,30 @@ def clean(text: str) -> str:
         return text
     bare = _ANSI.sub("", text)
     return "".join(char if char.isprintable() else " " if char.isspace() else "" for char in bare)
+
+
+def encodable(text: str) -> str:
+    r"""Text that UTF-8 can hold, with a mark for halves of characters.
+
+    JSON can name these, and a file name with undecodable bytes reaches Python as such; no file or frame takes them.
+
+    >>> encodable("run\udcff.json")
+    'run?.json'
+    """
+    return text.encode("utf-8", "replace").decode()
+
+
+def all_encodable(texts: list[str]) -> list[str]:
+    r"""The same of many texts, of which nearly always all are encodable.
+
+    >>> all_encodable(["gemm", "\ud800"])
+    ['gemm', '?']
+    """
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        return list(map(encodable, texts))
+    return texts
 
 
 def clean_lines(text: str) -> str:

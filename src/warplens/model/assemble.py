@@ -16,6 +16,7 @@ from warplens.model.event_records import Allocation
 from warplens.model.kinds import CODE, GPU_WORK, KINDS, NESTED, NONE
 from warplens.model.times import MAX_NS, YEAR_NS
 from warplens.model.trace import EVENT_COLUMNS, SIDE_FRAMES, Bools, Ints
+from warplens.printable import encodable
 
 Array = npt.NDArray[Any]
 MAX_DEVICE: Final = 2**31
@@ -129,7 +130,7 @@ def lanes_of(
     events: EventColumns, rows: Ints, used: Bools, labels: Sequence[tuple[str, str, str, str]]
 ) -> tuple[Ints, pl.DataFrame]:
     """The lane of each chosen row, and the lanes: one per host thread, then one per GPU stream."""
-    kept = [_valid(*label) for label, is_used in zip(labels, used.tolist(), strict=True) if is_used]
+    kept = [tuple(map(encodable, label)) for label, is_used in zip(labels, used.tolist(), strict=True) if is_used]
     lane = (np.cumsum(used) - 1)[events.lane[rows]]
     on_gpu = np.flatnonzero(events.is_gpu_work[rows])
     device, stream = (events.whole_column(name)[rows[on_gpu]] for name in ("device", "stream"))
@@ -141,15 +142,6 @@ def lanes_of(
         names = f"GPU {devices[pair // len(streams)]}", f"stream {streams[pair % len(streams)]}"
         kept.append((*names, *names))
     return lane, pl.DataFrame(kept, schema=SIDE_FRAMES["lanes"], orient="row")
-
-
-def _valid(process: str, thread: str, process_name: str, thread_name: str) -> tuple[str, str, str, str]:
-    """Halves of characters, which JSON can spell and no frame can hold, as question marks."""
-
-    def valid(text: str) -> str:
-        return text.encode("utf-8", "replace").decode()
-
-    return valid(process), valid(thread), valid(process_name), valid(thread_name)
 
 
 def _numbered(device: Ints) -> Ints:

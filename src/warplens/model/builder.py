@@ -20,12 +20,13 @@ import polars as pl
 from warplens.model import assemble
 from warplens.model.arrays import distinct
 from warplens.model.assemble import Array, EventColumns, FlowEnds
-from warplens.model.codes import Codes, whole_characters
+from warplens.model.codes import Codes
 from warplens.model.event_records import Allocation, CallSpec, Collective, Lane, Lanes, LaunchGeometry, ThreadId
 from warplens.model.kinds import CODE, NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.times import clamped, usable_times
 from warplens.model.trace import SIDE_FRAMES, Bools, Ints, Meta, Trace
+from warplens.printable import all_encodable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -308,7 +309,7 @@ class TraceBuilder:
         )
 
     def _checked_names(self, events: EventColumns) -> list[str]:
-        names = whole_characters(list(self.names))
+        names = all_encodable(list(self.names))
         if "" in self.names:
             names[self.names[""]] = UNNAMED
             self.damage["unnamed"] += int(np.count_nonzero(events.name == self.names[""]))

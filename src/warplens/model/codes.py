@@ -27,16 +27,3 @@ class Codes(dict[K, int]):
 
     def of(self, values: Iterable[K]) -> npt.NDArray[np.int32]:
         return np.array([self[value] for value in values], np.int32)
-
-
-def whole_characters(texts: list[str]) -> list[str]:
-    """The texts, with a mark for halves of characters: JSON can name these, and no frame, file or terminal takes them.
-
-    >>> whole_characters(["gemm", "\\ud800"])
-    ['gemm', '?']
-    """
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        return [text.encode("utf-8", "replace").decode() for text in texts]
-    return texts

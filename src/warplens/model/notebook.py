@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from warplens.model.trace import Ints
+from warplens.printable import encodable
 from warplens.units import format_count, format_ns, plural
 
 MAX_ROWS = 10
@@ -66,7 +67,7 @@ def html_text(value: object) -> str:
     '&lt;img src=&quot;x&quot;&gt;'
     """
     # Half a surrogate pair cannot be sent to a browser.
-    return escape(str(value).encode("utf-8", "replace").decode("utf-8"))
+    return escape(encodable(str(value)))
 
 
 def table_html(table: ShownTable, rows: int = MAX_ROWS) -> str:

@@ -8,8 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from warplens.outputs.terminal import TableText
-from warplens.outputs.text import encodable
-from warplens.printable import clean
+from warplens.printable import clean, encodable
 from warplens.units import format_count, format_ms
 
 if TYPE_CHECKING:

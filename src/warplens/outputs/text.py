@@ -1,19 +1,10 @@
-"""Text of a trace in a terminal, a page or a file system: made encodable, cut, measured, made distinct."""
+"""Text of a trace in a terminal, a page or a file system: cut, measured, made distinct."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from unicodedata import combining, east_asian_width
-
-
-def encodable(text: str) -> str:
-    r"""Text that UTF-8 can hold: a file name with undecodable bytes reaches Python as lone surrogates.
-
-    >>> encodable("run\udcff.json")
-    'run?.json'
-    """
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def elide(text: str, width: int, *, middle: bool = False) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from warplens.errors import WarplensError
 from warplens.outputs.cells import number_style
 from warplens.outputs.tabular import explained, with_json_text
-from warplens.outputs.text import encodable, unique_names
+from warplens.outputs.text import unique_names
+from warplens.printable import encodable
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,6 +17,7 @@ from warplens.model.kinds import KINDS
 from warplens.planning.context import Context, context_of
 from warplens.planning.families import with_families
 from warplens.planning.units import plan_units
+from warplens.printable import encodable
 from warplens.replay.plan_file import LEFT_OUT, READY, KernelSource, ReplayPlan, Rest, TracedGpu, Unit, source_of
 
 BEYOND: Final = "beyond the covered share {:g}"
@@ -45,8 +46,7 @@ def make_plan(
     units = with_families(plan_units(work, context))
     units = _covering(_matching(units, match), cover, work.gpu_total_ns)
     return ReplayPlan(
-        # Bytes of a file's name that are not UTF-8 have no place in JSON.
-        trace=path.name.encode("utf-8", "replace").decode(),
+        trace=encodable(path.name),
         content_hash=trace.meta.content_hash,
         gpu_ns=work.gpu_total_ns,
         wall_ns=_wall_ns(work),

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar, Union
 
 from warplens.errors import FormatError
 from warplens.files import write_whole
+from warplens.printable import encodable
 
 T = TypeVar("T")
 SPECIAL_FLOATS: Final = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
@@ -171,7 +172,7 @@ def load_json(path: Path) -> Any:
 def _without_half_characters(value: Any) -> Any:
     """JSON can name half of a character, which no file, table or terminal takes."""
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return encodable(value)
     if isinstance(value, list):
         return [_without_half_characters(part) for part in value]
     if isinstance(value, dict):

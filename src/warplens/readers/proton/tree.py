@@ -24,6 +24,7 @@ from warplens.model.kinds import NONE
 from warplens.model.quality import Note, Quality
 from warplens.model.trace import Device, Meta
 from warplens.model.tree import Floats, build_tree
+from warplens.printable import encodable
 from warplens.readers.proton.frames import PYTHON_FRAME, frame_of
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class _TreeNodes:
         name = frame.get("name") if isinstance(frame, dict) else None
         if not isinstance(name, str) or not name:
             name, self._unnamed = "(no name)", self._unnamed + 1
-        name = _encodable(name)
+        name = encodable(name)
         node = self._node_of_path.setdefault((above, name), len(self.name))
         if node == len(self.name):
             self.parent.append(above)
@@ -151,7 +152,7 @@ class _TreeNodes:
     def _add_metrics(self, node: int, entry: dict[str, object]) -> set[str]:
         metrics = entry.get("metrics")
         listed = metrics.items() if isinstance(metrics, dict) else ()
-        values = {OLD_NAMES.get(name, _encodable(name)): value for name, value in listed if isinstance(name, str)}
+        values = {OLD_NAMES.get(name, encodable(name)): value for name, value in listed if isinstance(name, str)}
         for name, value in values.items():
             if name == DEVICE:
                 self._set_device(node, value)
@@ -186,11 +187,6 @@ class _TreeNodes:
     def notes(self) -> list[Note]:
         unnamed = [Note("unnamed", self._unnamed)] if self._unnamed else []
         return unnamed + ([Note("damaged", self._no_nodes, "entries that are not nodes")] if self._no_nodes else [])
-
-
-def _encodable(text: str) -> str:
-    """JSON can spell halves of characters, which no file and no terminal takes."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _frame(name: str) -> tuple[str, str]:
@@ -321,10 +317,10 @@ def _gpus(tables: list[dict[str, object]]) -> list[tuple[str, dict[str, object]]
 
 
 def _device(number: str, facts: dict[str, object]) -> Device:
-    arch = _encodable(str(facts.get("arch", "")))
+    arch = encodable(str(facts.get("arch", "")))
     return Device(
         int(number),
-        _encodable(str(facts.get("name") or "")),
+        encodable(str(facts.get("name") or "")),
         _whole(facts.get("memory_bytes")),
         multiprocessors=_whole(facts.get("num_sms")),
         compute=f"{arch[:-1]}.{arch[-1]}" if arch.isdecimal() and len(arch) > 1 else arch,

@@ -44,7 +44,7 @@ class ParquetSize:
 
 
 def parquet_size(path: Path) -> ParquetSize:
-    """A `FormatError` where there is no sound footer."""
+    """The size that a file's footer states; raises `FormatError` where the footer is cut or damaged."""
     try:
         groups = _structs(_Compact(_footer(path)).struct().get(ROW_GROUPS))
         chunks = [_structs(group.get(CHUNKS)) for group in groups]

@@ -50,7 +50,7 @@ class SqliteLimits:
         return int(self._steps < 0)
 
     def check(self) -> None:
-        """Refuse the file where SQLite was stopped: there is no end in sight."""
+        """Raise `FormatError` where a query was stopped because it took more steps than the file's size explains."""
         if self._steps < 0:
             raise FormatError("an SQLite file that takes far longer to read than its size explains", where=self._where)
 

@@ -89,7 +89,7 @@ bool has_tensor(const std::vector<c10::Argument>& parts) {
   });
 }
 
-// Elements from the storage's start to the view's last one; -1 where that is no number of them.
+// How many elements a storage must have for this view; -1 where sizes, strides or offset are not valid.
 __int128 end_of(const std::vector<std::int64_t>& size, const std::vector<std::int64_t>& stride, std::int64_t offset) {
   if (size.size() != stride.size() || offset < 0) return -1;
   __int128 last = offset;
