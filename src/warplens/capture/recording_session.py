@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from warplens import __version__, bundle_files
 from warplens.capture import environment, scopes
@@ -31,6 +31,9 @@ class Ending:
     status: str = "complete"
     exit_code: int | None = None
     error: str | None = None
+
+
+COMPLETE: Final = Ending()
 
 
 def _present(record: BackendFacts | Ending) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from warplens.capture import bundle, scopes
 from warplens.capture.launch import rank
 from warplens.capture.plan import CaptureOptions, PlanOptions, RecordingPlan
-from warplens.capture.recording_session import Ending, Session
+from warplens.capture.recording_session import COMPLETE, Ending, Session
 from warplens.capture.steps import StepMarks, Stepper
 from warplens.capture.wrapping import inside
 from warplens.errors import UsageError, WarplensError
@@ -102,7 +102,7 @@ def finalize(session: int | None = None) -> Path | None:
     return path
 
 
-def end(session: Session, ending: Ending = Ending()) -> Path:  # noqa: B008 - a frozen record
+def end(session: Session, ending: Ending = COMPLETE) -> Path:
     """Write what a session has recorded."""
     _remove(session)
     return session.finalize(ending)

@@ -106,6 +106,9 @@ class TrialHooks:
     """Begins a bundle; what it returns ends it, with its path."""
 
 
+NO_HOOKS: Final = TrialHooks()
+
+
 class Trial:
     """Is called at each step's end; takes turns as it is ordered, and reports each.
 
@@ -118,7 +121,7 @@ class Trial:
         plan: TrialPlan,
         orders: Iterable[Order],
         report: Callable[[Report], None],
-        hooks: TrialHooks = TrialHooks(),  # noqa: B008 - a frozen record
+        hooks: TrialHooks = NO_HOOKS,
     ) -> None:
         self.steps_seen = 0
         self.side = PLAIN
