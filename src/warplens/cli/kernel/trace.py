@@ -53,11 +53,18 @@ class TraceVerb(Verb):
         if args.script.endswith(".wkt"):
             trace = load(args.script)
         else:
+            from warplens.kernel_lab.compiling.targets import target_named
+
             programs = [_program(text) for text in args.pdb]
             # The output of the script is not part of the JSON.
             with redirect_stdout(sys.stderr) if args.json else nullcontext():
                 traced = traced_script(
-                    Path(args.script), args.script_args, options=_recording(args), programs=programs, partial=True
+                    Path(args.script),
+                    args.script_args,
+                    options=_recording(args),
+                    programs=programs,
+                    partial=True,
+                    target=target_named(args.target).name,
                 )
             trace, configs, failure = traced.trace, traced.configs, traced.failure
             for message in traced.messages:
@@ -99,6 +106,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the sample (default 0)")
     parser.add_argument("--no-checks", action="store_true", help="do not check for faults")
     parser.add_argument("--stop", action="store_true", help="stop at the statement of the first fault")
+    parser.add_argument("--target", default="sm90", metavar="sm90",
+                        help="GPU that the script sees: sm80, sm90, sm100, gfx942, gfx950 (default sm90)")  # fmt: skip
     parser.add_argument("--pdb", metavar="X[,Y,Z]", action="append", default=[],
                         help=f"open the debugger in this program; {SEVERAL}")  # fmt: skip
     add_outputs(parser, "x.html (the page), x.wkt (the trace), x.xlsx, x.json, x.md or dir/ with a file per table")

@@ -15,7 +15,15 @@ from typing import Any, Final
 
 from warplens.kernel_lab.compiling.changing import Change, changed
 from warplens.kernel_lab.compiling.lazy_torch import import_when_used
-from warplens.kernel_lab.compiling.stand_in_driver import GpuRequest, once, stand_in_driver, torch_cuda_members
+from warplens.kernel_lab.compiling.stand_in_cards import CARDS, DEFAULT
+from warplens.kernel_lab.compiling.stand_in_driver import (
+    GpuRequest,
+    once,
+    stand_in_driver,
+    torch_cuda_members,
+    torch_version_members,
+)
+from warplens.kernel_lab.compiling.stand_in_libraries import library_changes
 
 NOTE: Final = "the script asks for a GPU: its tensors are on the CPU here"
 SIGNS: Final = ("CUDA", "cuda", "active drivers", "active GPU", "NVIDIA", "HIP")
@@ -44,9 +52,14 @@ def _at(line: int | None) -> str:
 
 
 @contextmanager
-def gpu_stand_in(script: Path | None = None, *, lazy_torch: bool = False) -> Iterator[GpuRequest]:
-    """With `lazy_torch` PyTorch, which takes seconds, is imported only when the script uses something of it."""
-    gpu_request = GpuRequest(script)
+def gpu_stand_in(
+    script: Path | None = None, *, target: str = DEFAULT, lazy_torch: bool = False
+) -> Iterator[GpuRequest]:
+    """`target` names the architecture that the script sees: "sm90", "gfx942".
+
+    With `lazy_torch` PyTorch, which takes seconds, is imported only when the script uses something of it.
+    """
+    gpu_request = GpuRequest(script, CARDS[target])
     if not lazy_torch or any(Path(file).exists() for file in DEVICE_FILES):
         with suppress(ImportError):
             import_module("torch")
@@ -98,7 +111,9 @@ def _driver(gpu_request: GpuRequest) -> Iterator[None]:
 def _changes(torch: Any, gpu_request: GpuRequest) -> list[Change]:
     changes = [(torch.cuda, name, value) for name, value in torch_cuda_members(torch, gpu_request).items()]
     changes += [(torch, name, value) for name, value in _torch_members(torch, gpu_request).items()]
+    changes += [(torch.version, name, value) for name, value in torch_version_members(torch, gpu_request.card).items()]
     changes += [(torch.Tensor, "is_cuda", _is_cuda(torch))]
+    changes += library_changes(torch)
     changes += [(torch.cuda.nvtx, name, lambda *args, **kwargs: 0) for name in ("range_push", "range_pop", "mark")]
     try:
         import triton.testing

@@ -1,4 +1,4 @@
-"""What a script asks of a GPU before it launches anything, answered as an NVIDIA H100 would answer.
+"""What a script asks of a GPU before it launches anything, answered as one of the cards that stand in would answer.
 
 A driver for Triton, and the members of `torch.cuda` that need no GPU to be answered. Standard library at import.
 """
@@ -13,31 +13,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-CAPABILITY: Final = (9, 0)
-WARP_SIZE: Final = 32
-MEMORY_BYTES: Final = 80 * 2**30
-PROPERTIES: Final = {
-    "name": "NVIDIA H100 80GB HBM3",
-    "major": CAPABILITY[0],
-    "minor": CAPABILITY[1],
-    "total_memory": MEMORY_BYTES,
-    "multi_processor_count": 132,
-    "warp_size": WARP_SIZE,
-    "regs_per_multiprocessor": 65536,
-    "max_threads_per_block": 1024,
-    "max_threads_per_multi_processor": 2048,
-    "shared_memory_per_block": 49152,
-    "shared_memory_per_block_optin": 232448,
-    "shared_memory_per_multiprocessor": 233472,
-    "L2_cache_size": 50 * 2**20,
-}
-"""As PyTorch names them."""
-TRITON_PROPERTIES: Final = {
-    "max_shared_mem": PROPERTIES["shared_memory_per_block_optin"],
-    "max_num_regs": PROPERTIES["regs_per_multiprocessor"],
-    "multiprocessor_count": PROPERTIES["multi_processor_count"],
-    "warpSize": WARP_SIZE,
-}
+from warplens.kernel_lab.compiling.stand_in_cards import CARDS, DEFAULT, StandInCard
+
+PROPERTIES: Final = CARDS[DEFAULT].properties
+CUDA_VERSION: Final = "13.0"
+HIP_VERSION: Final = "7.0.0"
+"""What `torch.version` answers; scripts only compare them with older ones."""
 
 
 class GpuRequest:
@@ -46,8 +27,9 @@ class GpuRequest:
     `device` is the CPU's, an object of its own: where the script hands it back, it means the GPU.
     """
 
-    def __init__(self, script: Path | None = None) -> None:
+    def __init__(self, script: Path | None = None, card: StandInCard = CARDS[DEFAULT]) -> None:
         self.script = str(script.resolve()) if script else ""
+        self.card = card
         self.happened = False
         self.line: int | None = None
         self.device: Any = None
@@ -63,12 +45,13 @@ class GpuRequest:
 
 
 def stand_in_driver(gpu_request: GpuRequest) -> Any:
-    """Triton's active driver where it has none: a kind of its CUDA driver that never touches one."""
-    base = _cuda_driver()
+    """Triton's active driver where it has none: a kind of its own driver for such a card that never touches one."""
+    card = gpu_request.card
+    base = _driver_class(card)
 
     class StandIn(base):  # type: ignore[misc, valid-type]
         def __init__(self) -> None:
-            self.utils = SimpleNamespace(get_device_properties=lambda device=0: dict(TRITON_PROPERTIES))
+            self.utils = SimpleNamespace(get_device_properties=lambda device=0: dict(card.triton_properties))
 
         def get_current_device(self) -> int:
             return 0
@@ -80,12 +63,14 @@ def stand_in_driver(gpu_request: GpuRequest) -> Any:
             return 0
 
         def get_device_capability(self, device: Any = 0) -> tuple[int, int]:
-            return CAPABILITY
+            return card.capability
 
         def get_current_target(self) -> Any:
             from triton.backends.compiler import GPUTarget
 
-            return GPUTarget("cuda", CAPABILITY[0] * 10 + CAPABILITY[1], WARP_SIZE)
+            if card.is_amd:
+                return GPUTarget("hip", card.architecture, card.warp_size)
+            return GPUTarget("cuda", int(card.architecture), card.warp_size)
 
         def get_active_torch_device(self) -> Any:
             import torch
@@ -112,8 +97,13 @@ def stand_in_driver(gpu_request: GpuRequest) -> Any:
     return StandIn()
 
 
-def _cuda_driver() -> Any:
+def _driver_class(card: StandInCard) -> Any:
+    """Scripts ask `isinstance` of it."""
     try:
+        if card.is_amd:
+            from triton.backends.amd.driver import HIPDriver
+
+            return HIPDriver
         from triton.backends.nvidia.driver import CudaDriver
     except ImportError:
         return object
@@ -200,6 +190,7 @@ def torch_cuda_members(torch: Any, gpu_request: GpuRequest) -> dict[str, Any]:
         """A function of its own each time: PyTorch's compiler refuses one function under two names."""
         return lambda *args, **kwargs: value
 
+    card = gpu_request.card
     harmless = ("synchronize", "set_device", "init", "set_stream")
     quiet = ("empty_cache", "reset_peak_memory_stats", "reset_max_memory_allocated", "set_rng_state", "ipc_collect")
     empty = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
@@ -208,10 +199,10 @@ def torch_cuda_members(torch: Any, gpu_request: GpuRequest) -> dict[str, Any]:
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "is_bf16_supported": lambda *args, **kwargs: True,
-        "get_device_name": lambda device=None: PROPERTIES["name"],
-        "get_device_capability": lambda device=None: CAPABILITY,
-        "get_device_properties": lambda device=None: SimpleNamespace(**PROPERTIES),
-        "mem_get_info": lambda device=None: (MEMORY_BYTES, MEMORY_BYTES),
+        "get_device_name": lambda device=None: card.name,
+        "get_device_capability": lambda device=None: card.capability,
+        "get_device_properties": lambda device=None: SimpleNamespace(**card.properties),
+        "mem_get_info": lambda device=None: (card.memory, card.memory),
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "current_stream": lambda device=None: StandInStream(),
         "default_stream": lambda device=None: StandInStream(),
@@ -224,3 +215,10 @@ def torch_cuda_members(torch: Any, gpu_request: GpuRequest) -> dict[str, Any]:
         **{name: giving(None) for name in quiet},
         **{name: giving(0) for name in empty},
     }
+
+
+def torch_version_members(torch: Any, card: StandInCard) -> dict[str, Any]:
+    """A build without CUDA names no version of it, which scripts take for a machine without a GPU."""
+    if card.is_amd:
+        return {"hip": torch.version.hip or HIP_VERSION, "cuda": None}
+    return {"cuda": torch.version.cuda or CUDA_VERSION, "hip": None}

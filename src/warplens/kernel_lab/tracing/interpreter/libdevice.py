@@ -149,6 +149,8 @@ def _with_closure(fn: Any) -> FunctionType:
     """Triton's own decorator holds one variable, and the code that replaces it must hold as many."""
 
     def stand_in(*args: Any, libdevice_name: str = "", **named: Any) -> Any:
+        if named.get("_semantic") is not None:  # a compiler calls
+            return fn(*args, **named)
         from warplens.kernel_lab.tracing.interpreter.libdevice import run_libdevice
 
         return run_libdevice(libdevice_name or fn.__name__, args)

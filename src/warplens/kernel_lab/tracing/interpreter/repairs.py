@@ -7,12 +7,18 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from warplens.errors import WarplensError
 from warplens.kernel_lab.compiling.changing import Change
+from warplens.kernel_lab.tracing.interpreter.assembly import inline_assembly
+from warplens.kernel_lab.tracing.interpreter.eight_bits import FORMATS, values_of
 from warplens.kernel_lab.tracing.interpreter.libdevice import library_call
 
 OPERATIONS: Final = {"create_dot_scaled": ("dot_scaled", "3.8")}
 """By the builder's method that does it: the operation of the language, and the first version that runs it."""
+WITHOUT_EFFECT: Final = ("create_grid_dependency_wait", "create_grid_dependency_launch_dependents")
+"""Order between launches, which here run one after another."""
 GLUON: Final = "Gluon kernels do not run in Triton's interpreter; `kernel check` compiles {}::{}"
 BINARY: Final = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 CONSTANT_OPERATIONS: Final = (
@@ -26,7 +32,7 @@ def repairs(interpreter: Any, version: str) -> list[Change]:
     builder, language = interpreter.interpreter_builder, interpreter.tl
     changes: list[Change] = [
         (interpreter, "_patch_lang", _with_whole_numbers(interpreter._patch_lang, language)),
-        (interpreter, "_implicit_cvt", _with_truth_values(interpreter._implicit_cvt, interpreter)),
+        (interpreter, "_implicit_cvt", _with_scalars(interpreter._implicit_cvt, interpreter)),
     ]
     changes += [
         (language.constexpr, name, _giving_tensors(getattr(language.constexpr, name), language))
@@ -34,6 +40,11 @@ def repairs(interpreter: Any, version: str) -> list[Change]:
         if name in vars(language.constexpr)
     ]
     changes.append((builder, "create_extern_elementwise", library_call(interpreter)))
+    changes.append((builder, "create_inline_asm", inline_assembly(interpreter)))
+    changes += [(builder, name, _nothing) for name in WITHOUT_EFFECT if not hasattr(builder, name)]
+    scales = getattr(interpreter, "_dot_scaled_scale_to_f32", None)
+    if scales is not None:
+        changes.append((interpreter, "_dot_scaled_scale_to_f32", _with_scales_of_eight_bits(scales)))
     if not hasattr(builder, "get_bf16"):
         changes.append((builder, "get_bf16", _bfloat_maker(builder, language.bfloat16)))
     for method, (operation, since) in OPERATIONS.items():
@@ -59,17 +70,40 @@ def _with_whole_numbers(patch_lang: Callable[[Any], Any], language: Any) -> Call
     return patch
 
 
-def _with_truth_values(implicit_cvt: Callable[[Any], Any], interpreter: Any) -> Callable[[Any], Any]:
-    """Up to Triton 3.7 an argument that is True or False is taken for a number of 32 bits, and refused."""
+def _with_scalars(implicit_cvt: Callable[[Any], Any], interpreter: Any) -> Callable[[Any], Any]:
+    """Arguments that are numbers become scalars of the types that they have on a GPU.
+
+    The interpreter leaves a float as Python's own, which has no `to` and no `dtype`. Up to Triton 3.7 an argument that
+    is True or False is taken for a number of 32 bits, and refused.
+    """
 
     def convert(argument: Any) -> Any:
+        language = interpreter.tl
+        if isinstance(argument, float):
+            handle = interpreter.TensorHandle(np.array([argument], np.float32), language.float32)
+            return language.tensor(handle, language.float32)
         if not isinstance(argument, bool):
             return implicit_cvt(argument)
-        language = interpreter.tl
         number = implicit_cvt(int(argument)).handle.data
         return language.tensor(interpreter.TensorHandle(number.astype(bool), language.int1), language.int1)
 
     return convert
+
+
+def _with_scales_of_eight_bits(scales: Callable[..., Any]) -> Callable[..., Any]:
+    """Scales of nvfp4 are numbers of eight bits; the interpreter takes all scales for powers of two."""
+
+    def decoded_scales(handle: Any, *args: Any, **kwargs: Any) -> Any:
+        name = handle.dtype.scalar.name
+        if name in FORMATS:
+            return values_of(handle.data, name).astype(np.float32)
+        return scales(handle, *args, **kwargs)
+
+    return decoded_scales
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
 
 
 def _bfloat_maker(builder: Any, bfloat16: Any) -> Callable[[float], Any]:

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, Final
 
 from warplens.errors import MissingExtra, UsageError
-from warplens.kernel_lab.compiling.changing import changed
+from warplens.kernel_lab.compiling.changing import Change, changed
 from warplens.kernel_lab.compiling.triton_version import refuse_old
+from warplens.kernel_lab.tracing.interpreter.interpreted_kernel import InterpretedKernel
+from warplens.kernel_lab.tracing.interpreter.language import language_runs
 from warplens.kernel_lab.tracing.interpreter.repairs import repairs
 from warplens.kernel_lab.tracing.watching.values import decoded
 
@@ -63,16 +66,31 @@ def interpreting(interpreter: Any) -> Iterator[None]:
     from triton.runtime.jit import JITFunction
 
     functions: dict[int, Any] = {}
+    compiled, interpreted_run = JITFunction.run, interpreter.InterpretedFunction.run
 
     def interpreted(function: Any) -> Any:
         # By the Python function: a JIT function's own hash reads the source of all it calls.
         wrapper = functions.get(id(function.fn))
         if wrapper is None:
             wrapper = functions[id(function.fn)] = interpreter.InterpretedFunction(function.fn)
+            wrapper.kernel = function
         return wrapper
 
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return interpreted(self).run(*args, **kwargs)
+    def run(self: Any, *args: Any, grid: Any = None, warmup: bool = False, **kwargs: Any) -> Any:
+        if not warmup:
+            for hook in self.pre_run_hooks:
+                hook(*args, **kwargs)
+            interpreted(self).run(*args, grid=grid, warmup=False, **kwargs)
+        return InterpretedKernel(self, JITFunction.run, compiled, args, kwargs)
+
+    def run_decorated(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        """Of a function that was decorated for the interpreter, which gives nothing back."""
+        interpreted_run(self, *args, grid=grid, warmup=warmup, **kwargs)
+        kernel = getattr(self, "kernel", None)
+        return InterpretedKernel(kernel or JITFunction(self.fn), run_by_name, compiled, args, kwargs)
+
+    def run_by_name(function: Any, *args: Any, **kwargs: Any) -> Any:
+        return JITFunction.run(function, *args, **kwargs)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return interpreted(self)(*args, **kwargs)
@@ -80,11 +98,24 @@ def interpreting(interpreter: Any) -> Iterator[None]:
     tuned: list[tuple[Any, dict[Any, Any]]] = []
 
     def bench(self: Any, *args: Any, **kwargs: Any) -> list[float]:
-        if all(self is not tuner for tuner, _ in tuned):
+        if isinstance(self.cache, dict) and all(self is not tuner for tuner, _ in tuned):
             tuned.append((self, dict(self.cache)))
         return [1.0, 1.0, 1.0]
 
-    with changed((JITFunction, "run", run), (JITFunction, "__call__", call), (Autotuner, "_bench", bench)):
+    def not_kept(self: Any, tuning_key: Any, configs: Any, bench_fn: Callable[[], Any]) -> bool:
+        """Times that nothing has measured do not go to the cache on the disk."""
+        bench_fn()
+        return False
+
+    changes: list[Change] = [
+        (JITFunction, "run", run),
+        (JITFunction, "__call__", call),
+        (interpreter.InterpretedFunction, "run", run_decorated),
+        (Autotuner, "_bench", bench),
+    ]
+    if hasattr(Autotuner, "check_disk_cache"):
+        changes.append((Autotuner, "check_disk_cache", not_kept))
+    with language_runs(), changed(*changes):
         try:
             yield
         finally:
@@ -122,11 +153,11 @@ def _patched_once(interpreter: Any) -> Iterator[None]:
             patched.clear()
 
     def patch(function: Any) -> Any:
-        modules = frozenset(
-            id(value) for value in function.__globals__.values() if value is language or value is language.core
-        )
+        # Of a function that does not name the language: its operators need the change all the same.
+        seen = [value for value in function.__globals__.values() if value is language or value is language.core]
+        modules = frozenset(map(id, seen))
         if modules not in patched:
-            scope = original(function)
+            scope = original(function if seen else SimpleNamespace(__globals__={"tl": language}))
             for name in ("__repr__", "__str__"):
                 scope.set_attr(language.tensor, name, _tensor_text)
             scopes.append(scope)

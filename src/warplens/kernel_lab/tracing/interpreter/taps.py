@@ -56,6 +56,13 @@ def _kind(operation: Any) -> str:
     return str(operation).rsplit(".", 1)[-1].lower()
 
 
+def tagged(pointer: Any, number: int) -> Any:
+    """A pointer type that says which tensor it came from; the interpreter hands the type on with every offset."""
+    own = type(pointer)(pointer.element_ty, pointer.address_space, pointer.const)
+    setattr(own, TAG, number)
+    return own
+
+
 def _lanes(mask: Any) -> Any:
     """Up to Triton 3.8 a descriptor's mask, and up to 3.7 a block pointer's, is an array without a handle."""
     return mask if isinstance(mask, np.ndarray) else mask.data
@@ -64,10 +71,14 @@ def _lanes(mask: Any) -> Any:
 class Taps:
     """Wrappers of one launch; `install` puts them in, `remove` takes them away."""
 
-    def __init__(self, interpreter: Any, recorder: Recorder) -> None:
+    def __init__(
+        self, interpreter: Any, recorder: Recorder, owner_of: Callable[[int], int | None] = lambda address: None
+    ) -> None:
+        """`owner_of` gives the number of the tensor whose memory holds an address."""
         self.interpreter = interpreter
         self.builder = interpreter.interpreter_builder
         self.recorder = recorder
+        self.owner_of = owner_of
         self.floats = FloatWork(interpreter)
         self._atomic: tuple[str, Any] | None = None
         self.combining = Combining(interpreter, recorder, self.floats)
@@ -85,6 +96,7 @@ class Taps:
             "create_dot": self._dot,
             "create_dot_scaled": self._dot_scaled,
             "create_select": self._select,
+            "create_int_to_ptr": self._pointer,
             "create_assert": self._assert,
             "create_print": self._print,
             "cast_impl": self.floats.cast,
@@ -247,6 +259,18 @@ class Taps:
             return result
 
         return select
+
+    def _pointer(self, original: Method) -> Method:
+        """A number that is an address, as arrays of `data_ptr()` hold them."""
+
+        def pointer(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            number = self.owner_of(int(result.data.item())) if result.data.size == 1 else None
+            if number is not None:
+                result.dtype = tagged(result.dtype, number)
+            return result
+
+        return pointer
 
     def _print(self, original: Method) -> Method:
         """bfloat16 is printed as numbers, not as bits."""

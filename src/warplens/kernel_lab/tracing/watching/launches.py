@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from warplens.kernel_lab.tracing.interpreter.routing import one_launch
-from warplens.kernel_lab.tracing.interpreter.taps import TAG, Taps
+from warplens.kernel_lab.tracing.interpreter.taps import Taps, tagged
 from warplens.kernel_lab.tracing.records import Array, KeptValues, TracedLaunch
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
+from warplens.kernel_lab.tracing.watching.exposed import ExposedTensors
 from warplens.kernel_lab.tracing.watching.faults import KernelFault, program_text, statement_at
 from warplens.kernel_lab.tracing.watching.recorder import Recorder, RecordingOptions
 from warplens.kernel_lab.tracing.watching.sites import host_path, is_inner_file
@@ -35,7 +36,9 @@ class LaunchTrace:
         index: int,
         undefined: UndefinedMemory,
         debugger: ProgramDebugger | None,
+        exposed: ExposedTensors,
     ) -> None:
+        self.exposed = exposed
         self.interpreter = interpreter
         self.options = options
         self.index = index
@@ -50,7 +53,7 @@ class LaunchTrace:
         self.recorder = Recorder(self.options, call.__code__)
         self.kernel = executor.fn
         self.constants: dict[str, str] = {}
-        taps = Taps(self.interpreter, self.recorder)
+        taps = Taps(self.interpreter, self.recorder, self._owner_of)
         path = host_path()
         try:
             with self.undefined.pausing(), one_launch(self.interpreter), self._watching(executor):
@@ -108,7 +111,7 @@ class LaunchTrace:
             converted = convert(argument)
             number = self._numbers.get(id(argument))
             if number is not None:
-                converted.handle.dtype = _tagged(converted.handle.dtype, number)
+                converted.handle.dtype = tagged(converted.handle.dtype, number)
             return converted
 
         def set_grid_dim(x: int, y: int, z: int) -> None:
@@ -157,6 +160,22 @@ class LaunchTrace:
         else:
             self.constants[name] = str(value)
 
+    def _owner_of(self, address: int) -> int | None:
+        """The tensor that an address found in memory leads to: an argument, or one that the script gave away so."""
+        memory = self.recorder.memory
+        number, storage = memory.owner(None, address)
+        if storage is not None:
+            return number
+        found = self.exposed.at(address)
+        if found is None:
+            return None
+        name, tensor = found
+        number = memory.add(name, tensor, self.undefined.flags(tensor.untyped_storage()))
+        memory.close()
+        if self.options.values:
+            self.before = (*self.before, _bits(tensor))
+        return number
+
     def _tensor_values(self) -> tuple[Array, ...]:
         if not self.options.values:
             return ()
@@ -201,13 +220,6 @@ def sampled(options: RecordingOptions, launch: int, programs: int) -> frozenset[
     count = options.sample if options.sample >= 1 else max(1, round(options.sample * programs))
     chosen = random.Random(f"{options.seed}:{launch}").sample(range(programs), min(int(count), programs))
     return frozenset(chosen)
-
-
-def _tagged(pointer: Any, number: int) -> Any:
-    """A pointer type that says which argument it came from; the interpreter hands the type on with every offset."""
-    tagged = type(pointer)(pointer.element_ty, pointer.address_space, pointer.const)
-    setattr(tagged, TAG, number)
-    return tagged
 
 
 def _bits(tensor: Any) -> Array:

@@ -62,8 +62,10 @@ class Memory:
         return len(self.tensors) - 1
 
     def close(self) -> None:
-        """All arguments are known: shadows can be laid out."""
+        """All arguments, or those that came since, are known: shadows can be laid out."""
         for number, storage in enumerate(self.storages):
+            if storage.unit:
+                continue
             sizes = [info.itemsize for info in self.tensors if info.storage == number]
             storage.unit = int(np.gcd.reduce(sizes))
             units = -(-(storage.end - storage.start) // storage.unit)

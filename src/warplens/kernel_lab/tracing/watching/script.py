@@ -17,6 +17,7 @@ import warplens
 from warplens.errors import UsageError, WarplensError
 from warplens.kernel_lab.compiling.gpu_stand_in import NOTE, gpu_hint, gpu_stand_in
 from warplens.kernel_lab.compiling.records import ScriptFailure
+from warplens.kernel_lab.compiling.stand_in_cards import DEFAULT
 from warplens.kernel_lab.compiling.stand_in_driver import GpuRequest
 from warplens.kernel_lab.compiling.triton_version import install_hint
 from warplens.kernel_lab.tracing import KernelFault, KernelTrace, ProgramDebugger
@@ -55,8 +56,11 @@ def traced_script(
     options: RecordingOptions | None = None,
     programs: Sequence[tuple[int, ...]] = (),
     partial: bool = False,
+    target: str = DEFAULT,
 ) -> ScriptTrace:
     """Runs the script as `python script.py` would; `programs` are those that open a debugger.
+
+    The script sees a GPU of the architecture `target`, unless there is one.
 
     A script that fails is an error in one line; with `partial`, what it launched before is the result.
     """
@@ -67,7 +71,10 @@ def traced_script(
     before, path = sys.argv[:], sys.path[:]
     sys.argv, sys.path[:1] = [str(script), *arguments], [str(script.resolve().parent)]
     try:
-        with recording(options or RecordingOptions(), debugger) as tracing, gpu_stand_in(script) as gpu_request:
+        with (
+            recording(options or RecordingOptions(), debugger) as tracing,
+            gpu_stand_in(script, target=target) as gpu_request,
+        ):
             try:
                 runpy.run_path(str(script), run_name="__main__")
             except SystemExit as leaving:

@@ -20,6 +20,7 @@ from warplens.kernel_lab.tracing.interpreter.repairs import without_gluon
 from warplens.kernel_lab.tracing.interpreter.routing import interpreting, load_interpreter
 from warplens.kernel_lab.tracing.records import Fault, KernelTrace, Mode, TracedLaunch
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
+from warplens.kernel_lab.tracing.watching.exposed import ExposedTensors
 from warplens.kernel_lab.tracing.watching.launches import LaunchTrace
 from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
 from warplens.kernel_lab.tracing.watching.undefined import UndefinedMemory
@@ -100,14 +101,15 @@ def recording(options: RecordingOptions, debugger: ProgramDebugger | None = None
         raise UsageError("a trace of kernels is open already; it records this launch too")
     interpreter = load_interpreter()
     tracing = Tracing(options, _version())
-    undefined = UndefinedMemory()
+    undefined, exposed = UndefinedMemory(), ExposedTensors()
     with ExitStack() as stack:
         _open.append(tracing)
         stack.callback(_open.pop)
         stack.enter_context(interpreting(interpreter))
         stack.enter_context(libdevice_runs())
         stack.enter_context(_kernels_watched(tracing))
-        stack.enter_context(_launches_go_to(tracing, interpreter, options, undefined, debugger))
+        stack.enter_context(_launches_go_to(tracing, interpreter, options, undefined, debugger, exposed))
+        stack.enter_context(exposed.watching())
         if options.checks:
             stack.enter_context(undefined.watching())
         yield tracing
@@ -120,6 +122,7 @@ def _launches_go_to(
     options: RecordingOptions,
     undefined: UndefinedMemory,
     debugger: ProgramDebugger | None,
+    exposed: ExposedTensors,
 ) -> Iterator[None]:
     original = interpreter.GridExecutor.__call__
 
@@ -127,7 +130,7 @@ def _launches_go_to(
         names = inspect.signature(executor.fn).parameters
         # A launch that lacks an argument raises here, and is none.
         inspect.getcallargs(executor.fn, *args, **{name: value for name, value in kwargs.items() if name in names})
-        launch = LaunchTrace(interpreter, options, len(tracing.launches), undefined, debugger)
+        launch = LaunchTrace(interpreter, options, len(tracing.launches), undefined, debugger, exposed)
         tracing.begin(launch)
         try:
             launch.run(original, executor, args, kwargs)
