@@ -126,6 +126,55 @@ def addresses(read: int = 20) -> Pair:
     return out[:, :20], torch.stack(group)
 
 
+class TypedPointer:
+    """All that a GPU needs of a tensor."""
+
+    def __init__(self, tensor: torch.Tensor, offset: int) -> None:
+        self.address = tensor.data_ptr() + tensor.element_size() * offset
+        self.dtype = tensor.dtype
+
+    def data_ptr(self) -> int:
+        return self.address
+
+
+@triton.jit
+def smallest(DTYPE: tl.constexpr):
+    kind: tl.constexpr = DTYPE.value
+    return -float("inf") if kind.is_floating() else -(2**31)
+
+
+@triton.jit
+def pointed_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=smallest(x_ptr.dtype.element_ty))
+    tl.store(out_ptr, tl.max(x, axis=0))
+
+
+def typed_pointers() -> Pair:
+    x, out = torch.randn(50, device="cuda"), torch.empty(1, device="cuda")
+    pointed_kernel[(1,)](TypedPointer(x, 30), out, 20, BLOCK=32)
+    return out, x[30:].max()[None]
+
+
+@triton.jit
+def logical_kernel(x_ptr, out_ptr, rows, columns, EXTRA: tl.constexpr, BLOCK: tl.constexpr):
+    """`and`, `or`, `not`, `min` of blocks, each lane for itself; a constant that decides ends the evaluation."""
+    row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    inside = row < rows and column < columns
+    x = tl.load(x_ptr + row * columns + column, mask=inside, other=0.0)
+    x = min(x, 0.5) if EXTRA is not None and EXTRA.anything else min(x, 1.0)
+    tl.store(out_ptr + row * columns + column, tl.where(not (row > 1 or column > 2), x, -x), mask=inside)
+
+
+def logic_of_blocks() -> Pair:
+    x = torch.randn(5, 7, device="cuda")
+    out = torch.empty_like(x)
+    logical_kernel[(1,)](x, out, 5, 7, None, BLOCK=8)
+    kept = torch.zeros(5, 7, dtype=torch.bool)
+    kept[:2, :3] = True
+    return out, torch.where(kept, x.clamp(max=1.0), -x.clamp(max=1.0))
+
+
 @triton.jit
 def scaled_product_kernel(a_ptr, scale_ptr, out_ptr, M: tl.constexpr, K: tl.constexpr, GROUP: tl.constexpr):
     rows, bytes_at, groups = tl.arange(0, M), tl.arange(0, K // 2), tl.arange(0, K // GROUP)
@@ -162,6 +211,8 @@ CASES = (
     kept_kernel,
     dependent_launch,
     addresses,
+    typed_pointers,
+    logic_of_blocks,
     scaled_product,
     device_blas,
 )
@@ -171,6 +222,9 @@ if __name__ == "__main__":
     for case in CASES:
         result, expected = case()
         assert torch.allclose(result, expected, rtol=1e-2, atol=1e-2), case.__name__
+    state = torch.cuda.default_generators[0].get_state()
+    torch.cuda.default_generators[0].set_state(state.view(torch.int64).add(4).view(torch.uint8))
+    assert torch.cuda.default_generators[0].get_offset() == 4
     assert torch.cuda.get_device_capability()[0] * 10 == math.floor(
         triton.runtime.driver.active.get_current_target().arch
     )

@@ -15,6 +15,7 @@ from warplens.kernel_lab.compiling.gpu_stand_in import gpu_stand_in  # noqa: E40
 from warplens.kernel_lab.compiling.stand_in_cards import CARDS  # noqa: E402
 from warplens.kernel_lab.compiling.targets import TARGETS  # noqa: E402
 from warplens.kernel_lab.tracing.interpreter.assembly import inline_assembly  # noqa: E402
+from warplens.kernel_lab.tracing.watching.benchmarks import OMITTED, ONE_SIZE  # noqa: E402
 from warplens.kernel_lab.tracing.watching.script import ScriptTrace, traced_script  # noqa: E402
 
 SCRIPT = ROOT / "tests" / "kernels" / "library_style.py"
@@ -35,6 +36,8 @@ def test_every_case_gives_its_result_in_the_interpreter_without_faults(traced: S
         "stacked_kernel",
         "dependent_kernel",
         "addressed_kernel",
+        "pointed_kernel",
+        "logical_kernel",
         "scaled_product_kernel",
     ]
     assert (traced.failure, traced.trace.faults) == ("", ())
@@ -86,3 +89,26 @@ def test_assembly_that_numpy_cannot_do_is_refused_by_its_text() -> None:
     value = interpreter.TensorHandle(torch.ones(4).numpy(), interpreter.tl.float32)
     with pytest.raises(NotImplementedError, match=r"not run by Triton's interpreter: prmt.b32 \$0"):
         inline_assembly(interpreter)("prmt.b32 $0, $1, 1, 2;", "=r,r", [value], [interpreter.tl.float32], True, 1)
+
+
+BENCHMARK = """\
+import sys; sys.path.insert(0, {folder!r})
+import library_style, triton.testing as testing
+sizes = testing.Benchmark(["n"], [50, 10**9], "kind", ["ours"], ["Ours"], "doubling", {{}})
+
+@testing.perf_report(sizes)
+def timed(n, kind):
+    assert n == 50
+    return testing.do_bench(library_style.{case})
+
+timed.run(print_data=True, show_plots=True)
+timed.run(print_data=True)
+"""
+
+
+def test_a_benchmark_is_omitted_unless_it_makes_the_first_launch(tmp_path: Path) -> None:
+    script = tmp_path / "timed.py"
+    script.write_text(BENCHMARK.format(folder=str(SCRIPT.parent), case="scalars_and_names"))
+    result = traced_script(script)
+    assert [launch.kernel for launch in result.trace.launches] == ["scalar_kernel"]
+    assert result.messages[:2] == (ONE_SIZE.format("doubling"), OMITTED.format("doubling"))

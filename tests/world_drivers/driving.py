@@ -11,6 +11,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,6 +55,14 @@ def agree(actual: Any, expected: Any, *inputs: Any, tolerance: float = 1e-4, bac
         rows.append(outputs + [value.grad if isinstance(value, torch.Tensor) else None for value in own])
     pairs = [(ours, theirs) for ours, theirs in zip(*rows, strict=True) if ours is not None]
     close([ours for ours, _ in pairs], [theirs for _, theirs in pairs], tolerance)
+
+
+def bare_package(name: str, folder: Path) -> None:
+    """A package whose modules can be imported without what its own `__init__` needs."""
+    if name not in sys.modules:
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(folder)]
+        sys.modules[name] = importlib.util.module_from_spec(spec)
 
 
 def definitions(file: Path) -> ModuleType:

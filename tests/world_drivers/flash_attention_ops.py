@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import torch
-from driving import agree, checkout, close, normal, run
+from driving import agree, bare_package, checkout, close, normal, run
 from torch.nn import functional
 
 
 def _from(module: str, name: str) -> Any:
-    package = sys.modules.setdefault("flash_attn", ModuleType("flash_attn"))
-    package.__path__ = [str(checkout("flash-attention") / "flash_attn")]
+    bare_package("flash_attn", checkout("flash-attention") / "flash_attn")
     return getattr(import_module(f"flash_attn.{module}"), name)
 
 

@@ -1,4 +1,4 @@
-"""triton-viz: the kernels of its examples, inside its own decorator or, where that needs its page, without."""
+"""triton-viz: the kernels of its examples, without its decorator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _example(path: str) -> Any:
     """Its decorator runs kernels in an interpreter of its own; here it gives the kernel as it is."""
     viz, clients = ModuleType("triton_viz"), ModuleType("triton_viz.clients")
     viz.trace = lambda *args, **kwargs: lambda kernel: kernel  # type: ignore[attr-defined]
-    clients.__getattr__ = lambda name: lambda *args, **kwargs: None  # type: ignore[method-assign]
+    clients.Tracer = lambda: None  # type: ignore[attr-defined]
     sys.modules.update({"triton_viz": viz, "triton_viz.clients": clients})
     return definitions(checkout("triton-viz") / "examples" / path)
 

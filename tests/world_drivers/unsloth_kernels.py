@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
-from driving import agree, checkout, close, normal, run
+from driving import agree, bare_package, checkout, close, normal, run
 from torch.nn import functional
 
 
 def _from(module: str, name: str) -> Any:
     for package in ("unsloth", "unsloth.kernels"):
-        bare = sys.modules.setdefault(package, ModuleType(package))
-        bare.__path__ = [str(checkout("unsloth").joinpath(*package.split(".")))]
+        bare_package(package, checkout("unsloth").joinpath(*package.split(".")))
     return getattr(import_module(f"unsloth.kernels.{module}"), name)
 
 

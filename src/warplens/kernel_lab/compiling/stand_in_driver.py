@@ -176,6 +176,33 @@ class StandInStream:
         return True
 
 
+class StandInGenerator:
+    """`torch.cuda`'s generator of random numbers, as far as kernels with their own take its seed and offset."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._state = torch.zeros(2, dtype=torch.int64)
+
+    def get_state(self) -> Any:
+        return self._state.clone().view(self._torch.uint8)
+
+    def set_state(self, state: Any) -> None:
+        self._state = state.clone().view(self._torch.int64)
+
+    def manual_seed(self, seed: int) -> StandInGenerator:
+        self._state = self._torch.tensor([seed, 0])
+        return self
+
+    def initial_seed(self) -> int:
+        return int(self._state[0])
+
+    def get_offset(self) -> int:
+        return int(self._state[1])
+
+    def set_offset(self, offset: int) -> None:
+        self._state[1] = offset
+
+
 def torch_cuda_members(torch: Any, gpu_request: GpuRequest) -> dict[str, Any]:
     """By name, the members that replace those of `torch.cuda` meanwhile."""
 
@@ -209,6 +236,7 @@ def torch_cuda_members(torch: Any, gpu_request: GpuRequest) -> dict[str, Any]:
         "stream": asking(lambda stream: nullcontext(stream)),
         "device": asking(lambda device: nullcontext()),
         "device_of": asking(lambda tensor: nullcontext()),
+        "default_generators": (StandInGenerator(torch),),
         "Stream": StandInStream,
         "Event": StandInEvent,
         **{name: asking(giving(None)) for name in harmless},

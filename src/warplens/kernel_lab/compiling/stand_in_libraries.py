@@ -71,6 +71,10 @@ def library_changes(torch: Any) -> list[Change]:
             continue
         if hasattr(owner, name):
             changes.append((owner, name, StandInBlas))
+    wrapping = getattr(getattr(torch, "_library", None), "triton", None)
+    if hasattr(wrapping, "is_wrap_triton_enabled"):
+        # Kernels inside PyTorch's operators are launched, not put into a graph.
+        changes.append((wrapping, "is_wrap_triton_enabled", lambda: False))
     if not hasattr(torch._C, "_cuda_getCurrentRawStream"):
         changes.append((torch._C, "_cuda_getCurrentRawStream", lambda device=0: 0))
     return changes

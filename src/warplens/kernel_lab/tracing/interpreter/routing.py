@@ -17,6 +17,7 @@ from warplens.errors import MissingExtra, UsageError
 from warplens.kernel_lab.compiling.changing import Change, changed
 from warplens.kernel_lab.compiling.triton_version import refuse_old
 from warplens.kernel_lab.tracing.interpreter.interpreted_kernel import InterpretedKernel
+from warplens.kernel_lab.tracing.interpreter.kernel_text import text_changes
 from warplens.kernel_lab.tracing.interpreter.language import language_runs
 from warplens.kernel_lab.tracing.interpreter.repairs import repairs
 from warplens.kernel_lab.tracing.watching.values import decoded
@@ -112,7 +113,10 @@ def interpreting(interpreter: Any) -> Iterator[None]:
         (JITFunction, "__call__", call),
         (interpreter.InterpretedFunction, "run", run_decorated),
         (Autotuner, "_bench", bench),
+        *text_changes(interpreter),
     ]
+    if hasattr(interpreter.InterpretedFunction, "rewritten_fn"):
+        changes.append((interpreter.InterpretedFunction, "rewritten_fn", {}))  # of kernels whose text is read otherwise
     if hasattr(Autotuner, "check_disk_cache"):
         changes.append((Autotuner, "check_disk_cache", not_kept))
     with language_runs(), changed(*changes):

@@ -21,6 +21,7 @@ from warplens.kernel_lab.compiling.stand_in_cards import DEFAULT
 from warplens.kernel_lab.compiling.stand_in_driver import GpuRequest
 from warplens.kernel_lab.compiling.triton_version import install_hint
 from warplens.kernel_lab.tracing import KernelFault, KernelTrace, ProgramDebugger
+from warplens.kernel_lab.tracing.watching.benchmarks import benchmarks_omitted
 from warplens.kernel_lab.tracing.watching.faults import statement_at
 from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
 from warplens.kernel_lab.tracing.watching.session import recording
@@ -67,13 +68,14 @@ def traced_script(
     if not script.is_file():
         raise UsageError(f"no such file: {script}")
     debugger = ProgramDebugger(programs) if programs else None
-    failure, messages = "", []
+    failure, messages = "", list[str]()
     before, path = sys.argv[:], sys.path[:]
     sys.argv, sys.path[:1] = [str(script), *arguments], [str(script.resolve().parent)]
     try:
         with (
             recording(options or RecordingOptions(), debugger) as tracing,
             gpu_stand_in(script, target=target) as gpu_request,
+            benchmarks_omitted(lambda: bool(tracing.launches), messages.append),
         ):
             try:
                 runpy.run_path(str(script), run_name="__main__")

@@ -16,6 +16,7 @@ from typing import Any
 from warplens.errors import UsageError
 from warplens.kernel_lab.compiling.changing import changed
 from warplens.kernel_lab.tracing.interpreter.libdevice import libdevice_runs
+from warplens.kernel_lab.tracing.interpreter.plain_tensors import as_plain
 from warplens.kernel_lab.tracing.interpreter.repairs import without_gluon
 from warplens.kernel_lab.tracing.interpreter.routing import interpreting, load_interpreter
 from warplens.kernel_lab.tracing.records import Fault, KernelTrace, Mode, TracedLaunch
@@ -126,7 +127,13 @@ def _launches_go_to(
 ) -> Iterator[None]:
     original = interpreter.GridExecutor.__call__
 
-    def call(executor: Any, *args: Any, **kwargs: Any) -> None:
+    def tensor_at(address: int) -> Any:
+        found = exposed.at(address)
+        return None if found is None else found[1]
+
+    def call(executor: Any, *given: Any, **named: Any) -> None:
+        args = tuple(as_plain(value, tensor_at) for value in given)
+        kwargs = {name: as_plain(value, tensor_at) for name, value in named.items()}
         names = inspect.signature(executor.fn).parameters
         # A launch that lacks an argument raises here, and is none.
         inspect.getcallargs(executor.fn, *args, **{name: value for name, value in kwargs.items() if name in names})

@@ -1,0 +1,109 @@
+"""A kernel's text as the compiler reads it, where Python would read it otherwise.
+
+`and`, `or` and `not` of blocks are done for each lane, `min` and `max` too, and a constant has a `value`. Python asks a
+block whether it is true, to which the interpreter says yes, and computes with half of the condition.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final
+
+from warplens.kernel_lab.compiling.changing import Change
+
+AND, OR, NOT = "_warplens_and", "_warplens_or", "_warplens_not"
+LEAST, MOST = "_warplens_min", "_warplens_max"
+IS_FALSE, IS_TRUE = "_warplens_is_false", "_warplens_is_true"
+EXTREMES: Final = {"min": LEAST, "max": MOST}
+_numbers = count()
+
+
+def text_changes(interpreter: Any) -> list[Change]:
+    """The interpreter's own change of the text, and the functions that the text then calls."""
+    transformer = getattr(interpreter, "ASTTransformer", None)
+    if transformer is None:
+        return []
+    visits = (visit_BoolOp, visit_UnaryOp, visit_Call, visit_Attribute)
+    changes: list[Change] = [(transformer, visit.__name__, visit) for visit in visits]
+    return changes + [(interpreter, name, function) for name, function in _functions(interpreter.tl).items()]
+
+
+def _functions(language: Any) -> dict[str, Callable[..., Any]]:
+    def is_dynamic(value: Any) -> bool:
+        return isinstance(value, language.tensor)
+
+    def both(left: Any, right: Any) -> Any:
+        if is_dynamic(left) and is_dynamic(right):
+            return left.logical_and(right)
+        return (left if right else right) if is_dynamic(left) else right
+
+    def either(left: Any, right: Any) -> Any:
+        if is_dynamic(left) and is_dynamic(right):
+            return left.logical_or(right)
+        return (right if right else left) if is_dynamic(left) else right
+
+    def negated(value: Any) -> Any:
+        return value.__not__() if is_dynamic(value) else not value
+
+    def extreme(plain: Callable[..., Any], of_tensors: str) -> Callable[..., Any]:
+        def function(*values: Any, **kwargs: Any) -> Any:
+            if len(values) < 2 or not any(map(is_dynamic, values)):
+                return plain(*values, **kwargs)
+            result = values[0]
+            for value in values[1:]:
+                result = getattr(language, of_tensors)(result, value)
+            return result
+
+        return function
+
+    return {
+        AND: both,
+        OR: either,
+        NOT: negated,
+        LEAST: extreme(min, "minimum"),
+        MOST: extreme(max, "maximum"),
+        IS_FALSE: lambda value: not is_dynamic(value) and not value,
+        IS_TRUE: lambda value: not is_dynamic(value) and bool(value),
+    }
+
+
+def visit_BoolOp(self: Any, node: ast.BoolOp) -> ast.AST:  # noqa: N802 - the interpreter's transformer calls it
+    """A constant that decides ends the evaluation, as in Python; a value of the kernel does not."""
+    self.generic_visit(node)
+    is_and = isinstance(node.op, ast.And)
+    result = node.values[0]
+    for value in node.values[1:]:
+        name = f"_warplens_operand_{next(_numbers)}"
+        held = ast.NamedExpr(target=ast.Name(id=name, ctx=ast.Store()), value=result)
+        result = ast.IfExp(
+            test=_call(IS_FALSE if is_and else IS_TRUE, held),
+            body=ast.Name(id=name, ctx=ast.Load()),
+            orelse=_call(AND if is_and else OR, ast.Name(id=name, ctx=ast.Load()), value),
+        )
+    return ast.copy_location(result, node)
+
+
+def visit_UnaryOp(self: Any, node: ast.UnaryOp) -> ast.AST:  # noqa: N802
+    self.generic_visit(node)
+    return ast.copy_location(_call(NOT, node.operand), node) if isinstance(node.op, ast.Not) else node
+
+
+def visit_Call(self: Any, node: ast.Call) -> ast.AST:  # noqa: N802
+    self.generic_visit(node)
+    if isinstance(node.func, ast.Name) and node.func.id in EXTREMES:
+        node.func = ast.copy_location(ast.Name(id=EXTREMES[node.func.id], ctx=ast.Load()), node.func)
+    return node
+
+
+def visit_Attribute(self: Any, node: ast.Attribute) -> ast.AST:  # noqa: N802
+    """`BLOCK.value`: a constant of the compiler has a value, one of the interpreter is the value."""
+    self.generic_visit(node)
+    if node.attr != "value" or not isinstance(node.value, ast.Name) or not isinstance(node.ctx, ast.Load):
+        return node
+    return ast.copy_location(_call("getattr", node.value, ast.Constant(value="value"), node.value), node)
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=list(arguments), keywords=[])
