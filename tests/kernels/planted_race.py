@@ -24,7 +24,7 @@ def shift_in_place_kernel(x_ptr, n, BLOCK: tl.constexpr):
 
 def launch_sum(n: int = 96, block: int = 32) -> torch.Tensor:
     out = torch.zeros(1)
-    racy_sum_kernel[(triton.cdiv(n, block),)](torch.ones(n), out, n, BLOCK=block)
+    racy_sum_kernel[(triton.cdiv(n, block),)](torch.arange(n, dtype=torch.float32), out, n, BLOCK=block)
     return out
 
 

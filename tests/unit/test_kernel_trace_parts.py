@@ -143,7 +143,8 @@ def test_races_equal_those_of_all_pairs(accesses: list[tuple[int, str, list[int]
         block = LaneBlock(Pattern(4, (len(cells),), None, offsets), Mask((len(cells),), len(cells)))
         touch = {"load": shadow.load, "store": shadow.store, "atomic": shadow.atomic}[op]
         for conflict in touch(Area(block.cells, 0, 1), number, start):
-            races |= {(conflict.kind, int(unit)) for unit in conflict.units}
+            if conflict.kind != "overwritten_store":  # of one program with itself
+                races |= {(conflict.kind, int(unit)) for unit in conflict.units}
     expected = slow_races(accesses)
     # An element that raced with a store is marked by the store; that it also raced with an older read may be lost.
     assert {cell for _, cell in races} == {cell for _, cell in expected}

@@ -70,7 +70,8 @@ class AccessTotals:
 class Fault:
     """One mistake of one statement, at its first occurrence; `elements` and `programs` say how often it happened.
 
-    `index` is the element's place counted from the tensor's first element; `lane` is its place in the block.
+    `index` is the element's place counted from the tensor's first element, `place` its indices by dimension, where
+    the strides give them; `lane` is its place in the block. `remedy` says what to change.
     """
 
     kind: str
@@ -85,6 +86,31 @@ class Fault:
     programs: int = 1
     other_program: ProgramId | None = None
     other_site: int | None = None
+    place: tuple[int, ...] = ()
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class NumberError:
+    """How far the elements that a launch wrote to one tensor are from an fp64 shadow that ran beside it.
+
+    Errors are in units in the last place (ulps) of the tensor's type; `place` is the element with the largest. `site`
+    is the statement at which the error grew most (-1: none), `growth_percent` its part of all growth. `judged_ulps`
+    is the median in ulps of the coarsest type among this tensor and the inputs.
+    """
+
+    tensor: str
+    dtype: str
+    elements: int
+    largest_ulps: float
+    median_ulps: float
+    judged_dtype: str
+    judged_ulps: float
+    place: tuple[int, ...]
+    value: float
+    shadow: float
+    site: int
+    growth_percent: float
 
 
 @dataclass(frozen=True)
@@ -195,6 +221,7 @@ class LaunchRecord:
     accesses: tuple[AccessTotals, ...]
     reuse: tuple[Reuse, ...]
     faults: tuple[Fault, ...]
+    numbers: tuple[NumberError, ...] = ()
     notes: tuple[str, ...] = ()
 
 

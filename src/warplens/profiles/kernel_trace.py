@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from warplens.hardware import Gpu
 from warplens.kernel_lab.tracing import file as trace_file
-from warplens.kernel_lab.tracing.records import MAY_BE_INTENDED, Fault, KernelTrace, TracedLaunch
+from warplens.kernel_lab.tracing.records import Fault, KernelTrace, TracedLaunch, is_failure
 from warplens.kernel_lab.tracing.tables import TABLES
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.watching.session import TracedKernel
@@ -77,7 +77,7 @@ class OpenedKernelTrace(TablesOnDemand):
             return "No kernel was launched."
         moved = format_bytes(sum(launch.true_bytes for launch in self.launches))
         flop = format_flop(sum(launch.flop for launch in self.launches))
-        count = sum(fault.kind not in MAY_BE_INTENDED for _, fault in self.faults)
+        count = sum(is_failure(fault) for _, fault in self.faults)
         faults = plural(count, "fault") if count else "no faults"
         return f"{plural(len(self.launches), 'launch', 'launches')} of {names}: {moved} moved, {flop}, {faults}."
 
@@ -116,6 +116,8 @@ class TraceOptions(TypedDict, total=False):
     values: bool
     out_of_bounds: str
     stop_at_fault: bool
+    strict: bool
+    shadow: str | None
     debugger: ProgramDebugger | None
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from warplens.kernel_lab.tracing import verb
 from warplens.kernel_lab.tracing.records import NO_TENSOR, Fault, TensorInfo, TracedLaunch
+from warplens.kernel_lab.tracing.watching.places import index_text
 from warplens.puzzles.records import Problem
 from warplens.puzzles.spots import coordinates, program_text, spot_of, spots_of
-from warplens.puzzles.writers import Accesses, index_text, storage_elements
+from warplens.puzzles.writers import Accesses, storage_elements
 from warplens.units import plural
 
 ADVICE: Final = {

@@ -86,25 +86,3 @@ def storage_elements(info: TensorInfo) -> Ints:
         steps = np.arange(size, dtype=np.int64) * stride
         positions += steps.reshape([-1 if dimension == axis else 1 for dimension in range(len(info.shape))])
     return positions
-
-
-def index_text(info: TensorInfo, flat: int) -> str:
-    """An element that is `flat` places after the tensor's first one, by its indices where the strides give them.
-
-    >>> info = TensorInfo("x_ptr", "float32", (4, 50), (50, 1), 0, 0, 800, 4)
-    >>> index_text(info, 203), index_text(info, -1)
-    ('x_ptr[4, 3]', 'x_ptr before its first element (by 1)')
-    >>> index_text(TensorInfo("x_ptr", "float32", (4, 20), (27, 1), 0, 0, 432, 4), 50)
-    'x_ptr between its rows (50 after its first element)'
-    """
-    if len(info.shape) < 2:
-        return f"{info.name}[{flat // (info.strides[0] if info.shape else 1)}]"
-    if flat < 0:
-        return f"{info.name} before its first element (by {-flat})"
-    order = sorted(range(len(info.strides)), key=lambda axis: -info.strides[axis])
-    remainder, index = flat, [0] * len(info.shape)
-    for rank, axis in enumerate(order):
-        index[axis], remainder = divmod(remainder, max(1, info.strides[axis]))
-        if rank and index[axis] >= info.shape[axis]:
-            return f"{info.name} between its rows ({flat} after its first element)"
-    return f"{info.name}[{', '.join(map(str, index))}]"

@@ -2,7 +2,7 @@
 import { readInts, readNumbers, unpack } from "../shared/blocks";
 import type { ColumnSpec, KernelHeader, PackedLaunch, PackedMask, PackedPattern, PackedTensor } from "../shared/generated/records";
 
-export type { Fault, Site } from "../shared/generated/records";
+export type { Fault, NumberError, Site } from "../shared/generated/records";
 export type ProgramId = [number, number, number];
 export type Numbers = Float32Array | Float64Array;
 

@@ -39,7 +39,7 @@ class TraceVerb(Verb):
 
     def run(self, args: argparse.Namespace) -> int:
         from warplens.kernel_lab.tracing import load
-        from warplens.kernel_lab.tracing.records import MAY_BE_INTENDED
+        from warplens.kernel_lab.tracing.records import is_failure
         from warplens.kernel_lab.tracing.watching.script import traced_script
         from warplens.outputs import plan_outputs, write
         from warplens.profiles.kernel_trace import OpenedKernelTrace
@@ -88,12 +88,12 @@ class TraceVerb(Verb):
         else:
             from warplens.cli.kernel.trace_text import trace_lines
 
-            for line in trace_lines(trace, width(120), configs):
+            for line in trace_lines(trace, width(120), configs, strict=args.strict):
                 print_line(line, 120)
         report_written(args.output)
         if failure:
             note(f"the script failed; what it launched before is shown: {failure}")
-        is_faulty = any(fault.kind not in MAY_BE_INTENDED for launch in trace.launches for fault in launch.faults)
+        is_faulty = any(is_failure(fault, strict=args.strict) for launch in trace.launches for fault in launch.faults)
         return 1 if failure or is_faulty else 0
 
 
@@ -105,6 +105,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the sample (default 0)")
     parser.add_argument("--no-checks", action="store_true", help="do not check for faults")
+    parser.add_argument("--strict", action="store_true", help="notes are faults too: unread inputs, lost bits, …")
+    parser.add_argument("--shadow", choices=("fp64",), metavar="fp64",
+                        help="compare all floating values with fp64: errors of outputs in ulps (slow)")  # fmt: skip
     parser.add_argument("--stop", action="store_true", help="stop at the statement of the first fault")
     parser.add_argument("--target", default="sm90", metavar="sm90",
                         help="GPU that the script sees: sm80, sm90, sm100, gfx942, gfx950 (default sm90)")  # fmt: skip
@@ -113,7 +116,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_outputs(parser, "x.html (the page), x.wkt (the trace), x.xlsx, x.json, x.md or dir/ with a file per table")
     add_theme(parser)
     parser.add_argument("--table", metavar="NAME", help="one table: kernel_launches, kernel_accesses_traced, "
-                        "kernel_tensors_traced, kernel_faults")  # fmt: skip
+                        "kernel_tensors_traced, kernel_faults, kernel_numbers")  # fmt: skip
     add_rows(parser, "--table (default kernel_launches)")
 
 
@@ -127,6 +130,8 @@ def _recording(args: argparse.Namespace) -> RecordingOptions:
         checks=not args.no_checks,
         values=args.values,
         stop_at_fault=args.stop,
+        strict=args.strict,
+        shadow=args.shadow,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from warplens.kernel_lab.tracing.records import MAY_BE_INTENDED, NO_TENSOR
+from warplens.kernel_lab.tracing.records import NO_TENSOR, is_failure
 from warplens.units import format_bytes, format_count, format_flop, plural
 
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ LEAST_STATEMENT = 48
 INDENT = "      "
 
 
-def trace_lines(trace: KernelTrace, width: int, configs: Mapping[int, str] | None = None) -> Iterator[str]:
+def trace_lines(
+    trace: KernelTrace, width: int, configs: Mapping[int, str] | None = None, *, strict: bool = False
+) -> Iterator[str]:
     """Launches that follow each other and did the same are shown once.
 
-    `configs` says by the launch's number what an autotuner chose for it.
+    `configs` says by the launch's number what an autotuner chose for it. With `strict` notes are faults.
     """
     chosen = configs or {}
     groups = [
@@ -35,12 +37,12 @@ def trace_lines(trace: KernelTrace, width: int, configs: Mapping[int, str] | Non
     for number, group in enumerate(groups[:MOST_LAUNCHES]):
         if number:
             yield ""
-        yield from _launch(group[0], len(group), width, chosen.get(group[0].index))
+        yield from _launch(group[0], len(group), width, chosen.get(group[0].index), strict)
     if len(groups) > MOST_LAUNCHES:
         rest = sum(map(len, groups[MOST_LAUNCHES:]))
         yield ""
         yield f"… and {format_count(rest)} more launches: --table kernel_launches has all"
-    count = sum(fault.kind not in MAY_BE_INTENDED for launch in trace.launches for fault in launch.faults)
+    count = sum(is_failure(fault, strict=strict) for launch in trace.launches for fault in launch.faults)
     if count:
         yield ""
         yield f"{plural(count, 'fault')}: --table kernel_faults has all"
@@ -51,7 +53,7 @@ def _likeness(launch: TracedLaunch) -> object:
             launch.traced_programs, [fault.message for fault in launch.faults])  # fmt: skip
 
 
-def _launch(launch: TracedLaunch, times: int, width: int, config: str | None) -> Iterator[str]:
+def _launch(launch: TracedLaunch, times: int, width: int, config: str | None, strict: bool) -> Iterator[str]:
     grid = " × ".join(map(str, launch.grid))
     often = f", {times} times alike" if times > 1 else ""
     traced = "" if launch.traced_programs == launch.programs else f", {format_count(launch.traced_programs)} traced"
@@ -68,7 +70,8 @@ def _launch(launch: TracedLaunch, times: int, width: int, config: str | None) ->
         once = f", {launch.flop_per_unique_byte:.3g} if every byte moves once" if launch.flop_per_unique_byte else ""
         yield f"  FLOPs     {format_flop(launch.flop)}{intensity}{once}"
     yield from _statements(launch, width)
-    yield from _faults(launch, width)
+    yield from _numbers(launch)
+    yield from _faults(launch, width, strict)
 
 
 def _bytes(launch: TracedLaunch) -> str:
@@ -131,11 +134,21 @@ def _work(access: AccessTotals) -> str:
     return format_bytes(access.true_bytes) if access.lanes else format_flop(access.flop)
 
 
-def _faults(launch: TracedLaunch, width: int) -> Iterator[str]:
+def _numbers(launch: TracedLaunch) -> Iterator[str]:
+    for row in launch.numbers:
+        grows = f"; grows most at line {launch.sites[row.site].line}" if row.site >= 0 and row.largest_ulps else ""
+        errors = f"error {row.median_ulps:.3g} ulps in the median, {row.largest_ulps:.3g} at most"
+        yield f"  numbers   {row.tensor} ({row.dtype}): {errors}{grows}"
+
+
+def _faults(launch: TracedLaunch, width: int, strict: bool) -> Iterator[str]:
     for fault in launch.faults:
-        label, remark = ("note", "  (may be intended)") if fault.kind in MAY_BE_INTENDED else ("FAULT", "")
+        is_fault = is_failure(fault, strict=strict)
+        label, remark = ("FAULT", "") if is_fault else ("note", "  (may be intended)")
         yield f"  {label:<9} {fault.kind}  {_place(launch, fault)}{remark}"
-        for text in (fault.message, f"in: {' '.join(launch.sites[fault.site].statement.split())}"):
+        statement = f"in: {' '.join(launch.sites[fault.site].statement.split())}"
+        remedy = [f"→ {fault.remedy}"] if fault.remedy else []
+        for text in (fault.message, statement, *remedy):
             yield from wrap(text, width, initial_indent=INDENT, subsequent_indent=INDENT, break_on_hyphens=False)
 
 

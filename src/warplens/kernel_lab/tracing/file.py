@@ -160,6 +160,8 @@ def _check(launch: TracedLaunch) -> None:
         _within((fault.site, fault.site), sites, 0, "statement")
         if fault.other_site is not None:
             _within((fault.other_site, fault.other_site), sites, 0, "statement")
+    for number in launch.numbers:
+        _within((number.site, number.site), sites, -1, "statement")
     if launch.events is not None:
         _check_events(launch, launch.events)
 

@@ -30,6 +30,7 @@ from warplens.model.kernel_scene import AccessTotals as AccessTotals
 from warplens.model.kernel_scene import Events as Events
 from warplens.model.kernel_scene import Fault as Fault
 from warplens.model.kernel_scene import LaunchRecord, Mask, Pattern
+from warplens.model.kernel_scene import NumberError as NumberError
 from warplens.model.kernel_scene import Place as Place
 from warplens.model.kernel_scene import Reuse as Reuse
 from warplens.model.kernel_scene import Site as Site
@@ -43,14 +44,33 @@ WARP_LANES: Final = 32
 NO_TENSOR: Final = -1
 FAULT_KINDS: Final = {
     "out_of_bounds": "an address outside the memory of the tensor the pointer came from",
-    "uninitialised_read": "a value that nothing has written since torch.empty made the tensor",
+    "uninitialised_read": "a value that nothing has written since torch.empty made the tensor, and that reaches a "
+    "store, an atomic, an address or a branch",
+    "masked_lane_used": "a lane that a load's mask switched off without other=, whose undefined value reaches a store, "
+    "an atomic, an address or a branch",
     "write_write_race": "an element stored by two programs without an atomic",
     "read_write_race": "an element stored by one program and read by another",
     "assertion": "a tl.device_assert that does not hold",
+    "lanes_collide": "lanes of one store that write different values to one element",
     "integer_overflow": "an integer result that its type cannot hold",
+    "same_value_race": "an element stored by two programs, both times with the same value",
+    "overwritten_store": "a statement that stores to an element twice in one program, with different values and no "
+    "read between them",
+    "unread_input": "elements of an input that no program of any launch reads",
+    "unwritten_output": "elements of an output that no program of any launch writes",
+    "tile_outside": "an access whose whole block is outside the tensor, so that its mask switches all of it off",
+    "lost_bits": "an output whose median error against the fp64 shadow is more than its type and work explain",
 }
-MAY_BE_INTENDED: Final = frozenset(("integer_overflow",))
-"""Reported, but not a failure: a hash wraps around on purpose, and a masked lane may hold anything."""
+STRICT_FAULTS: Final = frozenset(
+    ("same_value_race", "overwritten_store", "unread_input", "unwritten_output", "tile_outside", "lost_bits")
+)
+"""Notes that `--strict` makes faults."""
+MAY_BE_INTENDED: Final = STRICT_FAULTS | {"integer_overflow"}
+"""Reported, but not a failure: a hash wraps around on purpose, a masked lane may hold anything."""
+
+
+def is_failure(fault: Fault, *, strict: bool = False) -> bool:
+    return fault.kind not in MAY_BE_INTENDED or (strict and fault.kind in STRICT_FAULTS)
 
 
 @dataclass(frozen=True)

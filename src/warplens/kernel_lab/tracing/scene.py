@@ -88,6 +88,7 @@ def _launch(launch: TracedLaunch, room: _Room) -> SceneLaunch:
         accesses=launch.accesses,
         reuse=launch.reuse,
         faults=launch.faults,
+        numbers=launch.numbers,
         patterns=launch.patterns if events else (),
         masks=launch.masks if events else (),
         events=events,

@@ -1,4 +1,4 @@
-"""Tables of a trace: `kernel_launches`, `kernel_accesses_traced`, `kernel_tensors_traced` and `kernel_faults`."""
+"""Tables of a trace: launches, accesses, tensors, faults and errors of numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import Any, Final
 
 import polars as pl
 
-from warplens.kernel_lab.tracing.records import FAULT_KINDS, NO_TENSOR, Fault, KernelTrace, TracedLaunch
+from warplens.kernel_lab.tracing.records import (
+    FAULT_KINDS,
+    MAY_BE_INTENDED,
+    NO_TENSOR,
+    Fault,
+    KernelTrace,
+    NumberError,
+    TracedLaunch,
+)
 from warplens.model.table import Column, Table
 
 LAUNCH: Final = Column("launch", "its number, in the order of the run", "", pl.Int64)
@@ -85,14 +93,35 @@ FAULT_COLUMNS: Final = (
     Column("op", "what the statement does there", "", pl.String),
     Column("tensor", "the argument", "", pl.String),
     Column("program", "program id of the first occurrence", "", pl.String),
+    Column("place", "the element by its indices: row, column, …", "", pl.String),
     Column("index", "element of the first occurrence, counted from the tensor's first", "", pl.Int64),
     Column("elements", "elements it happened to", "", pl.Int64),
     Column("programs", "programs it happened in", "", pl.Int64),
     Column("other_program", "the other program of a race", "", pl.String),
-    Column("other_line", "where the other program touched it", "", pl.Int64),
+    Column("other_line", "where the other program touched it, or where an undefined value is used", "", pl.Int64),
+    Column("may_be_intended", "a note, unless --strict makes it a fault", "", pl.Boolean),
     Column("message", "description", "", pl.String),
+    Column("remedy", "what to change", "", pl.String),
     Column("statement", "source text", "", pl.String),
     Column("meaning", "what the kind means", "", pl.String),
+    Column("file", "source file", "", pl.String),
+)
+NUMBER_COLUMNS: Final = (
+    LAUNCH,
+    KERNEL,
+    Column("tensor", "the argument that was stored to", "", pl.String),
+    Column("dtype", "element type", "", pl.String),
+    Column("elements", "elements stored", "", pl.Int64),
+    Column("largest_ulps", "largest error, in units in the last place of the type", "ulp", pl.Float64),
+    Column("median_ulps", "median error", "ulp", pl.Float64),
+    Column("judged_dtype", "the coarsest type among this tensor and the inputs", "", pl.String),
+    Column("judged_ulps", "median error in ulps of that type", "ulp", pl.Float64),
+    Column("place", "the element with the largest error", "", pl.String),
+    Column("value", "its value", "", pl.Float64),
+    Column("shadow", "the value of the fp64 shadow there", "", pl.Float64),
+    Column("line", "line at which the error grows most", "", pl.Int64),
+    Column("growth_percent", "part of all growth of the error that comes in at that line", "%", pl.Float64),
+    Column("statement", "source text", "", pl.String),
     Column("file", "source file", "", pl.String),
 )
 
@@ -122,11 +151,19 @@ def kernel_faults(trace: KernelTrace) -> Table:
     return Table.from_rows("kernel_faults", meaning, FAULT_COLUMNS, rows, *_notes(trace))
 
 
+def kernel_numbers(trace: KernelTrace) -> Table:
+    rows = [_number_row(launch, row) for launch in trace.launches for row in launch.numbers]
+    meaning = "one row per launch and output of floats: its error against an fp64 shadow"
+    notes = [] if rows else ["made with `kernel trace --shadow fp64`"]
+    return Table.from_rows("kernel_numbers", meaning, NUMBER_COLUMNS, rows, *notes, *_notes(trace))
+
+
 TABLES: Final[dict[str, Callable[[KernelTrace], Table]]] = {
     "kernel_launches": kernel_launches,
     "kernel_accesses_traced": kernel_accesses_traced,
     "kernel_tensors_traced": kernel_tensors_traced,
     "kernel_faults": kernel_faults,
+    "kernel_numbers": kernel_numbers,
 }
 
 
@@ -212,15 +249,43 @@ def _fault_row(launch: TracedLaunch, fault: Fault) -> dict[str, Any]:
         "op": fault.op,
         "tensor": fault.tensor,
         "program": str(fault.program),
+        "place": str(list(fault.place)) if fault.place else None,
         "index": fault.index,
         "elements": fault.elements,
         "programs": fault.programs,
         "other_program": None if fault.other_program is None else str(fault.other_program),
         "other_line": other,
+        "may_be_intended": fault.kind in MAY_BE_INTENDED,
         "message": fault.message,
+        "remedy": fault.remedy,
         "statement": site.statement,
         "meaning": FAULT_KINDS.get(fault.kind, ""),
         "file": site.file,
+    }
+
+
+def _number_row(launch: TracedLaunch, row: NumberError) -> dict[str, Any]:
+    site = launch.sites[row.site] if row.site >= 0 else None
+    own = (
+        "tensor",
+        "dtype",
+        "elements",
+        "largest_ulps",
+        "median_ulps",
+        "judged_dtype",
+        "judged_ulps",
+        "value",
+        "shadow",
+    )
+    return {
+        "launch": launch.index,
+        "kernel": launch.kernel,
+        **{name: getattr(row, name) for name in own},
+        "place": str(list(row.place)),
+        "line": site.line if site else None,
+        "growth_percent": row.growth_percent if site else None,
+        "statement": site.statement if site else "",
+        "file": site.file if site else "",
     }
 
 

@@ -250,6 +250,7 @@ export interface PackedLaunch {
   patterns: PackedPattern[];
   masks: PackedMask[];
   events: PackedEvents | null;
+  numbers: NumberError[];
   notes: string[];
 }
 
@@ -300,6 +301,8 @@ export interface Fault {
   programs: number;
   other_program: [number, number, number] | null;
   other_site: number | null;
+  place: number[];
+  remedy: string;
 }
 
 /** The text of one function of the kernel, from `line` on. */
@@ -346,6 +349,22 @@ export interface PackedEvents {
   shapes: number[][];
   columns: Record<string, ColumnSpec>;
   values: (ColumnSpec | null)[];
+}
+
+/** How far the elements that a launch wrote to one tensor are from an fp64 shadow that ran beside it. */
+export interface NumberError {
+  tensor: string;
+  dtype: string;
+  elements: number;
+  largest_ulps: number;
+  median_ulps: number;
+  judged_dtype: string;
+  judged_ulps: number;
+  place: number[];
+  value: number;
+  shadow: number;
+  site: number;
+  growth_percent: number;
 }
 
 /** The page of compiled kernels. */

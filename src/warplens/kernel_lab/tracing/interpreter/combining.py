@@ -30,6 +30,8 @@ class Combining:
         self.interpreter = interpreter
         self.recorder = recorder
         self.floats = floats
+        self.followers: list[Any] = []
+        """What goes beside values, and is told of every reduction: their `combined` is called after it."""
         self._originals: list[tuple[Any, Method]] = []
 
     def install(self) -> None:
@@ -51,6 +53,8 @@ class Combining:
             before = self.recorder.elementwise_flop
             result = self._combined(original, operation, tensors)
             inside = self.recorder.elementwise_flop - before
+            for follower in self.followers:
+                follower.combined(operation, tensors, result, original, scan=scan)
             self.recorder.elementwise_flop = before
             self._count_combine(operation, tensors[0], inside, scan)
             first = result[0] if isinstance(result, list | tuple) else result

@@ -16,6 +16,8 @@ import numpy as np
 
 from warplens.kernel_lab.tracing.interpreter.combining import Combining
 from warplens.kernel_lab.tracing.interpreter.floats import COMPARISONS, FLOP_OF, FloatWork
+from warplens.kernel_lab.tracing.interpreter.poison_accesses import PoisonedAccesses
+from warplens.kernel_lab.tracing.interpreter.wide_taps import WideTaps
 from warplens.kernel_lab.tracing.watching.orders import NO_ORDER, orders_of
 from warplens.kernel_lab.tracing.watching.recorder import Recorder
 
@@ -68,6 +70,12 @@ def _lanes(mask: Any) -> Any:
     return mask if isinstance(mask, np.ndarray) else mask.data
 
 
+def _tag(pointers: Any) -> int | None:
+    """The argument that the pointers came from."""
+    tag: int | None = getattr(pointers.dtype, TAG, None)
+    return tag
+
+
 class Taps:
     """Wrappers of one launch; `install` puts them in, `remove` takes them away."""
 
@@ -81,7 +89,12 @@ class Taps:
         self.owner_of = owner_of
         self.floats = FloatWork(interpreter)
         self._atomic: tuple[str, Any] | None = None
+        self.poisoned = PoisonedAccesses(interpreter, recorder)
         self.combining = Combining(interpreter, recorder, self.floats)
+        self.combining.followers.append(self.poisoned.taps)
+        self.wide = WideTaps(interpreter, recorder) if recorder.options.shadow else None
+        if self.wide is not None:
+            self.combining.followers.append(self.wide)
         self._installed: list[str] = []
 
     def install(self) -> None:
@@ -109,8 +122,14 @@ class Taps:
                 setattr(self.builder, name, make(getattr(self.builder, name)))
                 self._installed.append(name)
         self.combining.install()
+        if self.wide is not None:
+            self.wide.install()
 
     def remove(self) -> None:
+        self.poisoned.taps.remove()
+        if self.wide is not None:
+            self.wide.remove()
+            self.wide.finish()
         for name in self._installed:
             delattr(self.builder, name)
         self._installed.clear()
@@ -123,14 +142,16 @@ class Taps:
         if self.recorder.active:
             self.recorder.elementwise_flop += flop
 
-    def _access(self, op: str, pointers: Any, mask: Any, flop_per_lane: int = 0, semantic: Any = None) -> Any:
+    def _access(
+        self, op: str, pointers: Any, mask: Any, flop_per_lane: int = 0, semantic: Any = None, values: Any = None
+    ) -> Any:
         """Records an access; gives a new mask handle where lanes must be dropped."""
         itemsize = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
         lanes = _lanes(mask) if mask is not None else np.ones(pointers.data.shape, bool)
-        tag = getattr(pointers.dtype, TAG, None)
+        tag = _tag(pointers)
         op, semantic = self._atomic or (op, semantic)
         orders = NO_ORDER if semantic is None else orders_of(semantic)
-        safe_mask = self.recorder.access(op, pointers.data, lanes, itemsize, tag, flop_per_lane, orders)
+        safe_mask = self.recorder.access(op, pointers.data, lanes, itemsize, tag, flop_per_lane, orders, values)
         return None if safe_mask is None else self.interpreter.TensorHandle(safe_mask, self.interpreter.tl.int1)
 
     def _load(self, original: Method) -> Method:
@@ -140,10 +161,14 @@ class Taps:
             if not self.recorder.active:
                 return original(*args, **kwargs)
             pointers = arguments.get(args, kwargs, "ptrs", "ptr")
-            safe = self._access("load", pointers, arguments.get(args, kwargs, "mask"))
+            mask, other = arguments.get(args, kwargs, "mask"), arguments.get(args, kwargs, "other")
+            safe = self._access("load", pointers, mask)
             if safe is not None:
                 args, kwargs = arguments.replaced(args, kwargs, "mask", safe)
             result = original(*args, **kwargs)
+            if self.wide is not None:
+                self.wide.loaded(result, pointers)
+            self.poisoned.loaded(result, pointers, mask, other, _tag(pointers))
             self.recorder.keep_value(result.dtype, result.data)
             return result
 
@@ -156,14 +181,21 @@ class Taps:
             if not self.recorder.active:
                 return original(*args, **kwargs)
             pointers = arguments.get(args, kwargs, "ptrs", "ptr")
-            safe = self._access("store", pointers, arguments.get(args, kwargs, "mask"))
-            value = arguments.get(args, kwargs, "value", "val")
+            value, mask = arguments.get(args, kwargs, "value", "val"), arguments.get(args, kwargs, "mask")
+            safe = self._access("store", pointers, mask, values=value.data)
+            self._follow("store", value, pointers, mask if safe is None else safe)
             self.recorder.keep_value(value.dtype, value.data)
             if safe is not None:
                 args, kwargs = arguments.replaced(args, kwargs, "mask", safe)
             return original(*args, **kwargs)
 
         return store
+
+    def _follow(self, op: str, value: Any, pointers: Any, mask: Any) -> None:
+        """What goes beside values is told what is about to be stored."""
+        self.poisoned.stored(op, value, pointers, mask, _tag(pointers))
+        if self.wide is not None:
+            self.wide.stored(op, value, pointers, mask)
 
     def _as_atomic(self, original: Method, op: str) -> Method:
         """For operations that the interpreter builds from a plain load or store."""
@@ -191,6 +223,7 @@ class Taps:
             pointers = arguments.get(args, kwargs, "ptr", "ptrs")
             mask, semantic = arguments.get(args, kwargs, "mask"), arguments.get(args, kwargs, "sem")
             safe = self._access(op, pointers, mask, int(adds_floats), semantic)
+            self._follow(op, value, pointers, mask if safe is None else safe)
             if safe is not None:
                 args, kwargs = arguments.replaced(args, kwargs, "mask", safe)
             self.recorder.keep_value(value.dtype, value.data)
@@ -207,6 +240,7 @@ class Taps:
             pointers, semantic = arguments.get(args, kwargs, "ptr", "ptrs"), arguments.get(args, kwargs, "sem")
             safe = self._access("atomic_cas", pointers, None, semantic=semantic)
             value = arguments.get(args, kwargs, "val")
+            self._follow("atomic_cas", value, pointers, None)
             self.recorder.keep_value(value.dtype, value.data)
             if safe is not None and not safe.data.all():
                 self.recorder.stop_at_last_fault()  # there is no mask to drop the lane with

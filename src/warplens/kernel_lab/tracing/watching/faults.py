@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from warplens.errors import WarplensError
@@ -12,6 +12,16 @@ from warplens.kernel_lab.tracing.records import Fault, Site
 
 Program = tuple[int, int, int]
 VERBS = {"load": "loads", "store": "stores"}
+
+
+@dataclass(frozen=True)
+class Spot:
+    """An element of a tensor: its number from the tensor's first, its indices where known, and both as text."""
+
+    tensor: str
+    index: int
+    place: tuple[int, ...]
+    text: str
 
 
 class KernelFault(WarplensError):  # noqa: N818 - the tables name it so
@@ -24,24 +34,25 @@ class KernelFault(WarplensError):  # noqa: N818 - the tables name it so
 
 
 def fault_text(fault: Fault, site: Site) -> str:
-    """The fault in one line, and the statement it is in."""
-    return f"{fault.message}\n  {site.file}:{site.line} in {site.function}: {site.statement}"
+    """The fault in one line, the statement it is in, and what to change."""
+    remedy = f"\n  {fault.remedy}" if fault.remedy else ""
+    return f"{fault.message}\n  {site.file}:{site.line} in {site.function}: {site.statement}{remedy}"
 
 
-def out_of_bounds_message(program: Program, op: str, tensor: str, index: int, limit: int, lane: tuple[int, ...]) -> str:
-    where = f"{program_text(program)} {verb(op)} {tensor}[{index}] (lane {lane_text(lane)})"
-    if index < 0:
+def out_of_bounds_message(program: Program, op: str, spot: Spot, size: str, lane: tuple[int, ...]) -> str:
+    where = f"{program_text(program)} {verb(op)} {spot.text} (lane {lane_text(lane)})"
+    if spot.index < 0:
         return f"{where}: before the tensor's memory"
-    return f"{where}: its memory has {limit} elements"
+    return f"{where}: {spot.tensor} is {size}" if len(spot.place) > 1 else f"{where}: its memory has {size}"
 
 
-def uninitialised_message(program: Program, op: str, tensor: str, index: int) -> str:
-    return f"{program_text(program)} {verb(op)} {tensor}[{index}], which nothing has written"
+def uninitialised_message(program: Program, op: str, spot: Spot) -> str:
+    return f"{program_text(program)} {verb(op)} {spot.text}, which nothing has written"
 
 
-def race_message(program: Program, op: str, tensor: str, index: int, other: Program, other_op: str, line: int) -> str:
+def race_message(program: Program, op: str, spot: Spot, other: Program, other_op: str, line: int) -> str:
     return (
-        f"{program_text(program)} {verb(op)} {tensor}[{index}], which {program_text(other)} {verb(other_op)} "
+        f"{program_text(program)} {verb(op)} {spot.text}, which {program_text(other)} {verb(other_op)} "
         f"at line {line}: on a GPU either may come first"
     )
 
@@ -76,6 +87,9 @@ class FaultList:
                 first, elements=first.elements + fault.elements, programs=first.programs + int(again)
             )
         self._last_program[key] = fault.program
+
+    def has(self, kind: str, site: int, tensor: str) -> bool:
+        return (kind, site, tensor) in self._by_statement
 
     def all(self) -> tuple[Fault, ...]:
         return tuple(self._by_statement.values())

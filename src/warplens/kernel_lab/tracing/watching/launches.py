@@ -19,6 +19,7 @@ from warplens.kernel_lab.tracing.records import Array, KeptValues, TracedLaunch
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.watching.exposed import ExposedTensors
 from warplens.kernel_lab.tracing.watching.faults import KernelFault, program_text, statement_at
+from warplens.kernel_lab.tracing.watching.judging import lost_bits
 from warplens.kernel_lab.tracing.watching.recorder import Recorder, RecordingOptions
 from warplens.kernel_lab.tracing.watching.sites import host_path, is_inner_file
 from warplens.kernel_lab.tracing.watching.undefined import UndefinedMemory
@@ -48,6 +49,7 @@ class LaunchTrace:
         self.program: tuple[int, int, int] | None = None
         self.before: tuple[Array, ...] = ()
         self._numbers: dict[int, int] = {}
+        self._callers: dict[int, tuple[int, Any]] = {}
 
     def run(self, call: Callable[..., Any], executor: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.recorder = Recorder(self.options, call.__code__)
@@ -104,6 +106,7 @@ class LaunchTrace:
 
         def init_args_hst(*args: Any, **kwargs: Any) -> Any:
             result = to_host(*args, **kwargs)
+            self._callers.update(_callers_storages(list(args), list(result)))
             self._learn_arguments(executor, *result)
             return result
 
@@ -156,7 +159,8 @@ class LaunchTrace:
         elif hasattr(value, "data_ptr"):
             tensor = self.interpreter._unwrap_tensor(value)
             undefined = self.undefined.flags(tensor.untyped_storage())
-            self._numbers[id(value)] = self.recorder.memory.add(name, tensor, undefined)
+            identity = self._callers.get(id(value))
+            self._numbers[id(value)] = self.recorder.memory.add(name, tensor, undefined, identity)
         else:
             self.constants[name] = str(value)
 
@@ -183,6 +187,8 @@ class LaunchTrace:
 
     def _finish(self, path: Any) -> TracedLaunch:
         recorder, code = self.recorder, self.kernel.__code__
+        sites = recorder.sites.all()
+        lost = lost_bits(recorder.numbers, [site.line for site in sites], narrow=recorder.narrow_growth)
         keep = self.options.mode == "record"
         values = KeptValues(tuple(recorder.values), self.before, self._tensor_values()) if self.options.values else None
         return TracedLaunch(
@@ -195,11 +201,12 @@ class LaunchTrace:
             constants=tuple(self.constants.items()),
             called_from=path,
             tensors=tuple(recorder.memory.tensors),
-            sites=recorder.sites.all(),
+            sites=sites,
             accesses=recorder.totals(),
             elementwise_flop=recorder.elementwise_flop,
             reuse=recorder.memory.reuse() if self.options.checks else (),
-            faults=recorder.faults.all(),
+            faults=(*recorder.faults.all(), *lost),
+            numbers=recorder.numbers,
             ordered_by_atomics=recorder.ordered_by_atomics,
             patterns=tuple(recorder.book.patterns) if keep else (),
             masks=tuple(recorder.book.masks) if keep else (),
@@ -220,6 +227,22 @@ def sampled(options: RecordingOptions, launch: int, programs: int) -> frozenset[
     count = options.sample if options.sample >= 1 else max(1, round(options.sample * programs))
     chosen = random.Random(f"{options.seed}:{launch}").sample(range(programs), min(int(count), programs))
     return frozenset(chosen)
+
+
+def _callers_storages(given: Any, on_host: Any) -> Iterator[tuple[int, tuple[int, Any]]]:
+    """By the id of each host tensor: address and weak reference of the storage it stands for."""
+    from torch.multiprocessing.reductions import StorageWeakRef
+
+    if isinstance(given, dict):
+        given, on_host = list(given.values()), list(on_host.values())
+    if isinstance(given, list | tuple):
+        for own, copied in zip(given, on_host, strict=True):
+            yield from _callers_storages(own, copied)
+    elif hasattr(given, "block_shape") and hasattr(given, "base"):
+        yield from _callers_storages(given.base, on_host.base)
+    elif hasattr(given, "data_ptr"):
+        storage = getattr(given, "base", given).untyped_storage()
+        yield id(on_host), (storage.data_ptr(), StorageWeakRef(storage))
 
 
 def _bits(tensor: Any) -> Array:

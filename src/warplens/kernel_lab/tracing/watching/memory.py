@@ -25,6 +25,8 @@ class TensorStorage:
     unit: int
     shadow: Shadow
     undefined_bytes: Flags | None
+    identity: tuple[int, Any] | None = None
+    """Address and weak reference of the caller's own storage, which may be copied for the launch."""
 
     def holds(self, first: int, cells: Cells, itemsize: int) -> bool:
         low = first + cells.low * itemsize
@@ -39,14 +41,16 @@ class Memory:
         self._starts: list[int] = []
         self._by_start: list[int] = []
 
-    def add(self, name: str, tensor: Any, undefined: Flags | None) -> int:
+    def add(self, name: str, tensor: Any, undefined: Flags | None, identity: tuple[int, Any] | None = None) -> int:
         """A tensor argument on the host; gives its number."""
         storage = tensor.untyped_storage()
         number = next((at for at, existing in enumerate(self.storages) if existing.start == storage.data_ptr()), None)
         if number is None:
             number = len(self.storages)
             start = storage.data_ptr()
-            self.storages.append(TensorStorage(start, start + storage.nbytes(), 0, Shadow(0, None), undefined))
+            self.storages.append(
+                TensorStorage(start, start + storage.nbytes(), 0, Shadow(0, None), undefined, identity)
+            )
         info = TensorInfo(
             name,
             str(tensor.dtype).removeprefix("torch."),

@@ -58,6 +58,15 @@ class LaneBlock:
         low, high = int(np.minimum.reduce(offsets)), int(np.maximum.reduce(offsets))
         return Cells(low, high, mask.active, 0, (), (), offsets)
 
+    @cached_property
+    def collides(self) -> bool:
+        """Whether two active lanes have one address."""
+        pattern, mask = self.pattern, self.mask
+        offsets = pattern.relative().reshape(-1) if mask.whole else pattern.relative()[mask.lanes()]
+        if mask.active > self.cells.high - self.cells.low + 1:
+            return True
+        return len(np.unique(offsets)) < mask.active
+
     def sectors(self, first_byte: int) -> tuple[int, int]:
         """Sectors the warps of this block touch when its first lane is at `first_byte`, and the fewest possible."""
         phase = first_byte % SECTOR_BYTES
@@ -97,6 +106,9 @@ class Book:
         if block is None:
             block = self._blocks[key] = LaneBlock(pattern, described)
         return block, pattern_id, mask_id
+
+    def pattern(self, pointers: npt.NDArray[np.uint64], itemsize: int) -> Pattern:
+        return self._pattern(pointers, itemsize)[0]
 
     def _pattern(self, pointers: npt.NDArray[np.uint64], itemsize: int) -> tuple[Pattern, int]:
         shape = pointers.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
@@ -12,21 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from warplens.errors import UsageError
-from warplens.kernel_lab.tracing.records import NO_TENSOR, AccessTotals, Events, Fault, Mode
-from warplens.kernel_lab.tracing.watching.faults import (
-    FaultList,
-    KernelFault,
-    lane_text,
-    out_of_bounds_message,
-    program_text,
-    race_message,
-    uninitialised_message,
-)
-from warplens.kernel_lab.tracing.watching.memory import Memory, TensorStorage
+from warplens.kernel_lab.tracing.records import NO_TENSOR, STRICT_FAULTS, AccessTotals, Events, Fault, Mode, NumberError
+from warplens.kernel_lab.tracing.watching.checks import Access, Checks
+from warplens.kernel_lab.tracing.watching.faults import FaultList, KernelFault, lane_text, program_text
+from warplens.kernel_lab.tracing.watching.memory import Memory
 from warplens.kernel_lab.tracing.watching.orders import NO_ORDER, Orders
 from warplens.kernel_lab.tracing.watching.patterns import Book, LaneBlock
 from warplens.kernel_lab.tracing.watching.sectors import Waiting
-from warplens.kernel_lab.tracing.watching.shadow import Area, Conflict
+from warplens.kernel_lab.tracing.watching.shadow import Conflict
 from warplens.kernel_lab.tracing.watching.sites import Sites
 
 Bools = npt.NDArray[np.bool_]
@@ -37,6 +30,7 @@ FIELDS_OF_AN_EVENT = 8
 FIELDS_OF_TOTALS = 8
 MODES = ("count", "record")
 ON_OUT_OF_BOUNDS = ("mask", "raise")
+SHADOWS = (None, "fp64")
 OVERFLOW = "overflow detected"
 """How the interpreter's own check of integer results begins."""
 
@@ -52,12 +46,16 @@ class RecordingOptions:
     values: bool = False
     out_of_bounds: str = "mask"
     stop_at_fault: bool = False
+    strict: bool = False
+    shadow: str | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise UsageError(f"mode {self.mode!r}: there are {' and '.join(MODES)}")
         if self.out_of_bounds not in ON_OUT_OF_BOUNDS:
             raise UsageError(f"out_of_bounds {self.out_of_bounds!r}: there are {' and '.join(ON_OUT_OF_BOUNDS)}")
+        if self.shadow not in SHADOWS:
+            raise UsageError(f"shadow {self.shadow!r}: there is {SHADOWS[1]}")
         sample = self.sample
         if sample is not None and (not sample > 0 or (sample > 1 and sample != int(sample))):
             raise UsageError(f"sample {sample}: a whole number of programs, or a share between 0 and 1")
@@ -77,9 +75,19 @@ class Recorder:
         self.sites = Sites(outermost)
         self.book = Book(keep=options.mode == "record")
         self.faults = FaultList()
+        self.checks = Checks(self)
         self.elementwise_flop = 0
         self.ordered_by_atomics = 0
+        self.has_strays = False
+        """Whether an access's pointers came from no argument, or from several: its tensor is only guessed."""
         self.values: list[tuple[str, npt.NDArray[Any]]] = []
+        self.numbers: tuple[NumberError, ...] = ()
+        """With a shadow: the errors of the outputs, and whether they grew most in a type of 16 bits or less."""
+        self.narrow_growth = False
+        self.switched_off = False
+        """Whether the mask of the last access switched lanes off."""
+        self.undefined: Bools | None = None
+        """Lanes of the last load whose memory nothing has written."""
         self._totals: dict[tuple[int, str, int], list[int]] = {}
         self._waiting: dict[tuple[int, str, int], Waiting] = {}
         self._events = array("q")
@@ -126,32 +134,43 @@ class Recorder:
         tag: int | None,
         flop_per_lane: int = 0,
         orders: Orders = NO_ORDER,
+        values: npt.NDArray[Any] | None = None,
     ) -> Bools | None:
-        """Counts one load, store or atomic; gives the mask without lanes out of bounds where there are any."""
+        """Counts one load, store or atomic; gives the mask without lanes out of bounds where there are any.
+
+        `values` are what a store stores.
+        """
         site = self.sites.running()
+        self.has_strays |= tag is None
         if mask.shape != pointers.shape:
             mask = np.broadcast_to(mask, pointers.shape)
         first = pointers.item(0) if pointers.size else 0
         block, pattern, mask_id = self.book.block(pointers, mask, itemsize)
         active = block.mask.active
+        self.switched_off, self.undefined = not block.mask.whole, None
         tensor, storage = self.memory.owner(tag, first + block.cells.low * itemsize)
         safe = None
-        watched = storage is not None and self.options.checks and active > 0
-        if storage is not None and watched and not storage.holds(first, block.cells, itemsize):
-            safe = self._drop_outside(site, op, pointers, mask, itemsize, tensor, storage, tag)
+        checked = storage if self.options.checks else None
+        access = None if checked is None else Access(site, op, tensor, checked, pointers, mask, itemsize, values)
+        watched = access is not None and active > 0
+        if storage is not None and access is not None and watched and not storage.holds(first, block.cells, itemsize):
+            safe = self.checks.drop_outside(access, tag)
             if safe is not None:
                 block, pattern, mask_id = self.book.block(pointers, safe, itemsize)
                 active = block.mask.active
                 mask = safe
+                access = replace(access, mask=safe)
             watched = active > 0 and storage.holds(first, block.cells, itemsize)
         key = (site, op, tensor)
         sectors = self._sectors(key, block, pointers, mask, storage.start if storage is not None else 0)
         self._count(key, block, sectors, flop_per_lane)
         base = (first - storage.start) // itemsize if storage is not None else first
         self._keep(op, site, tensor, base, pattern, mask_id, -1)
-        if storage is not None and watched:
-            self._mark(site, op, tensor, storage, block, first, itemsize)
+        if access is not None and watched:
+            self.undefined = self.checks.mark(access, block, self._number, self._start)
             self._remember_lock(block, first, orders)
+        elif access is not None and not active and safe is None:
+            self.checks.tile(access)
         return safe
 
     def compute(self, op: str, shape: tuple[int, ...], flop: int) -> None:
@@ -174,11 +193,14 @@ class Recorder:
         text = f"{program_text(self._program)}, lane {lane_text(lane)}: {message or 'the assertion does not hold'}"
         site, broken = self.sites.running(), int(np.count_nonzero(~holds))
         fault = Fault(kind, site, "assert", "", self._program, -1, lane, text, broken)
-        self._report(fault, stop=kind == "assertion")
+        self.report(fault, stop=kind == "assertion")
 
     def stop_at_last_fault(self) -> None:
         fault = self.faults.all()[-1]
         raise KernelFault(fault, self.sites.site(fault.site))
+
+    def totals_so_far(self, op: str) -> list[AccessTotals]:
+        return [AccessTotals(*key, *row) for key, row in self._totals.items() if key[1] == op]
 
     def totals(self) -> tuple[AccessTotals, ...]:
         for key, waiting in self._waiting.items():
@@ -225,78 +247,32 @@ class Recorder:
         if self.options.mode == "record":
             self._events.extend((self._program_number, number, site, tensor, base, pattern, mask, shape))
 
-    def _drop_outside(
-        self,
-        site: int,
-        op: str,
-        pointers: Pointers,
-        mask: Bools,
-        itemsize: int,
-        tensor: int,
-        storage: TensorStorage,
-        tag: int | None,
-    ) -> Bools | None:
-        """Reports the lanes outside the storage and gives the mask without them."""
-        if tag is None:
-            return None  # the pointer's origin is unknown: its lanes may belong to different tensors
-        outside = mask & ((pointers < storage.start) | (pointers > storage.end - itemsize))
-        if not outside.any():
-            return None
-        lane = tuple(int(axis_index) for axis_index in np.argwhere(outside)[0])
-        name, start = self.memory.name(tensor), self.memory.start(tensor)
-        index = (int(pointers[lane]) - start) // itemsize
-        limit = (storage.end - start) // itemsize
-        message = out_of_bounds_message(self._program, op, name, index, limit, lane)
-        fault = Fault("out_of_bounds", site, op, name, self._program, index, lane, message, int(outside.sum()))
-        self._report(fault, stop=self.options.out_of_bounds == "raise")
-        safe: Bools = mask & ~outside
-        return safe
-
-    def _mark(
-        self, site: int, op: str, tensor: int, storage: TensorStorage, block: LaneBlock, first: int, itemsize: int
-    ) -> None:
-        shadow = storage.shadow
-        area = Area(block.cells, (first - storage.start) // storage.unit, itemsize // storage.unit)
-        if op == "load":
-            conflicts = shadow.load(area, self._number, self._start)
-        elif op == "store":
-            conflicts = shadow.store(area, self._number, self._start)
-        else:
-            conflicts = shadow.atomic(area, self._number, self._start)
-        for conflict in conflicts:
-            self._conflict(conflict, site, op, tensor, storage, itemsize)
-
-    def _conflict(
-        self, conflict: Conflict, site: int, op: str, tensor: int, storage: TensorStorage, itemsize: int
-    ) -> None:
-        units, earlier = conflict.units, conflict.earlier
-        if earlier is not None:
-            unordered = ~np.isin(earlier, [number for number in np.unique(earlier) if self._ordered(int(number))])
-            if not unordered.any():
-                self.ordered_by_atomics += 1
-                return
-            units, earlier = units[unordered], earlier[unordered]
-        width = itemsize // storage.unit
-        name, start = self.memory.name(tensor), self.memory.start(tensor)
-        index = (storage.start + int(units[0]) * storage.unit - start) // itemsize
-        elements = -(-len(units) // width)
-        if earlier is None:
-            message = uninitialised_message(self._program, op, name, index)
-            fault = Fault(conflict.kind, site, op, name, self._program, index, (), message, elements)
-        else:
-            at = int(earlier[0]) - 1
-            other = self._programs[bisect_right(self._starts, at + 1) - 1]
-            other_site, other_op = self._sites_of[at], tuple(self._ops)[self._ops_of[at]]
-            line = self.sites.line(other_site)
-            message = race_message(self._program, op, name, index, other, other_op, line)
-            clash = {"other_program": other, "other_site": other_site}
-            fault = Fault(conflict.kind, site, op, name, self._program, index, (), message, elements, **clash)  # type: ignore[arg-type]
-        self._report(fault, stop=False)
-
-    def _report(self, fault: Fault, *, stop: bool) -> None:
+    def report(self, fault: Fault, *, stop: bool = False) -> None:
         self.faults.add(fault)
-        if stop or self.options.stop_at_fault:
+        stops = self.options.stop_at_fault and (self.options.strict or fault.kind not in STRICT_FAULTS)
+        if stop or stops:
             raise KernelFault(fault, self.sites.site(fault.site))
+
+    def access_at(self, number: int) -> tuple[tuple[int, int, int], int, str]:
+        """Program, statement and operation of an access by its number."""
+        program = self._programs[bisect_right(self._starts, number) - 1]
+        return program, self._sites_of[number - 1], tuple(self._ops)[self._ops_of[number - 1]]
+
+    def unordered(self, conflict: Conflict, site: int) -> tuple[Any, Any]:
+        """Units of a conflict that count, and the accesses they clash with.
+
+        A program's own store counts where the same statement made it, another program's access where no atomic puts it
+        before this one.
+        """
+        earlier: Any = conflict.earlier
+        numbers = np.unique(earlier)
+        if conflict.kind == "overwritten_store":
+            counting = [number for number in numbers if self._sites_of[int(number) - 1] == site]
+        else:
+            counting = [number for number in numbers if not self._ordered(int(number))]
+            self.ordered_by_atomics += int(not counting)
+        chosen = np.isin(earlier, counting)
+        return conflict.units[chosen], earlier[chosen]
 
     def _remember_lock(self, block: LaneBlock, first: int, orders: Orders) -> None:
         """Atomics on a few addresses may be a lock or a counter that orders programs; relaxed ones order nothing."""

@@ -83,16 +83,20 @@ def traced_script(
                 if leaving.code not in (None, 0) and not tracing.launches:
                     raise WarplensError(f"{script} ended with status {leaving.code}") from None
             except KernelFault as fault:
+                tracing.decide_nothing()
                 messages.append(f"stopped: {fault}")
             except BdbQuit:
+                tracing.decide_nothing()
                 messages.append("stopped in the debugger")
             except Exception as error:
                 script_error = as_error(error, script, gpu_request)
                 if not partial or not tracing.launches:
                     raise script_error from error
                 failure = script_error.message
+                tracing.decide_nothing()
             if gpu_request.happened:
                 messages.append(NOTE)
+            tracing.finish()
             return ScriptTrace(tracing.trace, dict(tracing.configs), failure, tuple(messages))
     finally:
         sys.argv, sys.path[:] = before, path

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from warplens.errors import UsageError
@@ -20,6 +21,7 @@ from warplens.kernel_lab.tracing.interpreter.plain_tensors import as_plain
 from warplens.kernel_lab.tracing.interpreter.repairs import without_gluon
 from warplens.kernel_lab.tracing.interpreter.routing import interpreting, load_interpreter
 from warplens.kernel_lab.tracing.records import Fault, KernelTrace, Mode, TracedLaunch
+from warplens.kernel_lab.tracing.watching.coverage import Coverage
 from warplens.kernel_lab.tracing.watching.debugging import ProgramDebugger
 from warplens.kernel_lab.tracing.watching.exposed import ExposedTensors
 from warplens.kernel_lab.tracing.watching.launches import LaunchTrace
@@ -37,6 +39,8 @@ class Tracing:
         self._triton = triton
         self._launches: list[TracedLaunch] = []
         self._running: LaunchTrace | None = None
+        self.coverage = Coverage()
+        self._is_finished = False
         self.configs: dict[int, str] = {}
         """By the launch's number: the config that it ran with, where an autotuner had several."""
 
@@ -64,6 +68,19 @@ class Tracing:
     def add(self, launch: TracedLaunch) -> None:
         self._launches.append(launch)
 
+    def decide_nothing(self) -> None:
+        """Not all launches are made: what none of them touched may be for the others."""
+        self._is_finished = True
+
+    def finish(self) -> None:
+        """All launches are made: what none of them touched is added to their faults."""
+        if self._is_finished:
+            return
+        self._is_finished = True
+        for index, fault in self.coverage.faults(self._launches):
+            launch = self._launches[index]
+            self._launches[index] = replace(launch, faults=(*launch.faults, fault))
+
 
 @contextmanager
 def trace(
@@ -75,6 +92,8 @@ def trace(
     values: bool = False,
     out_of_bounds: str = "mask",
     stop_at_fault: bool = False,
+    strict: bool = False,
+    shadow: str | None = None,
     debugger: ProgramDebugger | None = None,
 ) -> Iterator[Tracing]:
     """Runs every launch inside it in Triton's interpreter, on the CPU, and records what each program does.
@@ -88,9 +107,11 @@ def trace(
     out_of_bounds  "mask": report such lanes and drop them, so that the memory next to a tensor is neither read nor
                    written. "raise": stop at the statement with a `KernelFault`.
     stop_at_fault  raise `KernelFault` at the first fault of any kind.
+    strict         with stop_at_fault: stop at notes as well (a race of equal values, a block wholly outside, …).
+    shadow         "fp64": run every floating value beside itself in fp64, and compare the outputs (slow).
     debugger       opens pdb in chosen programs.
     """
-    options = RecordingOptions(mode, sample, seed, checks, values, out_of_bounds, stop_at_fault)
+    options = RecordingOptions(mode, sample, seed, checks, values, out_of_bounds, stop_at_fault, strict, shadow)
     with recording(options, debugger) as tracing:
         yield tracing
 
@@ -114,6 +135,7 @@ def recording(options: RecordingOptions, debugger: ProgramDebugger | None = None
         if options.checks:
             stack.enter_context(undefined.watching())
         yield tracing
+    tracing.finish()
 
 
 @contextmanager
@@ -139,11 +161,15 @@ def _launches_go_to(
         inspect.getcallargs(executor.fn, *args, **{name: value for name, value in kwargs.items() if name in names})
         launch = LaunchTrace(interpreter, options, len(tracing.launches), undefined, debugger, exposed)
         tracing.begin(launch)
+        is_whole = False
         try:
             launch.run(original, executor, args, kwargs)
+            is_whole = options.sample is None and not launch.recorder.has_strays
         finally:
             if launch.launch is not None:
                 tracing.add(launch.launch)
+                if options.checks:
+                    tracing.coverage.add(launch.launch, launch.recorder.memory, whole=is_whole)
 
     interpreter.GridExecutor.__call__ = call
     try:
@@ -223,8 +249,6 @@ def trace_kernel(kernel: Any = None, **options: Any) -> Any:
 
 def joined(traces: Iterable[KernelTrace]) -> KernelTrace:
     """Traces of one program as one, launches numbered anew."""
-    from dataclasses import replace
-
     listed = tuple(traces)
     launches = [launch for trace in listed for launch in trace.launches]
     numbered = tuple(replace(launch, index=number) for number, launch in enumerate(launches))

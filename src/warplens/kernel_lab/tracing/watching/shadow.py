@@ -85,6 +85,8 @@ class Shadow:
         """LAST minus the number of the first read, so that 0 is none and the greatest is the first."""
         self.first_atomics: Numbers | None = None
         """As of reads: that a program made an atomic itself does not hide another's before it."""
+        self.unread: Flags | None = None
+        """Written and not read since."""
         self.shared = np.zeros(units, bool)
 
     def load(self, area: Area, number: int, start: int) -> Iterator[Conflict]:
@@ -94,14 +96,20 @@ class Shadow:
         if self.first_reads is None:
             self.first_reads = np.zeros(self.size, np.int32)
         self._mark_first(area, self.first_reads, number, start)
+        if self.unread is not None:
+            area.put(self.unread, False)
 
     def store(self, area: Area, number: int, start: int) -> Iterator[Conflict]:
         yield from self._written_before(area, start, "write_write_race")
         yield from self._first_before(area, start, "write_write_race", self.first_atomics)
         yield from self._first_before(area, start, "read_write_race", self.first_reads)
+        yield from self._overwritten(area, start)
         if self.last_writes is None:
             self.last_writes = np.zeros(self.size, np.int32)
+        if self.unread is None:
+            self.unread = np.zeros(self.size, bool)
         area.put(self.last_writes, number)
+        area.put(self.unread, True)
         self._define(area)
 
     def atomic(self, area: Area, number: int, start: int) -> Iterator[Conflict]:
@@ -113,12 +121,15 @@ class Shadow:
         self._mark_first(area, self.first_atomics, number, start)
         self._define(area)
 
+    def flags(self) -> tuple[Flags, Flags]:
+        """Units read and units written, by an atomic both."""
+        atomic = _touched(self.first_atomics, self.size)
+        return _touched(self.first_reads, self.size) | atomic, _touched(self.last_writes, self.size) | atomic
+
     def used_units(self) -> tuple[int, int, int, int]:
         """Units read, written, touched at all, and touched by more than one program."""
-        read = _touched(self.first_reads, self.size)
-        atomic = _touched(self.first_atomics, self.size)
-        written = _touched(self.last_writes, self.size) | atomic
-        counts = (read | atomic, written, read | written, self.shared)
+        read, written = self.flags()
+        counts = (read, written, read | written, self.shared)
         read_units, written_units, unique, shared = (int(np.count_nonzero(flags)) for flags in counts)
         return read_units, written_units, unique, shared
 
@@ -140,6 +151,15 @@ class Shadow:
         if _any(clash):
             self._share(area, clash)
             yield Conflict(kind, area.units(clash), numbers[clash])
+
+    def _overwritten(self, area: Area, start: int) -> Iterator[Conflict]:
+        """What this program has stored itself and nobody has read."""
+        if self.last_writes is None or self.unread is None:
+            return
+        numbers = area.of(self.last_writes)
+        lost = (numbers >= start) & area.of(self.unread)
+        if _any(lost):
+            yield Conflict("overwritten_store", area.units(lost), numbers[lost])
 
     def _first_before(self, area: Area, start: int, kind: str, firsts: Numbers | None) -> Iterator[Conflict]:
         if firsts is None:
