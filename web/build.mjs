@@ -31,6 +31,9 @@ const kernelStyle = await bundle("src/kernel/kernel.css");
 // So is the page of compiled kernels.
 const codeScript = await bundle("src/code/main.ts", { format: "iife" });
 const codeStyle = await bundle("src/code/code.css");
+// And that of layouts.
+const layoutScript = await bundle("src/layout/main.ts", { format: "iife" });
+const layoutStyle = await bundle("src/layout/layout.css");
 const files = {
   "page.js": embeddable(script),
   "page.css": style,
@@ -38,6 +41,8 @@ const files = {
   "kernel.css": kernelStyle,
   "code.js": embeddable(codeScript),
   "code.css": codeStyle,
+  "layout.js": embeddable(layoutScript),
+  "layout.css": layoutStyle,
 };
 
 await mkdir(OUT, { recursive: true });

@@ -1,5 +1,5 @@
-"""Takes docs/page-*.png and docs/kernel-*.png, the pictures of the pages in the guides: Chromium shows the report of a
-bundled trace, and two bundled kernels.
+"""Takes docs/page-*.png, docs/kernel-*.png and docs/layout.png, the pictures of the pages in the guides: Chromium shows
+the report of a bundled trace, two bundled kernels and a tile of shared memory.
 
 Needs `python -m pip install -e '.[dev,dev-torch]'` (Playwright, Pillow, Triton) and Debian's chromium.
 """
@@ -84,17 +84,23 @@ def kernel_shots() -> list[tuple[Shot, bytes]]:
     from warplens.kernel_lab.checking import check_kernels
     from warplens.kernel_lab.code.view import kernel_code
     from warplens.kernel_lab.compile_request import CompileRequest
+    from warplens.kernel_lab.layouts.exploring import explore
+    from warplens.kernel_lab.layouts.reading import read_tile
+    from warplens.kernel_lab.layouts.scene import layout_scene
     from warplens.kernel_lab.tracing.scene import kernel_scene
     from warplens.kernel_lab.tracing.watching.recorder import RecordingOptions
     from warplens.kernel_lab.tracing.watching.script import traced_script
     from warplens.outputs.html.code_page import code_page_bytes
     from warplens.outputs.html.kernel_page import kernel_page_bytes
+    from warplens.outputs.html.layout_page import layout_page_bytes
 
+    transpose = layout_page_bytes(layout_scene(explore([read_tile("float[32][32]")])))
     traced = traced_script(KERNELS / "better_matmul.py", options=RecordingOptions(values=True)).trace
     checked = check_kernels(CompileRequest(str(KERNELS / "slow_matmul.py")))
     return [
         (Shot("kernel-trace", 1640, 1080, state="program=1&op=3"), kernel_page_bytes(kernel_scene(traced))),
         (Shot("kernel-code", 1640, 730), code_page_bytes(kernel_code(checked))),
+        (Shot("layout", 1880, 960, state="show=conflicts&access=1"), transpose),
     ]
 
 

@@ -19,8 +19,9 @@ from warplens.kernel_lab.compiling.launching import launches
 from warplens.kernel_lab.compiling.loading import load_kernel
 from warplens.kernel_lab.compiling.records import CompileAnswer, CompileOutcome, ScriptAnswer, ScriptFailure
 from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts.banks import conflicts, shared_offsets
-from warplens.kernel_lab.facts.layouts import register_bases
+from warplens.kernel_lab.layouts.banks import conflicts
+from warplens.kernel_lab.layouts.memory import shared_offsets
+from warplens.kernel_lab.layouts.registers import register_bases
 
 pytest.importorskip("triton")
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"

@@ -9,22 +9,15 @@ import pytest
 
 from warplens.kernel_lab.compiling.remarks import parse_remarks
 from warplens.kernel_lab.compiling.targets import TARGETS
-from warplens.kernel_lab.facts.banks import (
-    UNSWIZZLED,
-    Swizzle,
-    conflicts,
-    matrix_conflicts,
-    padded,
-    shared_offsets,
-    swizzled,
-)
 from warplens.kernel_lab.facts.ir import Module
-from warplens.kernel_lab.facts.layouts import moves_between, register_bases
 from warplens.kernel_lab.facts.locations import Locations, users_place
 from warplens.kernel_lab.facts.machine import read_amdgcn, read_ptx, read_sass
 from warplens.kernel_lab.facts.occupancy import occupancy
 from warplens.kernel_lab.facts.records import SourcePlace
 from warplens.kernel_lab.facts.resources import Resources, from_amdgcn
+from warplens.kernel_lab.layouts.banks import conflicts, matrix_conflicts
+from warplens.kernel_lab.layouts.memory import UNSWIZZLED, Swizzle, padded, shared_offsets, swizzled
+from warplens.kernel_lab.layouts.registers import moves_between, register_bases
 
 ROWS = "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0]}>"
 COLUMNS = "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [32, 1], warpsPerCTA = [1, 4], order = [0, 1]}>"
@@ -32,10 +25,7 @@ WIDE = "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerC
 MODULES = (
     *(f"compiling.{n}" for n in ("signature", "targets", "loading", "remarks")),
     "suggesting.counterfactual",
-    *(
-        f"facts.{n}"
-        for n in ("types", "ir", "widths", "occupancy", "layouts", "banks", "resources", "instruction_classes")
-    ),
+    *(f"facts.{n}" for n in ("ir", "widths", "occupancy", "resources", "instruction_classes")),
 )
 
 

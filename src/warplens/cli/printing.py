@@ -17,6 +17,7 @@ from warplens.units import plural
 
 if TYPE_CHECKING:
     from warplens.outputs import Document
+    from warplens.outputs.grid import GridText
     from warplens.outputs.terminal import TableText
 
 PIPED_WIDTH = 200
@@ -60,19 +61,16 @@ def draw_progress(line: str) -> None:
     print("\r" + clean(line)[:cells].ljust(cells), end=end, file=sys.stderr, flush=True)
 
 
-def show_text(text: TableText) -> None:
+def show_text(text: TableText | GridText) -> None:
     """Finished lines to stdout: styled on a terminal, plain where piped (and then without importing rich)."""
     # Without style no escape code at all is sent; rich alone would still send those for bold.
     if not is_styled():
         print_out(text)
         return
-    from dataclasses import replace
-
     from rich.console import Console
 
-    safe = replace(text, lines=tuple((clean(line), style) for line, style in text.lines))
     forced = None if sys.stdout.isatty() else True
-    Console(highlight=False, soft_wrap=True, force_terminal=forced, color_system=_colours()).print(safe)
+    Console(highlight=False, soft_wrap=True, force_terminal=forced, color_system=_colours()).print(text.cleaned())
 
 
 def _colours() -> Literal["auto", "standard"]:

@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from warplens.model.job_scene import JobScene
     from warplens.model.kernel_code import KernelCode
     from warplens.model.kernel_scene import KernelScene
+    from warplens.model.layout_scene import LayoutScene
     from warplens.model.overview import Overview
     from warplens.model.scene import Scene
     from warplens.model.table import Table
     from warplens.model.targets import Target
 
 
-DocumentKind = Literal["report", "diff", "gantt", "paths", "job", "kernel_trace", "kernel_code"]
-"""A trace, two of something, a trace as a chart, sums without a timeline, ranks, traced launches, compiled kernels."""
+DocumentKind = Literal["report", "diff", "gantt", "paths", "job", "kernel_trace", "kernel_code", "layout"]
+"""A trace, two of something, a chart, sums without a timeline, ranks, traced launches, compiled kernels, layouts."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ class Document:
     kind: DocumentKind = "report"
     """What it is; the registry of outputs has a page for each kind."""
     headline: Sequence[str] = ()
-    page: Callable[[], KernelScene | KernelCode] | None = None
-    """What the pages of kernels show instead of tables: traced launches, or compiled kernels."""
+    page: Callable[[], KernelScene | KernelCode | LayoutScene] | None = None
+    """What the pages of kernels show instead of tables: traced launches, compiled kernels, or layouts of tiles."""
     theme: str = ""
     """Colours that a page opens with: light or dark; empty: as the browser prefers."""
 

@@ -71,6 +71,13 @@ def _kernel_code_page(document: Document) -> bytes:
     return _themed(document, code_page_bytes(_content(document, KernelCode)))
 
 
+def _layout_page(document: Document) -> bytes:
+    from warplens.model.layout_scene import LayoutScene
+    from warplens.outputs.html.layout_page import layout_page_bytes
+
+    return _themed(document, layout_page_bytes(_content(document, LayoutScene)))
+
+
 def _content(document: Document, wanted: type[Content]) -> Content:
     content = document.page() if document.page is not None else None
     if not isinstance(content, wanted):
@@ -90,6 +97,7 @@ PAGES = (
     _page("job", "a page of many ranks: timelines, heat maps and every table"),
     _page("kernel_trace", "a page of traced launches, program by program", _kernel_trace_page),
     _page("kernel_code", "a page of Python next to the compiler's texts", _kernel_code_page),
+    _page("layout", "a page of tiles side by side: threads, banks, conflicts", _layout_page),
 )
 OUTPUTS = (
     *PAGES,

@@ -89,6 +89,10 @@ class TableText:
     def __str__(self) -> str:
         return "\n".join(line for line, _ in self.lines)
 
+    def cleaned(self) -> TableText:
+        """Fit for a terminal, whatever the text of a file holds."""
+        return replace(self, lines=tuple((clean(line), style) for line, style in self.lines))
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         from rich.segment import Segment
 

@@ -1,6 +1,6 @@
 // Colours of the pictures, by theme: loads blue, stores orange, both violet; heat from pale to strong.
 import { cssColour, isDark, mixed } from "../shared/colours";
-import { pixel } from "./picture";
+import { pixel } from "../shared/picture";
 
 export const LOADED = 1;
 export const STORED = 2;

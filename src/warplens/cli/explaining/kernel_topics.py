@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from warplens.kernel_lab.checking import CheckResult, suggestions_table
 from warplens.kernel_lab.facts.tables import facts_tables
+from warplens.kernel_lab.layouts.exploring import Exploration
+from warplens.kernel_lab.layouts.tables import LAYOUT_TABLES
 from warplens.kernel_lab.measured.tables import measured_tables
 from warplens.kernel_lab.tracing.records import FAULT_KINDS, KernelTrace
 from warplens.kernel_lab.tracing.tables import TABLES
@@ -25,4 +27,5 @@ def kernel_tables() -> list[Table]:
     """Without rows, but with all columns and their meanings."""
     nothing = KernelTrace("count", "", 0, None, ())
     traced = [make(nothing) for make in TABLES.values()]
-    return [*facts_tables([]), *measured_tables([]), suggestions_table(CheckResult(())), *traced]
+    layouts = [make(Exploration("", ())) for make in LAYOUT_TABLES.values()]
+    return [*facts_tables([]), *measured_tables([]), suggestions_table(CheckResult(())), *traced, *layouts]

@@ -1,9 +1,10 @@
-"""`warplens kernel` and its verbs: check, trace, diff, puzzles."""
+"""`warplens kernel` and its verbs: check, trace, diff, layout, puzzles."""
 
 from __future__ import annotations
 
 from warplens.cli.kernel.check import CheckVerb
 from warplens.cli.kernel.diff import DiffFactsVerb
+from warplens.cli.kernel.layout import LayoutVerb
 from warplens.cli.kernel.puzzles import PuzzlesVerb
 from warplens.cli.kernel.trace import TraceVerb
 from warplens.cli.verb import VerbGroup
@@ -17,10 +18,11 @@ class KernelVerb(VerbGroup):
       warplens kernel check … --profile x.hatchet   together with measured times
       warplens kernel trace script.py [args]        bytes, FLOPs, faults, a page
       warplens kernel diff before.json after.json   facts of two compilations
+      warplens kernel layout "float[32][32]"        threads, banks and conflicts of a tile, a page
       warplens kernel puzzles                       exercises in Triton
 
     Files and scripts are your own code: they are imported and run. Needs `pip install 'warplens[triton]'`.
     """
 
     name = "kernel"
-    verbs = (CheckVerb(), TraceVerb(), DiffFactsVerb(), PuzzlesVerb())
+    verbs = (CheckVerb(), TraceVerb(), DiffFactsVerb(), LayoutVerb(), PuzzlesVerb())

@@ -10,12 +10,12 @@ from typing import Final
 
 from warplens.kernel_lab.compiling.signature import Signature
 from warplens.kernel_lab.facts.ir import Module, Operation
-from warplens.kernel_lab.facts.layouts import register_bases
 from warplens.kernel_lab.facts.locations import Frames, users_place
 from warplens.kernel_lab.facts.machine import Instruction
 from warplens.kernel_lab.facts.records import Access
-from warplens.kernel_lab.facts.types import TensorType, parse_type, split_outer
 from warplens.kernel_lab.facts.widths import amd_access, ptx_access
+from warplens.kernel_lab.layouts.registers import register_bases
+from warplens.kernel_lab.layouts.types import TensorType, parse_type, split_outer
 
 WIDEST_BITS: Final = 128
 _STRIDE: Final = ".stride."

@@ -11,7 +11,7 @@ from warplens.kernel_lab.facts.ir import Module, Operation
 from warplens.kernel_lab.facts.locations import Frames
 from warplens.kernel_lab.facts.machine import Instruction
 from warplens.kernel_lab.facts.records import Dot, KernelLoop, SourcePlace
-from warplens.kernel_lab.facts.types import TensorType, parse_type
+from warplens.kernel_lab.layouts.types import TensorType, parse_type
 
 _PTX_MATRIX: Final = (
     ("wgmma", re.compile(r"wgmma\.mma_async\.(?:\w+\.)*?(m\d+n\d+k\d+)")),

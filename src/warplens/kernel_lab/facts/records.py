@@ -142,6 +142,8 @@ class SharedAccess:
     in_loop: bool
     allocated: tuple[int, ...] = ()
     """The tile in memory that this access takes a slice of, or all; its other accesses use the same layout."""
+    registers: str = ""
+    """The layout of the tensor in registers that is written or read."""
 
 
 @dataclass(frozen=True)

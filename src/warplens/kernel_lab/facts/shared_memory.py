@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final
 
 from warplens.kernel_lab.compiling.targets import CompileTarget
-from warplens.kernel_lab.facts.banks import (
-    MATRIX_ROWS,
-    UNSWIZZLED,
-    Offsets,
-    Swizzle,
-    conflicts,
-    matrix_conflicts,
-    padded,
-    shared_offsets,
-    swizzled,
-    vector_elements,
-)
 from warplens.kernel_lab.facts.ir import Module, Operation
-from warplens.kernel_lab.facts.layouts import Bases, moves_between, parse_attribute, register_bases
 from warplens.kernel_lab.facts.products import outer_loops
 from warplens.kernel_lab.facts.records import Conversion, SharedAccess, SourcePlace
-from warplens.kernel_lab.facts.types import TensorType, parse_type
+from warplens.kernel_lab.layouts.attributes import parse_attribute
+from warplens.kernel_lab.layouts.banks import MATRIX_ROWS, conflicts, matrix_conflicts, vector_elements
+from warplens.kernel_lab.layouts.bases import Bases
+from warplens.kernel_lab.layouts.memory import UNSWIZZLED, Offsets, shared_offsets, swizzled
+from warplens.kernel_lab.layouts.registers import moves_between, register_bases
+from warplens.kernel_lab.layouts.searching import best_padding, best_swizzle
+from warplens.kernel_lab.layouts.types import TensorType, parse_type
 
 _KINDS: Final = {
     "ttg.local_load": "load",
@@ -31,8 +25,6 @@ _KINDS: Final = {
     "ttg.local_alloc": "store",
     "ttg.async_copy_global_to_local": "async copy",
 }
-Option = TypeVar("Option")
-_VECTOR_BITS: Final = (16, 32, 64, 128)
 
 
 @dataclass(frozen=True)
@@ -42,6 +34,7 @@ class _Use:
     place: SourcePlace
     kind: str
     layout: str
+    registers: str
     tile: TensorType
     bases: Bases | None
     order: tuple[int, ...]
@@ -60,11 +53,13 @@ def shared_accesses(lowered: Module, target: CompileTarget) -> tuple[SharedAcces
         groups.setdefault((use.layout, use.tile.allocated), []).append(use)
     # The pipeliner repeats a loop's accesses before and after it: those count once, as the loop's.
     in_loops: dict[SharedAccess, bool] = {}
+    registers: dict[SharedAccess, str] = {}
     for group in groups.values():
         for access in _measured(group, target):
-            same = replace(access, in_loop=False)
+            same = replace(access, in_loop=False, registers="")
             in_loops[same] = in_loops.get(same, False) or access.in_loop
-    merged = [replace(access, in_loop=in_loop) for access, in_loop in in_loops.items()]
+            registers.setdefault(same, access.registers)
+    merged = [replace(one, in_loop=in_loop, registers=registers[one]) for one, in_loop in in_loops.items()]
     return tuple(sorted(merged, key=lambda access: (access.place, access.kind, access.layout)))
 
 
@@ -83,7 +78,7 @@ def _uses(lowered: Module, target: CompileTarget) -> Iterator[_Use]:
         if kind == "load" and target.is_nvidia and _is_matrix_load(distributed, memory, order):
             kind = "load matrix"
         bases = register_bases(distributed, memory.shape)
-        yield _Use(operation.place, kind, layout, memory, bases, order, operation.in_loop)
+        yield _Use(operation.place, kind, layout, distributed, memory, bases, order, operation.in_loop)
 
 
 def _types(operation: Operation) -> tuple[TensorType, TensorType] | None:
@@ -98,17 +93,18 @@ def _types(operation: Operation) -> tuple[TensorType, TensorType] | None:
 
 
 def _order(layout: str) -> tuple[int, ...]:
-    _, values = parse_attribute(layout)
+    values = parse_attribute(layout).values
     turned = values.get("order") == "[0, 1]" or values.get("transposed") == "true"
     return (0, 1) if turned else (1, 0)
 
 
 def _is_matrix_load(distributed: str, memory: TensorType, order: Sequence[int]) -> bool:
     """`ldmatrix` feeds operands of mma.sync: any order for 16-bit elements, rows along K for the others."""
-    kind, values = parse_attribute(distributed)
-    if kind != "dot_op" or memory.shape[order[1]] < MATRIX_ROWS:
+    operand = parse_attribute(distributed)
+    values = operand.values
+    if operand.kind != "dot_op" or memory.shape[order[1]] < MATRIX_ROWS:
         return False
-    parent, _ = parse_attribute(values.get("parent", ""))
+    parent = parse_attribute(values.get("parent", "")).kind
     along_k = 1 if values.get("opIdx") == "0" else 0
     # It gives each lane one word: the operand must need neighbours along K in words, too.
     in_words = values.get("kWidth") == str(32 // max(memory.element_bits, 1))
@@ -125,8 +121,11 @@ def _measured(group: Sequence[_Use], target: CompileTarget) -> Iterator[SharedAc
     counts = [use.count(offsets, banks) if offsets else None for use in group]
     has_conflicts = any(counts)
     plain = swizzled(UNSWIZZLED, tile.allocated, order)
-    padding, by_padding = _best_padding(group, banks) if has_conflicts else (0, None)
-    by_swizzle = _best_swizzle(group, banks) if has_conflicts else None
+    padding, by_padding, by_swizzle = 0, None, None
+    if has_conflicts:
+        search = (tile.allocated, order, tile.element_bits, partial(_total, group, banks))
+        padding, by_padding = best_padding(*search)
+        by_swizzle = best_swizzle(*search)[1]
     for use, count in zip(group, counts, strict=True):
         bits = vector_elements(offsets, use.bases, tile.element_bits) if offsets and use.bases else 0
         yield SharedAccess(
@@ -143,45 +142,14 @@ def _measured(group: Sequence[_Use], target: CompileTarget) -> Iterator[SharedAc
             conflicts_swizzled=use.count(by_swizzle, banks) if by_swizzle else None,
             in_loop=use.in_loop,
             allocated=tile.allocated,
+            registers=use.registers,
         )
 
 
-def _total(group: Sequence[_Use], offsets: Offsets, banks: int) -> int:
-    return sum(use.count(offsets, banks) or 0 for use in group)
-
-
-def _best_padding(group: Sequence[_Use], banks: int) -> tuple[int, Offsets]:
-    tile, order = group[0].tile, group[0].order
-    row = tile.allocated[order[0]]
-    steps = [bits // tile.element_bits for bits in (8, *_VECTOR_BITS) if bits >= tile.element_bits]
-    options = [(step, padded(row, step, tile.allocated, order)) for step in dict.fromkeys(steps)]
-    return _least(options, lambda option: _total(group, option[1], banks))
-
-
-def _best_swizzle(group: Sequence[_Use], banks: int) -> Offsets:
-    tile, order = group[0].tile, group[0].order
-    row = tile.allocated[order[0]]
-    options = [
-        swizzled(Swizzle(vector, per_phase, max_phase), tile.allocated, order)
-        for vector in (1, 2, 4, 8, 16)
-        for per_phase in (1, 2, 4)
-        for max_phase in (2, 4, 8, 16, 32)
-        if vector * max_phase <= row and vector * tile.element_bits <= 128
-    ]
-    options.append(swizzled(UNSWIZZLED, tile.allocated, order))
-    return _least(options, lambda option: _total(group, option, banks))
-
-
-def _least(options: Sequence[Option], conflicts: Callable[[Option], int]) -> Option:
-    """The first with the fewest conflicts; none at all ends the search, which takes most of the time of a check."""
-    best, fewest = options[0], conflicts(options[0])
-    for option in options[1:]:
-        if not fewest:
-            break
-        count = conflicts(option)
-        if count < fewest:
-            best, fewest = option, count
-    return best
+def _total(group: Sequence[_Use], banks: int, offsets: Offsets) -> int:
+    counts = [(use, use.count(offsets, banks)) for use in group]
+    # Rows that `ldmatrix` cannot read are worse than any conflict.
+    return sum(count if count is not None else banks * (use.kind == "load matrix") for use, count in counts)
 
 
 def conversions(lowered: Module) -> tuple[Conversion, ...]:

@@ -13,6 +13,7 @@ from warplens import __version__
 from warplens.model.fix_subsets import FixSubsets
 from warplens.model.kernel_code import CompilationFacts
 from warplens.model.kernel_scene import LaunchFacts, MaskFacts, PatternFacts, TensorFacts
+from warplens.model.layout_scene import LayoutAccessFacts, LayoutPanelFacts
 from warplens.model.targets import Target
 
 FORMAT = "warplens-page"
@@ -320,4 +321,30 @@ class KernelHeader(PageHeader, frozen=True, kw_only=True):
     launches: list[PackedLaunch]
 
 
-HEADERS = (ReportHeader, KernelHeader, CodeHeader)
+@dataclass(frozen=True, kw_only=True)
+class PackedLayoutAccess(LayoutAccessFacts):
+    """An access: an entry of `lanes` for every lane of every instruction."""
+
+    lanes: dict[str, ColumnSpec]
+    cells: ColumnSpec
+    """Elements of each of these lanes, `vector` a piece, counted along the rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedLayoutPanel(LayoutPanelFacts):
+    """A tile with its elements' places in memory, or with what threads hold."""
+
+    offsets: ColumnSpec | None
+    held: ColumnSpec | None
+    accesses: list[PackedLayoutAccess]
+
+
+class LayoutHeader(PageHeader, frozen=True, kw_only=True):
+    """The page of layouts."""
+
+    banks: int
+    notes: list[str]
+    panels: list[PackedLayoutPanel]
+
+
+HEADERS = (ReportHeader, KernelHeader, CodeHeader, LayoutHeader)

@@ -4,9 +4,9 @@ import { formatBytes, formatCount, formatPlural } from "../../shared/format";
 import type { App, View } from "../app";
 import { BANK_BYTES, BANKS, conflictsOf, passes, sizeOf, swizzleOf, type Direction, type Layout, type Pass } from "../bank_model";
 import { colours, heatStep } from "../palette";
-import { Picture, type TipText } from "../picture";
+import { Picture, type TipText } from "../../shared/picture";
 import { boundedBanks, MOST_ROWS, type BankChoice } from "../state";
-import { table } from "../table";
+import { table } from "../../shared/table";
 
 const DIRECTIONS: [Direction, string][] = [
   ["column", "down a column, a lane per row"],

@@ -5,7 +5,7 @@ import { sizeText, type App, type View } from "../app";
 import type { Events, Numbers } from "../data";
 import { eachLane, inside, maskLanes } from "../lanes";
 import { colours, signedStep } from "../palette";
-import { Picture, type TipText } from "../picture";
+import { Picture, type TipText } from "../../shared/picture";
 import { numberText } from "../touch";
 
 const TILE_PX = 256;

@@ -9,8 +9,8 @@ import type { Numbers, Tensor } from "../data";
 import { inside } from "../lanes";
 import { choiceOf, columnOf, indexAt, mappingOf, rowOf, isOnMap, wholeOf, type Mapping, type Window } from "../mapping";
 import { ATOMIC, BEYOND, CHOSEN, colours, DROPPED, heatStep, LOADED, MASKED, signedStep, STORED } from "../palette";
-import { Picture, type TipText } from "../picture";
-import { table } from "../table";
+import { Picture, type TipText } from "../../shared/picture";
+import { table } from "../../shared/table";
 import { numberText, TensorUse, type Touch } from "../touch";
 import { showControls } from "./map_controls";
 

@@ -4,7 +4,7 @@ import { formatBytes, formatCount, formatPlural } from "../../shared/format";
 import { idText, type App, type View } from "../app";
 import type { ProgramId } from "../data";
 import { colours, heatStep } from "../palette";
-import { Picture } from "../picture";
+import { Picture } from "../../shared/picture";
 
 const WIDTH_PX = 352;
 const HEIGHT_PX = 300;

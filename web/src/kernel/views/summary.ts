@@ -2,7 +2,7 @@
 import { h, replace } from "../../shared/dom";
 import { formatCount, formatNumber, formatPercent, significant } from "../../shared/format";
 import { idText, type App, type View } from "../app";
-import { table } from "../table";
+import { table } from "../../shared/table";
 
 export function mountSummary(host: HTMLElement, app: App): View {
   const totals = h("div", { class: "scroll" });

@@ -471,3 +471,49 @@ export interface CodeRemark {
   notes: string[];
   count: number;
 }
+
+/** The page of layouts. */
+export interface LayoutHeader {
+  format: string;
+  version: number;
+  warplens: string;
+  title: string;
+  texts: string[];
+  banks: number;
+  notes: string[];
+  panels: PackedLayoutPanel[];
+}
+
+/** A tile with its elements' places in memory, or with what threads hold. */
+export interface PackedLayoutPanel {
+  variant: string;
+  text: string;
+  how: string;
+  shape: number[];
+  rows: number;
+  columns: number;
+  element: string;
+  element_bits: number;
+  size_bytes: number;
+  threads: number;
+  warp_lanes: number;
+  offsets: ColumnSpec | null;
+  held: ColumnSpec | null;
+  accesses: PackedLayoutAccess[];
+}
+
+/** An access: an entry of `lanes` for every lane of every instruction. */
+export interface PackedLayoutAccess {
+  name: string;
+  meaning: string;
+  is_possible: boolean;
+  ways: number;
+  conflicts: number;
+  passes: number;
+  best_passes: number;
+  vector: number;
+  vector_bits: number;
+  instructions: number;
+  lanes: Record<string, ColumnSpec>;
+  cells: ColumnSpec;
+}

@@ -1,6 +1,6 @@
 // A picture made of cells: painted pixel by pixel, read with the pointer or with the arrow keys.
-import { h } from "../shared/dom";
-import type { Fact, Tip } from "../shared/tip";
+import { h } from "./dom";
+import type { Fact, Tip } from "./tip";
 
 export interface TipText {
   title: string;
@@ -19,6 +19,10 @@ interface Options {
 const LARGEST_CELL_PX = 16;
 const WIDEST = 4; // how many times higher than wide a cell may be
 const HATCH_PX = 5;
+const SMALLEST_TEXT_PX = 7;
+const LARGEST_TEXT_PX = 13;
+const TEXT_HEIGHT = 0.62; // of a cell
+const TEXT_WIDTH = 0.62; // of a character, in its size
 const GAP_FROM_PX = 8; // smaller cells have no lines between them
 
 export class Picture {
@@ -149,6 +153,27 @@ export class Picture {
           if (!before) out[y * width + left] = ink;
           if (!after) out[y * width + left + w - 1] = ink;
         }
+      }
+    }
+  }
+
+  /** A short text in each cell that is large enough; once for neighbours with the same. `null` leaves a cell empty. */
+  write(textOf: (cell: number) => [text: string, colour: string] | null): void {
+    const context = this.canvas.getContext("2d");
+    if (!context || this.cellHeight * TEXT_HEIGHT < SMALLEST_TEXT_PX) return;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    for (let row = 0; row < this.cellRows; row++) {
+      for (let column = 0, end; column < this.cellColumns; column = end) {
+        const [text, colour] = textOf(row * this.cellColumns + column) ?? ["", ""];
+        end = column + 1;
+        while (end < this.cellColumns && textOf(row * this.cellColumns + end)?.[0] === text) end++;
+        const width = (end - column) * this.cellWidth;
+        const size = Math.floor(Math.min(this.cellHeight * TEXT_HEIGHT, (width - 2) / (text.length * TEXT_WIDTH), LARGEST_TEXT_PX));
+        if (!text || size < SMALLEST_TEXT_PX) continue;
+        context.font = `${size}px ui-monospace, "DejaVu Sans Mono", monospace`;
+        context.fillStyle = colour;
+        context.fillText(text, column * this.cellWidth + width / 2 - 0.5, (row + 0.5) * this.cellHeight);
       }
     }
   }

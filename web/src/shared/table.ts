@@ -1,5 +1,5 @@
 // A table of texts; columns of numbers are right-aligned.
-import { h } from "../shared/dom";
+import { h } from "./dom";
 
 export function table(heads: string[], rows: string[][]): HTMLElement {
   const isNumber = heads.map((_, at) => rows.some((row) => row[at]) && rows.every((row) => /^[\d.,\s%-]*$/.test(row[at] ?? "")));
