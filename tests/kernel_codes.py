@@ -78,7 +78,8 @@ def code_check(sass: Lines = SASS, target: str = "sm90", config: str = "BLOCK=10
         target=target,
         config=config,
         signature="*fp32, *fp32:16, i32, 1024",
-        triton="3.9.0",
+        compiler="Triton 3.9.0",
+        language="triton",
         seconds=1.25,
         files=("/home/me/k.py", "/home/me/helpers.py", "/lib/triton/language/standard.py"),
         facts=(

@@ -280,7 +280,7 @@ def test_every_control_has_a_name_and_references_hold(page_file: Path, show: Sho
     page = show(page_file, "line=0.13")
     page.js("() => document.querySelectorAll('details').forEach(each => each.open = true)")
     page.page.keyboard.press("?")
-    assert "previous, next line of the Python" in page.page.locator("#help").inner_text()
+    assert "previous, next line of the source" in page.page.locator("#help").inner_text()
     unnamed = page.js(
         r"""() => [...document.querySelectorAll('button, input, select, summary, [role], [tabindex="0"]')]
           .filter(each => !['row', 'gridcell', 'status', 'alert', 'tabpanel'].includes(each.role))

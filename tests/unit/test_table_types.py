@@ -25,6 +25,8 @@ from warplens.kernel_lab.config_ranking import RankedConfig, ranking_table
 from warplens.kernel_lab.facts import facts_tables
 from warplens.kernel_lab.facts.records import (
     Access,
+    BarrierUse,
+    Branch,
     Conversion,
     KernelFacts,
     Line,
@@ -234,6 +236,8 @@ def known_facts() -> KernelFacts:
         accesses=(Access(place, "load", "p", "f16", 16, shape, True, False, True, 64, 64, 128, 2, (), ("n",), ()),),
         shared=(SharedAccess(place, "store", "rows", shape, 16, 64, 3, 7, 0, 8, 0, in_loop=True),),
         conversions=(Conversion(place, "blocked", "mma", shape, 16, in_loop=True, through="warps"),),
+        branches=(Branch(place, "lanes", 16, 8, in_loop=True, jumps=1, regions=1),),
+        barriers=(BarrierUse(place, "sync", 1, 2, 256, (0, 1), in_loop=True, parted_by=place),),
         seconds=1.5,
     )
 

@@ -240,7 +240,7 @@ COLUMNS: Final = (
     Column("kernel", "its name", "", pl.String),
     Column("target", "GPU that it was compiled for", "", pl.String),
     Column("config", "constants and options", "", pl.String),
-    Column("line", "line of the Python source", "", pl.String),
+    Column("line", "line of the source", "", pl.String),
     Column("evidence", "what was found", "", pl.String),
     Column("advice", "what to change", "", pl.String),
     Column("change", "the change that was compiled to see what it does", "", pl.String),

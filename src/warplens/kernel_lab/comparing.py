@@ -49,6 +49,13 @@ def _conflicts(facts: KernelFacts) -> Shown:
     return max(counted, default=None)
 
 
+def _scattered(facts: KernelFacts) -> Shown:
+    """Accesses for which a warp touches more sectors than its bytes fill."""
+    if not facts.is_cuda:
+        return None
+    return sum(a.sectors is not None and a.sectors > (a.sectors_needed or 0) for a in facts.accesses)
+
+
 MEASURES: Final = (
     Measure("compiles", lambda f: int(f.is_compiled), "higher"),
     Measure("registers", lambda f: f.registers, "lower", 0.1, costs_occupancy=True),
@@ -64,6 +71,8 @@ MEASURES: Final = (
     Measure("async_copies", lambda f: f.async_copies + f.tma_copies, "higher"),
     Measure("conversions_in_loops", lambda f: sum(c.in_loop and c.through == "warps" for c in f.conversions), "lower"),
     Measure("bank_conflicts", _conflicts, "lower"),
+    Measure("divergent_branches", lambda f: f.divergent_branches if f.is_cuda else None, "lower"),
+    Measure("scattered_accesses", _scattered, "lower"),
     Measure("instructions", lambda f: f.instructions, "lower", 0.1),
     Measure("instructions_in_loops", lambda f: sum(line.in_loops for line in f.lines), "lower", 0.1),
     Measure("remarks", lambda f: len(f.remarks), "lower"),
@@ -117,7 +126,7 @@ def compare(before: KernelFacts, after: KernelFacts) -> Table:
     notes = [
         f"{name}: {first} → {second}"
         for name, first, second in (
-            ("Triton", before.triton_version, after.triton_version),
+            ("compiler", before.compiler_text, after.compiler_text),
             ("config", before.config, after.config),
             ("signature", before.signature, after.signature),
         )

@@ -1,4 +1,4 @@
-"""What a page shows of compiled kernels: the Python, the compiler's texts, and which line comes from which."""
+"""What a page shows of compiled kernels: the source, the compiler's texts, and which line comes from which."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CodeChain = tuple[CodePlace, ...]
 
 @dataclass(frozen=True)
 class CodeSource:
-    """A function of the user's Python, from `line` on."""
+    """A function of the user's source, from `line` on."""
 
     file: int
     line: int
@@ -47,7 +47,7 @@ class CodeText:
 
 @dataclass(frozen=True)
 class CodeMark:
-    """A few characters beside a line of Python, such as "ld 128"."""
+    """A few characters beside a line of the source, such as "ld 128"."""
 
     text: str
     meaning: str
@@ -56,7 +56,7 @@ class CodeMark:
 
 @dataclass(frozen=True)
 class CodeLine:
-    """What is known of one line of Python. Machine instructions are its own and those of what it calls."""
+    """What is known of one line of the source. Machine instructions are its own and those of what it calls."""
 
     place: CodePlace
     instructions: int
@@ -114,7 +114,10 @@ class CompilationFacts:
     target: str
     config: str
     signature: str
-    triton: str
+    compiler: str
+    """With its version."""
+    language: str
+    """Of the source: triton or cuda."""
     seconds: float
     """What compiling took."""
     files: tuple[str, ...]

@@ -29,7 +29,9 @@ def _facts(checked: CheckResult) -> list[KernelFacts]:
 
 
 def _of_facts(entry: TableEntry[Sequence[KernelFacts]]) -> TableEntry[CheckResult]:
-    return TableEntry(entry.name, lambda checked: entry(_facts(checked)))
+    return TableEntry(
+        entry.name, lambda checked: entry(_facts(checked)), lambda checked: entry.exists(_facts(checked)), entry.needs
+    )
 
 
 def _is_measured(checked: CheckResult) -> bool:
@@ -108,10 +110,10 @@ class OpenedCheck(TablesOnDemand):
         return f"{names} compiled for {targets}: {suggestions} in {plural(compiled, 'compilation')}{failures}."
 
     def document(self, tables: Iterable[str] | None = None, *, command: str = "") -> Document:
-        """The tables with the facts about the compilations; the page shows Python next to the compiler's texts."""
-        versions = dict.fromkeys(check.facts.triton_version for check in self.checks)
+        """The tables with the facts about the compilations; the page shows the source next to the compiler's texts."""
+        compilers = ", ".join(dict.fromkeys(check.facts.compiler_text for check in self.checks))
         facts = {"verdict": self.verdict(), "targets": listed([*dict.fromkeys(c.facts.target for c in self.checks)])}
-        facts |= {"Triton": ", ".join(versions)}
+        facts |= {"compiler": compilers}
         has_texts = all(check.artefacts is not None for check in self.checks)
         explanations = {finding.code: RULES.explain(finding.code) for finding in self.findings()}
         return Document(
@@ -120,7 +122,7 @@ class OpenedCheck(TablesOnDemand):
             facts=facts,
             tables=[self.table(name) for name in (self.report_names if tables is None else tables)],
             extras=lambda: Extras(command=command, explanations=explanations),
-            headline=(facts["targets"], f"Triton {facts['Triton']}", plural(len(self.checks), "compilation")),
+            headline=(facts["targets"], compilers, plural(len(self.checks), "compilation")),
             kind="kernel_code" if has_texts and self.checks else "paths",
             page=lambda: kernel_code(self.checked),
         )

@@ -24,6 +24,7 @@ const MEANINGS: Record<string, string> = {
   sass: "NVIDIA's machine code, as it is run",
   amdgcn: "AMD's machine code, as it is run",
 };
+const LANGUAGES: Record<string, string> = { triton: "Python", cuda: "CUDA C++" };
 export const MOST_STAGES = 3;
 const ROOMY_PX = 1100; // below, two columns are what one can read
 const HUE_STEP = 137.5; // of 360: neighbours differ, and it is long before two are alike
@@ -111,7 +112,12 @@ export class App {
     if (id >= 0 && id < python.length) this.choose(id);
   }
 
-  /** Kinds of the texts beside the Python. */
+  /** What the source is written in. */
+  get language(): string {
+    return LANGUAGES[this.check.plain.language] ?? "Source";
+  }
+
+  /** Kinds of the texts beside the source. */
   get stages(): string[] {
     const { kinds } = this.check;
     const machine = kinds.at(-1);

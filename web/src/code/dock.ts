@@ -85,7 +85,7 @@ function kernelParts(app: App): HTMLElement[] {
       box(
         "Machine instructions",
         mixed,
-        nowhere ? h("p", { class: "quiet", text: `${formatCount(nowhere)} of them come from no line of the Python.` }) : null,
+        nowhere ? h("p", { class: "quiet", text: `${formatCount(nowhere)} of them come from no line of the source.` }) : null,
       ),
     );
   const loose = plain.remarks.filter(({ place }) => !place || app.check.idOf(place.file, place.line) < 0);

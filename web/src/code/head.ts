@@ -40,7 +40,7 @@ export function mountHead(host: HTMLElement, app: App): View {
       ),
     );
     const launched = plain.launches ? ` · launched ${formatPlural(plain.launches, "time")}` : "";
-    config.textContent = `${plain.config} · (${plain.signature}) · Triton ${plain.triton}, ${plain.seconds.toFixed(1)} s to compile${launched}`;
+    config.textContent = `${plain.config} · (${plain.signature}) · ${plain.compiler}, ${plain.seconds.toFixed(1)} s to compile${launched}`;
     config.title = config.textContent;
     failure.hidden = !plain.failure;
     failure.textContent = plain.failure

@@ -4,9 +4,9 @@ import type { App } from "./app";
 import type { Layout } from "./layout";
 
 const SHORTCUTS: Shortcut[] = [
-  ["↑ ↓", "previous, next line of the Python; in a text that has the focus: row by row"],
+  ["↑ ↓", "previous, next line of the source; in a text that has the focus: row by row"],
   ["[ ]", "previous, next place of the chosen line in the texts"],
-  ["1 … 5", "show or hide a text beside the Python"],
+  ["1 … 5", "show or hide a text beside the source"],
   ["/  or  Ctrl+F", "find in the text that was used last; Enter: next, Shift+Enter: previous"],
   ["D", "debug information, directives and padding"],
   ["F", "fold or unfold what is known of the line"],
@@ -15,8 +15,8 @@ const SHORTCUTS: Shortcut[] = [
 ];
 
 const PARAGRAPHS = [
-  "Point at a line to see what comes from it, or what it comes from; click to choose it and to bring its counterparts into sight. Lines of one colour come from the same line of Python; pale text comes from none.",
-  "Beside each line of Python: its machine instructions (+ those of what it calls), its share of a profile's samples where there is one, then what the compiler did: bits per thread of a load (ld), store (st) or asynchronous copy, the matrix instruction, “ahead” for a loop that loads before it needs. Orange is what could be better.",
+  "Point at a line to see what comes from it, or what it comes from; click to choose it and to bring its counterparts into sight. Lines of one colour come from the same line of the source; pale text comes from none.",
+  "Beside each line of the source: its machine instructions (+ those of what it calls), its share of a profile's samples where there is one, then what the compiler did: bits per thread of a load (ld), store (st) or asynchronous copy, the matrix instruction, “ahead” for a loop that loads before it needs. Orange is what could be better.",
 ];
 
 export function installKeys(app: App, layout: Layout): void {

@@ -111,15 +111,15 @@ export class Layout implements View {
     return h(
       "span",
       { class: "tools" },
-      h("span", { class: "quiet", text: "Beside the Python" }),
-      h("span", { class: "choice", attrs: { role: "group", "aria-label": "Texts beside the Python" } }, ...buttons),
+      h("span", { class: "quiet", text: "Beside the source" }),
+      h("span", { class: "choice", attrs: { role: "group", "aria-label": "Texts beside the source" } }, ...buttons),
     );
   }
 
   private tabs(kinds: string[], current: string): HTMLElement {
     const tabs = kinds.map((kind) =>
       h("button", {
-        text: title(kind),
+        text: kind === "python" ? this.app.language : title(kind),
         title: meaning(kind),
         attrs: {
           type: "button",

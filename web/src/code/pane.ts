@@ -110,7 +110,7 @@ export class Pane {
     this.status.title =
       active < 0
         ? ""
-        : `${formatPlural(count, "line")} of ${formatCount(all)} come from line ${this.app.check.python[active].line} of the Python`;
+        : `${formatPlural(count, "line")} of ${formatCount(all)} come from line ${this.app.check.python[active].line} of the source`;
     const stretches = this.listing && line >= 0 ? this.listing.stretchesOf(line).length : 0;
     this.before.disabled = this.after.disabled = !stretches;
   }
@@ -264,7 +264,7 @@ export class Pane {
     const element = this.rows.get(row);
     const chain = this.app.check.plain.chains[this.listing.chain(row)];
     if (element && !element.title) {
-      element.title = chain ? chain.map((place) => this.app.placeText(place)).join(" ← ") : "no line of Python: the compiler's own";
+      element.title = chain ? chain.map((place) => this.app.placeText(place)).join(" ← ") : "no line of the source: the compiler's own";
     }
     this.app.hover(this.listing.pythonOf(row)[0] ?? -1, chain);
   }

@@ -16,6 +16,7 @@ export class PythonPane {
     attrs: { role: "grid", tabindex: "0", "aria-label": "Python source", "data-kind": "python" },
   });
   private readonly status = h("span", { class: "quiet status" });
+  private readonly heading = h("h2");
   private rows: HTMLElement[] = [];
   private hasSamples = false;
   private mostSamples = 1;
@@ -25,8 +26,8 @@ export class PythonPane {
   constructor(private readonly app: App) {
     this.element = h(
       "section",
-      { class: "pane", attrs: { "aria-label": "Python" } },
-      h("div", { class: "pane-head" }, h("h2", { text: "Python" }), this.status),
+      { class: "pane", attrs: { "aria-label": "Source" } },
+      h("div", { class: "pane-head" }, this.heading, this.status),
       this.body,
     );
     this.body.addEventListener("mouseover", (event) => app.hover(this.idOf(event.target)));
@@ -44,6 +45,9 @@ export class PythonPane {
     const { plain, python } = this.app.check;
     this.rows = [];
     this.marked = [];
+    this.heading.textContent = this.app.language;
+    this.element.setAttribute("aria-label", this.app.language);
+    this.body.setAttribute("aria-label", `${this.app.language} source`);
     const most = Math.max(1, ...python.map(({ facts }) => facts?.instructions ?? 0));
     this.hasSamples = python.some(({ facts }) => facts?.sample_percent);
     this.mostSamples = Math.max(0.1, ...python.map(({ facts }) => facts?.sample_percent ?? 0));
@@ -100,7 +104,7 @@ export class PythonPane {
   }
 
   private group(source: CodeSource, most: number): HTMLElement {
-    const painted = tokensByLine("python", source.text);
+    const painted = tokensByLine(this.app.check.plain.language === "cuda" ? "cpp" : "python", source.text);
     const { check } = this.app;
     const rows = source.text.flatMap((_, at) => {
       const line = check.python[check.idOf(source.file, source.line + at)];

@@ -14,8 +14,19 @@ const AMD =
   /(?<comment>;.*)|(?<name>^\s+[a-z]+_\w+)|(?<type>^\s*\.\w+(?!\w*:))|(?<label>^\.?\w+:|\.LBB\w+)|(?<value>\b[vsa](?:\d+\b|\[\d+:\d+\])|\bvcc\w*\b|\bexec\w*\b)|(?<number>\b0x[0-9a-f]+|\b\d+\b)/g;
 const PYTHON =
   /(?<comment>#.*)|(?<string>"""[\s\S]*?"""|'''[\s\S]*?'''|[rbf]{0,2}"(?:[^"\\\n]|\\.)*"|[rbf]{0,2}'(?:[^'\\\n]|\\.)*')|(?<word>\b(?:def|return|for|in|if|else|elif|while|and|or|not|is|None|True|False|import|from|as|with|pass|break|continue|lambda|assert|class|global|nonlocal|try|except|finally|raise|yield|del)\b)|(?<type>@[\w.]+)|(?<name>\b(?:tl|triton|libdevice)(?:\.\w+)+)|(?<number>\b\d[\w.]*)/g;
+const CPP =
+  /(?<comment>\/\/.*|\/\*[\s\S]*?\*\/)|(?<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?<type>^\s*#\s*\w+|\b__\w+__\b)|(?<word>\b(?:asm|auto|bool|break|case|char|class|const|constexpr|continue|default|do|double|else|extern|float|for|if|inline|int|long|namespace|return|short|signed|sizeof|static|struct|switch|template|typename|union|unsigned|using|void|volatile|while)\b)|(?<name>\b(?:threadIdx|blockIdx|blockDim|gridDim)\.[xyz]|\b__\w+)|(?<number>\b\d[\w.]*)/gm;
 
-const PATTERNS: Record<string, RegExp> = { ttir: MLIR, ttgir: MLIR, llir: LLVM, ptx: PTX, sass: SASS, amdgcn: AMD, python: PYTHON };
+const PATTERNS: Record<string, RegExp> = {
+  ttir: MLIR,
+  ttgir: MLIR,
+  llir: LLVM,
+  ptx: PTX,
+  sass: SASS,
+  amdgcn: AMD,
+  python: PYTHON,
+  cpp: CPP,
+};
 
 export function tokens(kind: string, text: string): Token[] {
   const pattern = PATTERNS[kind];

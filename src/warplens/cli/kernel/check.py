@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from warplens.cli.kernel.cuda import add_cuda_arguments, cuda_request, refuse_others
 from warplens.cli.kernel.profiles import add_profile_arguments, card_of, joined_with, opened_profiles, target_of
 from warplens.cli.kernel.script_options import add_script_args, check_outputs, take_options_after_script
 from warplens.cli.options import SEVERAL, add_outputs, add_rows, add_theme, positive
@@ -17,6 +18,7 @@ from warplens.cli.verb import Verb
 from warplens.errors import UsageError
 
 if TYPE_CHECKING:
+    from warplens.kernel_lab.checking import CheckResult
     from warplens.kernel_lab.compile_request import CompileRequest
     from warplens.model.measured import Measured
     from warplens.model.table import Table
@@ -27,7 +29,8 @@ class CheckVerb(Verb):
     """Compile for GPUs that are not here: facts and suggestions.
 
     FILE.py is executed, with your rights, as Python does it: of FILE.py::kernel what the file does when it is imported,
-    of a script all of it. Check only files that you would run.
+    of a script all of it. Check only files that you would run. FILE.cu is only compiled: a kernel of CUDA C++,
+    FILE.cu::kernel<float, 256> too, or all of the file's.
     """
 
     name = "check"
@@ -37,13 +40,14 @@ class CheckVerb(Verb):
         parser.add_argument(
             "kernel",
             metavar="FILE.py::kernel",
-            help="a kernel; or a script whose launches are checked; the file is executed",
+            help="a kernel; or a script whose launches are checked, which is executed; or FILE.cu[::kernel]",
         )
         add_script_args(parser)
         add_options(parser)
 
     def run(self, args: argparse.Namespace) -> int:
         from warplens.kernel_lab.checking import check_kernels, merged
+        from warplens.kernel_lab.cuda.request import is_cuda
         from warplens.profiles.kernel_check import OpenedCheck
 
         take_options_after_script(args, add_options)
@@ -51,10 +55,14 @@ class CheckVerb(Verb):
             raise UsageError(f"unknown argument: {args.script_args[0]}", hint="only a script takes arguments")
         check_outputs(args, _inputs(args))
         profiles = opened_profiles(args)
-        request = _request(args, profiles)
-        if args.sweep:
-            return _sweep(args, request)
-        result = check_kernels(request, note)
+        refuse_others(args, is_cuda=is_cuda(args.kernel))
+        if is_cuda(args.kernel):
+            result = _checked_cuda(args, profiles)
+        else:
+            request = _request(args, profiles)
+            if args.sweep:
+                return _sweep(args, request)
+            result = check_kernels(request, note)
         # A profile knows each grid's own time.
         result = joined_with(result, profiles, args) if profiles else merged(result)
         opened = OpenedCheck(result, args.kernel)
@@ -73,6 +81,14 @@ class CheckVerb(Verb):
             _say_how_to_time(args, opened)
         is_failed = result.failure is not None or all(not check.facts.is_compiled for check in result.checks)
         return 1 if is_failed else 0
+
+
+def _checked_cuda(args: argparse.Namespace, profiles: Sequence[Measured]) -> CheckResult:
+    from warplens.kernel_lab.cuda.checking import check_cuda
+
+    if args.script_args:
+        raise UsageError(f"unknown argument: {args.script_args[0]}", hint="only a script takes arguments")
+    return check_cuda(cuda_request(args, profiles, _grid(args.grid)))
 
 
 def _say_how_to_time(args: argparse.Namespace, opened: OpenedCheck) -> None:
@@ -95,20 +111,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--signature", metavar="TYPES", help="one entry per parameter: '*fp16:16, i32, 1024'")
     parser.add_argument("--num-warps", type=positive, metavar="N", help="warps per block (default 4)")
     parser.add_argument("--num-stages", type=positive, metavar="N", help="pipeline stages (default 3)")
-    parser.add_argument("--target", default="", metavar="sm80,sm90,…",
+    parser.add_argument("--target", "--arch", default="", metavar="sm80,sm90,…",
                         help="sm80, sm90, sm100, gfx942, gfx950 (default: the profile's GPU, else sm90)")  # fmt: skip
     parser.add_argument("--config", action="append", default=[], metavar="BLOCK=128,num_warps=8",
                         help=f"values that replace those of the signature; {SEVERAL}")  # fmt: skip
     parser.add_argument("--grid", metavar="X[,Y[,Z]]", help="grid of a launch: shows how full the last wave is")
     parser.add_argument("--card", metavar="NAME", help="GPU of the target whose size and limits apply")
+    add_cuda_arguments(parser)
     add_profile_arguments(parser)
     parser.add_argument("--sweep", action="store_true", help="rank the configs by their facts, without running them")
     parser.add_argument("--table", metavar="NAME",
                         help="one table: kernel_facts, kernel_lines, kernel_accesses, kernel_remarks, kernel_layouts, "
-                        "kernel_suggestions, kernel_measured, kernel_stalls")  # fmt: skip
+                        "kernel_branches, kernel_barriers, kernel_suggestions, kernel_measured, "
+                        "kernel_stalls")  # fmt: skip
     add_outputs(
         parser,
-        "x.html (the Python source next to the compiler's code), facts.json for kernel diff, x.xlsx, x.md or "
+        "x.html (the source next to the compiler's code), facts.json for kernel diff, x.xlsx, x.md or "
         "dir/ with a file per table",
     )
     add_theme(parser)

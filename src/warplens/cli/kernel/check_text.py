@@ -37,7 +37,7 @@ def _check(check: KernelCheck, width: int, *, with_grid: bool) -> Iterator[str]:
     times = "once" if check.launches == 1 else f"{check.launches} times"
     often = f", launched {times}{_grids(check) if with_grid else ''}" if check.launches else ""
     yield f"{facts.kernel} on {facts.target}, {facts.config or 'defaults'}{often}"
-    yield f"  ({facts.signature}; Triton {facts.triton_version})"
+    yield f"  ({facts.signature}; {facts.compiler_text})"
     if not facts.is_compiled:
         at = f" ({Path(facts.failure_place.file).name}:{facts.failure_place.line})" if facts.failure_place else ""
         yield f"  does not compile{at}: {facts.failure}"
@@ -147,7 +147,8 @@ def _launches(count: int) -> str:
 
 def _facts(facts: KernelFacts) -> Iterator[str]:
     spills = f"{facts.spill_store_bytes} B spilled and {facts.spill_load_bytes} B read back by each"
-    yield f"registers   {facts.registers} per thread, {spills if facts.spill_bytes else 'no spills'}"
+    stack = f", {facts.stack_bytes} B of stack" if facts.is_cuda and facts.stack_bytes else ""
+    yield f"registers   {facts.registers} per thread, {spills if facts.spill_bytes else 'no spills'}{stack}"
     pipelined = sum(loop.is_pipelined for loop in facts.loops)
     stages = f", {_counted(facts.buffers, 'buffer')}" if facts.buffers else ""
     loops = f"; {pipelined} of {len(facts.loops)} loading loops load ahead" if facts.loops else ""
@@ -161,6 +162,10 @@ def _facts(facts: KernelFacts) -> Iterator[str]:
     for access in facts.accesses:
         if access.is_tile:
             yield f"{access.kind:<11} {access.argument or '?'}: {_moved(access)}  {_where(access)}"
+    if facts.is_cuda:
+        from warplens.cli.kernel.cuda_text import cuda_lines
+
+        yield from cuda_lines(facts)
 
 
 def _moved(access: Access) -> str:
@@ -169,7 +174,11 @@ def _moved(access: Access) -> str:
     if not access.width_bits:
         return "width not found"
     best = "" if access.is_vectorised else f" of {access.best_bits}"
-    return f"{access.width_bits}{best} bits per thread"
+    sectors = "" if access.sectors is None else f", {_counted(access.sectors, 'sector')} per warp"
+    needed = (
+        f" where {access.sectors_needed} would do" if access.sectors and access.sectors != access.sectors_needed else ""
+    )
+    return f"{access.width_bits}{best} bits per thread{sectors}{needed}"
 
 
 def _where(access: Access) -> str:

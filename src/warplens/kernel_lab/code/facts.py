@@ -21,6 +21,9 @@ _BLAMED: Final[Mapping[str, str]] = {
     "WK106": "bank conflicts",
     "WK107": "narrowest access",
     "WK108": "occupancy",
+    "WK121": "divergent branches",
+    "WK122": "sectors per access",
+    "WK123": "barriers",
 }
 
 
@@ -45,6 +48,11 @@ def _figures(facts: KernelFacts) -> Iterable[tuple[str, str, str]]:
         limits = ", ".join(f"{name} {count}" for name, count in fit.limits)
         yield "occupancy", f"{fit.percent:.0f} % ({blocks})", "warps that a multiprocessor holds, of its slots"
         yield "limited by", fit.limiter, f"blocks that each would allow: {limits}"
+    yield (
+        "stack",
+        format_bytes(facts.stack_bytes) if facts.is_cuda and facts.stack_bytes else "",
+        "of a thread, in memory",
+    )
     yield "matrix unit", ", ".join(facts.matrix_instructions) or "not used", "instructions of the matrix unit"
     ahead = f"{sum(loop.is_pipelined for loop in facts.loops)} of {_counted(len(facts.loops), 'loop')}"
     buffers = f", {_counted(facts.buffers, 'buffer')}" if facts.buffers else ""
@@ -54,9 +62,22 @@ def _figures(facts: KernelFacts) -> Iterable[tuple[str, str, str]]:
     yield "narrowest access", narrowest, "of a tile in global memory, per thread and instruction"
     conflicts = [access.conflicts for access in facts.shared if access.conflicts is not None]
     yield "bank conflicts", str(max(conflicts)) if conflicts else "", "most extra passes of an access of shared memory"
+    yield from _cuda_figures(facts)
     changes = sum(conversion.in_loop and conversion.through == "warps" for conversion in facts.conversions)
     yield "layout changes in loops", str(changes) if changes else "", "those that go through shared memory"
     yield "instructions", f"{facts.instructions:,}" if facts.instructions else "", "of the machine, each counted once"
+
+
+def _cuda_figures(facts: KernelFacts) -> Iterable[tuple[str, str, str]]:
+    if not facts.is_cuda:
+        return
+    yield "divergent branches", str(facts.divergent_branches), "conditions that send lanes of a warp different ways"
+    counts = [(a.sectors / a.sectors_needed, a) for a in facts.accesses if a.sectors and a.sectors_needed]
+    worst = max(counts, key=lambda count: count[0], default=None)
+    text = f"{worst[1].sectors} of {worst[1].sectors_needed}" if worst else ""
+    yield "sectors per access", text, "sectors of 32 bytes that a warp's worst access touches, of those that it fills"
+    named = sorted({use.number for use in facts.barriers if use.is_named})
+    yield "barriers", ", ".join(named), "named barriers, by their numbers"
 
 
 def _measured(measurements: KernelMeasurements | None) -> Iterable[CodeFact]:

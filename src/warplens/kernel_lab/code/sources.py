@@ -1,4 +1,4 @@
-"""The Python functions that a compiled kernel comes from: the kernel, and what it calls in the user's files."""
+"""The functions that a compiled kernel comes from: the kernel, and what it calls in the user's files."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from warplens.kernel_lab.compiling.compiling import Artefacts
+from warplens.kernel_lab.cuda.text import functions
 from warplens.kernel_lab.facts.records import SourcePlace
 from warplens.model.kernel_code import CodeSource
 
 MOST_BYTES: Final = 4 << 20
+PYTHON: Final = ".py"
+CPP: Final = (".cu", ".cuh", ".h", ".hpp", ".inl")
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,10 @@ def _holds(source: Source, line: int) -> bool:
 
 
 def _lines(file: str) -> Sequence[str]:
-    """The compiler's texts name what to read: only Python files, and only of a sensible size."""
+    """The compiler's texts name what to read: only files of code, and only of a sensible size."""
     path = Path(file)
     try:
-        if path.suffix == ".py" and path.stat().st_size <= MOST_BYTES:
+        if path.suffix in (PYTHON, *CPP) and path.stat().st_size <= MOST_BYTES:
             return path.read_text("utf-8", errors="replace").splitlines()
     except OSError:
         pass
@@ -65,7 +68,7 @@ def _lines(file: str) -> Sequence[str]:
 def _functions(file: str, lines: Sequence[str], wanted_lines: Iterable[int]) -> list[Source]:
     if not lines:
         return []
-    spans = _spans(lines)
+    spans = _spans(lines) if Path(file).suffix == PYTHON else _cpp_spans(lines)
     inside = [max(holding) for line in wanted_lines if (holding := [s for s in spans if s.first <= line <= s.last])]
     return [Source(file, s.first, s.name, tuple(lines[s.first - 1 : s.last])) for s in sorted(set(inside))]
 
@@ -84,4 +87,16 @@ def _spans(lines: Sequence[str]) -> list[_Span]:
         )
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
+    ]
+
+
+def _cpp_spans(lines: Sequence[str]) -> list[_Span]:
+    text = "\n".join(lines)
+    return [
+        _Span(
+            text.count("\n", 0, function.start) + 1,
+            text.count("\n", 0, function.end) + 1,
+            " ".join(function.head.partition("(")[0].split()[-1:]),
+        )
+        for function in functions(text)
     ]

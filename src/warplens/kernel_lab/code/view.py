@@ -1,4 +1,4 @@
-"""Checks as records for a page that shows Python next to what the compiler made of it, line by line."""
+"""Checks as records for a page that shows a source next to what the compiler made of it, line by line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def code_check(check: KernelCheck) -> CodeCheck:
         target=facts.target,
         config=facts.config,
         signature=facts.signature,
-        triton=facts.triton_version,
+        compiler=facts.compiler_text,
+        language=facts.language,
         seconds=facts.seconds,
         facts=tuple(code_facts(check)),
         sources=tuple(function.numbered(numbers.file(function.file)) for function in functions),

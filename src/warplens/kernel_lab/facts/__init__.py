@@ -49,7 +49,7 @@ def extract(artefacts: Artefacts) -> KernelFacts:
         shared_bytes=shared,
         tensor_memory_columns=columns,
         occupancy=occupancy(target, resources.registers, shared, warps, columns),
-        matrix_instructions=_matrix_instructions(assembly),
+        matrix_instructions=matrix_instructions(assembly),
         async_copies=plain_copies,
         tma_copies=tma_copies,
         instructions=len(machine),
@@ -101,13 +101,13 @@ def config_text(artefacts: Artefacts) -> str:
     return ", ".join([*parts, *(f"{name}={value}" for name, value in artefacts.options.items())])
 
 
-def _matrix_instructions(assembly: Iterable[Instruction]) -> tuple[str, ...]:
+def matrix_instructions(assembly: Iterable[Instruction]) -> tuple[str, ...]:
     instructions = (matrix_instruction(instruction) for instruction in assembly)
     return tuple(sorted({f"{family} {shape}" for family, shape in filter(None, instructions)}))
 
 
 def lines(machine: Sequence[Instruction], vendor: str, artefacts: Artefacts) -> tuple[Line, ...]:
-    """Instructions by the line of the user's Python; those without a line are counted under line 0."""
+    """Instructions by the line of the user's source; those without a line are counted under line 0."""
     groups: dict[SourcePlace, list[Instruction]] = {}
     for instruction in machine:
         place = instruction.place

@@ -1,4 +1,4 @@
-"""Notes on one line of Python for the margin of the page: a few characters each, and the same in words."""
+"""Notes on one line of the source for the margin of the page: a few characters each, and the same in words."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final
 
 from warplens.kernel_lab.facts.records import (
     Access,
+    BarrierUse,
+    Branch,
     Conversion,
     Dot,
     KernelFacts,
@@ -45,6 +47,8 @@ def noted_places(facts: KernelFacts) -> set[tuple[str, int]]:
         *(loop.place for loop in facts.loops),
         *(conversion.place for conversion in facts.conversions),
         *(shared_access.place for shared_access in facts.shared),
+        *(branch.place for branch in facts.branches),
+        *(barrier.place for barrier in facts.barriers),
         *(line.place for line in facts.lines),
     ]
     return {(place.file, place.line) for place in places if place.line > 0}
@@ -61,13 +65,15 @@ def _notes(facts: KernelFacts, file: str, line: int, is_blamed: bool = True) -> 
     yield from (_dot(dot) for dot in facts.dots if is_on_line(dot.place))
     yield from (_loop(loop) for loop in facts.loops if is_on_line(loop.place))
     yield from (_shared(shared) for shared in facts.shared if is_on_line(shared.place))
+    yield from (_branch(branch) for branch in facts.branches if is_on_line(branch.place))
+    yield from (_barrier(barrier) for barrier in facts.barriers if is_on_line(barrier.place))
     yield from (_conversion(conversion) for conversion in facts.conversions if is_on_line(conversion.place))
     yield from (note for code in facts.lines if is_on_line(code.place) for note in _spills(code))
 
 
 def _access(access: Access, is_blamed: bool) -> Note:
     subject = f"{access.kind} of {access.argument or 'an address that no argument explains'}"
-    if access.is_tile:
+    if access.is_tile and access.sectors is None:
         subject += f", a {_shape(access.shape)} tile of {access.element}"
     if access.callers:
         subject += f" (called at {PurePath(access.callers[0].file).name}:{access.callers[0].line})"
@@ -78,12 +84,16 @@ def _access(access: Access, is_blamed: bool) -> Note:
     width = f"{access.width_bits} bits per thread and instruction" if access.width_bits else "width not found"
     best = f", {access.best_bits} would fit" if narrow else ""
     words = [subject, width + best, _counted(access.instructions, "instruction")]
+    is_scattered = access.sectors is not None and access.sectors > (access.sectors_needed or 0)
+    if access.sectors is not None:
+        words.append(f"a warp touches {access.sectors} sectors, {access.sectors_needed} would hold as much")
     words += [text for text, holds in (("masked", access.is_masked), ("indirect", access.is_indirect)) if holds]
     if access.narrowest_bits and access.narrowest_bits < access.width_bits:
         words.append(f"some only {access.narrowest_bits} bits")
     text = "; ".join(words)
     size = "" if not access.width_bits else f" {access.width_bits}" + (f"/{access.best_bits}" if narrow else "")
-    return CodeMark(_SHORT.get(access.kind, access.kind) + size, text, narrow and is_blamed), text
+    size += f" ×{access.sectors}" if is_scattered else ""
+    return CodeMark(_SHORT.get(access.kind, access.kind) + size, text, (narrow or is_scattered) and is_blamed), text
 
 
 def _dot(dot: Dot) -> Note:
@@ -104,7 +114,8 @@ def _loop(loop: KernelLoop) -> Note:
 
 
 def _shared(access: SharedAccess) -> Note:
-    text = f"shared memory, {access.kind} of a {_shape(access.shape)} tile, layout {access.layout}: "
+    tile = f" of a {_shape(access.shape)} tile" if access.shape else ""
+    text = f"shared memory, {access.kind}{tile}, layout {access.layout}: "
     if access.conflicts is None:
         return None, text + "bank conflicts are not modelled"
     text += f"{access.conflicts} extra passes for bank conflicts"
@@ -117,6 +128,34 @@ def _shared(access: SharedAccess) -> Note:
     ]
     text += "".join(f", {count} {how}" for how, count in others if count is not None)
     return CodeMark(f"bank +{access.conflicts}", text, is_bad=True), text
+
+
+_DIFFERENCES: Final = {
+    "": "all lanes of a warp decide alike",
+    "edge": "a bound: it parts the lanes of one warp of the grid at most",
+    "lanes": "the thread's number decides, and differs within warps",
+    "data": "loaded values decide, and may differ within warps",
+}
+
+
+def _branch(branch: Branch) -> Note:
+    text = f"condition: {_DIFFERENCES[branch.difference]}"
+    if branch.lanes is not None:
+        text += f"; {branch.lanes} of 32 lanes jump, in {_counted(branch.warps or 0, 'warp')} of the block"
+    text += "" if branch.jumps else "; no jump: instructions are predicated"
+    if not branch.is_divergent:
+        return None, text
+    return CodeMark("diverges", text, is_bad=branch.difference == "lanes"), text
+
+
+def _barrier(use: BarrierUse) -> Note:
+    threads = f" of {use.threads} threads" if use.threads else ""
+    verb = {"sync": "arrive and wait", "arrive": "arrive", "reduce": "arrive, wait and reduce"}[use.kind]
+    text = f"barrier {use.number}{threads}: {_counted(len(use.warps), 'warp')} {verb}"
+    if use.parted_by is not None:
+        text += f"; lanes of a warp may be apart here, because of line {use.parted_by.line}"
+        return CodeMark(f"bar {use.number} apart", text, is_bad=True), text
+    return (CodeMark(f"bar {use.number}", text) if use.is_named else None), text
 
 
 def _conversion(conversion: Conversion) -> Note:

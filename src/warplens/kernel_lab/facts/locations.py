@@ -11,7 +11,11 @@ from warplens.kernel_lab.facts.records import SourcePlace
 Frames = tuple[SourcePlace, ...]
 """Innermost first: a helper's line, then the line that calls it."""
 
-_LIBRARY: Final = re.compile(r"[/\\]triton[/\\](language|tools|experimental)[/\\]")
+_LIBRARY: Final = re.compile(
+    r"[/\\]triton[/\\](language|tools|experimental)[/\\]"
+    r"|[/\\](cuda-headers|nvidia[/\\][^/\\]+[/\\]include|local[/\\]cuda|cuda-\d[\d.]*)[/\\]"
+)
+"""Triton's own functions, and CUDA's headers."""
 _DEFINITION = re.compile(r"^(#loc\d*) = loc\((.*)\)\s*$")
 _FILE = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)')
 _NAMED = re.compile(r'"(?:[^"\\]|\\.)*"\((.*)\)', re.DOTALL)
@@ -21,7 +25,7 @@ _DEEPEST: Final = 64
 
 
 def users_place(frames: Iterable[SourcePlace]) -> SourcePlace | None:
-    """The innermost frame that is not Triton's own library: `tl.sum` counts where it is called."""
+    """The innermost frame that is not Triton's or CUDA's own: `tl.sum` counts where it is called."""
     listed = list(frames)
     return next((frame for frame in listed if not _LIBRARY.search(frame.file)), listed[-1] if listed else None)
 

@@ -10,7 +10,7 @@ from warplens.kernel_lab.compiling.remarks import Remark
 
 @dataclass(frozen=True, order=True)
 class SourcePlace:
-    """A line of the user's Python."""
+    """A line of the user's source."""
 
     file: str
     line: int
@@ -49,6 +49,10 @@ class Access:
     """The calls that lead to a helper's access, innermost first; empty for one of the kernel itself."""
     by_strides: bool = False
     """Through a descriptor of the host's that became a pointer with strides, because the target has no TMA."""
+    sectors: int | None = None
+    """CUDA C++: sectors of 32 bytes that one access of a warp touches, the most of any; None where not known."""
+    sectors_needed: int | None = None
+    """The sectors that the same bytes would fill side by side."""
 
     @property
     def is_vectorised(self) -> bool:
@@ -147,6 +151,60 @@ class SharedAccess:
 
 
 @dataclass(frozen=True)
+class Branch:
+    """A condition of a CUDA C++ kernel that decides a jump."""
+
+    place: SourcePlace
+    difference: str
+    """Why lanes of a warp may decide differently: "" (they do not), edge, lanes, data."""
+    lanes: int | None
+    """Lanes of a warp that jump, where this is known and differs: of the first such warp."""
+    warps: int | None
+    """Warps of the block in which lanes differ; None where it is not known."""
+    in_loop: bool
+    jumps: int
+    """Conditional jumps of the machine code on the line; 0 where instructions are predicated instead."""
+    regions: int
+    """Regions on the line after which the machine code brings the lanes of a warp together again."""
+
+    @property
+    def is_divergent(self) -> bool:
+        """An edge parts one warp of the grid at most, and does not count."""
+        return self.difference in ("lanes", "data") and self.jumps > 0
+
+
+@dataclass(frozen=True)
+class BarrierUse:
+    """A barrier of the threads of a block: `__syncthreads()` is barrier 0, the others are named by their number."""
+
+    place: SourcePlace
+    """In the kernel: of a helper that holds the barrier, the call."""
+    kind: str
+    """sync (arrive and wait), arrive, or reduce."""
+    first: int | None
+    """The barrier's number; None where it is not known."""
+    last: int | None
+    """The highest number where it is computed."""
+    threads: int | None
+    """Threads that it waits for; None for all of the block, or where it is not known."""
+    warps: tuple[int, ...]
+    """Warps of the block that get there, by number."""
+    in_loop: bool
+    parted_by: SourcePlace | None = None
+    """The condition that may keep some lanes of a warp from getting there with the others."""
+
+    @property
+    def is_named(self) -> bool:
+        return self.first != 0
+
+    @property
+    def number(self) -> str:
+        if self.first is None:
+            return "?"
+        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
+
+
+@dataclass(frozen=True)
 class Line:
     """The machine instructions of one line of the source, by class."""
 
@@ -210,11 +268,31 @@ class KernelFacts:
     remarks: tuple[Remark, ...] = ()
     notes: tuple[str, ...] = ()
     """What could not be found out, and why."""
+    language: str = "triton"
+    """triton or cuda."""
+    compiler: str = ""
+    """With its version, where it is not Triton."""
+    block: tuple[int, ...] = ()
+    """CUDA C++: threads of a block, by dimension."""
+    branches: tuple[Branch, ...] = ()
+    barriers: tuple[BarrierUse, ...] = ()
     seconds: float = field(default=0.0, compare=False)
 
     @property
     def is_compiled(self) -> bool:
         return not self.failure
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.language == "cuda"
+
+    @property
+    def compiler_text(self) -> str:
+        return self.compiler or f"Triton {self.triton_version}"
+
+    @property
+    def divergent_branches(self) -> int:
+        return sum(branch.is_divergent for branch in self.branches)
 
     @property
     def spill_bytes(self) -> int:

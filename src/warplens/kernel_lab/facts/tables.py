@@ -1,4 +1,4 @@
-"""The tables of a kernel's facts: one row per target and config; the lines, accesses, remarks and layouts of each."""
+"""The tables of a kernel's facts: one row per target and config; the lines, accesses and other parts of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 from warplens.kernel_lab.facts.instruction_classes import CLASSES
 from warplens.kernel_lab.facts.records import KernelFacts, SourcePlace
 from warplens.model.table import Column, Table
-from warplens.model.table_entry import TableEntry
+from warplens.model.table_entry import TableEntry, always
 
 Row = dict[str, Any]
 _KEY: Final = (
@@ -20,14 +20,15 @@ _KEY: Final = (
 )
 _LINE: Final = (
     Column("file", "file of the line", "", pl.String),
-    Column("line", "line of the Python source", "", pl.Int64),
+    Column("line", "line of the source", "", pl.Int64),
 )
 
 FACTS: Final = (
     Column("kernel", "its name", "", pl.String),
     *_KEY,
     Column("signature", "types and constants of its parameters", "", pl.String),
-    Column("triton", "version of Triton", "", pl.String),
+    Column("triton", "version of Triton; null for CUDA C++", "", pl.String),
+    Column("compiler", "the compiler and its version", "", pl.String),
     Column("registers", "registers per thread", "", pl.Int64),
     Column(
         "spill_bytes",
@@ -52,6 +53,12 @@ FACTS: Final = (
     Column("conversions_in_loops", "those of them that go through shared memory inside a loop", "", pl.Int64),
     Column(
         "bank_conflicts", "most extra passes of an access of shared memory; null where none is modelled", "", pl.Int64
+    ),
+    Column(
+        "divergent_branches",
+        "conditions that send lanes of a warp different ways, in CUDA C++; null for Triton",
+        "",
+        pl.Int64,
     ),
     Column("instructions", "machine instructions, each counted once", "", pl.Int64),
     Column("compile_s", "CPU time that compiling took", "s", pl.Float64),
@@ -80,6 +87,8 @@ ACCESSES: Final = (
     Column("masked", "whether the source masks it", "", pl.Boolean),
     Column("in_loop", "whether it is in a loop", "", pl.Boolean),
     Column("instructions", "machine instructions that it became", "", pl.Int64),
+    Column("sectors", "sectors of 32 bytes that a warp's access touches, in CUDA C++", "", pl.Int64),
+    Column("sectors_needed", "sectors that the same bytes would fill", "", pl.Int64),
     Column("undivided", "arguments of address and mask that are not known to be divisible by 16", "", pl.String),
 )
 REMARKS: Final = (
@@ -108,21 +117,58 @@ LAYOUTS: Final = (
     Column("padding", "that padding, in elements per row", "", pl.Int64),
     Column("conflicts_swizzled", "with the best swizzle", "", pl.Int64),
 )
+BRANCHES: Final = (
+    *_KEY,
+    *_LINE,
+    Column(
+        "difference",
+        "why lanes of a warp may decide differently: none, edge (a bound, which parts one warp of the grid at most), "
+        "lanes (the thread's number) or data (loaded values)",
+        "",
+        pl.String,
+    ),
+    Column("divergent", "whether lanes go different ways: differences other than an edge, with a jump", "", pl.Boolean),
+    Column("lanes", "lanes of a warp that jump, where they differ and this is known", "", pl.Int64),
+    Column("warps", "warps of the block in which lanes differ; null where not known", "", pl.Int64),
+    Column("in_loop", "whether it is in a loop", "", pl.Boolean),
+    Column("jumps", "conditional jumps of the machine code; 0 where instructions are predicated instead", "", pl.Int64),
+    Column("regions", "regions after which lanes are brought together again (BSSY)", "", pl.Int64),
+)
+BARRIERS: Final = (
+    *_KEY,
+    *_LINE,
+    Column("kind", "sync (arrive and wait), arrive or reduce", "", pl.String),
+    Column(
+        "barrier", "its number: 0 is __syncthreads(), a range where it is computed, ? where not known", "", pl.String
+    ),
+    Column("threads", "threads that it waits for; null for the whole block", "", pl.Int64),
+    Column("warps", "warps of the block that get there", "", pl.String),
+    Column("in_loop", "whether it is in a loop", "", pl.Boolean),
+    Column("parted_by", "line of a condition that may keep some lanes of a warp away", "", pl.Int64),
+)
 
 
 def facts_tables(facts: Sequence[KernelFacts]) -> list[Table]:
-    """`kernel_facts`, `kernel_lines`, `kernel_accesses`, `kernel_remarks` and `kernel_layouts`."""
+    """`kernel_facts`, `kernel_lines`, `kernel_accesses` and the other tables of a kernel's facts."""
     return [entry(facts) for entry in FACT_TABLES.values()]
 
 
+def _has_cuda(facts: Sequence[KernelFacts]) -> bool:
+    return any(kernel.is_cuda for kernel in facts)
+
+
 def _entry(
-    name: str, meaning: str, columns: tuple[Column, ...], rows: Callable[[KernelFacts], Iterable[Row]]
+    name: str,
+    meaning: str,
+    columns: tuple[Column, ...],
+    rows: Callable[[KernelFacts], Iterable[Row]],
+    exists: Callable[[Sequence[KernelFacts]], bool] = always,
 ) -> TableEntry[Sequence[KernelFacts]]:
     def make(facts: Sequence[KernelFacts]) -> Table:
         notes = dict.fromkeys(note for kernel in facts for note in kernel.notes)
         return Table.from_rows(name, meaning, columns, (row for kernel in facts for row in rows(kernel)), *notes)
 
-    return TableEntry(name, make)
+    return TableEntry(name, make, exists, "" if exists is always else "a CUDA C++ kernel")
 
 
 def _facts_rows(facts: KernelFacts) -> Iterator[Row]:
@@ -133,7 +179,8 @@ def _facts_rows(facts: KernelFacts) -> Iterator[Row]:
         "kernel": facts.kernel,
         **_key(facts),
         "signature": facts.signature,
-        "triton": facts.triton_version,
+        "triton": facts.triton_version or None,
+        "compiler": facts.compiler_text,
         "registers": facts.registers,
         "spill_bytes": facts.spill_bytes,
         "stack_bytes": facts.stack_bytes,
@@ -152,6 +199,7 @@ def _facts_rows(facts: KernelFacts) -> Iterator[Row]:
         "conversions": len(facts.conversions),
         "conversions_in_loops": sum(c.in_loop and c.through == "warps" for c in facts.conversions),
         "bank_conflicts": max(counts, default=None),
+        "divergent_branches": facts.divergent_branches if facts.is_cuda else None,
         "instructions": facts.instructions,
         "compile_s": facts.seconds,
         "failure": facts.failure or None,
@@ -188,6 +236,8 @@ def _access_rows(facts: KernelFacts) -> Iterator[Row]:
             "masked": access.is_masked,
             "in_loop": access.in_loop,
             "instructions": access.instructions,
+            "sectors": access.sectors,
+            "sectors_needed": access.sectors_needed,
             "undivided": ", ".join(access.undivided),
         }
 
@@ -234,6 +284,49 @@ def _layout_rows(facts: KernelFacts) -> Iterator[Row]:
         }
 
 
+def _branch_rows(facts: KernelFacts) -> Iterator[Row]:
+    for branch in facts.branches:
+        yield {
+            **_key(facts),
+            **_place(branch.place),
+            "difference": branch.difference or "none",
+            "divergent": branch.is_divergent,
+            "lanes": branch.lanes,
+            "warps": branch.warps,
+            "in_loop": branch.in_loop,
+            "jumps": branch.jumps,
+            "regions": branch.regions,
+        }
+
+
+def _barrier_rows(facts: KernelFacts) -> Iterator[Row]:
+    for use in facts.barriers:
+        yield {
+            **_key(facts),
+            **_place(use.place),
+            "kind": use.kind,
+            "barrier": use.number,
+            "threads": use.threads,
+            "warps": ranges(use.warps),
+            "in_loop": use.in_loop,
+            "parted_by": use.parted_by.line if use.parted_by else None,
+        }
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """
+    >>> ranges([0, 1, 2, 3, 6])
+    '0–3, 6'
+    """
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
+
+
 def _key(facts: KernelFacts) -> Row:
     return {"target": facts.target, "config": facts.config}
 
@@ -250,9 +343,11 @@ FACT_TABLES: Final = {
     entry.name: entry
     for entry in (
         _entry("kernel_facts", "one row per target and config", FACTS, _facts_rows),
-        _entry("kernel_lines", "one row per target, config and line of Python", LINES, _line_rows),
+        _entry("kernel_lines", "one row per target, config and line of the source", LINES, _line_rows),
         _entry("kernel_accesses", "one row per access of global memory in the source", ACCESSES, _access_rows),
         _entry("kernel_remarks", "one row per remark of the compiler", REMARKS, _remark_rows),
         _entry("kernel_layouts", "one row per access of shared memory and change of layout", LAYOUTS, _layout_rows),
+        _entry("kernel_branches", "one row per condition of a CUDA C++ kernel", BRANCHES, _branch_rows, _has_cuda),
+        _entry("kernel_barriers", "one row per barrier of a CUDA C++ kernel", BARRIERS, _barrier_rows, _has_cuda),
     )
 }

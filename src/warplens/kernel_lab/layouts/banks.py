@@ -114,7 +114,7 @@ def wavefronts(access: WarpAccess, offsets: Offsets, element_bits: int, banks: i
     starts = np.where(is_active, places * element_bits // 8, NOBODY)
     lane_bytes = max(together * element_bits // 8, 1)
     repeated = len(elements) // max(len(access.warps), 1)
-    words = _words(starts, lane_bytes, banks)
+    words = words_by_bank(starts, lane_bytes, banks)
     return Wavefronts(elements, starts, lane_bytes, np.repeat(access.warps, repeated), words)
 
 
@@ -148,7 +148,7 @@ def _split(values: Ints, together: int) -> Ints:
     return np.swapaxes(parts, 1, 2).reshape(-1, lanes, together, *values.shape[3:])
 
 
-def _words(starts: Ints, lane_bytes: int, banks: int) -> Ints:
+def words_by_bank(starts: Ints, lane_bytes: int, banks: int) -> Ints:
     """Different words of each bank that each group of lanes needs: instructions × groups × banks."""
     instructions, lanes = starts.shape
     together = min(max(banks * WORD_BYTES // max(lane_bytes, WORD_BYTES), 1), lanes)

@@ -22,8 +22,8 @@ def spills(situation: Situation) -> Iterator[Draft]:
         return
     yield Draft(
         code="WK101",
-        target=situation.line_row(_most_local(facts)),
-        place=_most_local(facts),
+        target=situation.line_row(most_local(facts)),
+        place=most_local(facts),
         evidence=f"{facts.spill_store_bytes} bytes per thread are written to local memory and "
         f"{facts.spill_load_bytes} read back; {facts.registers} registers per thread",
         advice="compile with {change}",
@@ -33,7 +33,7 @@ def spills(situation: Situation) -> Iterator[Draft]:
     )
 
 
-def _most_local(facts: KernelFacts) -> SourcePlace | None:
+def most_local(facts: KernelFacts) -> SourcePlace | None:
     """The line with the most instructions that go to local memory."""
     counts = {line.place: dict(line.classes).get("local", 0) for line in facts.lines if line.place.line}
     worst = max(counts, key=lambda place: counts[place], default=None)
@@ -77,7 +77,7 @@ def low_occupancy(situation: Situation) -> Iterator[Draft]:
         code="WK108",
         target=situation.whole,
         evidence=f"{occupancy.warps} of {occupancy.warp_slots} warps fit ({occupancy.percent:.0f} %), in blocks of "
-        f"{facts.num_warps}; limited by {occupancy.limiter} ({occupancy.blocks} of them{_next_limit(occupancy)})",
+        f"{facts.num_warps}; limited by {occupancy.limiter} ({occupancy.blocks} of them{next_limit(occupancy)})",
         advice="compile with {change}",
         changes=tuple(_occupancy_changes(situation, occupancy)),
         helps=helps,
@@ -85,7 +85,7 @@ def low_occupancy(situation: Situation) -> Iterator[Draft]:
     )
 
 
-def _next_limit(occupancy: Occupancy) -> str:
+def next_limit(occupancy: Occupancy) -> str:
     others = sorted((count, name) for name, count in occupancy.limits if name != occupancy.limiter)
     return f"; {others[0][1]} would allow {others[0][0]}" if others else ""
 

@@ -70,4 +70,25 @@ EXPLANATIONS: Final[Mapping[str, Explanation]] = {
         "large does not fit into shared memory or registers. In a matrix product, a side below "
         "{smallest_dot_side:g} loads too much for each multiplication.",
     ),
+    "WK121": Explanation(
+        "lanes of a warp take different branches",
+        "The 32 lanes of a warp share one program counter: where a condition differs between them, both ways are run, "
+        "each with the other lanes idle. A condition on the number of the warp, `threadIdx.x / 32`, parts none; short "
+        "branches become predicated instructions. Reported of CUDA C++ where lanes differ in {parted_warps_percent:g} "
+        "% of a block's warps or more, or in an unknown number; a comparison of an index with a bound parts one warp "
+        "of the grid at most and is not reported.",
+    ),
+    "WK122": Explanation(
+        "a warp's access is scattered over memory",
+        "Memory moves in sectors of 32 bytes. A warp whose lanes access neighbouring elements needs four of them for "
+        "32 floats; with a stride between lanes each has a sector of its own, and most of what is moved is not used. "
+        "Let threadIdx.x be the fastest index, or move a tile through shared memory. Reported of CUDA C++ from "
+        "{sector_ratio:g} × the sectors that the bytes would fill.",
+    ),
+    "WK123": Explanation(
+        "a barrier may not be reached by all lanes of a warp",
+        "`__syncthreads()` and named barriers that wait must be reached by all threads that they wait for. In a "
+        "branch that lanes of a warp do not take together the kernel hangs, or goes on with data that is not there "
+        "yet. Move the barrier out of the branch. Reported of CUDA C++; lanes that have ended are not waited for.",
+    ),
 }

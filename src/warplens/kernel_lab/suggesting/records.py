@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from warplens.kernel_lab.compiling.targets import TARGETS, CompileTarget
-from warplens.kernel_lab.facts.records import Access, Conversion, KernelFacts, SharedAccess, SourcePlace
+from warplens.kernel_lab.facts.records import (
+    Access,
+    BarrierUse,
+    Branch,
+    Conversion,
+    KernelFacts,
+    SharedAccess,
+    SourcePlace,
+)
 from warplens.kernel_lab.suggesting.counterfactual import Change, Counterfactual
 from warplens.model.finding import Finding
 from warplens.model.targets import RowTarget
@@ -63,6 +71,12 @@ class Situation:
 
     def conversion_row(self, conversion: Conversion) -> RowTarget:
         return RowTarget("kernel_layouts", len(self.facts.shared) + self.facts.conversions.index(conversion))
+
+    def branch_row(self, branch: Branch) -> RowTarget:
+        return RowTarget("kernel_branches", self.facts.branches.index(branch))
+
+    def barrier_row(self, barrier: BarrierUse) -> RowTarget:
+        return RowTarget("kernel_barriers", self.facts.barriers.index(barrier))
 
     def line_row(self, place: SourcePlace | None) -> RowTarget:
         """The line of a place, or the compilation where no machine code is attributed to that line."""

@@ -33,4 +33,6 @@ def _rows(facts: KernelFacts) -> dict[str, int]:
         "kernel_lines": len(facts.lines),
         "kernel_accesses": len(facts.accesses),
         "kernel_layouts": len(facts.shared) + len(facts.conversions),
+        "kernel_branches": len(facts.branches),
+        "kernel_barriers": len(facts.barriers),
     }

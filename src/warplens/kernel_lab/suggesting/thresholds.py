@@ -20,5 +20,8 @@ class KernelThresholds(Thresholds):
     matrix_rows = threshold(64.0, "wgmma and tcgen05 take 64 rows or more at once")
     matrix_warps = threshold(4.0, "wgmma is issued by groups of four warps")
 
+    sector_ratio = threshold(2.0, "half of the bytes that are moved are not used")
+    parted_warps_percent = threshold(50.0, "one warp of a block, which thread 0 writes a result for, costs little")
+
 
 THRESHOLDS: Final = KernelThresholds()

@@ -384,7 +384,8 @@ export interface PackedCheck {
   target: string;
   config: string;
   signature: string;
-  triton: string;
+  compiler: string;
+  language: string;
   seconds: number;
   files: string[];
   facts: CodeFact[];
@@ -408,7 +409,7 @@ export interface CodeFact {
   is_bad: boolean;
 }
 
-/** A function of the user's Python, from `line` on. */
+/** A function of the user's source, from `line` on. */
 export interface CodeSource {
   file: number;
   line: number;
@@ -423,7 +424,7 @@ export interface CodePlace {
   column: number;
 }
 
-/** What is known of one line of Python. Machine instructions are its own and those of what it calls. */
+/** What is known of one line of the source. Machine instructions are its own and those of what it calls. */
 export interface CodeLine {
   place: CodePlace;
   instructions: number;
@@ -436,7 +437,7 @@ export interface CodeLine {
   waits: [string, number][];
 }
 
-/** A few characters beside a line of Python, such as "ld 128". */
+/** A few characters beside a line of the source, such as "ld 128". */
 export interface CodeMark {
   text: string;
   meaning: string;

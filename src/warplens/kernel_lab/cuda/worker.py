@@ -1,0 +1,177 @@
+"""Runs in a child process: compiles kernels of a CUDA file with NVRTC, so that a crash does not end the parent.
+
+Standard library and msgspec only. Takes a request, writes one folder per job with the compiler's results.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from warplens.kernel_lab.compiling.records import (
+    OUTCOME_FILE,
+    CompileFailure,
+    CompileOutcome,
+    read_record,
+    write_record,
+)
+from warplens.kernel_lab.cuda.headers import missing_header, stand_in
+from warplens.kernel_lab.cuda.nvrtc import Nvrtc, NvrtcError, NvrtcResult
+from warplens.kernel_lab.cuda.records import CudaJob, CudaWork
+from warplens.kernel_lab.cuda.slicing import ptx_of, report_of, sass_of
+from warplens.kernel_lab.cuda.text import Function, blanked, functions
+
+MOST_ATTEMPTS = 60
+_ERROR = re.compile(
+    r"^(?P<file>.*?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.*)$", re.MULTILINE
+)
+_OF_KERNELS = ("__global__", "__device__", "constexpr")
+
+
+def main(request_path: str) -> int:
+    for work in read_record(Path(request_path), list[CudaWork]):
+        out = Path(work.out)
+        out.mkdir()
+        nvrtc = Nvrtc(work.nvrtc)
+        groups: dict[tuple[str, tuple[str, ...]], list[CudaJob]] = {}
+        for job in work.jobs:
+            groups.setdefault((job.architecture, job.options), []).append(job)
+        for jobs in groups.values():
+            _compile(work, nvrtc, jobs, out)
+    return 0
+
+
+@dataclass
+class _Program:
+    """The text and the headers as they are tried: both are changed until all is found or nothing helps."""
+
+    work: CudaWork
+    text: str
+    hidden: list[Function] = field(default_factory=list)
+    """Functions of the host: NVRTC refuses them."""
+    stand_ins: dict[str, str] = field(default_factory=dict)
+    includes: list[str] = field(default_factory=list)
+    uses_bundled: bool = False
+
+    def mend(self, log: str, errors: Sequence[re.Match[str]]) -> bool:
+        """Whether there is something else to try."""
+        if header := missing_header(log):
+            return self._mend_header(header)
+        hosts = [f for f in functions(self.text) if not any(word in f.head for word in _OF_KERNELS)]
+        lines = {int(error["line"]) for error in errors if error["file"] == self.work.file}
+        wrong = [function for function in hosts if lines & set(self._lines(function))]
+        self.hidden += wrong
+        self.text = blanked(self.text, wrong)
+        return bool(wrong)
+
+    def _mend_header(self, header: str) -> bool:
+        if self.includes != list(self.work.includes):
+            self.includes = list(self.work.includes)
+            return True
+        text = stand_in(header, has_cuda_headers=self.uses_bundled or bool(self.includes))
+        if text is not None and "cuda/std" not in text and header not in self.stand_ins:
+            self.stand_ins[header] = text
+            return True
+        if self.work.headers and not self.uses_bundled:
+            self.uses_bundled = True
+            return True
+        if text is not None and header not in self.stand_ins:
+            self.stand_ins[header] = text
+            return True
+        return False
+
+    def _lines(self, function: Function) -> range:
+        first = self.text.count("\n", 0, function.start) + 1
+        return range(first, self.text.count("\n", 0, function.end) + 2)
+
+    def options(self) -> Iterator[str]:
+        yield from (f"-I{folder}" for folder in self.includes)
+        if self.uses_bundled:
+            yield f"--use-bundled-headers={self.work.headers}"
+
+
+def _compile(work: CudaWork, nvrtc: Nvrtc, jobs: Sequence[CudaJob], out: Path) -> None:
+    """All in one go; where that fails, each alone, so that one kernel's error is not that of all."""
+    started = time.process_time()
+    compiler = f"NVRTC {nvrtc.version()}"
+    result = _result(work, nvrtc, jobs)
+    if not result.is_compiled and len(jobs) > 1:
+        for job in jobs:
+            _compile(work, nvrtc, [job], out)
+        return
+    compiled = time.process_time()
+    sass = _disassembled(work, out, result.cubin) if result.is_compiled else ""
+    seconds = (compiled - started) / len(jobs), (time.process_time() - compiled) / len(jobs)
+    for job in jobs:
+        folder = out / str(job.index)
+        folder.mkdir()
+        failure = None if result.is_compiled else _failure(result.log, work.file)
+        name = result.names.get(job.name, "")
+        if failure is None:
+            _write(folder, {"ptx": ptx_of(result.ptx, name), "sass": sass_of(sass, name) if sass else "",
+                            "ptxas": report_of(result.log, name)})  # fmt: skip
+            (folder / "cubin").write_bytes(result.cubin)
+        metadata = {"compiler": compiler, "name": name, "warnings": _warnings(result.log)}
+        write_record(folder / OUTCOME_FILE, CompileOutcome("", metadata, *seconds, failure))
+
+
+def _result(work: CudaWork, nvrtc: Nvrtc, jobs: Sequence[CudaJob]) -> NvrtcResult:
+    program = _Program(work, Path(work.file).read_text("utf-8", errors="replace"))
+    names = [job.name for job in jobs]
+    for _ in range(MOST_ATTEMPTS):
+        options = [
+            f"-arch={jobs[0].architecture}",
+            "-lineinfo",
+            "--ptxas-options=-v",
+            *jobs[0].options,
+            *program.options(),
+        ]
+        try:
+            result = nvrtc.compile(program.text, work.file, options, names, program.stand_ins)
+        except NvrtcError as error:
+            return NvrtcResult(f"{work.file}(0): error: {error}")
+        if result.is_compiled or not program.mend(result.log, list(_ERROR.finditer(result.log))):
+            break
+    return result
+
+
+def _disassembled(work: CudaWork, out: Path, cubin: bytes) -> str:
+    if not work.nvdisasm:
+        return ""
+    (out / "cubin").write_bytes(cubin)
+    command = [work.nvdisasm, "-gi", "-c", "-ndf", str(out / "cubin")]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return process.stdout if process.returncode == 0 else ""
+
+
+def _write(folder: Path, texts: Mapping[str, str]) -> None:
+    for kind, text in texts.items():
+        if text:
+            (folder / kind).write_text(text)
+
+
+def _failure(log: str, file: str) -> CompileFailure:
+    """The first error, in the compiler's words, with the text of its line."""
+    error = _ERROR.search(log)
+    if error is None:
+        lines = [line.strip() for line in log.splitlines() if line.strip()]
+        return CompileFailure("NVRTC", (lines or ["NVRTC gave no reason"])[-1])
+    rest = log[error.end() :].splitlines()[1:3]
+    source = rest[0].strip() if rest else ""
+    caret = rest[1].find("^") - 1 if len(rest) > 1 and rest[1].strip() == "^" else None
+    quoted = f": {source}" if source and caret is not None else ""
+    line = int(error["line"]) or None
+    return CompileFailure("NVRTC", error["text"].strip() + quoted, error["file"] if line else "", line, caret)
+
+
+def _warnings(log: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(r"^.*\): warning.*$", log, re.MULTILINE)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
