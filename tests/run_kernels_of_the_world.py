@@ -10,6 +10,7 @@ process of its own with a time limit; an existing world.json is continued.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import json
 import os
@@ -18,8 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,15 @@ from world_list import WorldKernel, world_kernels
 LOADED = ("torch", "triton", "polars")
 TARGETS = ("sm90", "sm100", "gfx942")
 WORKS = "works"
-REFUSALS = ("do not run in Triton's interpreter", "not run by Triton's interpreter", "No module named", "needs a GPU")
-INTENDED = ("integer_overflow",)
-"""Faults that are only notes."""
+NOT_RUN = "not run"
+REFUSALS = (
+    "do not run in Triton's interpreter",
+    "not run by Triton's interpreter",
+    "No module named",
+    "needs a GPU",
+    "Block pointers have been removed",
+    "unexpected keyword argument 'trans_b'",
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,9 @@ class Row:
     case: str
     trace: str
     result: str
-    faults: int
+    faults: list[str]
+    """Kind and line of each; notes, which may be intended, are counted apart."""
+    notes: int
     check: dict[str, str]
     seconds: float
 
@@ -61,18 +70,18 @@ def main(arguments: Sequence[str]) -> int:
     for kernel in world_kernels():
         by_run.setdefault(kernel.run, []).append(kernel)
     for run, kernels in by_run.items():
-        name = "/".join(run)
+        name, before = "/".join(run), [row for row in rows if (row.project, row.case) == run]
         if not (Path(options.checkouts) / run[0]).is_dir():
             print(f"{name}: skipped, no checkout")
             continue
         if options.only and not any(name.startswith(only) for only in options.only):
             continue
-        if not options.only and any((row.project, row.case) == run for row in rows):
+        if not options.only and before and (not options.check_only or NOT_RUN not in before[0].check.values()):
             continue
-        new = _run(kernels, Path(options.checkouts).resolve(), options.seconds, checks=not options.trace_only)
+        new = _run(kernels, before, options)
         for row in new:
-            print(f"{name} {row.kernel}: trace {row.trace}, {row.faults} faults; check {row.check}; {row.seconds} s")
-        rows = [row for row in rows if (row.project, row.case) != run] + new
+            print(f"{name} {row.kernel}: trace {row.trace}, {row.faults or 'no'} faults; check {row.check}", flush=True)
+        rows = [row for row in rows if row not in before] + new
         for path in outputs:
             path.write_text(_json(rows) if path.suffix == ".json" else markdown(rows))
     return 0
@@ -84,27 +93,45 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("-o", dest="output", action="append", default=[], metavar="FILE", help="x.json or x.md")
     parser.add_argument("--only", action="append", default=[], metavar="PROJECT[/CASE]")
     parser.add_argument("--trace-only", action="store_true", help="omit kernel check")
+    parser.add_argument("--check-only", action="store_true", help="keep what the JSON file has of kernel trace")
+    parser.add_argument("--quick", action="store_true",
+                        help="kernel check without compiling its suggestions, in processes with PyTorch loaded")  # fmt: skip
     parser.add_argument("--seconds", type=float, default=300.0, help="time limit of a command (default 300)")
     return parser.parse_args(arguments)
 
 
-def _run(kernels: list[WorldKernel], checkouts: Path, seconds: float, *, checks: bool) -> list[Row]:
-    first = kernels[0]
+def _run(kernels: list[WorldKernel], before: list[Row], options: argparse.Namespace) -> list[Row]:
+    first, checkouts = kernels[0], Path(options.checkouts).resolve()
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="warplens-world-") as folder:
-        trace, launched, faults = traced(first, checkouts, Path(folder) / "tables", seconds)
-        compiled = checked(first, checkouts, seconds) if checks else "not run"
+    rows = before
+    if not options.check_only or not before:
+        with tempfile.TemporaryDirectory(prefix="warplens-world-") as folder:
+            rows = _traced_rows(kernels, *traced(first, checkouts, Path(folder) / "tables", options.seconds))
+    if options.trace_only:
+        return rows
+    check = checked_quickly if options.quick else checked
+    compiled = check(first, checkouts, options.seconds)
     spent = round(time.monotonic() - started, 1)
+    done = []
+    for row in rows:
+        of_targets = compiled if isinstance(compiled, str) else compiled.get(row.kernel, "failed: not compiled")
+        by_target = dict.fromkeys(TARGETS, of_targets) if isinstance(of_targets, str) else of_targets
+        done.append(replace(row, check=by_target, seconds=spent))
+    return done
+
+
+def _traced_rows(kernels: list[WorldKernel], trace: str, launched: set[str], found: list[dict[str, str]]) -> list[Row]:
     result = "equal" if trace == WORKS else "differs" if "not close" in trace else "not reached"
     rows = []
     for kernel in kernels:
-        status = WORKS if kernel.kernel in launched and trace == WORKS else trace
-        if status == WORKS and kernel.kernel not in launched:
-            status = f"failed: not launched; launched: {', '.join(sorted(launched))}"
-        of_targets = compiled if isinstance(compiled, str) else compiled.get(kernel.kernel, "failed: not compiled")
-        check = dict.fromkeys(TARGETS, of_targets) if isinstance(of_targets, str) else of_targets
-        of_kernel = faults.get(kernel.kernel, 0)
-        rows.append(Row(kernel.project, kernel.kernel, kernel.case, status, result, of_kernel, check, spent))
+        is_absent = trace == WORKS and kernel.kernel not in launched
+        status = f"failed: not launched; launched: {', '.join(sorted(launched))}" if is_absent else trace
+        own = [row for row in found if row["kernel"] == kernel.kernel]
+        faults = [f"{row['fault']} {row['line']}" for row in own if not _is_note(row)]
+        check = dict.fromkeys(TARGETS, NOT_RUN)
+        rows.append(
+            Row(kernel.project, kernel.kernel, kernel.case, status, result, faults, len(own) - len(faults), check, 0.0)
+        )
     return rows
 
 
@@ -118,18 +145,20 @@ def environment(kernel: WorldKernel, checkouts: Path) -> dict[str, str]:
     return {**os.environ, **kernel.environment, "PYTHONPATH": path, "WARPLENS_WORLD": str(checkouts)}
 
 
-def traced(kernel: WorldKernel, checkouts: Path, tables: Path, seconds: float) -> tuple[str, set[str], dict[str, int]]:
-    """How the trace went, the kernels that were launched, and their faults."""
+def traced(
+    kernel: WorldKernel, checkouts: Path, tables: Path, seconds: float
+) -> tuple[str, set[str], list[dict[str, str]]]:
+    """How the trace went, the kernels that were launched, and the rows of their faults."""
     options = ["--json", "--target", kernel.target, "-o", f"{tables}/"]
     done = _done(command(kernel, "trace", *options), environment(kernel, checkouts), seconds)
     launched = {str(row["kernel"]) for row in _rows(done.stdout)}
-    faults: dict[str, int] = {}
-    for row in _table(tables / "kernel_faults.csv"):
-        if row.get("kind", row.get("fault")) not in INTENDED:
-            faults[row["kernel"]] = faults.get(row["kernel"], 0) + 1
     failure = _failure(done)
     # Status 1 without a failure of the script says that there are faults.
-    return (_reason(failure) if failure else WORKS), launched, faults
+    return (_reason(failure) if failure else WORKS), launched, _table(tables / "kernel_faults.csv")
+
+
+def _is_note(row: dict[str, str]) -> bool:
+    return row["may_be_intended"].lower() == "true"
 
 
 def checked(kernel: WorldKernel, checkouts: Path, seconds: float) -> str | dict[str, dict[str, str]]:
@@ -137,21 +166,61 @@ def checked(kernel: WorldKernel, checkouts: Path, seconds: float) -> str | dict[
     targets = sorted(TARGETS, key=lambda target: target != kernel.target)
     options = ["--json", "--target", ",".join(targets)]
     done = _done(command(kernel, "check", *options), environment(kernel, checkouts), seconds)
-    found: dict[str, dict[str, str]] = {}
-    for row in _rows(done.stdout):
-        failure = row["facts"]["failure"]
-        status = f"failed: {' '.join(str(failure).split())[:160]}" if failure else WORKS
-        of_kernel = found.setdefault(str(row["kernel"]), {})
-        if of_kernel.get(row["target"], WORKS) == WORKS:
-            of_kernel[row["target"]] = status
     failure = _failure(done)
-    return _reason(failure) if failure else found
+    if failure:
+        return _reason(failure)
+    return _by_kernel((row["kernel"], row["target"], row["facts"]["failure"]) for row in _rows(done.stdout))
+
+
+def checked_quickly(kernel: WorldKernel, checkouts: Path, seconds: float) -> str | dict[str, dict[str, str]]:
+    """As `checked`, from here: the script and the compiler run in processes that have loaded PyTorch already."""
+    from warplens.errors import WarplensError
+    from warplens.kernel_lab import checking
+    from warplens.kernel_lab.compile_request import CompileRequest
+    from warplens.kernel_lab.compiling import child, launching
+
+    checking.SLOW_SECONDS = 0.0  # type: ignore[misc]  # no suggestion is compiled
+    child.subprocess = launching.subprocess = WarmSubprocess(LOADED)  # type: ignore[assignment]
+    targets = sorted(TARGETS, key=lambda target: target != kernel.target)
+    before = dict(os.environ)
+    os.environ.update(environment(kernel, checkouts))
+    try:
+        request = CompileRequest(str(kernel.driver), script_arguments=(kernel.case,), targets=",".join(targets))
+        with tempfile.TemporaryDirectory(prefix="warplens-world-") as folder, contextlib.chdir(folder):
+            result = checking.check_kernels(request)
+    except WarplensError as error:
+        return _reason(str(error))
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    facts = [check.facts for check in result.checks]
+    return _reason(result.failure) if result.failure else _by_kernel((f.kernel, f.target, f.failure) for f in facts)
+
+
+def _by_kernel(compiled: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, str]]:
+    """For each kernel and target the worst of its compilations."""
+    found: dict[str, dict[str, str]] = {}
+    for kernel, target, failure in compiled:
+        of_kernel = found.setdefault(kernel, {})
+        if of_kernel.get(target, WORKS) == WORKS:
+            of_kernel[target] = f"failed: {' '.join(failure.split())[:160]}" if failure else WORKS
+    return found
 
 
 def _done(words: list[str], variables: dict[str, str], seconds: float) -> subprocess.CompletedProcess[str]:
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+    """In a folder of its own: some packages write caches where they are started."""
+    with (
+        tempfile.TemporaryDirectory(prefix="warplens-world-") as folder,
+        tempfile.TemporaryFile("w+") as output,
+        tempfile.TemporaryFile("w+") as errors,
+    ):
         process = WarmSubprocess(LOADED).Popen(
-            words, env=variables, stdout=output.fileno(), stderr=errors, start_new_session=True
+            words,
+            env=variables,
+            cwd=Path(folder),
+            stdout=output.fileno(),
+            stderr=errors,
+            start_new_session=True,
         )
         try:
             status = process.wait(seconds)
@@ -206,13 +275,15 @@ def markdown(rows: list[Row]) -> str:
             sum(row.trace == WORKS for row in own),
             sum(row.checks for row in own),
             sum(row.result == "equal" for row in own),
-            sum(row.faults for row in own),
+            sum(len(row.faults) for row in own),
         ]
         lines.append(f"| {' | '.join([project or 'all', *map(str, counts)])} |")
     for row in rows:
         checks = {target: status for target, status in row.check.items() if status != WORKS}
         if row.trace != WORKS or checks or row.faults:
-            lines.append(f"\n- {row.project}, `{row.kernel}` ({row.case}): trace {row.trace}; {row.faults} faults")
+            lines.append(
+                f"\n- {row.project}, `{row.kernel}` ({row.case}): trace {row.trace}; faults: {', '.join(row.faults) or 'none'}"
+            )
             lines += [f"  - {target}: {status}" for target, status in checks.items()]
     return "\n".join(lines) + "\n"
 

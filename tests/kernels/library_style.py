@@ -147,7 +147,7 @@ def smallest(DTYPE: tl.constexpr):
 def pointed_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < n, other=smallest(x_ptr.dtype.element_ty))
-    tl.store(out_ptr, tl.max(x, axis=0))
+    tl.store(out_ptr, tl.load(x_ptr + tl.argmax(x, axis=0)))
 
 
 def typed_pointers() -> Pair:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from warplens.kernel_lab.compiling.targets import TARGETS  # noqa: E402
 from warplens.kernel_lab.tracing.interpreter.assembly import inline_assembly  # noqa: E402
 from warplens.kernel_lab.tracing.watching.benchmarks import OMITTED, ONE_SIZE  # noqa: E402
 from warplens.kernel_lab.tracing.watching.script import ScriptTrace, traced_script  # noqa: E402
+from warplens.kernel_lab.tracing.watching.undefined import UndefinedMemory  # noqa: E402
 
 SCRIPT = ROOT / "tests" / "kernels" / "library_style.py"
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU nothing stands in for it")
@@ -112,3 +114,17 @@ def test_a_benchmark_is_omitted_unless_it_makes_the_first_launch(tmp_path: Path)
     result = traced_script(script)
     assert [launch.kernel for launch in result.trace.launches] == ["scalar_kernel"]
     assert result.messages[:2] == (ONE_SIZE.format("doubling"), OMITTED.format("doubling"))
+
+
+def test_a_large_tensor_costs_nothing_until_a_kernel_takes_it() -> None:
+    memory = UndefinedMemory()
+    with memory.watching():
+        tracemalloc.start()
+        large, filled = torch.empty(1 << 24), torch.empty(1 << 24)
+        filled.zero_()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 1 << 20
+    assert memory.flags(filled.untyped_storage()) is None
+    flags = memory.flags(large.untyped_storage())
+    assert flags is not None and flags.all()

@@ -30,12 +30,12 @@ def test_the_list_has_sixty_kernels_of_six_projects_each_with_a_case_of_a_driver
 
 
 def test_the_table_counts_by_project_and_names_what_does_not_work() -> None:
-    fine = Row("one", "add", "add", WORKS, "equal", 0, dict.fromkeys(TARGETS, WORKS), 1.0)
-    refused = Row("two", "mul", "mul", "refused: why", "not reached", 0, {"sm90": "failed: no"}, 1.0)
+    fine = Row("one", "add", "add", WORKS, "equal", [], 0, dict.fromkeys(TARGETS, WORKS), 1.0)
+    refused = Row("two", "mul", "mul", "refused: why", "not reached", [], 0, {"sm90": "failed: no"}, 1.0)
     text = markdown([fine, refused])
     assert "| one | 1 | 1 | 1 | 1 | 0 |" in text and "| two | 1 | 0 | 0 | 0 | 0 |" in text
     assert "| all | 2 | 1 | 1 | 1 | 0 |" in text
-    assert "- two, `mul` (mul): trace refused: why; 0 faults\n  - sm90: failed: no" in text
+    assert "- two, `mul` (mul): trace refused: why; faults: none\n  - sm90: failed: no" in text
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -45,7 +45,7 @@ def test_kernels_of_the_world_work(name: str, tmp_path: Path) -> None:
     if not world or not (Path(world) / kernel.project).is_dir():
         pytest.skip(f"WARPLENS_WORLD names no folder with a checkout of {kernel.project}")
     trace, launched, faults = traced(kernel, Path(world), tmp_path / "tables", 120)
-    assert (trace, faults) == (WORKS, {})
+    assert (trace, [row for row in faults if row["may_be_intended"] == "false"]) == (WORKS, [])
     assert kernel.kernel in launched
     compiled = checked(kernel, Path(world), 240)
     assert not isinstance(compiled, str)

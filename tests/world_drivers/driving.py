@@ -62,7 +62,8 @@ def bare_package(name: str, folder: Path) -> None:
     if name not in sys.modules:
         spec = ModuleSpec(name, None, is_package=True)
         spec.submodule_search_locations = [str(folder)]
-        sys.modules[name] = importlib.util.module_from_spec(spec)
+        package = sys.modules[name] = importlib.util.module_from_spec(spec)
+        package.__version__ = "0"  # type: ignore[attr-defined]  # modules ask for it
 
 
 def definitions(file: Path) -> ModuleType:
@@ -86,7 +87,7 @@ def _runs(node: ast.stmt, own: set[str], omitted: set[str]) -> bool:
         return not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
     if not isinstance(node, ast.Assign | ast.If):
         return False
-    inner = list(ast.walk(node.value if isinstance(node, ast.Assign) else node.test))
+    inner = list(ast.walk(node.value)) if isinstance(node, ast.Assign) else _tested_or_run(node)
     names = {part.id for part in inner if isinstance(part, ast.Name)}
     calls = [part for part in inner if isinstance(part, ast.Call) and part.args]
     computes = (
@@ -97,6 +98,12 @@ def _runs(node: ast.stmt, own: set[str], omitted: set[str]) -> bool:
     if computes and isinstance(node, ast.Assign):
         omitted |= {part.id for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Name)}
     return computes
+
+
+def _tested_or_run(node: ast.If) -> list[ast.AST]:
+    """Of a branch that makes tensors of its own for what it imports, the test alone."""
+    body = [part for part in node.body if not isinstance(part, ast.Import | ast.ImportFrom)]
+    return list(ast.walk(node.test if len(body) < len(node.body) else node))
 
 
 def _listed(value: Any) -> list[Any]:

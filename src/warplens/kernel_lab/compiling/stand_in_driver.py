@@ -144,6 +144,20 @@ class StandInEvent:
         return True
 
 
+class StandInDevice:
+    """`torch.cuda.device`: there is one GPU, so none is switched to."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.idx = 0
+        self.prev_idx = 0
+
+    def __enter__(self) -> StandInDevice:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
 class StandInStream:
     """`torch.cuda.Stream`, on which nothing ever waits."""
 
@@ -234,8 +248,9 @@ def torch_cuda_members(torch: Any, gpu_request: GpuRequest) -> dict[str, Any]:
         "current_stream": lambda device=None: StandInStream(),
         "default_stream": lambda device=None: StandInStream(),
         "stream": asking(lambda stream: nullcontext(stream)),
-        "device": asking(lambda device: nullcontext()),
-        "device_of": asking(lambda tensor: nullcontext()),
+        "device": asking(StandInDevice),
+        "_DeviceGuard": asking(StandInDevice),
+        "device_of": asking(StandInDevice),
         "default_generators": (StandInGenerator(torch),),
         "Stream": StandInStream,
         "Event": StandInEvent,

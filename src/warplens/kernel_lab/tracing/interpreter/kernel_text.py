@@ -14,9 +14,10 @@ from typing import Any, Final
 from warplens.kernel_lab.compiling.changing import Change
 
 AND, OR, NOT = "_warplens_and", "_warplens_or", "_warplens_not"
-LEAST, MOST = "_warplens_min", "_warplens_max"
+EXTREME = "_warplens_extreme"
 IS_FALSE, IS_TRUE = "_warplens_is_false", "_warplens_is_true"
-EXTREMES: Final = {"min": LEAST, "max": MOST}
+EXTREMES: Final = {min: "minimum", max: "maximum"}
+"""Python's functions, and what does the same for each lane."""
 _numbers = count()
 
 
@@ -47,23 +48,21 @@ def _functions(language: Any) -> dict[str, Callable[..., Any]]:
     def negated(value: Any) -> Any:
         return value.__not__() if is_dynamic(value) else not value
 
-    def extreme(plain: Callable[..., Any], of_tensors: str) -> Callable[..., Any]:
-        def function(*values: Any, **kwargs: Any) -> Any:
-            if len(values) < 2 or not any(map(is_dynamic, values)):
-                return plain(*values, **kwargs)
-            result = values[0]
-            for value in values[1:]:
-                result = getattr(language, of_tensors)(result, value)
-            return result
-
-        return function
+    def extreme(function: Any, *values: Any, **kwargs: Any) -> Any:
+        """The kernel's file may have a `max` of its own, as the language's library does."""
+        name = EXTREMES[function] if function is min or function is max else None
+        if name is None or len(values) < 2 or not any(map(is_dynamic, values)):
+            return function(*values, **kwargs)
+        result = values[0]
+        for value in values[1:]:
+            result = getattr(language, name)(result, value)
+        return result
 
     return {
         AND: both,
         OR: either,
         NOT: negated,
-        LEAST: extreme(min, "minimum"),
-        MOST: extreme(max, "maximum"),
+        EXTREME: extreme,
         IS_FALSE: lambda value: not is_dynamic(value) and not value,
         IS_TRUE: lambda value: not is_dynamic(value) and bool(value),
     }
@@ -92,9 +91,10 @@ def visit_UnaryOp(self: Any, node: ast.UnaryOp) -> ast.AST:  # noqa: N802
 
 def visit_Call(self: Any, node: ast.Call) -> ast.AST:  # noqa: N802
     self.generic_visit(node)
-    if isinstance(node.func, ast.Name) and node.func.id in EXTREMES:
-        node.func = ast.copy_location(ast.Name(id=EXTREMES[node.func.id], ctx=ast.Load()), node.func)
-    return node
+    if not isinstance(node.func, ast.Name) or node.func.id not in ("min", "max"):
+        return node
+    called = ast.Name(id=EXTREME, ctx=ast.Load())
+    return ast.copy_location(ast.Call(func=called, args=[node.func, *node.args], keywords=node.keywords), node)
 
 
 def visit_Attribute(self: Any, node: ast.Attribute) -> ast.AST:  # noqa: N802

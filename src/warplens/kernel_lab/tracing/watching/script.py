@@ -124,7 +124,7 @@ def failure_of(error: BaseException, script: Path, gpu_request: GpuRequest) -> S
     if cause is not error:
         prefix = _PROGRAM.match(str(error))
         if prefix:  # the tracer's own words: the program, the reason, and the statement in a line of its own
-            reason = prefix[0] + str(error)[prefix.end() :].rpartition("\n  ")[0]
+            reason = prefix[0] + re.sub(r"\n  [^\n]*$", "", str(error)[prefix.end() :])
         inside = _users_lines(cause, script)
         statement = f"\n  {_place_text(inside[-1])}: {_statement(inside[-1])}" if inside else ""
         text = f"{place}{outer}: {_short(reason)}{statement}"

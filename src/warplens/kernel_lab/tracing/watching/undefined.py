@@ -28,7 +28,8 @@ class UndefinedMemory:
     """Undefined bytes per storage, found by the storage's address while that storage lives."""
 
     def __init__(self) -> None:
-        self._flags: dict[int, tuple[Any, Flags]] = {}
+        self._flags: dict[int, tuple[Any, Flags | None, int]] = {}
+        """Flags are made when they are first asked for: most large tensors are never a kernel's, or filled at once."""
         self.paused = False
 
     def flags(self, storage: Any) -> Flags | None:
@@ -37,10 +38,13 @@ class UndefinedMemory:
         entry = self._flags.get(address)
         if entry is None:
             return None
-        reference, flags = entry
-        if reference.expired() or len(flags) != storage.nbytes():
+        reference, flags, size = entry
+        if reference.expired() or size != storage.nbytes():
             del self._flags[address]
             return None
+        if flags is None:
+            flags = np.ones(size, bool)
+            self._flags[address] = (reference, flags, size)
         return flags
 
     def mark_undefined(self, tensor: Any) -> None:
@@ -48,12 +52,18 @@ class UndefinedMemory:
 
         storage = tensor.untyped_storage()
         if storage.nbytes() and tensor.device.type == "cpu":
-            self._flags[storage.data_ptr()] = (StorageWeakRef(storage), np.ones(storage.nbytes(), bool))
+            self._flags[storage.data_ptr()] = (StorageWeakRef(storage), None, storage.nbytes())
 
     def written(self, tensor: Any) -> None:
         """The tensor's own elements are defined from now on, other parts of its storage are not."""
-        flags = self.flags(tensor.untyped_storage())
-        if flags is None or not tensor.numel():
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self._flags or not tensor.numel():
+            return
+        if tensor.numel() * tensor.element_size() == storage.nbytes() and tensor.is_contiguous():
+            del self._flags[storage.data_ptr()]
+            return
+        flags = self.flags(storage)
+        if flags is None:
             return
         size = tensor.element_size()
         shape = (*tensor.shape, size)
