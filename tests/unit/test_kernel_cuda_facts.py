@@ -281,6 +281,79 @@ def test_scattered_and_narrow_accesses_and_lonely_barriers_are_found(tmp_path_fa
     assert (by_fours.width_bits, by_fours.best_bits, by_fours.instructions) == (32, 128, 4)
 
 
+SHAPES = """
+__global__ void along(float* c, const float* a, const float* b, int n) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y, column = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < n && column < n) {
+        float sum = 0;
+        for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + column];
+        c[row * n + column] = sum;
+    }
+}
+__global__ void across(float* c, const float* a, const float* b, int n) {
+    int column = blockIdx.y * blockDim.y + threadIdx.y, row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < n && column < n) {
+        float sum = 0;
+        for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + column];
+        c[row * n + column] = sum;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("block", "along", "across"),
+    [
+        # A warp is two rows of 16: two stretches of 64 bytes, or 16 rows with two neighbours each.
+        ((16, 16), {"a": (2, 1), "b": (2, 2), "c": (4, 4)}, {"a": (16, 2), "b": (1, 1), "c": (16, 4)}),
+        ((32, 8), {"a": (1, 1), "b": (4, 4), "c": (4, 4)}, {"a": (32, 4), "b": (1, 1), "c": (32, 4)}),
+    ],
+)
+def test_sectors_are_counted_where_rows_are_an_unknown_length_apart(
+    block: tuple[int, ...],
+    along: dict[str, tuple[int, int]],
+    across: dict[str, tuple[int, int]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    for check, expected in zip(checked(tmp_path_factory, SHAPES, block=block).checks, (along, across), strict=True):
+        counts = {access.argument: (access.sectors, access.sectors_needed) for access in check.facts.accesses}
+        assert counts == expected, check.facts.kernel
+        # Whether a row or a column is beyond the end changes once along a warp at most, or for whole rows of it.
+        assert check.facts.divergent_branches == 0 or block == (16, 16)
+
+
+VECTORS = """
+__global__ void __launch_bounds__(64) sums(const float* in, float* out) {
+    __shared__ float s[1024];
+    for (int i = 0; i < 16; ++i) s[i * 64 + threadIdx.x] = in[i * 64 + threadIdx.x];
+    __syncthreads();
+    float sum = 0;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) sum += s[threadIdx.x * 8 + i]; // read
+    out[threadIdx.x] = sum;
+}
+__global__ void sized(float* out) {
+    extern __shared__ float dynamic[];
+    dynamic[threadIdx.x] = out[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = dynamic[threadIdx.x ^ 1];
+}
+void launch() { sized<<<4, 128, 128 * sizeof(float)>>>(nullptr); sized<<<4, 128, 4096>>>(nullptr); }
+"""
+
+
+def test_accesses_that_the_assembler_joins_are_as_wide_as_it_makes_them(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    sums, sized = checked(tmp_path_factory, VECTORS).checks
+    (load,) = (access for access in sums.facts.shared if access.kind == "load")
+    assert sums.artefacts is not None
+    assert "LDS.128" in sums.artefacts.texts["sass"]
+    # Eight lanes at a time read 16 bytes each, 32 apart: every second group of four banks, twice.
+    assert (load.vector_bits, load.conflicts) == (128, 1)
+    assert (sized.facts.block, sized.facts.shared_bytes) == ((128,), 4096)
+
+
 TEMPLATES = """
 #include <cstdio>
 #include <vector>

@@ -17,7 +17,7 @@ def cuda_lines(facts: KernelFacts) -> Iterator[str]:
         moved = f"{access.kind} of {access.layout}: {access.vector_bits} bits"
         yield f"shared      {moved}, {_conflict(access)}  {_at(access.place)}"
     for branch in facts.branches:
-        if branch.difference in ("lanes", "data"):
+        if branch.is_divergent:
             yield f"branch      {_branch(branch, facts.num_warps)}  {_at(branch.place)}"
     yield from _barriers([use for use in facts.barriers if use.is_named])
 
@@ -29,8 +29,6 @@ def _conflict(access: SharedAccess) -> str:
 
 
 def _branch(branch: Branch, warps: int) -> str:
-    if not branch.jumps:
-        return "predicated, no jump"
     if branch.difference == "data":
         return "on loaded values: lanes of a warp may diverge"
     if branch.lanes is None:

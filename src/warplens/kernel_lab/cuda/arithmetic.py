@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
-from warplens.kernel_lab.cuda.lanes import EDGE, THREAD, Ints, Value, added, scaled, varying, with_lanes, worst
+from warplens.kernel_lab.cuda.lanes import (
+    EDGE,
+    THREAD,
+    Ints,
+    Value,
+    added,
+    added_strided,
+    scaled,
+    strided,
+    varying,
+    with_lanes,
+    worst,
+)
 
 Operation = Callable[[str, Sequence[Value]], Value | None]
 _TYPE = re.compile(r"\.([subf])(8|16|32|64)\b")
@@ -49,11 +62,19 @@ def _stored(name: str, value: Value) -> Value:
 
 
 def _add(name: str, operands: Sequence[Value]) -> Value | None:
-    return _stored(name, added(operands[0], operands[1])) if _all_known(operands) and not _is_float(name) else None
+    return _sum(name, operands[0], operands[1], 1)
 
 
 def _subtract(name: str, operands: Sequence[Value]) -> Value | None:
-    return _stored(name, added(operands[0], operands[1], -1)) if _all_known(operands) and not _is_float(name) else None
+    return _sum(name, operands[0], operands[1], -1)
+
+
+def _sum(name: str, a: Value, b: Value, factor: int) -> Value | None:
+    if _is_float(name):
+        return None
+    if a.is_known and b.is_known:
+        return _stored(name, added(a, b, factor))
+    return added_strided(a, b, factor)
 
 
 def _negate(name: str, operands: Sequence[Value]) -> Value | None:
@@ -61,8 +82,10 @@ def _negate(name: str, operands: Sequence[Value]) -> Value | None:
 
 
 def _multiply(name: str, operands: Sequence[Value]) -> Value | None:
-    if not _all_known(operands) or _is_float(name):
+    if _is_float(name):
         return None
+    if not _all_known(operands):
+        return _times_strided(*operands[:2])
     a, b = (_operand(name, value) for value in operands[:2])
     if ".hi" in name:
         bits = size(name)[1]
@@ -71,11 +94,27 @@ def _multiply(name: str, operands: Sequence[Value]) -> Value | None:
         a, b = b, a
     if b.constant is not None:
         return _stored(name, scaled(a, b.constant))
-    return _stored(name, with_lanes(a, a.known * b.known)) if a.is_concrete and b.is_concrete else None
+    if a.is_concrete and b.is_concrete:
+        return _stored(name, with_lanes(a, a.known * b.known))
+    a, b = (b, a) if a.is_uniform else (a, b)
+    return strided(a.known, a.sources | b.sources) if b.is_uniform and not a.is_uniform else None
+
+
+def _times_strided(a: Value, b: Value) -> Value | None:
+    """By a number or by another unknown that lanes share: as far apart as before, or farther."""
+    a, b = (b, a) if a.is_known else (a, b)
+    if a.apart is None or a.offsets is None or not b.is_known or not b.is_uniform:
+        return None
+    sources = a.sources | b.sources
+    if b.constant is not None:
+        return replace(a, sources=sources, offsets=a.offsets * b.constant) if b.constant else b
+    return replace(a, sources=sources) if not a.offsets.any() else None
 
 
 def _shift_left(name: str, operands: Sequence[Value]) -> Value | None:
     a, count = operands[:2]
+    if not a.is_known and count.constant is not None and 0 <= count.constant < 63:
+        return _times_strided(a, with_lanes(count, np.int64(1) << count.known))
     if not _all_known(operands[:2]):
         return None
     if count.constant is not None and 0 <= count.constant < 63:
@@ -169,16 +208,18 @@ def _extract(a: Ints, position: Ints, length: Ints) -> Ints:
 
 def _same(name: str, operands: Sequence[Value]) -> Value | None:
     """A copy, or a change of type that keeps whole numbers as they are."""
-    if _is_float(name) or not operands[0].is_known:
+    if _is_float(name) or not (operands[0].is_known or operands[0].apart is not None):
         return None
     return _operand(name, operands[0]) if name.startswith("cvt") else operands[0]
 
 
 def compare(name: str, operands: Sequence[Value]) -> Value | None:
     """A predicate: 1 and 0 where known; where only a bound is not, the lanes of one warp at most differ."""
-    if _is_float(name) or not _all_known(operands[:2]):
+    if _is_float(name):
         return None
     relation = name.split(".")[1]
+    if not _all_known(operands[:2]):
+        return _compare_strided(relation, *operands[:2])
     a, b = (_operand(name, value) for value in operands[:2])
     if relation not in _COMPARE:
         return None
@@ -192,6 +233,17 @@ def compare(name: str, operands: Sequence[Value]) -> Value | None:
     is_ordered = bool((rises >= 0).all() or (rises <= 0).all())
     is_strict = bool((rises > 0).all() or (rises < 0).all())
     return varying(EDGE if (is_strict if relation in ("eq", "ne") else is_ordered) else THREAD, sources)
+
+
+def _compare_strided(relation: str, a: Value, b: Value) -> Value | None:
+    """A rising number times an unknown, compared with a bound."""
+    a, b = (b, a) if a.is_known else (a, b)
+    if a.apart is None or a.offsets is None or not b.is_known or not b.is_uniform or relation in ("eq", "ne"):
+        return None
+    is_still = bool((a.offsets == a.offsets[:, :1]).all())
+    rises = np.diff(a.apart, axis=1)
+    is_ordered = bool((rises >= 0).all() or (rises <= 0).all())
+    return varying(EDGE, a.sources | b.sources) if is_still and is_ordered else None
 
 
 def combine(name: str, operands: Sequence[Value]) -> Value | None:

@@ -116,8 +116,15 @@ def _compiled(
         # Kept for the next time: unpacking takes longer than compiling a small kernel.
         headers = str((artefact_cache.folder().parent if cache else Path(folder)) / HEADERS)
         work = CudaWork(
-            str(source.path), str(out), toolkit.nvrtc, toolkit.nvdisasm, toolkit.includes, headers, jobs
-        )  # fmt: skip
+            str(source.path),
+            str(out),
+            toolkit.nvrtc,
+            toolkit.nvdisasm,
+            toolkit.includes,
+            toolkit.spare_includes,
+            headers,
+            jobs,
+        )
         ending = _run(work, Path(folder))
         answers = {
             job.index: _read(out / str(job.index)) for job in jobs if (out / str(job.index) / OUTCOME_FILE).exists()

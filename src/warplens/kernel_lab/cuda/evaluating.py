@@ -15,7 +15,7 @@ import numpy as np
 
 from warplens.kernel_lab.cuda.arithmetic import OPERATIONS, any_of, combine
 from warplens.kernel_lab.cuda.flow import EXIT, Flow
-from warplens.kernel_lab.cuda.lanes import DATA, LANES, THREAD, UNIFORM, Value, added, varying, worst
+from warplens.kernel_lab.cuda.lanes import DATA, LANES, THREAD, UNIFORM, Value, added, added_strided, varying, worst
 from warplens.kernel_lab.cuda.liveness import Writes
 from warplens.kernel_lab.cuda.operands import address_parts, immediate, is_register, results
 from warplens.kernel_lab.cuda.ptx import PtxKernel, Statement
@@ -85,7 +85,8 @@ class Evaluation:
         """Of a memory operand, `[%rd1+16]`."""
         base, offset = address_parts(operand)
         value = self._read(base, block)
-        return added(value, self._number(offset)) if value.is_known else value
+        number = self._number(offset)
+        return added(value, number) if value.is_known else added_strided(value, number) or value
 
     def _step(self, statement: Statement, block: int) -> None:
         names = results(statement)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from warplens.kernel_lab.compiling.compiling import Artefacts
 from warplens.kernel_lab.cuda.activity import Activity
+from warplens.kernel_lab.cuda.assembled import as_assembled
 from warplens.kernel_lab.cuda.branching import barriers, branches
 from warplens.kernel_lab.cuda.compiling import CudaCompilation
 from warplens.kernel_lab.cuda.evaluating import Evaluation
@@ -36,9 +37,10 @@ _SIDES = re.compile(r"%tid\.([yz])")
 
 @dataclass(frozen=True)
 class ChosenBlock:
-    """Threads of a block, and where they come from; `note` where nothing said them."""
+    """Threads and dynamic shared memory of a block; `note` where nothing said the threads."""
 
     threads: tuple[int, ...]
+    shared_bytes: int = 0
     note: str = ""
 
 
@@ -59,7 +61,7 @@ def cuda_facts(
     machine = with_places_of_products(read_sass(sass), ptx)
     resources = from_assembler_log(artefacts.assembler_log)
     static = _SHARED.search(artefacts.assembler_log)
-    shared = (int(static[1]) if static else 0) + request.dynamic_shared_bytes
+    shared = (int(static[1]) if static else 0) + chosen.shared_bytes
     statements = [item for item in kernel.items if isinstance(item, Statement)]
     return KernelFacts(
         **head,
@@ -74,7 +76,7 @@ def cuda_facts(
         tma_copies=sum(s.name.startswith("cp.async.bulk") and "group" not in s.name for s in statements),
         instructions=len(machine),
         lines=lines(machine, artefacts.target.vendor, artefacts),
-        notes=tuple(_notes(artefacts, chosen, kernel, request, resources.registers)),
+        notes=tuple(_notes(artefacts, chosen, kernel, resources.registers)),
         **_of_lanes(kernel, compilation, source, request, chosen, machine, sass),
     )
 
@@ -94,7 +96,7 @@ def _of_lanes(
     if not evaluation.is_complete:
         return {}
     activity = Activity(evaluation)
-    accesses = list(memory_accesses(evaluation, activity))
+    accesses = as_assembled(list(memory_accesses(evaluation, activity)), machine)
     shapes = source.shared_arrays(compilation.kernel, compilation.arguments, request.defines)
     arrays = shared_arrays(kernel.shared, shapes)
     return {
@@ -109,20 +111,15 @@ def chosen_block(
     request: CudaRequest, source: CudaSource, compilation: CudaCompilation, kernel: PtxKernel, ptx: str
 ) -> ChosenBlock:
     """As requested, as a launch in the file says, as the kernel's bounds allow, or a usual one with a note."""
-    if request.block:
-        return ChosenBlock(request.block)
     names = (compilation.kernel.name, compilation.kernel.plain_name)
-    launched = [launch.block for launch in source.launches if launch.block and launch.name in names]
-    if launched:
-        return ChosenBlock(launched[0])
-    if kernel.threads:
-        return ChosenBlock(_trimmed(kernel.threads))
-    if _SIDES.search(ptx):
-        wide = "×".join(map(str, DEFAULT_WIDE))
-        return ChosenBlock(DEFAULT_WIDE, f"{names[1]} names no block size: a block of {wide} threads is assumed")
-    return ChosenBlock(
-        (DEFAULT_THREADS,), f"{names[1]} names no block size: a block of {DEFAULT_THREADS} threads is assumed"
-    )
+    launches = [launch for launch in source.launches if launch.name in names]
+    dynamic = request.dynamic_shared_bytes or max((launch.shared_bytes for launch in launches), default=0)
+    launched = [launch.block for launch in launches if launch.block]
+    if request.block or launched or kernel.threads:
+        return ChosenBlock(request.block or (launched[0] if launched else _trimmed(kernel.threads)), dynamic)
+    usual = DEFAULT_WIDE if _SIDES.search(ptx) else (DEFAULT_THREADS,)
+    sides = "×".join(map(str, usual))
+    return ChosenBlock(usual, dynamic, f"no block size is known: a block of {sides} threads is assumed")
 
 
 def _trimmed(sides: tuple[int, ...]) -> tuple[int, ...]:
@@ -139,7 +136,7 @@ def _head(
     artefacts: Artefacts, compilation: CudaCompilation, chosen: ChosenBlock, request: CudaRequest
 ) -> dict[str, Any]:
     threads = "×".join(map(str, chosen.threads))
-    dynamic = [f"dynamic shared={request.dynamic_shared_bytes}"] if request.dynamic_shared_bytes else []
+    dynamic = [f"dynamic_shared={chosen.shared_bytes}"] if chosen.shared_bytes else []
     return {
         "kernel": compilation.name,
         "file": str(artefacts.kernel.file),
@@ -157,16 +154,14 @@ def _head(
     }
 
 
-def _notes(
-    artefacts: Artefacts, chosen: ChosenBlock, kernel: PtxKernel, request: CudaRequest, registers: int
-) -> Iterator[str]:
+def _notes(artefacts: Artefacts, chosen: ChosenBlock, kernel: PtxKernel, registers: int) -> Iterator[str]:
     if chosen.note:
         yield chosen.note
     if "sass" not in artefacts.texts:
         yield "no nvdisasm was found, so machine instructions are not counted: pip install 'warplens[cuda]'"
     if not registers:
         yield "the assembler said nothing of registers and spills; occupancy is without them"
-    if 0 in kernel.shared.values() and not request.dynamic_shared_bytes:
+    if 0 in kernel.shared.values() and not chosen.shared_bytes:
         yield "the launch decides the size of the shared memory: it counts as none here"
     limit = math.prod(kernel.threads) if kernel.threads else 0
     if limit and math.prod(chosen.threads) > limit:

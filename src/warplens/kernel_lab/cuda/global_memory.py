@@ -38,7 +38,7 @@ def _access(key: tuple[Frames, str, str], group: Sequence[MemoryAccess], threads
     widths = Counter(access.bits for access in group)
     width = max(widths, key=lambda bits: (widths[bits], bits))
     known = [access for access in group if access.address.is_known]
-    counts = [sectors(access) for access in known]
+    counts = [sectors(access) for access in group if access.address.is_known or access.address.apart is not None]
     touched, needed = max(counts, key=lambda count: count[0] / max(count[1], 1), default=(None, None))
     return Access(
         place=chain[0],
@@ -98,15 +98,20 @@ def _longest(offsets: Sequence[int], step: int) -> int:
 def sectors(access: MemoryAccess) -> tuple[int, int]:
     """Sectors that a warp's access touches and that its bytes would fill, of the warp with the worst ratio.
 
-    A pointer's own address, and what is added to all lanes of a warp, counts as a multiple of a sector.
+    A pointer's own address, and what is added to all lanes of a warp, counts as a multiple of a sector, and what lanes
+    are multiplied by, a stride that is not known, as larger than what is added.
     """
     worst = (0, 0)
-    for addresses, active in zip(access.address.known, access.active, strict=True):
+    address = access.address
+    offsets = address.known if address.offsets is None else address.offsets
+    rows = np.zeros_like(offsets) if address.apart is None else address.apart
+    for row, offset, active in zip(rows, offsets, access.active, strict=True):
         # Lanes that a branch leaves out count as well: the cause is the branch, not where they would access.
-        lanes = np.unique(addresses)
+        lanes = set(zip(row.tolist(), offset.tolist(), strict=True))
         if not active.any():
             continue
-        touched = {int(b) // SECTOR_BYTES for a in lanes for b in (a, a + access.lanes_bytes - 1)}
+        last = access.lanes_bytes - 1
+        touched = {(far, near // SECTOR_BYTES) for far, begin in lanes for near in (begin, begin + last)}
         needed = -(-len(lanes) * access.lanes_bytes // SECTOR_BYTES)
         worst = max(worst, (len(touched), needed), key=lambda count: count[0] / max(count[1], 1))
     return worst

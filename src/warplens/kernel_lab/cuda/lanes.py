@@ -23,6 +23,8 @@ DATA: Final = "data"
 REASONS: Final = (UNIFORM, EDGE, THREAD, DATA)
 """Why lanes differ, the weakest first."""
 Terms = tuple[tuple[str, int], ...]
+_FAR: Final = 1 << 20
+"""Keeps apart what two strides are multiplied by: more than any number of a thread."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,10 @@ class Value:
     """Why they do."""
     sources: frozenset[str] = field(default_factory=frozenset)
     """The kernel's parameters that it is computed from."""
+    apart: Ints | None = None
+    """Where lanes are not known because they are times an unknown, such as a stride: what is times it, lane by lane."""
+    offsets: Ints | None = None
+    """What is added to that, lane by lane."""
 
     @property
     def known(self) -> Ints:
@@ -69,8 +75,11 @@ class Value:
         first = int(self.known[0, 0])
         return first if bool((self.known == first).all()) else None
 
-    def key(self) -> tuple[Terms, bytes | str]:
-        return self.terms, self.reason if self.lanes is None else self.lanes.tobytes()
+    def key(self) -> tuple[Terms, bytes]:
+        if self.lanes is not None:
+            return self.terms, self.lanes.tobytes()
+        parts = (part.tobytes() for part in (self.apart, self.offsets) if part is not None)
+        return self.terms, b"".join((self.reason.encode(), *parts))
 
     def divided_by(self, number: int) -> bool:
         """Whether all its unknowns are multiples."""
@@ -91,6 +100,23 @@ def worst(reasons: Iterable[str]) -> str:
 
 def varying(reason: str, sources: frozenset[str] = frozenset()) -> Value:
     return Value(reason=reason, sources=sources)
+
+
+def strided(lanes: Ints, sources: frozenset[str]) -> Value:
+    """Lanes times an unknown that they share."""
+    return Value(reason=THREAD, sources=sources, apart=lanes, offsets=np.zeros_like(lanes))
+
+
+def added_strided(a: Value, b: Value, factor: int = 1) -> Value | None:
+    """a + factor · b where one of them or both are strided, and the other is known."""
+    parts = [(value, count) for value, count in ((a, 1), (b, factor)) if value.apart is not None]
+    if not parts or not all(value.is_known or value.apart is not None for value in (a, b)):
+        return None
+    # Two strides: lanes are near each other only where both agree.
+    apart = sum(value.apart * _FAR**at for at, (value, _) in enumerate(parts) if value.apart is not None)
+    near = [value.offsets if value.apart is not None else value.known for value in (a, b)]
+    offsets = sum(part * count for part, count in zip(near, (1, factor), strict=True) if part is not None)
+    return Value(reason=THREAD, sources=a.sources | b.sources, apart=np.asarray(apart), offsets=np.asarray(offsets))
 
 
 def added(a: Value, b: Value, factor: int = 1) -> Value:

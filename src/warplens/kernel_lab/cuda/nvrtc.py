@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 COMPILATION_FAILED = 6
 
@@ -27,6 +28,9 @@ class NvrtcError(Exception):
 
 class Nvrtc:
     def __init__(self, path: str) -> None:
+        # Older ones look for their other half only where the system's own libraries are.
+        for half in Path(path).parent.glob("libnvrtc-builtins.so.*"):
+            ctypes.CDLL(str(half), mode=ctypes.RTLD_GLOBAL)
         self._library = ctypes.CDLL(path)
         self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
 
@@ -34,6 +38,11 @@ class Nvrtc:
         major, minor = ctypes.c_int(), ctypes.c_int()
         self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
         return f"{major.value}.{minor.value}"
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether it brings CUDA's headers, as newer ones of CUDA 13 do."""
+        return hasattr(self._library, "nvrtcInstallBundledHeaders")
 
     def compile(
         self, text: str, file: str, options: Sequence[str], names: Sequence[str], headers: Mapping[str, str]

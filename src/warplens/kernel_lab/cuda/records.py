@@ -25,6 +25,8 @@ class CudaWork:
     nvrtc: str
     nvdisasm: str
     includes: tuple[str, ...]
+    spare_includes: tuple[str, ...]
+    """Folders with CUDA's headers that may be of another version."""
     headers: str
     """A folder where NVRTC may unpack the headers that it brings; "" for none."""
     jobs: tuple[CudaJob, ...]

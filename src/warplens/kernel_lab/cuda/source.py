@@ -67,6 +67,8 @@ class CudaLaunch:
     arguments: str
     block: tuple[int, ...]
     """Empty where the text alone does not say."""
+    shared_bytes: int = 0
+    """Dynamic shared memory, where it says that."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,8 @@ class CudaSource:
             end = code.find(">>>", match.end())
             settings = split_outside(code[match.end() : end]) if end > 0 else []
             block = self._block(settings[1], constants) if len(settings) > 1 else ()
-            listed.append(CudaLaunch(match[1], (match[2] or "")[1:-1].strip(), block))
+            dynamic = number(settings[2], constants) if len(settings) > 2 else None
+            listed.append(CudaLaunch(match[1], (match[2] or "")[1:-1].strip(), block, dynamic or 0))
         return tuple(listed)
 
     def _block(self, text: str, constants: Constants) -> tuple[int, ...]:

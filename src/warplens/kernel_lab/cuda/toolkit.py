@@ -29,6 +29,8 @@ class Toolkit:
     nvdisasm: str = ""
     includes: tuple[str, ...] = ()
     """Folders with CUDA's own headers."""
+    spare_includes: tuple[str, ...] = ()
+    """Those that Triton brings, which may be older."""
 
     def identity(self) -> str:
         """Changes when another library is installed in its place."""
@@ -41,7 +43,13 @@ def require_toolkit() -> Toolkit:
     library = next(_libraries(), None)
     if library is None:
         raise MissingExtra("NVRTC", "cuda", PURPOSE)
-    return Toolkit(str(library), _tool("nvdisasm"), tuple(str(folder) for folder in _includes()))
+    spare = [folder / "backends" / "nvidia" / "include" for folder in _package_folders("triton")]
+    return Toolkit(
+        str(library),
+        _tool("nvdisasm"),
+        tuple(str(folder) for folder in _includes()),
+        tuple(str(folder) for folder in spare if _has_headers(folder)),
+    )
 
 
 def _package_folders(name: str) -> list[Path]:

@@ -30,6 +30,7 @@ MOST_ATTEMPTS = 60
 _ERROR = re.compile(
     r"^(?P<file>.*?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.*)$", re.MULTILINE
 )
+_BUNDLED = "bundled"
 _OF_KERNELS = ("__global__", "__device__", "constexpr")
 
 
@@ -56,7 +57,8 @@ class _Program:
     """Functions of the host: NVRTC refuses them."""
     stand_ins: dict[str, str] = field(default_factory=dict)
     includes: list[str] = field(default_factory=list)
-    uses_bundled: bool = False
+    waiting: list[tuple[str, ...]] = field(default_factory=list)
+    """Folders to look for headers in, the best first; `_BUNDLED` is where NVRTC unpacks its own."""
 
     def mend(self, log: str, errors: Sequence[re.Match[str]]) -> bool:
         """Whether there is something else to try."""
@@ -70,29 +72,24 @@ class _Program:
         return bool(wrong)
 
     def _mend_header(self, header: str) -> bool:
-        if self.includes != list(self.work.includes):
-            self.includes = list(self.work.includes)
+        """What CUDA has for kernels is looked for; what only a host needs is nowhere to be found."""
+        text = stand_in(header, has_cuda_headers=not self.waiting and bool(self.includes))
+        is_hosts = text is not None and stand_in(header, has_cuda_headers=True) == text
+        if self.waiting and not is_hosts:
+            self.includes += self.waiting.pop(0)
             return True
-        text = stand_in(header, has_cuda_headers=self.uses_bundled or bool(self.includes))
-        if text is not None and "cuda/std" not in text and header not in self.stand_ins:
-            self.stand_ins[header] = text
-            return True
-        if self.work.headers and not self.uses_bundled:
-            self.uses_bundled = True
-            return True
-        if text is not None and header not in self.stand_ins:
-            self.stand_ins[header] = text
-            return True
-        return False
+        if text is None or header in self.stand_ins:
+            return False
+        self.stand_ins[header] = text
+        return True
 
     def _lines(self, function: Function) -> range:
         first = self.text.count("\n", 0, function.start) + 1
         return range(first, self.text.count("\n", 0, function.end) + 2)
 
     def options(self) -> Iterator[str]:
-        yield from (f"-I{folder}" for folder in self.includes)
-        if self.uses_bundled:
-            yield f"--use-bundled-headers={self.work.headers}"
+        for folder in self.includes:
+            yield f"--use-bundled-headers={self.work.headers}" if folder == _BUNDLED else f"-I{folder}"
 
 
 def _compile(work: CudaWork, nvrtc: Nvrtc, jobs: Sequence[CudaJob], out: Path) -> None:
@@ -121,7 +118,9 @@ def _compile(work: CudaWork, nvrtc: Nvrtc, jobs: Sequence[CudaJob], out: Path) -
 
 
 def _result(work: CudaWork, nvrtc: Nvrtc, jobs: Sequence[CudaJob]) -> NvrtcResult:
+    places = (work.includes, (_BUNDLED,) if work.headers and nvrtc.has_headers else work.spare_includes)
     program = _Program(work, Path(work.file).read_text("utf-8", errors="replace"))
+    program.waiting = [folders for folders in places if folders]
     names = [job.name for job in jobs]
     for _ in range(MOST_ATTEMPTS):
         options = [

@@ -55,6 +55,17 @@ def _spellings(name: str) -> Iterable[Callable[[str], bool]]:
     if plain and plain != name:
         short = re.compile(re.escape(plain) + _METADATA, re.DOTALL)
         yield lambda recorded: short.fullmatch(recorded) is not None
+    yield lambda recorded: _cpp_name(recorded) == _cpp_name(name)
+
+
+def _cpp_name(name: str) -> str:
+    """A C++ function without its parameters: demanglers write `void f<float, (int)256>(float*)` for `f<float, 256>`.
+
+    >>> _cpp_name("void lab::f<float, (int)256>(float*, int)"), _cpp_name("lab::f<float,256>")
+    ('lab::f<float,256>', 'lab::f<float,256>')
+    """
+    plain = re.sub(r"\((?:unsigned )?(?:int|long|bool|char|short)\)(?=\d)", "", name.removeprefix("void "))
+    return re.sub(r"\s+", "", plain.partition("(")[0])
 
 
 def nearest(name: str, profile: Measured) -> list[str]:
