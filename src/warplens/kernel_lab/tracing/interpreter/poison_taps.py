@@ -61,12 +61,29 @@ class PoisonTaps:
         for name, make in makers.items():
             if hasattr(self.builder, name):
                 self._replace(self.builder, name, make(getattr(self.builder, name)))
+        self._tap_tensor()
+        self._replace(self.interpreter, "_patch_lang", self._patching(self.interpreter._patch_lang))
+
+    def _tap_tensor(self) -> None:
+        """Branches, loop bounds and `.T` do not go through the builder."""
         tensor = self.interpreter.tl.tensor
+        wrappers = {id(wrapper) for _, _, wrapper, _ in self._before}
         for name, use in BRANCHES.items():
-            if hasattr(tensor, name):
+            if name in vars(tensor) and id(vars(tensor)[name]) not in wrappers:
                 self._replace(tensor, name, self._deciding(getattr(tensor, name), use))
-        if isinstance(vars(tensor).get("T"), property):
-            self._replace(tensor, "T", property(self._transposed(vars(tensor)["T"].fget)))
+        turned = vars(tensor).get("T")
+        if isinstance(turned, property) and id(turned) not in wrappers:
+            self._replace(tensor, "T", property(self._transposed(turned.fget)))
+
+    def _patching(self, original: Method) -> Method:
+        """The interpreter changes the language again for each function that a kernel calls."""
+
+        def patch(function: Any) -> Any:
+            scope = original(function)
+            self._tap_tensor()
+            return scope
+
+        return patch
 
     def remove(self) -> None:
         for owner, name, wrapper, value in reversed(self._before):

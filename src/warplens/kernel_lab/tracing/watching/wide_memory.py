@@ -128,6 +128,7 @@ def errors_in_ulps(values: Floats, shadow: Floats, dtype: str) -> Floats:
     with np.errstate(all="ignore"):
         expected = np.clip(shadow, -kind.largest, kind.largest)
         _, exponents = np.frexp(expected)
+        exponents = np.where(expected == 0, kind.least_exponent, exponents)
         ulp = np.ldexp(1.0, np.maximum(exponents - 1, kind.least_exponent) - kind.mantissa_bits)
         errors = np.abs(values - expected) / ulp
         alike = (values == shadow) | (np.isnan(values) & np.isnan(shadow))
