@@ -72,7 +72,7 @@ class PoisonTaps:
             if name in vars(tensor) and id(vars(tensor)[name]) not in wrappers:
                 self._replace(tensor, name, self._deciding(getattr(tensor, name), use))
         turned = vars(tensor).get("T")
-        if isinstance(turned, property) and id(turned) not in wrappers:
+        if isinstance(turned, property) and turned.fget is not None and id(turned) not in wrappers:
             self._replace(tensor, "T", property(self._transposed(turned.fget)))
 
     def _patching(self, original: Method) -> Method:
