@@ -176,6 +176,61 @@ def test_ways_that_meet_and_ways_that_turn_back_are_told_apart(kernel: PtxKernel
     assert flow.meeting(flow.order[-1]) == EXIT
 
 
+LOOP = """
+.visible .entry loop(
+	.param .u64 loop_param_0
+)
+{
+	mov.u32 %r1, %tid.x;
+	mov.u32 %r2, %r1;
+$L1:
+	add.s32 %r2, %r2, STEP;
+	setp.RELATION.TYPE %p1, %r2, BOUND;
+	@%p1 bra $L1;
+	add.s32 %r3, %r2, 0;
+	ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("relation", "step", "bound", "is_left_together"),
+    [
+        ("lt.s32", 32, 512, True),
+        ("lt.u32", 32, 512, True),
+        ("lt.s32", 32, 500, False),
+        ("lt.s32", 16, 512, False),
+        ("le.s32", 32, 511, True),
+        ("le.s32", 32, 512, False),
+        ("ne.s32", 32, 512, False),
+        ("lt.s32", 64, 512, True),
+    ],
+)
+def test_lanes_leave_a_loop_together_where_the_bound_lies_between_turns(
+    relation: str, step: int, bound: int, is_left_together: bool
+) -> None:
+    name, kind = relation.split(".")
+    filled = {"RELATION": name, "TYPE": kind, "STEP": str(step), "BOUND": str(bound)}
+    text = LOOP
+    for word, value in filled.items():
+        text = text.replace(word, value)
+    kernel = parse_kernel(text, "loop")
+    evaluation = Evaluation(kernel, Flow(kernel.items), (32, 1, 1), ["in"])
+    (condition,) = evaluation.branches.values()
+    assert (condition.difference == "") is is_left_together
+    assert (len({_turns(lane, step, name, bound) for lane in range(32)}) == 1) is is_left_together
+
+
+def _turns(value: int, step: int, relation: str, bound: int) -> int:
+    """Run as the kernel would; a counter that never meets its bound goes on."""
+    goes_on = {"lt": int.__lt__, "le": int.__le__, "ne": int.__ne__}[relation]
+    for turn in range(1, 100):
+        value += step
+        if not goes_on(value, bound):
+            return turn
+    return -1
+
+
 def test_headers_of_the_host_have_stand_ins_and_others_have_none() -> None:
     assert "uint32_t" in (stand_in("cstdint", has_cuda_headers=False) or "")
     assert "cuda/std/limits" in (stand_in("limits", has_cuda_headers=True) or "")

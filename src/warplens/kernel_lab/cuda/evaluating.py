@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from warplens.kernel_lab.cuda.arithmetic import OPERATIONS, any_of, combine
+from warplens.kernel_lab.cuda.counting import Counters
 from warplens.kernel_lab.cuda.flow import EXIT, Flow
 from warplens.kernel_lab.cuda.lanes import DATA, LANES, THREAD, UNIFORM, Value, added, added_strided, varying, worst
 from warplens.kernel_lab.cuda.liveness import Writes
@@ -41,6 +42,7 @@ class Evaluation:
         self._symbols: dict[object, str] = {}
         self._born: dict[str, int] = {}
         self.ranges: dict[str, tuple[int, int]] = {}
+        self._counters = Counters()
         self.branches: dict[int, Value] = {}
         """Predicate of the conditional jump at the end of a block."""
         self._parted: dict[str, str] = {}
@@ -127,6 +129,7 @@ class Evaluation:
         if any(not np.array_equal(value.steps(), steps) for value in values[1:]):
             return varying(worst((THREAD, *(value.difference for value in values))), sources)
         counter = self._symbol(("written", name), self._writes.first_block(name), sources)
+        self._counters.note(counter, values)
         return replace(added(counter, Value((), steps)), sources=sources)
 
     def _result(self, statement: Statement, block: int) -> Value:
@@ -150,7 +153,7 @@ class Evaluation:
 
     def _computed(self, name: str, operands: list[Value], block: int) -> Value:
         reason, sources = any_of(operands)
-        result = self._worked_out(name, operands)
+        result = self._worked_out(name, operands, block)
         if result is not None:
             return result
         if reason == UNIFORM and all(value.is_known for value in operands):
@@ -159,7 +162,7 @@ class Evaluation:
             return symbol
         return varying(reason or THREAD, sources)
 
-    def _worked_out(self, name: str, operands: list[Value]) -> Value | None:
+    def _worked_out(self, name: str, operands: list[Value], block: int) -> Value | None:
         base = name.partition(".")[0]
         if name.endswith(".pred") and base in ("and", "or", "xor", "not"):
             return combine(name, operands)
@@ -167,6 +170,8 @@ class Evaluation:
         if operation is None:
             return None
         result = operation(name, operands)
+        if base == "setp" and result is not None and not result.is_known and self._counters.agree(name, operands):
+            result = self._symbol(("turns", name, *(value.key() for value in operands[:2])), block, result.sources)
         if base == "setp" and len(operands) > 2:
             joined = [value for value in (result, operands[2]) if value is not None]
             logic = next((part for part in name.split(".") if part in ("and", "or", "xor")), "and")
