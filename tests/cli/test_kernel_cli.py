@@ -25,6 +25,13 @@ vector_add.launch(*vector_add.inputs())
 
 
 FAULTY = "from kernels import planted_race\nplanted_race.launch_sum()\n"
+HALF = """
+import sys
+sys.path.insert(0, {folder!r})
+import torch
+from kernels import partly_touched
+partly_touched.copy(torch.randn(4, 20), torch.empty(4, 20), 0, 40)
+"""
 HASH = """
 import torch, triton
 import triton.language as tl
@@ -101,6 +108,26 @@ def test_an_overflow_may_be_intended_and_what_a_script_prints_is_not_json(
     assert main(["kernel", "trace", "--json", str(script)]) == 0
     assert json.loads(capsys.readouterr().out)[0]["faults"] == 1
     assert main(["kernel", "trace", "--count", "-o", str(tmp_path / "x.html"), str(script)]) == 2
+
+
+def test_what_is_left_out_is_a_note_a_fault_with_strict_and_undecided_where_the_script_fails(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    script, trace = tmp_path / "half.py", tmp_path / "half.wkt"
+    script.write_text(HALF.format(folder=str(ROOT / "tests")))
+    assert main(["kernel", "trace", "--shadow", "fp64", "-o", str(trace), str(script)]) == 0
+    shown = capsys.readouterr().out
+    assert "note      unread_input  partly_touched.py" in shown
+    assert "no program reads x_ptr[2, 0], the first of 40 elements: rows 2 to 3" in shown
+    assert "→ check the grid, the offsets and the mask" in shown
+    assert "numbers   out_ptr (float32): error 0 ulps in the median, 0 at most" in shown
+    assert main(["kernel", "trace", "--strict", str(trace)]) == 1
+    assert "FAULT     unwritten_output" in capsys.readouterr().out
+    assert main(["kernel", "trace", "--table", "kernel_numbers", "--json", str(trace)]) == 0
+    assert [row["tensor"] for row in json.loads(capsys.readouterr().out)] == ["out_ptr"]
+    script.write_text(script.read_text() + "raise ValueError\n")
+    assert main(["kernel", "trace", "--strict", "--count", str(script)]) == 1
+    assert "unread_input" not in capsys.readouterr().out
 
 
 def test_options_behind_a_script_are_ours_and_those_behind_two_dashes_its_own(

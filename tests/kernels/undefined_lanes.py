@@ -80,3 +80,17 @@ def launch_using() -> torch.Tensor:
     x[:10] = 1.0
     discards_kernel[(1,)](x, out, 12, BLOCK=16)
     return out
+
+
+@triton.jit
+def two_loads_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    cols = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + cols, mask=cols < n)
+    y = tl.load(y_ptr + cols, mask=cols < n)
+    tl.store(out_ptr, tl.sum(x * y, axis=0))
+
+
+def launch_two() -> torch.Tensor:
+    out = torch.zeros(1)
+    two_loads_kernel[(1,)](torch.ones(13), torch.ones(13), out, 13, BLOCK=16)
+    return out

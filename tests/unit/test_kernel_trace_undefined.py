@@ -60,6 +60,13 @@ def test_lanes_that_are_used_are_reported_at_both_lines(use: str, statement: str
     assert f"give the load at line {LOAD} other=" in row["remedy"]
 
 
+def test_every_load_that_a_value_came_from_is_reported() -> None:
+    with trace("count") as tracing:
+        undefined_lanes.launch_two()
+    faults = [(fault.kind, fault.tensor) for _, fault in tracing.faults]
+    assert faults == [("masked_lane_used", "x_ptr"), ("masked_lane_used", "y_ptr")]
+
+
 def test_a_use_can_stop_the_launch() -> None:
     with pytest.raises(KernelFault, match="no other="):
         rows_of("stored", stop_at_fault=True)

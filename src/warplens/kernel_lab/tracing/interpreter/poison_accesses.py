@@ -11,6 +11,7 @@ from warplens.kernel_lab.tracing.watching.poison import (
     MASKED,
     NEVER_WRITTEN,
     Load,
+    Mark,
     Marks,
     Poison,
     joined,
@@ -41,7 +42,7 @@ class PoisonedAccesses:
         if other is None and recorder.switched_off:
             marks.append(self._marks(MASKED, pointers, ~lanes, result, tag))
         elif (own := marks_of(other)) is not None:
-            marks.append(np.where(lanes, np.uint8(0), own))
+            marks.append(np.where(lanes, Mark(0), own))
         if recorder.undefined is not None:
             marks.append(self._marks(NEVER_WRITTEN, pointers, recorder.undefined, result, tag))
         together = joined(*marks)
@@ -57,7 +58,7 @@ class PoisonedAccesses:
         marks = marks_of(value)
         if marks is None:
             return
-        active = np.where(lanes, np.broadcast_to(marks, lanes.shape), np.uint8(0))
+        active = np.where(lanes, np.broadcast_to(marks, lanes.shape), Mark(0))
         if not active.any():
             return
         lane = tuple(int(at) for at in np.unravel_index(int((active > 0).argmax()), active.shape))
@@ -69,7 +70,7 @@ class PoisonedAccesses:
     def _decides(self, pointers: Any, mask: Any, lanes: Any, what: str) -> None:
         marks = marks_of(pointers)
         if marks is not None:
-            active = np.where(lanes, marks, np.uint8(0))
+            active = np.where(lanes, marks, Mark(0))
             if active.any():
                 self.poison.used(active, f"decide the address of {what}")
         marks = marks_of(mask)
@@ -80,7 +81,7 @@ class PoisonedAccesses:
         if not lanes.any():
             return None
         load = Load(tag, pointers.data, lanes, result.data.dtype.itemsize)
-        marks: Marks = lanes.astype(np.uint8) * np.uint8(self.poison.number(kind, load))
+        marks: Marks = lanes.astype(Mark) * Mark(self.poison.mark(kind, load))
         return marks
 
 

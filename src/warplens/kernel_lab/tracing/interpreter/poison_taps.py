@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from warplens.kernel_lab.tracing.interpreter.floats import COMPARISONS, FLOP_OF
-from warplens.kernel_lab.tracing.watching.poison import Marks, Poison, joined, marks_of, put
+from warplens.kernel_lab.tracing.watching.poison import Mark, Marks, Poison, joined, marks_of, put
 
 Method = Callable[..., Any]
 INTEGER_TESTS: Final = tuple(f"create_icmp{test}" for test in ("EQ", "NE", *(f"{sign}{way}" for sign in "SU"
@@ -104,10 +104,10 @@ class PoisonTaps:
         axis = operation.axis
         if scan:
             lined = np.flip(marks, axis) if operation.reverse else marks
-            lined = np.maximum.accumulate(lined, axis=axis)
+            lined = np.bitwise_or.accumulate(lined, axis=axis)
             marks = np.flip(lined, axis) if operation.reverse else lined
         else:
-            marks = np.asarray(marks.max(axis=axis, keepdims=operation.keep_dims), np.uint8)
+            marks = np.asarray(np.bitwise_or.reduce(marks, axis=axis, keepdims=operation.keep_dims), Mark)
         for tensor in result if isinstance(result, list | tuple) else (result,):
             put(tensor.handle, marks)
 
@@ -122,7 +122,7 @@ class PoisonTaps:
             for value in args:
                 own = joined(*map(marks_of, value)) if isinstance(value, list) else marks_of(value)
                 if own is not None:
-                    marks = own if marks is None else np.maximum(marks, own)
+                    marks = own if marks is None else marks | own
             if marks is not None:
                 for each in result if isinstance(result, list | tuple) else (result,):
                     put(each, marks)
@@ -151,16 +151,16 @@ class PoisonTaps:
         if not isinstance(value, self.interpreter.TensorHandle):
             return value
         marks = marks_of(value)
-        data = np.zeros(value.data.shape, np.uint8) if marks is None else marks
-        return self.interpreter.TensorHandle(data, self.interpreter.tl.uint8)
+        data = np.zeros(value.data.shape, Mark) if marks is None else marks
+        return self.interpreter.TensorHandle(data, self.interpreter.tl.uint32)
 
     def _select(self, original: Method) -> Method:
         def select(condition: Any, left: Any, right: Any) -> Any:
             result = original(condition, left, right)
             marks = marks_of(condition)
             if any(marks_of(side) is not None for side in (left, right)):
-                sides: list[Any] = [np.uint8(0) if marks_of(side) is None else marks_of(side) for side in (left, right)]
-                marks = joined(marks, np.asarray(np.where(condition.data, *sides), np.uint8))
+                sides: list[Any] = [Mark(0) if marks_of(side) is None else marks_of(side) for side in (left, right)]
+                marks = joined(marks, np.asarray(np.where(condition.data, *sides), Mark))
             if marks is not None and marks.any():
                 put(result, marks)
             return result
@@ -180,7 +180,7 @@ class PoisonTaps:
                 for side in (left, right):
                     own = marks_of(side)
                     settled |= decides(side.data) if own is None else decides(side.data) & (own == 0)
-                marks = np.asarray(np.where(settled, np.uint8(0), marks), np.uint8)
+                marks = np.asarray(np.where(settled, Mark(0), marks), Mark)
                 if marks.any():
                     put(result, marks)
                 return result
@@ -202,9 +202,9 @@ class PoisonTaps:
                 rows, columns = (marks_of(arguments.get(args, kwargs, name)) for name in factors)
                 parts = [marks_of(arguments.get(args, kwargs, name)) for name in sums]
                 if rows is not None:
-                    parts.append(_fitting(rows.max(axis=-1)[..., :, None], result.data.shape))
+                    parts.append(_fitting(np.bitwise_or.reduce(rows, axis=-1)[..., :, None], result.data.shape))
                 if columns is not None:
-                    parts.append(_fitting(columns.max(axis=-2)[..., None, :], result.data.shape))
+                    parts.append(_fitting(np.bitwise_or.reduce(columns, axis=-2)[..., None, :], result.data.shape))
                 marks = joined(*parts)
                 if marks is not None:
                     put(result, marks)
@@ -231,9 +231,9 @@ class PoisonTaps:
             result = original(data, bins, mask)
             marks = marks_of(data)
             if marks is not None:
-                counted = marks if mask is None else marks * mask.data.astype(np.uint8)
+                counted = marks if mask is None else marks * mask.data.astype(Mark)
                 if counted.any():
-                    put(result, np.full(result.data.shape, counted.max(), np.uint8))
+                    put(result, np.full(result.data.shape, np.bitwise_or.reduce(counted, axis=None), Mark))
             return result
 
         return histogram
@@ -263,5 +263,5 @@ def _fitting(marks: Any, shape: tuple[int, ...]) -> Marks:
     try:
         fitted: Marks = np.broadcast_to(marks, shape)
     except ValueError:
-        fitted = np.full(shape, marks.max(), np.uint8)
+        fitted = np.full(shape, np.bitwise_or.reduce(marks, axis=None), Mark)
     return fitted

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from warplens.kernel_lab.tracing.records import NO_TENSOR, Fault
+from warplens.kernel_lab.tracing.watching.dependence import depends_on_data
 from warplens.kernel_lab.tracing.watching.faults import (
     Spot,
     out_of_bounds_message,
@@ -115,6 +116,8 @@ class Checks:
         pointers, storage = access.pointers, access.storage
         if not pointers.size or (pointers.min() < storage.end and pointers.max() >= storage.start):
             return
+        if depends_on_data(self.recorder.sites.site(access.site)):
+            return  # loaded values switch it off, and the address is of no account
         spot = self.spot(access.tensor, pointers, (0,) * pointers.ndim, access.itemsize)
         program = program_text(self.recorder.program)
         message = f"{program} {verb(access.op)} a block from {spot.text} on, which is wholly outside"

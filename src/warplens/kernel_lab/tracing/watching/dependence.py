@@ -20,6 +20,7 @@ LOADS: Final = frozenset(("load", "gather", "descriptor_load", "inline_asm_eleme
 Function = ast.FunctionDef
 
 
+@lru_cache(maxsize=256)
 def depends_on_data(site: Site) -> bool:
     """A statement whose text is not there counts as one that does not."""
     loaded: frozenset[str] = frozenset()

@@ -1,8 +1,8 @@
 """Poison: values that are undefined on a GPU, followed from the load to where they matter.
 
 A lane that a mask switches off without `other=`, and memory that nothing has written, are undefined. The interpreter
-has zeros there, which hide the mistake of using them. Beside the values goes an array of small numbers: 0 where a value
-is defined, else the number of the load it came from. It is made when such a load happens, and a kernel without one pays
+has zeros there, which hide the mistake of using them. Beside the values goes an array of marks: 0 where a value is
+defined, else a bit for each load that it came from. It is made when such a load happens, and a kernel without one pays
 nothing. `interpreter/poison_taps.py` hands it on.
 """
 
@@ -21,10 +21,12 @@ from warplens.kernel_lab.tracing.watching.remedies import FILL, INITIALISE
 if TYPE_CHECKING:
     from warplens.kernel_lab.tracing.watching.recorder import Recorder
 
-Marks = npt.NDArray[np.uint8]
+Mark = np.uint32
+Marks = npt.NDArray[np.uint32]
 Bools = npt.NDArray[np.bool_]
 POISON: Final = "warplens_poison"
-MOST_ORIGINS: Final = 255
+MOST_ORIGINS: Final = 32
+"""Loads beyond share the last bit."""
 MASKED: Final = "masked_lane_used"
 NEVER_WRITTEN: Final = "uninitialised_read"
 
@@ -52,15 +54,15 @@ class Origin:
 
 
 class Poison:
-    """Numbers the loads, and reports those whose values are used."""
+    """Marks loads, and reports those whose values are used."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._origins: dict[tuple[str, int, int], int] = {}
         self._listed: list[Origin] = []
 
-    def number(self, kind: str, load: Load) -> int:
-        """The mark of such values, from 1 on."""
+    def mark(self, kind: str, load: Load) -> int:
+        """The mark of such values."""
         site, program = self.recorder.sites.running(), self.recorder.program
         address = int(load.pointers.reshape(-1)[int(load.lanes.argmax())])
         tensor, _ = self.recorder.memory.owner(load.tag, address)
@@ -74,13 +76,13 @@ class Poison:
         if origin.program != program or not origin.lanes:
             origin.first, origin.program, origin.lanes = load, program, 0
         origin.lanes += int(np.count_nonzero(load.lanes))
-        return at + 1
+        return 1 << at
 
     def used(self, marks: Marks, use: str) -> None:
         """Values with these marks are used by the running statement, as `use` says."""
-        for mark in np.unique(marks).tolist():
-            origin = self._listed[mark - 1] if mark else None
-            if origin is not None and origin.lanes and origin.program == self.recorder.program:
+        together = int(np.bitwise_or.reduce(marks, axis=None))
+        for at, origin in enumerate(self._listed):
+            if together >> at & 1 and origin.lanes and origin.program == self.recorder.program:
                 fault = self._fault(origin, use)
                 origin.lanes = 0  # once in a program is enough
                 self.recorder.report(fault)
@@ -142,5 +144,5 @@ def joined(*marks: Marks | None) -> Marks | None:
     result: Marks | None = None
     for each in marks:
         if each is not None:
-            result = each if result is None else np.maximum(result, each)
+            result = each if result is None else result | each
     return result
