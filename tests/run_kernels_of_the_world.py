@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import warplens
 from warm_python import WarmSubprocess
 from world_list import WorldKernel, world_kernels
 
@@ -140,7 +141,8 @@ def command(kernel: WorldKernel, verb: str, *options: str) -> list[str]:
 
 
 def environment(kernel: WorldKernel, checkouts: Path) -> dict[str, str]:
-    paths = [str(checkouts / kernel.project / part) for part in kernel.python_path]
+    own = str(Path(warplens.__file__).parents[1])
+    paths = [own, *(str(checkouts / kernel.project / part) for part in kernel.python_path)]
     path = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
     return {**os.environ, **kernel.environment, "PYTHONPATH": path, "WARPLENS_WORLD": str(checkouts)}
 

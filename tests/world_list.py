@@ -11,7 +11,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).resolve().parent
 LIST = TESTS / "kernels_of_the_world.toml"
 DRIVERS = TESTS / "world_drivers"
 

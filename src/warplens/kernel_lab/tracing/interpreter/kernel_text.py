@@ -1,7 +1,8 @@
 """A kernel's text as the compiler reads it, where Python would read it otherwise.
 
-`and`, `or` and `not` of blocks are done for each lane, `min` and `max` too, and a constant has a `value`. Python asks a
-block whether it is true, to which the interpreter says yes, and computes with half of the condition.
+`and`, `or` and `not` of blocks are done for each lane, `min` and `max` too, the variable of a loop is a scalar with a
+type, and a constant has a `value`. Python asks a block whether it is true, to which the interpreter says yes, and
+computes with half of the condition.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
+import numpy as np
+
 from warplens.kernel_lab.compiling.changing import Change
 
 AND, OR, NOT = "_warplens_and", "_warplens_or", "_warplens_not"
-EXTREME = "_warplens_extreme"
+EXTREME, STEPS = "_warplens_extreme", "_warplens_steps"
 IS_FALSE, IS_TRUE = "_warplens_is_false", "_warplens_is_true"
 EXTREMES: Final = {min: "minimum", max: "maximum"}
 """Python's functions, and what does the same for each lane."""
@@ -26,12 +29,14 @@ def text_changes(interpreter: Any) -> list[Change]:
     transformer = getattr(interpreter, "ASTTransformer", None)
     if transformer is None:
         return []
-    visits = (visit_BoolOp, visit_UnaryOp, visit_Call, visit_Attribute)
+    visits = (visit_BoolOp, visit_UnaryOp, visit_Call, visit_Attribute, visit_For)
     changes: list[Change] = [(transformer, visit.__name__, visit) for visit in visits]
-    return changes + [(interpreter, name, function) for name, function in _functions(interpreter.tl).items()]
+    return changes + [(interpreter, name, function) for name, function in _functions(interpreter).items()]
 
 
-def _functions(language: Any) -> dict[str, Callable[..., Any]]:
+def _functions(interpreter: Any) -> dict[str, Callable[..., Any]]:
+    language = interpreter.tl
+
     def is_dynamic(value: Any) -> bool:
         return isinstance(value, language.tensor)
 
@@ -58,11 +63,22 @@ def _functions(language: Any) -> dict[str, Callable[..., Any]]:
             result = getattr(language, name)(result, value)
         return result
 
+    def steps(function: Any, *bounds: Any, **options: Any) -> Any:
+        """The variable has 64 bits where a bound has, or where it needs them."""
+        values = function(*bounds, **options)
+        if not isinstance(values, range):
+            return values
+        is_wide = any(is_dynamic(bound) and bound.dtype.primitive_bitwidth > 32 for bound in bounds)
+        is_wide = is_wide or not all(-(2**31) <= end < 2**31 for end in (*values[:1], *values[-1:]))
+        dtype, kind = (language.int64, np.int64) if is_wide else (language.int32, np.int32)
+        return (language.tensor(interpreter.TensorHandle(np.array([at], kind), dtype), dtype) for at in values)
+
     return {
         AND: both,
         OR: either,
         NOT: negated,
         EXTREME: extreme,
+        STEPS: steps,
         IS_FALSE: lambda value: not is_dynamic(value) and not value,
         IS_TRUE: lambda value: not is_dynamic(value) and bool(value),
     }
@@ -95,6 +111,18 @@ def visit_Call(self: Any, node: ast.Call) -> ast.AST:  # noqa: N802
         return node
     called = ast.Name(id=EXTREME, ctx=ast.Load())
     return ast.copy_location(ast.Call(func=called, args=[node.func, *node.args], keywords=node.keywords), node)
+
+
+def visit_For(self: Any, node: ast.For) -> ast.AST:  # noqa: N802
+    """Not of `tl.static_range`, whose variable is a constant."""
+    self.generic_visit(node)
+    function = node.iter.func if isinstance(node.iter, ast.Call) else None
+    name = getattr(function, "id", None) or getattr(function, "attr", None)
+    if name == "range" and isinstance(node.iter, ast.Call) and function is not None:
+        called = ast.Name(id=STEPS, ctx=ast.Load())
+        looped = ast.Call(func=called, args=[function, *node.iter.args], keywords=node.iter.keywords)
+        node.iter = ast.copy_location(looped, node.iter)
+    return node
 
 
 def visit_Attribute(self: Any, node: ast.Attribute) -> ast.AST:  # noqa: N802
