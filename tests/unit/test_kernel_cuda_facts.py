@@ -392,7 +392,7 @@ def test_a_whole_program_is_checked_with_templates_as_it_launches_them(tmp_path:
     scale = result.checks[0].facts
     assert (scale.block, scale.shared[0].layout, scale.shared[0].conflicts) == ((32,), "s[32][32]", 31)
     assert [note for note in result.notes if "template" in note] == [
-        f"unused is a template that is not launched here: name it as {file}::unused<256>"
+        f"unused is a template whose arguments are not known: name them, {file}::unused<256>"
     ]
     named = check_cuda(CudaRequest(f"{file}::scale<double, 16>", includes=includes, defines=("FACTOR=3",), cache=False))
     assert named.checks[0].facts.kernel == "lab::scale<double, 16>"
@@ -403,6 +403,41 @@ def test_a_whole_program_is_checked_with_templates_as_it_launches_them(tmp_path:
         check_cuda(CudaRequest(f"{file}::nothing"))
     assert error.value.hint is not None
     assert "lab::scale<float, 256>, unused<256>, plain" in error.value.hint
+
+
+EXTENSION = """
+#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+using namespace at;
+torch::Tensor forward(torch::Tensor x);
+namespace {
+template <typename scalar_t>
+__global__ void twice(const scalar_t* in, scalar_t* out, uint32_t n) {
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = in[i] * 2;
+}
+__global__ void plain(float* x) { x[threadIdx.x] = 0; }
+}
+torch::Tensor forward(torch::Tensor x) {
+    AT_DISPATCH_FLOATING_TYPES(x.type(), "twice", ([&] { twice<scalar_t><<<1, 64>>>(x.data<scalar_t>(), x.data<scalar_t>(), 1); }));
+    plain<<<1, 96>>>(x.data<float>());
+    return x;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward, "x"); }
+"""
+
+
+def test_an_extension_of_pytorch_is_checked_without_pytorchs_headers(tmp_path: Path) -> None:
+    file = tmp_path / "extension.cu"
+    file.write_text(EXTENSION)
+    result = check_cuda(CudaRequest(str(file), cache=False))
+    assert [(check.facts.kernel, check.facts.failure, check.facts.block) for check in result.checks] == [
+        ("plain", "", (96,))
+    ]
+    assert [note.partition(":")[0] for note in result.notes] == ["twice is a template whose arguments are not known"]
+    (twice,) = check_cuda(CudaRequest(f"{file}::twice<double>", cache=False)).checks
+    assert [(access.width_bits, access.sectors) for access in twice.facts.accesses] == [(64, 8), (64, 8)]
+    assert twice.facts.block == (64,)
 
 
 def test_an_error_has_its_line_and_the_compilers_words(tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from warplens.errors import UsageError
 from warplens.kernel_lab.checking import CheckResult, KernelCheck
 from warplens.kernel_lab.cuda.compiling import CudaCompilation, compile_cuda
+from warplens.kernel_lab.cuda.constants import Constants, number
 from warplens.kernel_lab.cuda.facts import cuda_facts
 from warplens.kernel_lab.cuda.request import CudaRequest
 from warplens.kernel_lab.cuda.source import CudaKernel, CudaSource
+from warplens.kernel_lab.cuda.text import blanked, code_only, functions, split_outside
 from warplens.kernel_lab.suggesting.suggestions import suggest
 
 
@@ -29,11 +33,18 @@ def check_cuda(request: CudaRequest) -> CheckResult:
         checks.append(
             KernelCheck(facts, tuple(suggestions), 0, artefacts, request.grid, is_grid_given=bool(request.grid))
         )
-    warnings = (str(text) for artefacts in compiled for text in artefacts.metadata.get("warnings", ()))
+    listed = (str(text) for artefacts in compiled for text in artefacts.metadata.get("warnings", ()))
+    warnings = (text for text in listed if text.startswith(f"{source.path}("))
     facts_notes = (note for check in checks for note in check.facts.notes)
     return CheckResult(tuple(checks), tuple(dict.fromkeys([*notes, *facts_notes, *warnings])))
 
 
+_WORDS: Final = frozenset({
+    "float", "double", "int", "unsigned", "signed", "char", "short", "long", "bool", "true", "false", "const", "half",
+    "half2", "__half", "__half2", "__nv_bfloat16", "__nv_bfloat162", "nv_bfloat16", "float2", "float4", "int2", "int4",
+    "uint2", "uint4", "double2", "size_t", *(f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+})  # fmt: skip
+"""Types that any file may name."""
 Chosen = list[tuple[CudaKernel, str]]
 
 
@@ -62,7 +73,7 @@ def _all(source: CudaSource, file: str) -> tuple[Chosen, list[str]]:
         chosen += [(kernel, arguments) for arguments in instances]
         if not instances:
             notes.append(
-                f"{kernel.name} is a template that is not launched here: name it as {file}::{_example(kernel)}"
+                f"{kernel.name} is a template whose arguments are not known: name them, {file}::{_example(kernel)}"
             )
     if not chosen:
         raise UsageError(
@@ -74,13 +85,26 @@ def _all(source: CudaSource, file: str) -> tuple[Chosen, list[str]]:
 def _launched(source: CudaSource, kernel: CudaKernel) -> Iterator[str]:
     """Arguments of the template in the file's launches, where these are not names of another template."""
     names = (kernel.name, kernel.plain_name)
-    launched = (launch.arguments for launch in source.launches if launch.name in names and launch.arguments)
-    return iter(dict.fromkeys(launched))
+    launched = dict.fromkeys(
+        launch.arguments for launch in source.launches if launch.name in names and launch.arguments
+    )
+    constants = Constants(source.text)
+    return (text for text in launched if all(_is_plain(part, source, constants) for part in split_outside(text)))
+
+
+def _is_plain(argument: str, source: CudaSource, constants: Constants) -> bool:
+    """A number, or a type that C++ or the file names: not a parameter of the function that launches."""
+    words = set(re.findall(r"[A-Za-z_]\w*", argument))
+    if number(argument, constants) is not None or words <= _WORDS:
+        return True
+    outside = code_only(blanked(source.text, functions(source.text)))
+    own = re.findall(r"\b(?:struct|class|using|typedef [\w ]+)\s+(\w+)\s*[={;:]", outside)
+    return words - _WORDS <= set(own)
 
 
 def _example(kernel: CudaKernel) -> str:
     words = [
-        "float" if parameter.type.split()[0] in ("typename", "class") else "bool" if "bool" in parameter.type else "256"
+        "float" if parameter.type.split()[0] in ("typename", "class") else "true" if "bool" in parameter.type else "256"
         for parameter in kernel.template
     ]
     return f"{kernel.name}<{', '.join(words)}>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from warplens.kernel_lab.compiling.records import (
 )
 from warplens.kernel_lab.compiling.signature import KernelArgument, Signature
 from warplens.kernel_lab.compiling.targets import CompileTarget
+from warplens.kernel_lab.cuda.headers import included
 from warplens.kernel_lab.cuda.records import CudaJob, CudaWork
 from warplens.kernel_lab.cuda.request import architecture
 from warplens.kernel_lab.cuda.source import CudaKernel, CudaSource
@@ -34,8 +34,6 @@ from warplens.kernel_lab.cuda.toolkit import Toolkit, require_toolkit
 WORKER: Final = "warplens.kernel_lab.cuda.worker"
 SECONDS: Final = 180.0
 TEXTS: Final = ("ptx", "sass")
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
-MOST_INCLUDES: Final = 500
 HEADERS: Final = "cuda-headers"
 
 
@@ -62,7 +60,7 @@ def compile_cuda(
 ) -> list[Artefacts]:
     """`includes` are folders of the user's own headers, which results depend on."""
     toolkit = require_toolkit()
-    depends = {str(file): artefact_cache.file_hash(file) for file in _included(source.path, includes)}
+    depends = {str(file): artefact_cache.file_hash(file) for file in included(source.path, includes)[0]}
     keys = [_key(source, compilation, options, toolkit) for compilation in compilations]
     answers: dict[int, tuple[CompileOutcome, dict[str, bytes], bool]] = {}
     for at, key in enumerate(keys):
@@ -82,20 +80,6 @@ def _key(source: CudaSource, compilation: CudaCompilation, options: tuple[str, .
     return artefact_cache.key(
         ("cuda", source.path, content, compilation.name, compilation.target.name, options, toolkit.identity())
     )
-
-
-def _included(file: Path, includes: Sequence[str]) -> list[Path]:
-    """The user's headers that a file includes, directly or through others."""
-    waiting, listed = [file], {file}
-    while waiting and len(listed) < MOST_INCLUDES:
-        current = waiting.pop()
-        for name in _INCLUDE.findall(current.read_text("utf-8", errors="replace")):
-            candidates = [folder / name for folder in (current.parent, *map(Path, includes))]
-            header = next((path.resolve() for path in candidates if path.is_file()), None)
-            if header is not None and header not in listed:
-                listed.add(header)
-                waiting.append(header)
-    return sorted(listed)
 
 
 def _compiled(

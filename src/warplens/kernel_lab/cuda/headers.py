@@ -6,8 +6,12 @@ A `.cu` file mostly holds the program that launches its kernels too, with the he
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+MOST_INCLUDES: Final = 500
 MISSING = re.compile(r'(?:cannot|could not) open source file "([^"]+)"')
 _STD: Final = "namespace std {}\n"
 _INTEGERS: Final = (
@@ -28,8 +32,16 @@ _FOR_HOSTS: Final = (
     "mutex", "random", "set", "sstream", "stddef.h", "stdexcept", "stdio.h", "stdlib.h", "string", "string.h",
     "string_view", "sys/time.h", "thread", "time.h", "unistd.h", "unordered_map", "unordered_set", "vector", "iosfwd",
     "initializer_list", "new", "queue", "deque", "list", "stack", "cstdarg", "stdarg.h", "cinttypes", "inttypes.h",
-    "helper_cuda.h", "helper_functions.h", "cublas_v2.h", "curand.h", "cusparse.h", "nvToolsExt.h", "cuda.h", "omp.h",
+    "helper_cuda.h", "helper_functions.h", "Python.h",
+    "cublas_v2.h", "curand.h", "cusparse.h", "nvToolsExt.h", "cuda.h", "omp.h",
 )  # fmt: skip
+
+
+NEVER_NEEDED: Final = frozenset({"cuda.h", "cuda_runtime_api.h", "cuda_profiler_api.h", "cublas_v2.h", "cusparse.h",
+                                "curand.h", "nvToolsExt.h"})  # fmt: skip
+"""Interfaces of the host that NVRTC cannot read where they are installed."""
+_OF_HOSTS: Final = ("torch/", "ATen/", "c10/", "pybind11/", "sys/")
+"""Folders of headers that the host's part of an extension needs."""
 
 
 def stand_in(header: str, *, has_cuda_headers: bool) -> str | None:
@@ -40,7 +52,25 @@ def stand_in(header: str, *, has_cuda_headers: bool) -> str | None:
         ) + "}\n"  # fmt: skip
     if header in _FOR_KERNELS and has_cuda_headers:
         return f"#pragma once\n#include <cuda/std/{header}>\nnamespace std {{ using namespace cuda::std; }}\n"
-    return f"#pragma once\n{_STD}" if header in _FOR_HOSTS or header in _FOR_KERNELS else None
+    is_known = header in (*_FOR_HOSTS, *_FOR_KERNELS) or header.startswith(_OF_HOSTS)
+    return f"#pragma once\n{_STD}" if is_known else None
+
+
+def included(file: Path, folders: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """The user's files that a file includes, directly or through others, itself among them; and names not found."""
+    waiting, listed = [file], {file}
+    missing: dict[str, None] = {}
+    while waiting and len(listed) < MOST_INCLUDES:
+        current = waiting.pop()
+        for name in _INCLUDE.findall(current.read_text("utf-8", errors="replace")):
+            candidates = [folder / name for folder in (current.parent, *map(Path, folders))]
+            header = next((path.resolve() for path in candidates if path.is_file()), None)
+            if header is None:
+                missing[name] = None
+            elif header not in listed:
+                listed.add(header)
+                waiting.append(header)
+    return sorted(listed), list(missing)
 
 
 def missing_header(log: str) -> str | None:

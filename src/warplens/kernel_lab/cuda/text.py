@@ -14,6 +14,7 @@ _HIDDEN = re.compile(
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTALL)
 _PAIRS: Final = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _SCOPE = re.compile(r"(?:^|\s)(?:inline\s+)?namespace\b\s*([\w:]*)|^\s*extern\s*$")
+_USING = re.compile(r"\s*using\s+namespace\b")
 _TYPE = re.compile(r"(?:^|[\s>])(?:struct|class|union|enum)\b(?!.*\))", re.DOTALL)
 
 
@@ -77,6 +78,11 @@ def split_outside(text: str, separator: str = ",") -> list[str]:
 
 def functions(text: str) -> list[Function]:
     """All functions with bodies at namespace scope; none where the brackets do not match."""
+    return [function for function in declarations(text) if function.body < function.end - 1]
+
+
+def declarations(text: str) -> list[Function]:
+    """The functions, those that are only declared, and `using namespace`: these have no body."""
     return list(_functions(code_only(text), 0, len(text), ""))
 
 
@@ -85,6 +91,10 @@ def _functions(code: str, begin: int, end: int, scope: str) -> Iterator[Function
     while at < end:
         character = code[at]
         if character in ";}":
+            head = code[head_start:at]
+            if character == ";" and (_is_function(head) or _USING.match(head)):
+                start = head_start + len(head) - len(head.lstrip())
+                yield Function(start, at, at + 1, head.strip(), scope)
             head_start = at + 1
         elif character == "(":
             at = max(closing(code, at), at)

@@ -30,7 +30,7 @@ class Toolkit:
     includes: tuple[str, ...] = ()
     """Folders with CUDA's own headers."""
     spare_includes: tuple[str, ...] = ()
-    """Those that Triton brings, which may be older."""
+    """Those of an installed CUDA and of Triton, which may be older."""
 
     def identity(self) -> str:
         """Changes when another library is installed in its place."""
@@ -43,12 +43,11 @@ def require_toolkit() -> Toolkit:
     library = next(_libraries(), None)
     if library is None:
         raise MissingExtra("NVRTC", "cuda", PURPOSE)
-    spare = [folder / "backends" / "nvidia" / "include" for folder in _package_folders("triton")]
     return Toolkit(
         str(library),
         _tool("nvdisasm"),
         tuple(str(folder) for folder in _includes()),
-        tuple(str(folder) for folder in spare if _has_headers(folder)),
+        tuple(str(folder) for folder in _spare_includes() if _has_headers(folder)),
     )
 
 
@@ -76,10 +75,16 @@ def _libraries() -> Iterator[Path]:
 
 
 def _includes() -> Iterator[Path]:
-    """Headers of the same CUDA as the library where there are such: Triton's may be older."""
-    for folder in (*_wheels(), *_installations()):
-        include = folder / "include"
-        yield from (path for path in (include, include / "cccl") if _has_headers(path))
+    """Headers of the wheels: of the same CUDA as the library."""
+    for folder in _wheels():
+        yield from (path for path in (folder / "include", folder / "include" / "cccl") if path.is_dir())
+
+
+def _spare_includes() -> Iterator[Path]:
+    for folder in _installations():
+        yield from (folder / "include", folder / "include" / "cccl")
+    for folder in _package_folders("triton"):
+        yield folder / "backends" / "nvidia" / "include"
 
 
 def _has_headers(folder: Path) -> bool:

@@ -20,17 +20,21 @@ from warplens.kernel_lab.compiling.records import (
     read_record,
     write_record,
 )
-from warplens.kernel_lab.cuda.headers import missing_header, stand_in
+from warplens.kernel_lab.cuda.headers import NEVER_NEEDED, included, missing_header, stand_in
 from warplens.kernel_lab.cuda.nvrtc import Nvrtc, NvrtcError, NvrtcResult
 from warplens.kernel_lab.cuda.records import CudaJob, CudaWork
 from warplens.kernel_lab.cuda.slicing import ptx_of, report_of, sass_of
-from warplens.kernel_lab.cuda.text import Function, blanked, functions
+from warplens.kernel_lab.cuda.text import Function, blanked, declarations
 
 MOST_ATTEMPTS = 60
 _ERROR = re.compile(
     r"^(?P<file>.*?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.*)$", re.MULTILINE
 )
+_INTEGERS = re.compile(r'identifier "u?int\d+_t" is undefined')
+_STDINT = "stdint.h"
 _BUNDLED = "bundled"
+_ALWAYS = ("--ptxas-options=-v", "--diag-suppress=177")
+"""177 is about functions that nothing calls, as a kernel without its host code is."""
 _OF_KERNELS = ("__global__", "__device__", "constexpr")
 
 
@@ -57,14 +61,32 @@ class _Program:
     """Functions of the host: NVRTC refuses them."""
     stand_ins: dict[str, str] = field(default_factory=dict)
     includes: list[str] = field(default_factory=list)
+    preincluded: str = ""
     waiting: list[tuple[str, ...]] = field(default_factory=list)
     """Folders to look for headers in, the best first; `_BUNDLED` is where NVRTC unpacks its own."""
+
+    def prepare(self, options: Sequence[str]) -> None:
+        """What is certain to be missing, at once: each attempt reads all headers anew, which may take seconds."""
+        folders = [option[2:] for option in options if option.startswith("-I")]
+        _, names = included(Path(self.work.file), folders)
+        if any(stand_in(name, has_cuda_headers=False) is None for name in names):
+            while self.waiting:
+                self.includes += self.waiting.pop(0)
+        for name in names:
+            is_there = name not in NEVER_NEEDED and any((Path(f) / name).is_file() for f in self.work.includes)
+            text = stand_in(name, has_cuda_headers=bool(self.includes) and not self.waiting)
+            if text is not None and not is_there and stand_in(name, has_cuda_headers=True) == text:
+                self.stand_ins[name] = text
 
     def mend(self, log: str, errors: Sequence[re.Match[str]]) -> bool:
         """Whether there is something else to try."""
         if header := missing_header(log):
             return self._mend_header(header)
-        hosts = [f for f in functions(self.text) if not any(word in f.head for word in _OF_KERNELS)]
+        if _INTEGERS.search(log) and self.preincluded != _STDINT:
+            self.preincluded = _STDINT
+            self.stand_ins[_STDINT] = stand_in(_STDINT, has_cuda_headers=False) or ""
+            return True
+        hosts = [f for f in declarations(self.text) if not any(word in f.head for word in _OF_KERNELS)]
         lines = {int(error["line"]) for error in errors if error["file"] == self.work.file}
         wrong = [function for function in hosts if lines & set(self._lines(function))]
         self.hidden += wrong
@@ -88,6 +110,8 @@ class _Program:
         return range(first, self.text.count("\n", 0, function.end) + 2)
 
     def options(self) -> Iterator[str]:
+        if self.preincluded:
+            yield f"--pre-include={self.preincluded}"
         for folder in self.includes:
             yield f"--use-bundled-headers={self.work.headers}" if folder == _BUNDLED else f"-I{folder}"
 
@@ -118,15 +142,17 @@ def _compile(work: CudaWork, nvrtc: Nvrtc, jobs: Sequence[CudaJob], out: Path) -
 
 
 def _result(work: CudaWork, nvrtc: Nvrtc, jobs: Sequence[CudaJob]) -> NvrtcResult:
-    places = (work.includes, (_BUNDLED,) if work.headers and nvrtc.has_headers else work.spare_includes)
+    bundled = (_BUNDLED,) if work.headers and nvrtc.has_headers else ()
+    places = (work.includes, bundled, work.spare_includes)
     program = _Program(work, Path(work.file).read_text("utf-8", errors="replace"))
     program.waiting = [folders for folders in places if folders]
+    program.prepare(jobs[0].options)
     names = [job.name for job in jobs]
     for _ in range(MOST_ATTEMPTS):
         options = [
             f"-arch={jobs[0].architecture}",
             "-lineinfo",
-            "--ptxas-options=-v",
+            *_ALWAYS,
             *jobs[0].options,
             *program.options(),
         ]
