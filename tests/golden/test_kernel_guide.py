@@ -39,7 +39,7 @@ def test_the_guide_shows_what_is_printed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "220")
     commands = shown()
-    assert len(commands) == 8
+    assert len(commands) == 9
     for command, lines in commands:
         assert lines, command
         assert main([*command, *(["--force"] if "-o" in command else [])]) == 0, command

@@ -193,10 +193,11 @@ def test_the_margin_says_what_the_facts_say(compiled: Mapping[tuple[str, str], A
         for line in check.lines
         if line.marks
     }
-    assert marks["a"] == marks["b"] == ["async 128"]
-    assert marks["total"] == ["wgmma"]
+    assert marks["a"] == marks["b"] == ["async 128", "stage 0"]
+    assert marks["total"] == ["wgmma", "stage 2"]
     assert marks["for start in range(0, k_size, BLOCK_K):"] == ["ahead ×3"]
     facts = {fact.name: fact.value for fact in check.facts}
+    assert facts["schedule"] == "pipelined"
     assert facts["matrix unit"] == "wgmma m64n64k16"
     assert facts["load ahead"] == "1 of 1 loop, 3 buffers"
     first = check.sources[0]

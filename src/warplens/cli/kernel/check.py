@@ -122,7 +122,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sweep", action="store_true", help="rank the configs by their facts, without running them")
     parser.add_argument("--table", metavar="NAME",
                         help="one table: kernel_facts, kernel_lines, kernel_accesses, kernel_remarks, kernel_layouts, "
-                        "kernel_branches, kernel_barriers, kernel_suggestions, kernel_measured, "
+                        "kernel_schedule, kernel_branches, kernel_barriers, kernel_suggestions, kernel_measured, "
                         "kernel_stalls")  # fmt: skip
     add_outputs(
         parser,

@@ -159,6 +159,8 @@ def _facts(facts: KernelFacts) -> Iterator[str]:
         fits = "fits" if fit.blocks == 1 else "fit"
         yield f"occupancy   {fit.percent:.0f} %: {blocks} {fits}, limited by {fit.limiter}"
     yield f"matrix unit {', '.join(facts.matrix_instructions) or 'not used'}"
+    for loop in facts.schedule:
+        yield f"schedule    {loop.sentence}  {Path(loop.place.file).name}:{loop.place.line}"
     for access in facts.accesses:
         if access.is_tile:
             yield f"{access.kind:<11} {access.argument or '?'}: {_moved(access)}  {_where(access)}"

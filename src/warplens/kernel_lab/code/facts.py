@@ -56,6 +56,8 @@ def _figures(facts: KernelFacts) -> Iterable[tuple[str, str, str]]:
     yield "matrix unit", ", ".join(facts.matrix_instructions) or "not used", "instructions of the matrix unit"
     ahead = f"{sum(loop.is_pipelined for loop in facts.loops)} of {_counted(len(facts.loops), 'loop')}"
     buffers = f", {_counted(facts.buffers, 'buffer')}" if facts.buffers else ""
+    patterns = ", ".join(dict.fromkeys(loop.pattern for loop in facts.schedule))
+    yield "schedule", patterns, "; ".join(f"line {loop.place.line}: {loop.sentence}" for loop in facts.schedule)
     yield "load ahead", ahead + buffers if facts.loops else "", "loops that begin to load before they need it"
     widths = [access.width_bits for access in facts.accesses if access.is_tile and access.width_bits]
     narrowest = f"{min(widths)} bits" if widths else ""

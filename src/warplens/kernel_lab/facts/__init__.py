@@ -16,6 +16,7 @@ from warplens.kernel_lab.facts.products import async_copies, dots, loops, matrix
 from warplens.kernel_lab.facts.records import KernelFacts, Line, SourcePlace
 from warplens.kernel_lab.facts.resources import Resources, from_amdgcn, from_assembler_log, shared_bytes
 from warplens.kernel_lab.facts.saving import load_facts, save_facts
+from warplens.kernel_lab.facts.schedule import loop_schedules
 from warplens.kernel_lab.facts.shared_memory import conversions, shared_accesses
 from warplens.kernel_lab.facts.tables import facts_tables
 
@@ -58,6 +59,7 @@ def extract(artefacts: Artefacts) -> KernelFacts:
         loops=loops(source, lowered),
         conversions=conversions(lowered),
         shared=shared_accesses(lowered, target),
+        schedule=loop_schedules(lowered),
         lines=lines(machine, target.vendor, artefacts),
         remarks=artefacts.remarks,
         notes=tuple(_notes(artefacts, resources)),

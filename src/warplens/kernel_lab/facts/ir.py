@@ -19,6 +19,9 @@ _ARGUMENT = re.compile(r"%([\w$.-]+): (!?[\w.]+(?:<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*
 _LAYOUT = re.compile(r"^(#\w+) = (#?(?!loc)\w.*|#.*)$")
 _BINDING = re.compile(r"(%[\w$.-]+) = (%[\w$.-]+(?:#\d+)?)")
 _BLOCK_ARGUMENT = re.compile(r"(%[\w$.-]+): ")
+_PARTITION = re.compile(r"(?:default|partition(?P<number>\d+)\((?P<arguments>.*)\) num_warps\((?P<warps>\d+)\)) \{$")
+_WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
+_REGISTERS = re.compile(r"requestedRegisters = array<i32: ([\d, ]+)>")
 _INDUCTION = re.compile(r"^ (%[\w$.-]+) = ")
 LOOPS: Final = ("scf.for", "scf.while")
 _TURNS: Final = (*LOOPS, "scf.if")
@@ -37,6 +40,8 @@ class Operation:
     position: int
     in_branch: bool = False
     """It is in a condition inside its loop, so not every iteration runs it."""
+    partition: str = ""
+    """The partition of a warp-specialised kernel that runs it; empty where all warps do."""
 
     @property
     def place(self) -> SourcePlace | None:
@@ -52,12 +57,23 @@ class Operation:
         return self.text.rpartition(" : ")[2]
 
 
+@dataclass(frozen=True)
+class Partition:
+    """Warps that do one part of a warp-specialised kernel; 0 where the text does not say it."""
+
+    name: str
+    warps: int = 0
+    registers: int = 0
+    """Per thread, as requested."""
+
+
 @dataclass
 class _IrRegion:
     operation: str
     position: int
     results: tuple[str, ...]
     carried: tuple[str, ...]
+    partition: str = ""
 
 
 class _Scopes:
@@ -94,6 +110,10 @@ class Module:
         self.divisible: set[str] = set()
         self.comes_from: dict[str, list[str]] = {}
         self.producers: dict[str, str] = {}
+        self.partitions: dict[str, Partition] = {}
+        self._specialised: Operation | None = None
+        warps = _WARPS.search(text)
+        self._warps = int(warps[1]) if warps else 0
         self._loop_locations: dict[int, Frames] = {}
         self._scopes = _Scopes()
         self.operations: tuple[Operation, ...] = tuple(self._read(text.splitlines()))
@@ -132,9 +152,14 @@ class Module:
                 for name in _BLOCK_ARGUMENT.findall(stripped):
                     self._scopes.define(name)
                 continue
+            if self._specialised and (match := _PARTITION.match(stripped)):
+                regions.append(self._partition(match, position, self._specialised))
+                continue
             operation = self._operation(line, position, regions)
             if operation is None:
                 continue
+            if operation.name == "ttg.warp_specialize":
+                self._specialised = operation
             has_region = operation.text.rstrip().endswith("{")
             if has_region:
                 self._scopes.enter()
@@ -147,6 +172,20 @@ class Module:
             if has_region:
                 carried = tuple(inner for inner, _ in bindings)
                 regions.append(_IrRegion(operation.name, position, operation.results, carried))
+
+    def _partition(self, match: re.Match[str], position: int, specialised: Operation) -> _IrRegion:
+        """What a partition captures is what the operation around it is given, in order."""
+        self._scopes.enter()
+        name = f"partition {match['number']}" if match["number"] else "default"
+        names = _BLOCK_ARGUMENT.findall(match["arguments"] or "")
+        for inner, outer in zip(names, specialised.operands, strict=False):
+            self.comes_from.setdefault(self._scopes.define(inner), []).append(outer)
+        registers = _REGISTERS.search(specialised.text)
+        requested = [int(count) for count in registers[1].split(",")] if registers else []
+        number = int(match["number"]) if match["number"] else len(requested)
+        own = requested[number] if number < len(requested) else 0
+        self.partitions[name] = Partition(name, int(match["warps"] or self._warps), own)
+        return _IrRegion("ttg.partition", position, (), (), name)
 
     def _bindings(self, operation: Operation) -> list[tuple[str, str]]:
         """The values that a loop carries, each with what it begins as."""
@@ -181,6 +220,7 @@ class Module:
             frames=self.locations.frames(location["loc"]) if location else (),
             loops=tuple(region.position for region in regions if region.operation in LOOPS),
             position=position,
+            partition=next((r.partition for r in reversed(regions) if r.partition), ""),
             in_branch=next((r.operation == "scf.if" for r in reversed(regions) if r.operation in _TURNS), False),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 from typing import Final
 
@@ -15,6 +15,7 @@ from warplens.kernel_lab.facts.records import (
     KernelFacts,
     KernelLoop,
     Line,
+    LoopSchedule,
     SharedAccess,
     SourcePlace,
 )
@@ -28,6 +29,11 @@ _SHORT: Final = {
     "tma store": "tma st",
     "atomic": "atom",
 }
+
+
+_NAMED: Final = ("producer/consumer", "ping-pong")
+"""Schedules that have a mark of their own; how far a pipelined loop loads ahead has one already."""
+_STAGED: Final = ("load", "async copy", "tma copy", "product")
 
 
 def marks(facts: KernelFacts, file: str, line: int, *, is_blamed: bool = True) -> tuple[CodeMark, ...]:
@@ -64,6 +70,7 @@ def _notes(facts: KernelFacts, file: str, line: int, is_blamed: bool = True) -> 
     yield from (_access(access, is_blamed) for access in facts.accesses if is_on_line(access.place))
     yield from (_dot(dot) for dot in facts.dots if is_on_line(dot.place))
     yield from (_loop(loop) for loop in facts.loops if is_on_line(loop.place))
+    yield from (note for loop in facts.schedule for note in _scheduled(loop, is_on_line))
     yield from (_shared(shared) for shared in facts.shared if is_on_line(shared.place))
     yield from (_branch(branch) for branch in facts.branches if is_on_line(branch.place))
     yield from (_barrier(barrier) for barrier in facts.barriers if is_on_line(barrier.place))
@@ -111,6 +118,20 @@ def _loop(loop: KernelLoop) -> Note:
     if loop.is_pipelined:
         return CodeMark("ahead" + (f" ×{loop.buffers}" if loop.buffers > 1 else ""), text), text
     return (CodeMark("no ahead", text, is_bad=True) if loop.has_dot else None), text
+
+
+def _scheduled(loop: LoopSchedule, is_on_line: Callable[[SourcePlace], bool]) -> Iterator[Note]:
+    """The loop's own line says how it is arranged; lines of its copies and products in which stage or partition."""
+    if is_on_line(loop.place):
+        mark = CodeMark(loop.pattern, loop.sentence) if loop.pattern in _NAMED else None
+        yield mark, f"loop: {loop.sentence}"
+    for step in loop.steps:
+        if not is_on_line(step.place) or step.kind not in _STAGED:
+            continue
+        where = step.partition or (f"stage {step.stage}" if loop.stages > 1 else "")
+        if where:
+            early = f", {_counted(step.ahead, 'iteration')} ahead" if step.ahead else ""
+            yield CodeMark(where, f"{step.kind} in {where}{early}"), f"{step.kind} in {where}{early}"
 
 
 def _shared(access: SharedAccess) -> Note:

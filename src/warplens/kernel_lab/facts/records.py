@@ -109,6 +109,50 @@ class KernelLoop:
 
 
 @dataclass(frozen=True)
+class ScheduleStep:
+    """One operation of a loop's body in the compiler's order: a copy, a product, a wait, a signal."""
+
+    place: SourcePlace
+    partition: str
+    """Of a warp-specialised loop; empty where all warps do it."""
+    order: int
+    kind: str
+    operation: str
+    """As TTGIR names it."""
+    ahead: int
+    """Iterations before the one whose result it serves; in a partition at most so many."""
+    stage: int | None
+    """0 is issued first; None in a partition, which runs at its own pace."""
+    buffer: str = ""
+    copies: int = 0
+    """Of the buffer."""
+    waits_for: str = ""
+    signals: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class SchedulePartition:
+    name: str
+    role: str
+    warps: int
+    registers: int
+
+
+@dataclass(frozen=True)
+class LoopSchedule:
+    """How the compiler arranged the iterations of a loop over time and over warps."""
+
+    place: SourcePlace
+    pattern: str
+    """producer/consumer, ping-pong, pipelined or sequential."""
+    stages: int
+    sentence: str
+    partitions: tuple[SchedulePartition, ...] = ()
+    steps: tuple[ScheduleStep, ...] = ()
+
+
+@dataclass(frozen=True)
 class Conversion:
     """A change of the layout of a tensor, from threads to threads."""
 
@@ -264,6 +308,7 @@ class KernelFacts:
     loops: tuple[KernelLoop, ...] = ()
     conversions: tuple[Conversion, ...] = ()
     shared: tuple[SharedAccess, ...] = ()
+    schedule: tuple[LoopSchedule, ...] = ()
     lines: tuple[Line, ...] = ()
     remarks: tuple[Remark, ...] = ()
     notes: tuple[str, ...] = ()

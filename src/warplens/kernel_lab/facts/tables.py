@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from warplens.kernel_lab.facts.instruction_classes import CLASSES
 from warplens.kernel_lab.facts.records import KernelFacts, SourcePlace
+from warplens.kernel_lab.facts.schedule_table import SCHEDULE, schedule_rows
+from warplens.kernel_lab.facts.table_parts import KEY, LINE, Row, key_cells, place_cells, shape_text
 from warplens.model.table import Column, Table
 from warplens.model.table_entry import TableEntry, always
 
-Row = dict[str, Any]
-_KEY: Final = (
-    Column("target", "what it was compiled for", "", pl.String),
-    Column("config", "constants and options", "", pl.String),
-)
-_LINE: Final = (
-    Column("file", "file of the line", "", pl.String),
-    Column("line", "line of the source", "", pl.Int64),
-)
-
 FACTS: Final = (
     Column("kernel", "its name", "", pl.String),
-    *_KEY,
+    *KEY,
     Column("signature", "types and constants of its parameters", "", pl.String),
     Column("triton", "version of Triton; null for CUDA C++", "", pl.String),
     Column("compiler", "the compiler and its version", "", pl.String),
@@ -65,16 +57,16 @@ FACTS: Final = (
     Column("failure", "why it did not compile", "", pl.String),
 )
 LINES: Final = (
-    *_KEY,
-    *_LINE,
+    *KEY,
+    *LINE,
     Column("source", "text of the line", "", pl.String),
     Column("instructions", "machine instructions of the line", "", pl.Int64),
     Column("in_loops", "those of them inside loops", "", pl.Int64),
     *(Column(name, f"of class {name.replace('_', ' ')}", "", pl.Int64) for name in CLASSES),
 )
 ACCESSES: Final = (
-    *_KEY,
-    *_LINE,
+    *KEY,
+    *LINE,
     Column("column", "column of the access", "", pl.Int64),
     Column("called_at", "the call that leads to it, where a helper makes it", "", pl.String),
     Column("kind", "load, store, async copy, tma copy, tma store or atomic", "", pl.String),
@@ -92,8 +84,8 @@ ACCESSES: Final = (
     Column("undivided", "arguments of address and mask that are not known to be divisible by 16", "", pl.String),
 )
 REMARKS: Final = (
-    *_KEY,
-    *_LINE,
+    *KEY,
+    *LINE,
     Column("column", "column that the caret marks", "", pl.Int64),
     Column("text", "the compiler's text", "", pl.String),
     Column("notes", "what it adds", "", pl.String),
@@ -101,8 +93,8 @@ REMARKS: Final = (
     Column("count", "how often it said so", "", pl.Int64),
 )
 LAYOUTS: Final = (
-    *_KEY,
-    *_LINE,
+    *KEY,
+    *LINE,
     Column(
         "kind", "store, load, load matrix, async copy, or the threads that a conversion moves between", "", pl.String
     ),
@@ -118,8 +110,8 @@ LAYOUTS: Final = (
     Column("conflicts_swizzled", "with the best swizzle", "", pl.Int64),
 )
 BRANCHES: Final = (
-    *_KEY,
-    *_LINE,
+    *KEY,
+    *LINE,
     Column(
         "difference",
         "why lanes of a warp may decide differently: none, edge (a bound, which parts one warp of the grid at most), "
@@ -135,8 +127,8 @@ BRANCHES: Final = (
     Column("regions", "regions after which lanes are brought together again (BSSY)", "", pl.Int64),
 )
 BARRIERS: Final = (
-    *_KEY,
-    *_LINE,
+    *KEY,
+    *LINE,
     Column("kind", "sync (arrive and wait), arrive or reduce", "", pl.String),
     Column(
         "barrier", "its number: 0 is __syncthreads(), a range where it is computed, ? where not known", "", pl.String
@@ -177,7 +169,7 @@ def _facts_rows(facts: KernelFacts) -> Iterator[Row]:
     counts = [access.conflicts for access in facts.shared if access.conflicts is not None]
     yield {
         "kernel": facts.kernel,
-        **_key(facts),
+        **key_cells(facts),
         "signature": facts.signature,
         "triton": facts.triton_version or None,
         "compiler": facts.compiler_text,
@@ -210,8 +202,8 @@ def _line_rows(facts: KernelFacts) -> Iterator[Row]:
     for line in facts.lines:
         classes = dict(line.classes)
         yield {
-            **_key(facts),
-            **_place(line.place),
+            **key_cells(facts),
+            **place_cells(line.place),
             "source": line.source,
             "instructions": line.instructions,
             "in_loops": line.in_loops,
@@ -222,14 +214,14 @@ def _line_rows(facts: KernelFacts) -> Iterator[Row]:
 def _access_rows(facts: KernelFacts) -> Iterator[Row]:
     for access in facts.accesses:
         yield {
-            **_key(facts),
-            **_place(access.place),
+            **key_cells(facts),
+            **place_cells(access.place),
             "column": access.place.column,
             "called_at": ", ".join(f"{PurePath(caller.file).name}:{caller.line}" for caller in access.callers) or None,
             "kind": access.kind,
             "argument": access.argument,
             "element": access.element,
-            "shape": _shape(access.shape),
+            "shape": shape_text(access.shape),
             "width_bits": None if access.is_tma else access.width_bits or None,
             "best_bits": None if access.is_tma else access.best_bits,
             "vectorised": access.is_vectorised if access.width_bits and not access.is_tma else None,
@@ -245,8 +237,8 @@ def _access_rows(facts: KernelFacts) -> Iterator[Row]:
 def _remark_rows(facts: KernelFacts) -> Iterator[Row]:
     for remark in facts.remarks:
         yield {
-            **_key(facts),
-            **_place(SourcePlace(remark.file, remark.line)),
+            **key_cells(facts),
+            **place_cells(SourcePlace(remark.file, remark.line)),
             "column": remark.column,
             "text": remark.text,
             "notes": "; ".join(remark.notes),
@@ -258,10 +250,10 @@ def _remark_rows(facts: KernelFacts) -> Iterator[Row]:
 def _layout_rows(facts: KernelFacts) -> Iterator[Row]:
     for access in facts.shared:
         yield {
-            **_key(facts),
-            **_place(access.place),
+            **key_cells(facts),
+            **place_cells(access.place),
             "kind": access.kind,
-            "shape": _shape(access.shape),
+            "shape": shape_text(access.shape),
             "element_bits": access.element_bits,
             "in_loop": access.in_loop,
             "layout": access.layout,
@@ -274,10 +266,10 @@ def _layout_rows(facts: KernelFacts) -> Iterator[Row]:
         }
     for conversion in facts.conversions:
         yield {
-            **_key(facts),
-            **_place(conversion.place),
+            **key_cells(facts),
+            **place_cells(conversion.place),
             "kind": f"conversion ({conversion.through})",
-            "shape": _shape(conversion.shape),
+            "shape": shape_text(conversion.shape),
             "element_bits": conversion.element_bits,
             "in_loop": conversion.in_loop,
             "layout": f"{conversion.source} → {conversion.destination}",
@@ -287,8 +279,8 @@ def _layout_rows(facts: KernelFacts) -> Iterator[Row]:
 def _branch_rows(facts: KernelFacts) -> Iterator[Row]:
     for branch in facts.branches:
         yield {
-            **_key(facts),
-            **_place(branch.place),
+            **key_cells(facts),
+            **place_cells(branch.place),
             "difference": branch.difference or "none",
             "divergent": branch.is_divergent,
             "lanes": branch.lanes,
@@ -302,8 +294,8 @@ def _branch_rows(facts: KernelFacts) -> Iterator[Row]:
 def _barrier_rows(facts: KernelFacts) -> Iterator[Row]:
     for use in facts.barriers:
         yield {
-            **_key(facts),
-            **_place(use.place),
+            **key_cells(facts),
+            **place_cells(use.place),
             "kind": use.kind,
             "barrier": use.number,
             "threads": use.threads,
@@ -327,18 +319,6 @@ def ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
 
 
-def _key(facts: KernelFacts) -> Row:
-    return {"target": facts.target, "config": facts.config}
-
-
-def _place(place: SourcePlace) -> Row:
-    return {"file": PurePath(place.file).name, "line": place.line}
-
-
-def _shape(shape: Sequence[int]) -> str:
-    return "×".join(map(str, shape))
-
-
 FACT_TABLES: Final = {
     entry.name: entry
     for entry in (
@@ -347,6 +327,7 @@ FACT_TABLES: Final = {
         _entry("kernel_accesses", "one row per access of global memory in the source", ACCESSES, _access_rows),
         _entry("kernel_remarks", "one row per remark of the compiler", REMARKS, _remark_rows),
         _entry("kernel_layouts", "one row per access of shared memory and change of layout", LAYOUTS, _layout_rows),
+        _entry("kernel_schedule", "one row per operation of a loop that copies or multiplies", SCHEDULE, schedule_rows),
         _entry("kernel_branches", "one row per condition of a CUDA C++ kernel", BRANCHES, _branch_rows, _has_cuda),
         _entry("kernel_barriers", "one row per barrier of a CUDA C++ kernel", BARRIERS, _barrier_rows, _has_cuda),
     )
