@@ -158,7 +158,7 @@ PLANTED = {
     ),
     "lanes that hold anything": Planted(
         "row_sum", (", other=0.0", ""), "wrong_value",
-        "out_ptr[0] should be 3.6786, but is nan", "program 0", "tl.store(",
+        "out_ptr[0] should be 3.678", "program 0", "tl.store(",
         "the load at line 11 has a mask but no other=",
     ),
     "overflow": Planted(
@@ -178,6 +178,54 @@ PLANTED = {
         "attention", ("out * shrink[:, None]", "out"), "wrong_value",
         "out_ptr[0, 0, 0] should be", "program 0", "tl.store(",
         "the results so far are not rescaled when a later block raises the maximum",
+    ),
+    "steps instead of elements": Planted(
+        "matmul", ("range(0, k, BLOCK_K)", "range(0, k // BLOCK_K)"), "wrong_value",
+        "c_ptr[0, 0] should be", "program (0, 0)", "tl.store(", "the offsets along k lack · BLOCK_K",
+    ),
+    "scales beside the rows": Planted(
+        "int8_matmul", ("scale[None, :]", "scale[:, None]"), "wrong_value",
+        "c_ptr[0, 1] should be", "program (0, 0)", "tl.store(", "goes down the rows of the tile",
+    ),
+    "bias beside the rows": Planted(
+        "linear", ("b[None, :]", "b[:, None]"), "wrong_value",
+        "y_ptr[0, ", "program 0", "tl.store(", "goes down the rows of the tile",
+    ),
+    "a block as carry": Planted(
+        "running_sum", ("carry += tl.sum(x, axis=0)", "carry += x"), "wrong_value",
+        "out_ptr[0, 16] should be", "program 0", "tl.store(", "the carry is a block, lane by lane",
+    ),
+    "a running carry": Planted(
+        "running_sum", ("carry += tl.sum(x, axis=0)", "carry += tl.cumsum(x, axis=0)"), "wrong_value",
+        "out_ptr[0, 16] should be", "program 0", "tl.store(", "the carry is the running sum",
+    ),
+    "maximum not kept": Planted(
+        "online_softmax", ("        highest = higher\n", ""), "wrong_value",
+        "out_ptr[0, 0] should be", "program 0", "tl.store(", "highest is not kept from block to block",
+    ),
+    "mask of another index": Planted(
+        "long_row_sum", ("mask=offsets < columns", "mask=offsets - start < columns"), "out_of_bounds",
+        "outside of x_ptr", "program 4", "total += tl.load(", "the mask lets these lanes through",
+    ),
+    "zeros past the end": Planted(
+        "online_softmax", ("other=-float(\"inf\")", "other=0.0"), "wrong_value",
+        "should be", "program 0", "tl.store(", "the lanes past the end of the row count too, as zeros",
+    ),
+    "even columns twice": Planted(
+        "int4_matmul", ("even[None, :] + 1", "even[None, :]"), "wrong_value",
+        "c_ptr[0, 0] should be", "program (0, 0)", "tl.store(", "both halves of a byte meet the even columns of a",
+    ),
+    "variance of large numbers": Planted(
+        "layer_norm", ("tl.sum(centred * centred, axis=0) / columns", "tl.sum(x * x, axis=0) / columns - mean * mean"), "wrong_value",
+        "should be", "program 0", "tl.store(", "nearly right, ",
+    ),
+    "mask of two dimensions": Planted(
+        "scale_add", ("mask=j < columns", "mask=mask"), "error",
+        "to have shape", "program (0, 0)", "tl.store(", "need a mask of one dimension",
+    ),
+    "shapes that do not meet": Planted(
+        "scale_add", ("b[None, :]", "b[:, None]"), "error",
+        "incompatible dimensions", "program (0, 0)", "tl.store(", "Which index counts the rows of the tile",
     ),
     "raises": Planted(
         "matmul", ("tl.dot(a, b, c)", "tl.dot(a, bb, c)"), "error",

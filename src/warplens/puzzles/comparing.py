@@ -81,6 +81,13 @@ def _looks_like(output: WrongOutput, mistakes: Mapping[str, Any], tolerance: flo
     return ""
 
 
+def mean_error(output: WrongOutput) -> float:
+    """Of the wrong elements, relative to the usual size of all; infinite where one is not a number."""
+    usual = float(np.abs(output.expected[np.isfinite(output.expected)]).mean())
+    errors = np.abs(output.actual - output.expected)[output.wrong]
+    return float(errors.mean()) / usual if usual and np.isfinite(errors).all() else float("inf")
+
+
 def _home(output: WrongOutput, tolerance: float) -> tuple[int, ...] | None:
     """The element that should hold what the first wrong one holds, where there is only one."""
     value = output.actual[output.first]
@@ -96,6 +103,7 @@ def _close(actual: Floats, expected: Floats, tolerance: float) -> Bools:
     size = float(finite.mean()) if finite.size else 0.0
     with np.errstate(invalid="ignore"):
         near: Bools = np.abs(actual - expected) <= tolerance * (np.abs(expected) + size)
+    near &= np.isfinite(expected)  # else anything would be near to infinity
     near |= actual == expected
     return near
 

@@ -20,6 +20,7 @@ from warplens.puzzles.comparing import (
     box_text,
     described,
     difference,
+    mean_error,
 )
 from warplens.puzzles.faults import faults_of, stray_stores
 from warplens.puzzles.limits import Expiry, OutOfTime
@@ -33,10 +34,26 @@ NOT_A_NUMBER: Final = (
     "exp of a large number is inf, and inf / inf, inf − inf and 0 · inf are nan: "
     "what is the largest number on the way, and is there a row of nothing but −inf?"
 )
+NEARLY_RIGHT: Final = 0.1
+ROUNDED: Final = (
+    "is a part of it computed in float16 that should be float32, or is a difference of two large numbers taken, such "
+    "as mean(x²) − mean(x)²?"
+)
 WRONG_MASK: Final = "is the condition of the mask the right one?"
 WRONG_OFFSETS: Final = (
     "is there a program, and an iteration of its loop, for every block? which offsets does each program take?"
 )
+RAISED: Final = {
+    # words of an error of Triton's: what to look at
+    "incompatible dimensions": "blocks that meet must have the same size in each dimension, or 1: x[:, None] is a "
+    "column, x[None, :] a row. Which index counts the rows of the tile, which its columns?",
+    "to have shape": "the addresses, the mask and the values of a load or store have one shape: addresses of one "
+    "dimension need a mask of one dimension",
+    "same dtype": "tl.dot needs both sides of one type: convert one with .to(…)",
+    "power of 2": "tl.arange and tl.zeros take powers of two only: use BLOCK, and a mask for what is too much",
+    "is not defined": "is the name spelled as where it is assigned, and is that on every path before?",
+    "unexpected keyword": "a keyword that this function of Triton does not have",
+}
 OUT_OF_TIME: Final = "out_of_time"
 ENDLESS: Final = "does every loop come to an end? A step of 0, or a while whose condition never changes, does not"
 AGAIN: Final = 1.05
@@ -65,7 +82,8 @@ def _stopped(stop: Stop, grid: Sequence[int]) -> Problem:
     spots = (Spot(where, number_of(stop.program or (0, 0, 0), grid), stop.line, stop.statement),) if stop.line else ()
     if stop.kind == OutOfTime.__name__:
         return Problem(OUT_OF_TIME, f"{where} was still running when the time was up", spots, advice=ENDLESS)
-    return Problem("error", f"{where} raised {stop.kind}: {stop.message}", spots)
+    advice = next((text for words, text in RAISED.items() if words in stop.message), "")
+    return Problem("error", f"{where} raised {stop.kind}: {stop.message}", spots, advice=advice)
 
 
 def time_is_up_on_import(file: Path, expiry: Expiry) -> Problem:
@@ -108,7 +126,7 @@ def _wrong_element(
         text=f"{text}is {actual:.6g}",
         spots=spots_of(writers, launch),
         details=tuple(details),
-        advice="" if recognised else _advice_for(actual, run, launch),
+        advice="" if recognised else _advice_for(actual, run, launch) or _nearly_right(output),
         got=None if math.isnan(actual) else actual,
     )
 
@@ -188,6 +206,13 @@ def _part(info: TensorInfo, flags: Bools, times: float = 1.0) -> str:
         return f"nothing of {info.name}"
     often = f", {times:.3g} times over" if times > AGAIN else ""
     return f"{box_text(info.name, flags)} ({plural(count, 'element')}{often})"
+
+
+def _nearly_right(output: WrongOutput) -> str:
+    error = mean_error(output)
+    if error > NEARLY_RIGHT:
+        return ""
+    return f"nearly right, {100 * error:.2g} % off on average: {ROUNDED}"
 
 
 def _advice_for(actual: float, run: CaseRun, launch: TracedLaunch) -> str:

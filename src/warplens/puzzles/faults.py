@@ -25,6 +25,12 @@ ADVICE: Final = {
 }
 
 
+MASKED_OUT_OF_BOUNDS: Final = (
+    "the mask lets these lanes through: does it test the index that is used here, each with < and its own size? "
+    "or is an index multiplied by the wrong stride?"
+)
+
+
 def faults_of(launch: TracedLaunch, outputs: Container[str]) -> Iterator[Problem]:
     # Equal values are luck: a learner's blocks overlap all the same.
     races = {"same_value_race": "write_write_race"}
@@ -86,14 +92,18 @@ def _fault(fault: Fault, launch: TracedLaunch, outputs: Container[str]) -> Probl
         text = fault.message
     often = f"{plural(fault.elements, 'element')} in {plural(fault.programs, 'program')}, at this line"
     details = (often,) if fault.elements > 1 or fault.programs > 1 else ()
-    return Problem(fault.kind, text, tuple(spots), details, _advice_on(fault, outputs), tensor=fault.tensor)
+    return Problem(
+        fault.kind, text, tuple(spots), details, _advice_on(fault, outputs, spots[0].statement), tensor=fault.tensor
+    )
 
 
-def _advice_on(fault: Fault, outputs: Container[str]) -> str:
+def _advice_on(fault: Fault, outputs: Container[str], statement: str) -> str:
     if fault.kind == "out_of_bounds" and fault.index < 0:
         return "an index below 0 must be switched off too: mask=(index >= 0) & …"
     if fault.kind == "uninitialised_read" and fault.tensor in outputs:
         return "an output holds nothing before the kernel has written it"
+    if fault.kind == "out_of_bounds" and "mask" in statement:
+        return MASKED_OUT_OF_BOUNDS
     return ADVICE[fault.kind]
 
 

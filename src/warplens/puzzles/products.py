@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from warplens.puzzles.drawing import Draw, cdiv, unwritten
@@ -11,6 +12,19 @@ from warplens.puzzles.records import Case, Goal, Puzzle, sizes
 def _loaded_by_tiles(a: Any, b: Any, block: int) -> int:
     """Bytes that tiles of the product must load: each row of `a` once per tile column, each column of `b` per row."""
     return int(a.nbytes * cdiv(b.shape[1], block) + b.nbytes * cdiv(a.shape[0], block))
+
+
+def _down_the_rows(name: str, block: int, values: Any, applied: Callable[[Any], Any]) -> dict[str, Any]:
+    """What comes out if values that belong to columns are put beside the rows of each tile."""
+    import torch
+
+    rows, columns = applied(values).shape
+    lanes = torch.arange(columns)[None, :] // block * block + torch.arange(rows)[:, None] % block
+    if int(lanes.max()) >= len(values):
+        return {}  # what lanes past the end hold is not known
+    return {
+        f"{name}[:, None] goes down the rows of the tile, and belongs to its columns: [None, :]": applied(values[lanes])
+    }
 
 
 def _matmul(draw: Draw, m: int, n: int, k: int, block: int) -> Case:
@@ -35,6 +49,9 @@ def _matmul(draw: Draw, m: int, n: int, k: int, block: int) -> Case:
             "only the first BLOCK_K columns of a and rows of b are multiplied": wide_a[:, :block] @ wide_b[:block],
             "the last step along k, which is not full, is omitted": wide_a[:, :full] @ wide_b[:full],
             "only the last step along k counts: c is not added up": wide_a[:, last:] @ wide_b[last:],
+            "the loop counts steps, and the offsets along k lack · BLOCK_K": sum(
+                (wide_a[:, at : at + block] @ wide_b[at : at + block] for at in range(k // block)), 0 * wide_a @ wide_b
+            ),
         },
         least_loaded=_loaded_by_tiles(a, b, block),
         flop=2 * m * n * k,
@@ -64,6 +81,7 @@ def _linear(draw: Draw, m: int, n: int, k: int, block: int, group: int) -> Case:
             "b is not added": product.relu(),
             "the maximum with 0 is not taken": product + bias,
             "the maximum with 0 is taken before b is added": product.relu() + bias,
+            **_down_the_rows("b", block, bias, lambda b: (product + b).relu()),
         },
         least_loaded=_loaded_by_tiles(x, w, block) + b.nbytes * cdiv(m, block),
         flop=2 * m * n * k + 2 * m * n,
@@ -89,7 +107,11 @@ def _int8_matmul(draw: Draw, m: int, n: int, k: int, block: int) -> Case:
             "BLOCK": block,
         },
         {"c_ptr": plain * scale.double()},
-        mistakes={"the scales are not applied": plain, "the scales are applied twice": plain * scale.double() ** 2},
+        mistakes={
+            "the scales are not applied": plain,
+            "the scales are applied twice": plain * scale.double() ** 2,
+            **_down_the_rows("the scales", block, scale.double(), lambda scales: plain * scales),
+        },
         least_loaded=_loaded_by_tiles(a, w, block) + scale.nbytes * cdiv(m, block),
         flop=2 * m * n * k + m * n,
         tolerance=1e-3,
@@ -126,6 +148,8 @@ def _int4_matmul(draw: Draw, m: int, n: int, k: int, group: int, block: int) -> 
             "both weights of a byte are taken from its low half": wide @ (low_only * spread),
             "both weights of a byte are taken from its low half, and the scales are not applied": wide @ low_only,
             "the two halves of each byte are swapped: the low one is the even row": wide @ (swapped * spread),
+            "both halves of a byte meet the even columns of a": wide[:, 0::2].repeat_interleave(2, 1)
+            @ (whole * spread),
             "8 is not subtracted from the stored weights": wide @ (stored.double() * spread),
             "8 is subtracted from the low halves only": wide @ ((whole + odd_rows * 8) * spread),
             "8 is subtracted from the high halves only": wide @ ((whole + (1 - odd_rows) * 8) * spread),

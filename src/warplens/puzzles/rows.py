@@ -29,6 +29,7 @@ def _long_row_sum(draw: Draw, rows: int, columns: int, block: int) -> Case:
     x = draw.normal(rows, columns)
     wide, full = x.double(), columns // block * block
     last = (columns - 1) // block * block
+    steps = range(columns // block)
     return Case(
         (rows,),
         {"x_ptr": x, "out_ptr": unwritten(rows), "columns": columns, "BLOCK": block},
@@ -37,6 +38,9 @@ def _long_row_sum(draw: Draw, rows: int, columns: int, block: int) -> Case:
             "only the first block of each row is summed": wide[:, :block].sum(1),
             "only the last block of each row is summed": wide[:, last:].sum(1),
             "the last block of a row, which is not full, is omitted": wide[:, :full].sum(1),
+            "the loop counts blocks, and the offsets lack · BLOCK": sum(
+                (wide[:, at : at + block].sum(1) for at in steps), 0 * wide.sum(1)
+            ),
         },
     )
 
@@ -73,6 +77,7 @@ def _online_softmax(draw: Draw, rows: int, columns: int, slope: float, block: in
     highest = torch.stack([part.amax(1) for part in blocks]).cummax(0).values
     unscaled = sum((part - top[:, None]).exp().sum(1) for part, top in zip(blocks, highest, strict=True))
     weights = (wide - highest[-1][:, None]).exp()
+    padded = torch.nn.functional.pad(wide, (0, -columns % block))
     return Case(
         (rows,),
         {"x_ptr": x, "out_ptr": unwritten(rows, columns), "columns": columns, "BLOCK": block},
@@ -80,6 +85,8 @@ def _online_softmax(draw: Draw, rows: int, columns: int, slope: float, block: in
         mistakes={
             "the sum so far is not rescaled when a later block raises the maximum": weights / unscaled[:, None],
             "each block is normalised for itself": torch.cat([part.softmax(1) for part in blocks], dim=1),
+            "the lanes past the end of the row count too, as zeros": padded.softmax(1)[:, :columns],
+            "highest is not kept from block to block and stays −inf": weights + float("inf"),
             "the sum is that of the last block alone": weights / weights[:, -blocks[-1].shape[1] :].sum(1)[:, None],
         },
         least_loaded=2 * x.nbytes,
@@ -133,6 +140,18 @@ def _layer_norm(draw: Draw, rows: int, columns: int, around: float, block: int) 
     )
 
 
+def _carried_blocks(blocks: Any, block: int, *, running: bool = False) -> Any:
+    """Running sums whose carry has a lane for each element of a block."""
+    import torch
+
+    carry, parts = torch.zeros(blocks[0].shape[0], block, dtype=torch.float64), []
+    for part in blocks:
+        parts.append(part.cumsum(1) + carry[:, : part.shape[1]])
+        whole = torch.nn.functional.pad(part, (0, block - part.shape[1]))
+        carry = carry + (whole.cumsum(1) if running else whole)
+    return torch.cat(parts, 1)
+
+
 def _running_sum(draw: Draw, rows: int, columns: int, block: int) -> Case:
     import torch
 
@@ -150,6 +169,10 @@ def _running_sum(draw: Draw, rows: int, columns: int, block: int) -> Case:
                 [part.cumsum(1) + carry for part, carry in zip(blocks, sums, strict=False)], 1
             ),
             "element i is not part of its own sum": wide.cumsum(1) - wide,
+            "the carry is a block, lane by lane, and not one number: its sum": _carried_blocks(blocks, block),
+            "the carry is the running sum of the blocks, lane by lane, and not their sum": _carried_blocks(
+                blocks, block, running=True
+            ),
         },
         tolerance=1e-3,
     )
