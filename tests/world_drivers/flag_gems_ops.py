@@ -69,11 +69,6 @@ def gelu() -> None:
     close(_op("gelu")(x), functional.gelu(x))
 
 
-def add() -> None:
-    x, y = normal(6, 200), normal(200)
-    close(_op("add")(x, y, alpha=2), x + 2 * y)
-
-
 def cumsum() -> None:
     x = normal(4, 300)
     close(_op("cumsum")(x, 1), x.cumsum(1), 1e-3)
